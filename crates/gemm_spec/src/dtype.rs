@@ -1,0 +1,79 @@
+//! The element types, by name.
+
+use core::fmt;
+
+/// The type of the elements of A, B and C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// IEEE 754 binary32, accumulated in binary32.
+    F32,
+    /// IEEE 754 binary64, accumulated in binary64.
+    F64,
+    /// 32-bit two's complement integers; sums and products wrap.
+    I32,
+}
+
+impl DType {
+    /// Every element type, in the order in which they are listed to users.
+    pub const ALL: [Self; 3] = [Self::F32, Self::F64, Self::I32];
+
+    /// The name used on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::I32 => "i32",
+        }
+    }
+
+    /// Bytes in one element.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// The largest relative error of one rounding, `2^-24` for f32; zero where arithmetic is exact.
+    #[must_use]
+    pub const fn unit_roundoff(self) -> f64 {
+        match self {
+            Self::F32 => (f32::EPSILON / 2.0) as f64,
+            Self::F64 => f64::EPSILON / 2.0,
+            Self::I32 => 0.0,
+        }
+    }
+
+    /// The type of that name, if there is one.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_types() {
+        for dtype in DType::ALL {
+            assert_eq!(DType::from_name(dtype.name()), Some(dtype));
+        }
+        assert_eq!(DType::from_name("f33"), None);
+    }
+
+    #[test]
+    fn roundoff_is_half_the_gap_above_one() {
+        assert_eq!(DType::F32.unit_roundoff(), 2f64.powi(-24));
+        assert_eq!(DType::F64.unit_roundoff(), 2f64.powi(-53));
+    }
+}

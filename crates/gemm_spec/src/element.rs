@@ -1,0 +1,110 @@
+//! The arithmetic that every implementation shares.
+
+use core::fmt;
+
+use crate::DType;
+
+/// An element type and the three operations that a matrix product needs.
+///
+/// The host and the device use the same definitions, so that two implementations that add the same
+/// products in the same order give the same bits.
+pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// The type's tag.
+    const DTYPE: DType;
+    /// Additive identity.
+    const ZERO: Self;
+    /// Multiplicative identity.
+    const ONE: Self;
+
+    /// `self * b + c`: one rounding for floats, wrapping for integers.
+    #[must_use]
+    fn mul_add(self, b: Self, c: Self) -> Self;
+
+    /// `self * b`: rounded for floats, wrapping for integers.
+    #[must_use]
+    fn mul(self, b: Self) -> Self;
+}
+
+macro_rules! float_element {
+    ($float:ident) => {
+        impl Element for $float {
+            const DTYPE: DType = match size_of::<$float>() {
+                4 => DType::F32,
+                _ => DType::F64,
+            };
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self {
+                #[cfg(target_arch = "nvptx64")]
+                {
+                    core::$float::math::mul_add(self, b, c)
+                }
+                #[cfg(not(target_arch = "nvptx64"))]
+                {
+                    <$float>::mul_add(self, b, c)
+                }
+            }
+
+            #[inline(always)]
+            fn mul(self, b: Self) -> Self {
+                self * b
+            }
+        }
+    };
+}
+
+float_element!(f32);
+float_element!(f64);
+
+impl Element for i32 {
+    const DTYPE: DType = DType::I32;
+    const ZERO: Self = 0;
+    const ONE: Self = 1;
+
+    #[inline(always)]
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        self.wrapping_mul(b).wrapping_add(c)
+    }
+
+    #[inline(always)]
+    fn mul(self, b: Self) -> Self {
+        self.wrapping_mul(b)
+    }
+}
+
+/// The value stored to C for an accumulated sum: `alpha * acc + beta * c`.
+///
+/// `c` is called only where `beta` is not zero: with `beta == 0` C is never read, so what it held,
+/// NaN included, does not matter. A NaN `beta` is not zero and gives NaN.
+#[inline(always)]
+pub fn epilogue<T: Element>(alpha: T, acc: T, beta: T, c: impl FnOnce() -> T) -> T {
+    if beta == T::ZERO { alpha.mul(acc) } else { alpha.mul_add(acc, beta.mul(c())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beta_zero_never_reads_c() {
+        let stored = epilogue(2.0f32, 3.0, 0.0, || panic!("C was read"));
+        assert_eq!(stored, 6.0);
+    }
+
+    #[test]
+    fn beta_nan_is_not_zero() {
+        assert!(epilogue(1.0f64, 1.0, f64::NAN, || 1.0).is_nan());
+        assert!(epilogue(f32::NAN, 1.0f32, 0.0, || 1.0).is_nan());
+    }
+
+    #[test]
+    fn floats_round_once_and_integers_wrap() {
+        let eps = f32::EPSILON;
+        // (1 + eps)(1 - eps) - 1 = -eps^2: a product rounded by itself would give zero.
+        assert_eq!((1.0 + eps).mul_add(1.0 - eps, -1.0), -eps * eps);
+        assert_eq!(i32::MAX.mul_add(2, 3), 1);
+        assert_eq!(<i32 as Element>::mul(1 << 20, 1 << 12), 0);
+    }
+}

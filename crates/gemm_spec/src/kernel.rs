@@ -1,0 +1,453 @@
+//! What the host must know to launch a kernel: the only copy of these numbers.
+
+use core::fmt;
+
+use crate::index::ceil_div;
+use crate::{DType, Element, Operand, Order, Problem};
+
+/// The PTX module that a kernel is built into, named by the least GPU that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arch {
+    /// Volta and everything after it.
+    Sm70,
+}
+
+impl Arch {
+    /// Every module, in the order in which they are built.
+    pub const ALL: [Self; 1] = [Self::Sm70];
+
+    /// The `target-cpu` of the device compiler, which is also the file stem of the PTX.
+    #[must_use]
+    pub const fn target_cpu(self) -> &'static str {
+        match self {
+            Self::Sm70 => "sm_70",
+        }
+    }
+
+    /// Least compute capability that the module runs on.
+    #[must_use]
+    pub const fn compute_capability(self) -> (u32, u32) {
+        match self {
+            Self::Sm70 => (7, 0),
+        }
+    }
+}
+
+/// How a launch covers C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaunchShape {
+    /// A grid of equal blocks; each owns a tile of C.
+    Grid {
+        /// Threads in a block.
+        block: Block,
+        /// Elements of C that a block owns.
+        tile: Tile,
+    },
+    /// One block whose threads are the elements of C: n along x, m along y.
+    SingleBlock,
+}
+
+/// Threads of a block along x and y.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// Along the columns of C.
+    pub x: u32,
+    /// Along the rows of C.
+    pub y: u32,
+}
+
+/// Rows and columns of C that one block owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+}
+
+/// Blocks of a launch along x, y and z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grid {
+    /// Along the columns of C.
+    pub x: u32,
+    /// Along the rows of C.
+    pub y: u32,
+    /// Further rows of blocks, see [`crate::index::block_row`].
+    pub z: u32,
+}
+
+/// One entry point of a kernel: the symbol for one element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Element type of A, B and C.
+    pub dtype: DType,
+    /// Name of the `.entry` in the PTX.
+    pub symbol: &'static str,
+}
+
+/// Type of a kernel parameter as PTX declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParamType {
+    /// 32-bit integer.
+    U32,
+    /// 64-bit integer or pointer.
+    U64,
+    /// The element type.
+    Element,
+}
+
+/// One parameter of an entry point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Its name in the kernel's source.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: ParamType,
+}
+
+const fn param(name: &'static str, ty: ParamType) -> Param {
+    Param { name, ty }
+}
+
+/// The parameters of every GEMM kernel, in order. Sizes are 32-bit, leading dimensions and hence
+/// all offsets 64-bit, so products above 2^31 elements are addressed right.
+pub const GEMM_PARAMS: [Param; 11] = [
+    param("m", ParamType::U32),
+    param("n", ParamType::U32),
+    param("k", ParamType::U32),
+    param("alpha", ParamType::Element),
+    param("a", ParamType::U64),
+    param("lda", ParamType::U64),
+    param("b", ParamType::U64),
+    param("ldb", ParamType::U64),
+    param("beta", ParamType::Element),
+    param("c", ParamType::U64),
+    param("ldc", ParamType::U64),
+];
+
+/// What a device allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceLimits {
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Threads in one block.
+    pub max_threads_per_block: u32,
+    /// Shared memory of one block, in bytes.
+    pub max_shared_bytes: u32,
+}
+
+/// Why a kernel cannot run a problem on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// The kernel has no entry for the element type.
+    DType {
+        /// The type asked for.
+        dtype: DType,
+    },
+    /// The kernel reads row-major operands only.
+    Order {
+        /// The operand that is column-major.
+        operand: Operand,
+    },
+    /// C has more elements than one block has threads.
+    SingleBlock {
+        /// Rows of C.
+        m: usize,
+        /// Columns of C.
+        n: usize,
+        /// Threads in a block.
+        limit: u32,
+    },
+    /// A size does not fit the kernel's 32-bit sizes or the grid.
+    TooLarge {
+        /// Rows of C.
+        m: usize,
+        /// Columns of C.
+        n: usize,
+        /// Columns of A.
+        k: usize,
+    },
+    /// The device is older than the kernel's module.
+    ComputeCapability {
+        /// What the module needs.
+        needs: (u32, u32),
+        /// What the device has.
+        has: (u32, u32),
+    },
+    /// A block needs more threads than the device allows.
+    Threads {
+        /// What the kernel needs.
+        needs: u32,
+        /// What the device has.
+        has: u32,
+    },
+    /// A block needs more shared memory than the device allows.
+    SharedMemory {
+        /// What the kernel needs, in bytes.
+        needs: u32,
+        /// What the device has, in bytes.
+        has: u32,
+    },
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::DType { dtype } => write!(f, "has no {dtype} entry"),
+            Self::Order { operand } => write!(f, "reads {operand} in row-major order only"),
+            Self::SingleBlock { m, n, limit } => write!(
+                f,
+                "runs in one block of {limit} threads at most, one per element of C; \
+                 {m} x {n} needs {}",
+                m as u128 * n as u128
+            ),
+            Self::TooLarge { m, n, k } => {
+                write!(f, "m = {m}, n = {n}, k = {k} pass the sizes that one launch can cover")
+            }
+            Self::ComputeCapability { needs, has } => write!(
+                f,
+                "needs compute capability {}.{}, the device has {}.{}",
+                needs.0, needs.1, has.0, has.1
+            ),
+            Self::Threads { needs, has } => {
+                write!(f, "needs {needs} threads a block, the device has {has}")
+            }
+            Self::SharedMemory { needs, has } => {
+                write!(f, "needs {needs} bytes of shared memory a block, the device has {has}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Unsupported {}
+
+/// A kernel: its name, what it is for, and all that a launch needs.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelSpec {
+    /// Name on the command line, in reports and in the docs.
+    pub id: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// The document that the scheme comes from.
+    pub origin: &'static str,
+    /// Module that holds the entries.
+    pub arch: Arch,
+    /// One entry for each element type.
+    pub entries: &'static [Entry],
+    /// How it covers C.
+    pub launch: LaunchShape,
+    /// Elements of shared memory in a block.
+    pub shared_elements: u32,
+    /// Blocks that must fit on a multiprocessor together; the assembler bounds registers by it.
+    pub min_blocks_per_sm: u32,
+    /// Most registers a thread may use; `check-ptx` fails above it.
+    pub max_registers: u32,
+}
+
+/// Threads in a block on every device since compute capability 2.0.
+const MAX_THREADS: u32 = 1024;
+/// Blocks along y and z on every device.
+const MAX_GRID_YZ: u32 = 65_535;
+
+impl KernelSpec {
+    /// Most threads that a block of this kernel can have.
+    #[must_use]
+    pub const fn max_threads(&self) -> u32 {
+        match self.launch {
+            LaunchShape::Grid { block, .. } => block.x * block.y,
+            LaunchShape::SingleBlock => MAX_THREADS,
+        }
+    }
+
+    /// Bytes of shared memory in a block.
+    #[must_use]
+    pub const fn shared_bytes(&self, dtype: DType) -> u32 {
+        self.shared_elements * dtype.size() as u32
+    }
+
+    /// Checks the specification itself, at compile time: `const _: () = SPEC.check();`.
+    ///
+    /// # Panics
+    /// Where the numbers contradict each other.
+    pub const fn check(&self) {
+        assert!(!self.entries.is_empty(), "a kernel has at least one entry");
+        assert!(self.max_threads() >= 1 && self.max_threads() <= MAX_THREADS);
+        assert!(self.min_blocks_per_sm >= 1);
+        assert!(
+            self.min_blocks_per_sm * self.max_threads() <= 2048,
+            "a multiprocessor holds 2048 threads at most"
+        );
+        assert!(self.max_registers >= 16 && self.max_registers <= 255);
+        if let LaunchShape::Grid { block, tile } = self.launch {
+            assert!(block.x >= 1 && block.y >= 1 && tile.m >= 1 && tile.n >= 1);
+            assert!(
+                (tile.m * tile.n).is_multiple_of(block.x * block.y),
+                "the threads of a block share its tile evenly"
+            );
+        }
+    }
+
+    /// The symbol for an element type.
+    ///
+    /// # Errors
+    /// [`Unsupported::DType`].
+    pub fn entry(&self, dtype: DType) -> Result<&'static str, Unsupported> {
+        self.entries
+            .iter()
+            .find(|entry| entry.dtype == dtype)
+            .map(|entry| entry.symbol)
+            .ok_or(Unsupported::DType { dtype })
+    }
+
+    /// Threads of a block for a problem, along x and y.
+    ///
+    /// # Errors
+    /// [`Unsupported::SingleBlock`].
+    pub fn block(&self, m: usize, n: usize) -> Result<Block, Unsupported> {
+        match self.launch {
+            LaunchShape::Grid { block, .. } => Ok(block),
+            LaunchShape::SingleBlock => {
+                let limit = MAX_THREADS;
+                let refused = Unsupported::SingleBlock { m, n, limit };
+                let x = u32::try_from(n).map_err(|_| refused)?;
+                let y = u32::try_from(m).map_err(|_| refused)?;
+                match x.checked_mul(y) {
+                    Some(threads) if threads <= limit => Ok(Block { x, y }),
+                    _ => Err(refused),
+                }
+            }
+        }
+    }
+
+    /// Blocks of a launch for a problem with `m, n >= 1`.
+    ///
+    /// # Errors
+    /// [`Unsupported::TooLarge`] where no grid covers C.
+    pub fn grid(&self, m: usize, n: usize) -> Result<Grid, Unsupported> {
+        let LaunchShape::Grid { tile, .. } = self.launch else {
+            return Ok(Grid { x: 1, y: 1, z: 1 });
+        };
+        let refused = Unsupported::TooLarge { m, n, k: 0 };
+        let m = u32::try_from(m).map_err(|_| refused)?;
+        let n = u32::try_from(n).map_err(|_| refused)?;
+        let x = ceil_div(n, tile.n);
+        let rows = ceil_div(m, tile.m);
+        let z = ceil_div(rows, MAX_GRID_YZ);
+        if z > MAX_GRID_YZ || i32::try_from(x).is_err() {
+            return Err(refused);
+        }
+        Ok(Grid { x, y: ceil_div(rows, z.max(1)), z })
+    }
+
+    /// Whether the kernel can run a problem on a device, and if not, why.
+    ///
+    /// # Errors
+    /// The first [`Unsupported`] that applies.
+    pub fn supports<T: Element>(
+        &self,
+        problem: &Problem<T>,
+        limits: &DeviceLimits,
+    ) -> Result<(), Unsupported> {
+        self.entry(T::DTYPE)?;
+        for operand in [Operand::A, Operand::B, Operand::C] {
+            if problem.layout(operand).order != Order::RowMajor {
+                return Err(Unsupported::Order { operand });
+            }
+        }
+        let needs = self.arch.compute_capability();
+        if limits.compute_capability < needs {
+            return Err(Unsupported::ComputeCapability { needs, has: limits.compute_capability });
+        }
+        let Problem { m, n, k, .. } = *problem;
+        let block = self.block(m, n)?;
+        let threads = block.x * block.y;
+        if threads > limits.max_threads_per_block {
+            return Err(Unsupported::Threads { needs: threads, has: limits.max_threads_per_block });
+        }
+        let shared = self.shared_bytes(T::DTYPE);
+        if shared > limits.max_shared_bytes {
+            return Err(Unsupported::SharedMemory { needs: shared, has: limits.max_shared_bytes });
+        }
+        // Sizes reach the kernel as u32, and tile coordinates may pass them by less than a tile.
+        let fits = |size: usize| size <= i32::MAX as usize;
+        if !(fits(m) && fits(n) && fits(k)) {
+            return Err(Unsupported::TooLarge { m, n, k });
+        }
+        self.grid(m, n).map(|_| ()).map_err(|_| Unsupported::TooLarge { m, n, k })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+
+    const GRID: KernelSpec = KernelSpec {
+        id: "grid",
+        about: "",
+        origin: "",
+        arch: Arch::Sm70,
+        entries: &[Entry { dtype: DType::F32, symbol: "grid_f32" }],
+        launch: LaunchShape::Grid { block: Block { x: 2, y: 2 }, tile: Tile { m: 2, n: 2 } },
+        shared_elements: 8,
+        min_blocks_per_sm: 1,
+        max_registers: 64,
+    };
+    const SINGLE: KernelSpec = KernelSpec { launch: LaunchShape::SingleBlock, ..GRID };
+    const LIMITS: DeviceLimits = DeviceLimits {
+        compute_capability: (9, 0),
+        max_threads_per_block: 1024,
+        max_shared_bytes: 48 * 1024,
+    };
+
+    #[test]
+    fn grids_round_up_and_cover_every_row() {
+        let grid = GRID.grid(5, 3).unwrap();
+        assert_eq!(grid, Grid { x: 2, y: 3, z: 1 });
+        for m in [1, 131_070, 131_071, 262_141, 1_000_003, 2_147_483_647] {
+            let grid = GRID.grid(m, 1).unwrap();
+            assert!(grid.y <= MAX_GRID_YZ && grid.z <= MAX_GRID_YZ);
+            assert!(u64::from(grid.y) * u64::from(grid.z) * 2 >= m as u64, "{m}: {grid:?}");
+            assert!(u64::from(grid.y) * u64::from(grid.z - 1) * 2 < m as u64, "{m}: {grid:?}");
+        }
+    }
+
+    #[test]
+    fn one_block_names_its_limit() {
+        assert_eq!(SINGLE.block(32, 32), Ok(Block { x: 32, y: 32 }));
+        assert_eq!(SINGLE.block(1024, 1), Ok(Block { x: 1, y: 1024 }));
+        let refused = SINGLE.block(33, 32).unwrap_err();
+        assert_eq!(refused, Unsupported::SingleBlock { m: 33, n: 32, limit: 1024 });
+        extern crate std;
+        let text = std::string::ToString::to_string(&refused);
+        assert!(text.contains("1024") && text.contains("1056"), "{text}");
+        assert!(SINGLE.block(usize::MAX, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn refusals_say_what_is_missing() {
+        let problem = Problem::<f32>::new(4, 4, 4);
+        assert_eq!(GRID.supports(&problem, &LIMITS), Ok(()));
+        assert_eq!(
+            GRID.supports(&Problem::<f64>::new(4, 4, 4), &LIMITS),
+            Err(Unsupported::DType { dtype: DType::F64 })
+        );
+        let fortran = Problem { b: Layout::col_major(4), ..problem };
+        assert_eq!(
+            GRID.supports(&fortran, &LIMITS),
+            Err(Unsupported::Order { operand: Operand::B })
+        );
+        let old = DeviceLimits { compute_capability: (6, 1), ..LIMITS };
+        assert_eq!(
+            GRID.supports(&problem, &old),
+            Err(Unsupported::ComputeCapability { needs: (7, 0), has: (6, 1) })
+        );
+        let small = DeviceLimits { max_shared_bytes: 16, ..LIMITS };
+        assert_eq!(
+            GRID.supports(&problem, &small),
+            Err(Unsupported::SharedMemory { needs: 32, has: 16 })
+        );
+        let long = Problem::<f32>::new(1, 1, 1 << 31);
+        assert!(matches!(GRID.supports(&long, &LIMITS), Err(Unsupported::TooLarge { .. })));
+    }
+}

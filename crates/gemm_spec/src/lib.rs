@@ -1,0 +1,31 @@
+//! What the host and the device must agree on, written once.
+//!
+//! Four things live here, in reading order:
+//!
+//! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
+//!   its operands, and the checks that its buffers are long enough;
+//! * [`Element`]: the arithmetic of one element type, and [`epilogue`], so that implementations
+//!   that sum in the same order agree bit for bit;
+//! * [`KernelSpec`]: everything needed to launch a kernel, stated beside the kernel and nowhere
+//!   else;
+//! * [`index`]: the pure maps from blocks and threads to matrix elements.
+//!
+//! The crate has no dependency and no unsafe code, and is `no_std` on the device.
+
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", feature(core_float_math))]
+#![forbid(unsafe_code)]
+
+mod dtype;
+mod element;
+pub mod index;
+mod kernel;
+mod problem;
+
+pub use dtype::DType;
+pub use element::{Element, epilogue};
+pub use kernel::{
+    Arch, Block, DeviceLimits, Entry, GEMM_PARAMS, Grid, KernelSpec, LaunchShape, Param, ParamType,
+    Tile, Unsupported,
+};
+pub use problem::{Layout, Operand, Order, Problem, ShapeError};

@@ -1,0 +1,382 @@
+//! The problem: `C = alpha * A * B + beta * C`.
+
+use core::fmt;
+
+use crate::Element;
+
+/// Which of a matrix's indices moves by one element in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Rows are contiguous: element (i, j) is at `i * ld + j` (C order).
+    RowMajor,
+    /// Columns are contiguous: element (i, j) is at `i + j * ld` (Fortran order).
+    ColMajor,
+}
+
+/// How a matrix lies in its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Which index is contiguous.
+    pub order: Order,
+    /// Leading dimension, in elements: from one row (or column) to the next.
+    pub ld: usize,
+}
+
+impl Layout {
+    /// Contiguous rows that are `ld` elements apart.
+    #[must_use]
+    pub const fn row_major(ld: usize) -> Self {
+        Self { order: Order::RowMajor, ld }
+    }
+
+    /// Contiguous columns that are `ld` elements apart.
+    #[must_use]
+    pub const fn col_major(ld: usize) -> Self {
+        Self { order: Order::ColMajor, ld }
+    }
+
+    /// Offset of element (row, col), in elements.
+    #[inline]
+    #[must_use]
+    pub const fn index(self, row: usize, col: usize) -> usize {
+        match self.order {
+            Order::RowMajor => row * self.ld + col,
+            Order::ColMajor => col * self.ld + row,
+        }
+    }
+
+    /// The same buffer seen as the transposed matrix.
+    #[must_use]
+    pub const fn transposed(self) -> Self {
+        match self.order {
+            Order::RowMajor => Self::col_major(self.ld),
+            Order::ColMajor => Self::row_major(self.ld),
+        }
+    }
+
+    /// Least leading dimension for a `rows` by `cols` matrix in this order.
+    #[must_use]
+    pub const fn min_ld(self, rows: usize, cols: usize) -> usize {
+        match self.order {
+            Order::RowMajor => cols,
+            Order::ColMajor => rows,
+        }
+    }
+
+    /// Elements that a buffer needs for a `rows` by `cols` matrix: up to the last element, without
+    /// the padding behind it. `None` where that does not fit in a `usize`.
+    #[must_use]
+    pub fn required_len(self, rows: usize, cols: usize) -> Option<usize> {
+        if rows == 0 || cols == 0 {
+            return Some(0);
+        }
+        let (lines, line) = match self.order {
+            Order::RowMajor => (rows, cols),
+            Order::ColMajor => (cols, rows),
+        };
+        (lines - 1).checked_mul(self.ld)?.checked_add(line)
+    }
+}
+
+/// One of the three matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// The left factor, m by k.
+    A,
+    /// The right factor, k by n.
+    B,
+    /// The result, m by n.
+    C,
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+        })
+    }
+}
+
+/// Why buffers do not fit a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeError {
+    /// A leading dimension is shorter than a row (or column).
+    LeadingDimension {
+        /// The matrix.
+        operand: Operand,
+        /// What was given.
+        ld: usize,
+        /// The least that works.
+        min: usize,
+    },
+    /// A buffer ends before the matrix does.
+    BufferTooShort {
+        /// The matrix.
+        operand: Operand,
+        /// Elements in the buffer.
+        len: usize,
+        /// Elements needed.
+        needed: usize,
+    },
+    /// The matrix has more elements than an address space holds.
+    TooLarge {
+        /// The matrix.
+        operand: Operand,
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        cols: usize,
+    },
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::LeadingDimension { operand, ld, min } => {
+                write!(f, "leading dimension of {operand} is {ld}, it must be at least {min}")
+            }
+            Self::BufferTooShort { operand, len, needed } => {
+                write!(f, "the buffer of {operand} holds {len} elements, it needs {needed}")
+            }
+            Self::TooLarge { operand, rows, cols } => {
+                write!(f, "{operand} of {rows} x {cols} has more bytes than can be addressed")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ShapeError {}
+
+/// `C = alpha * A * B + beta * C` with A m by k, B k by n and C m by n.
+///
+/// `beta == 0` means that C is written without being read, `alpha == 0` that A and B are not read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Problem<T> {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Factor of the product.
+    pub alpha: T,
+    /// Factor of the old C.
+    pub beta: T,
+    /// How A lies in memory.
+    pub a: Layout,
+    /// How B lies in memory.
+    pub b: Layout,
+    /// How C lies in memory.
+    pub c: Layout,
+}
+
+impl<T: Element> Problem<T> {
+    /// `C = A * B`, all row-major and tightly packed.
+    #[must_use]
+    pub const fn new(m: usize, n: usize, k: usize) -> Self {
+        Self {
+            m,
+            n,
+            k,
+            alpha: T::ONE,
+            beta: T::ZERO,
+            a: Layout::row_major(k),
+            b: Layout::row_major(n),
+            c: Layout::row_major(n),
+        }
+    }
+
+    /// The same problem with other factors.
+    #[must_use]
+    pub const fn with_scalars(mut self, alpha: T, beta: T) -> Self {
+        self.alpha = alpha;
+        self.beta = beta;
+        self
+    }
+
+    /// The same problem with other layouts.
+    #[must_use]
+    pub const fn with_layouts(mut self, a: Layout, b: Layout, c: Layout) -> Self {
+        self.a = a;
+        self.b = b;
+        self.c = c;
+        self
+    }
+
+    /// Rows and columns of an operand.
+    #[must_use]
+    pub const fn dims(&self, operand: Operand) -> (usize, usize) {
+        match operand {
+            Operand::A => (self.m, self.k),
+            Operand::B => (self.k, self.n),
+            Operand::C => (self.m, self.n),
+        }
+    }
+
+    /// Layout of an operand.
+    #[must_use]
+    pub const fn layout(&self, operand: Operand) -> Layout {
+        match operand {
+            Operand::A => self.a,
+            Operand::B => self.b,
+            Operand::C => self.c,
+        }
+    }
+
+    /// Floating-point operations: `2 m n k`, always, whatever an implementation really does.
+    #[must_use]
+    pub fn flops(&self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+    }
+
+    /// The steps of k to sum: none where `alpha` is zero, since A and B are then not read.
+    #[must_use]
+    pub fn effective_k(&self) -> usize {
+        if self.alpha == T::ZERO { 0 } else { self.k }
+    }
+
+    /// Elements that an operand's buffer must hold.
+    ///
+    /// # Errors
+    /// [`ShapeError::LeadingDimension`] and [`ShapeError::TooLarge`].
+    pub fn required_len(&self, operand: Operand) -> Result<usize, ShapeError> {
+        let (rows, cols) = self.dims(operand);
+        let layout = self.layout(operand);
+        let min = layout.min_ld(rows, cols);
+        if layout.ld < min {
+            return Err(ShapeError::LeadingDimension { operand, ld: layout.ld, min });
+        }
+        layout
+            .required_len(rows, cols)
+            .filter(|len| len.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize))
+            .ok_or(ShapeError::TooLarge { operand, rows, cols })
+    }
+
+    /// Bytes of the three matrices without padding; `None` where that overflows.
+    #[must_use]
+    pub fn bytes(&self) -> Option<usize> {
+        let mut elements = 0usize;
+        for operand in [Operand::A, Operand::B, Operand::C] {
+            let (rows, cols) = self.dims(operand);
+            elements = elements.checked_add(rows.checked_mul(cols)?)?;
+        }
+        elements.checked_mul(size_of::<T>())
+    }
+
+    /// Checks that buffers of these lengths hold the three matrices.
+    ///
+    /// # Errors
+    /// The first [`ShapeError`] found, in the order A, B, C.
+    pub fn check_buffers(&self, a: usize, b: usize, c: usize) -> Result<(), ShapeError> {
+        for (operand, len) in [(Operand::A, a), (Operand::B, b), (Operand::C, c)] {
+            let needed = self.required_len(operand)?;
+            if len < needed {
+                return Err(ShapeError::BufferTooShort { operand, len, needed });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same product written the other way round: `C^T = alpha * B^T * A^T + beta * C^T`.
+    ///
+    /// The buffers of A and B change places; none of them moves. It turns a column-major C into a
+    /// row-major one, so that implementations need to know only the latter.
+    #[must_use]
+    pub const fn transposed(&self) -> Self {
+        Self {
+            m: self.n,
+            n: self.m,
+            k: self.k,
+            alpha: self.alpha,
+            beta: self.beta,
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            c: self.c.transposed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The index figure of the book: row-major, index = row * size + col, M(1,0) of a 2 x 2 at 2.
+    #[test]
+    fn row_major_index_is_row_times_size_plus_col() {
+        assert_eq!(Layout::row_major(2).index(1, 0), 2);
+        assert_eq!(Layout::row_major(10).index(3, 4), 34);
+        assert_eq!(Layout::col_major(10).index(3, 4), 43);
+    }
+
+    #[test]
+    fn a_transposed_layout_reads_the_same_element() {
+        for layout in [Layout::row_major(7), Layout::col_major(9)] {
+            for row in 0..5 {
+                for col in 0..5 {
+                    assert_eq!(layout.index(row, col), layout.transposed().index(col, row));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn required_length_stops_at_the_last_element() {
+        for (layout, rows, cols) in [
+            (Layout::row_major(7), 3, 5),
+            (Layout::col_major(7), 5, 3),
+            (Layout::row_major(5), 1, 5),
+        ] {
+            let last = layout.index(rows - 1, cols - 1);
+            assert_eq!(layout.required_len(rows, cols), Some(last + 1));
+        }
+        assert_eq!(Layout::row_major(4).required_len(0, 4), Some(0));
+        assert_eq!(Layout::row_major(usize::MAX).required_len(3, 4), None);
+    }
+
+    #[test]
+    fn buffers_are_checked_operand_by_operand() {
+        let problem = Problem::<f32>::new(2, 3, 4);
+        assert_eq!(problem.check_buffers(8, 12, 6), Ok(()));
+        assert_eq!(
+            problem.check_buffers(8, 11, 6),
+            Err(ShapeError::BufferTooShort { operand: Operand::B, len: 11, needed: 12 })
+        );
+        let narrow = Problem { c: Layout::row_major(2), ..problem };
+        assert_eq!(
+            narrow.check_buffers(8, 12, 6),
+            Err(ShapeError::LeadingDimension { operand: Operand::C, ld: 2, min: 3 })
+        );
+        let huge = Problem::<f64>::new(1 << 31, 1 << 31, 1);
+        assert!(matches!(
+            huge.check_buffers(usize::MAX, usize::MAX, usize::MAX),
+            Err(ShapeError::TooLarge { operand: Operand::C, .. })
+        ));
+        assert_eq!(Problem::<f32>::new(usize::MAX, usize::MAX, 1).bytes(), None);
+    }
+
+    /// n * n wraps in 32 bits from n = 46341 on; here it must not.
+    #[test]
+    fn indices_above_two_to_the_31st_are_exact() {
+        let layout = Layout::row_major(46_341);
+        assert_eq!(layout.index(46_340, 46_340), 2_147_488_280);
+        assert_eq!(Problem::<f32>::new(10_240, 10_240, 10_240).bytes(), Some(3 * 419_430_400));
+        assert_eq!(Problem::<f32>::new(10_240, 10_240, 10_240).flops(), 2_147_483_648_000.0);
+    }
+
+    #[test]
+    fn the_transposed_problem_reads_the_same_elements() {
+        let problem = Problem::<f32>::new(2, 3, 4).with_layouts(
+            Layout::row_major(5),
+            Layout::col_major(6),
+            Layout::col_major(7),
+        );
+        let other = problem.transposed();
+        assert_eq!((other.m, other.n, other.k), (3, 2, 4));
+        assert_eq!(other.c.order, Order::RowMajor);
+        assert_eq!(other.a.index(1, 2), problem.b.index(2, 1));
+        assert_eq!(other.b.index(2, 1), problem.a.index(1, 2));
+        assert_eq!(other.transposed(), problem);
+    }
+}
