@@ -6,8 +6,8 @@ use std::ptr;
 use crate::error::DriverError;
 use crate::{Driver, RawFunction, RawModule, raw};
 
-/// What the JIT compiler said about a module that it accepted; empty unless asked to be verbose or
-/// it has a warning.
+/// What the JIT compiler said about a module that it accepted. It says nothing about one that the
+/// driver finds in its cache; `CUDA_CACHE_DISABLE=1` in the environment keeps it from looking there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JitLog {
     /// Registers, spills and shared memory of each kernel, where `verbose` was set.

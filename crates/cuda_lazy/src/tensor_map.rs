@@ -74,7 +74,7 @@ impl<'a> TensorMapDesc<'a> {
     }
 
     /// The rank, if every slice has the length that goes with it. The driver takes bare pointers and
-    /// reads as far as the rank says, so this is what keeps it inside the slices.
+    /// reads as far as the rank says: this keeps it inside the slices.
     fn check_lengths(&self) -> Result<c_uint, TensorMapError> {
         let rank = self.dims.len();
         let agrees = (1..=MAX_RANK).contains(&rank)
