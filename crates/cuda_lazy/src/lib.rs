@@ -55,6 +55,7 @@ mod launch;
 mod library;
 mod module;
 mod raw;
+#[macro_use]
 mod symbols;
 mod table;
 mod tensor_map;

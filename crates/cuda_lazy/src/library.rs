@@ -64,16 +64,22 @@ fn try_open(path: &OsStr) -> Result<Libcuda, Attempt> {
     // what the user names in its stead, and is trusted like any library that the program links.
     match unsafe { Library::new(path) } {
         Ok(library) => Ok(Libcuda { library, name }),
-        Err(error) => Err(Attempt { library: name, reason: reason(&error) }),
+        Err(error) => {
+            let reason = reason(&error, &name);
+            Err(Attempt { library: name, reason })
+        }
     }
 }
 
-/// The loader's own words: `libloading` keeps them in the source of some of its errors.
-fn reason(error: &libloading::Error) -> String {
-    match std::error::Error::source(error) {
+/// The loader's own words, without the library's name where they begin with it. `libloading` keeps
+/// the words in the source of some of its errors.
+fn reason(error: &libloading::Error, name: &str) -> String {
+    let words = match std::error::Error::source(error) {
         Some(source) => source.to_string(),
         None => error.to_string(),
-    }
+    };
+    let bare = words.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+    bare.map_or(words.clone(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -111,7 +117,7 @@ mod tests {
         };
         let message = error.to_string();
         assert!(message.contains("libtessera-none.so.1 ("), "{message}");
-        assert!(message.contains("libtessera-none.so ("), "{message}");
+        assert!(message.contains("libtessera-none.so (cannot open"), "{message}");
         assert!(message.contains("install an NVIDIA driver"), "{message}");
         assert!(message.contains("without a GPU"), "{message}");
     }

@@ -137,7 +137,6 @@ macro_rules! for_each_symbol {
         }
     };
 }
-pub(crate) use for_each_symbol;
 
 macro_rules! define_symbol {
     ($($name:ident)*) => {

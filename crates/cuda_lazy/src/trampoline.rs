@@ -7,7 +7,7 @@
 use std::arch::naked_asm;
 use std::mem::size_of;
 
-use crate::symbols::{Symbol, for_each_symbol};
+use crate::symbols::Symbol;
 use crate::table::TABLE;
 
 macro_rules! define_trampolines {
