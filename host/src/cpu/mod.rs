@@ -13,7 +13,7 @@ use gemm_spec::Problem;
 use crate::error::Error;
 
 /// A matrix product on the CPU: row-major operands whose buffers were checked against the problem.
-pub(crate) type CpuFn<T> = fn(&Problem<T>, &[T], &[T], &mut [T], &CpuContext);
+pub type CpuFn<T> = fn(&Problem<T>, &[T], &[T], &mut [T], &CpuContext);
 
 /// One CPU implementation, for every element type.
 pub struct CpuImpl {

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
-use cust::context::{Context, ContextHandle, CurrentContext};
+use cust::context::{Context, CurrentContext};
 use cust::device::Device;
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
@@ -148,6 +148,5 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         // Modules and the stream are freed in their own context, whatever thread drops this.
         let _ = CurrentContext::set_current(&self.context);
-        let _ = self.context.get_inner();
     }
 }

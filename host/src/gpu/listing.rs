@@ -92,7 +92,7 @@ pub(super) fn describe(index: u32) -> Result<DeviceInfo, Error> {
     let device = Device::get_device(index).map_err(refused(during()))?;
     let attribute = |attribute: DeviceAttribute| -> Result<u32, Error> {
         let value = driver
-            .device_attribute(attribute, device.as_raw())
+            .device_attribute(device.as_raw(), attribute)
             .map_err(|error| Error::Cuda { during: during(), reason: error.to_string() })?;
         Ok(u32::try_from(value).unwrap_or(0))
     };
