@@ -115,9 +115,11 @@ impl Engine {
         if (c.rows(), c.cols()) != (m, n) {
             return Err(Error::Outer { rows: c.rows(), cols: c.cols(), m, n });
         }
-        let problem = Problem::new(m, n, k)
-            .with_scalars(alpha, beta)
-            .with_layouts(a.layout(), b.layout(), c.layout());
+        let problem = Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(
+            a.layout(),
+            b.layout(),
+            c.layout(),
+        );
         self.run(&problem, a.as_slice(), b.as_slice(), c.into_slice())
     }
 

@@ -76,6 +76,12 @@ pub enum Error {
         /// Bytes there are.
         available: u128,
     },
+    /// A result cannot be checked.
+    #[error("cannot check results: {reason}")]
+    Check {
+        /// Why.
+        reason: String,
+    },
     /// Threads could not be started.
     #[error("cannot start the worker threads: {source}; ask for fewer with --threads")]
     Threads {

@@ -12,7 +12,7 @@ use crate::scalar::Scalar;
 /// How the elements of the inputs are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Distribution {
-    /// Uniform in [-1, 1); integers from -8 to 8.
+    /// Uniform in [-1, 1]; integers from -8 to 8.
     #[default]
     Uniform,
     /// Normal, mean 0 and deviation 1; integers are rounded normals of deviation 4.
@@ -107,10 +107,7 @@ fn draw(
     let integers = dtype == gemm_spec::DType::I32;
     match distribution {
         Distribution::Uniform if integers => f64::from(rng.random_range(-INT_MAX..=INT_MAX)),
-        // 24 random bits, so that f32 and f64 inputs of a seed are the same numbers.
-        Distribution::Uniform => {
-            f64::from(rng.random::<u32>() >> 8) * 2f64.powi(-23) - 1.0
-        }
+        Distribution::Uniform => 2.0 * rng.random::<f64>() - 1.0,
         Distribution::Normal => {
             let normal = normal(rng);
             if integers { (4.0 * normal).round() } else { normal }
@@ -152,7 +149,7 @@ mod tests {
     #[test]
     fn uniform_covers_its_range_around_zero() {
         let data = filled(Distribution::Uniform, 1, 0);
-        assert!(data.iter().all(|value| (-1.0..1.0).contains(value)));
+        assert!(data.iter().all(|value| (-1.0..=1.0).contains(value)));
         let mean = data.iter().map(|&value| f64::from(value)).sum::<f64>() / data.len() as f64;
         assert!(mean.abs() < 0.05, "{mean}");
         assert!(data.iter().any(|&value| value < -0.9) && data.iter().any(|&value| value > 0.9));

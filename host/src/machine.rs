@@ -22,34 +22,33 @@ impl Machine {
     /// Looks at the machine.
     #[must_use]
     pub fn probe() -> Self {
-        let system = System::new_with_specifics(
-            RefreshKind::nothing()
-                .with_cpu(CpuRefreshKind::nothing())
-                .with_memory(MemoryRefreshKind::nothing().with_ram()),
-        );
-        let cpu = system.cpus().first().map_or("", |cpu| cpu.brand()).trim();
+        let wanted = RefreshKind::nothing()
+            .with_cpu(CpuRefreshKind::nothing())
+            .with_memory(MemoryRefreshKind::nothing().with_ram());
+        let system = System::new_with_specifics(wanted).ok();
+        let cpus = system.as_ref().map(System::cpus).unwrap_or_default();
+        let cpu = cpus.first().map_or("", |cpu| cpu.brand()).trim();
         Self {
             cpu: if cpu.is_empty() { std::env::consts::ARCH } else { cpu }.to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             features: features(),
-            memory_bytes: system.total_memory(),
-            os: System::long_os_version().unwrap_or_else(|| std::env::consts::OS.to_owned()),
+            memory_bytes: system.as_ref().map_or(0, System::total_memory),
+            os: System::long_os_version().unwrap_or_else(|_| std::env::consts::OS.to_owned()),
         }
     }
 }
 
-/// Bytes of memory that a process could still get.
+/// Bytes of memory that a process could still get; `None` where the system does not tell.
 #[must_use]
-pub fn available_memory() -> u64 {
+pub fn available_memory() -> Option<u64> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
-    let system = System::new_with_specifics(memory);
+    let system = System::new_with_specifics(memory).ok()?;
+    let free = system.available_memory();
     // A container's own limit is the tighter one where it is set.
-    match system.cgroup_limits() {
-        Some(limits) if limits.total_memory > 0 => {
-            system.available_memory().min(limits.free_memory)
-        }
-        _ => system.available_memory(),
-    }
+    Some(match system.cgroup_limits() {
+        Some(limits) if limits.total_memory > 0 => free.min(limits.free_memory),
+        _ => free,
+    })
 }
 
 #[cfg(target_arch = "x86_64")]

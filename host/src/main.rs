@@ -1,1 +1,7 @@
-fn main() {}
+//! The program `tessera`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tessera::cli::main()
+}

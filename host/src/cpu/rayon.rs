@@ -32,7 +32,6 @@ const BANDS_PER_THREAD: usize = 4;
 const BLOCK_COLS: usize = 512;
 /// Rows of a block of B.
 const BLOCK_K: usize = 256;
-
 fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], context: &CpuContext) {
     if problem.n == 0 {
         return;
@@ -72,9 +71,20 @@ impl<T: Scalar> Work for Band<'_, T> {
             sums.fill(T::ZERO);
             for step in (0..k).step_by(BLOCK_K) {
                 let steps = BLOCK_K.min(k - step);
-                for (row, sums) in sums.chunks_exact_mut(cols).enumerate() {
-                    let a = &a[row * lda + step..][..steps];
-                    add_row(a, &b[step * ldb + col..], ldb, sums);
+                let b = &b[step * ldb + col..];
+                let row_of_a = |row: usize| &a[row * lda + step..][..steps];
+                let mut groups = sums.chunks_exact_mut(4 * cols);
+                let mut row = 0;
+                for group in &mut groups {
+                    let rows = [0, 1, 2, 3].map(|i| row_of_a(row + i));
+                    add_four_rows(rows, b, ldb, group, cols);
+                    row += 4;
+                }
+                for sums in groups.into_remainder().chunks_exact_mut(cols) {
+                    for (step, &factor) in row_of_a(row).iter().enumerate() {
+                        add_step(factor, &b[step * ldb..][..cols], sums);
+                    }
+                    row += 1;
                 }
             }
             for (row, sums) in sums.chunks_exact(cols).enumerate() {
@@ -86,29 +96,67 @@ impl<T: Scalar> Work for Band<'_, T> {
     }
 }
 
-/// `sums += a * B` for one row of A and as many rows of B, four of them at a time.
+/// `sums += A * B` for four rows of A and as many rows of B, four at a time: each vector of B that is
+/// loaded serves four rows, each vector of sums four steps of k.
 #[inline(always)]
-fn add_row<T: Scalar>(a: &[T], b: &[T], ldb: usize, sums: &mut [T]) {
-    let cols = sums.len();
-    let mut quads = a.chunks_exact(4);
-    let mut row = 0;
-    for quad in &mut quads {
-        let b0 = &b[row * ldb..][..cols];
-        let b1 = &b[(row + 1) * ldb..][..cols];
-        let b2 = &b[(row + 2) * ldb..][..cols];
-        let b3 = &b[(row + 3) * ldb..][..cols];
-        for j in 0..cols {
-            let sum = quad[0].mul_add(b0[j], sums[j]);
-            let sum = quad[1].mul_add(b1[j], sum);
-            let sum = quad[2].mul_add(b2[j], sum);
-            sums[j] = quad[3].mul_add(b3[j], sum);
-        }
-        row += 4;
+fn add_four_rows<T: Scalar>(a: [&[T]; 4], b: &[T], ldb: usize, sums: &mut [T], cols: usize) {
+    let k = a[0].len();
+    let (s0, sums) = sums.split_at_mut(cols);
+    let (s1, sums) = sums.split_at_mut(cols);
+    let (s2, s3) = sums.split_at_mut(cols);
+    let mut step = 0;
+    while step + 4 <= k {
+        let [f0, f1, f2, f3] = a.map(|a| [a[step], a[step + 1], a[step + 2], a[step + 3]]);
+        let [b0, b1, b2, b3] = [0, 1, 2, 3].map(|i| &b[(step + i) * ldb..][..cols]);
+        add_four_steps(f0, f1, f2, f3, b0, b1, b2, b3, s0, s1, s2, s3);
+        step += 4;
     }
-    for &a in quads.remainder() {
-        for (sum, &b) in sums.iter_mut().zip(&b[row * ldb..][..cols]) {
-            *sum = a.mul_add(b, *sum);
-        }
-        row += 1;
+    for step in step..k {
+        let b = &b[step * ldb..][..cols];
+        add_step(a[0][step], b, s0);
+        add_step(a[1][step], b, s1);
+        add_step(a[2][step], b, s2);
+        add_step(a[3][step], b, s3);
+    }
+}
+
+/// Sixteen multiply-adds for each column. A function of its own, so that its parameters tell the
+/// compiler that no slice overlaps another.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "separate slices are what makes it vectorise")]
+fn add_four_steps<T: Scalar>(
+    f0: [T; 4],
+    f1: [T; 4],
+    f2: [T; 4],
+    f3: [T; 4],
+    b0: &[T],
+    b1: &[T],
+    b2: &[T],
+    b3: &[T],
+    s0: &mut [T],
+    s1: &mut [T],
+    s2: &mut [T],
+    s3: &mut [T],
+) {
+    let cols = s0.len();
+    let (b0, b1, b2, b3) = (&b0[..cols], &b1[..cols], &b2[..cols], &b3[..cols]);
+    let (s1, s2, s3) = (&mut s1[..cols], &mut s2[..cols], &mut s3[..cols]);
+    let chain = |f: [T; 4], b: [T; 4], sum: T| {
+        f[3].mul_add(b[3], f[2].mul_add(b[2], f[1].mul_add(b[1], f[0].mul_add(b[0], sum))))
+    };
+    for j in 0..cols {
+        let b = [b0[j], b1[j], b2[j], b3[j]];
+        s0[j] = chain(f0, b, s0[j]);
+        s1[j] = chain(f1, b, s1[j]);
+        s2[j] = chain(f2, b, s2[j]);
+        s3[j] = chain(f3, b, s3[j]);
+    }
+}
+
+/// `sums += factor * b`.
+#[inline(always)]
+fn add_step<T: Scalar>(factor: T, b: &[T], sums: &mut [T]) {
+    for (sum, &b) in sums.iter_mut().zip(b) {
+        *sum = factor.mul_add(b, *sum);
     }
 }

@@ -139,7 +139,11 @@ impl<T: Scalar> Operands<'_, T> {
         let grid = spec.grid(problem.m, problem.n).map_err(unsupported)?;
         let symbol = spec.entry(T::DTYPE).map_err(unsupported)?;
         let needed = problem.required_len(Operand::C)?;
-        problem.check_buffers(self.a.len(), self.b.len(), c.buffer.len().saturating_sub(c.start))?;
+        problem.check_buffers(
+            self.a.len(),
+            self.b.len(),
+            c.buffer.len().saturating_sub(c.start),
+        )?;
 
         let during = || format!("launching {symbol}");
         let module = self.gpu.module(spec.arch)?;
@@ -152,8 +156,7 @@ impl<T: Scalar> Operands<'_, T> {
         let (alpha, beta) = (problem.alpha, problem.beta);
         let (a, b) = (self.a.as_device_ptr(), self.b.as_device_ptr());
         let out = c.buffer.index(c.start..c.start + needed).as_device_ptr();
-        let (lda, ldb, ldc) =
-            (problem.a.ld as u64, problem.b.ld as u64, problem.c.ld as u64);
+        let (lda, ldb, ldc) = (problem.a.ld as u64, problem.b.ld as u64, problem.c.ld as u64);
         let grid = GridSize::xyz(grid.x, grid.y, grid.z);
         let block = BlockSize::xy(block.x, block.y);
         // SAFETY: the entry's obligations. (1) The three buffers hold m x k, k x n and m x n

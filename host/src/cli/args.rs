@@ -1,0 +1,167 @@
+//! What can be typed. The doc comments are the help text.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use gemm_spec::DType;
+
+use crate::fill::Distribution;
+use crate::report::Format;
+use crate::run::DeviceChoice;
+use crate::verify::Method;
+
+/// Matrix products on CPU and GPU: every implementation run, checked and timed.
+///
+/// Without a subcommand it is `tessera run`. Data go to standard output, progress and advice to
+/// standard error.
+///
+/// Exit codes: 0 fine, 1 a result is wrong, 2 usage or unusable input, 3 a device was demanded and is
+/// not there, 4 out of memory.
+#[derive(Parser)]
+#[command(name = "tessera", version, args_conflicts_with_subcommands = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    #[command(flatten)]
+    pub(super) run: Run,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Compute one product with every implementation that can, check each, print one table.
+    Run(Run),
+}
+
+#[derive(Args, Clone)]
+pub(super) struct Run {
+    /// Columns of B and C; without -m and -k the product is square.
+    #[arg(short = 'n', value_name = "N", default_value = "1024", value_parser = size)]
+    pub(super) n: usize,
+    /// Rows of A and C [default: N].
+    #[arg(short = 'm', value_name = "M", value_parser = size)]
+    pub(super) m: Option<usize>,
+    /// Columns of A and rows of B [default: N].
+    #[arg(short = 'k', value_name = "K", value_parser = size)]
+    pub(super) k: Option<usize>,
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
+    #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
+    pub(super) kernel: String,
+    /// Element type: f32, f64 or i32.
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = dtype)]
+    pub(super) dtype: DType,
+    /// Processors: auto, cpu, cuda or cuda:I.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
+    pub(super) device: DeviceChoice,
+    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
+    #[arg(long, value_name = "T")]
+    pub(super) threads: Option<NonZeroUsize>,
+    /// Seed of the inputs.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Inputs: uniform, normal, int or position.
+    #[arg(long, value_name = "DIST", default_value = "uniform")]
+    pub(super) dist: Distribution,
+    /// Factor of the product.
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(super) alpha: f64,
+    /// Factor of the old C; with 0 C is not read.
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(super) beta: f64,
+    /// Check: auto, full, freivalds, sample or none.
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    pub(super) check: Method,
+    /// Seconds for the whole run; rows that do not fit are estimated and say so.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = budget)]
+    pub(super) budget: Duration,
+    /// Output: table, md, csv or json.
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(super) format: Format,
+    /// Write to this file and not to standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+}
+
+/// A size of a matrix.
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(0) => Err("sizes start at 1".to_owned()),
+        Ok(size) => Ok(size),
+        Err(error) => match error.kind() {
+            std::num::IntErrorKind::PosOverflow => Err(format!("sizes end at {}", usize::MAX)),
+            _ => Err("a size is a whole number, 1 or more".to_owned()),
+        },
+    }
+}
+
+fn dtype(text: &str) -> Result<DType, String> {
+    DType::from_name(text).ok_or_else(|| {
+        let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
+        format!("`{text}` is none of {}", names.join(", "))
+    })
+}
+
+/// `auto`, `cpu`, `cuda` or `cuda:I`.
+pub(super) fn device(text: &str) -> Result<DeviceChoice, String> {
+    let index = match text {
+        "auto" => return Ok(DeviceChoice::Auto),
+        "cpu" => return Ok(DeviceChoice::Cpu),
+        "cuda" => Some(0),
+        _ => text.strip_prefix("cuda:").and_then(|index| index.parse().ok()),
+    };
+    index
+        .map(DeviceChoice::Cuda)
+        .ok_or_else(|| format!("`{text}` is none of auto, cpu, cuda, cuda:I"))
+}
+
+fn budget(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "a budget is a number of seconds above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_is_the_default() {
+        let cli = Cli::try_parse_from(["tessera", "-n", "10240"]).unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!((cli.run.n, cli.run.m, cli.run.k), (10_240, None, None));
+        let cli = Cli::try_parse_from(["tessera", "run", "-m", "3", "--alpha", "-1.5"]).unwrap();
+        assert!(matches!(cli.command, Some(Command::Run(run)) if run.m == Some(3)));
+    }
+
+    #[test]
+    fn words_that_cannot_be_meant_are_refused() {
+        for args in [
+            ["-n", "0"],
+            ["-n", "-3"],
+            ["-n", "1.5"],
+            ["-n", "99999999999999999999999"],
+            ["--dtype", "f33"],
+            ["--device", "gpu"],
+            ["--device", "cuda:x"],
+            ["--threads", "0"],
+            ["--budget", "0"],
+            ["--budget", "NaN"],
+            ["--format", "xml"],
+            ["--check", "maybe"],
+            ["--dist", "gauss"],
+        ] {
+            assert!(Cli::try_parse_from(["tessera", args[0], args[1]]).is_err(), "{args:?}");
+        }
+        assert_eq!(device("cuda:2"), Ok(DeviceChoice::Cuda(2)));
+    }
+}

@@ -1,0 +1,67 @@
+//! `tessera run`: one product by every implementation, in one table.
+
+use std::io::Write;
+
+use anyhow::bail;
+use gemm_spec::DType;
+
+use super::Exit;
+use super::args;
+use super::output::{Progress, Replacement, colour, print};
+use crate::registry;
+use crate::report::render;
+use crate::run::{Config, Document, Failure, run};
+
+pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
+    let config = config(args)?;
+    // Before any work: a place that cannot be written is known now.
+    let out = args.out.as_deref().map(Replacement::new).transpose()?;
+    let document = run(&config, &mut Progress::new())?;
+    match out {
+        None => print(&render(&document, args.format, colour())?)?,
+        Some(mut out) => {
+            out.writer().write_all(render(&document, args.format, false)?.as_bytes())?;
+            out.commit()?;
+        }
+    }
+    Ok(exit(&document))
+}
+
+/// What was typed, made sense of.
+fn config(args: &args::Run) -> anyhow::Result<Config> {
+    for (name, value) in [("--alpha", args.alpha), ("--beta", args.beta)] {
+        let integer = value.fract() == 0.0 && i32::try_from(value as i64).is_ok();
+        if args.dtype == DType::I32 && !integer {
+            bail!("{name} {value} is no 32-bit integer, which --dtype i32 needs");
+        }
+    }
+    let implementations = registry::select(&args.kernel)?;
+    if implementations.is_empty() {
+        bail!("--kernel '{}' takes every implementation away", args.kernel);
+    }
+    Ok(Config {
+        m: args.m.unwrap_or(args.n),
+        n: args.n,
+        k: args.k.unwrap_or(args.n),
+        dtype: args.dtype,
+        alpha: args.alpha,
+        beta: args.beta,
+        implementations,
+        device: args.device,
+        threads: args.threads,
+        seed: args.seed,
+        distribution: args.dist,
+        check: args.check,
+        budget: args.budget,
+    })
+}
+
+/// A wrong result is the worst, then an implementation that failed.
+fn exit(document: &Document) -> Exit {
+    match document.failure {
+        _ if !document.all_right() => Exit::Wrong,
+        Some(Failure::OutOfMemory) => Exit::OutOfMemory,
+        Some(Failure::Other) => Exit::Wrong,
+        None => Exit::Fine,
+    }
+}

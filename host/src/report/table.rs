@@ -1,0 +1,167 @@
+//! A document as a table with its notes.
+
+use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
+
+use super::duration::{hours, minutes, seconds};
+use crate::run::{Document, Row};
+
+/// Aligned columns, for a terminal.
+pub(super) fn terminal(document: &Document, colour: bool) -> String {
+    let mut table = rows(document);
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    if !colour {
+        table.force_no_tty();
+    }
+    format!("{}\n{table}\n{}", headline(document), notes(document))
+}
+
+/// The same as Markdown.
+pub(super) fn markdown(document: &Document) -> String {
+    let mut table = rows(document);
+    table.load_style(ASCII_MARKDOWN).force_no_tty();
+    let notes: String = notes(document).lines().map(|line| format!("\n{line}  ")).collect();
+    format!("{}\n\n{table}\n{notes}\n", headline(document))
+}
+
+/// What was computed, and where.
+fn headline(document: &Document) -> String {
+    let problem = &document.problem;
+    let machine = &document.machine;
+    let scalars = if (problem.alpha, problem.beta) == (1.0, 0.0) {
+        "C = A B".to_owned()
+    } else {
+        format!("C = {} A B + {} C", problem.alpha, problem.beta)
+    };
+    let gpu = machine.gpu.as_ref().map_or_else(String::new, |gpu| {
+        let driver = machine.driver.as_ref().and_then(|driver| driver.version.as_deref());
+        format!("; {} (driver {})", gpu.name, driver.unwrap_or("of unknown version"))
+    });
+    format!(
+        "{scalars}, {} x {} x {} (m x n x k), {}, {} inputs, seed {}\n{}, {} of {} cores{gpu}",
+        problem.m,
+        problem.n,
+        problem.k,
+        problem.dtype,
+        problem.dist,
+        problem.seed,
+        machine.host.cpu,
+        machine.threads,
+        machine.host.cores,
+    )
+}
+
+fn rows(document: &Document) -> Table {
+    let split = document.rows.iter().any(|row| row.kernel_seconds.is_some());
+    let then = document.rows.iter().any(|row| row.then_seconds.is_some());
+    let mut header =
+        vec!["implementation", "device", "seconds", "minutes", "hours", "GFLOP/s", "speed-up"];
+    if split {
+        header.extend(["to device", "kernel", "from device"]);
+    }
+    header.push("check");
+    if then {
+        header.push("then (s)");
+    }
+    let mut table = Table::new();
+    table.set_header(&header);
+    for row in &document.rows {
+        table.add_row(cells(row, split, then));
+    }
+    // Words to the left, numbers to the right.
+    for (index, name) in header.iter().enumerate() {
+        if !matches!(*name, "implementation" | "device" | "check") {
+            if let Some(column) = table.column_mut(index) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+    }
+    table
+}
+
+fn cells(row: &Row, split: bool, then: bool) -> Vec<Cell> {
+    // An estimate never looks like a measurement.
+    let mark = if row.estimated { "~" } else { "" };
+    let optional = |value: Option<f64>| Cell::new(value.map_or_else(String::new, seconds));
+    let mut cells = vec![
+        Cell::new(row.kernel),
+        Cell::new(&row.device),
+        Cell::new(format!("{mark}{}", seconds(row.seconds))),
+        Cell::new(format!("{mark}{}", minutes(row.seconds))),
+        Cell::new(format!("{mark}{}", hours(row.seconds))),
+        Cell::new(format!("{mark}{}", rate(row.gflops))),
+        Cell::new(row.speedup.map_or_else(String::new, |factor| format!("{}x", digits(factor)))),
+    ];
+    if split {
+        cells.extend([row.h2d_seconds, row.kernel_seconds, row.d2h_seconds].map(optional));
+    }
+    cells.push(match &row.check {
+        None => Cell::new("estimated"),
+        Some(check) if check.ok && check.method == "none" => Cell::new("unchecked"),
+        Some(check) if check.ok => Cell::new(format!(
+            "ok, {}: {} <= {}",
+            check.method,
+            digits(check.max_error),
+            digits(check.bound)
+        )),
+        Some(check) => {
+            Cell::new(format!("WRONG, {}", check.detail.as_deref().unwrap_or(check.method)))
+                .fg(Color::Red)
+        }
+    });
+    if then {
+        cells.push(Cell::new(row.then_seconds.map_or_else(String::new, |then| {
+            format!("{} ({}x)", seconds(then), digits(then / row.seconds))
+        })));
+    }
+    cells
+}
+
+/// A rate in GFLOP/s.
+fn rate(gflops: f64) -> String {
+    if gflops >= 1000.0 { format!("{gflops:.0}") } else { digits(gflops) }
+}
+
+/// Three significant digits or so.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 0.01 => format!("{value:.2}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+/// What a reader must know to read the table right.
+fn notes(document: &Document) -> String {
+    let mut notes = String::new();
+    let mut note = |text: &str| {
+        notes.push_str(text);
+        notes.push('\n');
+    };
+    if document.rows.iter().any(|row| row.estimated) {
+        note(
+            "~ estimated from smaller sizes by c*n^3, not measured: it does not fit the budget; \
+             give --budget SECONDS to measure it.",
+        );
+    }
+    if document.rows.iter().any(|row| row.kernel_seconds.is_some()) {
+        note(
+            "GPU rows: seconds count the transfers, GFLOP/s the kernel alone. The driver's compile \
+             time is in no row.",
+        );
+    }
+    // Kernels that share a reason share a line.
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for skipped in &document.skipped {
+        match reasons.iter_mut().find(|(reason, _)| *reason == skipped.reason) {
+            Some((_, kernels)) => kernels.push(skipped.kernel),
+            None => reasons.push((&skipped.reason, vec![skipped.kernel])),
+        }
+    }
+    for (reason, kernels) in reasons {
+        note(&format!("skipped {}: {reason}", kernels.join(", ")));
+    }
+    notes
+}

@@ -1,0 +1,387 @@
+//! One problem, every implementation: computed, timed and checked.
+
+mod candidate;
+mod predict;
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use gemm_spec::{DType, KernelSpec, Operand, Problem};
+use serde::Serialize;
+
+use crate::cpu::CpuContext;
+use crate::error::Error;
+use crate::fill::{Distribution, fill};
+use crate::gpu::{DeviceInfo, DriverInfo, Gpu};
+use crate::history;
+use crate::machine::{Machine, available_memory};
+use crate::matrix::allocate;
+use crate::registry::Implementation;
+use crate::scalar::Scalar;
+use crate::verify::{Checker, Method, Report};
+use candidate::Candidate;
+
+/// Which processors take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DeviceChoice {
+    /// The CPU, and the first GPU where there is one.
+    #[default]
+    Auto,
+    /// The CPU alone.
+    Cpu,
+    /// The GPU of that number alone; it is an error where there is none.
+    Cuda(u32),
+}
+
+/// What to run.
+#[derive(Clone)]
+pub struct Config {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Element type.
+    pub dtype: DType,
+    /// Factor of the product.
+    pub alpha: f64,
+    /// Factor of the old C.
+    pub beta: f64,
+    /// Implementations, in the order in which they are shown.
+    pub implementations: Vec<Implementation>,
+    /// Processors.
+    pub device: DeviceChoice,
+    /// CPU threads; `None` takes one for each core.
+    pub threads: Option<NonZeroUsize>,
+    /// Seed of the inputs and of the check.
+    pub seed: u64,
+    /// How the inputs are drawn.
+    pub distribution: Distribution,
+    /// How results are checked.
+    pub check: Method,
+    /// Time for the whole run.
+    pub budget: Duration,
+}
+
+/// The problem as the document shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProblemInfo {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Element type.
+    pub dtype: &'static str,
+    /// Factor of the product.
+    pub alpha: f64,
+    /// Factor of the old C.
+    pub beta: f64,
+    /// Seed of the inputs.
+    pub seed: u64,
+    /// How the inputs were drawn.
+    pub dist: &'static str,
+}
+
+/// The machine as the document shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MachineInfo {
+    /// The host.
+    #[serde(flatten)]
+    pub host: Machine,
+    /// CPU threads used.
+    pub threads: usize,
+    /// The driver, where there is one.
+    pub driver: Option<DriverInfo>,
+    /// The GPU used, where there is one.
+    pub gpu: Option<DeviceInfo>,
+    /// How long the driver took to compile the kernels; part of no row.
+    pub jit_seconds: Option<f64>,
+}
+
+/// The verdict on one result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// How it was checked.
+    pub method: &'static str,
+    /// Whether it is right.
+    pub ok: bool,
+    /// Largest error found, in the units that `docs/measuring.md` explains.
+    pub max_error: f64,
+    /// Largest error allowed, in the same units.
+    pub bound: f64,
+    /// What is wrong, in words, where something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// One implementation's line of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The implementation.
+    pub kernel: &'static str,
+    /// `cpu` or `cuda:I`.
+    pub device: String,
+    /// From operands in host memory to the result in host memory: transfers are counted for GPU rows.
+    pub seconds: f64,
+    /// Whether `seconds` was predicted from smaller sizes by c·n³ and not measured.
+    pub estimated: bool,
+    /// `2mnk` over the time of the computation alone, in 10⁹ a second.
+    pub gflops: f64,
+    /// Copying A and B (and C, where beta is not 0) to the device.
+    pub h2d_seconds: Option<f64>,
+    /// The kernel between two events.
+    pub kernel_seconds: Option<f64>,
+    /// Copying C from the device.
+    pub d2h_seconds: Option<f64>,
+    /// Seconds of `serial` over these seconds, where `serial` is a row.
+    pub speedup: Option<f64>,
+    /// Runs that the time is the median of.
+    pub runs: usize,
+    /// The check; none for estimated rows.
+    pub check: Option<Verdict>,
+    /// What the seeds measured for the same row.
+    pub then_seconds: Option<f64>,
+}
+
+/// An implementation that has no row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Skipped {
+    /// The implementation.
+    pub kernel: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// Everything that a run found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Document {
+    /// What was computed.
+    pub problem: ProblemInfo,
+    /// Where.
+    pub machine: MachineInfo,
+    /// The implementations that could run.
+    pub rows: Vec<Row>,
+    /// Those that could not.
+    pub skipped: Vec<Skipped>,
+    /// The first implementation that was stopped by an error, for the exit code.
+    #[serde(skip)]
+    pub failure: Option<Failure>,
+}
+
+/// An error in the middle of a run; the other rows stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Memory was short.
+    OutOfMemory,
+    /// Anything else.
+    Other,
+}
+
+impl Document {
+    /// Whether every checked row is right.
+    #[must_use]
+    pub fn all_right(&self) -> bool {
+        self.rows.iter().filter_map(|row| row.check.as_ref()).all(|check| check.ok)
+    }
+}
+
+/// Who is told how a run goes on.
+pub trait Observer {
+    /// A step has begun, for instance "checking naive".
+    fn step(&mut self, what: &str);
+}
+
+impl Observer for () {
+    fn step(&mut self, _: &str) {}
+}
+
+/// Runs everything that the configuration asks for and that fits its budget.
+///
+/// # Errors
+/// What stops the whole run: sizes beyond memory, a demanded device that is not there, operands that
+/// cannot be checked. An implementation that fails becomes a skipped one with the reason.
+pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
+    match config.dtype {
+        DType::F32 => run_as::<f32>(config, observer),
+        DType::F64 => run_as::<f64>(config, observer),
+        DType::I32 => run_as::<i32>(config, observer),
+    }
+}
+
+fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
+    let started = Instant::now();
+    let deadline = started + config.budget;
+    let problem = Problem::new(config.m, config.n, config.k)
+        .with_scalars(T::from_f64(config.alpha), T::from_f64(config.beta));
+    for operand in [Operand::A, Operand::B, Operand::C] {
+        problem.required_len(operand)?;
+    }
+
+    let cpu = CpuContext::new(config.threads)?;
+    let gpu = match config.device {
+        DeviceChoice::Cpu => {
+            Err(Error::NoDevice { reason: "the run was told to stay on the CPU".to_owned() })
+        }
+        DeviceChoice::Auto => Gpu::open(0),
+        DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
+    };
+
+    let mut skipped = Vec::new();
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    for (place, implementation) in config.implementations.iter().enumerate() {
+        match Candidate::new(place, *implementation, &problem, config.device, &cpu, &gpu) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(reason) => skipped.push(Skipped { kernel: implementation.id(), reason }),
+        }
+    }
+
+    check_memory(&problem)?;
+    for candidate in &mut candidates {
+        observer.step(&format!("predicting {}", candidate.id()));
+        // A fifth of the budget for all predictions together.
+        let each = config.budget / (5 * config.implementations.len().max(1) as u32);
+        if let Err(error) = candidate.predict(&problem, each) {
+            candidate.failure = Some(error);
+        }
+    }
+
+    observer.step("drawing the inputs");
+    let inputs = Inputs::draw(&problem, config)?;
+    observer.step("preparing the check");
+    let checker =
+        Checker::new(&problem, &inputs.a, &inputs.b, &inputs.c, config.check, config.seed)
+            .map_err(|error| Error::Check { reason: error.to_string() })?;
+
+    // The cheapest first, so that what is left of the budget serves as many as it can.
+    candidates.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+    let mut operands = None;
+    let mut rows = Vec::new();
+    let mut failure = None;
+    for candidate in candidates {
+        let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+        let outcome = match candidate.failure {
+            Some(error) => Err(error),
+            None if candidate.predicted > left => Ok(candidate.estimate(&problem)),
+            None => {
+                observer.step(&format!("running {}", candidate.id()));
+                candidate.measure(&problem, &inputs, &mut operands, &checker, observer)
+            }
+        };
+        match outcome {
+            Ok(row) => rows.push((candidate.place, row)),
+            Err(error) => {
+                failure.get_or_insert(match error {
+                    Error::OutOfMemory { .. } => Failure::OutOfMemory,
+                    _ => Failure::Other,
+                });
+                let reason = error.to_string();
+                skipped.push(Skipped { kernel: candidate.implementation.id(), reason });
+            }
+        }
+    }
+    rows.sort_by_key(|(place, _)| *place);
+    let mut rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
+    compare(&mut rows, config);
+
+    let gpu = gpu.ok();
+    Ok(Document {
+        problem: ProblemInfo {
+            m: config.m,
+            n: config.n,
+            k: config.k,
+            dtype: config.dtype.name(),
+            alpha: config.alpha,
+            beta: config.beta,
+            seed: config.seed,
+            dist: config.distribution.name(),
+        },
+        machine: MachineInfo {
+            host: Machine::probe(),
+            threads: cpu.threads(),
+            driver: gpu.as_ref().and_then(|_| crate::gpu::driver().ok()),
+            jit_seconds: gpu.as_ref().map(|gpu| gpu.compile_time().as_secs_f64()),
+            gpu: gpu.map(|gpu| gpu.info().clone()),
+        },
+        rows,
+        skipped,
+        failure,
+    })
+}
+
+/// The operands in host memory; `c` is what C holds before, empty where beta is 0.
+struct Inputs<T> {
+    a: Vec<T>,
+    b: Vec<T>,
+    c: Vec<T>,
+}
+
+impl<T: Scalar> Inputs<T> {
+    fn draw(problem: &Problem<T>, config: &Config) -> Result<Self, Error> {
+        let drawn = |operand: Operand, stream: u64| -> Result<Vec<T>, Error> {
+            let (rows, cols) = problem.dims(operand);
+            let mut data = allocate(rows, cols, "an operand")?;
+            fill(&mut data, cols, cols, config.distribution, config.seed, stream);
+            Ok(data)
+        };
+        Ok(Self {
+            a: drawn(Operand::A, 0)?,
+            b: drawn(Operand::B, 1)?,
+            c: if problem.beta == T::ZERO { Vec::new() } else { drawn(Operand::C, 2)? },
+        })
+    }
+}
+
+/// Refuses before anything is allocated what the memory cannot hold.
+fn check_memory<T: Scalar>(problem: &Problem<T>) -> Result<(), Error> {
+    let copies = if problem.beta == T::ZERO { 1 } else { 2 };
+    let elements = [Operand::A, Operand::B, Operand::C].map(|operand| {
+        let (rows, cols) = problem.dims(operand);
+        let times = if operand == Operand::C { copies } else { 1 };
+        rows as u128 * cols as u128 * times
+    });
+    let needed = elements.iter().sum::<u128>() * size_of::<T>() as u128;
+    let Some(available) = available_memory().map(u128::from) else { return Ok(()) };
+    if needed > available {
+        let what = format!("a product of {} x {} x {}", problem.m, problem.n, problem.k);
+        return Err(Error::OutOfMemory { what, needed, available });
+    }
+    Ok(())
+}
+
+/// Fills in what compares a row with others: the serial row, and the seeds' figures.
+fn compare(rows: &mut [Row], config: &Config) {
+    let serial = rows.iter().find(|row| row.kernel == "serial").map(|row| row.seconds);
+    for row in rows {
+        row.speedup = serial.map(|serial| serial / row.seconds);
+        if config.dtype == DType::F32 {
+            row.then_seconds = history::then(row.kernel, config.m, config.n, config.k)
+                .map(|figure| figure.seconds);
+        }
+    }
+}
+
+/// The verdict as the document shows it.
+fn verdict(report: &Report) -> Verdict {
+    Verdict {
+        method: report.method,
+        ok: report.ok,
+        max_error: report.max_error,
+        bound: report.bound,
+        detail: (!report.ok).then(|| report.to_string()),
+    }
+}
+
+/// Which kernels of the registry a device cannot run for a problem, and why.
+///
+/// # Errors
+/// The reason, in words.
+fn supported<T: Scalar>(
+    spec: &'static KernelSpec,
+    problem: &Problem<T>,
+    gpu: &Gpu,
+) -> Result<(), String> {
+    spec.supports(problem, gpu.limits()).map_err(|reason| reason.to_string())
+}

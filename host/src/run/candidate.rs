@@ -1,0 +1,207 @@
+//! One implementation on its way to a row.
+
+use std::time::{Duration, Instant};
+
+use gemm_spec::{KernelSpec, Operand, Problem};
+
+use super::predict::predict;
+use super::{DeviceChoice, Inputs, Observer, Row, supported, verdict};
+use crate::cpu::CpuContext;
+use crate::error::Error;
+use crate::fill::{Distribution, fill};
+use crate::gpu::{Gpu, Operands};
+use crate::matrix::allocate;
+use crate::measure::{Effort, repeat};
+use crate::registry::Implementation;
+use crate::scalar::Scalar;
+use crate::verify::{Checker, Guarded};
+
+/// An implementation that can run, and what is known of it.
+pub(super) struct Candidate<'d> {
+    /// Its place in the table.
+    pub(super) place: usize,
+    pub(super) implementation: Implementation,
+    /// Predicted seconds.
+    pub(super) predicted: f64,
+    /// What stopped it before its turn.
+    pub(super) failure: Option<Error>,
+    device: Device<'d>,
+}
+
+#[derive(Clone, Copy)]
+enum Device<'d> {
+    Cpu(&'d CpuContext),
+    Gpu(&'d Gpu),
+}
+
+/// A and B on the device and how long it took to bring them there: shared by all GPU rows.
+pub(super) type Uploaded<'d, T> = (Operands<'d, T>, Duration);
+
+/// Times of one result.
+struct Times {
+    seconds: f64,
+    runs: usize,
+    /// To the device, kernel, from the device.
+    split: Option<(f64, f64, f64)>,
+}
+
+impl<'d> Candidate<'d> {
+    /// Finds out whether an implementation can run the problem, and where.
+    pub(super) fn new<T: Scalar>(
+        place: usize,
+        implementation: Implementation,
+        problem: &Problem<T>,
+        choice: DeviceChoice,
+        cpu: &'d CpuContext,
+        gpu: &'d Result<Gpu, Error>,
+    ) -> Result<Self, String> {
+        let device = match implementation {
+            Implementation::Cpu(_) if matches!(choice, DeviceChoice::Cuda(_)) => {
+                return Err("the run was told to stay on the GPU".to_owned());
+            }
+            Implementation::Cpu(_) => Device::Cpu(cpu),
+            Implementation::Gpu(spec) => {
+                let gpu = gpu.as_ref().map_err(ToString::to_string)?;
+                supported(spec, problem, gpu)?;
+                Device::Gpu(gpu)
+            }
+        };
+        Ok(Self { place, implementation, predicted: 0.0, failure: None, device })
+    }
+
+    pub(super) fn id(&self) -> &'static str {
+        self.implementation.id()
+    }
+
+    /// Predicts the time of the whole problem from smaller ones.
+    pub(super) fn predict<T: Scalar>(
+        &mut self,
+        problem: &Problem<T>,
+        time: Duration,
+    ) -> Result<(), Error> {
+        self.predicted = predict(problem, time, |small| self.probe(small))?;
+        Ok(())
+    }
+
+    /// Seconds of a small problem, operands being where they are needed.
+    fn probe<T: Scalar>(&self, problem: &Problem<T>) -> Result<f64, Error> {
+        let drawn = |operand: Operand| -> Result<Vec<T>, Error> {
+            let (rows, cols) = problem.dims(operand);
+            let mut data = allocate(rows, cols, "a probe")?;
+            fill(&mut data, cols, cols, Distribution::Uniform, 0, operand as u64);
+            Ok(data)
+        };
+        let (a, b) = (drawn(Operand::A)?, drawn(Operand::B)?);
+        let mut c = drawn(Operand::C)?;
+        let timing = match (self.device, self.implementation) {
+            (Device::Gpu(gpu), Implementation::Gpu(spec)) => {
+                let (operands, _) = gpu.upload(problem, &a, &b)?;
+                let mut output = gpu.output(&c, 0)?;
+                repeat(Effort::PROBE, || {
+                    Ok::<_, Error>(operands.run(spec, &mut output)?.as_secs_f64())
+                })?
+            }
+            (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
+                repeat(Effort::PROBE, || {
+                    let started = Instant::now();
+                    T::cpu_fn(implementation)(problem, &a, &b, &mut c, cpu);
+                    Ok::<_, Error>(started.elapsed().as_secs_f64())
+                })?
+            }
+            _ => unreachable!("invariant: `new` pairs kernels with GPUs"),
+        };
+        Ok(timing.median)
+    }
+
+    /// The row of an implementation that does not fit the budget.
+    pub(super) fn estimate<T: Scalar>(&self, problem: &Problem<T>) -> Row {
+        self.row(problem, &Times { seconds: self.predicted, runs: 0, split: None }, true)
+    }
+
+    /// Computes, times and checks the result.
+    pub(super) fn measure<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        inputs: &Inputs<T>,
+        uploaded: &mut Option<Uploaded<'d, T>>,
+        checker: &Checker<'_, T>,
+        observer: &mut dyn Observer,
+    ) -> Result<Row, Error> {
+        let mut c = Guarded::new(problem)?;
+        let times = match (self.device, self.implementation) {
+            (Device::Gpu(gpu), Implementation::Gpu(spec)) => {
+                let (operands, h2d) = match uploaded {
+                    Some(uploaded) => uploaded,
+                    None => uploaded.insert(gpu.upload(problem, &inputs.a, &inputs.b)?),
+                };
+                gpu_times(gpu, spec, operands, *h2d, problem, inputs, &mut c)?
+            }
+            (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
+                let timing = repeat(Effort::ROW, || {
+                    c.poison(&inputs.c);
+                    let started = Instant::now();
+                    let function = T::cpu_fn(implementation);
+                    function(problem, &inputs.a, &inputs.b, c.as_mut_slice(), cpu);
+                    Ok::<_, Error>(started.elapsed().as_secs_f64())
+                })?;
+                Times { seconds: timing.median, runs: timing.runs, split: None }
+            }
+            _ => unreachable!("invariant: `new` pairs kernels with GPUs"),
+        };
+
+        observer.step(&format!("checking {}", self.id()));
+        let mut row = self.row(problem, &times, false);
+        let mut found = verdict(&checker.check(c.as_slice()));
+        if let Err(error) = c.intact() {
+            found.ok = false;
+            found.detail = Some(error.to_string());
+        }
+        row.check = Some(found);
+        Ok(row)
+    }
+
+    fn row<T: Scalar>(&self, problem: &Problem<T>, times: &Times, estimated: bool) -> Row {
+        let computing = times.split.map_or(times.seconds, |(_, kernel, _)| kernel);
+        Row {
+            kernel: self.id(),
+            device: match self.device {
+                Device::Cpu(_) => "cpu".to_owned(),
+                Device::Gpu(gpu) => format!("cuda:{}", gpu.info().index),
+            },
+            seconds: times.seconds,
+            estimated,
+            gflops: problem.flops() / computing / 1e9,
+            h2d_seconds: times.split.map(|(h2d, _, _)| h2d),
+            kernel_seconds: times.split.map(|(_, kernel, _)| kernel),
+            d2h_seconds: times.split.map(|(_, _, d2h)| d2h),
+            speedup: None,
+            runs: times.runs,
+            check: None,
+            then_seconds: None,
+        }
+    }
+}
+
+/// Runs a kernel on uploaded operands and brings the result back.
+fn gpu_times<T: Scalar>(
+    gpu: &Gpu,
+    spec: &'static KernelSpec,
+    operands: &Operands<'_, T>,
+    h2d: Duration,
+    problem: &Problem<T>,
+    inputs: &Inputs<T>,
+    c: &mut Guarded<T>,
+) -> Result<Times, Error> {
+    c.poison(&inputs.c);
+    let started = Instant::now();
+    let mut output = gpu.output(c.full(), c.guard_len())?;
+    // Where beta is 0 a user need not copy C to the device: only poison and guards travel here.
+    let c_h2d = if problem.beta == T::ZERO { Duration::ZERO } else { started.elapsed() };
+    let timing = repeat(Effort::ROW, || {
+        output.restore(gpu, c.full())?;
+        Ok::<_, Error>(operands.run(spec, &mut output)?.as_secs_f64())
+    })?;
+    let d2h = output.download(gpu, c.full_mut())?;
+    let split = ((h2d + c_h2d).as_secs_f64(), timing.median, d2h.as_secs_f64());
+    Ok(Times { seconds: split.0 + split.1 + split.2, runs: timing.runs, split: Some(split) })
+}
