@@ -1,1 +1,71 @@
-//! kernels
+//! The GPU kernels, one idea a file, and the ordered registry of them.
+//!
+//! The crate builds twice: for `nvptx64-nvidia-cuda`, where each `#[kernel]` becomes an entry of
+//! the PTX under `ptx/`, and for the host, where the same functions run on the emulator and the
+//! registry tells everybody else which kernels there are.
+
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
+
+use gemm_spec::KernelSpec;
+
+mod naive;
+mod parts;
+mod single_block;
+mod tiled;
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod module;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use module::{EmulatedEntry, EmulatedFn, emulated_entry, ptx};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use parts::gemm::Gemm;
+
+/// Lists the kernels: each module's specification and, for the host, its entries as functions.
+macro_rules! registry {
+    ($($module:ident::{$spec:ident, $emulated:ident}),+ $(,)?) => {
+        /// Every kernel, in the order of the ladder. Lists, tests, tables and benches follow from it.
+        pub const KERNELS: &[&KernelSpec] = &[$(&$module::$spec),+];
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        const EMULATED: &[&[(&str, EmulatedEntry)]] = &[$($module::$emulated),+];
+    };
+}
+
+registry! {
+    single_block::{SPEC, EMULATED},
+    naive::{SPEC, EMULATED},
+    tiled::{TILED2, EMULATED2},
+    tiled::{TILED4, EMULATED4},
+    tiled::{TILED8, EMULATED8},
+    tiled::{TILED16, EMULATED16},
+    tiled::{TILED32, EMULATED32},
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_snake_case() {
+        let mut seen = HashSet::new();
+        for spec in KERNELS {
+            assert!(seen.insert(spec.id), "{} is listed twice", spec.id);
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            assert!(spec.id.chars().all(plain), "{}", spec.id);
+        }
+    }
+
+    #[test]
+    fn every_symbol_is_its_id_and_type_and_runs_on_the_host() {
+        for spec in KERNELS {
+            for entry in spec.entries {
+                assert_eq!(entry.symbol, format!("{}_{}", spec.id, entry.dtype));
+                assert!(emulated_entry(entry.symbol).is_some(), "{}", entry.symbol);
+            }
+        }
+        assert!(emulated_entry("no_such_kernel_f32").is_none());
+    }
+}

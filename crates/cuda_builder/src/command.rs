@@ -47,7 +47,8 @@ pub(crate) fn clean(program: &str) -> Command {
 }
 
 /// The command as a user would type it, with the variables that were set for it.
-pub(crate) fn line(command: &Command) -> String {
+#[must_use]
+pub fn line(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         Some(format!("{}={}", name.to_string_lossy(), quoted(&value?.to_string_lossy())))
     });

@@ -43,6 +43,7 @@ pub mod ptxas;
 mod toolchain;
 
 pub use builder::{Artifact, CudaBuilder};
+pub use command::line as command_line;
 pub use directives::EntryDirectives;
 pub use error::BuildError;
 pub use header::Header;

@@ -1,1 +1,27 @@
-//! cuda_std
+//! The device library: what a kernel written in Rust needs beyond `core`.
+//!
+//! The names are those of Rust-CUDA's `cuda_std`, over rustc's own `nvptx64-nvidia-cuda` target:
+//!
+//! * [`kernel`] makes a function an entry point;
+//! * [`thread`] says which thread this is and holds the barrier of a block;
+//! * [`shared`] gives the memory that the threads of a block share.
+//!
+//! On the device each call is one instruction. On the host the same names run on [`emulate`], so
+//! that a kernel's own source can be tested where there is no GPU.
+
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(core_intrinsics, gpu_intrinsics, gpu_launch_sized_workgroup_mem, stdarch_nvptx)
+)]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    expect(internal_features, reason = "shared memory has no stable name in the language yet")
+)]
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod emulate;
+pub mod shared;
+pub mod thread;
+
+pub use cuda_std_macros::kernel;

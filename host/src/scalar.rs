@@ -1,0 +1,86 @@
+//! What the host needs of an element type beyond its arithmetic.
+
+use std::fmt;
+
+use gemm_spec::Element;
+
+/// An element type that the host can fill, print, poison and compare.
+pub trait Scalar: Element + PartialOrd + Default + fmt::Display {
+    /// What a result buffer holds before a run, so that an element nobody wrote is recognised: a NaN
+    /// for floats, a rare value for integers.
+    const POISON: Self;
+
+    /// The value as f64; exact for every type here.
+    fn to_f64(self) -> f64;
+
+    /// The nearest value of this type; integers saturate, and NaN becomes 0 there.
+    fn from_f64(value: f64) -> Self;
+
+    /// Whether both have the same bits, so that NaN equals itself and 0 differs from -0.
+    fn same_bits(self, other: Self) -> bool;
+
+    /// Whether this is a NaN.
+    fn is_nan(self) -> bool;
+}
+
+macro_rules! float_scalar {
+    ($float:ident, $poison:expr) => {
+        impl Scalar for $float {
+            const POISON: Self = $float::from_bits($poison);
+
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+
+            fn from_f64(value: f64) -> Self {
+                value as $float
+            }
+
+            fn same_bits(self, other: Self) -> bool {
+                self.to_bits() == other.to_bits()
+            }
+
+            fn is_nan(self) -> bool {
+                $float::is_nan(self)
+            }
+        }
+    };
+}
+
+// Quiet NaNs with a payload of their own.
+float_scalar!(f32, 0x7fd0_dead);
+float_scalar!(f64, 0x7ffd_dead_dead_dead);
+
+impl Scalar for i32 {
+    const POISON: Self = 0x5a5a_dead;
+
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+
+    fn from_f64(value: f64) -> Self {
+        value as i32
+    }
+
+    fn same_bits(self, other: Self) -> bool {
+        self == other
+    }
+
+    fn is_nan(self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poison_is_recognised_by_its_bits_alone() {
+        assert!(f32::POISON.is_nan() && f64::POISON.is_nan());
+        assert!(f32::POISON.same_bits(f32::POISON));
+        assert!(!f32::POISON.same_bits(f32::NAN));
+        assert!(!0.0f64.same_bits(-0.0));
+        assert!(i32::POISON.same_bits(i32::POISON) && !i32::POISON.is_nan());
+    }
+}

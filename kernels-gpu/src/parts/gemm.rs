@@ -1,0 +1,64 @@
+//! The arguments of a GEMM kernel, and the two ends that every such kernel shares.
+
+use gemm_spec::{Element, epilogue};
+
+/// What a GEMM entry is called with, in the order of [`gemm_spec::GEMM_PARAMS`].
+///
+/// All operands are row-major; leading dimensions count elements.
+#[derive(Clone, Copy)]
+pub struct Gemm<T> {
+    /// Rows of A and C.
+    pub m: u32,
+    /// Columns of B and C.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// Factor of the product.
+    pub alpha: T,
+    /// A, m by k.
+    pub a: *const T,
+    /// From one row of A to the next.
+    pub lda: u64,
+    /// B, k by n.
+    pub b: *const T,
+    /// From one row of B to the next.
+    pub ldb: u64,
+    /// Factor of the old C.
+    pub beta: T,
+    /// C, m by n.
+    pub c: *mut T,
+    /// From one row of C to the next.
+    pub ldc: u64,
+}
+
+impl<T: Element> Gemm<T> {
+    /// The steps of k to sum: none where `alpha` is zero, since A and B are then not read.
+    #[inline(always)]
+    pub(crate) fn effective_k(&self) -> u32 {
+        if self.alpha == T::ZERO { 0 } else { self.k }
+    }
+
+    /// Where row `row` of A begins.
+    #[inline(always)]
+    pub(crate) fn a_row(&self, row: u32) -> *const T {
+        self.a.wrapping_add((u64::from(row) * self.lda) as usize)
+    }
+
+    /// Element (row, col) of B.
+    #[inline(always)]
+    pub(crate) fn b_at(&self, row: u32, col: u32) -> *const T {
+        self.b.wrapping_add((u64::from(row) * self.ldb + u64::from(col)) as usize)
+    }
+
+    /// Stores `alpha * acc + beta * C` at (row, col).
+    ///
+    /// # Safety
+    /// `row < m`, `col < n`, `c` is valid for C, and no other thread touches this element.
+    #[inline(always)]
+    pub(crate) unsafe fn store(&self, row: u32, col: u32, acc: T) {
+        let c = self.c.wrapping_add((u64::from(row) * self.ldc + u64::from(col)) as usize);
+        // SAFETY: (row, col) lies in C, so `c` points at an element that this thread owns; with
+        // `beta == 0` it is written only.
+        unsafe { c.write(epilogue(self.alpha, acc, self.beta, || c.read())) }
+    }
+}

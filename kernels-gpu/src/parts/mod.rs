@@ -1,0 +1,4 @@
+//! Device code that two or more kernels use unchanged.
+
+pub(crate) mod entries;
+pub(crate) mod gemm;

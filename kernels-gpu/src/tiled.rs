@@ -1,0 +1,238 @@
+//! `tiled2` to `tiled32`: square tiles of A and B in shared memory, one element of C a thread.
+//!
+//! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
+//! Operands  A[m,k] lda, B[k,n] ldb, C[m,n] ldc; row-major f32, f64 or i32
+//! Launch    block (T,T,1); grid (ceil(n/T), ceil(m/T), 1), rows beyond 65535 blocks along z
+//! Shared    2*T*T elements: 8 KiB for T = 32 and f32
+//! Requires  m, n >= 1; what lies outside A or B counts as zero, so no size need be a multiple of T
+//! Cost      2mnk flop; each element of A and B is loaded n/T and m/T times, a T-th of `naive`
+//! Bound by  shared-memory reads: one of B and a quarter of A for each multiply-add
+//! Source    "Hello World of parallel programming" (T = 32), the 2010 blog entry, the lecture notes and
+//!           the C++ AMP sample (T = 16), the book's 4 x 4 example (T = 2); here any shape
+//!
+//! ```text
+//!            k                    n
+//!        +---+---+            +---+---+
+//!      m | A0| A1|          k | B0|   |     a block walks along k: it loads A0 and B0, multiplies
+//!        +---+---+            +---+---+     them, loads A1 and B1, and so on; the sum of the
+//!        |   |   |            | B1|   |     products is its tile of C
+//!        +---+---+            +---+---+
+//! ```
+
+use cuda_std::{shared, thread};
+use gemm_spec::index::block_row;
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, Tile};
+
+use crate::parts::entries::gemm_entries;
+use crate::parts::gemm::Gemm;
+
+/// Defines the entries and the specification for one width.
+macro_rules! width {
+    (
+        $spec:ident, $entries:ident, $emulated:ident, $id:literal, $width:literal,
+        $min_blocks:literal, $max_registers:literal, $origin:literal;
+        $f32:ident, $f64:ident, $i32:ident
+    ) => {
+        gemm_entries! {
+            $entries, $emulated = tiled::<_, $width>;
+            f32 => $f32, f64 => $f64, i32 => $i32
+        }
+
+        pub(crate) const $spec: KernelSpec = KernelSpec {
+            id: $id,
+            about: concat!(
+                stringify!($width),
+                " x ",
+                stringify!($width),
+                " tiles in shared memory"
+            ),
+            origin: $origin,
+            arch: Arch::Sm70,
+            entries: $entries,
+            launch: LaunchShape::Grid {
+                block: Block { x: $width, y: $width },
+                tile: Tile { m: $width, n: $width },
+            },
+            shared_elements: 2 * $width * $width,
+            min_blocks_per_sm: $min_blocks,
+            max_registers: $max_registers,
+        };
+        const _: () = $spec.check();
+    };
+}
+
+width!(
+    TILED2, ENTRIES2, EMULATED2, "tiled2", 2, 1, 64, "the book's 4 x 4 example";
+    tiled2_f32, tiled2_f64, tiled2_i32
+);
+width!(
+    TILED4, ENTRIES4, EMULATED4, "tiled4", 4, 1, 128, "lecture notes, tile width as a parameter";
+    tiled4_f32, tiled4_f64, tiled4_i32
+);
+width!(
+    TILED8, ENTRIES8, EMULATED8, "tiled8", 8, 1, 128, "lecture notes, tile width as a parameter";
+    tiled8_f32, tiled8_f64, tiled8_i32
+);
+width!(
+    TILED16, ENTRIES16, EMULATED16, "tiled16", 16, 8, 32,
+    "2010 blog entry; lecture notes; C++ AMP sample";
+    tiled16_f32, tiled16_f64, tiled16_i32
+);
+width!(
+    TILED32, ENTRIES32, EMULATED32, "tiled32", 32, 2, 32, "Hello World of parallel programming";
+    tiled32_f32, tiled32_f64, tiled32_i32
+);
+
+/// What a block shares. Rows are 16-byte aligned for widths of 4 and more.
+#[repr(C, align(16))]
+struct Tiles<T, const W: usize> {
+    a: [[T; W]; W],
+    b: [[T; W]; W],
+}
+
+/// Neighbours in a row of A's tile, read by one instruction.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+struct Quad<T>([T; 4]);
+
+/// One thread's view of the tiles.
+struct Owner<T, const W: usize> {
+    /// The element of each tile that this thread loads.
+    a_slot: *mut T,
+    b_slot: *mut T,
+    /// The row of A's tile and the column of B's that this thread multiplies.
+    a_row: *const T,
+    b_col: *const T,
+}
+
+impl<T: Element, const W: usize> Owner<T, W> {
+    #[inline(always)]
+    fn new(tiles: *mut Tiles<T, W>, ty: u32, tx: u32) -> Self {
+        let a = tiles.cast::<T>();
+        let b = a.wrapping_add(W * W);
+        let slot = ty as usize * W + tx as usize;
+        Self {
+            a_slot: a.wrapping_add(slot),
+            b_slot: b.wrapping_add(slot),
+            a_row: a.wrapping_add(ty as usize * W),
+            b_col: b.wrapping_add(tx as usize),
+        }
+    }
+
+    /// One step of k by a whole tile: load, wait, multiply, wait.
+    ///
+    /// # Safety
+    /// Every thread of the block calls it together.
+    #[inline(always)]
+    unsafe fn step(&self, a: T, b: T, acc: T) -> T {
+        // SAFETY: the slots lie in the tiles and belong to this thread alone. Nobody reads the old
+        // tiles any more: the barrier below ended the previous step.
+        unsafe {
+            self.a_slot.write(a);
+            self.b_slot.write(b);
+        }
+        // Before use: the row and the column read next were written by other threads.
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+        // SAFETY: both tiles are written in full and visible since the barrier.
+        let acc = unsafe { self.multiply(acc) };
+        // Before overwrite: a thread that is ahead must not load the next tiles while others read.
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+        acc
+    }
+
+    /// Adds the product of this thread's row and column to `acc`, in the order of k.
+    ///
+    /// # Safety
+    /// The tiles are written and visible to this thread.
+    #[inline(always)]
+    unsafe fn multiply(&self, mut acc: T) -> T {
+        if W < 4 {
+            let mut i = 0;
+            while i < W {
+                // SAFETY: i < W, within the row and the column.
+                let (a, b) = unsafe { (self.a_row.add(i).read(), self.b_col.add(i * W).read()) };
+                acc = a.mul_add(b, acc);
+                i += 1;
+            }
+            return acc;
+        }
+        // A's row is one broadcast for the whole warp; four of its elements in one read leave B's
+        // column as the only read for each multiply-add.
+        let quads = self.a_row.cast::<Quad<T>>();
+        let mut i = 0;
+        while i < W {
+            // SAFETY: i < W and W is a multiple of 4, so the quad lies in the row, at an address
+            // that is a multiple of 16 since the tiles and each row are.
+            let Quad([a0, a1, a2, a3]) = unsafe { quads.add(i / 4).read() };
+            let b = self.b_col.wrapping_add(i * W);
+            // SAFETY: rows i to i + 3 of the column lie in the tile.
+            let [b0, b1, b2, b3] =
+                unsafe { [b.read(), b.add(W).read(), b.add(2 * W).read(), b.add(3 * W).read()] };
+            acc = a0.mul_add(b0, acc);
+            acc = a1.mul_add(b1, acc);
+            acc = a2.mul_add(b2, acc);
+            acc = a3.mul_add(b3, acc);
+            i += 4;
+        }
+        acc
+    }
+}
+
+/// # Safety
+/// Obligations 1 and 2 of the entries.
+#[inline(always)]
+unsafe fn tiled<T: Element, const W: usize>(gemm: Gemm<T>) {
+    let width = W as u32;
+    let (tx, ty) = (thread::thread_idx_x(), thread::thread_idx_y());
+    let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
+    let (row0, col0) = (tile_m * width, thread::block_idx_x() * width);
+    if row0 >= gemm.m {
+        // A row of blocks that only rounds the grid up; the whole block leaves, so no barrier of it
+        // waits for anybody.
+        return;
+    }
+    let (row, col) = (row0 + ty, col0 + tx);
+    let (row_inside, col_inside) = (row < gemm.m, col < gemm.n);
+
+    // SAFETY: obligation 2 provides the bytes; `step` keeps the order of writes and reads.
+    let tiles = unsafe { shared::launch_sized::<Tiles<T, W>>() };
+    let owner = Owner::<T, W>::new(tiles, ty, tx);
+
+    // --- mainloop ---
+    let mut a = gemm.a_row(row).wrapping_add(tx as usize);
+    let mut b = gemm.b_at(ty, col);
+    let b_step = W * gemm.ldb as usize;
+    let mut acc = T::ZERO;
+    let mut left = gemm.effective_k();
+
+    // Blocks inside C need no guard until the last, partial tile of k.
+    if row0 + width <= gemm.m && col0 + width <= gemm.n {
+        while left >= width {
+            // SAFETY: the tiles lie inside A and B: rows and columns by the test above, k by this
+            // loop's condition. All threads of the block take this branch together.
+            acc = unsafe { owner.step(a.read(), b.read(), acc) };
+            a = a.wrapping_add(W);
+            b = b.wrapping_add(b_step);
+            left -= width;
+        }
+    }
+    while left > 0 {
+        // SAFETY: read only where row and k lie inside A.
+        let a_value = if row_inside && tx < left { unsafe { a.read() } } else { T::ZERO };
+        // SAFETY: read only where k and column lie inside B.
+        let b_value = if col_inside && ty < left { unsafe { b.read() } } else { T::ZERO };
+        // SAFETY: `left` is the same in every thread of the block.
+        acc = unsafe { owner.step(a_value, b_value, acc) };
+        a = a.wrapping_add(W);
+        b = b.wrapping_add(b_step);
+        left = left.saturating_sub(width);
+    }
+
+    // --- epilogue ---
+    if row_inside && col_inside {
+        // SAFETY: the guard; one thread for each element.
+        unsafe { gemm.store(row, col, acc) };
+    }
+}
