@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use gemm_spec::{KernelSpec, LaunchShape};
 use serde::Deserialize;
 
-use crate::{command, modules};
+use crate::command;
 
 /// Gather the program, the test binaries and run.sh in target/gpu-bundle
 ///
@@ -23,9 +23,15 @@ pub(crate) struct Args {}
 const LARGEST: u64 = 40 << 20;
 
 pub(crate) fn run(_: &Args) -> Result<()> {
-    let program = command::output(&mut release(&["build", "--package", "host", "--bin", "tessera"]))?;
+    let program =
+        command::output(&mut release(&["build", "--package", "host", "--bin", "tessera"]))?;
     let tests = command::output(&mut release(&[
-        "test", "--no-run", "--package", "host", "--package", "gemm_spec",
+        "test",
+        "--no-run",
+        "--package",
+        "host",
+        "--package",
+        "gemm_spec",
     ]))?;
     let program = executables(&program, false)?;
     let tests = executables(&tests, true)?;
@@ -129,7 +135,8 @@ fn executables(messages: &str, tests: bool) -> Result<Vec<Executable>> {
         let package = package.unwrap_or_default().to_string_lossy().into_owned();
         // A library and a program of one name have a test binary each.
         let kind = target.kind.first().map(String::as_str).unwrap_or_default();
-        let target = if kind == "bin" && tests { format!("{}-bin", target.name) } else { target.name };
+        let target =
+            if kind == "bin" && tests { format!("{}-bin", target.name) } else { target.name };
         found.push(Executable { package, target, path });
     }
     Ok(found)
@@ -269,7 +276,7 @@ mod tests {
         let text = script(&["host-gpu".to_owned()], &[&spec]);
         assert!(text.contains("\n  step ./tests/host-gpu\n"), "{text}");
         assert!(text.contains("-m 31 -n 33 -k 65 --kernel k --dtype f64\n"), "{text}");
-        assert!(!text.contains('@') || !text.contains("@TESTS@"), "{text}");
+        assert!(!text.contains("@TESTS@") && !text.contains("@RUNS@"), "{text}");
     }
 
     /// The script's own logic, with the true programs replaced by ones that pass or fail.
