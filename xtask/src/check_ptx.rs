@@ -7,7 +7,7 @@ use cuda_builder::PtxModule;
 use cuda_builder::ptxas::{Assembly, EntryUsage, Ptxas};
 use gemm_spec::{Arch, Entry, KernelSpec};
 
-use crate::registers::{self, Row};
+use crate::registers::{self, Registers, Row};
 use crate::{modules, shape, toolkit};
 
 /// Check the committed PTX and assemble it
@@ -105,7 +105,11 @@ fn assemble(
                     Some(usage) => {
                         let excess = excesses(usage, spec);
                         faults.extend(excess.iter().map(|f| format!("{file} for {target}: {f}")));
-                        registers.push(((*target).to_owned(), usage.registers));
+                        registers.push(Registers {
+                            arch: (*target).to_owned(),
+                            count: usage.registers,
+                            limited: !usage.min_blocks_ignored,
+                        });
                     }
                     None => faults.push(format!(
                         "{file} for {target}: the assembler does not speak of {}",
@@ -138,7 +142,8 @@ fn usage<'a>(assembly: &'a Assembly, entry: &Entry) -> Option<&'a EntryUsage> {
     assembly.entries.iter().find(|usage| usage.name == entry.symbol)
 }
 
-/// Where an entry takes more than it may.
+/// Where an entry takes more than it may. The limit on registers follows from the blocks that share a
+/// multiprocessor; where these do not fit at all, there is none.
 fn excesses(usage: &EntryUsage, spec: &KernelSpec) -> Vec<String> {
     let name = &usage.name;
     let mut faults = Vec::new();
@@ -151,7 +156,7 @@ fn excesses(usage: &EntryUsage, spec: &KernelSpec) -> Vec<String> {
     none_of(usage.spill_store_bytes, "spill stores");
     none_of(usage.spill_load_bytes, "spill loads");
     none_of(usage.shared_bytes, "static shared memory, where the launch gives all of it");
-    if usage.registers > spec.max_registers {
+    if usage.registers > spec.max_registers && !usage.min_blocks_ignored {
         let (has, limit) = (usage.registers, spec.max_registers);
         faults.push(format!("{name}: {has} registers, the specification allows {limit}"));
     }
@@ -189,6 +194,8 @@ mod tests {
         ] {
             assert_eq!(excesses(&bad, &SPEC).len(), 1, "{bad:?}");
         }
+        let unlimited = EntryUsage { registers: 33, min_blocks_ignored: true, ..good };
+        assert_eq!(excesses(&unlimited, &SPEC), Vec::<String>::new());
     }
 
     #[test]

@@ -15,11 +15,19 @@ pub(crate) struct Row {
     pub(crate) kernel: &'static str,
     pub(crate) entry: &'static str,
     pub(crate) module: &'static str,
-    /// Arch and registers of a thread.
-    pub(crate) registers: Vec<(String, u32)>,
+    /// Registers of a thread on each arch.
+    pub(crate) registers: Vec<Registers>,
     /// Most that the kernel's specification allows.
     pub(crate) limit: u32,
     pub(crate) shared_bytes: u32,
+}
+
+/// Registers of a thread on one arch.
+pub(crate) struct Registers {
+    pub(crate) arch: String,
+    pub(crate) count: u32,
+    /// The limit holds here: the arch's multiprocessor has room for the blocks that are asked for.
+    pub(crate) limited: bool,
 }
 
 /// The table in Markdown, headed by who made it.
@@ -31,8 +39,12 @@ pub(crate) fn table(rows: &[Row], ptxas: &str) -> String {
          |---|---|---|---|---:|---:|\n"
     );
     for Row { kernel, entry, module, registers, limit, shared_bytes } in rows {
-        let registers: Vec<String> =
-            registers.iter().map(|(arch, count)| format!("{count} ({arch})")).collect();
+        let registers: Vec<String> = registers
+            .iter()
+            .map(|Registers { arch, count, limited }| {
+                format!("{count} ({arch}{})", if *limited { "" } else { ", no limit" })
+            })
+            .collect();
         let registers = registers.join(", ");
         text.push_str(&format!(
             "| {kernel} | `{entry}` | {module} | {registers} | {limit} | {shared_bytes} |\n"
@@ -88,12 +100,15 @@ mod tests {
             kernel: "naive",
             entry: "naive_f32",
             module: "sm_70",
-            registers: vec![("sm_75".into(), 30), ("sm_90".into(), 32)],
+            registers: vec![
+                Registers { arch: "sm_75".into(), count: 44, limited: false },
+                Registers { arch: "sm_90".into(), count: 32, limited: true },
+            ],
             limit: 40,
             shared_bytes: 0,
         };
         let text = table(&[row], "13.0");
-        let last = "| naive | `naive_f32` | sm_70 | 30 (sm_75), 32 (sm_90) | 40 | 0 |\n";
+        let last = "| naive | `naive_f32` | sm_70 | 44 (sm_75, no limit), 32 (sm_90) | 40 | 0 |\n";
         assert!(text.ends_with(last), "{text}");
     }
 

@@ -63,6 +63,9 @@ impl KernelCrate {
         let mut cargo = command::clean(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
         cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
         cargo.arg("--manifest-path").arg(&manifest);
+        if let Some(folder) = std::env::var_os("CARGO_TARGET_DIR") {
+            cargo.env("CARGO_TARGET_DIR", folder);
+        }
         Self::from_metadata(&command::output(&mut cargo)?, &manifest)
     }
 

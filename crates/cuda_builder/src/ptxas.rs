@@ -18,7 +18,8 @@ pub struct Ptxas {
 pub struct Assembly {
     /// One for each entry, in the order of the log.
     pub entries: Vec<EntryUsage>,
-    /// Advice and warnings, C75xx among them; none is wanted.
+    /// Advice and warnings, C75xx among them; none is wanted. Those that
+    /// [`EntryUsage::min_blocks_ignored`] tells are not repeated here.
     pub warnings: Vec<String>,
 }
 
@@ -40,6 +41,9 @@ pub struct EntryUsage {
     /// Bytes of shared memory that the module itself declares; what a launch adds is not known
     /// here.
     pub shared_bytes: u32,
+    /// `.minnctapersm` asks for more threads than a multiprocessor of this arch holds, so nothing
+    /// bounds the registers.
+    pub min_blocks_ignored: bool,
 }
 
 impl Ptxas {
@@ -96,6 +100,8 @@ impl Assembly {
         let mut assembly = Self::default();
         // Whose properties the next lines tell: an entry's, or those of a function that it calls.
         let mut within_entry = false;
+        // The log warns of these before it comes to the entries.
+        let mut without_min_blocks = Vec::new();
         for line in log.lines() {
             let line = line.trim();
             let text = line.split_once(": ").map_or(line, |(_, text)| text.trim());
@@ -109,11 +115,16 @@ impl Assembly {
             } else if let Some(name) = text.strip_prefix("Function properties for ") {
                 within_entry =
                     assembly.entries.last().is_some_and(|entry| entry.name == name.trim());
+            } else if let Some(name) = min_blocks_ignored(text) {
+                without_min_blocks.push(name);
             } else if is_warning(line) {
                 assembly.warnings.push(line.to_owned());
             } else if let Some(entry) = assembly.entries.last_mut() {
                 entry.read(text, within_entry);
             }
+        }
+        for entry in &mut assembly.entries {
+            entry.min_blocks_ignored = without_min_blocks.contains(&entry.name.as_str());
         }
         assembly
     }
@@ -138,6 +149,13 @@ impl EntryUsage {
             }
         }
     }
+}
+
+/// The entry in `Value of threads per SM for entry … is out of range. .minnctapersm will be ignored`.
+fn min_blocks_ignored(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("Value of threads per SM for entry ")?;
+    let (name, rest) = rest.split_once(' ')?;
+    rest.contains(".minnctapersm will be ignored").then_some(name)
 }
 
 /// Warnings say so; potential losses of performance come as information with a code C75xx.
@@ -231,6 +249,18 @@ ptxas /tmp/x.ptx, line 7; warning : Feature is deprecated
         assert_eq!((spill.stack_bytes, spill.shared_bytes), (64, 128));
         assert_eq!((spill.spill_store_bytes, spill.spill_load_bytes), (12, 8));
         assert_eq!(assembly.warnings.len(), 3, "{:#?}", assembly.warnings);
+    }
+
+    #[test]
+    fn an_entry_without_its_bound_is_told_apart() {
+        let log = format!(
+            "ptxas warning : Value of threads per SM for entry scale_f32 is out of range. \
+             .minnctapersm will be ignored\n{CLEAN}"
+        );
+        let assembly = Assembly::parse(&log);
+        let ignored: Vec<bool> = assembly.entries.iter().map(|e| e.min_blocks_ignored).collect();
+        assert_eq!(ignored, [true, false]);
+        assert!(assembly.warnings.is_empty());
     }
 
     #[test]
