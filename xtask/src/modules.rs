@@ -1,6 +1,8 @@
 //! The committed PTX: where it lies, which kernels each module holds, and what it is made from.
 
+use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use cuda_builder::EntryDirectives;
 use gemm_spec::{Arch, KernelSpec, LaunchShape};
@@ -21,9 +23,15 @@ pub(crate) const SOURCES: [&str; 10] = [
 
 /// The workspace's root.
 pub(crate) fn root() -> &'static Path {
-    // This package lies directly under it.
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package)
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        // Cargo says at run time which checkout it runs; checkouts may share a target folder, so
+        // this program may have been compiled in another.
+        let package = env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        // This package lies directly under the root.
+        package.parent().unwrap_or(&package).to_owned()
+    });
+    &ROOT
 }
 
 /// The committed file of a module.
