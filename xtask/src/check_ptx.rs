@@ -59,6 +59,15 @@ pub(crate) fn run(args: &Args) -> Result<Option<String>> {
     let table = registers::table(&rows, ptxas.version());
     print!("\n{table}\n");
     refuse(&faults)?;
+    if ptxas.version() != toolkit::RELEASE {
+        let (has, wants) = (ptxas.version(), toolkit::RELEASE);
+        let reason = format!("the table of registers is that of ptxas {wants}, this one is {has}");
+        if args.write || args.require {
+            bail!("{reason}; see that python3 and its venv module can install the package");
+        }
+        println!("SKIPPED: {reason}");
+        return Ok(Some(reason));
+    }
     if args.write {
         registers::write(&table)?
     } else {

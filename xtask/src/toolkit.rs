@@ -10,6 +10,7 @@ use cuda_builder::ptxas::Ptxas;
 use crate::modules;
 
 /// The release line whose register counts the documents state.
+pub(crate) const RELEASE: &str = "13.0";
 const PACKAGE: &str = "nvidia-cuda-nvcc==13.0.*";
 
 /// `ptxas` of a virtual environment under the target folder, made if need be; else one on PATH.
@@ -79,6 +80,7 @@ fn quietly(command: &mut Command) -> Result<(), String> {
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout);
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    Err(format!("`{line}` failed with {}: {}", output.status, last.trim()))
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
+    let last = last.map_or(String::new(), |line| format!(": {}", line.trim()));
+    Err(format!("`{line}` failed with {}{last}", output.status))
 }
