@@ -1,5 +1,28 @@
 //! Tessera: matrix products on CPU and GPU, verified, measured and explained.
+//!
+//! As a library it multiplies: keep an [`Engine`], give it [`Matrix`] values or plain buffers with a
+//! [`Problem`]. Everything that the program prints stands on the modules here as well:
+//! [`registry`] knows every implementation, [`verify`] says whether a result is right and by how
+//! much, [`measure`] how long something takes, [`run`](mod@run) puts the three together.
 
+pub mod cli;
+pub mod cpu;
+pub mod engine;
+pub mod error;
+pub mod fill;
+pub mod gpu;
+pub mod history;
+pub mod machine;
+pub mod matrix;
+pub mod measure;
+pub mod registry;
+pub mod report;
+pub mod run;
 pub mod scalar;
+pub mod verify;
 
+pub use engine::{Engine, gemm};
+pub use error::Error;
+pub use gemm_spec::{DType, Layout, Operand, Order, Problem};
+pub use matrix::{MatMut, MatRef, Matrix};
 pub use scalar::Scalar;

@@ -4,8 +4,11 @@ use std::fmt;
 
 use gemm_spec::Element;
 
-/// An element type that the host can fill, print, poison and compare.
-pub trait Scalar: Element + PartialOrd + Default + fmt::Display {
+use crate::cpu::{CpuFn, CpuImpl};
+use crate::gpu::DeviceElement;
+
+/// An element type that the host can fill, print, poison, compare and multiply.
+pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement {
     /// What a result buffer holds before a run, so that an element nobody wrote is recognised: a NaN
     /// for floats, a rare value for integers.
     const POISON: Self;
@@ -21,6 +24,10 @@ pub trait Scalar: Element + PartialOrd + Default + fmt::Display {
 
     /// Whether this is a NaN.
     fn is_nan(self) -> bool;
+
+    /// The form of a CPU implementation for this type.
+    #[doc(hidden)]
+    fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self>;
 }
 
 macro_rules! float_scalar {
@@ -42,6 +49,10 @@ macro_rules! float_scalar {
 
             fn is_nan(self) -> bool {
                 $float::is_nan(self)
+            }
+
+            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
+                implementation.$float
             }
         }
     };
@@ -68,6 +79,10 @@ impl Scalar for i32 {
 
     fn is_nan(self) -> bool {
         false
+    }
+
+    fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
+        implementation.i32
     }
 }
 

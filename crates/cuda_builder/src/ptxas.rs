@@ -229,7 +229,7 @@ ptxas info    : Function properties for spill
     64 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
 ptxas info    : Used 10 registers, used 0 barriers, 64 bytes cumulative stack size, 128 bytes smem
 ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for the wgmma pipeline in function 'spill'
-ptxas /tmp/x.ptx, line 7; warning : Feature is deprecated
+ptxas module.ptx, line 7; warning : Feature is deprecated
 ";
 
     #[test]

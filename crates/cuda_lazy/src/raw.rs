@@ -1,0 +1,115 @@
+//! The driver's calls with their C signatures, each made through a [`Table`].
+//!
+//! The results are plain integers, never an enum: a newer driver may return a code that no enum here
+//! would list, and such a value in a Rust enum is undefined behaviour.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::mem::transmute;
+
+use crate::attribute::Uuid;
+use crate::launch::RawLaunchConfig;
+use crate::symbols::Symbol;
+use crate::table::Table;
+use crate::tensor_map::TensorMap;
+use crate::{DevicePtr, RawFunction, RawModule, RawStream};
+
+macro_rules! declare {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The arguments are what the driver's documentation of this function asks for.
+        #[allow(non_snake_case, reason = "the name is the driver's")]
+        #[allow(clippy::too_many_arguments, reason = "the signature is the driver's")]
+        pub(crate) unsafe fn $name(table: &Table $(, $arg: $type)*) -> c_int {
+            let address = table.address(Symbol::$name);
+            // SAFETY: the table holds, for this name, a function with the signature that `cuda.h`
+            // gives it (the contract of `Table::bind`), which is the one written here, or a
+            // placeholder that answers any signature.
+            let call: unsafe extern "C" fn($($type),*) -> c_int = unsafe { transmute(address) };
+            // SAFETY: the caller keeps this function's contract, which is the driver's own.
+            unsafe { call($($arg),*) }
+        }
+    )*};
+}
+
+declare! {
+    /// Starts the driver.
+    fn cuInit(flags: c_uint);
+    /// The newest CUDA version that the driver serves.
+    fn cuDriverGetVersion(version: *mut c_int);
+    /// The name of a result code.
+    fn cuGetErrorName(code: c_int, name: *mut *const c_char);
+    /// The description of a result code.
+    fn cuGetErrorString(code: c_int, text: *mut *const c_char);
+    /// One number that describes a device.
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int);
+    /// Where the device is on the PCI bus.
+    fn cuDeviceGetPCIBusId(id: *mut c_char, length: c_int, device: c_int);
+    /// Which device it is, the same in every process.
+    fn cuDeviceGetUuid(uuid: *mut Uuid, device: c_int);
+    /// One number that describes a kernel.
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: RawFunction);
+    /// Sets a kernel's limit or preference.
+    fn cuFuncSetAttribute(function: RawFunction, attribute: c_int, value: c_int);
+    /// Launches a kernel.
+    fn cuLaunchKernel(
+        function: RawFunction,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: RawStream,
+        arguments: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    );
+    /// Launches a kernel with attributes.
+    fn cuLaunchKernelEx(
+        config: *const RawLaunchConfig,
+        function: RawFunction,
+        arguments: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    );
+    /// How many clusters of a launch can be resident at once.
+    fn cuOccupancyMaxActiveClusters(
+        clusters: *mut c_int,
+        function: RawFunction,
+        config: *const RawLaunchConfig,
+    );
+    /// Free and total bytes of the current context's device.
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    /// Pins host memory.
+    fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags: c_uint);
+    /// Unpins host memory.
+    fn cuMemHostUnregister(memory: *mut c_void);
+    /// Loads PTX or a cubin into the current context.
+    fn cuModuleLoadDataEx(
+        module: *mut RawModule,
+        image: *const c_void,
+        option_count: c_uint,
+        options: *mut c_int,
+        values: *mut *mut c_void,
+    );
+    /// Finds a kernel in a module.
+    fn cuModuleGetFunction(function: *mut RawFunction, module: RawModule, name: *const c_char);
+    /// Unloads a module.
+    fn cuModuleUnload(module: RawModule);
+    /// Encodes the descriptor of a tiled tensor.
+    fn cuTensorMapEncodeTiled(
+        map: *mut TensorMap,
+        data_type: c_int,
+        rank: c_uint,
+        address: DevicePtr,
+        dims: *const u64,
+        strides: *const u64,
+        box_dims: *const c_uint,
+        element_strides: *const c_uint,
+        interleave: c_int,
+        swizzle: c_int,
+        l2_promotion: c_int,
+        oob_fill: c_int,
+    );
+}

@@ -1,0 +1,66 @@
+//! `serial`: the seeds' triple loop, and the definition of correct.
+//!
+//! Each element of C is one chain of fused multiply-adds over k, in order. Every implementation that
+//! keeps that order must give the same bits. It is slow from n = 512 on, since its inner loop walks
+//! down a column of B, one cache line for each element.
+//!
+//! Source: "Matrix Multiplication: the Hello World of parallel programming"; the lecture notes' host
+//! function; the C++ AMP sample's `mxm_single_cpu`.
+
+use gemm_spec::{Problem, epilogue};
+
+use super::isa::{Work, vectorised};
+use super::{CpuContext, CpuImpl};
+use crate::scalar::Scalar;
+
+pub(super) const IMPL: CpuImpl = CpuImpl {
+    id: "serial",
+    about: "triple loop, one thread: the definition of correct",
+    origin: "Hello World of parallel programming; lecture notes; C++ AMP sample",
+    parallel: false,
+    f32: gemm::<f32>,
+    f64: gemm::<f64>,
+    i32: gemm::<i32>,
+};
+
+fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], _: &CpuContext) {
+    vectorised(Rows { problem, a, b, c });
+}
+
+struct Rows<'a, T> {
+    problem: &'a Problem<T>,
+    a: &'a [T],
+    b: &'a [T],
+    c: &'a mut [T],
+}
+
+impl<T: Scalar> Work for Rows<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { problem, a, b, c } = self;
+        let (lda, ldb, ldc) = (problem.a.ld, problem.b.ld, problem.c.ld);
+        for row in 0..problem.m {
+            for col in 0..problem.n {
+                let acc = element(problem, &a[row * lda..], b, ldb, col);
+                let c = &mut c[row * ldc + col];
+                *c = epilogue(problem.alpha, acc, problem.beta, || *c);
+            }
+        }
+    }
+}
+
+/// The sum over k of one row of A times one column of B.
+#[inline(always)]
+pub(super) fn element<T: Scalar>(
+    problem: &Problem<T>,
+    a_row: &[T],
+    b: &[T],
+    ldb: usize,
+    col: usize,
+) -> T {
+    let mut acc = T::ZERO;
+    for step in 0..problem.effective_k() {
+        acc = a_row[step].mul_add(b[step * ldb + col], acc);
+    }
+    acc
+}

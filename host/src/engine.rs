@@ -1,0 +1,255 @@
+//! Products for programs: an implementation chosen by name or by itself.
+
+use std::num::NonZeroUsize;
+
+use gemm_spec::{KernelSpec, Operand, Order, Problem};
+
+use crate::cpu::{CPU, CpuContext, CpuImpl};
+use crate::error::Error;
+use crate::gpu::Gpu;
+use crate::matrix::{MatMut, MatRef, Matrix, allocate};
+use crate::registry::{self, Implementation};
+use crate::scalar::Scalar;
+
+/// Products at or above this many operations go to a GPU where there is one: below, copying the
+/// operands there takes longer than multiplying here.
+const GPU_FLOPS: f64 = 2.0 * 512.0 * 512.0 * 512.0;
+/// What an engine of its own choice runs on the CPU.
+const CPU_DEFAULT: &str = "rayon";
+/// What an engine of its own choice runs on a GPU.
+const GPU_DEFAULT: &str = "tiled32";
+
+/// Computes matrix products.
+///
+/// ```
+/// use tessera::{Engine, Matrix};
+///
+/// let a = Matrix::from_fn(2, 2, |row, _| row as f32)?;
+/// let b = Matrix::from_fn(2, 2, |_, col| col as f32)?;
+/// let c = Engine::auto()?.multiply(&a, &b)?;
+/// assert_eq!(c.get(1, 1), Some(2.0));
+/// # Ok::<(), tessera::Error>(())
+/// ```
+pub struct Engine {
+    cpu: CpuContext,
+    gpu: Option<Gpu>,
+    choice: Choice,
+}
+
+enum Choice {
+    Auto,
+    Cpu(&'static CpuImpl),
+    Gpu(&'static KernelSpec),
+}
+
+impl Engine {
+    /// An engine that chooses for each product: the first GPU where there is one and the product is
+    /// large enough to be worth the copies, else the CPU.
+    ///
+    /// # Errors
+    /// [`Error::Threads`]. A machine without a GPU is no error.
+    pub fn auto() -> Result<Self, Error> {
+        let gpu = match Gpu::open(0) {
+            Ok(gpu) => Some(gpu),
+            Err(reason) => {
+                tracing::debug!(%reason, "products stay on the CPU");
+                None
+            }
+        };
+        Ok(Self { cpu: CpuContext::new(None)?, gpu, choice: Choice::Auto })
+    }
+
+    /// An engine that stays on the CPU, with that many threads (`None`: one for each core).
+    ///
+    /// # Errors
+    /// [`Error::Threads`].
+    pub fn cpu(threads: Option<NonZeroUsize>) -> Result<Self, Error> {
+        Ok(Self { cpu: CpuContext::new(threads)?, gpu: None, choice: Choice::Auto })
+    }
+
+    /// An engine that always uses the implementation of that name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`] with the nearest name; [`Error::NoDevice`] where it runs on a GPU and
+    /// there is none.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let cpu = CpuContext::new(None)?;
+        Ok(match registry::find(name)? {
+            Implementation::Cpu(implementation) => {
+                Self { cpu, gpu: None, choice: Choice::Cpu(implementation) }
+            }
+            Implementation::Gpu(spec) => {
+                Self { cpu, gpu: Some(Gpu::open(0)?), choice: Choice::Gpu(spec) }
+            }
+        })
+    }
+
+    /// `A * B` as a new row-major matrix.
+    ///
+    /// # Errors
+    /// [`Error::Inner`] where the sizes do not fit, and what the implementation answers.
+    pub fn multiply<T: Scalar>(&self, a: &Matrix<T>, b: &Matrix<T>) -> Result<Matrix<T>, Error> {
+        let mut c = Matrix::zeros(a.rows(), b.cols())?;
+        self.gemm(T::ONE, a.view(), b.view(), T::ZERO, c.view_mut())?;
+        Ok(c)
+    }
+
+    /// `C = alpha * A * B + beta * C`. With `beta == 0` C is not read, with `alpha == 0` neither A
+    /// nor B is.
+    ///
+    /// # Errors
+    /// [`Error::Inner`] and [`Error::Outer`] where the sizes do not fit, and what the implementation
+    /// answers. C is then unchanged.
+    pub fn gemm<T: Scalar>(
+        &self,
+        alpha: T,
+        a: MatRef<'_, T>,
+        b: MatRef<'_, T>,
+        beta: T,
+        c: MatMut<'_, T>,
+    ) -> Result<(), Error> {
+        let (m, n, k) = (a.rows(), b.cols(), a.cols());
+        if k != b.rows() {
+            return Err(Error::Inner { a_rows: m, a_cols: k, b_rows: b.rows(), b_cols: n });
+        }
+        if (c.rows(), c.cols()) != (m, n) {
+            return Err(Error::Outer { rows: c.rows(), cols: c.cols(), m, n });
+        }
+        let problem = Problem::new(m, n, k)
+            .with_scalars(alpha, beta)
+            .with_layouts(a.layout(), b.layout(), c.layout());
+        self.run(&problem, a.as_slice(), b.as_slice(), c.into_slice())
+    }
+
+    /// The same on plain buffers: what BLAS calls GEMM.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where a buffer is too short, and what the implementation answers. C is then
+    /// unchanged.
+    pub fn run<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T],
+    ) -> Result<(), Error> {
+        problem.check_buffers(a.len(), b.len(), c.len())?;
+        if problem.m == 0 || problem.n == 0 {
+            return Ok(());
+        }
+        // A column-major C is a row-major C^T.
+        let (problem, a, b) = match problem.c.order {
+            Order::RowMajor => (*problem, a, b),
+            Order::ColMajor => (problem.transposed(), b, a),
+        };
+        let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
+        let (problem, a) = row_major(problem, Operand::A, a, &mut packed_a)?;
+        let (problem, b) = row_major(problem, Operand::B, b, &mut packed_b)?;
+        match (self.chosen(&problem)?, &self.gpu) {
+            (Implementation::Gpu(spec), Some(gpu)) => run_gpu(gpu, spec, &problem, a, b, c),
+            (Implementation::Gpu(_), None) => {
+                Err(Error::NoDevice { reason: "this engine stays on the CPU".to_owned() })
+            }
+            (Implementation::Cpu(implementation), _) => {
+                T::cpu_fn(implementation)(&problem, a, b, c, &self.cpu);
+                Ok(())
+            }
+        }
+    }
+
+    /// What this engine would run for a problem.
+    fn chosen<T: Scalar>(&self, problem: &Problem<T>) -> Result<Implementation, Error> {
+        match self.choice {
+            Choice::Cpu(implementation) => Ok(Implementation::Cpu(implementation)),
+            Choice::Gpu(spec) => Ok(Implementation::Gpu(spec)),
+            Choice::Auto => {
+                if let (Some(gpu), true) = (&self.gpu, problem.flops() >= GPU_FLOPS) {
+                    if let Implementation::Gpu(spec) = registry::find(GPU_DEFAULT)? {
+                        if spec.supports(problem, gpu.limits()).is_ok() {
+                            return Ok(Implementation::Gpu(spec));
+                        }
+                    }
+                }
+                registry::find(CPU_DEFAULT)
+            }
+        }
+    }
+}
+
+/// One-off product with an engine of its own; keep an [`Engine`] for more than one.
+///
+/// # Errors
+/// As [`Engine::run`].
+pub fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> Result<(), Error> {
+    Engine::auto()?.run(problem, a, b, c)
+}
+
+/// The operand in row-major order: itself, or a copy in `packed`.
+fn row_major<'a, T: Scalar>(
+    mut problem: Problem<T>,
+    operand: Operand,
+    data: &'a [T],
+    packed: &'a mut Vec<T>,
+) -> Result<(Problem<T>, &'a [T]), Error> {
+    let layout = problem.layout(operand);
+    if layout.order == Order::RowMajor {
+        return Ok((problem, data));
+    }
+    let (rows, cols) = problem.dims(operand);
+    *packed = allocate(rows, cols, "a row-major copy")?;
+    // With alpha == 0 the operand is not read, so there is nothing to copy.
+    if cols > 0 && problem.effective_k() > 0 {
+        transpose(data, layout.ld, packed, rows, cols);
+    }
+    let layout = gemm_spec::Layout::row_major(cols);
+    match operand {
+        Operand::A => problem.a = layout,
+        Operand::B => problem.b = layout,
+        Operand::C => problem.c = layout,
+    }
+    Ok((problem, packed))
+}
+
+/// Copies a column-major matrix to a packed row-major one, a square at a time so that both sides
+/// stay in the cache.
+fn transpose<T: Scalar>(from: &[T], ld: usize, to: &mut [T], rows: usize, cols: usize) {
+    use rayon::prelude::*;
+    const SIDE: usize = 64;
+    to.par_chunks_mut(SIDE * cols).enumerate().for_each(|(band, to)| {
+        let first = band * SIDE;
+        let band_rows = SIDE.min(rows - first);
+        for col0 in (0..cols).step_by(SIDE) {
+            for col in col0..cols.min(col0 + SIDE) {
+                let column = &from[col * ld + first..][..band_rows];
+                for (row, &value) in column.iter().enumerate() {
+                    to[row * cols + col] = value;
+                }
+            }
+        }
+    });
+}
+
+fn run_gpu<T: Scalar>(
+    gpu: &Gpu,
+    spec: &'static KernelSpec,
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+) -> Result<(), Error> {
+    spec.supports(problem, gpu.limits())
+        .map_err(|reason| Error::Unsupported { kernel: spec.id, reason })?;
+    let len = problem.required_len(Operand::C)?;
+    let (operands, _) = gpu.upload(problem, a, b)?;
+    // The padding between rows travels both ways, so that it comes back as it was.
+    let mut output = gpu.output(&c[..len], 0)?;
+    operands.run(spec, &mut output)?;
+    output.download(gpu, &mut c[..len])?;
+    Ok(())
+}
+
+/// Every implementation by kind, for those who list them.
+#[must_use]
+pub fn cpu_implementations() -> &'static [&'static CpuImpl] {
+    CPU
+}

@@ -1,0 +1,113 @@
+//! Everything that can go wrong, as values.
+
+use gemm_spec::{ShapeError, Unsupported};
+
+/// Why a product could not be computed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Buffers and sizes do not fit together.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The inner sizes of two factors differ.
+    #[error(
+        "A is {a_rows} x {a_cols} and B is {b_rows} x {b_cols}: \
+         A must have as many columns as B has rows"
+    )]
+    Inner {
+        /// Rows of A.
+        a_rows: usize,
+        /// Columns of A.
+        a_cols: usize,
+        /// Rows of B.
+        b_rows: usize,
+        /// Columns of B.
+        b_cols: usize,
+    },
+    /// C has not the size of the product.
+    #[error("C is {rows} x {cols}, the product is {m} x {n}")]
+    Outer {
+        /// Rows of C.
+        rows: usize,
+        /// Columns of C.
+        cols: usize,
+        /// Rows of the product.
+        m: usize,
+        /// Columns of the product.
+        n: usize,
+    },
+    /// An implementation cannot do this problem on this device.
+    #[error("{kernel} {reason}")]
+    Unsupported {
+        /// Its name.
+        kernel: &'static str,
+        /// Why.
+        reason: Unsupported,
+    },
+    /// No implementation has that name.
+    #[error("there is no implementation `{name}`; {hint}")]
+    UnknownKernel {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or where to look.
+        hint: String,
+    },
+    /// A GPU was asked for and cannot be used.
+    #[error("no CUDA device: {reason}")]
+    NoDevice {
+        /// Why not.
+        reason: String,
+    },
+    /// There is no GPU of that number.
+    #[error("there is no CUDA device {index}; devices are numbered from 0 and there {}", counted(*.count))]
+    NoSuchDevice {
+        /// What was asked for.
+        index: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// Memory is short.
+    #[error("{what} needs {needed} bytes, {available} are free; choose a smaller size")]
+    OutOfMemory {
+        /// What needed it.
+        what: String,
+        /// Bytes needed.
+        needed: u128,
+        /// Bytes there are.
+        available: u128,
+    },
+    /// Threads could not be started.
+    #[error("cannot start the worker threads: {source}; ask for fewer with --threads")]
+    Threads {
+        /// What the system said.
+        source: rayon::ThreadPoolBuildError,
+    },
+    /// The driver refused a call.
+    #[error("{during} failed: {reason}")]
+    Cuda {
+        /// What was being done, with the kernel's name where there is one.
+        during: String,
+        /// The driver's code and words.
+        reason: String,
+    },
+}
+
+fn counted(devices: u32) -> String {
+    if devices == 1 { "is 1".to_owned() } else { format!("are {devices}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_numbers() {
+        let error = Error::Inner { a_rows: 2, a_cols: 3, b_rows: 4, b_cols: 5 };
+        assert_eq!(
+            error.to_string(),
+            "A is 2 x 3 and B is 4 x 5: A must have as many columns as B has rows"
+        );
+        let error = Error::NoSuchDevice { index: 3, count: 1 };
+        assert!(error.to_string().ends_with("there is 1"), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! One GPU: its context, its stream, its modules, and what it allows.
+
+use std::cell::OnceCell;
+use std::ffi::CString;
+use std::time::{Duration, Instant};
+
+use cust::context::{Context, CurrentContext};
+use cust::device::Device;
+use cust::module::Module;
+use cust::stream::{Stream, StreamFlags};
+use gemm_spec::{Arch, DeviceLimits};
+
+use super::listing::{DeviceInfo, count, describe, start};
+use super::refused;
+use crate::error::Error;
+
+/// Threads in a block on every device since compute capability 2.0.
+const MAX_THREADS_PER_BLOCK: u32 = 1024;
+/// Shared memory of a block without opting in, on every device since compute capability 2.0.
+const DEFAULT_SHARED_BYTES: u32 = 48 * 1024;
+
+/// A GPU that is ready to launch.
+///
+/// Modules are compiled by the driver when the first of their kernels is launched, and kept.
+pub struct Gpu {
+    info: DeviceInfo,
+    limits: DeviceLimits,
+    // Dropped in this order: what lives in the context goes before the context.
+    modules: [OnceCell<LoadedModule>; Arch::ALL.len()],
+    stream: Stream,
+    context: Context,
+}
+
+pub(super) struct LoadedModule {
+    pub(super) module: Module,
+    /// How long the driver took to compile it.
+    compile: Duration,
+}
+
+impl Gpu {
+    /// Opens the GPU of that number.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] where there is no driver or no GPU, [`Error::NoSuchDevice`] where the
+    /// number is too large, [`Error::Cuda`] where the driver refuses.
+    pub fn open(index: u32) -> Result<Self, Error> {
+        let count = count()?;
+        if index >= count {
+            return Err(Error::NoSuchDevice { index, count });
+        }
+        let info = describe(index)?;
+        let during = || format!("opening device {index} ({})", info.name);
+        let device = Device::get_device(index).map_err(refused(during()))?;
+        let context = Context::new(device).map_err(refused(during()))?;
+        CurrentContext::set_current(&context).map_err(refused(during()))?;
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).map_err(refused(during()))?;
+        let limits = DeviceLimits {
+            compute_capability: info.compute_capability,
+            max_threads_per_block: MAX_THREADS_PER_BLOCK,
+            max_shared_bytes: DEFAULT_SHARED_BYTES,
+        };
+        Ok(Self { info, limits, modules: Default::default(), stream, context })
+    }
+
+    /// What the device is.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// What the device allows a kernel.
+    #[must_use]
+    pub fn limits(&self) -> &DeviceLimits {
+        &self.limits
+    }
+
+    /// Bytes of device memory that are free.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`].
+    pub fn free_memory(&self) -> Result<u64, Error> {
+        self.enter()?;
+        let (free, _) = cust::memory::mem_get_info().map_err(refused("reading free memory"))?;
+        Ok(free as u64)
+    }
+
+    /// How long the driver took to compile the modules in use; it is part of no measurement.
+    #[must_use]
+    pub fn compile_time(&self) -> Duration {
+        self.modules.iter().filter_map(OnceCell::get).map(|module| module.compile).sum()
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Makes this device's context the current one of the calling thread.
+    pub(super) fn enter(&self) -> Result<(), Error> {
+        CurrentContext::set_current(&self.context)
+            .map_err(refused(format!("using device {}", self.info.index)))
+    }
+
+    /// The module, compiled on first use.
+    pub(super) fn module(&self, arch: Arch) -> Result<&Module, Error> {
+        let cell = &self.modules[arch as usize];
+        if cell.get().is_none() {
+            let loaded = self.compile(arch)?;
+            // This thread found the cell empty, and the cell is not shared between threads.
+            let _ = cell.set(loaded);
+        }
+        Ok(&cell.get().expect("invariant: the cell was filled above").module)
+    }
+
+    fn compile(&self, arch: Arch) -> Result<LoadedModule, Error> {
+        let ptx = kernels_gpu::ptx(arch);
+        let during = || format!("compiling {}.ptx for {}", arch.target_cpu(), self.info.name);
+        let failed = |reason: String| Error::Cuda { during: during(), reason };
+        let text = CString::new(ptx)
+            .map_err(|_| failed("the PTX holds a NUL byte; run `cargo xtask build-ptx`".into()))?;
+        let started = Instant::now();
+        self.enter()?;
+        // First through the call that answers with any code and the compiler's log: `cust` has an
+        // enum of the codes of its own time. The driver caches what it compiled.
+        let driver = start()?;
+        let (raw, _) = driver.load_module_logged(&text, false).map_err(|failure| {
+            failed(format!(
+                "{failure}; the driver may be older than the PTX needs ({})",
+                ptx_header(ptx)
+            ))
+        })?;
+        // SAFETY: just loaded, nothing of it was used.
+        unsafe { driver.module_unload(raw) }.map_err(|error| failed(error.to_string()))?;
+        let module = Module::from_ptx_cstr(&text, &[]).map_err(refused(during()))?;
+        let compile = started.elapsed();
+        tracing::debug!(module = arch.target_cpu(), ?compile, "compiled by the driver");
+        Ok(LoadedModule { module, compile })
+    }
+}
+
+/// The lines of PTX that decide whether a driver takes it.
+fn ptx_header(ptx: &str) -> String {
+    let lines: Vec<&str> =
+        ptx.lines().filter(|l| l.starts_with(".version") || l.starts_with(".target")).collect();
+    lines.join(", ")
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // Modules and the stream are freed in their own context, whatever thread drops this.
+        let _ = CurrentContext::set_current(&self.context);
+    }
+}

@@ -1,0 +1,170 @@
+//! Operands on the device, and the one launcher of GEMM kernels.
+
+use std::time::{Duration, Instant};
+
+use cust::context::CurrentContext;
+use cust::error::CudaError;
+use cust::event::{Event, EventFlags};
+use cust::function::{BlockSize, GridSize};
+use cust::memory::{CopyDestination, DeviceBuffer};
+use gemm_spec::{KernelSpec, Operand, Problem};
+
+use super::{Gpu, refused};
+use crate::error::Error;
+use crate::scalar::Scalar;
+
+/// A and B of a problem in device memory.
+pub struct Operands<'g, T: Scalar> {
+    gpu: &'g Gpu,
+    problem: Problem<T>,
+    a: DeviceBuffer<T>,
+    b: DeviceBuffer<T>,
+}
+
+/// A buffer of C in device memory, with whatever stands before and after C in it.
+pub struct Output<T: Scalar> {
+    buffer: DeviceBuffer<T>,
+    /// Where C begins in the buffer.
+    start: usize,
+}
+
+/// Allocates device memory and copies a slice into it.
+fn upload<T: Scalar>(gpu: &Gpu, data: &[T], what: &str) -> Result<DeviceBuffer<T>, Error> {
+    let needed = size_of_val(data) as u128;
+    let short = |available: u64| Error::OutOfMemory {
+        what: format!("{what} on {}", gpu.info().name),
+        needed,
+        available: u128::from(available),
+    };
+    let available = gpu.free_memory()?;
+    if needed > u128::from(available) {
+        return Err(short(available));
+    }
+    // The driver has no buffers of length zero.
+    let empty = [T::ZERO];
+    let data = if data.is_empty() { &empty[..] } else { data };
+    DeviceBuffer::from_slice(data).map_err(|code| match code {
+        CudaError::OutOfMemory => short(available),
+        code => refused(format!("copying {what} to the device"))(code),
+    })
+}
+
+impl Gpu {
+    /// Copies A and B to the device; also gives how long that took, without the allocation's share
+    /// being told apart.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::OutOfMemory`] and [`Error::Cuda`].
+    pub fn upload<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+    ) -> Result<(Operands<'_, T>, Duration), Error> {
+        let a = &a[..problem.required_len(Operand::A)?.min(a.len())];
+        let b = &b[..problem.required_len(Operand::B)?.min(b.len())];
+        problem.check_buffers(a.len(), b.len(), usize::MAX)?;
+        self.enter()?;
+        let started = Instant::now();
+        let a = upload(self, a, "A")?;
+        let b = upload(self, b, "B")?;
+        // A copy from pageable memory may still be on its way when the call returns.
+        CurrentContext::synchronize().map_err(refused("copying A and B to the device"))?;
+        Ok((Operands { gpu: self, problem: *problem, a, b }, started.elapsed()))
+    }
+
+    /// Copies a buffer of C to the device: guard words, poison or the old C, whatever it holds.
+    /// C begins at `start`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] and [`Error::Cuda`].
+    pub fn output<T: Scalar>(&self, buffer: &[T], start: usize) -> Result<Output<T>, Error> {
+        self.enter()?;
+        let buffer = upload(self, buffer, "C")?;
+        CurrentContext::synchronize().map_err(refused("copying C to the device"))?;
+        Ok(Output { buffer, start })
+    }
+}
+
+impl<T: Scalar> Output<T> {
+    /// Overwrites the device's buffer.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`].
+    pub fn restore(&mut self, gpu: &Gpu, buffer: &[T]) -> Result<(), Error> {
+        gpu.enter()?;
+        self.buffer.copy_from(buffer).map_err(refused("copying C to the device"))?;
+        CurrentContext::synchronize().map_err(refused("copying C to the device"))
+    }
+
+    /// Copies the whole buffer back; gives how long that took.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`].
+    pub fn download(&self, gpu: &Gpu, buffer: &mut [T]) -> Result<Duration, Error> {
+        gpu.enter()?;
+        let started = Instant::now();
+        self.buffer.copy_to(buffer).map_err(refused("copying C from the device"))?;
+        Ok(started.elapsed())
+    }
+}
+
+impl<T: Scalar> Operands<'_, T> {
+    /// Launches a kernel and waits for it; gives the time between the events around the launch.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the kernel cannot do this problem, [`Error::Cuda`] where the
+    /// driver refuses the launch or the kernel fails.
+    pub fn run(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<Duration, Error> {
+        self.gpu.enter()?;
+        let stream = self.gpu.stream();
+        let during = || format!("running {}", spec.id);
+        let event = || Event::new(EventFlags::DEFAULT).map_err(refused(during()));
+        let (before, after) = (event()?, event()?);
+        // Compiled here, if this is the first launch, and not between the events.
+        self.gpu.module(spec.arch)?;
+        before.record(stream).map_err(refused(during()))?;
+        self.launch(spec, c)?;
+        after.record(stream).map_err(refused(during()))?;
+        after.synchronize().map_err(refused(during()))?;
+        after.elapsed(&before).map_err(refused(during()))
+    }
+
+    /// Puts one launch into the stream and returns without waiting.
+    fn launch(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<(), Error> {
+        let problem = &self.problem;
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
+        spec.supports(problem, self.gpu.limits()).map_err(unsupported)?;
+        let block = spec.block(problem.m, problem.n).map_err(unsupported)?;
+        let grid = spec.grid(problem.m, problem.n).map_err(unsupported)?;
+        let symbol = spec.entry(T::DTYPE).map_err(unsupported)?;
+        let needed = problem.required_len(Operand::C)?;
+        problem.check_buffers(self.a.len(), self.b.len(), c.buffer.len().saturating_sub(c.start))?;
+
+        let during = || format!("launching {symbol}");
+        let module = self.gpu.module(spec.arch)?;
+        let function = module.get_function(symbol).map_err(refused(during()))?;
+        let shared = spec.shared_bytes(T::DTYPE);
+        let stream = self.gpu.stream();
+        let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
+        // In the order of gemm_spec::GEMM_PARAMS; a test holds the PTX to the same list.
+        let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
+        let (alpha, beta) = (problem.alpha, problem.beta);
+        let (a, b) = (self.a.as_device_ptr(), self.b.as_device_ptr());
+        let out = c.buffer.index(c.start..c.start + needed).as_device_ptr();
+        let (lda, ldb, ldc) =
+            (problem.a.ld as u64, problem.b.ld as u64, problem.c.ld as u64);
+        let grid = GridSize::xyz(grid.x, grid.y, grid.z);
+        let block = BlockSize::xy(block.x, block.y);
+        // SAFETY: the entry's obligations. (1) The three buffers hold m x k, k x n and m x n
+        // elements at their leading dimensions, as checked above; C is a buffer of its own, borrowed
+        // exclusively. (2) Block, grid and shared memory are the spec's for this m and n. The
+        // arguments have the number, order and types of GEMM_PARAMS.
+        unsafe {
+            cust::launch!(function<<<grid, block, shared, stream>>>(
+                m, n, k, alpha, a, lda, b, ldb, beta, out, ldc
+            ))
+        }
+        .map_err(refused(during()))
+    }
+}

@@ -1,0 +1,112 @@
+//! What GPUs there are, or why there is none.
+
+use cuda_lazy::{DeviceAttribute, Driver};
+use cust::device::Device;
+use serde::Serialize;
+
+use super::refused;
+use crate::error::Error;
+
+/// The driver.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriverInfo {
+    /// Newest CUDA version that the driver serves.
+    pub cuda: String,
+    /// The kernel driver's own version, where the system tells it.
+    pub version: Option<String>,
+}
+
+/// One GPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceInfo {
+    /// Its number, as `--device cuda:I` takes it.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Highest clock in MHz.
+    pub clock_mhz: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Second-level cache in bytes.
+    pub l2_bytes: u64,
+    /// Shared memory that one block may have, in bytes, after opting in.
+    pub shared_bytes_per_block: u32,
+}
+
+/// Loads and starts the driver, once for the process.
+pub(super) fn start() -> Result<&'static Driver, Error> {
+    let driver =
+        cuda_lazy::load().map_err(|error| Error::NoDevice { reason: error.to_string() })?;
+    driver.init().map_err(|error| Error::NoDevice { reason: error.to_string() })?;
+    Ok(driver)
+}
+
+/// The driver's versions.
+///
+/// # Errors
+/// [`Error::NoDevice`] where there is no driver.
+pub fn driver() -> Result<DriverInfo, Error> {
+    let cuda = start()?
+        .version()
+        .map_err(|error| Error::NoDevice { reason: error.to_string() })?
+        .to_string();
+    let version = std::fs::read_to_string("/sys/module/nvidia/version")
+        .ok()
+        .map(|text| text.trim().to_owned());
+    Ok(DriverInfo { cuda, version })
+}
+
+/// How many GPUs this process may use; `CUDA_VISIBLE_DEVICES` narrows them.
+pub(super) fn count() -> Result<u32, Error> {
+    start()?;
+    let count = Device::num_devices().map_err(refused("counting the devices"))?;
+    if count == 0 {
+        let reason = match std::env::var("CUDA_VISIBLE_DEVICES") {
+            Ok(visible) => format!(
+                "the driver shows none with CUDA_VISIBLE_DEVICES=`{visible}`; \
+                 unset it to see all of them"
+            ),
+            Err(_) => "the driver shows none".to_owned(),
+        };
+        return Err(Error::NoDevice { reason });
+    }
+    Ok(count)
+}
+
+/// Every GPU that this process may use.
+///
+/// # Errors
+/// [`Error::NoDevice`] with the reason where there is none.
+pub fn devices() -> Result<Vec<DeviceInfo>, Error> {
+    (0..count()?).map(describe).collect()
+}
+
+/// One GPU, by its number.
+pub(super) fn describe(index: u32) -> Result<DeviceInfo, Error> {
+    let driver = start()?;
+    let during = || format!("describing device {index}");
+    let device = Device::get_device(index).map_err(refused(during()))?;
+    let attribute = |attribute: DeviceAttribute| -> Result<u32, Error> {
+        let value = driver
+            .device_attribute(device.as_raw(), attribute)
+            .map_err(|error| Error::Cuda { during: during(), reason: error.to_string() })?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    };
+    Ok(DeviceInfo {
+        index,
+        name: device.name().map_err(refused(during()))?,
+        compute_capability: (
+            attribute(DeviceAttribute::COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(DeviceAttribute::COMPUTE_CAPABILITY_MINOR)?,
+        ),
+        multiprocessors: attribute(DeviceAttribute::MULTIPROCESSOR_COUNT)?,
+        clock_mhz: attribute(DeviceAttribute::CLOCK_RATE)? / 1000,
+        memory_bytes: device.total_memory().map_err(refused(during()))? as u64,
+        l2_bytes: u64::from(attribute(DeviceAttribute::L2_CACHE_SIZE)?),
+        shared_bytes_per_block: attribute(DeviceAttribute::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+    })
+}

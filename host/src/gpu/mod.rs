@@ -1,0 +1,26 @@
+//! The only code that knows `cust`: devices, modules, launches and timing on the GPU.
+
+mod device;
+mod launch;
+mod listing;
+
+pub use device::Gpu;
+pub use launch::{Operands, Output};
+pub use listing::{DeviceInfo, DriverInfo, devices, driver};
+
+/// What an element type must be to lie in device memory.
+///
+/// It stands for `cust`'s own trait, so that nothing outside this module names `cust`.
+pub trait DeviceElement: cust::memory::DeviceCopy {}
+
+impl<T: cust::memory::DeviceCopy> DeviceElement for T {}
+
+use cust::error::CudaError;
+
+use crate::error::Error;
+
+/// Turns a refusal of the driver into this library's error.
+fn refused(during: impl Into<String>) -> impl FnOnce(CudaError) -> Error {
+    let during = during.into();
+    move |code| Error::Cuda { during, reason: format!("{code} ({})", code as u32) }
+}

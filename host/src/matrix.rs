@@ -1,0 +1,284 @@
+//! Matrices that own their elements, and views of elements that others own.
+
+use gemm_spec::{Layout, Order, ShapeError};
+
+use crate::error::Error;
+use crate::scalar::Scalar;
+
+/// A matrix and its elements, tightly packed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matrix<T> {
+    data: Vec<T>,
+    rows: usize,
+    cols: usize,
+    order: Order,
+}
+
+impl<T: Scalar> Matrix<T> {
+    /// A row-major matrix of zeros.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where the elements cannot be allocated.
+    pub fn zeros(rows: usize, cols: usize) -> Result<Self, Error> {
+        Ok(Self { data: allocate(rows, cols, "a matrix")?, rows, cols, order: Order::RowMajor })
+    }
+
+    /// A matrix from its elements in the given order.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where there are not `rows * cols` elements.
+    pub fn from_vec(data: Vec<T>, rows: usize, cols: usize, order: Order) -> Result<Self, Error> {
+        match rows.checked_mul(cols) {
+            Some(needed) if needed == data.len() => Ok(Self { data, rows, cols, order }),
+            needed => Err(ShapeError::BufferTooShort {
+                operand: gemm_spec::Operand::C,
+                len: data.len(),
+                needed: needed.unwrap_or(usize::MAX),
+            }
+            .into()),
+        }
+    }
+
+    /// A row-major matrix whose element (row, col) is `value(row, col)`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where the elements cannot be allocated.
+    pub fn from_fn(
+        rows: usize,
+        cols: usize,
+        value: impl Fn(usize, usize) -> T,
+    ) -> Result<Self, Error> {
+        let mut matrix = Self::zeros(rows, cols)?;
+        if cols > 0 {
+            for (row, line) in matrix.data.chunks_exact_mut(cols).enumerate() {
+                for (col, element) in line.iter_mut().enumerate() {
+                    *element = value(row, col);
+                }
+            }
+        }
+        Ok(matrix)
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many columns there are.
+    #[must_use]
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// How the elements lie in [`Matrix::as_slice`].
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        match self.order {
+            Order::RowMajor => Layout::row_major(self.cols),
+            Order::ColMajor => Layout::col_major(self.rows),
+        }
+    }
+
+    /// The elements in their order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        &self.data
+    }
+
+    /// The elements in their order.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<T> {
+        self.data
+    }
+
+    /// Element (row, col), if there is one.
+    #[must_use]
+    pub fn get(&self, row: usize, col: usize) -> Option<T> {
+        (row < self.rows && col < self.cols).then(|| self.data[self.layout().index(row, col)])
+    }
+
+    /// A view of the whole matrix.
+    #[must_use]
+    pub fn view(&self) -> MatRef<'_, T> {
+        MatRef { data: &self.data, rows: self.rows, cols: self.cols, layout: self.layout() }
+    }
+
+    /// A view of the whole matrix that can be written.
+    #[must_use]
+    pub fn view_mut(&mut self) -> MatMut<'_, T> {
+        let layout = self.layout();
+        MatMut { data: &mut self.data, rows: self.rows, cols: self.cols, layout }
+    }
+}
+
+/// Zeroed elements, or an error that names the sum, never an abort.
+pub(crate) fn allocate<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
+    let refused = || Error::OutOfMemory {
+        what: format!("{what} of {rows} x {cols}"),
+        needed: rows as u128 * cols as u128 * size_of::<T>() as u128,
+        available: u128::from(crate::machine::available_memory()),
+    };
+    let len = rows.checked_mul(cols).ok_or_else(refused)?;
+    let mut data = Vec::new();
+    data.try_reserve_exact(len).map_err(|_| refused())?;
+    data.resize(len, T::ZERO);
+    Ok(data)
+}
+
+/// A matrix that somebody else owns.
+#[derive(Clone, Copy, Debug)]
+pub struct MatRef<'a, T> {
+    data: &'a [T],
+    rows: usize,
+    cols: usize,
+    layout: Layout,
+}
+
+/// A matrix that somebody else owns, to be written.
+#[derive(Debug)]
+pub struct MatMut<'a, T> {
+    data: &'a mut [T],
+    rows: usize,
+    cols: usize,
+    layout: Layout,
+}
+
+/// Checks that a buffer holds a matrix.
+fn check(
+    operand: gemm_spec::Operand,
+    len: usize,
+    rows: usize,
+    cols: usize,
+    layout: Layout,
+) -> Result<(), Error> {
+    let min = layout.min_ld(rows, cols);
+    if layout.ld < min {
+        return Err(ShapeError::LeadingDimension { operand, ld: layout.ld, min }.into());
+    }
+    match layout.required_len(rows, cols) {
+        None => Err(ShapeError::TooLarge { operand, rows, cols }.into()),
+        Some(needed) if len < needed => {
+            Err(ShapeError::BufferTooShort { operand, len, needed }.into())
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+impl<'a, T> MatRef<'a, T> {
+    /// A view of `rows` by `cols` elements laid out in `data`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the buffer is too short or the leading dimension too small.
+    pub fn new(data: &'a [T], rows: usize, cols: usize, layout: Layout) -> Result<Self, Error> {
+        check(gemm_spec::Operand::A, data.len(), rows, cols, layout)?;
+        Ok(Self { data, rows, cols, layout })
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many columns there are.
+    #[must_use]
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// How the elements lie in [`MatRef::as_slice`].
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The buffer.
+    #[must_use]
+    pub fn as_slice(&self) -> &'a [T] {
+        self.data
+    }
+
+    /// The transposed matrix: the same buffer, read the other way round.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        Self { rows: self.cols, cols: self.rows, layout: self.layout.transposed(), ..self }
+    }
+}
+
+impl<'a, T> MatMut<'a, T> {
+    /// A view of `rows` by `cols` elements laid out in `data`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the buffer is too short or the leading dimension too small.
+    pub fn new(data: &'a mut [T], rows: usize, cols: usize, layout: Layout) -> Result<Self, Error> {
+        check(gemm_spec::Operand::C, data.len(), rows, cols, layout)?;
+        Ok(Self { data, rows, cols, layout })
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many columns there are.
+    #[must_use]
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// How the elements lie in [`MatMut::as_slice`].
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The buffer.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        self.data
+    }
+
+    /// The buffer, to be written.
+    #[must_use]
+    pub fn into_slice(self) -> &'a mut [T] {
+        self.data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transposed_view_reads_the_same_buffer() {
+        let matrix = Matrix::from_fn(2, 3, |row, col| (10 * row + col) as f32).unwrap();
+        let view = matrix.view().transposed();
+        assert_eq!((view.rows(), view.cols()), (3, 2));
+        assert_eq!(view.as_slice()[view.layout().index(2, 1)], 12.0);
+        assert_eq!(matrix.get(1, 2), Some(12.0));
+        assert_eq!(matrix.get(2, 0), None);
+    }
+
+    #[test]
+    fn an_impossible_size_is_an_error() {
+        assert!(matches!(
+            Matrix::<f64>::zeros(usize::MAX, 2),
+            Err(Error::OutOfMemory { .. })
+        ));
+        assert!(matches!(
+            Matrix::<f32>::zeros(1 << 30, 1 << 30),
+            Err(Error::OutOfMemory { needed: 4_611_686_018_427_387_904, .. })
+        ));
+    }
+
+    #[test]
+    fn short_buffers_are_refused() {
+        let data = [0f32; 5];
+        assert!(MatRef::new(&data, 2, 3, Layout::row_major(3)).is_err());
+        assert!(MatRef::new(&data, 2, 2, Layout::row_major(1)).is_err());
+        assert!(MatRef::new(&data, 2, 2, Layout::row_major(3)).is_ok());
+        assert!(Matrix::from_vec(vec![0f32; 5], 2, 3, Order::RowMajor).is_err());
+    }
+}
