@@ -1,1 +1,56 @@
-fn main() {}
+//! The project's own tasks: whatever is done twice is a subcommand here.
+//!
+//! Exit codes: 0 done, 1 a check failed, 2 usage, 3 the device toolchain or its library source is
+//! not to be had on this machine.
+
+#![forbid(unsafe_code)]
+
+mod build_ptx;
+mod check_ptx;
+mod ci;
+mod command;
+mod gpu_bundle;
+mod modules;
+mod registers;
+mod shape;
+mod toolkit;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the Tessera workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    BuildPtx(build_ptx::Args),
+    CheckPtx(check_ptx::Args),
+    GpuBundle(gpu_bundle::Args),
+    Ci(ci::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::BuildPtx(args) => build_ptx::run(&args),
+        Task::CheckPtx(args) => check_ptx::run(&args).map(drop),
+        Task::GpuBundle(args) => gpu_bundle::run(&args),
+        Task::Ci(args) => ci::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            let build_error = error.downcast_ref::<cuda_builder::BuildError>();
+            match build_error.is_some_and(cuda_builder::BuildError::is_unavailable) {
+                true => ExitCode::from(3),
+                false => ExitCode::from(1),
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! `cargo xtask check-ptx`: the committed PTX by its shape, then by what the assembler says of it.
+
+use std::fs;
+
+use anyhow::{Context as _, Result, bail};
+use cuda_builder::PtxModule;
+use cuda_builder::ptxas::{Assembly, EntryUsage, Ptxas};
+use gemm_spec::{Arch, Entry, KernelSpec};
+
+use crate::registers::{self, Registers, Row};
+use crate::{modules, shape, toolkit};
+
+/// Check the committed PTX and assemble it
+///
+/// First the shape: entries and parameters as the registry says, no local memory, call or trap.
+/// Then ptxas: no spill, no stack frame, no warning, registers within the specification. ptxas
+/// comes from the Python package nvidia-cuda-nvcc in target/ptxas-venv, which is made if need be,
+/// or from PATH; a machine that can have neither says SKIPPED.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write the table of registers into docs/registers.md instead of comparing it
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Fail where there is no ptxas
+    #[arg(long)]
+    pub(crate) require: bool,
+}
+
+/// Returns what was skipped, and why.
+pub(crate) fn run(args: &Args) -> Result<Option<String>> {
+    let mut faults = Vec::new();
+    for arch in Arch::ALL {
+        let file = modules::relative(arch);
+        let text = fs::read_to_string(modules::path(arch))
+            .with_context(|| format!("reading {file}; run `cargo xtask build-ptx`"))?;
+        let module = PtxModule::parse(&text).with_context(|| file.clone())?;
+        if module.target != arch.target_cpu() {
+            faults.push(format!("{file}: is for {}", module.target));
+        }
+        let kernels: Vec<&KernelSpec> = modules::kernels(arch).collect();
+        faults.extend(shape::faults(&module, &kernels).iter().map(|f| format!("{file}: {f}")));
+        println!("{file}: shape of {} entries checked", module.entries.len());
+    }
+    refuse(&faults)?;
+
+    let ptxas = match toolkit::ptxas() {
+        Ok(ptxas) => ptxas,
+        Err(reason) if args.require => bail!("{reason}"),
+        Err(reason) => {
+            let skipped = format!("assembling the PTX: {reason}");
+            println!("SKIPPED: {skipped}");
+            return Ok(Some(skipped));
+        }
+    };
+    let mut rows = Vec::new();
+    for arch in Arch::ALL {
+        assemble(&ptxas, arch, &mut rows, &mut faults)?;
+    }
+    let table = registers::table(&rows, ptxas.version());
+    print!("\n{table}\n");
+    refuse(&faults)?;
+    if ptxas.version() != toolkit::RELEASE {
+        let (has, wants) = (ptxas.version(), toolkit::RELEASE);
+        let reason = format!("the table of registers is that of ptxas {wants}, this one is {has}");
+        if args.write || args.require {
+            bail!("{reason}; see that python3 and its venv module can install the package");
+        }
+        println!("SKIPPED: {reason}");
+        return Ok(Some(reason));
+    }
+    if args.write {
+        registers::write(&table)?
+    } else {
+        registers::compare(&table)?
+    }
+    Ok(None)
+}
+
+fn refuse(faults: &[String]) -> Result<()> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    for fault in faults {
+        println!("{fault}");
+    }
+    bail!("{} faults in the PTX; mend the kernels and run `cargo xtask build-ptx`", faults.len())
+}
+
+fn assemble(
+    ptxas: &Ptxas,
+    arch: Arch,
+    rows: &mut Vec<Row>,
+    faults: &mut Vec<String>,
+) -> Result<()> {
+    let file = modules::relative(arch);
+    let targets = targets(&ptxas.archs_for(arch.target_cpu()));
+    if targets.is_empty() {
+        bail!("ptxas {} cannot assemble {file}", ptxas.version());
+    }
+    println!("{file}: assembled by ptxas {} for {}", ptxas.version(), targets.join(" and "));
+    let mut assemblies = Vec::new();
+    for target in targets {
+        let assembly = ptxas.assemble(&modules::path(arch), target)?;
+        for warning in &assembly.warnings {
+            faults.push(format!("{file} for {target}: {warning}"));
+        }
+        assemblies.push((target, assembly));
+    }
+    for spec in modules::kernels(arch) {
+        for entry in spec.entries {
+            let mut registers = Vec::new();
+            for (target, assembly) in &assemblies {
+                match usage(assembly, entry) {
+                    Some(usage) => {
+                        let excess = excesses(usage, spec);
+                        faults.extend(excess.iter().map(|f| format!("{file} for {target}: {f}")));
+                        registers.push(Registers {
+                            arch: (*target).to_owned(),
+                            count: usage.registers,
+                            limited: !usage.min_blocks_ignored,
+                        });
+                    }
+                    None => faults.push(format!(
+                        "{file} for {target}: the assembler does not speak of {}",
+                        entry.symbol
+                    )),
+                }
+            }
+            rows.push(Row {
+                kernel: spec.id,
+                entry: entry.symbol,
+                module: arch.target_cpu(),
+                registers,
+                limit: spec.max_registers,
+                shared_bytes: spec.shared_bytes(entry.dtype),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The least arch that the module can be assembled for, and Hopper beside it.
+fn targets<'a>(able: &[&'a str]) -> Vec<&'a str> {
+    let mut targets: Vec<&str> = able.first().copied().into_iter().collect();
+    targets.extend(able.iter().copied().find(|&arch| arch == "sm_90"));
+    targets.dedup();
+    targets
+}
+
+fn usage<'a>(assembly: &'a Assembly, entry: &Entry) -> Option<&'a EntryUsage> {
+    assembly.entries.iter().find(|usage| usage.name == entry.symbol)
+}
+
+/// Where an entry takes more than it may. The limit on registers follows from the blocks that share a
+/// multiprocessor; where these do not fit at all, there is none.
+fn excesses(usage: &EntryUsage, spec: &KernelSpec) -> Vec<String> {
+    let name = &usage.name;
+    let mut faults = Vec::new();
+    let mut none_of = |bytes: u32, what: &str| {
+        if bytes > 0 {
+            faults.push(format!("{name}: {bytes} bytes of {what}"));
+        }
+    };
+    none_of(usage.stack_bytes, "stack");
+    none_of(usage.spill_store_bytes, "spill stores");
+    none_of(usage.spill_load_bytes, "spill loads");
+    none_of(usage.shared_bytes, "static shared memory, where the launch gives all of it");
+    if usage.registers > spec.max_registers && !usage.min_blocks_ignored {
+        let (has, limit) = (usage.registers, spec.max_registers);
+        faults.push(format!("{name}: {has} registers, the specification allows {limit}"));
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use gemm_spec::{DType, LaunchShape};
+
+    use super::*;
+
+    const SPEC: KernelSpec = KernelSpec {
+        id: "k",
+        about: "",
+        origin: "",
+        arch: Arch::Sm70,
+        entries: &[Entry { dtype: DType::F32, symbol: "k_f32" }],
+        launch: LaunchShape::SingleBlock,
+        shared_elements: 0,
+        min_blocks_per_sm: 1,
+        max_registers: 32,
+    };
+
+    #[test]
+    fn every_excess_is_a_fault() {
+        let good = EntryUsage { name: "k_f32".into(), registers: 32, ..EntryUsage::default() };
+        assert_eq!(excesses(&good, &SPEC), Vec::<String>::new());
+        for bad in [
+            EntryUsage { registers: 33, ..good.clone() },
+            EntryUsage { stack_bytes: 8, ..good.clone() },
+            EntryUsage { spill_store_bytes: 4, ..good.clone() },
+            EntryUsage { spill_load_bytes: 4, ..good.clone() },
+            EntryUsage { shared_bytes: 128, ..good.clone() },
+        ] {
+            assert_eq!(excesses(&bad, &SPEC).len(), 1, "{bad:?}");
+        }
+        let unlimited = EntryUsage { registers: 33, min_blocks_ignored: true, ..good };
+        assert_eq!(excesses(&unlimited, &SPEC), Vec::<String>::new());
+    }
+
+    #[test]
+    fn modules_are_assembled_for_the_least_gpu_and_for_hopper() {
+        assert_eq!(targets(&["sm_75", "sm_80", "sm_90", "sm_100"]), ["sm_75", "sm_90"]);
+        assert_eq!(targets(&["sm_90", "sm_100"]), ["sm_90"]);
+        assert_eq!(targets(&["sm_90a"]), ["sm_90a"]);
+        assert!(targets(&[]).is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! `cargo xtask ci`: exactly what CI runs, in its order.
+
+use anyhow::Result;
+use cuda_builder::BuildError;
+
+use crate::{build_ptx, check_ptx, command};
+
+/// Run exactly what CI runs, in its order, up to the first failure
+///
+/// What a machine lacks the tools for is skipped, and the last lines say what and why.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Fail instead of skipping: the device toolchain and ptxas must be there
+    #[arg(long)]
+    require: bool,
+}
+
+/// The arguments of the steps that are plain cargo.
+const CARGO_STEPS: [&[&str]; 6] = [
+    &["fmt", "--all", "--check"],
+    &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    &["doc", "--workspace", "--no-deps"],
+    &["doc", "--workspace", "--no-deps", "--document-private-items"],
+    &["test", "-p", "host"],
+    &["test", "--workspace", "--exclude", "host"],
+];
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut skipped = Vec::new();
+    for arguments in CARGO_STEPS {
+        let mut cargo = command::cargo();
+        if arguments.first() == Some(&"doc") {
+            cargo.env("RUSTDOCFLAGS", "-Dwarnings");
+        }
+        command::run(cargo.args(arguments))?;
+    }
+
+    eprintln!("$ cargo xtask build-ptx --check");
+    if let Err(error) = build_ptx::run(&build_ptx::Args { check: true }) {
+        let unavailable =
+            error.downcast_ref::<BuildError>().is_some_and(BuildError::is_unavailable);
+        if args.require || !unavailable {
+            return Err(error);
+        }
+        println!("SKIPPED: {error:#}");
+        skipped.push(format!("cargo xtask build-ptx --check: {error:#}"));
+    }
+
+    eprintln!("$ cargo xtask check-ptx");
+    let check = check_ptx::Args { write: false, require: args.require };
+    skipped.extend(check_ptx::run(&check)?.map(|why| format!("cargo xtask check-ptx: {why}")));
+
+    if std::env::var_os("GEMM_REQUIRE_GPU").is_none() {
+        skipped.push("kernels on a GPU: `cargo xtask gpu-bundle` gathers what tests them".into());
+    }
+    println!("\nci: every step that ran has passed");
+    for step in &skipped {
+        println!("SKIPPED: {step}");
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Running programs: each shows its command line, and a failure names it.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use cuda_builder::command_line;
+
+/// The cargo on PATH, which heeds rust-toolchain.toml as a user's does.
+pub(crate) fn cargo() -> Command {
+    Command::new("cargo")
+}
+
+/// Runs a command in the workspace's root, its output going where ours goes.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = command_line(command);
+    eprintln!("$ {line}");
+    let status = command
+        .current_dir(crate::modules::root())
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("`{line}` could not be started"))?;
+    if !status.success() {
+        bail!("`{line}` failed with {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command in the workspace's root and returns its stdout; stderr goes where ours goes.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let line = command_line(command);
+    eprintln!("$ {line}");
+    let output = command
+        .current_dir(crate::modules::root())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("`{line}` could not be started"))?;
+    if !output.status.success() {
+        bail!("`{line}` failed with {}", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed no text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_command_line() {
+        let mut command = Command::new("/nowhere/cargo");
+        command.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "two words"]);
+        let error = run(&mut command).unwrap_err().to_string();
+        assert!(
+            error.contains("`RUSTDOCFLAGS='-D warnings' /nowhere/cargo doc 'two words'`"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! `cargo xtask gpu-bundle`: everything that a machine with a GPU and no Rust needs to test this
+//! checkout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use gemm_spec::{KernelSpec, LaunchShape};
+use serde::Deserialize;
+
+use crate::command;
+
+/// Gather the program, the test binaries and run.sh in target/gpu-bundle
+///
+/// Copy the folder to a machine with a GPU and run `bash run.sh` there; `bash run.sh sanitize` runs
+/// compute-sanitizer's tools over every kernel. Nothing is built for this machine's own processor
+/// alone.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+/// A bundle above this size is a mistake: it travels to other machines.
+const LARGEST: u64 = 40 << 20;
+
+pub(crate) fn run(_: &Args) -> Result<()> {
+    let program =
+        command::output(&mut release(&["build", "--package", "host", "--bin", "tessera"]))?;
+    let tests = command::output(&mut release(&[
+        "test",
+        "--no-run",
+        "--package",
+        "host",
+        "--package",
+        "gemm_spec",
+    ]))?;
+    let program = executables(&program, false)?;
+    let tests = executables(&tests, true)?;
+    let [program] = &program[..] else {
+        bail!("the build gave {} programs called tessera, not one", program.len());
+    };
+
+    let folder = target_dir(&program.path)?.join("gpu-bundle");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    let test_folder = folder.join("tests");
+    fs::create_dir_all(&test_folder)
+        .with_context(|| format!("creating {}", test_folder.display()))?;
+    let mut size = copy(&program.path, &folder.join("tessera"))?;
+    let mut names: Vec<String> = Vec::new();
+    for test in &tests {
+        let name = format!("{}-{}", test.package, test.target);
+        if names.contains(&name) {
+            bail!("two test binaries are called {name}");
+        }
+        size += copy(&test.path, &test_folder.join(&name))?;
+        names.push(name);
+    }
+    let script = script(&names, kernels_gpu::KERNELS);
+    let path = folder.join("run.sh");
+    fs::write(&path, script).with_context(|| format!("writing {}", path.display()))?;
+    let megabytes = size as f64 / f64::from(1 << 20);
+    println!("{}: {megabytes:.1} MiB, {} test binaries", folder.display(), names.len());
+    if size > LARGEST {
+        bail!("the bundle has more than {} MiB; see what grew", LARGEST >> 20);
+    }
+    Ok(())
+}
+
+/// A release build for any machine of this kind, without symbols, told about in JSON.
+fn release(arguments: &[&str]) -> Command {
+    let mut cargo = command::cargo();
+    cargo.args(arguments).args(["--release", "--message-format=json-render-diagnostics"]);
+    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    // Empty, so that no `target-cpu=native` of the user's configuration gets in.
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", "");
+    cargo
+}
+
+/// The target folder: programs lie in its `release`.
+fn target_dir(program: &Path) -> Result<&Path> {
+    program
+        .parent()
+        .and_then(Path::parent)
+        .with_context(|| format!("{} lies in no target folder", program.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<u64> {
+    fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Executable {
+    package: String,
+    target: String,
+    path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// The programs, or the test binaries, among cargo's messages.
+fn executables(messages: &str, tests: bool) -> Result<Vec<Executable>> {
+    let mut found = Vec::new();
+    for line in messages.lines().filter(|line| line.starts_with('{')) {
+        let message: Message = serde_json::from_str(line)
+            .with_context(|| format!("cargo printed a message of another form: {line}"))?;
+        let (Some(target), Some(profile), Some(path)) =
+            (message.target, message.profile, message.executable)
+        else {
+            continue;
+        };
+        if message.reason != "compiler-artifact" || profile.test != tests {
+            continue;
+        }
+        let package = message.manifest_path.parent().and_then(Path::file_name);
+        let package = package.unwrap_or_default().to_string_lossy().into_owned();
+        // A library and a program of one name have a test binary each.
+        let kind = target.kind.first().map(String::as_str).unwrap_or_default();
+        let target =
+            if kind == "bin" && tests { format!("{}-bin", target.name) } else { target.name };
+        found.push(Executable { package, target, path });
+    }
+    Ok(found)
+}
+
+/// Element types and an odd size, which no tile divides, for each kernel.
+fn sanitized_runs(kernels: &[&KernelSpec]) -> Vec<String> {
+    let mut runs = Vec::new();
+    for spec in kernels {
+        let size = match spec.launch {
+            LaunchShape::Grid { .. } => "-m 65 -n 97 -k 33",
+            // One block has 1024 threads at most, one for each element of C.
+            LaunchShape::SingleBlock => "-m 31 -n 33 -k 65",
+        };
+        for entry in spec.entries {
+            runs.push(format!(
+                "run --device cuda --check full {size} --kernel {} --dtype {}",
+                spec.id, entry.dtype
+            ));
+        }
+    }
+    runs
+}
+
+fn script(tests: &[String], kernels: &[&KernelSpec]) -> String {
+    let lines = |items: Vec<String>| items.join("\n");
+    let tests = lines(tests.iter().map(|name| format!("  step ./tests/{name}")).collect());
+    let runs = lines(
+        sanitized_runs(kernels)
+            .iter()
+            .map(|run| format!("    sanitized \"$tool\" ./tessera {run}"))
+            .collect(),
+    );
+    RUN_SH.replace("@TESTS@", &tests).replace("@RUNS@", &runs)
+}
+
+const RUN_SH: &str = r#"#!/usr/bin/env bash
+# generated by `cargo xtask gpu-bundle`, do not edit
+#
+#   bash run.sh            every test, the devices and one product of 1024
+#   bash run.sh sanitize   compute-sanitizer's four tools over every kernel
+#
+# Exits with 0 where all passed, 1 where something failed, 2 on wrong usage.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+export GEMM_REQUIRE_GPU=1 RUST_BACKTRACE=1
+export CARGO_BIN_EXE_tessera="$PWD/tessera"
+passed=0
+failed=()
+
+step() {
+  echo "\$ $*"
+  if "$@"; then
+    passed=$((passed + 1))
+  else
+    failed+=("$* (exit $?)")
+  fi
+}
+
+sanitized() {
+  local tool=$1
+  shift
+  step compute-sanitizer --tool "$tool" --error-exitcode 1 "$@"
+}
+
+everything() {
+@TESTS@
+  step ./tessera devices
+  step ./tessera run -n 1024
+}
+
+sanitize() {
+  if ! command -v compute-sanitizer >/dev/null; then
+    echo "compute-sanitizer is not on PATH; it comes with the CUDA toolkit" >&2
+    exit 1
+  fi
+  local tool
+  for tool in memcheck racecheck initcheck synccheck; do
+@RUNS@
+  done
+}
+
+case "${1-}" in
+  "") everything ;;
+  sanitize) sanitize ;;
+  *) echo "usage: bash run.sh [sanitize]" >&2; exit 2 ;;
+esac
+
+echo "summary: $passed passed, ${#failed[@]} failed"
+if [ "${#failed[@]}" -gt 0 ]; then
+  printf 'failed: %s\n' "${failed[@]}"
+  exit 1
+fi
+"#;
+
+#[cfg(test)]
+mod tests {
+    use gemm_spec::{Arch, DType, Entry};
+
+    use super::*;
+
+    const MESSAGES: &str = r#"{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["lib"]},"profile":{"test":true},"executable":"/w/target/release/deps/tessera-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["bin"]},"profile":{"test":true},"executable":"/w/target/release/deps/tessera-2"}
+{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["bin"]},"profile":{"test":false},"executable":"/w/target/release/tessera"}
+{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["lib"]},"profile":{"test":false},"executable":null}
+{"reason":"build-script-executed","package_id":"x"}
+{"reason":"build-finished","success":true}
+"#;
+
+    #[test]
+    fn executables_are_found_among_the_messages() {
+        let program = executables(MESSAGES, false).unwrap();
+        assert_eq!(program.len(), 1);
+        assert_eq!(target_dir(&program[0].path).unwrap(), Path::new("/w/target"));
+        let tests = executables(MESSAGES, true).unwrap();
+        let names: Vec<&str> = tests.iter().map(|test| test.target.as_str()).collect();
+        assert_eq!(names, ["tessera", "tessera-bin"]);
+        assert!(executables("{broken", true).is_err());
+    }
+
+    #[test]
+    fn every_kernel_and_type_is_sanitized() {
+        let spec = KernelSpec {
+            id: "k",
+            about: "",
+            origin: "",
+            arch: Arch::Sm70,
+            entries: &[
+                Entry { dtype: DType::F32, symbol: "k_f32" },
+                Entry { dtype: DType::F64, symbol: "k_f64" },
+            ],
+            launch: LaunchShape::SingleBlock,
+            shared_elements: 0,
+            min_blocks_per_sm: 1,
+            max_registers: 32,
+        };
+        let text = script(&["host-gpu".to_owned()], &[&spec]);
+        assert!(text.contains("\n  step ./tests/host-gpu\n"), "{text}");
+        assert!(text.contains("-m 31 -n 33 -k 65 --kernel k --dtype f64\n"), "{text}");
+        assert!(!text.contains("@TESTS@") && !text.contains("@RUNS@"), "{text}");
+    }
+
+    /// The script's own logic, with the true programs replaced by ones that pass or fail.
+    #[test]
+    fn the_script_sums_up_and_exits_accordingly() {
+        let run = |tests: &[&str]| {
+            let lines: Vec<String> = tests.iter().map(|test| format!("  step {test}")).collect();
+            let text = RUN_SH
+                .replace("@TESTS@", &lines.join("\n"))
+                .replace("@RUNS@", "    :")
+                .replace("./tessera", "true");
+            let output = Command::new("bash").args(["-c", &text]).output().unwrap();
+            (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        };
+        let (code, text) = run(&["true"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.ends_with("summary: 3 passed, 0 failed\n"), "{text}");
+        let (code, text) = run(&["true", "false"]);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("3 passed, 1 failed\nfailed: false (exit 1)\n"), "{text}");
+    }
+}

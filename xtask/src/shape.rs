@@ -1,0 +1,162 @@
+//! What a module must look like before an assembler sees it.
+
+use std::collections::BTreeSet;
+
+use cuda_builder::{PtxEntry, PtxModule};
+use gemm_spec::{DType, GEMM_PARAMS, KernelSpec, ParamType};
+
+/// All that is wrong with a module, one sentence each; empty where nothing is.
+pub(crate) fn faults(module: &PtxModule, kernels: &[&KernelSpec]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut expected = BTreeSet::new();
+    for spec in kernels {
+        for wanted in spec.entries {
+            if !expected.insert(wanted.symbol) {
+                faults.push(format!("{}: the registry has this symbol twice", wanted.symbol));
+            }
+            match module.entry(wanted.symbol) {
+                Ok(entry) => faults.extend(entry_faults(entry, wanted.dtype, spec)),
+                Err(_) => faults.push(format!("{}: the module has no such entry", wanted.symbol)),
+            }
+        }
+    }
+    let mut present = BTreeSet::new();
+    for entry in &module.entries {
+        let name = entry.name.as_str();
+        if !present.insert(name) {
+            faults.push(format!("{name}: the module has this entry twice"));
+        } else if !expected.contains(name) {
+            faults.push(format!("{name}: no kernel of the registry has this entry"));
+        }
+    }
+    faults
+}
+
+fn entry_faults(entry: &PtxEntry, dtype: DType, spec: &KernelSpec) -> Vec<String> {
+    let name = &entry.name;
+    let mut faults = Vec::new();
+    let has: Vec<String> = entry.params.iter().map(ToString::to_string).collect();
+    let wants: Vec<&str> = GEMM_PARAMS.iter().map(|param| ptx_type(param.ty, dtype)).collect();
+    if has.len() != wants.len() {
+        faults.push(format!("{name}: has {} parameters, not {}", has.len(), wants.len()));
+    }
+    for (at, (has, &wants)) in has.iter().zip(&wants).enumerate() {
+        if has != wants {
+            let param = GEMM_PARAMS[at].name;
+            faults.push(format!("{name}: parameter {param} is {has}, not {wants}"));
+        }
+    }
+    let threads = entry.directives.iter().find_map(|line| threads(line));
+    if threads != Some(spec.max_threads()) {
+        let stated = threads.map_or("no bound".to_owned(), |threads| threads.to_string());
+        faults.push(format!("{name}: states {stated} on threads, not {}", spec.max_threads()));
+    }
+    for (what, found) in [
+        ("local memory", entry.local_memory()),
+        ("a call", entry.calls()),
+        ("a trap, what is left of a panic", entry.traps()),
+    ] {
+        if let Some(first) = found.first() {
+            faults.push(format!("{name}: has {what}, {} in all; first `{first}`", found.len()));
+        }
+    }
+    faults
+}
+
+/// How PTX declares a parameter of that type.
+fn ptx_type(ty: ParamType, dtype: DType) -> &'static str {
+    match (ty, dtype) {
+        (ParamType::U32, _) | (ParamType::Element, DType::I32) => ".u32",
+        (ParamType::U64, _) => ".u64",
+        (ParamType::Element, DType::F32) => ".f32",
+        (ParamType::Element, DType::F64) => ".f64",
+    }
+}
+
+/// Threads of a block that `.maxntid x, y, z` allows.
+fn threads(directive: &str) -> Option<u32> {
+    let extents = directive.strip_prefix(".maxntid ")?;
+    extents.split(',').map(|extent| extent.trim().parse::<u32>().ok()).product()
+}
+
+#[cfg(test)]
+mod tests {
+    use gemm_spec::{Arch, Block, Entry, LaunchShape, Tile};
+
+    use super::*;
+
+    const SPEC: KernelSpec = KernelSpec {
+        id: "tiled",
+        about: "",
+        origin: "",
+        arch: Arch::Sm70,
+        entries: &[Entry { dtype: DType::F64, symbol: "tiled_f64" }],
+        launch: LaunchShape::Grid { block: Block { x: 16, y: 16 }, tile: Tile { m: 16, n: 16 } },
+        shared_elements: 512,
+        min_blocks_per_sm: 1,
+        max_registers: 64,
+    };
+
+    fn module(name: &str, types: &str, body: &str) -> PtxModule {
+        let params: Vec<String> =
+            types.split(' ').map(|ty| format!(".param .{ty} {name}_x")).collect();
+        let params = params.join(",\n");
+        PtxModule::parse(&format!(
+            ".version 7.0\n.target sm_70\n.visible .entry {name}({params})\n\
+             .maxntid 16, 16, 1\n{{\n{body}\n}}\n"
+        ))
+        .unwrap()
+    }
+
+    const TYPES: &str = "u32 u32 u32 f64 u64 u64 u64 u64 f64 u64 u64";
+
+    fn faults_of(module: &PtxModule) -> String {
+        faults(module, &[&SPEC]).join("\n")
+    }
+
+    #[test]
+    fn a_good_module_has_no_fault() {
+        let text = faults_of(&module("tiled_f64", TYPES, "fma.rn.f64 %d1, %d2, %d3, %d1;\nret;"));
+        assert_eq!(text, "");
+    }
+
+    #[test]
+    fn entries_and_symbols_pair_up() {
+        let text = faults_of(&module("tiled_f65", TYPES, "ret;"));
+        assert!(text.contains("tiled_f64: the module has no such entry"), "{text}");
+        assert!(text.contains("tiled_f65: no kernel of the registry"), "{text}");
+        let twice = faults(&module("tiled_f64", TYPES, "ret;"), &[&SPEC, &SPEC]);
+        assert!(twice.iter().any(|fault| fault.contains("twice")), "{twice:?}");
+    }
+
+    #[test]
+    fn parameters_follow_the_element_type() {
+        let text = faults_of(&module("tiled_f64", &TYPES.replace("f64", "f32"), "ret;"));
+        assert!(text.contains("parameter alpha is .f32, not .f64"), "{text}");
+        assert!(text.contains("parameter beta is .f32, not .f64"), "{text}");
+        let text = faults_of(&module("tiled_f64", "u32 u32", "ret;"));
+        assert!(text.contains("has 2 parameters, not 11"), "{text}");
+    }
+
+    #[test]
+    fn local_memory_calls_and_traps_are_faults() {
+        for (body, word) in [
+            (".local .align 8 .b8 depot[64];\nret;", "local memory"),
+            ("call.uni (retval0), far, (param0);\nret;", "a call"),
+            ("@%p1 trap;\nret;", "a trap"),
+        ] {
+            let text = faults_of(&module("tiled_f64", TYPES, body));
+            assert!(text.contains(word), "{body}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_bound_on_threads_is_the_specs() {
+        let larger = KernelSpec {
+            launch: LaunchShape::SingleBlock, // 1024 threads
+            ..SPEC
+        };
+        let text = faults(&module("tiled_f64", TYPES, "ret;"), &[&larger]).join("\n");
+        assert!(text.contains("states 256 on threads, not 1024"), "{text}");
+    }
+}
