@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use gemm_spec::{Layout, Operand, Order, Problem, epilogue};
+use gemm_spec::{DType, Layout, Operand, Order, Problem, epilogue};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rayon::prelude::*;
 use tessera::Scalar;
 use tessera::verify::{Checker, Guarded, Method, Report, VerifyError};
 
@@ -63,16 +64,15 @@ struct Operands<T> {
 impl<T: Scalar> Operands<T> {
     fn new(problem: Problem<T>, fill: Fill, seed: u64) -> Self {
         let random = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
+        // Integers use their whole range, so that sums wrap.
+        let fractions = [Fill::Uniform, Fill::Normal, Fill::Positive].contains(&fill);
+        let scale = if T::DTYPE == DType::I32 && fractions { 3e8 } else { 1.0 };
         let mut filled = |operand| {
             let (rows, cols) = problem.dims(operand);
             let layout = problem.layout(operand);
-            let mut data = vec![T::from_f64(f64::NAN); problem.required_len(operand).unwrap()];
+            let mut data =
+                vec![T::from_f64(f64::NAN); problem.required_len(operand).expect("valid")];
             for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
-                let scale = if T::ONE.to_f64() / 2.0 == 0.5 && T::from_f64(0.5) == T::ZERO {
-                    1e9 // integers: use their whole range, so that sums wrap
-                } else {
-                    1.0
-                };
                 data[layout.index(row, col)] = T::from_f64(scale * fill.value(random, row, col));
             }
             data
@@ -83,12 +83,13 @@ impl<T: Scalar> Operands<T> {
     }
 
     fn checker(&self, method: Method) -> Checker<'_, T> {
-        Checker::new(&self.problem, &self.a, &self.b, &self.c_before, method, 11).unwrap()
+        Checker::new(&self.problem, &self.a, &self.b, &self.c_before, method, 11)
+            .expect("operands fit")
     }
 
     /// C before a run: poison, or the old elements.
     fn fresh(&self) -> Vec<T> {
-        let mut c = Guarded::new(&self.problem).unwrap();
+        let mut c = Guarded::new(&self.problem).expect("valid");
         c.poison(&self.c_before);
         c.as_slice().to_vec()
     }
@@ -363,13 +364,14 @@ impl Operands<f32> {
     /// The largest error of a row, as a Euclidean norm over what random vectors are certain to see
     /// of a single element.
     fn loudness(&self, checker: &Checker<'_, f32>, right: &[f32], wrong: &[f32]) -> f64 {
+        let visible = |row| checker.visible_error(row).expect("random vectors");
         let of_row = |row: usize| {
             let difference = |col: usize| {
                 let at = self.problem.c.index(row, col);
                 f64::from(wrong[at]) - f64::from(right[at])
             };
             let norm = (0..self.problem.n).map(|col| difference(col).powi(2)).sum::<f64>().sqrt();
-            if norm.is_nan() { f64::INFINITY } else { norm / checker.visible_error(row).unwrap() }
+            if norm.is_nan() { f64::INFINITY } else { norm / visible(row) }
         };
         (0..self.problem.m).map(of_row).fold(0.0, f64::max)
     }
@@ -754,7 +756,7 @@ fn attack_large(
 ) {
     assert_eq!(problem.c.order, Order::RowMajor);
     let start = Instant::now();
-    let checker = Checker::new(problem, a, b, &[], Method::Auto, 7).unwrap();
+    let checker = Checker::new(problem, a, b, &[], Method::Auto, 7).expect("they fit");
     let prepared = start.elapsed();
     let start = Instant::now();
     let report = checker.check(c);
@@ -778,14 +780,17 @@ fn attack_large(
 
 /// A matrix of the large size, row by row.
 fn large(value: impl Fn(usize, usize) -> f32 + Sync) -> Vec<f32> {
-    (0..LARGE * LARGE).map(|at| value(at / LARGE, at % LARGE)).collect()
+    let mut matrix = vec![0.0; LARGE * LARGE];
+    matrix.par_chunks_exact_mut(LARGE).enumerate().for_each(|(row, line)| {
+        line.iter_mut().enumerate().for_each(|(col, element)| *element = value(row, col));
+    });
+    matrix
 }
 
 #[test]
 fn wrong_products_of_the_largest_size_are_caught() {
     // Rank one in small integers: C_ij = f(i) w(j) * sum of g(k) h(k), without any rounding.
-    let f = |i: usize| (i * 7 % 5) as f32 - 1.5;
-    let f = |i: usize| 2.0 * f(i);
+    let f = |i: usize| 2.0 * (i * 7 % 5) as f32 - 3.0;
     let g = |k: usize| (k * 3 % 4) as f32 - 1.0;
     let h = |k: usize| (k % 3) as f32 + 1.0;
     let w = |j: usize| (j % 9) as f32 - 4.0;

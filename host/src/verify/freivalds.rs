@@ -5,21 +5,18 @@ use std::borrow::Cow;
 use gemm_spec::DType;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
+use rayon::prelude::*;
 
 use super::VerifyError;
-use super::bound::{self, Format};
+use super::bound;
 use super::elements::Elements;
 use super::judge::Tally;
+use super::magnitudes::Magnitudes;
 use super::pollution::Pollution;
-use super::profile::{Profile, is_integral, largest, line_is_integral};
+use super::profile::{is_integral, line_is_integral};
 use super::project::{Bundle, Ring, VECTORS, Wrapping, project};
-use super::source::{Source, View};
+use super::source::{Source, View, real};
 use crate::Scalar;
-
-/// Sums of integers up to here are exact in f64.
-const EXACT_F64: f64 = (1u64 << 53) as f64;
-/// Magnitudes whose squares f64 can add up, either way.
-const SQUARABLE: std::ops::Range<f64> = 1e-140..1e140;
 
 /// The random vectors and what a correct result makes of them.
 pub(super) struct Freivalds<T> {
@@ -113,44 +110,53 @@ impl<T: Scalar> Freivalds<T> {
     /// Checks every row; `checked` and `bad` of the tally count rows.
     pub(super) fn check(&self, source: &Source<'_, T>, c: View<'_, T>) -> Tally {
         let errors = self.row_errors(source, c);
+        let closer = |row: usize| Elements::new(source, &[row], self.integral);
+        let mut wrong = vec![];
         let mut tally = Tally { checked: errors.len(), ..Tally::default() };
         for (row, error) in errors.into_iter().enumerate() {
-            let wrong = !bound::within(error, self.bound);
-            if wrong && self.may_overflow && (0..c.cols).any(|col| !is_finite(c.at(row, col))) {
-                let closer = Elements::new(source, &[row], self.integral).check(source, c);
-                if closer.bad == 0 {
+            if !bound::within(error, self.bound) {
+                let endless = self.may_overflow
+                    && (0..c.cols).any(|col| !is_finite(c.at(row, col)))
+                    && closer(row).check(source, c).bad == 0;
+                if endless {
                     continue;
                 }
+                wrong.push(row);
             }
             tally.max_error = tally.max_error.max(error);
-            if wrong {
-                if tally.bad == 0 {
-                    let closer = Elements::new(source, &[row], self.integral);
-                    tally.first = closer.check(source, c).first.or_else(|| closer.worst(c));
-                }
-                tally.bad += 1;
-                self.describe(source, c, row, &mut tally);
-            }
+        }
+        let described = wrong.par_iter().map(|&row| self.describe(source, c, row));
+        tally = tally.merge(described.reduce(Tally::default, Tally::merge));
+        tally.bad = wrong.len();
+        if let Some(&row) = wrong.first() {
+            let elements = closer(row);
+            tally.first = elements.check(source, c).first.or_else(|| elements.worst(c));
         }
         tally
     }
 
     /// Counts what can be said about the elements of a wrong row without a reference.
-    fn describe(&self, source: &Source<'_, T>, c: View<'_, T>, row: usize, tally: &mut Tally) {
+    fn describe(&self, source: &Source<'_, T>, c: View<'_, T>, row: usize) -> Tally {
+        let mut tally = Tally::default();
         if let Some(before) = source.c_before
             && (0..c.cols).all(|col| c.at(row, col).same_bits(before.at(row, col)))
         {
-            tally.unwritten += c.cols;
-            return;
+            tally.unwritten = c.cols;
+            return tally;
         }
         for col in 0..c.cols {
             let found = c.at(row, col);
+            // No poison of floats is a number, which is quicker seen.
+            if T::DTYPE != DType::I32 && !real(found).is_nan() {
+                continue;
+            }
             if source.c_before.is_none() && found.same_bits(T::POISON) {
                 tally.unwritten += 1;
             } else if found.is_nan() && !self.is_polluted(source, row, col) {
                 tally.nan += 1;
             }
         }
+        tally
     }
 
     fn is_polluted(&self, source: &Source<'_, T>, row: usize, col: usize) -> bool {
@@ -256,7 +262,7 @@ fn odd_then_any<T: Scalar>(
 }
 
 fn is_finite<T: Scalar>(value: T) -> bool {
-    value.to_f64().is_finite()
+    real(value).is_finite()
 }
 
 /// The buffer with 0 in place of what is not finite.
@@ -265,74 +271,6 @@ fn zeroed<'a, T: Scalar>(view: View<'a, T>) -> Cow<'a, [T]> {
         return Cow::Borrowed(view.data());
     }
     view.data().iter().map(|&value| if is_finite(value) { value } else { T::ZERO }).collect()
-}
-
-/// What the operands' sizes say about the result's.
-struct Magnitudes {
-    format: Format,
-    finite: bool,
-    exact: bool,
-    may_overflow: bool,
-    /// `‖a_i‖₂` of each row.
-    a_rows: Vec<f64>,
-    b_norm: f64,
-    /// `‖c0_i‖₂` of each row, if C0 is read.
-    c_rows: Vec<f64>,
-}
-
-impl Magnitudes {
-    fn of<T: Scalar>(source: &Source<'_, T>) -> Result<Self, VerifyError> {
-        let format = Format::of(T::DTYPE);
-        let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
-        let (a, b) = (Profile::of(source.a), Profile::of(source.b));
-        let c = source.c_before.map(Profile::of);
-        for profile in [&a, &b].into_iter().chain(&c) {
-            if profile.max() != 0.0 && !SQUARABLE.contains(&profile.max()) {
-                return Err(VerifyError::Range { magnitude: profile.max() });
-            }
-        }
-        let old = |size: fn(&Profile) -> f64| c.as_ref().map_or(0.0, |c| beta.abs() * size(c));
-        let product = a.product_bound(&b);
-        let element = alpha.abs() * product + old(Profile::max);
-        let row = a.col.max.iter().zip(&b.row.sum).map(|(a, b)| a * b).sum::<f64>();
-        let row = alpha.abs() * row + old(|c| largest(&c.row.sum));
-        // A little less than the range: the roundings may carry a sum over its edge.
-        let reach = alpha.abs().max(1.0) * product + old(Profile::max);
-        let roots = |squares: Vec<f64>| squares.into_iter().map(f64::sqrt).collect();
-        Ok(Self {
-            format,
-            finite: [&a, &b].into_iter().chain(&c).all(|profile| profile.finite)
-                && alpha.is_finite()
-                && beta.is_finite(),
-            exact: element <= format.exact_limit && row <= EXACT_F64,
-            may_overflow: !bound::within(reach, format.max * 0.99),
-            b_norm: b.norm(),
-            a_rows: roots(a.row.squares),
-            c_rows: c.map_or(vec![], |c| roots(c.row.squares)),
-        })
-    }
-
-    /// The unit of each row's error.
-    fn units<T: Scalar>(
-        &self,
-        source: &Source<'_, T>,
-        bound: f64,
-    ) -> Result<Vec<f64>, VerifyError> {
-        let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
-        let lost = bound::underflow(source.depth(), alpha, self.format);
-        let floor = source.problem.n as f64 * lost / bound;
-        let unit = |(row, a): (usize, &f64)| {
-            let old = self.c_rows.get(row).map_or(0.0, |c| beta.abs() * c);
-            self.format.roundoff * (alpha.abs() * a * self.b_norm + old) + floor
-        };
-        let units: Vec<_> = self.a_rows.iter().enumerate().map(unit).collect();
-        let factors_finite = alpha.is_finite() && beta.is_finite();
-        match units.iter().find(|unit| !unit.is_finite()) {
-            // An endless unit would let everything pass.
-            Some(&unit) if factors_finite => Err(VerifyError::Range { magnitude: unit }),
-            _ => Ok(units),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,7 @@ mod elements;
 mod freivalds;
 mod guard;
 mod judge;
+mod magnitudes;
 mod method;
 mod pollution;
 mod profile;

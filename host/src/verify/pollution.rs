@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::source::{Source, View};
+use super::source::{Source, View, real};
 use crate::Scalar;
 
 /// The rows and columns of C that hold nothing finite, because their row of A or their column of B
@@ -30,7 +30,7 @@ impl Pollution {
         row: usize,
         col: usize,
     ) -> bool {
-        let old = |c: View<'_, T>| !c.at(row, col).to_f64().is_finite();
+        let old = |c: View<'_, T>| !real(c.at(row, col)).is_finite();
         self.everything || self.rows[row] || self.cols[col] || source.c_before.is_some_and(old)
     }
 
@@ -43,7 +43,7 @@ impl Pollution {
         errors: &mut [f64],
     ) {
         errors.par_iter_mut().enumerate().for_each(|(row, error)| {
-            let finite = |value: T| value.to_f64().is_finite();
+            let finite = |value: T| real(value).is_finite();
             let old = |c: View<'_, T>| (0..c.cols).any(|col| !finite(c.at(row, col)));
             if self.everything || self.rows[row] || source.c_before.is_some_and(old) {
                 *error = 0.0;
@@ -59,7 +59,7 @@ fn rows_with_pollution<T: Scalar>(view: View<'_, T>) -> Vec<bool> {
     let mut polluted = vec![false; view.rows];
     for line in 0..view.lines() {
         for (at, value) in view.line(line).iter().enumerate() {
-            polluted[if view.by_rows() { line } else { at }] |= !value.to_f64().is_finite();
+            polluted[if view.by_rows() { line } else { at }] |= !real(*value).is_finite();
         }
     }
     polluted

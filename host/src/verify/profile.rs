@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::source::View;
+use super::source::{View, real};
 use crate::Scalar;
 
 /// Sizes of the elements of a matrix. Entries that are not finite count as zero.
@@ -101,47 +101,83 @@ struct Part {
     finite: bool,
 }
 
+/// Elements that are taken together: independent sums, so that none waits for the one before it.
+const LANES: usize = 8;
+
 impl Part {
     fn of<T: Scalar>(view: View<'_, T>, lines: std::ops::Range<usize>) -> Self {
-        let len = view.line_len();
-        let mut across = Sizes::zeros(len);
+        let mut across = Sizes::zeros(view.line_len());
         let mut along = Sizes::zeros(lines.len());
         let mut finite = true;
-        // Independent partial sums, so that one addition need not wait for the one before it.
-        const LANES: usize = 8;
         for (at, line) in lines.enumerate() {
-            let (mut max, mut sum, mut squares) = ([0f64; LANES], [0f64; LANES], [0f64; LANES]);
-            let line = view.line(line).chunks(LANES);
-            let rows = across
-                .max
-                .chunks_mut(LANES)
-                .zip(across.sum.chunks_mut(LANES))
-                .zip(across.squares.chunks_mut(LANES));
-            for (values, ((col_max, col_sum), col_squares)) in line.zip(rows) {
-                let count = values.len();
-                let mut size = [0f64; LANES];
-                for (size, value) in size.iter_mut().zip(values) {
-                    *size = value.to_f64().abs();
-                }
-                for (lane, size) in size.iter_mut().enumerate() {
-                    let known = *size <= f64::MAX;
-                    finite &= known;
-                    *size = if known { *size } else { 0.0 };
-                    max[lane] = if *size > max[lane] { *size } else { max[lane] };
-                    sum[lane] += *size;
-                    squares[lane] += *size * *size;
-                }
-                for (lane, &size) in size[..count].iter().enumerate() {
-                    col_max[lane] = if size > col_max[lane] { size } else { col_max[lane] };
-                    col_sum[lane] += size;
-                    col_squares[lane] += size * size;
-                }
+            let mut own = Lanes::default();
+            let (whole, rest) = line_chunks(view.line(line));
+            let (col_max, max_rest) = across.max.as_chunks_mut::<LANES>();
+            let (col_sum, sum_rest) = across.sum.as_chunks_mut::<LANES>();
+            let (col_squares, squares_rest) = across.squares.as_chunks_mut::<LANES>();
+            let cols = col_max.iter_mut().zip(col_sum).zip(col_squares);
+            for (values, ((max, sum), squares)) in whole.iter().zip(cols) {
+                own.add(values, max, sum, squares);
             }
-            along.max[at] = largest(&max);
-            along.sum[at] = sum.iter().sum();
-            along.squares[at] = squares.iter().sum();
+            let count = max_rest.len();
+            let mut last = [[0.0; LANES]; 3];
+            for (last, rest) in last.iter_mut().zip([&*max_rest, &*sum_rest, &*squares_rest]) {
+                last[..count].copy_from_slice(rest);
+            }
+            let [max, sum, squares] = &mut last;
+            own.add(&rest, max, sum, squares);
+            max_rest.copy_from_slice(&max[..count]);
+            sum_rest.copy_from_slice(&sum[..count]);
+            squares_rest.copy_from_slice(&squares[..count]);
+
+            along.max[at] = largest(&own.max);
+            along.sum[at] = own.sum.iter().sum();
+            along.squares[at] = own.squares.iter().sum();
+            finite &= own.zero == [0.0; LANES];
         }
         Self { along, across, finite }
+    }
+}
+
+/// A line in whole chunks, and what is left of it, filled up with zeros.
+fn line_chunks<T: Scalar>(line: &[T]) -> (&[[T; LANES]], [T; LANES]) {
+    let (whole, rest) = line.as_chunks();
+    let mut last = [T::ZERO; LANES];
+    last[..rest.len()].copy_from_slice(rest);
+    (whole, last)
+}
+
+/// Sizes along a line, lane by lane.
+#[derive(Default)]
+struct Lanes {
+    max: [f64; LANES],
+    sum: [f64; LANES],
+    squares: [f64; LANES],
+    /// A NaN once an entry was not finite.
+    zero: [f64; LANES],
+}
+
+impl Lanes {
+    #[inline(always)]
+    fn add<T: Scalar>(
+        &mut self,
+        values: &[T; LANES],
+        col_max: &mut [f64; LANES],
+        col_sum: &mut [f64; LANES],
+        col_squares: &mut [f64; LANES],
+    ) {
+        for lane in 0..LANES {
+            let size = real(values[lane]).abs();
+            self.zero[lane] += size * 0.0;
+            let size = if size <= f64::MAX { size } else { 0.0 };
+            let square = size * size;
+            self.max[lane] = if size > self.max[lane] { size } else { self.max[lane] };
+            self.sum[lane] += size;
+            self.squares[lane] += square;
+            col_max[lane] = if size > col_max[lane] { size } else { col_max[lane] };
+            col_sum[lane] += size;
+            col_squares[lane] += square;
+        }
     }
 }
 
@@ -158,7 +194,7 @@ pub(super) fn line_is_integral<T: Scalar>(line: &[T]) -> bool {
     // In runs: comparing without a branch is fast, and so is stopping early.
     line.chunks(1024).all(|run| {
         run.iter().fold(true, |all, value| {
-            let value = value.to_f64();
+            let value = real(*value);
             all & ((value + SHIFT) - SHIFT == value) & (value.abs() <= SHIFT / 3.0)
         })
     })

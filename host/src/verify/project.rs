@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::source::View;
+use super::source::{View, real};
 use crate::Scalar;
 
 /// Vectors that go through a matrix together.
@@ -23,7 +23,7 @@ impl<T: Scalar> Ring<T> for f64 {
     const ZERO: Self = 0.0;
 
     fn lift(value: T) -> Self {
-        value.to_f64()
+        real(value)
     }
 
     fn add_product(self, a: Self, b: Self) -> Self {

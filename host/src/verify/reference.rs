@@ -9,15 +9,23 @@ use std::ops::Range;
 use gemm_spec::{DType, epilogue};
 use rayon::prelude::*;
 
-use super::source::{Source, View};
+use super::source::{Source, View, real};
 use crate::Scalar;
 
-/// Columns of C that one tile covers; its sums then stay in the first-level cache.
-const COLS: usize = 256;
 /// Rows of C that one tile covers at most.
 const ROWS: usize = 16;
-/// Steps of k for which a panel of B is copied together.
-const DEPTH: usize = 64;
+/// Elements of B that are copied together; they stay in the second-level cache.
+const PANEL: usize = 1 << 15;
+
+/// Columns whose sums are made side by side.
+const LANES: usize = 8;
+
+/// Steps of k and columns for which B is copied together: long runs of what is contiguous, since
+/// little is done with each element where few rows are asked for.
+fn panel_shape<T: Copy>(b: View<'_, T>, rows: usize) -> (usize, usize) {
+    let long = if rows < ROWS { 512 } else { 256 };
+    if b.by_rows() { (PANEL / long, long) } else { (PANEL / 128, 128) }
+}
 
 /// Expected elements of some rows and a run of columns of C.
 pub(super) struct Tile {
@@ -33,23 +41,32 @@ impl<T: Scalar> Source<'_, T> {
     /// The reference for whole rows of C.
     pub(super) fn tiles(&self, rows: &[usize]) -> Vec<Tile> {
         let n = self.problem.n;
+        let (depth, width) = panel_shape(self.b, rows.len());
         let tasks: Vec<_> = rows
             .chunks(ROWS)
-            .flat_map(|rows| (0..n).step_by(COLS).map(move |col| (rows, col..n.min(col + COLS))))
+            .flat_map(|rows| (0..n).step_by(width).map(move |col| (rows, col..n.min(col + width))))
             .collect();
-        tasks.into_par_iter().map(|(rows, cols)| self.tile(rows, cols)).collect()
+        tasks.into_par_iter().map(|(rows, cols)| self.tile(rows, cols, depth)).collect()
     }
 
-    fn tile(&self, rows: &[usize], cols: Range<usize>) -> Tile {
+    fn tile(&self, rows: &[usize], cols: Range<usize>, depth: usize) -> Tile {
         let width = cols.len();
         let mut sums = Sums::new(rows.len() * width);
-        let mut panel = vec![T::ZERO; DEPTH * width];
-        for start in (0..self.depth()).step_by(DEPTH) {
-            let steps = start..self.depth().min(start + DEPTH);
+        let mut panel = vec![[T::ZERO; LANES]; depth * width.div_ceil(LANES)];
+        for start in (0..self.depth()).step_by(depth) {
+            let steps = start..self.depth().min(start + depth);
             copy_panel(self.b, steps.clone(), cols.clone(), &mut panel);
-            for (&row, at) in rows.iter().zip((0..).step_by(width)) {
-                for (step, line) in steps.clone().zip(panel.chunks_exact(width)) {
-                    sums.add(at, self.a.at(row, step), line);
+            let factors: Vec<Vec<_>> = rows
+                .iter()
+                .map(|&row| steps.clone().map(|step| self.a.at(row, step)).collect())
+                .collect();
+            for (strip, col) in panel.chunks_exact(steps.len()).zip((0..width).step_by(LANES)) {
+                for (factors, at) in factors.iter().zip((col..).step_by(width)) {
+                    let mut lanes = Lanes::default();
+                    for (&factor, values) in factors.iter().zip(strip) {
+                        lanes.add(factor, values);
+                    }
+                    sums.add(at, LANES.min(width - col), &lanes);
                 }
             }
         }
@@ -80,17 +97,26 @@ impl<T: Scalar> Source<'_, T> {
     }
 }
 
-/// Copies rows `steps` and columns `cols` of B into `panel`, row by row.
-fn copy_panel<T: Copy>(b: View<'_, T>, steps: Range<usize>, cols: Range<usize>, panel: &mut [T]) {
-    let width = cols.len();
+/// Copies rows `steps` and columns `cols` of B into `panel`: strips of [`LANES`] columns, each row by
+/// row.
+fn copy_panel<T: Copy>(
+    b: View<'_, T>,
+    steps: Range<usize>,
+    cols: Range<usize>,
+    panel: &mut [[T; LANES]],
+) {
+    let depth = steps.len();
     if b.by_rows() {
-        for (step, line) in steps.zip(panel.chunks_exact_mut(width)) {
-            line.copy_from_slice(&b.line(step)[cols.clone()]);
+        for (i, step) in steps.enumerate() {
+            for (strip, values) in b.line(step)[cols.clone()].chunks(LANES).enumerate() {
+                panel[strip * depth + i][..values.len()].copy_from_slice(values);
+            }
         }
     } else {
         for (j, col) in cols.enumerate() {
-            for (i, &value) in b.line(col)[steps.clone()].iter().enumerate() {
-                panel[i * width + j] = value;
+            let strip = &mut panel[j / LANES * depth..][..depth];
+            for (values, &value) in strip.iter_mut().zip(&b.line(col)[steps.clone()]) {
+                values[j % LANES] = value;
             }
         }
     }
@@ -115,33 +141,54 @@ impl<T: Scalar> Sums<T> {
         }
     }
 
-    /// Adds `factor * line` to the sums from `at` on.
-    fn add(&mut self, at: usize, factor: T, line: &[T]) {
-        let run = at..at + line.len();
-        match T::DTYPE {
-            DType::I32 => {
-                for (sum, &b) in self.whole[run].iter_mut().zip(line) {
-                    *sum = factor.mul_add(b, *sum);
-                }
+    /// Adds the first `count` lanes to the sums from `at` on.
+    fn add(&mut self, at: usize, count: usize, lanes: &Lanes<T>) {
+        for (lane, at) in (at..at + count).enumerate() {
+            if T::DTYPE == DType::I32 {
+                self.whole[at] = lanes.whole[lane].mul_add(T::ONE, self.whole[at]);
+            } else {
+                let (sum, lost) = two_sum(self.high[at], lanes.high[lane]);
+                self.high[at] = sum;
+                self.low[at] += lost + lanes.low[lane];
+                self.scale[at] += lanes.scale[lane];
             }
-            DType::F32 => {
-                let factor = factor.to_f64();
-                let sums = self.high[run.clone()].iter_mut().zip(&mut self.scale[run]);
-                for ((sum, scale), &b) in sums.zip(line) {
-                    let product = factor * b.to_f64();
-                    *sum += product;
-                    *scale += product.abs();
+        }
+    }
+}
+
+/// Sums side by side in registers.
+struct Lanes<T> {
+    high: [f64; LANES],
+    low: [f64; LANES],
+    scale: [f64; LANES],
+    whole: [T; LANES],
+}
+
+impl<T: Scalar> Default for Lanes<T> {
+    fn default() -> Self {
+        Self { high: [0.0; LANES], low: [0.0; LANES], scale: [0.0; LANES], whole: [T::ZERO; LANES] }
+    }
+}
+
+impl<T: Scalar> Lanes<T> {
+    #[inline(always)]
+    fn add(&mut self, factor: T, values: &[T; LANES]) {
+        for (lane, &value) in values.iter().enumerate() {
+            match T::DTYPE {
+                DType::I32 => {
+                    self.whole[lane] = factor.mul_add(value, self.whole[lane]);
                 }
-            }
-            DType::F64 => {
-                let factor = factor.to_f64();
-                let sums = self.high[run.clone()].iter_mut().zip(&mut self.low[run.clone()]);
-                for (((sum, low), scale), &b) in sums.zip(&mut self.scale[run]).zip(line) {
-                    let (product, product_low) = two_product(factor, b.to_f64());
-                    let (total, sum_low) = two_sum(*sum, product);
-                    *sum = total;
-                    *low += product_low + sum_low;
-                    *scale += product.abs();
+                DType::F32 => {
+                    let product = real(factor) * real(value);
+                    self.high[lane] += product;
+                    self.scale[lane] += product.abs();
+                }
+                DType::F64 => {
+                    let (product, lost) = two_product(real(factor), real(value));
+                    let (sum, sum_lost) = two_sum(self.high[lane], product);
+                    self.high[lane] = sum;
+                    self.low[lane] += lost + sum_lost;
+                    self.scale[lane] += product.abs();
                 }
             }
         }
@@ -175,7 +222,14 @@ mod tests {
     fn expected<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &[T]) -> Vec<f64> {
         let source = Source::new(problem, a, b, c).unwrap();
         let rows: Vec<_> = (0..problem.m).collect();
-        source.tiles(&rows).into_iter().flat_map(|tile| tile.expected).collect()
+        let mut all = vec![f64::NAN; problem.m * problem.n];
+        for tile in source.tiles(&rows) {
+            let places = tile.rows.iter().flat_map(|&i| tile.cols.clone().map(move |j| (i, j)));
+            for ((i, j), expected) in places.zip(tile.expected) {
+                all[i * problem.n + j] = expected;
+            }
+        }
+        all
     }
 
     #[test]

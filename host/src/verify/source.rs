@@ -1,8 +1,24 @@
 //! What a result is judged against: the problem with the operands it reads.
 
+use std::any::Any;
+
 use gemm_spec::{Layout, Operand, Order, Problem, ShapeError};
 
 use crate::Scalar;
+
+/// [`Scalar::to_f64`], inlined into loops in every profile: a call for each element would take
+/// most of a check's time.
+#[inline(always)]
+pub(super) fn real<T: Scalar>(value: T) -> f64 {
+    let any: &dyn Any = &value;
+    if let Some(&value) = any.downcast_ref::<f32>() {
+        f64::from(value)
+    } else if let Some(&value) = any.downcast_ref::<f64>() {
+        value
+    } else {
+        value.to_f64()
+    }
+}
 
 /// A matrix in its buffer, seen as contiguous lines: rows where it is row-major, else columns.
 #[derive(Clone, Copy)]
