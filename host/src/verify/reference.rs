@@ -108,8 +108,12 @@ fn copy_panel<T: Copy>(
     let depth = steps.len();
     if b.by_rows() {
         for (i, step) in steps.enumerate() {
-            for (strip, values) in b.line(step)[cols.clone()].chunks(LANES).enumerate() {
-                panel[strip * depth + i][..values.len()].copy_from_slice(values);
+            let (whole, rest) = b.line(step)[cols.clone()].as_chunks();
+            for (values, to) in whole.iter().zip(panel[i..].iter_mut().step_by(depth)) {
+                *to = *values;
+            }
+            if !rest.is_empty() {
+                panel[whole.len() * depth + i][..rest.len()].copy_from_slice(rest);
             }
         }
     } else {
@@ -196,12 +200,14 @@ impl<T: Scalar> Lanes<T> {
 }
 
 /// `a * b` and what its rounding lost.
+#[inline(always)]
 fn two_product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
     (product, a.mul_add(b, -product))
 }
 
 /// `a + b` and what its rounding lost.
+#[inline(always)]
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let b_part = sum - a;
