@@ -90,6 +90,12 @@ mod tests {
     }
 
     #[test]
+    fn a_nan_is_never_within_a_bound() {
+        assert!(within(0.0, 0.0) && within(3.0, 4.0) && !within(5.0, 4.0));
+        assert!(!within(f64::NAN, 4.0) && !within(f64::INFINITY, 4.0) && !within(1.0, f64::NAN));
+    }
+
+    #[test]
     fn the_check_itself_is_felt_in_f64_only() {
         let (f32, f64) = (Format::of(DType::F32), Format::of(DType::F64));
         assert!(projected(10_240, 10_240, f32.roundoff) < 202.4);
