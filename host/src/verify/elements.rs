@@ -1,0 +1,109 @@
+//! Comparing elements of C one by one with the reference.
+
+use gemm_spec::DType;
+use rayon::prelude::*;
+
+use super::bound::Format;
+use super::judge::{Element, Judge, Tally};
+use super::profile::is_integral;
+use super::reference::Tile;
+use super::report::Mismatch;
+use super::source::{Source, View};
+use crate::Scalar;
+
+/// The reference for some rows of C.
+pub(super) struct Elements {
+    tiles: Vec<Tile>,
+    pub(super) judge: Judge,
+}
+
+impl Elements {
+    /// The rows named. `integral` says that operands and factors are integers, see [`all_integers`].
+    pub(super) fn new<T: Scalar>(source: &Source<'_, T>, rows: &[usize], integral: bool) -> Self {
+        let tiles = source.tiles(rows);
+        let limit = Format::of(T::DTYPE).exact_limit;
+        let small = |tile: &Tile| tile.scale.iter().all(|&scale| scale <= limit);
+        let exact = integral && tiles.iter().all(small);
+        let endless = T::DTYPE == DType::F64
+            && tiles.iter().any(|tile| tile.scale.contains(&f64::INFINITY))
+            && all_finite(source);
+        Self { tiles, judge: Judge::new(source, exact, endless) }
+    }
+
+    /// Compares these rows of `c`.
+    pub(super) fn check<T: Scalar>(&self, source: &Source<'_, T>, c: View<'_, T>) -> Tally {
+        self.tiles
+            .par_iter()
+            .map(|tile| self.check_tile(tile, source, c))
+            .reduce(Tally::default, Tally::merge)
+    }
+
+    fn check_tile<T: Scalar>(&self, tile: &Tile, source: &Source<'_, T>, c: View<'_, T>) -> Tally {
+        let mut tally = Tally::default();
+        for (row, col, expected, scale) in tile.elements() {
+            let element = Element {
+                row,
+                col,
+                found: c.at(row, col),
+                before: source.c_before.map(|before| before.at(row, col)),
+                expected,
+                scale,
+            };
+            self.judge.count(&mut tally, element);
+        }
+        tally
+    }
+
+    /// The element of `c` whose error is largest.
+    pub(super) fn worst<T: Scalar>(&self, c: View<'_, T>) -> Option<Mismatch> {
+        let of_tile = |tile: &Tile| {
+            tile.elements()
+                .map(|(row, col, expected, scale)| {
+                    let found = c.at(row, col).to_f64();
+                    let error = self.judge.error(found, expected, scale);
+                    (error, Mismatch { row, col, found, expected })
+                })
+                .max_by(|x, y| x.0.total_cmp(&y.0))
+        };
+        self.tiles
+            .iter()
+            .filter_map(of_tile)
+            .max_by(|x, y| x.0.total_cmp(&y.0))
+            .map(|worst| worst.1)
+    }
+}
+
+impl Tile {
+    /// Row, column, expected value and scale of each element.
+    fn elements(&self) -> impl Iterator<Item = (usize, usize, f64, f64)> {
+        let values = self.expected.iter().zip(&self.scale);
+        let places = self.rows.iter().flat_map(|&row| self.cols.clone().map(move |col| (row, col)));
+        places.zip(values).map(|((row, col), (&expected, &scale))| (row, col, expected, scale))
+    }
+}
+
+/// Whether everything that the problem reads is an integer, so that sums can be exact.
+pub(super) fn all_integers<T: Scalar>(source: &Source<'_, T>) -> bool {
+    let factor = |value: T| {
+        let value = value.to_f64();
+        value.is_finite() && value.trunc() == value
+    };
+    T::DTYPE == DType::I32
+        || factor(source.problem.alpha)
+            && factor(source.problem.beta)
+            && is_integral(source.a)
+            && is_integral(source.b)
+            && source.c_before.is_none_or(is_integral)
+}
+
+fn all_finite<T: Scalar>(source: &Source<'_, T>) -> bool {
+    let finite = |value: &T| value.to_f64().is_finite();
+    let all = |view: View<'_, T>| {
+        (0..view.lines()).into_par_iter().all(|line| view.line(line).iter().all(finite))
+    };
+    finite(&source.problem.alpha)
+        && finite(&source.problem.beta)
+        && all(source.a)
+        && all(source.b)
+        && source.c_before.is_none_or(all)
+}

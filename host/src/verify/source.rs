@@ -1,0 +1,135 @@
+//! What a result is judged against: the problem with the operands it reads.
+
+use std::any::Any;
+
+use gemm_spec::{Layout, Operand, Order, Problem, ShapeError};
+
+use crate::Scalar;
+
+/// [`Scalar::to_f64`], inlined into loops in every profile: a call for each element would take
+/// most of a check's time.
+#[inline(always)]
+pub(super) fn real<T: Scalar>(value: T) -> f64 {
+    let any: &dyn Any = &value;
+    if let Some(&value) = any.downcast_ref::<f32>() {
+        f64::from(value)
+    } else if let Some(&value) = any.downcast_ref::<f64>() {
+        value
+    } else {
+        value.to_f64()
+    }
+}
+
+/// A matrix in its buffer, seen as contiguous lines: rows where it is row-major, else columns.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a, T> {
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+    pub(super) layout: Layout,
+    data: &'a [T],
+}
+
+impl<'a, T: Copy> View<'a, T> {
+    pub(super) fn new(rows: usize, cols: usize, layout: Layout, data: &'a [T]) -> Self {
+        Self { rows, cols, layout, data }
+    }
+
+    /// The same elements in another buffer.
+    pub(super) fn with_data<'b>(&self, data: &'b [T]) -> View<'b, T> {
+        View::new(self.rows, self.cols, self.layout, data)
+    }
+
+    pub(super) fn data(&self) -> &'a [T] {
+        self.data
+    }
+
+    pub(super) fn by_rows(&self) -> bool {
+        self.layout.order == Order::RowMajor
+    }
+
+    pub(super) fn lines(&self) -> usize {
+        if self.by_rows() { self.rows } else { self.cols }
+    }
+
+    pub(super) fn line_len(&self) -> usize {
+        if self.by_rows() { self.cols } else { self.rows }
+    }
+
+    /// Line `index` without the padding behind it.
+    pub(super) fn line(&self, index: usize) -> &'a [T] {
+        match self.line_len() {
+            0 => &[],
+            len => &self.data[index * self.layout.ld..][..len],
+        }
+    }
+
+    pub(super) fn at(&self, row: usize, col: usize) -> T {
+        self.data[self.layout.index(row, col)]
+    }
+
+    pub(super) fn transposed(&self) -> Self {
+        Self::new(self.cols, self.rows, self.layout.transposed(), self.data)
+    }
+}
+
+/// The problem and its operands, of which only what the problem reads is ever touched: no A and B
+/// where alpha is zero, no old C where beta is zero.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a, T> {
+    pub(super) problem: Problem<T>,
+    pub(super) a: View<'a, T>,
+    pub(super) b: View<'a, T>,
+    pub(super) c_before: Option<View<'a, T>>,
+}
+
+impl<'a, T: Scalar> Source<'a, T> {
+    pub(super) fn new(
+        problem: &Problem<T>,
+        a: &'a [T],
+        b: &'a [T],
+        c_before: &'a [T],
+    ) -> Result<Self, ShapeError> {
+        problem.required_len(Operand::C)?;
+        let reads_c = problem.beta != T::ZERO;
+        let mut read = vec![];
+        if problem.effective_k() > 0 {
+            read.extend([(Operand::A, a.len()), (Operand::B, b.len())]);
+        }
+        if reads_c {
+            read.push((Operand::C, c_before.len()));
+        }
+        for (operand, len) in read {
+            let needed = problem.required_len(operand)?;
+            if len < needed {
+                return Err(ShapeError::BufferTooShort { operand, len, needed });
+            }
+        }
+        let (m, n, k) = (problem.m, problem.n, problem.effective_k());
+        Ok(Self {
+            problem: *problem,
+            a: View::new(m, k, problem.a, a),
+            b: View::new(k, n, problem.b, b),
+            c_before: reads_c.then(|| View::new(m, n, problem.c, c_before)),
+        })
+    }
+
+    /// Products that one element of C sums up.
+    pub(super) fn depth(&self) -> usize {
+        self.a.cols
+    }
+
+    /// A result in its buffer.
+    pub(super) fn result<'c>(&self, c: &'c [T]) -> View<'c, T> {
+        View::new(self.problem.m, self.problem.n, self.problem.c, c)
+    }
+
+    /// The same product written the other way round, over the same buffers.
+    pub(super) fn transposed(&self) -> Self {
+        Self {
+            problem: self.problem.transposed(),
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            c_before: self.c_before.map(|c| c.transposed()),
+        }
+    }
+}
