@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use gemm_spec::{KernelSpec, Operand, Order, Problem};
 
-use crate::cpu::{CPU, CpuContext, CpuImpl};
+use crate::cpu::{CpuContext, CpuImpl};
 use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::matrix::{MatMut, MatRef, Matrix, allocate};
@@ -165,12 +165,12 @@ impl Engine {
             Choice::Cpu(implementation) => Ok(Implementation::Cpu(implementation)),
             Choice::Gpu(spec) => Ok(Implementation::Gpu(spec)),
             Choice::Auto => {
-                if let (Some(gpu), true) = (&self.gpu, problem.flops() >= GPU_FLOPS) {
-                    if let Implementation::Gpu(spec) = registry::find(GPU_DEFAULT)? {
-                        if spec.supports(problem, gpu.limits()).is_ok() {
-                            return Ok(Implementation::Gpu(spec));
-                        }
-                    }
+                if let Some(gpu) = &self.gpu
+                    && problem.flops() >= GPU_FLOPS
+                    && let Implementation::Gpu(spec) = registry::find(GPU_DEFAULT)?
+                    && spec.supports(problem, gpu.limits()).is_ok()
+                {
+                    return Ok(Implementation::Gpu(spec));
                 }
                 registry::find(CPU_DEFAULT)
             }
@@ -248,10 +248,4 @@ fn run_gpu<T: Scalar>(
     operands.run(spec, &mut output)?;
     output.download(gpu, &mut c[..len])?;
     Ok(())
-}
-
-/// Every implementation by kind, for those who list them.
-#[must_use]
-pub fn cpu_implementations() -> &'static [&'static CpuImpl] {
-    CPU
 }

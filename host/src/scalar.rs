@@ -35,18 +35,22 @@ macro_rules! float_scalar {
         impl Scalar for $float {
             const POISON: Self = $float::from_bits($poison);
 
+            #[inline]
             fn to_f64(self) -> f64 {
                 f64::from(self)
             }
 
+            #[inline]
             fn from_f64(value: f64) -> Self {
                 value as $float
             }
 
+            #[inline]
             fn same_bits(self, other: Self) -> bool {
                 self.to_bits() == other.to_bits()
             }
 
+            #[inline]
             fn is_nan(self) -> bool {
                 $float::is_nan(self)
             }
@@ -65,18 +69,22 @@ float_scalar!(f64, 0x7ffd_dead_dead_dead);
 impl Scalar for i32 {
     const POISON: Self = 0x5a5a_dead;
 
+    #[inline]
     fn to_f64(self) -> f64 {
         f64::from(self)
     }
 
+    #[inline]
     fn from_f64(value: f64) -> Self {
         value as i32
     }
 
+    #[inline]
     fn same_bits(self, other: Self) -> bool {
         self == other
     }
 
+    #[inline]
     fn is_nan(self) -> bool {
         false
     }

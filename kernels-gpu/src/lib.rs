@@ -18,8 +18,6 @@ mod tiled;
 mod module;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use module::{EmulatedEntry, EmulatedFn, emulated_entry, ptx};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use parts::gemm::Gemm;
 
 /// Lists the kernels: each module's specification and, for the host, its entries as functions.
 macro_rules! registry {

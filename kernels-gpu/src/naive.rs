@@ -1,7 +1,7 @@
 //! `naive`: a thread for each element of C, straight from global memory.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
-//! Operands  A[m,k] lda, B[k,n] ldb, C[m,n] ldc; row-major f32, f64 or i32
+//! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32, f64 or i32
 //! Launch    block (32,32,1); grid (ceil(n/32), ceil(m/32), 1), rows beyond 65535 blocks along z
 //! Shared    none
 //! Requires  m, n >= 1

@@ -1,7 +1,7 @@
 //! `single_block`: one block whose threads are the elements of C.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
-//! Operands  A[m,k] lda, B[k,n] ldb, C[m,n] ldc; row-major f32, f64 or i32
+//! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32, f64 or i32
 //! Launch    block (n,m,1); grid (1,1,1)
 //! Shared    none
 //! Requires  m, n >= 1 and m*n <= 1024: a block has no more threads, so C has no more elements

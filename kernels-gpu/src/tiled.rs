@@ -1,7 +1,7 @@
 //! `tiled2` to `tiled32`: square tiles of A and B in shared memory, one element of C a thread.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
-//! Operands  A[m,k] lda, B[k,n] ldb, C[m,n] ldc; row-major f32, f64 or i32
+//! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32, f64 or i32
 //! Launch    block (T,T,1); grid (ceil(n/T), ceil(m/T), 1), rows beyond 65535 blocks along z
 //! Shared    2*T*T elements: 8 KiB for T = 32 and f32
 //! Requires  m, n >= 1; what lies outside A or B counts as zero, so no size need be a multiple of T

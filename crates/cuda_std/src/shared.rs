@@ -27,8 +27,8 @@ pub unsafe fn launch_sized<T>() -> *mut T {
 /// `shared_array![T; LEN]`: the block's shared memory as a `*mut T` to `LEN` elements.
 ///
 /// Unlike Rust-CUDA's macro of this name each use returns the same memory, since rustc has no
-/// shared statics: a kernel has one such array, or a struct through
-/// [`launch_sized`](crate::shared::launch_sized), whose obligations hold here too.
+/// shared statics: a kernel has one such array, or a struct through [`launch_sized`], whose
+/// obligations hold here too.
 #[macro_export]
 macro_rules! shared_array {
     ($element:ty; $len:expr) => {

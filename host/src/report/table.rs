@@ -70,10 +70,10 @@ fn rows(document: &Document) -> Table {
     }
     // Words to the left, numbers to the right.
     for (index, name) in header.iter().enumerate() {
-        if !matches!(*name, "implementation" | "device" | "check") {
-            if let Some(column) = table.column_mut(index) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+        if !matches!(*name, "implementation" | "device" | "check")
+            && let Some(column) = table.column_mut(index)
+        {
+            column.set_cell_alignment(CellAlignment::Right);
         }
     }
     table

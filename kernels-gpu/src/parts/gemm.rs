@@ -6,29 +6,29 @@ use gemm_spec::{Element, epilogue};
 ///
 /// All operands are row-major; leading dimensions count elements.
 #[derive(Clone, Copy)]
-pub struct Gemm<T> {
+pub(crate) struct Gemm<T> {
     /// Rows of A and C.
-    pub m: u32,
+    pub(crate) m: u32,
     /// Columns of B and C.
-    pub n: u32,
+    pub(crate) n: u32,
     /// Columns of A, rows of B.
-    pub k: u32,
+    pub(crate) k: u32,
     /// Factor of the product.
-    pub alpha: T,
+    pub(crate) alpha: T,
     /// A, m by k.
-    pub a: *const T,
+    pub(crate) a: *const T,
     /// From one row of A to the next.
-    pub lda: u64,
+    pub(crate) lda: u64,
     /// B, k by n.
-    pub b: *const T,
+    pub(crate) b: *const T,
     /// From one row of B to the next.
-    pub ldb: u64,
+    pub(crate) ldb: u64,
     /// Factor of the old C.
-    pub beta: T,
+    pub(crate) beta: T,
     /// C, m by n.
-    pub c: *mut T,
+    pub(crate) c: *mut T,
     /// From one row of C to the next.
-    pub ldc: u64,
+    pub(crate) ldc: u64,
 }
 
 impl<T: Element> Gemm<T> {
