@@ -1,0 +1,274 @@
+//! The CPU implementations: every one against the definition of correct, which itself is held to a
+//! reference in higher precision.
+
+mod support;
+
+use std::num::NonZeroUsize;
+
+use support::{Case, Operands, cases, first_difference, report};
+use tessera::cpu::{CPU, CpuContext, CpuImpl};
+use tessera::verify::{Checker, Method};
+use tessera::{DType, Engine, Layout, MatMut, MatRef, Matrix, Problem, Scalar};
+
+fn context(threads: usize) -> CpuContext {
+    CpuContext::new(NonZeroUsize::new(threads)).unwrap()
+}
+
+fn run<T: Scalar>(
+    implementation: &CpuImpl,
+    operands: &Operands<T>,
+    context: &CpuContext,
+) -> Result<Vec<T>, String> {
+    operands.run(|problem, a, b, c| {
+        T::cpu_fn(implementation)(problem, a, b, c.as_mut_slice(), context);
+        Ok(())
+    })
+}
+
+/// The registry's first is the definition of correct.
+fn serial<T: Scalar>(operands: &Operands<T>) -> Vec<T> {
+    run(CPU[0], operands, &context(1)).unwrap()
+}
+
+fn all_cases() -> Vec<Case> {
+    [2, 32, 65].into_iter().flat_map(cases).chain([Case::new(130, 700, 270)]).collect()
+}
+
+fn serial_is_right<T: Scalar>() -> Vec<String> {
+    let mut failures = Vec::new();
+    for case in all_cases() {
+        let operands = Operands::<T>::draw(&case);
+        let found = serial(&operands);
+        let Operands { problem, a, b, c } = &operands;
+        let checker = Checker::new(problem, a, b, c, Method::Full, 1).unwrap();
+        let found = checker.check(&found);
+        if !found.ok {
+            failures.push(format!("serial {} {case}: {found}", T::DTYPE));
+        }
+    }
+    failures
+}
+
+#[test]
+fn serial_agrees_with_a_reference_in_higher_precision() {
+    let mut failures = serial_is_right::<f32>();
+    failures.extend(serial_is_right::<f64>());
+    failures.extend(serial_is_right::<i32>());
+    report(failures).unwrap();
+}
+
+fn same_bits<T: Scalar>() -> Vec<String> {
+    let mut failures = Vec::new();
+    let contexts = [1, 2, 3, 7].map(context);
+    for case in all_cases() {
+        let operands = Operands::<T>::draw(&case);
+        let expected = serial(&operands);
+        for implementation in CPU {
+            for context in &contexts {
+                let outcome = run(implementation, &operands, context).and_then(|found| {
+                    first_difference(&operands.problem, &found, &expected).map_or(Ok(()), Err)
+                });
+                if let Err(what) = outcome {
+                    failures.push(format!(
+                        "--kernel {} --threads {} --dtype {} {case}: {what}",
+                        implementation.id,
+                        context.threads(),
+                        T::DTYPE
+                    ));
+                }
+            }
+        }
+    }
+    failures
+}
+
+#[test]
+fn every_implementation_has_the_bits_of_serial_for_any_number_of_threads() {
+    let mut failures = same_bits::<f32>();
+    failures.extend(same_bits::<f64>());
+    failures.extend(same_bits::<i32>());
+    report(failures).unwrap();
+}
+
+/// Of the chart's own sizes 8, 16, …, 2096 most are no multiple of 32; here every small size is tried.
+#[test]
+fn every_size_from_1_to_70_is_right() {
+    let context = context(2);
+    let mut failures = Vec::new();
+    for n in 1..=70 {
+        let operands = Operands::<f32>::draw(&Case::new(n, n, n));
+        let expected = serial(&operands);
+        for implementation in CPU {
+            let found = run(implementation, &operands, &context).unwrap();
+            if let Some(what) = first_difference(&operands.problem, &found, &expected) {
+                failures.push(format!("--kernel {} -n {n}: {what}", implementation.id));
+            }
+        }
+    }
+    report(failures).unwrap();
+}
+
+/// n * n wraps in 32 bits from n = 46341 on. Rows this far apart put the third beyond 2^31 elements;
+/// most of the buffer is never touched, so it costs address space and no memory.
+#[test]
+fn indices_above_two_to_the_31st_are_right() {
+    const LD: usize = (1 << 30) + 7;
+    let (m, n, k) = (3, 3, 3);
+    let value = |row: usize, col: usize| (10 * row + col) as f32 + 1.0;
+    let small: Vec<f32> = (0..9).map(|i| value(i / 3, i % 3)).collect();
+    let mut big = vec![0f32; 2 * LD + 3];
+    for row in 0..3 {
+        for col in 0..3 {
+            big[row * LD + col] = value(row, col);
+        }
+    }
+    let context = context(2);
+    let plain = Problem::<f32>::new(m, n, k);
+    let mut expected = vec![0f32; 9];
+    (f32::cpu_fn(CPU[0]))(&plain, &small, &small, &mut expected, &context);
+    for implementation in CPU {
+        let function = f32::cpu_fn(implementation);
+        let mut c = vec![f32::POISON; 9];
+        let far = Problem { a: Layout::row_major(LD), ..plain };
+        function(&far, &big, &small, &mut c, &context);
+        assert_eq!(c, expected, "{}: A", implementation.id);
+        let far = Problem { b: Layout::row_major(LD), ..plain };
+        function(&far, &small, &big, &mut c, &context);
+        assert_eq!(c, expected, "{}: B", implementation.id);
+    }
+    for implementation in CPU {
+        let far = Problem { c: Layout::row_major(LD), ..plain };
+        (f32::cpu_fn(implementation))(&far, &small, &small, &mut big, &context);
+        for row in 0..3 {
+            assert_eq!(big[row * LD..][..3], expected[row * 3..][..3], "{}: C", implementation.id);
+        }
+        // What the next implementation must write again.
+        for row in 0..3 {
+            big[row * LD..][..3].fill(f32::POISON);
+        }
+    }
+}
+
+/// The book says that the product is not "cumulative"; what it is not is commutative.
+#[test]
+fn the_product_does_not_commute() {
+    let engine = Engine::cpu(None).unwrap();
+    let a = Matrix::from_fn(2, 2, |row, col| (2 * row + col + 1) as f64).unwrap();
+    let b = Matrix::from_fn(2, 2, |row, col| (5 + 2 * row + col) as f64).unwrap();
+    let ab = engine.multiply(&a, &b).unwrap();
+    let ba = engine.multiply(&b, &a).unwrap();
+    // The symbolic 2 x 2 example with A..H = 1..8: A*E+B*G and so on.
+    assert_eq!(ab.as_slice(), [19.0, 22.0, 43.0, 50.0]);
+    assert_ne!(ab, ba);
+}
+
+#[test]
+fn shapes_that_do_not_fit_name_both_operands() {
+    let engine = Engine::cpu(None).unwrap();
+    let a = Matrix::<f32>::zeros(2, 3).unwrap();
+    let b = Matrix::<f32>::zeros(4, 5).unwrap();
+    let error = engine.multiply(&a, &b).unwrap_err().to_string();
+    assert!(error.contains("A is 2 x 3") && error.contains("B is 4 x 5"), "{error}");
+}
+
+/// Transposed and column-major operands, C included, give what explicit copies give.
+#[test]
+fn any_order_of_any_operand_is_right() {
+    let engine = Engine::cpu(NonZeroUsize::new(2)).unwrap();
+    let (m, n, k) = (37, 70, 65);
+    let fill = |rows: usize, cols: usize, offset: usize| {
+        Matrix::from_fn(rows, cols, |r, c| ((r * 31 + c * 17 + offset) % 23) as f32 - 11.0).unwrap()
+    };
+    let (a, b, c0) = (fill(m, k, 0), fill(k, n, 5), fill(m, n, 9));
+    let turned = |matrix: &Matrix<f32>| {
+        Matrix::from_fn(matrix.cols(), matrix.rows(), |r, c| matrix.get(c, r).unwrap()).unwrap()
+    };
+    let (at, bt) = (turned(&a), turned(&b));
+    let mut expected = c0.clone();
+    engine.gemm(1.5, a.view(), b.view(), -0.5, expected.view_mut()).unwrap();
+
+    let a_views = [a.view(), at.view().transposed()];
+    let b_views = [b.view(), bt.view().transposed()];
+    for a in a_views {
+        for b in b_views {
+            let mut rows = c0.clone();
+            engine.gemm(1.5, a, b, -0.5, rows.view_mut()).unwrap();
+            assert_eq!(rows, expected);
+
+            let mut columns = turned(&c0).into_vec();
+            let view = MatMut::new(&mut columns, m, n, Layout::col_major(m)).unwrap();
+            engine.gemm(1.5, a, b, -0.5, view).unwrap();
+            let columns = MatRef::new(&columns, m, n, Layout::col_major(m)).unwrap();
+            for row in 0..m {
+                for col in 0..n {
+                    let found = columns.as_slice()[columns.layout().index(row, col)];
+                    assert_eq!(Some(found), expected.get(row, col));
+                }
+            }
+        }
+    }
+}
+
+/// Empty products are defined: nothing to write, or C scaled by beta.
+#[test]
+fn empty_dimensions_are_defined() {
+    let engine = Engine::cpu(None).unwrap();
+    for implementation in CPU {
+        let engine = Engine::named(implementation.id).unwrap();
+        let mut c = vec![3.0f32; 6];
+        engine.run(&Problem::new(2, 3, 0).with_scalars(1.0, 2.0), &[], &[], &mut c).unwrap();
+        assert_eq!(c, [6.0; 6], "{}", implementation.id);
+        let mut c = vec![f32::NAN; 6];
+        engine.run(&Problem::new(2, 3, 0), &[], &[], &mut c).unwrap();
+        assert_eq!(c, [0.0; 6], "{}", implementation.id);
+        engine.run(&Problem::<f32>::new(0, 3, 4), &[], &[0.0; 12], &mut []).unwrap();
+        engine.run(&Problem::<f32>::new(2, 0, 4), &[0.0; 8], &[], &mut []).unwrap();
+    }
+    let a = Matrix::<f64>::zeros(0, 3).unwrap();
+    let b = Matrix::<f64>::zeros(3, 2).unwrap();
+    assert_eq!(engine.multiply(&a, &b).unwrap().rows(), 0);
+}
+
+/// NaN and infinity spread as IEEE arithmetic says: one NaN in A spoils exactly one row.
+#[test]
+fn special_values_spread_as_they_should() {
+    for implementation in CPU {
+        let engine = Engine::named(implementation.id).unwrap();
+        let mut a = vec![1.0f32; 5 * 7];
+        a[2 * 7 + 3] = f32::NAN;
+        let b = vec![1.0f32; 7 * 6];
+        let mut c = vec![0.0f32; 5 * 6];
+        engine.run(&Problem::new(5, 6, 7), &a, &b, &mut c).unwrap();
+        for (index, value) in c.iter().enumerate() {
+            assert_eq!(value.is_nan(), index / 6 == 2, "{}: {index}", implementation.id);
+        }
+        a[2 * 7 + 3] = f32::INFINITY;
+        let b = vec![0.0f32; 7 * 6];
+        engine.run(&Problem::new(5, 6, 7), &a, &b, &mut c).unwrap();
+        assert!(c[2 * 6..3 * 6].iter().all(|value| value.is_nan()), "0 * inf is NaN");
+        // Factors that are NaN are not zero.
+        for (alpha, beta) in [(f32::NAN, 0.0), (1.0, f32::NAN)] {
+            let problem = Problem::new(5, 6, 7).with_scalars(alpha, beta);
+            engine.run(&problem, &vec![1.0; 35], &b, &mut vec![1.0; 30]).unwrap();
+            let mut c = vec![1.0f32; 30];
+            engine.run(&problem, &vec![1.0; 35], &b, &mut c).unwrap();
+            assert!(c.iter().all(|value| value.is_nan()), "{alpha} {beta}");
+        }
+    }
+}
+
+#[test]
+fn every_type_is_in_the_table_of_types() {
+    let engine = Engine::cpu(None).unwrap();
+    let mut seen = Vec::new();
+    macro_rules! try_type {
+        ($($element:ty),*) => {$({
+            let a = Matrix::<$element>::from_fn(2, 2, |row, _| <$element>::from_f64(row as f64));
+            let c = engine.multiply(&a.unwrap(), &Matrix::from_fn(2, 2, |_, col| <$element>::from_f64(col as f64)).unwrap());
+            assert_eq!(c.unwrap().get(1, 1), Some(<$element>::from_f64(2.0)));
+            seen.push(<$element as gemm_spec::Element>::DTYPE);
+        })*};
+    }
+    try_type!(f32, f64, i32);
+    assert_eq!(seen, DType::ALL);
+}

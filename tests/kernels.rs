@@ -1,0 +1,281 @@
+//! The kernels: each entry on the emulator, and on the first GPU where there is one.
+//!
+//! Every test is made once for each entry of the registry and each backend, so a new kernel is tested
+//! without a line here. On a machine without a GPU the GPU's tests are counted as ignored; where
+//! `GEMM_REQUIRE_GPU=1` is set they fail instead.
+
+mod support;
+
+use std::cell::OnceCell;
+use std::process::ExitCode;
+
+use gemm_spec::{DType, KernelSpec, LaunchShape, Layout};
+use kernels_gpu::KERNELS;
+use libtest_mimic::{Arguments, Failed, Trial};
+use support::{Case, Operands, cases, first_difference, report};
+use tessera::cpu::{CPU, CpuContext};
+use tessera::gpu::Gpu;
+use tessera::verify::{Checker, Guarded, Method};
+use tessera::{Error, Problem, Scalar, emulate};
+
+/// Where a kernel runs.
+#[derive(Clone, Copy, PartialEq)]
+enum Backend {
+    Emulator,
+    Gpu,
+}
+
+impl Backend {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Emulator => "emulator",
+            Self::Gpu => "cuda",
+        }
+    }
+
+    /// Runs a kernel on a C that stands between guard words, which travel to the device and back.
+    fn run<T: Scalar>(
+        self,
+        spec: &'static KernelSpec,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut Guarded<T>,
+    ) -> Result<(), String> {
+        match self {
+            Self::Emulator => emulate::run(spec, problem, a, b, c.as_mut_slice()),
+            Self::Gpu => with_gpu(|gpu| {
+                let mut output = gpu.output(c.full(), c.guard_len())?;
+                gpu.upload(problem, a, b)?.0.run(spec, &mut output)?;
+                output.download(gpu, c.full_mut()).map(|_| ())
+            }),
+        }
+        .map_err(|error| error.to_string())
+    }
+}
+
+/// Runs something on the first GPU, which each test thread opens once.
+fn with_gpu<R>(run: impl FnOnce(&Gpu) -> Result<R, Error>) -> Result<R, Error> {
+    thread_local! {
+        static GPU: OnceCell<Gpu> = const { OnceCell::new() };
+    }
+    GPU.with(|cell| match cell.get() {
+        Some(gpu) => run(gpu),
+        None => run(cell.get_or_init({
+            let gpu = Gpu::open(0)?;
+            || gpu
+        })),
+    })
+}
+
+/// Whether a kernel can do a case; a single block has a limit.
+fn can<T: Scalar>(spec: &KernelSpec, case: &Case) -> bool {
+    spec.supports(&case.problem::<T>(), &emulate::LIMITS).is_ok()
+}
+
+/// Edge of the kernel's tile, for the table of shapes.
+fn tile(spec: &KernelSpec) -> usize {
+    match spec.launch {
+        LaunchShape::Grid { tile, .. } => tile.m as usize,
+        LaunchShape::SingleBlock => 8,
+    }
+}
+
+/// What serial computes.
+fn expected<T: Scalar>(operands: &Operands<T>) -> Result<Vec<T>, String> {
+    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
+    operands.run(|problem, a, b, c| {
+        T::cpu_fn(CPU[0])(problem, a, b, c.as_mut_slice(), &context);
+        Ok(())
+    })
+}
+
+/// Compares a kernel with serial, bit for bit, on these cases.
+fn compare<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+    cases: impl IntoIterator<Item = Case>,
+) -> Result<(), Failed> {
+    let mut failures = Vec::new();
+    let mut tried = 0;
+    for case in cases {
+        if !can::<T>(spec, &case) {
+            continue;
+        }
+        tried += 1;
+        let operands = Operands::<T>::draw(&case);
+        let outcome = expected(&operands).and_then(|expected| {
+            let found =
+                operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
+            first_difference(&operands.problem, &found, &expected).map_or(Ok(()), Err)
+        });
+        if let Err(what) = outcome {
+            failures.push(format!("--kernel {} --dtype {} {case}: {what}", spec.id, T::DTYPE));
+        }
+    }
+    if tried < 5 {
+        failures.push(format!("only {tried} cases could be tried"));
+    }
+    report(failures).map_err(Failed::from)
+}
+
+/// Ragged shapes, all scalars, padded rows, NaN in everything that must not be read.
+fn agrees_with_serial<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
+    compare::<T>(backend, spec, cases(tile(spec)))
+}
+
+/// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32.
+fn every_small_size<T: Scalar>(backend: Backend, spec: &'static KernelSpec) -> Result<(), Failed> {
+    compare::<T>(backend, spec, (1..=70).map(|n| Case::new(n, n, n)))
+}
+
+/// Exact integers: any order of the sum gives the same, and nothing is hidden by a tolerance.
+fn is_exact_on_integers<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
+    let side = if can::<T>(spec, &Case::new(67, 41, 130)) { 67 } else { 31 };
+    let case = Case {
+        distribution: tessera::fill::Distribution::Position,
+        ..Case::new(side, 33.min(side), 130)
+    };
+    let operands = Operands::<T>::draw(&case);
+    let found = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
+    let Operands { problem, a, b, c } = &operands;
+    let checker = Checker::new(problem, a, b, c, Method::Full, 1).map_err(|e| e.to_string())?;
+    let verdict = checker.check(&found);
+    if verdict.bound != 0.0 {
+        return Err("the check was not exact".into());
+    }
+    if verdict.ok { Ok(()) } else { Err(verdict.to_string().into()) }
+}
+
+/// n * n wraps in 32 bits from n = 46341 on. With rows this far apart the third row of A, B or C lies
+/// beyond 2^31 elements. Most of the buffer is never touched: on the host it costs no memory.
+fn indices_above_two_to_the_31st<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
+    const LD: usize = (1 << 30) + 7;
+    let needed = 2 * LD * size_of::<T>();
+    if backend == Backend::Gpu {
+        let free = with_gpu(Gpu::free_memory).map_err(|error| error.to_string())?;
+        if free < needed as u64 + (1 << 30) {
+            println!("SKIPPED: {} bytes of device memory, {needed} needed", free);
+            return Ok(());
+        }
+    }
+    let plain = Problem::<T>::new(3, 3, 3);
+    let small: Vec<T> = (0..9).map(|i| T::from_f64(f64::from(10 * (i / 3) + i % 3 + 1))).collect();
+    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
+    let mut expected = vec![T::ZERO; 9];
+    T::cpu_fn(CPU[0])(&plain, &small, &small, &mut expected, &context);
+
+    let far = Layout::row_major(LD);
+    let mut big = vec![T::ZERO; 2 * LD + 3];
+    for row in 0..3 {
+        big[row * LD..][..3].copy_from_slice(&small[row * 3..][..3]);
+    }
+    let mut run = |problem: Problem<T>, a: &[T], b: &[T], c: &mut [T]| match backend {
+        Backend::Emulator => emulate::run(spec, &problem, a, b, c),
+        Backend::Gpu => with_gpu(|gpu| {
+            let mut output = gpu.output(c, 0)?;
+            gpu.upload(&problem, a, b)?.0.run(spec, &mut output)?;
+            output.download(gpu, c).map(|_| ())
+        }),
+    };
+    let mut c = vec![T::POISON; 9];
+    run(Problem { a: far, ..plain }, &big, &small, &mut c).map_err(|error| error.to_string())?;
+    if c != expected {
+        return Err(format!("A beyond 2^31: {c:?}, not {expected:?}").into());
+    }
+    c.fill(T::POISON);
+    run(Problem { b: far, ..plain }, &small, &big, &mut c).map_err(|error| error.to_string())?;
+    if c != expected {
+        return Err(format!("B beyond 2^31: {c:?}, not {expected:?}").into());
+    }
+    run(Problem { c: far, ..plain }, &small, &small, &mut big).map_err(|e| e.to_string())?;
+    for row in 0..3 {
+        if big[row * LD..][..3] != expected[row * 3..][..3] {
+            return Err(format!("C beyond 2^31: row {row} is {:?}", &big[row * LD..][..3]).into());
+        }
+    }
+    Ok(())
+}
+
+/// A product that a kernel cannot do is refused before anything is launched, with its limit.
+fn refuses_what_it_cannot_do<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
+    let fortran = Problem::<T>::new(4, 4, 4);
+    let fortran = Problem { a: Layout::col_major(4), ..fortran };
+    let data = vec![T::ZERO; 33 * 32];
+    let mut c = Guarded::new(&fortran).map_err(|error| error.to_string())?;
+    let refused = backend.run(spec, &fortran, &data, &data, &mut c);
+    if !refused.as_ref().is_err_and(|error| error.contains("row-major")) {
+        return Err(format!("a column-major A: {refused:?}").into());
+    }
+    if spec.launch == LaunchShape::SingleBlock {
+        let large = Problem::<T>::new(33, 32, 1);
+        let mut c = Guarded::new(&large).map_err(|error| error.to_string())?;
+        let refused = backend.run(spec, &large, &data, &data, &mut c);
+        if !refused.as_ref().is_err_and(|error| error.contains("1024")) {
+            return Err(format!("33 x 32 in one block: {refused:?}").into());
+        }
+    }
+    Ok(())
+}
+
+type Property = fn(Backend, &'static KernelSpec) -> Result<(), Failed>;
+
+/// The properties for one element type.
+fn properties<T: Scalar>() -> [(&'static str, Property); 5] {
+    [
+        ("agrees_with_serial", agrees_with_serial::<T>),
+        ("every_size_from_1_to_70", every_small_size::<T>),
+        ("is_exact_on_integers", is_exact_on_integers::<T>),
+        ("indices_above_two_to_the_31st", indices_above_two_to_the_31st::<T>),
+        ("refuses_what_it_cannot_do", refuses_what_it_cannot_do::<T>),
+    ]
+}
+
+fn trials() -> Vec<Trial> {
+    let no_gpu = Gpu::open(0).err().map(|error| error.to_string());
+    let required = std::env::var("GEMM_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    let mut trials = Vec::new();
+    let mut skipped = 0;
+    for backend in [Backend::Emulator, Backend::Gpu] {
+        for spec in KERNELS {
+            for entry in spec.entries {
+                let properties = match entry.dtype {
+                    DType::F32 => properties::<f32>(),
+                    DType::F64 => properties::<f64>(),
+                    DType::I32 => properties::<i32>(),
+                };
+                for (name, property) in properties {
+                    let name = format!("{}::{}::{name}", backend.name(), entry.symbol);
+                    let missing = no_gpu.clone().filter(|_| backend == Backend::Gpu);
+                    let ignored = missing.is_some() && !required;
+                    skipped += usize::from(ignored);
+                    let trial = Trial::test(name, move || match missing {
+                        Some(reason) => Err(reason.into()),
+                        None => property(backend, spec),
+                    });
+                    trials.push(trial.with_ignored_flag(ignored));
+                }
+            }
+        }
+    }
+    if let (Some(reason), true) = (no_gpu, skipped > 0) {
+        println!("SKIPPED: {skipped} tests, {reason}");
+    }
+    trials
+}
+
+fn main() -> ExitCode {
+    libtest_mimic::run(&Arguments::from_args(), trials()).exit_code()
+}
