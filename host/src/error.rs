@@ -88,6 +88,14 @@ pub enum Error {
         /// What the system said.
         source: rayon::ThreadPoolBuildError,
     },
+    /// A kernel went wrong on the emulator.
+    #[error("{kernel} on the emulator: {source}")]
+    Emulation {
+        /// Its name.
+        kernel: &'static str,
+        /// What the emulator found.
+        source: cuda_std::emulate::EmulationError,
+    },
     /// The driver refused a call.
     #[error("{during} failed: {reason}")]
     Cuda {

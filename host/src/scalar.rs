@@ -3,6 +3,7 @@
 use std::fmt;
 
 use gemm_spec::Element;
+use kernels_gpu::{EmulatedEntry, EmulatedFn};
 
 use crate::cpu::{CpuFn, CpuImpl};
 use crate::gpu::DeviceElement;
@@ -28,10 +29,14 @@ pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement 
     /// The form of a CPU implementation for this type.
     #[doc(hidden)]
     fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self>;
+
+    /// A kernel's entry for the emulator, where it is one for this type.
+    #[doc(hidden)]
+    fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self>>;
 }
 
 macro_rules! float_scalar {
-    ($float:ident, $poison:expr) => {
+    ($float:ident, $entry:ident, $poison:expr) => {
         impl Scalar for $float {
             const POISON: Self = $float::from_bits($poison);
 
@@ -58,13 +63,20 @@ macro_rules! float_scalar {
             fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
                 implementation.$float
             }
+
+            fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self>> {
+                match entry {
+                    EmulatedEntry::$entry(function) => Some(function),
+                    _ => None,
+                }
+            }
         }
     };
 }
 
 // Quiet NaNs with a payload of their own.
-float_scalar!(f32, 0x7fd0_dead);
-float_scalar!(f64, 0x7ffd_dead_dead_dead);
+float_scalar!(f32, F32, 0x7fd0_dead);
+float_scalar!(f64, F64, 0x7ffd_dead_dead_dead);
 
 impl Scalar for i32 {
     const POISON: Self = 0x5a5a_dead;
@@ -91,6 +103,13 @@ impl Scalar for i32 {
 
     fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
         implementation.i32
+    }
+
+    fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self>> {
+        match entry {
+            EmulatedEntry::I32(function) => Some(function),
+            _ => None,
+        }
     }
 }
 
