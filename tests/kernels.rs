@@ -105,8 +105,7 @@ fn compare<T: Scalar>(
         tried += 1;
         let operands = Operands::<T>::draw(&case);
         let outcome = expected(&operands).and_then(|expected| {
-            let found =
-                operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
+            let found = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
             first_difference(&operands.problem, &found, &expected).map_or(Ok(()), Err)
         });
         if let Err(what) = outcome {
@@ -179,7 +178,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(
     for row in 0..3 {
         big[row * LD..][..3].copy_from_slice(&small[row * 3..][..3]);
     }
-    let mut run = |problem: Problem<T>, a: &[T], b: &[T], c: &mut [T]| match backend {
+    let run = |problem: Problem<T>, a: &[T], b: &[T], c: &mut [T]| match backend {
         Backend::Emulator => emulate::run(spec, &problem, a, b, c),
         Backend::Gpu => with_gpu(|gpu| {
             let mut output = gpu.output(c, 0)?;

@@ -142,7 +142,11 @@ impl<T: Scalar> Operands<T> {
 }
 
 /// The first element of C whose bits differ, in words.
-pub(crate) fn first_difference<T: Scalar>(problem: &Problem<T>, found: &[T], expected: &[T]) -> Option<String> {
+pub(crate) fn first_difference<T: Scalar>(
+    problem: &Problem<T>,
+    found: &[T],
+    expected: &[T],
+) -> Option<String> {
     for row in 0..problem.m {
         for col in 0..problem.n {
             let index = problem.c.index(row, col);
