@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::matrix::{MatMut, MatRef, Matrix, allocate};
 use crate::registry::{self, Implementation};
+use crate::run::DeviceChoice;
 use crate::scalar::Scalar;
 
 /// Products at or above this many operations go to a GPU where there is one: below, copying the
@@ -70,18 +71,43 @@ impl Engine {
     /// An engine that always uses the implementation of that name.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`] with the nearest name; [`Error::NoDevice`] where it runs on a GPU and
-    /// there is none.
+    /// As [`Engine::open`].
     pub fn named(name: &str) -> Result<Self, Error> {
-        let cpu = CpuContext::new(None)?;
-        Ok(match registry::find(name)? {
-            Implementation::Cpu(implementation) => {
-                Self { cpu, gpu: None, choice: Choice::Cpu(implementation) }
+        Self::open(Some(name), DeviceChoice::Auto)
+    }
+
+    /// An engine for an implementation (`None`: its own choice) on a device. A demanded GPU is used
+    /// for every product, however small.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`] with the nearest name; [`Error::WrongDevice`] where the implementation
+    /// does not run on that device; [`Error::NoDevice`] and [`Error::NoSuchDevice`] where it needs a
+    /// GPU that is not there; [`Error::Threads`].
+    pub fn open(name: Option<&str>, device: DeviceChoice) -> Result<Self, Error> {
+        let Some(name) = name else {
+            return match device {
+                DeviceChoice::Auto => Self::auto(),
+                DeviceChoice::Cpu => Self::cpu(None),
+                DeviceChoice::Cuda(_) => Self::open(Some(GPU_DEFAULT), device),
+            };
+        };
+        match (registry::find(name)?, device) {
+            (Implementation::Cpu(implementation), DeviceChoice::Auto | DeviceChoice::Cpu) => {
+                Ok(Self { choice: Choice::Cpu(implementation), ..Self::cpu(None)? })
             }
-            Implementation::Gpu(spec) => {
-                Self { cpu, gpu: Some(Gpu::open(0)?), choice: Choice::Gpu(spec) }
-            }
-        })
+            (Implementation::Gpu(spec), DeviceChoice::Auto) => Self::on_gpu(spec, 0),
+            (Implementation::Gpu(spec), DeviceChoice::Cuda(index)) => Self::on_gpu(spec, index),
+            (implementation, _) => Err(Error::WrongDevice {
+                kernel: implementation.id(),
+                runs_on: if implementation.on_gpu() { "a GPU" } else { "the CPU" },
+                takes: if implementation.on_gpu() { "cuda" } else { "cpu" },
+            }),
+        }
+    }
+
+    fn on_gpu(spec: &'static KernelSpec, index: u32) -> Result<Self, Error> {
+        let gpu = Some(Gpu::open(index)?);
+        Ok(Self { cpu: CpuContext::new(None)?, gpu, choice: Choice::Gpu(spec) })
     }
 
     /// `A * B` as a new row-major matrix.
@@ -147,7 +173,7 @@ impl Engine {
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
         let (problem, a) = row_major(problem, Operand::A, a, &mut packed_a)?;
         let (problem, b) = row_major(problem, Operand::B, b, &mut packed_b)?;
-        match (self.chosen(&problem)?, &self.gpu) {
+        match (self.choose(&problem)?, &self.gpu) {
             (Implementation::Gpu(spec), Some(gpu)) => run_gpu(gpu, spec, &problem, a, b, c),
             (Implementation::Gpu(_), None) => {
                 Err(Error::NoDevice { reason: "this engine stays on the CPU".to_owned() })
@@ -159,8 +185,11 @@ impl Engine {
         }
     }
 
-    /// What this engine would run for a problem.
-    fn chosen<T: Scalar>(&self, problem: &Problem<T>) -> Result<Implementation, Error> {
+    /// What this engine would run for a problem whose operands are row-major.
+    ///
+    /// # Errors
+    /// None for what an engine can be made of.
+    pub fn choose<T: Scalar>(&self, problem: &Problem<T>) -> Result<Implementation, Error> {
         match self.choice {
             Choice::Cpu(implementation) => Ok(Implementation::Cpu(implementation)),
             Choice::Gpu(spec) => Ok(Implementation::Gpu(spec)),
@@ -169,6 +198,7 @@ impl Engine {
                     && problem.flops() >= GPU_FLOPS
                     && let Implementation::Gpu(spec) = registry::find(GPU_DEFAULT)?
                     && spec.supports(problem, gpu.limits()).is_ok()
+                    && fits(problem, gpu)
                 {
                     return Ok(Implementation::Gpu(spec));
                 }
@@ -184,6 +214,14 @@ impl Engine {
 /// As [`Engine::run`].
 pub fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> Result<(), Error> {
     Engine::auto()?.run(problem, a, b, c)
+}
+
+/// Whether the free memory of a GPU holds the three matrices.
+fn fits<T: Scalar>(problem: &Problem<T>, gpu: &Gpu) -> bool {
+    match (problem.bytes(), gpu.free_memory()) {
+        (Some(bytes), Ok(free)) => bytes as u64 <= free,
+        _ => false,
+    }
 }
 
 /// The operand in row-major order: itself, or a copy in `packed`.

@@ -52,6 +52,16 @@ pub enum Error {
         /// The nearest name, or where to look.
         hint: String,
     },
+    /// An implementation does not run on the device that was asked for.
+    #[error("{kernel} runs on {runs_on}; ask for --device auto or {takes}")]
+    WrongDevice {
+        /// Its name.
+        kernel: &'static str,
+        /// Where it runs.
+        runs_on: &'static str,
+        /// The device to ask for.
+        takes: &'static str,
+    },
     /// A GPU was asked for and cannot be used.
     #[error("no CUDA device: {reason}")]
     NoDevice {

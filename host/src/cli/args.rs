@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use gemm_spec::DType;
 
+use super::{demo, devices, list, mem, multiply};
 use crate::fill::Distribution;
 use crate::report::Format;
 use crate::run::DeviceChoice;
@@ -32,10 +33,21 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Compute one product with every implementation that can, check each, print one table.
     Run(Run),
+    /// Multiply two matrices from `.npy` files and write the product as one.
+    Multiply(multiply::Args),
+    /// Show every implementation: types, limits, what it does and where it comes from.
+    List(list::Args),
+    /// Show the processors that this program may use, or why there is no GPU.
+    Devices(devices::Args),
+    /// Show what a product needs in memory, where it fits, and the largest that does.
+    Mem(mem::Args),
+    /// Run the book's 4 x 4 example and show which block computes what.
+    Demo(demo::Args),
 }
 
-#[derive(Args, Clone)]
-pub(super) struct Run {
+/// Sizes of a product.
+#[derive(Args, Clone, Copy)]
+pub(super) struct Sizes {
     /// Columns of B and C; without -m and -k the product is square.
     #[arg(short = 'n', value_name = "N", default_value = "1024", value_parser = size)]
     pub(super) n: usize,
@@ -45,6 +57,19 @@ pub(super) struct Run {
     /// Columns of A and rows of B [default: N].
     #[arg(short = 'k', value_name = "K", value_parser = size)]
     pub(super) k: Option<usize>,
+}
+
+impl Sizes {
+    /// m, n and k.
+    pub(super) fn mnk(self) -> (usize, usize, usize) {
+        (self.m.unwrap_or(self.n), self.n, self.k.unwrap_or(self.n))
+    }
+}
+
+#[derive(Args, Clone)]
+pub(super) struct Run {
+    #[command(flatten)]
+    pub(super) sizes: Sizes,
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     pub(super) kernel: String,
@@ -95,7 +120,8 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-fn dtype(text: &str) -> Result<DType, String> {
+/// An element type.
+pub(super) fn dtype(text: &str) -> Result<DType, String> {
     DType::from_name(text).ok_or_else(|| {
         let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
         format!("`{text}` is none of {}", names.join(", "))
@@ -138,9 +164,11 @@ mod tests {
     fn run_is_the_default() {
         let cli = Cli::try_parse_from(["tessera", "-n", "10240"]).unwrap();
         assert!(cli.command.is_none());
-        assert_eq!((cli.run.n, cli.run.m, cli.run.k), (10_240, None, None));
+        assert_eq!(cli.run.sizes.mnk(), (10_240, 10_240, 10_240));
         let cli = Cli::try_parse_from(["tessera", "run", "-m", "3", "--alpha", "-1.5"]).unwrap();
-        assert!(matches!(cli.command, Some(Command::Run(run)) if run.m == Some(3)));
+        assert!(
+            matches!(cli.command, Some(Command::Run(run)) if run.sizes.mnk() == (3, 1024, 1024))
+        );
     }
 
     #[test]

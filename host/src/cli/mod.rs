@@ -1,11 +1,18 @@
 //! The program: arguments in, text and an exit code out.
 
 mod args;
+mod demo;
+mod devices;
+mod list;
+mod mem;
+mod multiply;
+mod npy;
 mod output;
 mod run;
 
 use std::process::ExitCode;
 
+use args::Command;
 use clap::Parser;
 
 use crate::error::Error;
@@ -44,14 +51,75 @@ pub fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refusal) => return ExitCode::from(refuse(&refusal) as u8),
+    };
     let result = match cli.command {
         None => run::main(&cli.run),
-        Some(args::Command::Run(run)) => run::main(&run),
+        Some(Command::Run(args)) => run::main(&args),
+        Some(Command::Multiply(args)) => multiply::main(&args),
+        Some(Command::List(args)) => list::main(&args),
+        Some(Command::Devices(args)) => devices::main(&args),
+        Some(Command::Mem(args)) => mem::main(&args),
+        Some(Command::Demo(args)) => demo::main(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         output::complain(&error);
         error.downcast_ref::<Error>().map_or(Exit::Usage, Exit::from)
     });
     ExitCode::from(exit as u8)
+}
+
+/// Prints what the parser has to say in place of arguments: the help or the version as they are, a
+/// mistake on one line.
+fn refuse(refusal: &clap::Error) -> Exit {
+    if !refusal.use_stderr() {
+        // A reader that has gone away is no error.
+        let _ = refusal.print();
+        return Exit::Fine;
+    }
+    output::complain(&anyhow::anyhow!(one_line(&refusal.render().to_string())));
+    Exit::Usage
+}
+
+/// The parser's complaint without its usage: the first paragraph, the tips, and where to look.
+fn one_line(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let mut line = words.join(" ");
+    for tip in text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")) {
+        line.push_str("; ");
+        line.push_str(tip);
+    }
+    line + "; see `tessera --help`"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(args: &[&str]) -> String {
+        match args::Cli::try_parse_from(args) {
+            Ok(_) => String::new(),
+            Err(refusal) => one_line(&refusal.render().to_string()),
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_one_line_with_its_remedy() {
+        assert_eq!(
+            complaint(&["tessera", "-n", "0"]),
+            "invalid value '0' for '-n <N>': sizes start at 1; see `tessera --help`"
+        );
+        let unknown = complaint(&["tessera", "--kernal", "naive"]);
+        assert!(unknown.contains("'--kernal'") && unknown.contains("'--kernel'"), "{unknown}");
+        let missing = complaint(&["tessera", "multiply", "a.npy"]);
+        assert!(missing.contains("<B.npy>") && missing.contains("--output"), "{missing}");
+        for line in [unknown, missing, complaint(&["tessera", "-n"])] {
+            assert!(!line.contains('\n') && !line.contains("Usage"), "{line}");
+            assert!(line.ends_with("see `tessera --help`"), "{line}");
+        }
+    }
 }

@@ -11,7 +11,13 @@ use crate::run::Observer;
 
 /// Prints an error and its causes on one line of standard error.
 pub(super) fn complain(error: &anyhow::Error) {
-    let _ = writeln!(io::stderr(), "error: {error:#}");
+    let line = format!("{error:#}").replace(['\n', '\r'], " ");
+    let _ = writeln!(io::stderr(), "error: {line}");
+}
+
+/// Prints a line that is no data on standard error.
+pub(super) fn advise(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Whether standard output takes colours: a terminal, and `NO_COLOR` is not set.
@@ -42,6 +48,12 @@ impl Replacement {
         if path.is_dir() {
             bail!("cannot write {}: it is a folder; name a file", path.display());
         }
+        // A device or a pipe would be replaced by a plain file.
+        if path.exists() && !path.is_file() {
+            bail!("cannot write {}: it is no plain file; name one", path.display());
+        }
+        // A link stays one: what it points to is replaced.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),

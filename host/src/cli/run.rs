@@ -39,10 +39,11 @@ fn config(args: &args::Run) -> anyhow::Result<Config> {
     if implementations.is_empty() {
         bail!("--kernel '{}' takes every implementation away", args.kernel);
     }
+    let (m, n, k) = args.sizes.mnk();
     Ok(Config {
-        m: args.m.unwrap_or(args.n),
-        n: args.n,
-        k: args.k.unwrap_or(args.n),
+        m,
+        n,
+        k,
         dtype: args.dtype,
         alpha: args.alpha,
         beta: args.beta,

@@ -1,0 +1,143 @@
+//! `tessera demo`: the book's 4 x 4 example, and which block computes what.
+
+use std::fmt::{self, Write};
+use std::num::NonZeroU32;
+
+use anyhow::bail;
+use gemm_spec::{KernelSpec, LaunchShape, Problem, Unsupported};
+
+use super::output::{complain, print};
+use super::{Exit, args};
+use crate::emulate;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::matrix::Matrix;
+use crate::registry::{self, Implementation};
+use crate::run::DeviceChoice;
+
+/// Edge of the example's matrices.
+const N: usize = 4;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Width of the tiles: the kernel is tiledW.
+    #[arg(long, value_name = "W", default_value = "2")]
+    tile: NonZeroU32,
+    /// Processor: auto, cpu (the emulator), cuda or cuda:I.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::device)]
+    device: DeviceChoice,
+}
+
+pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
+    let Implementation::Gpu(spec) = registry::find(&format!("tiled{}", args.tile))? else {
+        bail!("tiled{} is no kernel", args.tile);
+    };
+    let a = Matrix::from_fn(N, N, |row, _| row as f32)?;
+    let b = Matrix::from_fn(N, N, |_, col| col as f32)?;
+    let (c, place) = product(spec, args.device, &a, &b)?;
+
+    let right = Engine::open(Some("serial"), DeviceChoice::Cpu)?.multiply(&a, &b)?;
+    if c != right {
+        complain(&anyhow::anyhow!("{} gives {c:?}, serial gives {right:?}", spec.id));
+        return Ok(Exit::Wrong);
+    }
+    let mut text = String::new();
+    writeln!(text, "A, A[i][j] = i:\n{}", grid(|row, col| a.get(row, col)))?;
+    writeln!(text, "B, B[i][j] = j:\n{}", grid(|row, col| b.get(row, col)))?;
+    let result = grid(|row, col| c.get(row, col));
+    writeln!(text, "The result of Matrix multiplication is:\n{result}")?;
+    writeln!(text, "Computed by {} {place}; serial gives the same.\n", spec.id)?;
+    blocks(&mut text, spec)?;
+    print(&text)?;
+    Ok(Exit::Fine)
+}
+
+/// The product by the kernel itself, and where it ran.
+fn product(
+    spec: &'static KernelSpec,
+    device: DeviceChoice,
+    a: &Matrix<f32>,
+    b: &Matrix<f32>,
+) -> Result<(Matrix<f32>, String), Error> {
+    if device != DeviceChoice::Cpu {
+        let engine = Engine::open(Some(spec.id), device);
+        match engine.and_then(|engine| engine.multiply(a, b)) {
+            Ok(c) => return Ok((c, "on the GPU".to_owned())),
+            Err(Error::NoDevice { .. } | Error::Unsupported { .. })
+                if device == DeviceChoice::Auto => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut c = Matrix::zeros(N, N)?;
+    let problem = Problem::new(N, N, N);
+    let elements = c.view_mut().into_slice();
+    emulate::run(spec, &problem, a.as_slice(), b.as_slice(), elements)?;
+    Ok((c, "on the CPU emulator".to_owned()))
+}
+
+/// The block that owns element (row, col) of C, as x and y.
+fn owner(spec: &KernelSpec, row: usize, col: usize) -> (usize, usize) {
+    match spec.launch {
+        LaunchShape::Grid { tile, .. } => (col / tile.n as usize, row / tile.m as usize),
+        LaunchShape::SingleBlock => (0, 0),
+    }
+}
+
+/// Which block owns which element, as a picture and as lists.
+fn blocks(text: &mut String, spec: &KernelSpec) -> anyhow::Result<()> {
+    let grid_of_blocks = spec.grid(N, N).map_err(unsupported(spec))?;
+    let block = spec.block(N, N).map_err(unsupported(spec))?;
+    writeln!(
+        text,
+        "The result is cut into {} x {} blocks of {} x {} threads; Block(x,y) owns:",
+        grid_of_blocks.x, grid_of_blocks.y, block.x, block.y
+    )?;
+    let name = |(x, y): (usize, usize)| format!("Block({x},{y})");
+    writeln!(text, "{}", grid(|row, col| Some(name(owner(spec, row, col)))))?;
+    for y in 0..grid_of_blocks.y as usize {
+        for x in 0..grid_of_blocks.x as usize {
+            let elements: Vec<String> = (0..N)
+                .flat_map(|row| (0..N).map(move |col| (row, col)))
+                .filter(|&(row, col)| owner(spec, row, col) == (x, y))
+                .map(|(row, col)| format!("C[{row}][{col}]"))
+                .collect();
+            writeln!(text, "{}: {}", name((x, y)), elements.join(" "))?;
+        }
+    }
+    Ok(())
+}
+
+fn unsupported(spec: &KernelSpec) -> impl FnOnce(Unsupported) -> Error {
+    let kernel = spec.id;
+    move |reason| Error::Unsupported { kernel, reason }
+}
+
+/// Four lines of four values in aligned columns.
+fn grid<V: fmt::Display>(value: impl Fn(usize, usize) -> Option<V>) -> String {
+    let cell = |row, col| value(row, col).map_or_else(String::new, |value| value.to_string());
+    let cells: Vec<Vec<String>> =
+        (0..N).map(|row| (0..N).map(|col| cell(row, col)).collect()).collect();
+    let width = cells.iter().flatten().map(String::len).max().unwrap_or_default();
+    cells
+        .iter()
+        .map(|line| {
+            let padded: Vec<_> = line.iter().map(|cell| format!("{cell:>width$}")).collect();
+            format!("  {}\n", padded.join("  "))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_block_owns_as_many_elements_as_it_has_threads() {
+        for spec in kernels_gpu::KERNELS.iter().filter(|spec| spec.id.starts_with("tiled")) {
+            let block = spec.block(N, N).unwrap();
+            let mine = (0..N * N).filter(|at| owner(spec, at / N, at % N) == (0, 0)).count();
+            let threads = (block.x.min(N as u32) * block.y.min(N as u32)) as usize;
+            assert_eq!(mine, threads, "{}", spec.id);
+        }
+    }
+}

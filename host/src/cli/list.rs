@@ -1,0 +1,95 @@
+//! `tessera list`: every implementation there is.
+
+use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
+use comfy_table::{ContentArrangement, Table, TableStyle};
+use gemm_spec::{DType, LaunchShape};
+use serde::Serialize;
+
+use super::Exit;
+use super::output::print;
+use crate::registry::{self, Implementation};
+use crate::report::Format;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Output: table, md, csv or json.
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+/// An implementation as the list shows it.
+#[derive(Serialize)]
+struct Line {
+    kernel: &'static str,
+    device: &'static str,
+    dtypes: Vec<&'static str>,
+    limits: Vec<String>,
+    about: &'static str,
+    origin: &'static str,
+}
+
+const COLUMNS: [&str; 6] = ["kernel", "device", "dtypes", "limits", "about", "origin"];
+
+impl Line {
+    fn new(implementation: &Implementation) -> Self {
+        let dtypes = DType::ALL.into_iter().filter(|&dtype| implementation.has(dtype));
+        Self {
+            kernel: implementation.id(),
+            device: if implementation.on_gpu() { "gpu" } else { "cpu" },
+            dtypes: dtypes.map(DType::name).collect(),
+            limits: limits(implementation),
+            about: implementation.about(),
+            origin: implementation.origin(),
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        [
+            self.kernel.to_owned(),
+            self.device.to_owned(),
+            self.dtypes.join(" "),
+            self.limits.join("; "),
+            self.about.to_owned(),
+            self.origin.to_owned(),
+        ]
+    }
+}
+
+/// What an implementation does not do everywhere or for every problem.
+fn limits(implementation: &Implementation) -> Vec<String> {
+    let Implementation::Gpu(spec) = implementation else { return Vec::new() };
+    let (major, minor) = spec.arch.compute_capability();
+    let mut limits = vec![format!("compute capability {major}.{minor} or newer")];
+    if spec.launch == LaunchShape::SingleBlock {
+        limits.push(format!("at most {} elements of C", spec.max_threads()));
+    }
+    limits
+}
+
+pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
+    let lines: Vec<Line> =
+        registry::all().map(|implementation| Line::new(&implementation)).collect();
+    print(&match args.format {
+        Format::Table => format!("{}\n", table(&lines, UTF8_FULL_CONDENSED)),
+        Format::Markdown => format!("{}\n", table(&lines, ASCII_MARKDOWN)),
+        Format::Csv => csv(&lines)?,
+        Format::Json => serde_json::to_string_pretty(&lines)? + "\n",
+    })?;
+    Ok(Exit::Fine)
+}
+
+fn table(lines: &[Line], style: TableStyle) -> Table {
+    let mut table = Table::new();
+    table.load_style(style).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
+    table.set_header(COLUMNS).add_rows(lines.iter().map(Line::cells));
+    table
+}
+
+fn csv(lines: &[Line]) -> anyhow::Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(COLUMNS)?;
+    for line in lines {
+        writer.write_record(line.cells())?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}

@@ -1,0 +1,202 @@
+//! Matrices in `.npy` files, as NumPy writes them.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use gemm_spec::{DType, Order};
+use ndarray::ArrayView2;
+use ndarray_npy::npy::header::{Header, Layout};
+use ndarray_npy::{ReadableElement, WritableElement, WriteNpyExt};
+
+use crate::matrix::Matrix;
+use crate::scalar::Scalar;
+
+/// Longest header that is looked at; that of a matrix has 128 bytes.
+const MAX_HEADER: usize = 4096;
+/// Brackets in brackets that the header of an array has at most. The parser takes twice as long for
+/// each one more, so a file made to trouble it must not reach it.
+const MAX_NESTING: usize = 8;
+
+/// A file that holds a matrix, its header read and its elements not yet.
+pub(super) struct Npy {
+    file: File,
+    header: Header,
+    /// Type of the elements: f32 or f64.
+    pub(super) dtype: DType,
+    /// Rows of the matrix.
+    pub(super) rows: usize,
+    /// Columns of the matrix.
+    pub(super) cols: usize,
+}
+
+impl Npy {
+    /// Opens a file and checks that it holds a matrix, and all of it.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        Self::look(path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    fn look(path: &Path) -> anyhow::Result<Self> {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        ensure!(metadata.is_file(), "it is no plain file; name one that holds a matrix");
+        let header = read_header(&mut file, metadata.len())?;
+        let dtype = dtype(&header)?;
+        let &[rows, cols] = header.shape.as_slice() else {
+            bail!(
+                "it holds an array of {} dimensions, a matrix has 2; reshape it",
+                header.shape.len()
+            );
+        };
+        ensure!(rows > 0 && cols > 0, "it holds a matrix of {rows} x {cols}; sizes start at 1");
+        let claimed = (rows as u128)
+            .checked_mul(cols as u128)
+            .and_then(|elements| elements.checked_mul(dtype.size() as u128))
+            .with_context(|| format!("its header claims {rows} x {cols} elements"))?;
+        let held = u128::from(metadata.len() - file.stream_position()?);
+        ensure!(
+            claimed == held,
+            "its header claims {rows} x {cols} elements of {dtype}, {claimed} bytes, and it holds \
+             {held}; {}",
+            if held < claimed { "it was cut short: write it again" } else { "write it again" },
+        );
+        Ok(Self { file, header, dtype, rows, cols })
+    }
+
+    /// Reads the elements; they are of type `T`.
+    pub(super) fn read<T: Scalar + ReadableElement>(
+        mut self,
+        path: &Path,
+    ) -> anyhow::Result<Matrix<T>> {
+        // The length was checked against the file, so this allocates no more than the file holds.
+        let descriptor = &self.header.type_descriptor;
+        let data = T::read_to_end_exact_vec(&mut self.file, descriptor, self.rows * self.cols)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let order = match self.header.layout {
+            Layout::Standard => Order::RowMajor,
+            Layout::Fortran => Order::ColMajor,
+        };
+        Ok(Matrix::from_vec(data, self.rows, self.cols, order)?)
+    }
+}
+
+/// Writes row-major elements as a `.npy` file in C order.
+pub(super) fn write<T: WritableElement>(
+    to: impl Write,
+    rows: usize,
+    cols: usize,
+    data: &[T],
+) -> anyhow::Result<()> {
+    ArrayView2::from_shape((rows, cols), data)?.write_npy(to)?;
+    Ok(())
+}
+
+/// Reads the header and leaves the file at the first element.
+fn read_header(file: &mut File, len: u64) -> anyhow::Result<Header> {
+    let mut start = Vec::with_capacity(MAX_HEADER);
+    Read::by_ref(file).take(MAX_HEADER as u64).read_to_end(&mut start)?;
+    let Some(version) = start.strip_prefix(b"\x93NUMPY") else {
+        bail!("it is no .npy file; save the matrix with numpy.save");
+    };
+    let end = match *version {
+        [1, _, low, high, ..] => 10 + u64::from(u16::from_le_bytes([low, high])),
+        [2 | 3, _, a, b, c, d, ..] => 12 + u64::from(u32::from_le_bytes([a, b, c, d])),
+        [1..=3, ..] | [] => len + 1,
+        [major, ..] => bail!(".npy of version {major} is not known here; save it as version 1"),
+    };
+    ensure!(end <= len, "it ends within its header; it was cut short: write it again");
+    let end = usize::try_from(end).ok().filter(|&end| end <= start.len()).with_context(|| {
+        format!("its header has {end} bytes, that of a matrix has no more than {MAX_HEADER}")
+    })?;
+    let unusable = "its header describes no array; save the matrix with numpy.save";
+    ensure!(nesting(&start[..end]) <= MAX_NESTING, unusable);
+    // The parser's own words span lines and point into text that nobody sees.
+    let header = Header::from_reader(&mut &start[..end]).map_err(|_| anyhow::anyhow!(unusable))?;
+    file.seek(SeekFrom::Start(end as u64))?;
+    Ok(header)
+}
+
+/// How deep brackets of any kind are nested.
+fn nesting(text: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    for byte in text {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// The element type, or an error that says what the file holds instead.
+fn dtype(header: &Header) -> anyhow::Result<DType> {
+    let Some(descriptor) = header.type_descriptor.as_string() else {
+        bail!("it holds records, matrices here are f32 or f64; save one field of them");
+    };
+    match descriptor.as_str() {
+        "<f4" => Ok(DType::F32),
+        "<f8" => Ok(DType::F64),
+        other => bail!(
+            "it holds {} ('{}'), matrices here are f32 ('<f4') or f64 ('<f8'); \
+             convert it with a.astype('<f4')",
+            words(other),
+            other.escape_default()
+        ),
+    }
+}
+
+/// What a type descriptor means.
+fn words(descriptor: &str) -> String {
+    let (order, kind) = match descriptor.chars().next() {
+        Some('>') => ("big-endian ", &descriptor[1..]),
+        Some('<' | '|' | '=') => ("", &descriptor[1..]),
+        _ => ("", descriptor),
+    };
+    let bits = |name: &str| match kind.get(1..).and_then(|bytes| bytes.parse::<u32>().ok()) {
+        Some(bytes) => format!("{order}{}-bit {name}", u64::from(bytes) * 8),
+        None => format!("{order}{name}"),
+    };
+    match kind.chars().next() {
+        Some('f') => bits("floats"),
+        Some('i') => bits("integers"),
+        Some('u') => bits("unsigned integers"),
+        Some('c') => bits("complex numbers"),
+        Some('b' | '?') => "booleans".to_owned(),
+        Some('S' | 'U' | 'a') => "text".to_owned(),
+        Some('M' | 'm') => "times".to_owned(),
+        Some('O') => "Python objects".to_owned(),
+        _ => "elements of another type".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_types_are_named() {
+        for (descriptor, text) in [
+            ("<i8", "64-bit integers"),
+            (">f4", "big-endian 32-bit floats"),
+            ("|u1", "8-bit unsigned integers"),
+            ("<f2", "16-bit floats"),
+            ("<c16", "128-bit complex numbers"),
+            ("|b1", "booleans"),
+            ("|O", "Python objects"),
+            ("", "elements of another type"),
+            ("é", "elements of another type"),
+        ] {
+            assert_eq!(words(descriptor), text, "{descriptor}");
+        }
+    }
+
+    #[test]
+    fn nesting_counts_open_brackets() {
+        assert_eq!(nesting(b"{'descr': '<f4', 'shape': (2, 3), }"), 2);
+        assert_eq!(nesting(b"(([{"), 4);
+        assert_eq!(nesting(b")))(("), 2);
+    }
+}
