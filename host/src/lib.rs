@@ -27,3 +27,8 @@ pub use error::Error;
 pub use gemm_spec::{DType, Layout, Operand, Order, Problem};
 pub use matrix::{MatMut, MatRef, Matrix};
 pub use scalar::Scalar;
+
+/// The Rust examples of README.md, which are compiled and run as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}

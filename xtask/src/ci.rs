@@ -3,7 +3,7 @@
 use anyhow::Result;
 use cuda_builder::BuildError;
 
-use crate::{build_ptx, check_ptx, command};
+use crate::{build_ptx, check_ptx, command, docs};
 
 /// Run exactly what CI runs, in its order, up to the first failure
 ///
@@ -34,6 +34,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         command::run(cargo.args(arguments))?;
     }
+
+    eprintln!("$ cargo xtask docs --check");
+    docs::run(&docs::Args { check: true })?;
 
     eprintln!("$ cargo xtask build-ptx --check");
     if let Err(error) = build_ptx::run(&build_ptx::Args { check: true }) {

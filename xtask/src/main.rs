@@ -9,6 +9,7 @@ mod build_ptx;
 mod check_ptx;
 mod ci;
 mod command;
+mod docs;
 mod gpu_bundle;
 mod modules;
 mod registers;
@@ -32,6 +33,7 @@ enum Task {
     BuildPtx(build_ptx::Args),
     CheckPtx(check_ptx::Args),
     GpuBundle(gpu_bundle::Args),
+    Docs(docs::Args),
     Ci(ci::Args),
 }
 
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Task::BuildPtx(args) => build_ptx::run(&args),
         Task::CheckPtx(args) => check_ptx::run(&args).map(drop),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
+        Task::Docs(args) => docs::run(&args),
         Task::Ci(args) => ci::run(&args),
     };
     match done {

@@ -1,0 +1,348 @@
+//! `cargo xtask docs`: the measured tables in the documents, filled from the files under results/.
+//!
+//! A table stands between the lines `<!-- results:FOLDER/FILE.md:begin -->` and
+//! `<!-- results:FOLDER/FILE.md:end -->`. FOLDER is `DATE-MACHINE` under results/ and FILE.md what one
+//! run of `tessera` wrote there. FOLDER/README.md says where the figures come from: a line
+//! `- KEY: VALUE` for each of machine, driver, date and commit, and one for the file, whose value is
+//! the command.
+//!
+//! A name without a folder is a place that waits for its results and holds no more than a comment.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::modules;
+
+/// Fill the measured tables in the documents from results/
+///
+/// Also fails where a document links to a file that is not there, names something that the linked
+/// file does not hold, or states a rate outside a table.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write nothing: fail unless every table is what its file under results/ gives
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// The documents beside those in docs/.
+const TOP: [&str; 3] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
+/// What results/FOLDER/README.md states of every file in the folder.
+const PROVENANCE: [&str; 4] = ["machine", "driver", "date", "commit"];
+
+const OPEN: &str = "<!-- results:";
+const BEGIN: &str = ":begin -->";
+const END: &str = ":end -->";
+
+/// Gives the text of a file, by its path from the workspace's root.
+type Read<'r> = &'r dyn Fn(&str) -> Result<String>;
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut faults = Vec::new();
+    for document in documents()? {
+        let text = read(&document)?;
+        let parts = parse(&text).with_context(|| document.clone())?;
+        let filled = filled(&document, &parts, &read).with_context(|| document.clone())?;
+        faults.extend(lint(&document, &parts, &read));
+        if args.check {
+            faults.extend(stale(&document, &text, &filled));
+        } else if filled != text {
+            fs::write(modules::root().join(&document), filled)
+                .with_context(|| format!("writing {document}"))?;
+            println!("{document}: filled");
+        }
+    }
+    if !faults.is_empty() {
+        bail!("{}", faults.join("\n"));
+    }
+    println!("the documents are as they should be");
+    Ok(())
+}
+
+/// Says so where a document is not what it would be filled.
+fn stale(document: &str, text: &str, filled: &str) -> Option<String> {
+    (text != filled)
+        .then(|| format!("{document}: a table is not what results/ gives; run `cargo xtask docs`"))
+}
+
+fn documents() -> Result<Vec<String>> {
+    let mut documents: Vec<String> = TOP.map(str::to_owned).into();
+    let folder = modules::root().join("docs");
+    for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".md") {
+            documents.push(format!("docs/{name}"));
+        }
+    }
+    documents[TOP.len()..].sort();
+    Ok(documents)
+}
+
+fn read(path: &str) -> Result<String> {
+    fs::read_to_string(modules::root().join(path)).with_context(|| format!("reading {path}"))
+}
+
+/// A piece of a document.
+#[derive(Debug, PartialEq, Eq)]
+enum Part<'t> {
+    Line(&'t str),
+    Table { name: &'t str, inside: Vec<&'t str> },
+}
+
+fn parse(text: &str) -> Result<Vec<Part<'_>>> {
+    let mut parts = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let marker = line.strip_prefix(OPEN);
+        if marker.is_some_and(|marker| marker.ends_with(END)) {
+            bail!("`{line}` ends what no line has begun");
+        }
+        let Some(name) = marker.and_then(|marker| marker.strip_suffix(BEGIN)) else {
+            parts.push(Part::Line(line));
+            continue;
+        };
+        let end = format!("{OPEN}{name}{END}");
+        let mut inside = Vec::new();
+        loop {
+            match lines.next() {
+                Some(line) if line == end => break,
+                Some(line) if !line.starts_with(OPEN) => inside.push(line),
+                _ => bail!("`{line}` lacks its line `{end}`"),
+            }
+        }
+        parts.push(Part::Table { name, inside });
+    }
+    Ok(parts)
+}
+
+/// The document with every table taken from its file.
+fn filled(document: &str, parts: &[Part<'_>], read: Read<'_>) -> Result<String> {
+    let mut text = String::new();
+    for part in parts {
+        match part {
+            Part::Line(line) => text.push_str(line),
+            Part::Table { name, inside } => {
+                let inside = match name.split_once('/') {
+                    Some((folder, file)) => table(document, folder, file, read)?,
+                    None => format!("{}\n", inside.join("\n")),
+                };
+                text.push_str(&format!("{OPEN}{name}{BEGIN}\n{inside}{OPEN}{name}{END}"));
+            }
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// A file under results/, and a sentence on where it comes from.
+fn table(document: &str, folder: &str, file: &str, read: Read<'_>) -> Result<String> {
+    let table = read(&format!("results/{folder}/{file}"))?;
+    let source = format!("results/{folder}/README.md");
+    let about = read(&source)?;
+    let value = |key: &str| {
+        about
+            .lines()
+            .find_map(|line| line.strip_prefix("- ")?.strip_prefix(key)?.strip_prefix(": "))
+            .with_context(|| format!("{source} lacks a line `- {key}: …`"))
+    };
+    let [machine, driver, date, commit] = PROVENANCE.map(value);
+    let (machine, driver, date, commit) = (machine?, driver?, date?, commit?);
+    let command = value(file)?;
+    if !folder.starts_with(date) {
+        bail!("{source} is of {date}, which does not begin the folder's name");
+    }
+    let up = if document.contains('/') { "../" } else { "" };
+    let table = table.trim();
+    Ok(format!(
+        "\n{table}\n\n[{date}]({up}{source}), {machine}, driver {driver}, commit {commit}: {command}\n\n"
+    ))
+}
+
+/// What is wrong with a document, whatever its tables hold.
+fn lint(document: &str, parts: &[Part<'_>], read: Read<'_>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for part in parts {
+        match part {
+            Part::Line(line) => {
+                faults.extend(links(document, line, read));
+                faults.extend(typed_rate(line).map(|rate| {
+                    format!("a rate outside a table, {rate}; put its run under results/")
+                }));
+            }
+            Part::Table { name, inside } if !name.contains('/') => {
+                let comment = |line: &str| line.starts_with("<!--") && line.ends_with("-->");
+                if !inside.iter().all(|line| line.is_empty() || comment(line)) {
+                    faults.push(format!("`{name}` waits for results and must hold no text"));
+                }
+            }
+            Part::Table { .. } => {}
+        }
+    }
+    faults.iter().map(|fault| format!("{document}: {fault}")).collect()
+}
+
+/// Links of one line that lead nowhere, or to a file without the name that stands in backquotes and "in"
+/// before the link.
+fn links(document: &str, line: &str, read: Read<'_>) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("](") {
+        let Some((target, next)) = after.split_once(')') else { break };
+        rest = next;
+        if target.contains("://") || target.starts_with('#') {
+            continue;
+        }
+        let file = target.split('#').next().unwrap_or(target);
+        let text = match read(&from_root(document, file)) {
+            Ok(text) => text,
+            Err(error) => {
+                faults.push(format!("a link to {target}: {error}"));
+                continue;
+            }
+        };
+        let claimed = before
+            .rsplit_once('[')
+            .and_then(|(before, _)| before.strip_suffix("` in "))
+            .and_then(|before| before.rsplit_once('`'))
+            .map(|(_, name)| name);
+        if let Some(name) = claimed.filter(|name| !text.contains(*name)) {
+            faults.push(format!("{file} holds no `{name}`"));
+        }
+    }
+    faults
+}
+
+/// A link's target as a path from the workspace's root.
+fn from_root(document: &str, target: &str) -> String {
+    let folder = Path::new(document).parent().unwrap_or(Path::new(""));
+    let mut path = Vec::new();
+    for step in folder.iter().chain(Path::new(target)) {
+        if step == ".." {
+            path.pop();
+        } else {
+            path.push(step.to_string_lossy());
+        }
+    }
+    path.join("/")
+}
+
+/// A number before `GFLOP/s` and its like.
+fn typed_rate(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    words
+        .windows(2)
+        .find(|pair| number(pair[0]) && pair[1].contains("FLOP/s"))
+        .map(|pair| pair.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# Results\n\
+        <!-- results:2026-11-20-box/run.md:begin -->\n\
+        <!-- results:2026-11-20-box/run.md:end -->\n\
+        tail\n";
+
+    fn results(path: &str) -> Result<String> {
+        Ok(match path {
+            "results/2026-11-20-box/run.md" => "| a |\n|---|\n| 1 |\n\n".to_owned(),
+            "results/2026-11-20-box/README.md" => "# Box\n\n- machine: a box\n- driver: none\n\
+                - date: 2026-11-20\n- commit: abc\n- run.md: `tessera -n 1`\n"
+                .to_owned(),
+            "tests/verifier.rs" => "fn every_mutant_is_caught() {".to_owned(),
+            _ => bail!("there is no {path}"),
+        })
+    }
+
+    fn fill(document: &str, text: &str) -> Result<String> {
+        filled(document, &parse(text)?, &results)
+    }
+
+    fn faults(text: &str) -> String {
+        lint("docs/x.md", &parse(text).unwrap(), &results).join("\n")
+    }
+
+    #[test]
+    fn a_table_is_its_file_and_where_it_comes_from() {
+        let text = fill("README.md", TEXT).unwrap();
+        assert!(text.starts_with("# Results\n<!--") && text.ends_with("end -->\ntail\n"), "{text}");
+        let source = "[2026-11-20](results/2026-11-20-box/README.md), a box, driver none, commit abc: \
+                      `tessera -n 1`\n";
+        assert!(text.contains("\n\n| a |\n|---|\n| 1 |\n\n["), "{text}");
+        assert!(text.contains(source), "{text}");
+        assert_eq!(fill("README.md", &text).unwrap(), text, "a second time changes nothing");
+        assert!(fill("docs/x.md", TEXT).unwrap().contains("](../results/"), "links are relative");
+    }
+
+    #[test]
+    fn a_figure_that_was_edited_by_hand_is_found_and_replaced() {
+        let text = fill("README.md", TEXT).unwrap();
+        assert_eq!(stale("README.md", &text, &text), None);
+        let edited = text.replace("| 1 |", "| 2 |");
+        assert_eq!(fill("README.md", &edited).unwrap(), text);
+        let fault = stale("README.md", &edited, &text).unwrap();
+        assert!(fault.contains("README.md") && fault.contains("`cargo xtask docs`"), "{fault}");
+    }
+
+    #[test]
+    fn results_say_where_they_come_from() {
+        let bare = |path: &str| match path.ends_with("README.md") {
+            true => Ok("- machine: a box\n- driver: none\n- date: 2026-11-20\n".to_owned()),
+            false => results(path),
+        };
+        let error = filled("README.md", &parse(TEXT).unwrap(), &bare).unwrap_err().to_string();
+        assert!(error.contains("lacks a line `- commit: …`"), "{error}");
+        let late = TEXT.replace("2026-11-20-box", "2026-11-21-box");
+        let other = |path: &str| results(&path.replace("11-21", "11-20"));
+        let error = filled("README.md", &parse(&late).unwrap(), &other).unwrap_err().to_string();
+        assert!(error.contains("is of 2026-11-20"), "{error}");
+    }
+
+    #[test]
+    fn markers_come_in_pairs() {
+        for text in [
+            "<!-- results:a/b.md:begin -->\n",
+            "<!-- results:a/b.md:end -->\n",
+            "<!-- results:a/b.md:begin -->\n<!-- results:c/d.md:end -->\n",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        let quoted = "write `<!-- results:a/b.md:begin -->` there\n";
+        assert_eq!(fill("README.md", quoted).unwrap(), quoted);
+    }
+
+    #[test]
+    fn a_place_that_waits_holds_no_figures() {
+        let waiting = |inside: &str| {
+            format!("<!-- results:cpu:begin -->\n{inside}\n<!-- results:cpu:end -->\n")
+        };
+        let empty = waiting("<!-- no results yet -->");
+        assert_eq!(faults(&empty), "");
+        assert_eq!(fill("README.md", &empty).unwrap(), empty);
+        assert!(faults(&waiting("| 1 |")).contains("`cpu` waits"));
+    }
+
+    #[test]
+    fn links_and_names_are_held_to_the_files() {
+        assert_eq!(faults("see [a](https://example.org/x), [b](#top)\n"), "");
+        assert_eq!(faults("`every_mutant_is_caught` in [v](../tests/verifier.rs)\n"), "");
+        assert!(faults("see [a](../tests/other.rs)\n").contains("there is no tests/other.rs"));
+        let text =
+            faults("[v](../tests/verifier.rs); `no_such_test` in [v](../tests/verifier.rs)\n");
+        assert!(text.contains("holds no `no_such_test`"), "{text}");
+    }
+
+    #[test]
+    fn a_typed_rate_is_a_fault() {
+        assert_eq!(faults("GFLOP/s is 2mnk over the time\n"), "");
+        assert!(faults("it reaches 51.2 TFLOP/s, which\n").contains("51.2 TFLOP/s"));
+    }
+
+    #[test]
+    fn the_documents_are_as_they_should_be() {
+        run(&Args { check: true }).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+}
