@@ -114,15 +114,21 @@ impl<T: Scalar> Matrix<T> {
 
 /// Zeroed elements, or an error that names the sum, never an abort.
 pub(crate) fn allocate<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
+    let mut data = reserve(rows, cols, what)?;
+    data.resize(rows * cols, T::ZERO);
+    Ok(data)
+}
+
+/// No elements, and room for `rows * cols`.
+pub(crate) fn reserve<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
     let refused = || Error::OutOfMemory {
         what: format!("{what} of {rows} x {cols}"),
-        needed: rows as u128 * cols as u128 * size_of::<T>() as u128,
+        needed: (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128),
         available: u128::from(crate::machine::available_memory().unwrap_or(0)),
     };
     let len = rows.checked_mul(cols).ok_or_else(refused)?;
     let mut data = Vec::new();
     data.try_reserve_exact(len).map_err(|_| refused())?;
-    data.resize(len, T::ZERO);
     Ok(data)
 }
 
@@ -264,6 +270,7 @@ mod tests {
     #[test]
     fn an_impossible_size_is_an_error() {
         assert!(matches!(Matrix::<f64>::zeros(usize::MAX, 2), Err(Error::OutOfMemory { .. })));
+        assert!(Matrix::<f64>::zeros(usize::MAX, usize::MAX).is_err());
         assert!(matches!(
             Matrix::<f32>::zeros(1 << 30, 1 << 30),
             Err(Error::OutOfMemory { needed: 4_611_686_018_427_387_904, .. })

@@ -14,7 +14,7 @@ use super::{Exit, args};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::machine::available_memory;
-use crate::matrix::{MatMut, MatRef, Matrix, allocate};
+use crate::matrix::{MatMut, MatRef, Matrix, allocate, reserve};
 use crate::report::duration::seconds;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::Scalar;
@@ -159,7 +159,11 @@ fn product<T: Scalar + ReadableElement + WritableElement>(
     let kernel = engine.choose(&Problem::<T>::new(m, n, k))?.id();
 
     let checked = args.check != Method::None;
-    let before = if checked && beta != T::ZERO { product.clone() } else { Vec::new() };
+    let mut before = Vec::new();
+    if checked && beta != T::ZERO {
+        before = reserve(m, n, "the old C")?;
+        before.extend_from_slice(&product);
+    }
     if beta == T::ZERO {
         // What nobody writes must not pass for a zero.
         product.fill(T::POISON);

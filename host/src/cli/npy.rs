@@ -10,7 +10,7 @@ use ndarray::ArrayView2;
 use ndarray_npy::npy::header::{Header, Layout};
 use ndarray_npy::{ReadableElement, WritableElement, WriteNpyExt};
 
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, reserve};
 use crate::scalar::Scalar;
 
 /// Longest header that is looked at; that of a matrix has 128 bytes.
@@ -69,7 +69,9 @@ impl Npy {
         mut self,
         path: &Path,
     ) -> anyhow::Result<Matrix<T>> {
-        // The length was checked against the file, so this allocates no more than the file holds.
+        // The length was checked against the file, so this allocates no more than the file holds. It
+        // would abort where even that cannot be had, so it is asked for before.
+        drop(reserve::<T>(self.rows, self.cols, "a matrix")?);
         let descriptor = &self.header.type_descriptor;
         let data = T::read_to_end_exact_vec(&mut self.file, descriptor, self.rows * self.cols)
             .with_context(|| format!("cannot read {}", path.display()))?;
