@@ -11,7 +11,7 @@ use tessera::verify::{Checker, Method};
 use tessera::{DType, Engine, Layout, MatMut, MatRef, Matrix, Problem, Scalar};
 
 fn context(threads: usize) -> CpuContext {
-    CpuContext::new(NonZeroUsize::new(threads)).unwrap()
+    CpuContext::new(NonZeroUsize::new(threads)).expect("threads start")
 }
 
 fn run<T: Scalar>(
@@ -27,7 +27,7 @@ fn run<T: Scalar>(
 
 /// The registry's first is the definition of correct.
 fn serial<T: Scalar>(operands: &Operands<T>) -> Vec<T> {
-    run(CPU[0], operands, &context(1)).unwrap()
+    run(CPU[0], operands, &context(1)).expect("serial writes C alone")
 }
 
 fn all_cases() -> Vec<Case> {
@@ -40,7 +40,8 @@ fn serial_is_right<T: Scalar>() -> Vec<String> {
         let operands = Operands::<T>::draw(&case);
         let found = serial(&operands);
         let Operands { problem, a, b, c } = &operands;
-        let checker = Checker::new(problem, a, b, c, Method::Full, 1).unwrap();
+        let checker =
+            Checker::new(problem, a, b, c, Method::Full, 1).expect("the operands fit the problem");
         let found = checker.check(&found);
         if !found.ok {
             failures.push(format!("serial {} {case}: {found}", T::DTYPE));
@@ -249,9 +250,8 @@ fn special_values_spread_as_they_should() {
         // Factors that are NaN are not zero.
         for (alpha, beta) in [(f32::NAN, 0.0), (1.0, f32::NAN)] {
             let problem = Problem::new(5, 6, 7).with_scalars(alpha, beta);
-            engine.run(&problem, &vec![1.0; 35], &b, &mut vec![1.0; 30]).unwrap();
             let mut c = vec![1.0f32; 30];
-            engine.run(&problem, &vec![1.0; 35], &b, &mut c).unwrap();
+            engine.run(&problem, &[1.0; 35], &b, &mut c).unwrap();
             assert!(c.iter().all(|value| value.is_nan()), "{alpha} {beta}");
         }
     }

@@ -66,11 +66,11 @@ width!(
     tiled2_f32, tiled2_f64, tiled2_i32
 );
 width!(
-    TILED4, ENTRIES4, EMULATED4, "tiled4", 4, 1, 128, "lecture notes, tile width as a parameter";
+    TILED4, ENTRIES4, EMULATED4, "tiled4", 4, 1, 64, "lecture notes, tile width as a parameter";
     tiled4_f32, tiled4_f64, tiled4_i32
 );
 width!(
-    TILED8, ENTRIES8, EMULATED8, "tiled8", 8, 1, 128, "lecture notes, tile width as a parameter";
+    TILED8, ENTRIES8, EMULATED8, "tiled8", 8, 1, 64, "lecture notes, tile width as a parameter";
     tiled8_f32, tiled8_f64, tiled8_i32
 );
 width!(
@@ -119,14 +119,13 @@ impl<T: Element, const W: usize> Owner<T, W> {
         }
     }
 
-    /// One step of k by a whole tile: load, wait, multiply, wait.
+    /// Puts this thread's two elements into the tiles and waits until the tiles are whole.
     ///
     /// # Safety
-    /// Every thread of the block calls it together.
+    /// Every thread of the block calls it together, and none reads the old tiles any more.
     #[inline(always)]
-    unsafe fn step(&self, a: T, b: T, acc: T) -> T {
-        // SAFETY: the slots lie in the tiles and belong to this thread alone. Nobody reads the old
-        // tiles any more: the barrier below ended the previous step.
+    unsafe fn load(&self, a: T, b: T) {
+        // SAFETY: the slots lie in the tiles and belong to this thread alone.
         unsafe {
             self.a_slot.write(a);
             self.b_slot.write(b);
@@ -134,20 +133,28 @@ impl<T: Element, const W: usize> Owner<T, W> {
         // Before use: the row and the column read next were written by other threads.
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
-        // SAFETY: both tiles are written in full and visible since the barrier.
-        let acc = unsafe { self.multiply(acc) };
+    }
+
+    /// Adds the product of this thread's row and column to `acc` and waits until all have done so.
+    ///
+    /// # Safety
+    /// Every thread of the block calls it together, after [`Owner::load`].
+    #[inline(always)]
+    unsafe fn multiply(&self, acc: T) -> T {
+        // SAFETY: both tiles are whole, and visible since the barrier of `load`.
+        let acc = unsafe { self.dot(acc) };
         // Before overwrite: a thread that is ahead must not load the next tiles while others read.
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
         acc
     }
 
-    /// Adds the product of this thread's row and column to `acc`, in the order of k.
+    /// The product of this thread's row and column added to `acc`, in the order of k.
     ///
     /// # Safety
     /// The tiles are written and visible to this thread.
     #[inline(always)]
-    unsafe fn multiply(&self, mut acc: T) -> T {
+    unsafe fn dot(&self, mut acc: T) -> T {
         if W < 4 {
             let mut i = 0;
             while i < W {
@@ -196,7 +203,8 @@ unsafe fn tiled<T: Element, const W: usize>(gemm: Gemm<T>) {
     let (row, col) = (row0 + ty, col0 + tx);
     let (row_inside, col_inside) = (row < gemm.m, col < gemm.n);
 
-    // SAFETY: obligation 2 provides the bytes; `step` keeps the order of writes and reads.
+    // SAFETY: obligation 2 provides the bytes; `load` and `multiply` keep the order of writes and
+    // reads.
     let tiles = unsafe { shared::launch_sized::<Tiles<T, W>>() };
     let owner = Owner::<T, W>::new(tiles, ty, tx);
 
@@ -207,15 +215,29 @@ unsafe fn tiled<T: Element, const W: usize>(gemm: Gemm<T>) {
     let mut acc = T::ZERO;
     let mut left = gemm.effective_k();
 
-    // Blocks inside C need no guard until the last, partial tile of k.
-    if row0 + width <= gemm.m && col0 + width <= gemm.n {
-        while left >= width {
-            // SAFETY: the tiles lie inside A and B: rows and columns by the test above, k by this
-            // loop's condition. All threads of the block take this branch together.
-            acc = unsafe { owner.step(a.read(), b.read(), acc) };
+    // Blocks inside C need no guard until the last, partial tile of k. The next pair of elements is
+    // fetched before this one is multiplied, so that global memory answers behind the arithmetic.
+    if row0 + width <= gemm.m && col0 + width <= gemm.n && left >= width {
+        // SAFETY: the tiles lie inside A and B: rows and columns by the test above, k since a whole
+        // tile is left.
+        let (mut a_next, mut b_next) = unsafe { (a.read(), b.read()) };
+        loop {
+            // SAFETY: `left` and the block's place are the same in all its threads, so they are all
+            // here, and `multiply` has ended their reads of the old tiles.
+            unsafe { owner.load(a_next, b_next) };
             a = a.wrapping_add(W);
             b = b.wrapping_add(b_step);
             left -= width;
+            let more = left >= width;
+            if more {
+                // SAFETY: as for the first pair.
+                (a_next, b_next) = unsafe { (a.read(), b.read()) };
+            }
+            // SAFETY: all threads of the block are here, after `load`.
+            acc = unsafe { owner.multiply(acc) };
+            if !more {
+                break;
+            }
         }
     }
     while left > 0 {
@@ -223,8 +245,11 @@ unsafe fn tiled<T: Element, const W: usize>(gemm: Gemm<T>) {
         let a_value = if row_inside && tx < left { unsafe { a.read() } } else { T::ZERO };
         // SAFETY: read only where k and column lie inside B.
         let b_value = if col_inside && ty < left { unsafe { b.read() } } else { T::ZERO };
-        // SAFETY: `left` is the same in every thread of the block.
-        acc = unsafe { owner.step(a_value, b_value, acc) };
+        // SAFETY: `left` is the same in every thread of the block, so they are all here; nobody
+        // reads the old tiles after `multiply`.
+        unsafe { owner.load(a_value, b_value) };
+        // SAFETY: all threads of the block are here, after `load`.
+        acc = unsafe { owner.multiply(acc) };
         a = a.wrapping_add(W);
         b = b.wrapping_add(b_step);
         left = left.saturating_sub(width);
