@@ -162,6 +162,8 @@ fn table_markdown_and_csv_show_the_same_rows() {
     for (format, separators) in [("table", &['│', '┆'][..]), ("md", &['|'])] {
         let text = shown(format);
         assert!(text.starts_with("C = A B, 33 x 17 x 65"), "{text}");
+        // How the inputs came about is said by the run itself.
+        assert!(text.contains("f32, uniform inputs, seed 1"), "{text}");
         let mut lines = cells(&text, separators);
         lines.retain(|line| !line[0].starts_with('-'));
         assert_eq!(lines[0][..7], header, "{format}");
@@ -170,7 +172,8 @@ fn table_markdown_and_csv_show_the_same_rows() {
         for (line, kernel) in lines[1..].iter().zip(["serial", "mutex_queue", "rayon"]) {
             assert_eq!(line[..2], [kernel, "cpu"]);
             assert!(line[2].parse::<f64>().is_ok_and(|seconds| seconds > 0.0), "{line:?}");
-            assert!(line[7].starts_with("ok, full"), "{line:?}");
+            // Method, error and bound, so that a reader can judge the tolerance.
+            assert!(line[7].starts_with("ok, full: ") && line[7].contains(" <= "), "{line:?}");
         }
         assert!(text.contains("skipped single_block"), "{text}");
     }
@@ -255,6 +258,22 @@ fn an_output_file_is_replaced_at_once_or_not_at_all() {
     let text = fs::read_to_string(&path).expect("read");
     assert!(serde_json::from_str::<Value>(&text).is_ok(), "{text}");
     assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1, "nothing is left behind");
+}
+
+#[test]
+fn one_run_can_be_kept_in_several_formats() {
+    let folder = TempDir::new().expect("a folder");
+    let paths = ["run.md", "run.json", "run.csv", "run.txt"].map(|name| folder.path().join(name));
+    let mut args = vec!["-n", "8"];
+    for path in &paths {
+        args.extend(["--out", path.to_str().expect("UTF-8")]);
+    }
+    assert_eq!(tessera(&args).fine(), "");
+    let [markdown, json, csv, table] = paths.map(|path| fs::read_to_string(path).expect("read"));
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    let seconds = &document["rows"][0]["seconds"];
+    assert!(csv.contains(&format!("serial,cpu,{seconds}")), "{csv} is not the run of {json}");
+    assert!(markdown.contains("| serial ") && table.contains("│ serial "));
 }
 
 #[test]

@@ -100,12 +100,13 @@ pub(super) struct Run {
     /// Seconds for the whole run; rows that do not fit are estimated and say so.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = budget)]
     pub(super) budget: Duration,
-    /// Output: table, md, csv or json.
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(super) format: Format,
-    /// Write to this file and not to standard output.
+    /// Output: table, md, csv or json [default: by the ending of --out, else table].
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) format: Option<Format>,
+    /// Write to this file and not to standard output; may be given more than once, so that one run
+    /// is kept as run.md and run.json.
     #[arg(long, value_name = "FILE")]
-    pub(super) out: Option<PathBuf>,
+    pub(super) out: Vec<PathBuf>,
 }
 
 /// A size of a matrix.

@@ -9,20 +9,23 @@ use super::Exit;
 use super::args;
 use super::output::{Progress, Replacement, colour, print};
 use crate::registry;
-use crate::report::render;
+use crate::report::{Format, render};
 use crate::run::{Config, Document, Failure, run};
 
 pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
     let config = config(args)?;
     // Before any work: a place that cannot be written is known now.
-    let out = args.out.as_deref().map(Replacement::new).transpose()?;
+    let mut files = Vec::with_capacity(args.out.len());
+    for path in &args.out {
+        files.push((Replacement::new(path)?, args.format.unwrap_or_else(|| Format::of(path))));
+    }
     let document = run(&config, &mut Progress::new())?;
-    match out {
-        None => print(&render(&document, args.format, colour())?)?,
-        Some(mut out) => {
-            out.writer().write_all(render(&document, args.format, false)?.as_bytes())?;
-            out.commit()?;
-        }
+    if files.is_empty() {
+        print(&render(&document, args.format.unwrap_or_default(), colour())?)?;
+    }
+    for (mut file, format) in files {
+        file.writer().write_all(render(&document, format, false)?.as_bytes())?;
+        file.commit()?;
     }
     Ok(exit(&document))
 }

@@ -4,7 +4,9 @@ pub mod bytes;
 pub mod duration;
 mod table;
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::run::Document;
@@ -36,6 +38,13 @@ impl Format {
             Self::Csv => "csv",
             Self::Json => "json",
         }
+    }
+
+    /// The format that a file's ending asks for: .md, .csv or .json, else a table.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        ending.parse().unwrap_or_default()
     }
 }
 

@@ -148,8 +148,8 @@ fn notes(document: &Document) -> String {
     }
     if document.rows.iter().any(|row| row.kernel_seconds.is_some()) {
         note(
-            "GPU rows: seconds count the transfers, GFLOP/s the kernel alone. The driver's compile \
-             time is in no row.",
+            "GPU rows: seconds count the transfers (estimates do not), GFLOP/s the kernel alone. \
+             The driver's compile time is in no row.",
         );
     }
     // Kernels that share a reason share a line.
