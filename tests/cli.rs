@@ -1,5 +1,7 @@
 //! The program as its users meet it: arguments in; data, one-line errors and an exit code out.
 
+#[path = "cli/bench.rs"]
+mod bench;
 #[path = "cli/multiply.rs"]
 mod multiply;
 #[path = "cli/show.rs"]

@@ -222,6 +222,15 @@ fn empty_dimensions_are_defined() {
         let mut c = vec![f32::NAN; 6];
         engine.run(&Problem::new(2, 3, 0), &[], &[], &mut c).unwrap();
         assert_eq!(c, [0.0; 6], "{}", implementation.id);
+        // Leading dimensions of nothing are only numbers.
+        let wide = Problem::new(2, 3, 0).with_layouts(
+            Layout::row_major(5),
+            Layout::col_major(9),
+            Layout::row_major(3),
+        );
+        let mut c = vec![f32::NAN; 6];
+        engine.run(&wide, &[], &[], &mut c).unwrap();
+        assert_eq!(c, [0.0; 6], "{}", implementation.id);
         engine.run(&Problem::<f32>::new(0, 3, 4), &[], &[0.0; 12], &mut []).unwrap();
         engine.run(&Problem::<f32>::new(2, 0, 4), &[0.0; 8], &[], &mut []).unwrap();
     }

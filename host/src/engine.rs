@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{KernelSpec, Operand, Order, Problem};
+use gemm_spec::{KernelSpec, Layout, Operand, Order, Problem};
 
 use crate::cpu::{CpuContext, CpuImpl};
 use crate::error::Error;
@@ -165,9 +165,15 @@ impl Engine {
         if problem.m == 0 || problem.n == 0 {
             return Ok(());
         }
+        // With k = 0 the factors have no elements, whatever their leading dimensions say.
+        let mut problem = *problem;
+        if problem.k == 0 {
+            problem.a = Layout::row_major(0);
+            problem.b = Layout::row_major(problem.n);
+        }
         // A column-major C is a row-major C^T.
         let (problem, a, b) = match problem.c.order {
-            Order::RowMajor => (*problem, a, b),
+            Order::RowMajor => (problem, a, b),
             Order::ColMajor => (problem.transposed(), b, a),
         };
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
@@ -241,7 +247,7 @@ fn row_major<'a, T: Scalar>(
     if cols > 0 && problem.effective_k() > 0 {
         transpose(data, layout.ld, packed, rows, cols);
     }
-    let layout = gemm_spec::Layout::row_major(cols);
+    let layout = Layout::row_major(cols);
     match operand {
         Operand::A => problem.a = layout,
         Operand::B => problem.b = layout,

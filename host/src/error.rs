@@ -86,6 +86,12 @@ pub enum Error {
         /// Bytes there are.
         available: u128,
     },
+    /// A recorded measurement cannot be used.
+    #[error("the record cannot be used: {reason}")]
+    Record {
+        /// Why.
+        reason: String,
+    },
     /// A result cannot be checked.
     #[error("cannot check results: {reason}")]
     Check {

@@ -5,6 +5,7 @@
 //! [`registry`] knows every implementation, [`verify`] says whether a result is right and by how
 //! much, [`measure`] how long something takes, [`run`](mod@run) puts the three together.
 
+pub mod bench;
 pub mod cli;
 pub mod cpu;
 pub mod emulate;

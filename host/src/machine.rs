@@ -14,6 +14,8 @@ pub struct Machine {
     pub features: Vec<&'static str>,
     /// Memory in bytes.
     pub memory_bytes: u64,
+    /// Largest cache in bytes, where the system tells it.
+    pub cache_bytes: Option<u64>,
     /// Operating system and its version.
     pub os: String,
 }
@@ -33,9 +35,21 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             features: features(),
             memory_bytes: system.as_ref().map_or(0, System::total_memory),
+            cache_bytes: largest_cache(),
             os: System::long_os_version().unwrap_or_else(|_| std::env::consts::OS.to_owned()),
         }
     }
+}
+
+/// The largest of the first processor's caches, from Linux's own files.
+fn largest_cache() -> Option<u64> {
+    let folder = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
+    let sizes = folder.filter_map(|index| {
+        let text = std::fs::read_to_string(index.ok()?.path().join("size")).ok()?;
+        let kibibytes: u64 = text.trim().strip_suffix('K')?.parse().ok()?;
+        Some(kibibytes << 10)
+    });
+    sizes.max()
 }
 
 /// Bytes of memory that a process could still get; `None` where the system does not tell.

@@ -2,29 +2,47 @@
 
 use std::time::Duration;
 
-/// How much time a measurement may take.
+use serde::{Deserialize, Serialize};
+
+/// How much time a measurement may take, and when it is good enough.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// A first run that takes at least this long is the measurement: its own length evens out what a
-    /// warm-up would.
+    /// A first run that takes at least this long is counted: its own length evens out what a warm-up
+    /// would.
     pub single: Duration,
-    /// Shorter ones are repeated until the repeats add up to this.
+    /// Runs are thrown away until they add up to this; the first always is, unless `single` counts it.
+    pub warm_up: Duration,
+    /// Runs are repeated until they add up to this.
     pub total: Duration,
+    /// Fewest repeats, where `total` allows them.
+    pub least: usize,
     /// Most repeats.
-    pub runs: usize,
+    pub most: usize,
+    /// Repeats end early once the spread is below this.
+    pub spread: f64,
 }
 
 impl Effort {
-    /// What a row of a table gets.
-    pub const ROW: Self =
-        Self { single: Duration::from_millis(500), total: Duration::from_millis(300), runs: 100 };
+    /// What a row of `tessera run` gets.
+    pub const ROW: Self = Self {
+        single: Duration::from_millis(500),
+        warm_up: Duration::ZERO,
+        total: Duration::from_millis(300),
+        least: 1,
+        most: 100,
+        spread: 0.0,
+    };
     /// What a prediction gets.
-    pub const PROBE: Self =
-        Self { single: Duration::from_millis(20), total: Duration::from_millis(20), runs: 5 };
+    pub const PROBE: Self = Self {
+        single: Duration::from_millis(20),
+        total: Duration::from_millis(20),
+        most: 5,
+        ..Self::ROW
+    };
 }
 
 /// What repeated runs took.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// Middle value, in seconds.
     pub median: f64,
@@ -32,42 +50,82 @@ pub struct Timing {
     pub min: f64,
     /// Largest value, in seconds.
     pub max: f64,
+    /// A quarter of the runs took no longer than this.
+    pub q25: f64,
+    /// Three quarters of the runs took no longer than this.
+    pub q75: f64,
     /// Runs counted; the warm-up is not.
     pub runs: usize,
 }
 
+impl Timing {
+    /// Sorts the runs and sums them up.
+    ///
+    /// # Panics
+    /// Where there is no run.
+    #[must_use]
+    pub fn of(seconds: &mut [f64]) -> Self {
+        seconds.sort_by(f64::total_cmp);
+        Self {
+            median: quantile(seconds, 0.5),
+            min: seconds[0],
+            max: seconds[seconds.len() - 1],
+            q25: quantile(seconds, 0.25),
+            q75: quantile(seconds, 0.75),
+            runs: seconds.len(),
+        }
+    }
+
+    /// The middle half of the runs lies within this share of the median. A single outlier does not
+    /// move it, as it would a deviation.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        (self.q75 - self.q25) / self.median
+    }
+}
+
+/// The value below which that share of the sorted values lies, between neighbours in proportion.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
+}
+
 /// Runs `once`, which gives the seconds that it measured of itself, as often as the effort says.
-///
-/// The first run warms up and is not counted, unless it is long enough to stand alone.
 ///
 /// # Errors
 /// The first error of `once`.
 pub fn repeat<E>(effort: Effort, mut once: impl FnMut() -> Result<f64, E>) -> Result<Timing, E> {
-    let first = once()?;
-    if first >= effort.single.as_secs_f64() {
-        return Ok(Timing { median: first, min: first, max: first, runs: 1 });
-    }
     let mut seconds = Vec::new();
-    let mut total = 0.0;
-    while seconds.is_empty() || (total < effort.total.as_secs_f64() && seconds.len() < effort.runs)
-    {
+    let mut warm = once()?;
+    if warm >= effort.single.as_secs_f64() {
+        seconds.push(warm);
+    } else {
+        while warm < effort.warm_up.as_secs_f64() {
+            // A run that takes no time at all must not go on for ever.
+            warm += once()?.max(1e-6);
+        }
+    }
+    let mut total: f64 = seconds.iter().sum();
+    // The spread is looked at each time the number of runs has grown by half: sorting costs time.
+    let mut next_look = effort.least.max(2);
+    loop {
+        let enough = total >= effort.total.as_secs_f64() || seconds.len() >= effort.most;
+        if !seconds.is_empty() && enough {
+            break;
+        }
+        if seconds.len() >= next_look {
+            if Timing::of(&mut seconds.clone()).spread() < effort.spread {
+                break;
+            }
+            next_look += next_look.div_ceil(2);
+        }
         let run = once()?;
         total += run;
         seconds.push(run);
     }
-    Ok(summary(&mut seconds))
-}
-
-/// Sorts the runs and sums them up; there is at least one.
-fn summary(seconds: &mut [f64]) -> Timing {
-    seconds.sort_by(f64::total_cmp);
-    let middle = seconds.len() / 2;
-    let median = if seconds.len().is_multiple_of(2) {
-        (seconds[middle - 1] + seconds[middle]) / 2.0
-    } else {
-        seconds[middle]
-    };
-    Timing { median, min: seconds[0], max: seconds[seconds.len() - 1], runs: seconds.len() }
+    Ok(Timing::of(&mut seconds))
 }
 
 #[cfg(test)]
@@ -101,9 +159,44 @@ mod tests {
 
     #[test]
     fn repeats_end() {
-        let effort = Effort { runs: 4, ..Effort::ROW };
+        let effort = Effort { most: 4, ..Effort::ROW };
         let (timing, calls) = timing(effort, &[0.0; 50]);
         assert_eq!((timing.runs, calls), (4, 5));
-        assert_eq!(summary(&mut [3.0, 1.0, 2.0, 4.0]).median, 2.5);
+    }
+
+    #[test]
+    fn quantiles_lie_between_their_neighbours() {
+        let timing = Timing::of(&mut [3.0, 1.0, 2.0, 4.0, 5.0]);
+        assert_eq!((timing.median, timing.q25, timing.q75), (3.0, 2.0, 4.0));
+        assert_eq!(Timing::of(&mut [3.0, 1.0, 2.0, 4.0]).median, 2.5);
+        let single = Timing::of(&mut [7.0]);
+        assert_eq!((single.q25, single.q75, single.spread()), (7.0, 7.0, 0.0));
+        // One outlier in many does not count as spread.
+        let mut runs = [1.0; 21];
+        runs[3] = 50.0;
+        assert_eq!(Timing::of(&mut runs).spread(), 0.0);
+    }
+
+    #[test]
+    fn a_steady_measurement_ends_early_and_a_noisy_one_does_not() {
+        let effort = Effort {
+            total: Duration::from_secs(10),
+            least: 5,
+            most: 40,
+            spread: 0.005,
+            ..Effort::ROW
+        };
+        let (steady, _) = timing(effort, &[0.01; 60]);
+        assert_eq!(steady.runs, 5);
+        let noisy: Vec<f64> = (0..60).map(|i| 0.01 + 0.001 * f64::from(i % 2)).collect();
+        let (noisy, _) = timing(effort, &noisy);
+        assert_eq!(noisy.runs, 40);
+    }
+
+    #[test]
+    fn the_warm_up_is_thrown_away() {
+        let effort = Effort { warm_up: Duration::from_secs(1), most: 2, ..Effort::ROW };
+        let (timing, calls) = timing(effort, &[0.4, 0.4, 0.4, 0.1, 0.1, 0.1]);
+        assert_eq!((timing.max, timing.runs, calls), (0.1, 2, 5));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use gemm_spec::Element;
 use kernels_gpu::{EmulatedEntry, EmulatedFn};
 
-use crate::cpu::{CpuFn, CpuImpl};
+use crate::cpu::implementation::{CpuFn, CpuImpl};
 use crate::gpu::DeviceElement;
 
 /// An element type that the host can fill, print, poison, compare and multiply.

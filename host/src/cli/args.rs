@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use gemm_spec::DType;
 
-use super::{demo, devices, list, mem, multiply};
+use super::{bench, demo, devices, list, mem, multiply};
 use crate::fill::Distribution;
 use crate::report::Format;
 use crate::run::DeviceChoice;
@@ -19,7 +19,7 @@ use crate::verify::Method;
 /// standard error.
 ///
 /// Exit codes: 0 fine, 1 a result is wrong, 2 usage or unusable input, 3 a device was demanded and is
-/// not there, 4 out of memory.
+/// not there, 4 out of memory, 5 slower than a baseline allows.
 #[derive(Parser)]
 #[command(name = "tessera", version, args_conflicts_with_subcommands = true)]
 pub(super) struct Cli {
@@ -33,6 +33,10 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Compute one product with every implementation that can, check each, print one table.
     Run(Run),
+    /// Measure how fast implementations are, and how sure that is.
+    Bench(bench::Args),
+    /// Measure the rows of an earlier benchmark again and compare.
+    Replay(bench::Replay),
     /// Multiply two matrices from `.npy` files and write the product as one.
     Multiply(multiply::Args),
     /// Show every implementation: types, limits, what it does and where it comes from.
@@ -109,6 +113,17 @@ pub(super) struct Run {
     pub(super) out: Vec<PathBuf>,
 }
 
+/// Refuses factors that the element type does not have.
+pub(super) fn check_scalars(dtype: DType, alpha: f64, beta: f64) -> anyhow::Result<()> {
+    for (name, value) in [("--alpha", alpha), ("--beta", beta)] {
+        let integer = value.fract() == 0.0 && i32::try_from(value as i64).is_ok();
+        if dtype == DType::I32 && !integer {
+            anyhow::bail!("{name} {value} is no 32-bit integer, which --dtype i32 needs");
+        }
+    }
+    Ok(())
+}
+
 /// A size of a matrix.
 pub(super) fn size(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
@@ -122,6 +137,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
 }
 
 /// An element type.
+/// An element type by name.
 pub(super) fn dtype(text: &str) -> Result<DType, String> {
     DType::from_name(text).ok_or_else(|| {
         let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
@@ -142,7 +158,8 @@ pub(super) fn device(text: &str) -> Result<DeviceChoice, String> {
         .ok_or_else(|| format!("`{text}` is none of auto, cpu, cuda, cuda:I"))
 }
 
-fn budget(text: &str) -> Result<Duration, String> {
+/// Seconds above 0.
+pub(super) fn budget(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
         .filter(|seconds| *seconds > 0.0)

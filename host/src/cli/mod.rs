@@ -1,6 +1,7 @@
 //! The program: arguments in, text and an exit code out.
 
 mod args;
+mod bench;
 mod demo;
 mod devices;
 mod list;
@@ -31,6 +32,8 @@ pub enum Exit {
     NoDevice = 3,
     /// Memory is short.
     OutOfMemory = 4,
+    /// A measurement is slower than its baseline allows.
+    Slower = 5,
 }
 
 impl From<&Error> for Exit {
@@ -58,6 +61,8 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         None => run::main(&cli.run),
         Some(Command::Run(args)) => run::main(&args),
+        Some(Command::Bench(args)) => bench::main(&args),
+        Some(Command::Replay(args)) => bench::replay(&args),
         Some(Command::Multiply(args)) => multiply::main(&args),
         Some(Command::List(args)) => list::main(&args),
         Some(Command::Devices(args)) => devices::main(&args),

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use anyhow::bail;
-use gemm_spec::DType;
 
 use super::Exit;
 use super::args;
@@ -32,12 +31,7 @@ pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
 
 /// What was typed, made sense of.
 fn config(args: &args::Run) -> anyhow::Result<Config> {
-    for (name, value) in [("--alpha", args.alpha), ("--beta", args.beta)] {
-        let integer = value.fract() == 0.0 && i32::try_from(value as i64).is_ok();
-        if args.dtype == DType::I32 && !integer {
-            bail!("{name} {value} is no 32-bit integer, which --dtype i32 needs");
-        }
-    }
+    args::check_scalars(args.dtype, args.alpha, args.beta)?;
     let implementations = registry::select(&args.kernel)?;
     if implementations.is_empty() {
         bail!("--kernel '{}' takes every implementation away", args.kernel);

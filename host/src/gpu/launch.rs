@@ -86,6 +86,28 @@ impl Gpu {
     }
 }
 
+impl Gpu {
+    /// The one way to time the GPU: records an event, lets `launches` fill the stream, records
+    /// another and waits for it.
+    fn between_events(
+        &self,
+        spec: &'static KernelSpec,
+        launches: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Duration, Error> {
+        self.enter()?;
+        let during = || format!("running {}", spec.id);
+        let event = || Event::new(EventFlags::DEFAULT).map_err(refused(during()));
+        let (before, after) = (event()?, event()?);
+        // Compiled here, if this is the first launch, and not between the events.
+        self.module(spec.arch)?;
+        before.record(self.stream()).map_err(refused(during()))?;
+        launches()?;
+        after.record(self.stream()).map_err(refused(during()))?;
+        after.synchronize().map_err(refused(during()))?;
+        after.elapsed(&before).map_err(refused(during()))
+    }
+}
+
 impl<T: Scalar> Output<T> {
     /// Overwrites the device's buffer.
     ///
@@ -116,18 +138,7 @@ impl<T: Scalar> Operands<'_, T> {
     /// [`Error::Unsupported`] where the kernel cannot do this problem, [`Error::Cuda`] where the
     /// driver refuses the launch or the kernel fails.
     pub fn run(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<Duration, Error> {
-        self.gpu.enter()?;
-        let stream = self.gpu.stream();
-        let during = || format!("running {}", spec.id);
-        let event = || Event::new(EventFlags::DEFAULT).map_err(refused(during()));
-        let (before, after) = (event()?, event()?);
-        // Compiled here, if this is the first launch, and not between the events.
-        self.gpu.module(spec.arch)?;
-        before.record(stream).map_err(refused(during()))?;
-        self.launch(spec, c)?;
-        after.record(stream).map_err(refused(during()))?;
-        after.synchronize().map_err(refused(during()))?;
-        after.elapsed(&before).map_err(refused(during()))
+        self.gpu.between_events(spec, || self.launch(spec, c))
     }
 
     /// Puts one launch into the stream and returns without waiting.
@@ -170,4 +181,28 @@ impl<T: Scalar> Operands<'_, T> {
         }
         .map_err(refused(during()))
     }
+}
+
+/// Launches a kernel `count` times without a gap, turning through the sets from number `first`, and
+/// waits; gives the time between the events around them.
+///
+/// # Errors
+/// As [`Operands::run`].
+pub fn run_batch<T: Scalar>(
+    spec: &'static KernelSpec,
+    sets: &mut [(Operands<'_, T>, Output<T>)],
+    first: usize,
+    count: usize,
+) -> Result<Duration, Error> {
+    let Some(gpu) = sets.first().map(|(operands, _)| operands.gpu) else {
+        return Ok(Duration::ZERO);
+    };
+    gpu.between_events(spec, || {
+        for launch in 0..count {
+            let set = (first + launch) % sets.len();
+            let (operands, output) = &mut sets[set];
+            operands.launch(spec, output)?;
+        }
+        Ok(())
+    })
 }

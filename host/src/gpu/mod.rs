@@ -3,10 +3,12 @@
 mod device;
 mod launch;
 mod listing;
+mod state;
 
 pub use device::Gpu;
-pub use launch::{Operands, Output};
+pub use launch::{Operands, Output, run_batch};
 pub use listing::{DeviceInfo, DriverInfo, devices, driver};
+pub use state::{GpuState, watch};
 
 /// What an element type must be to lie in device memory.
 ///

@@ -1,0 +1,412 @@
+//! Measuring: how fast each implementation is, and how sure that is.
+//!
+//! `run` answers "is it right, and roughly how long does it take"; this answers "how fast is it", in
+//! a way that two runs can be held against each other. For each implementation and size:
+//!
+//! 1. the result of a first run is checked;
+//! 2. runs are thrown away until the warm-up time is over;
+//! 3. runs are repeated until the middle half of them lies within the wanted spread, or the time is
+//!    up; on a GPU a run is a batch of launches between two events, so that no gap is measured;
+//! 4. the result is checked again, since a kernel may go wrong only under load;
+//! 5. a rate above what the units can do is refused: it is a mistake of the measurement or the kernel.
+//!
+//! With cold caches the operands turn through sets that together are larger than twice the last-level
+//! cache, so that no run finds its own.
+
+pub mod compare;
+pub mod peak;
+mod subject;
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use gemm_spec::{Arch, DType, Problem};
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::CpuContext;
+use crate::error::Error;
+use crate::fill::Distribution;
+use crate::gpu::{Gpu, GpuState, watch};
+use crate::machine::Machine;
+use crate::measure::{Effort, Timing, repeat};
+use crate::registry::{self, Implementation};
+use crate::run::{DeviceChoice, Observer};
+use crate::scalar::Scalar;
+use crate::verify::Method;
+use subject::Subject;
+
+/// The version of the documents that this module writes and reads.
+pub const FORMAT: &str = "tessera-bench 1";
+
+/// Whether runs may find their operands in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// Every run uses the same operands.
+    #[default]
+    Warm,
+    /// Operands turn through sets beyond twice the last-level cache.
+    Cold,
+}
+
+/// What is measured: everything that a row needs to be measured again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The implementation.
+    pub kernel: String,
+    /// `cpu` or `cuda:I`.
+    pub device: String,
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Element type.
+    pub dtype: String,
+    /// Factor of the product.
+    pub alpha: f64,
+    /// Factor of the old C.
+    pub beta: f64,
+    /// Seed of the inputs.
+    pub seed: u64,
+    /// How the inputs are drawn.
+    pub dist: String,
+    /// CPU threads.
+    pub threads: usize,
+    /// Caches.
+    pub cache: Cache,
+}
+
+/// The verdict on the results before and after the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// How it was checked.
+    pub method: String,
+    /// Whether both results are right.
+    pub ok: bool,
+    /// Larger of the two errors, in the units that `docs/measuring.md` explains.
+    pub max_error: f64,
+    /// Largest error allowed.
+    pub bound: f64,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was measured.
+    #[serde(flatten)]
+    pub point: Point,
+    /// Seconds of one product, the operands being where it needs them.
+    pub seconds: Timing,
+    /// Share of the median within which the middle half of the runs lies.
+    pub spread: f64,
+    /// Whether the spread came below the wanted one before the time was up.
+    pub settled: bool,
+    /// Products in each timed run: launches of a batch on a GPU, else 1.
+    pub batch: usize,
+    /// Sets of operands that the runs turned through.
+    pub sets: usize,
+    /// `2mnk` over the median, in 10⁹ a second.
+    pub gflops: f64,
+    /// Percent of what the device's units can do, where that is known.
+    pub percent_of_peak: Option<f64>,
+    /// Percent of the fastest row of the same problem.
+    pub percent_of_best: Option<f64>,
+    /// The check.
+    pub check: Check,
+    /// Why the rate is not believed, where it is not.
+    pub refused: Option<String>,
+    /// The GPU when the runs began.
+    pub before: Option<GpuState>,
+    /// The GPU when they ended.
+    pub after: Option<GpuState>,
+    /// The command that measures this row again.
+    pub command: Vec<String>,
+    /// SHA-256 of the sources of the PTX, for kernels.
+    pub ptx_sources: Option<String>,
+    /// Version of this program.
+    pub version: String,
+    /// Processor or GPU that did it.
+    pub processor: String,
+    /// Driver, for kernels.
+    pub driver: Option<String>,
+}
+
+/// What a benchmark found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Document {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Measurements, in the order of sizes and of the registry.
+    pub rows: Vec<Row>,
+    /// What could not be measured: implementation, size and reason.
+    pub skipped: Vec<SkippedPoint>,
+}
+
+/// An implementation that has no row for a size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SkippedPoint {
+    /// The implementation.
+    pub kernel: String,
+    /// Rows, columns and steps.
+    pub size: [usize; 3],
+    /// Why.
+    pub reason: String,
+}
+
+/// What to measure and how well.
+#[derive(Clone)]
+pub struct Config {
+    /// m, n and k of each problem.
+    pub sizes: Vec<[usize; 3]>,
+    /// Implementations, in the order in which they are shown.
+    pub implementations: Vec<Implementation>,
+    /// Element type.
+    pub dtype: DType,
+    /// Factor of the product.
+    pub alpha: f64,
+    /// Factor of the old C.
+    pub beta: f64,
+    /// Processors.
+    pub device: DeviceChoice,
+    /// CPU threads; `None` takes one for each core.
+    pub threads: Option<NonZeroUsize>,
+    /// Seed of the inputs and of the check.
+    pub seed: u64,
+    /// How the inputs are drawn.
+    pub distribution: Distribution,
+    /// How results are checked.
+    pub check: Method,
+    /// Caches.
+    pub cache: Cache,
+    /// Time for the runs of one row; the warm-up takes a quarter of it in addition.
+    pub time: Duration,
+    /// The spread at which a row is settled, as a share of its median.
+    pub spread: f64,
+}
+
+/// Measures everything that the configuration asks for.
+///
+/// # Errors
+/// What stops the whole benchmark: a demanded device that is not there, sizes beyond memory. An
+/// implementation that fails becomes a skipped one with the reason.
+pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
+    match config.dtype {
+        DType::F32 => run_as::<f32>(config, observer),
+        DType::F64 => run_as::<f64>(config, observer),
+        DType::I32 => run_as::<i32>(config, observer),
+    }
+}
+
+/// The processors of a benchmark.
+struct Processors {
+    cpu: CpuContext,
+    gpu: Result<Gpu, Error>,
+    host: Machine,
+    driver: Option<String>,
+}
+
+fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
+    let gpu = match config.device {
+        DeviceChoice::Auto => Gpu::open(0),
+        DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
+        _ => {
+            Err(Error::NoDevice { reason: "the benchmark was told to stay on the CPU".to_owned() })
+        }
+    };
+    let processors = Processors {
+        cpu: CpuContext::new(config.threads)?,
+        driver: gpu.as_ref().ok().and_then(|_| crate::gpu::driver().ok()?.version),
+        gpu,
+        host: Machine::probe(),
+    };
+    let mut document =
+        Document { format: FORMAT.to_owned(), rows: Vec::new(), skipped: Vec::new() };
+    for &[m, n, k] in &config.sizes {
+        let problem =
+            Problem::new(m, n, k).with_scalars(T::from_f64(config.alpha), T::from_f64(config.beta));
+        let first = document.rows.len();
+        let mut subject = Subject::draw(&problem, config, &processors)?;
+        for implementation in &config.implementations {
+            observer.step(&format!("measuring {} at {m} x {n} x {k}", implementation.id()));
+            match row(config, &processors, &problem, *implementation, &mut subject) {
+                Ok(row) => document.rows.push(row),
+                Err(reason) => {
+                    let kernel = implementation.id().to_owned();
+                    document.skipped.push(SkippedPoint { kernel, size: [m, n, k], reason });
+                }
+            }
+        }
+        let rows = &mut document.rows[first..];
+        let believed = rows.iter().filter(|row| row.believed());
+        let best = believed.map(|row| row.gflops).fold(0.0, f64::max);
+        for row in rows {
+            row.percent_of_best = (best > 0.0).then(|| 100.0 * row.gflops / best);
+        }
+    }
+    Ok(document)
+}
+
+impl Row {
+    /// Whether the results are right and the rate is possible.
+    #[must_use]
+    pub fn believed(&self) -> bool {
+        self.check.ok && self.refused.is_none()
+    }
+}
+
+impl Document {
+    /// Whether every row is right and possible.
+    #[must_use]
+    pub fn all_believed(&self) -> bool {
+        self.rows.iter().all(Row::believed)
+    }
+}
+
+/// Measures one implementation on one problem.
+fn row<T: Scalar>(
+    config: &Config,
+    processors: &Processors,
+    problem: &Problem<T>,
+    implementation: Implementation,
+    subject: &mut Subject<'_, T>,
+) -> Result<Row, String> {
+    let gpu = match implementation {
+        Implementation::Cpu(_) if matches!(config.device, DeviceChoice::Cuda(_)) => {
+            return Err("the benchmark was told to stay on the GPU".to_owned());
+        }
+        Implementation::Cpu(_) => None,
+        Implementation::Gpu(spec) => {
+            let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
+            spec.supports(problem, gpu.limits()).map_err(|reason| reason.to_string())?;
+            Some(gpu)
+        }
+    };
+    let words = |error: Error| error.to_string();
+    let first = subject.check(implementation).map_err(words)?;
+    let batch = subject.batch(implementation).map_err(words)?;
+
+    let eye = gpu.and_then(|gpu| watch(gpu.info().index));
+    let before = eye.as_ref().map(|eye| eye.look());
+    let effort = Effort {
+        single: config.time,
+        warm_up: config.time / 4,
+        total: config.time,
+        least: 10,
+        most: 100_000,
+        spread: config.spread,
+    };
+    let seconds = repeat(effort, || subject.seconds(implementation, batch)).map_err(words)?;
+    let after = eye.as_ref().map(|eye| eye.look());
+    let last = subject.check(implementation).map_err(words)?;
+
+    let gflops = problem.flops() / seconds.median / 1e9;
+    let peak = gpu.and_then(|gpu| peak::peak(gpu.info(), config.dtype));
+    let percent_of_peak = peak.map(|peak| 100.0 * gflops * 1e9 / peak);
+    let point = Point {
+        kernel: implementation.id().to_owned(),
+        device: gpu.map_or_else(|| "cpu".to_owned(), |gpu| format!("cuda:{}", gpu.info().index)),
+        m: problem.m,
+        n: problem.n,
+        k: problem.k,
+        dtype: config.dtype.name().to_owned(),
+        alpha: config.alpha,
+        beta: config.beta,
+        seed: config.seed,
+        dist: config.distribution.name().to_owned(),
+        threads: processors.cpu.threads(),
+        cache: config.cache,
+    };
+    let worse = if first.ok && !last.ok { &last } else { &first };
+    Ok(Row {
+        command: command(&point, config),
+        point,
+        spread: seconds.spread(),
+        settled: seconds.spread() < config.spread,
+        seconds,
+        batch,
+        sets: subject.sets(),
+        gflops,
+        refused: percent_of_peak.filter(|percent| *percent > 100.0).map(|percent| {
+            format!("{percent:.0} % of the units' peak: no kernel on these units does that")
+        }),
+        percent_of_peak,
+        percent_of_best: None,
+        check: Check {
+            method: worse.method.to_owned(),
+            ok: first.ok && last.ok,
+            max_error: first.max_error.max(last.max_error),
+            bound: first.bound,
+        },
+        before,
+        after,
+        ptx_sources: gpu.map(|_| ptx_sources(implementation)),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        processor: gpu.map_or_else(|| processors.host.cpu.clone(), |gpu| gpu.info().name.clone()),
+        driver: gpu.and_then(|_| processors.driver.clone()),
+    })
+}
+
+/// The command line that measures a row again.
+fn command(point: &Point, config: &Config) -> Vec<String> {
+    let Point { kernel, device, m, n, k, dtype, alpha, beta, seed, dist, threads, cache } = point;
+    let cache = match cache {
+        Cache::Warm => "warm",
+        Cache::Cold => "cold",
+    };
+    let spread = config.spread * 100.0;
+    let time = config.time.as_secs_f64();
+    format!(
+        "tessera bench -m {m} -n {n} -k {k} --kernel {kernel} --dtype {dtype} --device {device} \
+         --threads {threads} --seed {seed} --dist {dist} --alpha {alpha} --beta {beta} \
+         --check {} --cache {cache} --time {time} --spread {spread}",
+        config.check
+    )
+    .split_whitespace()
+    .map(str::to_owned)
+    .collect()
+}
+
+/// The digest in the header of the kernel's module.
+fn ptx_sources(implementation: Implementation) -> String {
+    let arch = match implementation {
+        Implementation::Gpu(spec) => spec.arch,
+        Implementation::Cpu(_) => Arch::Sm70,
+    };
+    kernels_gpu::ptx(arch)
+        .lines()
+        .find_map(|line| line.strip_prefix("// sources sha256 "))
+        .unwrap_or("unknown")
+        .to_owned()
+}
+
+/// What measures a row again, from the row itself.
+///
+/// # Errors
+/// [`Error::UnknownKernel`] and [`Error::Record`] where the row is of another version of this program.
+pub fn again(row: &Row, time: Duration, spread: f64, check: Method) -> Result<Config, Error> {
+    let point = &row.point;
+    let unreadable = |what: &str| Error::Record { reason: format!("{what} cannot be read") };
+    Ok(Config {
+        sizes: vec![[point.m, point.n, point.k]],
+        implementations: vec![registry::find(&point.kernel)?],
+        dtype: DType::from_name(&point.dtype).ok_or_else(|| unreadable("its dtype"))?,
+        alpha: point.alpha,
+        beta: point.beta,
+        device: match point.device.as_str() {
+            "cpu" => DeviceChoice::Cpu,
+            device => {
+                let index = device.strip_prefix("cuda:").and_then(|index| index.parse().ok());
+                DeviceChoice::Cuda(index.ok_or_else(|| unreadable("its device"))?)
+            }
+        },
+        threads: NonZeroUsize::new(point.threads),
+        seed: point.seed,
+        distribution: point.dist.parse().map_err(|_| unreadable("its dist"))?,
+        check,
+        cache: point.cache,
+        time,
+        spread,
+    })
+}

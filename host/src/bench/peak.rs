@@ -1,0 +1,60 @@
+//! What a GPU's arithmetic units could do at most.
+
+use gemm_spec::DType;
+
+use crate::gpu::DeviceInfo;
+
+/// Fused multiply-adds that one multiprocessor completes in a clock: f32, f64, i32.
+///
+/// Source: CUDA C++ Programming Guide, table "Throughput of Native Arithmetic Instructions".
+const PER_CLOCK: &[((u32, u32), [u32; 3])] = &[
+    ((7, 0), [64, 32, 64]),
+    ((7, 5), [64, 2, 64]),
+    ((8, 0), [64, 32, 64]),
+    ((8, 6), [128, 2, 64]),
+    ((8, 9), [128, 2, 64]),
+    ((9, 0), [128, 64, 64]),
+    ((10, 0), [128, 64, 64]),
+    ((12, 0), [128, 2, 64]),
+];
+
+/// Operations a second of the units that multiply and add elements of this type, at the highest
+/// clock; `None` for a GPU that the table does not know.
+///
+/// It is the limit of kernels that use these units. Tensor cores have others.
+#[must_use]
+pub fn peak(gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
+    let (_, [f32, f64, i32]) =
+        PER_CLOCK.iter().find(|(capability, _)| *capability == gpu.compute_capability)?;
+    let lanes = match dtype {
+        DType::F32 => f32,
+        DType::F64 => f64,
+        DType::I32 => i32,
+    };
+    let clock = f64::from(gpu.clock_mhz) * 1e6;
+    Some(2.0 * f64::from(*lanes) * f64::from(gpu.multiprocessors) * clock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_h200_has_its_known_peak() {
+        let gpu = DeviceInfo {
+            index: 0,
+            name: "NVIDIA H200".to_owned(),
+            compute_capability: (9, 0),
+            multiprocessors: 132,
+            clock_mhz: 1980,
+            memory_bytes: 0,
+            l2_bytes: 0,
+            shared_bytes_per_block: 0,
+        };
+        let tera = |dtype| peak(&gpu, dtype).map(|rate| (rate / 1e11).round() / 10.0);
+        assert_eq!(tera(DType::F32), Some(66.9));
+        assert_eq!(tera(DType::F64), Some(33.5));
+        let unknown = DeviceInfo { compute_capability: (99, 0), ..gpu };
+        assert_eq!(peak(&unknown, DType::F32), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! The operands of one problem, and an implementation at work on them.
+
+use std::time::Instant;
+
+use gemm_spec::{KernelSpec, Operand, Problem};
+
+use super::{Cache, Config, Processors};
+use crate::cpu::CpuContext;
+use crate::error::Error;
+use crate::fill::fill;
+use crate::gpu::{Gpu, Operands, Output, run_batch};
+use crate::matrix::allocate;
+use crate::registry::Implementation;
+use crate::scalar::Scalar;
+use crate::verify::{Checker, Guarded, Method, Report};
+
+/// Bytes that the sets of a cold benchmark may take together.
+const MOST_BYTES: usize = 4 << 30;
+/// A last-level cache where the system does not tell its size.
+const USUAL_CACHE: u64 = 64 << 20;
+/// Seconds that a batch of launches should last, so that events and launches weigh nothing.
+const BATCH_SECONDS: f64 = 1e-3;
+/// Launches in a batch at most: more would fill the driver's queue.
+const MOST_LAUNCHES: usize = 500;
+
+/// A, B and C in host memory.
+struct Set<T: Scalar> {
+    a: Vec<T>,
+    b: Vec<T>,
+    c: Vec<T>,
+}
+
+/// What is measured.
+pub(super) struct Subject<'p, T: Scalar> {
+    problem: Problem<T>,
+    config: Config,
+    cpu: &'p CpuContext,
+    gpu: Option<&'p Gpu>,
+    /// At least one; more for cold caches.
+    host: Vec<Set<T>>,
+    /// The same sets on the GPU, uploaded by the first kernel.
+    device: Vec<(Operands<'p, T>, Output<T>)>,
+    /// The set that the next run begins with.
+    turn: usize,
+}
+
+impl<'p, T: Scalar> Subject<'p, T> {
+    pub(super) fn draw(
+        problem: &Problem<T>,
+        config: &Config,
+        processors: &'p Processors,
+    ) -> Result<Self, Error> {
+        let sets = match config.cache {
+            Cache::Warm => 1,
+            Cache::Cold => {
+                let cache = processors.gpu.as_ref().map_or(0, |gpu| gpu.info().l2_bytes);
+                let cache = cache.max(processors.host.cache_bytes.unwrap_or(USUAL_CACHE));
+                cold_sets(problem.bytes().unwrap_or(usize::MAX), cache)
+            }
+        };
+        let drawn = |operand: Operand, set: usize| -> Result<Vec<T>, Error> {
+            let (rows, cols) = problem.dims(operand);
+            let mut data = allocate(rows, cols, "an operand")?;
+            // Each matrix of each set has numbers of its own.
+            let stream = operand as u64 + 3 * set as u64;
+            fill(&mut data, cols, cols, config.distribution, config.seed, stream);
+            Ok(data)
+        };
+        let host = (0..sets)
+            .map(|set| {
+                Ok(Set {
+                    a: drawn(Operand::A, set)?,
+                    b: drawn(Operand::B, set)?,
+                    c: drawn(Operand::C, set)?,
+                })
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Self {
+            problem: *problem,
+            config: config.clone(),
+            cpu: &processors.cpu,
+            gpu: processors.gpu.as_ref().ok(),
+            host,
+            device: Vec::new(),
+            turn: 0,
+        })
+    }
+
+    /// Sets that the runs turn through.
+    pub(super) fn sets(&self) -> usize {
+        self.host.len()
+    }
+
+    /// Computes the first set's product on a poisoned, guarded C and judges it.
+    pub(super) fn check(&mut self, implementation: Implementation) -> Result<Report, Error> {
+        let Set { a, b, c } = &self.host[0];
+        let before = if self.problem.beta == T::ZERO { &[][..] } else { c };
+        let checker =
+            Checker::new(&self.problem, a, b, before, self.config.check, self.config.seed)
+                .map_err(|error| Error::Check { reason: error.to_string() })?;
+        if checker.method() == Method::None {
+            return Ok(checker.check(c));
+        }
+        let mut result = Guarded::new(&self.problem)?;
+        result.poison(before);
+        match implementation {
+            Implementation::Cpu(implementation) => {
+                let function = T::cpu_fn(implementation);
+                function(&self.problem, a, b, result.as_mut_slice(), self.cpu);
+            }
+            Implementation::Gpu(spec) => {
+                let gpu = self.gpu()?;
+                let mut output = gpu.output(result.full(), result.guard_len())?;
+                gpu.upload(&self.problem, a, b)?.0.run(spec, &mut output)?;
+                output.download(gpu, result.full_mut())?;
+            }
+        }
+        let mut report = checker.check(result.as_slice());
+        report.ok &= result.intact().is_ok();
+        Ok(report)
+    }
+
+    /// Products that one timed run should hold.
+    pub(super) fn batch(&mut self, implementation: Implementation) -> Result<usize, Error> {
+        let Implementation::Gpu(_) = implementation else { return Ok(1) };
+        let mut batch = 1;
+        loop {
+            let seconds = self.seconds(implementation, batch)? * batch as f64;
+            if seconds >= BATCH_SECONDS || batch == MOST_LAUNCHES {
+                return Ok(batch);
+            }
+            batch = (2 * batch).min(MOST_LAUNCHES);
+        }
+    }
+
+    /// Seconds of one product, measured over a batch of them.
+    pub(super) fn seconds(
+        &mut self,
+        implementation: Implementation,
+        batch: usize,
+    ) -> Result<f64, Error> {
+        match implementation {
+            Implementation::Cpu(implementation) => {
+                let sets = self.host.len();
+                let Set { a, b, c } = &mut self.host[self.turn % sets];
+                self.turn += 1;
+                let started = Instant::now();
+                T::cpu_fn(implementation)(&self.problem, a, b, c, self.cpu);
+                Ok(started.elapsed().as_secs_f64())
+            }
+            Implementation::Gpu(spec) => self.batch_seconds(spec, batch),
+        }
+    }
+
+    fn batch_seconds(&mut self, spec: &'static KernelSpec, batch: usize) -> Result<f64, Error> {
+        if self.device.is_empty() {
+            let gpu = self.gpu()?;
+            for Set { a, b, c } in &self.host {
+                let operands = gpu.upload(&self.problem, a, b)?.0;
+                self.device.push((operands, gpu.output(c, 0)?));
+            }
+        }
+        let first = self.turn;
+        self.turn += batch;
+        let time = run_batch(spec, &mut self.device, first, batch)?;
+        Ok(time.as_secs_f64() / batch as f64)
+    }
+
+    fn gpu(&self) -> Result<&'p Gpu, Error> {
+        self.gpu.ok_or_else(|| Error::NoDevice { reason: "kernels need one".to_owned() })
+    }
+}
+
+/// Sets of that many bytes which together pass twice the cache, as far as memory is spent on it.
+fn cold_sets(bytes: usize, cache: u64) -> usize {
+    let wanted = 2 * cache / bytes.max(1) as u64 + 2;
+    let most = (MOST_BYTES / bytes.max(1)).max(1);
+    usize::try_from(wanted).unwrap_or(most).min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cold_sets_pass_twice_the_cache_and_no_more_memory_than_allowed() {
+        assert!(cold_sets(12 << 20, 60 << 20) * (12 << 20) > 2 * (60 << 20));
+        assert_eq!(cold_sets(8 << 30, 60 << 20), 1);
+        assert!(cold_sets(100, 1 << 40) * 100 <= MOST_BYTES);
+        assert!(cold_sets(1, 0) >= 2);
+    }
+}

@@ -1,0 +1,212 @@
+//! `tessera bench` and `tessera replay`: how fast, and how sure that is.
+
+use std::fs;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use gemm_spec::DType;
+
+use super::Exit;
+use super::args::{self, Sizes};
+use super::output::{Progress, Replacement, colour, print};
+use crate::bench::compare::{Comparison, compare, read};
+use crate::bench::{Cache, Config, Document, Row, again, run};
+use crate::fill::Distribution;
+use crate::registry;
+use crate::report::Format;
+use crate::report::bench::render;
+use crate::run::DeviceChoice;
+use crate::verify::Method;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    sizes: Sizes,
+    /// Square sizes in place of -n, -m and -k, such as 512,1024,2048.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = args::size,
+          conflicts_with_all = ["n", "m", "k"])]
+    squares: Vec<usize>,
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
+    #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
+    kernel: String,
+    /// Element type: f32, f64 or i32.
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = args::dtype)]
+    dtype: DType,
+    /// Processors: auto, cpu, cuda or cuda:I.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::device)]
+    device: DeviceChoice,
+    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
+    #[arg(long, value_name = "T")]
+    threads: Option<NonZeroUsize>,
+    /// Seed of the inputs.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Inputs: uniform, normal, int or position.
+    #[arg(long, value_name = "DIST", default_value = "uniform")]
+    dist: Distribution,
+    /// Factor of the product.
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    alpha: f64,
+    /// Factor of the old C; with 0 C is not read.
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    beta: f64,
+    /// Check: auto, full, freivalds, sample or none.
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    check: Method,
+    /// Caches: warm (the same operands each run) or cold (operands beyond twice the last cache).
+    #[arg(long, value_name = "CACHE", default_value = "warm", value_parser = cache)]
+    cache: Cache,
+    /// Seconds for the runs of each row.
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = args::budget)]
+    time: Duration,
+    /// Percent of the median within which the middle half of the runs must lie.
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
+    spread: f64,
+    /// Compare with this earlier document; a row slower than the noise ends the program with 5.
+    #[arg(long, value_name = "OLD.json")]
+    baseline: Option<PathBuf>,
+    /// Output: table, md, csv or json [default: by the ending of --out, else table].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Write to this file and not to standard output; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    out: Vec<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(super) struct Replay {
+    /// A document of `tessera bench --format json`, or one of its rows.
+    #[arg(value_name = "ROW.json")]
+    file: PathBuf,
+    /// Seconds for the runs of each row.
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = args::budget)]
+    time: Duration,
+    /// Percent of the median within which the middle half of the runs must lie.
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
+    spread: f64,
+    /// Output: table, md, csv or json.
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+fn cache(text: &str) -> Result<Cache, String> {
+    match text {
+        "warm" => Ok(Cache::Warm),
+        "cold" => Ok(Cache::Cold),
+        _ => Err(format!("`{text}` is none of warm, cold")),
+    }
+}
+
+/// A share above 0 and up to 1, typed in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "a spread is a number of percent above 0 and up to 100".to_owned())
+}
+
+pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
+    args::check_scalars(args.dtype, args.alpha, args.beta)?;
+    // Before any work: what cannot be read or written is known now.
+    let baseline = args.baseline.as_deref().map(document).transpose()?;
+    let mut files = Vec::with_capacity(args.out.len());
+    for path in &args.out {
+        files.push((Replacement::new(path)?, args.format.unwrap_or_else(|| Format::of(path))));
+    }
+    let implementations = registry::select(&args.kernel)?;
+    if implementations.is_empty() {
+        bail!("--kernel '{}' takes every implementation away", args.kernel);
+    }
+    let sizes = if args.squares.is_empty() {
+        let (m, n, k) = args.sizes.mnk();
+        vec![[m, n, k]]
+    } else {
+        args.squares.iter().map(|&n| [n; 3]).collect()
+    };
+    let config = Config {
+        sizes,
+        implementations,
+        dtype: args.dtype,
+        alpha: args.alpha,
+        beta: args.beta,
+        device: args.device,
+        threads: args.threads,
+        seed: args.seed,
+        distribution: args.dist,
+        check: args.check,
+        cache: args.cache,
+        time: args.time,
+        spread: args.spread,
+    };
+    let document = run(&config, &mut Progress::new())?;
+    let comparisons = baseline.map_or_else(Vec::new, |old| compare(&old, &document));
+    if args.baseline.is_some() && comparisons.is_empty() {
+        bail!("--baseline has no row of the same kernel, device, size and inputs");
+    }
+    if files.is_empty() {
+        let format = args.format.unwrap_or_default();
+        print(&render(&document, &comparisons, format, colour())?)?;
+    }
+    for (mut file, format) in files {
+        let text = render(&document, &comparisons, format, false)?;
+        file.writer().write_all(text.as_bytes())?;
+        file.commit()?;
+    }
+    Ok(exit(&document, &comparisons))
+}
+
+pub(super) fn replay(args: &Replay) -> anyhow::Result<Exit> {
+    let rows = rows(&args.file)?;
+    let mut new = Document {
+        format: crate::bench::FORMAT.to_owned(),
+        rows: Vec::with_capacity(rows.len()),
+        skipped: Vec::new(),
+    };
+    let mut progress = Progress::new();
+    for row in &rows {
+        let check: Method = row.check.method.parse().unwrap_or_default();
+        let config = again(row, args.time, args.spread, check)?;
+        let mut document = run(&config, &mut progress)?;
+        new.rows.append(&mut document.rows);
+        new.skipped.append(&mut document.skipped);
+    }
+    drop(progress);
+    let old = Document { format: crate::bench::FORMAT.to_owned(), rows, skipped: Vec::new() };
+    let comparisons = compare(&old, &new);
+    print(&render(&new, &comparisons, args.format, colour())?)?;
+    // A replay tells; it is a baseline that judges.
+    Ok(if new.all_believed() { Exit::Fine } else { Exit::Wrong })
+}
+
+/// A document of an earlier run.
+fn document(path: &Path) -> anyhow::Result<Document> {
+    let text = text(path)?;
+    read(&text).with_context(|| path.display().to_string())
+}
+
+/// The rows of a document, or the one row that the file holds.
+fn rows(path: &Path) -> anyhow::Result<Vec<Row>> {
+    let text = text(path)?;
+    match serde_json::from_str::<Row>(&text) {
+        Ok(row) => Ok(vec![row]),
+        Err(_) => Ok(read(&text).with_context(|| path.display().to_string())?.rows),
+    }
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn exit(document: &Document, comparisons: &[Comparison]) -> Exit {
+    if !document.all_believed() {
+        Exit::Wrong
+    } else if comparisons.iter().any(|comparison| comparison.slower) {
+        Exit::Slower
+    } else {
+        Exit::Fine
+    }
+}

@@ -1,0 +1,202 @@
+//! A benchmark's document as a table, Markdown, CSV or JSON.
+
+use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
+use comfy_table::{Cell, CellAlignment, Color, Table};
+
+use super::Format;
+use super::duration::seconds;
+use crate::bench::compare::Comparison;
+use crate::bench::{Cache, Document, Row};
+
+/// Writes a document, and below it what changed against another one.
+///
+/// # Errors
+/// What the writers of CSV and JSON answer, which for these types is nothing.
+pub fn render(
+    document: &Document,
+    comparisons: &[Comparison],
+    format: Format,
+    colour: bool,
+) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Json => serde_json::to_string_pretty(document)? + "\n",
+        Format::Csv => csv(document)?,
+        Format::Table => {
+            let mut table = table(document);
+            table.load_style(UTF8_FULL_CONDENSED);
+            if !colour {
+                table.force_no_tty();
+            }
+            format!("{table}\n{}", notes(document, comparisons))
+        }
+        Format::Markdown => {
+            let mut table = table(document);
+            table.load_style(ASCII_MARKDOWN).force_no_tty();
+            let notes = notes(document, comparisons);
+            let notes: String = notes.lines().map(|line| format!("\n{line}  ")).collect();
+            format!("{table}\n{notes}\n")
+        }
+    })
+}
+
+const HEADER: [&str; 11] = [
+    "implementation",
+    "device",
+    "m x n x k",
+    "median (s)",
+    "spread",
+    "runs",
+    "GFLOP/s",
+    "of peak",
+    "of best",
+    "clock (MHz)",
+    "check",
+];
+
+fn table(document: &Document) -> Table {
+    let mut table = Table::new();
+    table.set_header(HEADER);
+    for row in &document.rows {
+        table.add_row(cells(row));
+    }
+    for index in 3..HEADER.len() - 1 {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let percent = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:.1} %"));
+    let clock = row.after.as_ref().and_then(|state| state.sm_mhz);
+    let check = if !row.check.ok {
+        Cell::new(format!("WRONG, {}", row.check.method)).fg(Color::Red)
+    } else if let Some(reason) = &row.refused {
+        Cell::new(format!("REFUSED, {reason}")).fg(Color::Red)
+    } else {
+        Cell::new(format!("ok, {}", row.check.method))
+    };
+    let point = &row.point;
+    vec![
+        Cell::new(&point.kernel),
+        Cell::new(&point.device),
+        Cell::new(format!("{} x {} x {}", point.m, point.n, point.k)),
+        Cell::new(seconds(row.seconds.median)),
+        Cell::new(format!("{:.2} %{}", 100.0 * row.spread, if row.settled { "" } else { " !" })),
+        Cell::new(row.seconds.runs),
+        Cell::new(format!("{:.1}", row.gflops)),
+        Cell::new(percent(row.percent_of_peak)),
+        Cell::new(percent(row.percent_of_best)),
+        Cell::new(clock.map_or_else(String::new, |clock| clock.to_string())),
+        check,
+    ]
+}
+
+/// What a reader must know to read the table right.
+fn notes(document: &Document, comparisons: &[Comparison]) -> String {
+    let mut notes = Vec::new();
+    if let Some(row) = document.rows.first() {
+        let point = &row.point;
+        let cache = match point.cache {
+            Cache::Warm => "warm caches",
+            Cache::Cold => "cold caches",
+        };
+        notes.push(format!(
+            "{}, {} inputs, seed {}, alpha {}, beta {}, {cache}, {} CPU threads; operands are where \
+             the implementation needs them: no transfer is counted.",
+            point.dtype, point.dist, point.seed, point.alpha, point.beta, point.threads
+        ));
+    }
+    if document.rows.iter().any(|row| !row.settled) {
+        notes.push(
+            "! the spread did not settle in the time given: quiet the machine, or give --time more."
+                .to_owned(),
+        );
+    }
+    for row in &document.rows {
+        let states = row.before.iter().chain(&row.after);
+        if let Some(reasons) = states.filter_map(|state| state.throttled.as_deref()).next() {
+            notes.push(format!("{} was held down by the GPU: {reasons}.", row.point.kernel));
+        }
+    }
+    for skipped in &document.skipped {
+        let [m, n, k] = skipped.size;
+        notes.push(format!("skipped {} at {m} x {n} x {k}: {}", skipped.kernel, skipped.reason));
+    }
+    for comparison in comparisons {
+        let point = &comparison.point;
+        let verdict = if comparison.slower { "SLOWER" } else { "no slower" };
+        let mut note = format!(
+            "{verdict}: {} on {} at {} x {} x {}: {:.3}x of then, noise {:.1} %",
+            point.kernel,
+            point.device,
+            point.m,
+            point.n,
+            point.k,
+            comparison.speedup,
+            100.0 * comparison.noise
+        );
+        for change in &comparison.changed {
+            note.push_str("; ");
+            note.push_str(change);
+        }
+        notes.push(note);
+    }
+    notes.iter().map(|note| format!("{note}\n")).collect()
+}
+
+fn csv(document: &Document) -> anyhow::Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record([
+        "kernel",
+        "device",
+        "m",
+        "n",
+        "k",
+        "dtype",
+        "cache",
+        "median",
+        "min",
+        "max",
+        "q25",
+        "q75",
+        "runs",
+        "spread",
+        "settled",
+        "gflops",
+        "percent_of_peak",
+        "percent_of_best",
+        "check_ok",
+        "refused",
+        "command",
+    ])?;
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    for row in &document.rows {
+        let (point, time) = (&row.point, &row.seconds);
+        writer.write_record([
+            point.kernel.clone(),
+            point.device.clone(),
+            point.m.to_string(),
+            point.n.to_string(),
+            point.k.to_string(),
+            point.dtype.clone(),
+            if point.cache == Cache::Cold { "cold" } else { "warm" }.to_owned(),
+            time.median.to_string(),
+            time.min.to_string(),
+            time.max.to_string(),
+            time.q25.to_string(),
+            time.q75.to_string(),
+            time.runs.to_string(),
+            row.spread.to_string(),
+            row.settled.to_string(),
+            row.gflops.to_string(),
+            number(row.percent_of_peak),
+            number(row.percent_of_best),
+            row.check.ok.to_string(),
+            row.refused.clone().unwrap_or_default(),
+            row.command.join(" "),
+        ])?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}

@@ -1,0 +1,107 @@
+//! `bench` and `replay` as a user meets them.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{command, end, tessera};
+
+const QUICK: [&str; 9] =
+    ["bench", "-n", "40", "--kernel", "serial,rayon", "--time", "0.05", "--device", "cpu"];
+
+fn measured(path: &str) -> Value {
+    tessera(&[&QUICK[..], &["--out", path]].concat()).fine();
+    serde_json::from_str(&fs::read_to_string(path).expect("read")).expect("JSON")
+}
+
+#[test]
+fn rows_say_how_sure_they_are_and_what_repeats_them() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("b.json");
+    let document = measured(path.to_str().expect("UTF-8"));
+    let rows = document["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2);
+    let best: Vec<f64> =
+        rows.iter().map(|row| row["percent_of_best"].as_f64().expect("a number")).collect();
+    assert!(best.contains(&100.0) && best.iter().all(|&best| best <= 100.0), "{best:?}");
+    for row in rows {
+        let seconds = &row["seconds"];
+        let number = |key: &str| seconds[key].as_f64().expect("a number");
+        assert!(number("min") <= number("q25") && number("q25") <= number("median"));
+        assert!(number("median") <= number("q75") && number("q75") <= number("max"));
+        assert!(seconds["runs"].as_u64().is_some_and(|runs| runs > 1), "{row}");
+        assert_eq!((&row["check"]["ok"], &row["refused"]), (&true.into(), &Value::Null));
+        // The row's own command measures the row.
+        let words = row["command"].as_array().expect("words");
+        let words: Vec<&str> = words.iter().map(|word| word.as_str().expect("a word")).collect();
+        assert_eq!(words[0], "tessera");
+        let again = tessera(&[&words[1..], &["--format", "json"]].concat()).fine();
+        let again: Value = serde_json::from_str(&again).expect("JSON");
+        for key in ["kernel", "device", "m", "n", "k", "dtype", "seed", "cache", "threads"] {
+            assert_eq!(again["rows"][0][key], row[key], "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_regression_past_the_noise_ends_with_5() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("old.json");
+    let name = path.to_str().expect("UTF-8");
+    let mut old = measured(name);
+    let with_baseline = [&QUICK[..], &["--baseline", name]].concat();
+    // A past a thousand times as fast, then one a thousand times as slow.
+    for (factor, code, word) in [(1e-3, Some(5), "SLOWER"), (1e6, Some(0), "no slower")] {
+        for row in old["rows"].as_array_mut().expect("rows") {
+            for key in ["median", "min", "max", "q25", "q75"] {
+                let seconds = row["seconds"][key].as_f64().expect("a number");
+                row["seconds"][key] = (seconds * factor).into();
+            }
+        }
+        fs::write(&path, old.to_string()).expect("written");
+        let end = end(&mut command(&with_baseline));
+        assert_eq!(end.code, code, "{}", end.stdout);
+        assert!(end.stdout.contains(word), "{}", end.stdout);
+    }
+}
+
+#[test]
+fn replay_measures_a_document_or_one_row_again() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("b.json");
+    let name = path.to_str().expect("UTF-8");
+    let document = measured(name);
+    let text = tessera(&["replay", name, "--time", "0.05"]).fine();
+    assert!(
+        text.contains("serial") && text.contains("rayon") && text.contains("of then"),
+        "{text}"
+    );
+    fs::write(&path, document["rows"][1].to_string()).expect("written");
+    let text = tessera(&["replay", name, "--time", "0.05"]).fine();
+    assert!(!text.contains("serial") && text.contains("rayon"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_measured_or_compared_is_one_line() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("old.json");
+    let name = path.to_str().expect("UTF-8");
+    for (text, word) in [
+        ("{", "not JSON"),
+        ("[]", "no `format`"),
+        (r#"{"format":"tessera-bench 0","rows":[],"skipped":[]}"#, "tessera-bench 0"),
+        (r#"{"format":"tessera-bench 1","rows":[],"skipped":[]}"#, "no row of the same"),
+    ] {
+        fs::write(&path, text).expect("written");
+        tessera(&[&QUICK[..], &["--baseline", name]].concat()).refused(2, &[word]);
+    }
+    tessera(&["replay", "/nonexistent/row.json"]).refused(2, &["/nonexistent/row.json"]);
+    tessera(&["bench", "--squares", "8,0"]).refused(2, &["sizes start at 1"]);
+    tessera(&["bench", "--squares", "8", "-n", "9"]).refused(2, &["--squares"]);
+    tessera(&["bench", "--spread", "0"]).refused(2, &["spread"]);
+    tessera(&["bench", "--cache", "tepid"]).refused(2, &["warm, cold"]);
+    tessera(&["bench", "--dtype", "i32", "--alpha", "0.5"]).refused(2, &["--alpha"]);
+    tessera(&["bench", "--kernel", "tilde32"]).refused(2, &["tiled32"]);
+    tessera(&["bench", "--device", "cuda"]).refused(3, &[]);
+}
