@@ -18,7 +18,7 @@ const GPU_FLOPS: f64 = 2.0 * 512.0 * 512.0 * 512.0;
 /// What an engine of its own choice runs on the CPU.
 const CPU_DEFAULT: &str = "rayon";
 /// What an engine of its own choice runs on a GPU.
-const GPU_DEFAULT: &str = "tiled32";
+const GPU_DEFAULT: &str = "register_tile_2d";
 
 /// Computes matrix products.
 ///

@@ -11,6 +11,7 @@ use gemm_spec::KernelSpec;
 
 mod naive;
 mod parts;
+mod register_tile_2d;
 mod single_block;
 mod tiled;
 
@@ -38,6 +39,7 @@ registry! {
     tiled::{TILED8, EMULATED8},
     tiled::{TILED16, EMULATED16},
     tiled::{TILED32, EMULATED32},
+    register_tile_2d::{SPEC, EMULATED},
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]

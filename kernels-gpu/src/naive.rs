@@ -13,7 +13,7 @@
 
 use cuda_std::thread;
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, Tile};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -39,8 +39,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         tile: Tile { m: SIDE, n: SIDE },
     },
     shared_elements: 0,
-    min_blocks_per_sm: 2,
-    max_registers: 32,
+    min_blocks_per_sm: MinBlocks::same(2),
 };
 const _: () = SPEC.check();
 

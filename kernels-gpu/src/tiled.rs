@@ -22,16 +22,17 @@
 use cuda_std::memory::{Shared, SharedConst};
 use cuda_std::{shared, thread};
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, Tile};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
+use crate::parts::quad::Quad;
 
 /// Defines the entries and the specification for one width.
 macro_rules! width {
     (
         $spec:ident, $entries:ident, $emulated:ident, $id:literal, $width:literal,
-        $min_blocks:literal, $max_registers:literal, $origin:literal;
+        $min_blocks:literal, $origin:literal;
         $f32:ident, $f64:ident, $i32:ident
     ) => {
         gemm_entries! {
@@ -55,32 +56,31 @@ macro_rules! width {
                 tile: Tile { m: $width, n: $width },
             },
             shared_elements: 2 * $width * $width,
-            min_blocks_per_sm: $min_blocks,
-            max_registers: $max_registers,
+            min_blocks_per_sm: MinBlocks::same($min_blocks),
         };
         const _: () = $spec.check();
     };
 }
 
 width!(
-    TILED2, ENTRIES2, EMULATED2, "tiled2", 2, 1, 64, "the book's 4 x 4 example";
+    TILED2, ENTRIES2, EMULATED2, "tiled2", 2, 1, "the book's 4 x 4 example";
     tiled2_f32, tiled2_f64, tiled2_i32
 );
 width!(
-    TILED4, ENTRIES4, EMULATED4, "tiled4", 4, 1, 64, "lecture notes, tile width as a parameter";
+    TILED4, ENTRIES4, EMULATED4, "tiled4", 4, 1, "lecture notes, tile width as a parameter";
     tiled4_f32, tiled4_f64, tiled4_i32
 );
 width!(
-    TILED8, ENTRIES8, EMULATED8, "tiled8", 8, 1, 64, "lecture notes, tile width as a parameter";
+    TILED8, ENTRIES8, EMULATED8, "tiled8", 8, 1, "lecture notes, tile width as a parameter";
     tiled8_f32, tiled8_f64, tiled8_i32
 );
 width!(
-    TILED16, ENTRIES16, EMULATED16, "tiled16", 16, 8, 32,
+    TILED16, ENTRIES16, EMULATED16, "tiled16", 16, 8,
     "2010 blog entry; lecture notes; C++ AMP sample";
     tiled16_f32, tiled16_f64, tiled16_i32
 );
 width!(
-    TILED32, ENTRIES32, EMULATED32, "tiled32", 32, 2, 32, "Hello World of parallel programming";
+    TILED32, ENTRIES32, EMULATED32, "tiled32", 32, 2, "Hello World of parallel programming";
     tiled32_f32, tiled32_f64, tiled32_i32
 );
 
@@ -90,11 +90,6 @@ struct Tiles<T, const W: usize> {
     a: [[T; W]; W],
     b: [[T; W]; W],
 }
-
-/// Neighbours in a row of A's tile, read by one instruction.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-struct Quad<T>([T; 4]);
 
 /// One thread's view of the tiles.
 struct Owner<T, const W: usize> {

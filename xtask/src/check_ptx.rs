@@ -112,7 +112,7 @@ fn assemble(
             for (target, assembly) in &assemblies {
                 match usage(assembly, entry) {
                     Some(usage) => {
-                        let excess = excesses(usage, spec);
+                        let excess = excesses(usage, spec, entry);
                         faults.extend(excess.iter().map(|f| format!("{file} for {target}: {f}")));
                         registers.push(Registers {
                             arch: (*target).to_owned(),
@@ -131,7 +131,7 @@ fn assemble(
                 entry: entry.symbol,
                 module: arch.target_cpu(),
                 registers,
-                limit: spec.max_registers,
+                limit: spec.max_registers(entry.dtype),
                 shared_bytes: spec.shared_bytes(entry.dtype),
             });
         }
@@ -153,7 +153,7 @@ fn usage<'a>(assembly: &'a Assembly, entry: &Entry) -> Option<&'a EntryUsage> {
 
 /// Where an entry takes more than it may. The limit on registers follows from the blocks that share a
 /// multiprocessor; where these do not fit at all, there is none.
-fn excesses(usage: &EntryUsage, spec: &KernelSpec) -> Vec<String> {
+fn excesses(usage: &EntryUsage, spec: &KernelSpec, entry: &Entry) -> Vec<String> {
     let name = &usage.name;
     let mut faults = Vec::new();
     let mut none_of = |bytes: u32, what: &str| {
@@ -165,8 +165,9 @@ fn excesses(usage: &EntryUsage, spec: &KernelSpec) -> Vec<String> {
     none_of(usage.spill_store_bytes, "spill stores");
     none_of(usage.spill_load_bytes, "spill loads");
     none_of(usage.shared_bytes, "static shared memory, where the launch gives all of it");
-    if usage.registers > spec.max_registers && !usage.min_blocks_ignored {
-        let (has, limit) = (usage.registers, spec.max_registers);
+    let limit = spec.max_registers(entry.dtype);
+    if usage.registers > limit && !usage.min_blocks_ignored {
+        let has = usage.registers;
         faults.push(format!("{name}: {has} registers, the specification allows {limit}"));
     }
     faults
@@ -186,25 +187,24 @@ mod tests {
         entries: &[Entry { dtype: DType::F32, symbol: "k_f32" }],
         launch: LaunchShape::SingleBlock,
         shared_elements: 0,
-        min_blocks_per_sm: 1,
-        max_registers: 32,
+        min_blocks_per_sm: gemm_spec::MinBlocks::same(1),
     };
 
     #[test]
     fn every_excess_is_a_fault() {
-        let good = EntryUsage { name: "k_f32".into(), registers: 32, ..EntryUsage::default() };
-        assert_eq!(excesses(&good, &SPEC), Vec::<String>::new());
+        let good = EntryUsage { name: "k_f32".into(), registers: 64, ..EntryUsage::default() };
+        assert_eq!(excesses(&good, &SPEC, &SPEC.entries[0]), Vec::<String>::new());
         for bad in [
-            EntryUsage { registers: 33, ..good.clone() },
+            EntryUsage { registers: 65, ..good.clone() },
             EntryUsage { stack_bytes: 8, ..good.clone() },
             EntryUsage { spill_store_bytes: 4, ..good.clone() },
             EntryUsage { spill_load_bytes: 4, ..good.clone() },
             EntryUsage { shared_bytes: 128, ..good.clone() },
         ] {
-            assert_eq!(excesses(&bad, &SPEC).len(), 1, "{bad:?}");
+            assert_eq!(excesses(&bad, &SPEC, &SPEC.entries[0]).len(), 1, "{bad:?}");
         }
-        let unlimited = EntryUsage { registers: 33, min_blocks_ignored: true, ..good };
-        assert_eq!(excesses(&unlimited, &SPEC), Vec::<String>::new());
+        let unlimited = EntryUsage { registers: 65, min_blocks_ignored: true, ..good };
+        assert_eq!(excesses(&unlimited, &SPEC, &SPEC.entries[0]), Vec::<String>::new());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cuda_builder::EntryDirectives;
-use gemm_spec::{Arch, KernelSpec, LaunchShape};
+use gemm_spec::{Arch, Entry, KernelSpec, LaunchShape};
 
 /// Everything that decides the PTX, relative to the workspace's root.
 pub(crate) const SOURCES: [&str; 10] = [
@@ -56,10 +56,11 @@ pub(crate) fn directives(spec: &KernelSpec) -> Vec<EntryDirectives> {
         // Any shape of that many threads: the assembler and the driver look at the product.
         LaunchShape::SingleBlock => (spec.max_threads(), 1),
     };
-    let promise = |symbol: &str| {
-        EntryDirectives::new(symbol).max_threads(x, y, 1).min_blocks_per_sm(spec.min_blocks_per_sm)
+    let promise = |entry: &Entry| {
+        let blocks = spec.min_blocks(entry.dtype);
+        EntryDirectives::new(entry.symbol).max_threads(x, y, 1).min_blocks_per_sm(blocks)
     };
-    spec.entries.iter().map(|entry| promise(entry.symbol)).collect()
+    spec.entries.iter().map(promise).collect()
 }
 
 #[cfg(test)]

@@ -93,8 +93,7 @@ mod tests {
         entries: &[Entry { dtype: DType::F64, symbol: "tiled_f64" }],
         launch: LaunchShape::Grid { block: Block { x: 16, y: 16 }, tile: Tile { m: 16, n: 16 } },
         shared_elements: 512,
-        min_blocks_per_sm: 1,
-        max_registers: 64,
+        min_blocks_per_sm: gemm_spec::MinBlocks::same(1),
     };
 
     fn module(name: &str, types: &str, body: &str) -> PtxModule {

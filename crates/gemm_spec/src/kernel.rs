@@ -221,6 +221,23 @@ impl fmt::Display for Unsupported {
 
 impl core::error::Error for Unsupported {}
 
+/// Blocks that must fit on a multiprocessor together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinBlocks {
+    /// For elements of four bytes.
+    pub narrow: u32,
+    /// For elements of eight bytes, which take two registers each.
+    pub wide: u32,
+}
+
+impl MinBlocks {
+    /// The same for elements of any size.
+    #[must_use]
+    pub const fn same(blocks: u32) -> Self {
+        Self { narrow: blocks, wide: blocks }
+    }
+}
+
 /// A kernel: its name, what it is for, and all that a launch needs.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSpec {
@@ -239,13 +256,17 @@ pub struct KernelSpec {
     /// Elements of shared memory in a block.
     pub shared_elements: u32,
     /// Blocks that must fit on a multiprocessor together; the assembler bounds registers by it.
-    pub min_blocks_per_sm: u32,
-    /// Most registers a thread may use; `check-ptx` fails above it.
-    pub max_registers: u32,
+    pub min_blocks_per_sm: MinBlocks,
 }
 
 /// Threads in a block on every device since compute capability 2.0.
 const MAX_THREADS: u32 = 1024;
+/// Threads on a multiprocessor of the data-centre devices; others have fewer, and the assembler then
+/// ignores a promise that they cannot keep.
+const MAX_THREADS_PER_SM: u32 = 2048;
+/// 32-bit registers of a multiprocessor, and most that a thread can name.
+const REGISTERS_PER_SM: u32 = 65_536;
+const MAX_REGISTERS: u32 = 255;
 /// Blocks along y and z on every device.
 const MAX_GRID_YZ: u32 = 65_535;
 
@@ -257,6 +278,23 @@ impl KernelSpec {
             LaunchShape::Grid { block, .. } => block.x * block.y,
             LaunchShape::SingleBlock => MAX_THREADS,
         }
+    }
+
+    /// Blocks that must fit on a multiprocessor together, for an element type.
+    #[must_use]
+    pub const fn min_blocks(&self, dtype: DType) -> u32 {
+        match dtype.size() {
+            4 => self.min_blocks_per_sm.narrow,
+            _ => self.min_blocks_per_sm.wide,
+        }
+    }
+
+    /// Most registers of a thread with which the promised blocks fit: registers are given out in
+    /// eights.
+    #[must_use]
+    pub const fn max_registers(&self, dtype: DType) -> u32 {
+        let each = REGISTERS_PER_SM / (self.max_threads() * self.min_blocks(dtype)) / 8 * 8;
+        if each < MAX_REGISTERS { each } else { MAX_REGISTERS }
     }
 
     /// Bytes of shared memory in a block.
@@ -272,12 +310,12 @@ impl KernelSpec {
     pub const fn check(&self) {
         assert!(!self.entries.is_empty(), "a kernel has at least one entry");
         assert!(self.max_threads() >= 1 && self.max_threads() <= MAX_THREADS);
-        assert!(self.min_blocks_per_sm >= 1);
+        let MinBlocks { narrow, wide } = self.min_blocks_per_sm;
+        assert!(wide >= 1 && narrow >= wide, "8-byte elements leave room for no more blocks");
         assert!(
-            self.min_blocks_per_sm * self.max_threads() <= 2048,
+            narrow * self.max_threads() <= MAX_THREADS_PER_SM,
             "a multiprocessor holds 2048 threads at most"
         );
-        assert!(self.max_registers >= 16 && self.max_registers <= 255);
         if let LaunchShape::Grid { block, tile } = self.launch {
             assert!(block.x >= 1 && block.y >= 1 && tile.m >= 1 && tile.n >= 1);
             assert!(
@@ -390,8 +428,7 @@ mod tests {
         entries: &[Entry { dtype: DType::F32, symbol: "grid_f32" }],
         launch: LaunchShape::Grid { block: Block { x: 2, y: 2 }, tile: Tile { m: 2, n: 2 } },
         shared_elements: 8,
-        min_blocks_per_sm: 1,
-        max_registers: 64,
+        min_blocks_per_sm: MinBlocks { narrow: 512, wide: 256 },
     };
     const SINGLE: KernelSpec = KernelSpec { launch: LaunchShape::SingleBlock, ..GRID };
     const LIMITS: DeviceLimits = DeviceLimits {
@@ -399,6 +436,14 @@ mod tests {
         max_threads_per_block: 1024,
         max_shared_bytes: 48 * 1024,
     };
+
+    #[test]
+    fn registers_are_what_the_promised_blocks_leave() {
+        assert_eq!(GRID.max_registers(DType::F32), 32);
+        assert_eq!(GRID.max_registers(DType::F64), 64);
+        let alone = KernelSpec { min_blocks_per_sm: MinBlocks::same(1), ..GRID };
+        assert_eq!(alone.max_registers(DType::I32), 255);
+    }
 
     #[test]
     fn grids_round_up_and_cover_every_row() {

@@ -25,7 +25,7 @@ mod problem;
 pub use dtype::DType;
 pub use element::{Element, epilogue};
 pub use kernel::{
-    Arch, Block, DeviceLimits, Entry, GEMM_PARAMS, Grid, KernelSpec, LaunchShape, Param, ParamType,
-    Tile, Unsupported,
+    Arch, Block, DeviceLimits, Entry, GEMM_PARAMS, Grid, KernelSpec, LaunchShape, MinBlocks, Param,
+    ParamType, Tile, Unsupported,
 };
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};

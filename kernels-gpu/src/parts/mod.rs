@@ -2,3 +2,5 @@
 
 pub(crate) mod entries;
 pub(crate) mod gemm;
+pub(crate) mod quad;
+pub(crate) mod unroll;

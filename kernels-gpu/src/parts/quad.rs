@@ -1,0 +1,6 @@
+//! Four neighbours, moved by one instruction where they are 16 bytes.
+
+/// Four elements at an address that is a multiple of 16.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+pub(crate) struct Quad<T>(pub(crate) [T; 4]);

@@ -1,0 +1,23 @@
+//! Loops that are written out, so that their index is a constant.
+//!
+//! The elements of an array live in registers only where every index is known when the kernel is
+//! compiled. LLVM unrolls short loops by itself, but not those with long bodies; `unroll!` does not
+//! leave it to chance.
+
+/// `unroll!(for i in 0..8 { … })`: the body four or eight times, with `i` a constant each time.
+macro_rules! unroll {
+    (for $i:ident in 0..4 $body:block) => {
+        unroll!(@ $i $body 0 1 2 3)
+    };
+    (for $i:ident in 0..8 $body:block) => {
+        unroll!(@ $i $body 0 1 2 3 4 5 6 7)
+    };
+    (@ $i:ident $body:block $($value:literal)+) => {
+        $({
+            const $i: usize = $value;
+            $body
+        })+
+    };
+}
+
+pub(crate) use unroll;
