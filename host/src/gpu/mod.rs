@@ -1,9 +1,11 @@
 //! The only code that knows `cust`: devices, modules, launches and timing on the GPU.
 
+mod arguments;
 mod device;
 mod launch;
 mod listing;
 
+pub use arguments::SideBySide;
 pub use device::Gpu;
 pub use launch::{Operands, Output};
 pub use listing::{DeviceInfo, DriverInfo, devices, driver};
