@@ -4,12 +4,17 @@
 //! without a line here. On a machine without a GPU the GPU's tests are counted as ignored; where
 //! `GEMM_REQUIRE_GPU=1` is set they fail instead.
 
+#[path = "kernels/digests.rs"]
+mod digests;
 mod support;
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
+use digests::{Digests, SELF_TESTS, digest, digested_cases};
 use gemm_spec::{DType, KernelSpec, LaunchShape, Layout};
 use kernels_gpu::KERNELS;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -237,24 +242,89 @@ fn refuses_what_it_cannot_do<T: Scalar>(
     Ok(())
 }
 
+/// Each digested case that the kernel can do, with the digest of its result.
+fn digests_of<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<Vec<(Case, String)>, String> {
+    let cases = digested_cases(tile(spec));
+    let digest_of = |case: Case| {
+        let operands = Operands::<T>::draw(&case);
+        let found = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
+        Ok((case, digest(&operands.problem, &found)))
+    };
+    cases.into_iter().filter(|case| can::<T>(spec, case)).map(digest_of).collect()
+}
+
+/// The committed digests of a GPU's results are this backend's, too.
+fn gives_the_committed_digests<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
+    let path = Digests::newest().ok_or("there is no results/*/digests.json")?;
+    let committed = Digests::read(&path)?;
+    let symbol = spec.entry(T::DTYPE).map_err(|reason| reason.to_string())?;
+    let found = digests_of::<T>(backend, spec)?;
+    let mut failures: Vec<String> = found
+        .iter()
+        .filter_map(|(case, digest)| committed.compare(symbol, case, digest).err())
+        .collect();
+    if found.len() < 5 {
+        failures.push(format!("only {} cases could be tried", found.len()));
+    }
+    report(failures).map_err(Failed::from)
+}
+
+/// Writes the digests of every entry's results on the GPU.
+fn write_digests(path: &Path) -> Result<(), Failed> {
+    let mut digests = Digests {
+        device: with_gpu(|gpu| Ok(gpu.info().name.clone())).map_err(|error| error.to_string())?,
+        ..Digests::default()
+    };
+    for spec in KERNELS {
+        for entry in spec.entries {
+            let found = match entry.dtype {
+                DType::F32 => digests_of::<f32>(Backend::Gpu, spec),
+                DType::F64 => digests_of::<f64>(Backend::Gpu, spec),
+                DType::I32 => digests_of::<i32>(Backend::Gpu, spec),
+            }?;
+            let cases: BTreeMap<String, String> =
+                found.into_iter().map(|(case, digest)| (case.to_string(), digest)).collect();
+            digests.entries.insert(entry.symbol.to_owned(), cases);
+        }
+    }
+    Ok(digests.write(path)?)
+}
+
 type Property = fn(Backend, &'static KernelSpec) -> Result<(), Failed>;
 
+/// The property that needs a committed file.
+const DIGESTS: &str = "gives_the_committed_digests";
+
 /// The properties for one element type.
-fn properties<T: Scalar>() -> [(&'static str, Property); 5] {
+fn properties<T: Scalar>() -> [(&'static str, Property); 6] {
     [
         ("agrees_with_serial", agrees_with_serial::<T>),
         ("every_size_from_1_to_70", every_small_size::<T>),
         ("is_exact_on_integers", is_exact_on_integers::<T>),
         ("indices_above_two_to_the_31st", indices_above_two_to_the_31st::<T>),
         ("refuses_what_it_cannot_do", refuses_what_it_cannot_do::<T>),
+        (DIGESTS, gives_the_committed_digests::<T>),
     ]
 }
 
 fn trials() -> Vec<Trial> {
     let no_gpu = Gpu::open(0).err().map(|error| error.to_string());
     let required = std::env::var("GEMM_REQUIRE_GPU").is_ok_and(|value| value == "1");
-    let mut trials = Vec::new();
+    let mut trials: Vec<Trial> = SELF_TESTS
+        .into_iter()
+        .map(|(name, test)| Trial::test(name, move || test().map_err(Failed::from)))
+        .collect();
+    let written = Digests::wanted();
+    // While they are written anew, the old ones bind nobody.
+    let no_digests = written.is_some() || Digests::newest().is_none();
     let mut skipped = 0;
+    let mut undigested = 0;
     for backend in [Backend::Emulator, Backend::Gpu] {
         for spec in KERNELS {
             for entry in spec.entries {
@@ -264,18 +334,36 @@ fn trials() -> Vec<Trial> {
                     DType::I32 => properties::<i32>(),
                 };
                 for (name, property) in properties {
+                    let is_digests = name == DIGESTS;
                     let name = format!("{}::{}::{name}", backend.name(), entry.symbol);
                     let missing = no_gpu.clone().filter(|_| backend == Backend::Gpu);
-                    let ignored = missing.is_some() && !required;
-                    skipped += usize::from(ignored);
+                    let without_gpu = missing.is_some() && !required;
+                    let without_digests = is_digests && no_digests;
+                    skipped += usize::from(without_gpu);
+                    undigested += usize::from(without_digests && !without_gpu);
                     let trial = Trial::test(name, move || match missing {
                         Some(reason) => Err(reason.into()),
                         None => property(backend, spec),
                     });
-                    trials.push(trial.with_ignored_flag(ignored));
+                    trials.push(trial.with_ignored_flag(without_gpu || without_digests));
                 }
             }
         }
+    }
+    if let Some(path) = written {
+        // Asked for by name: without a GPU it fails.
+        trials.push(Trial::test("cuda::write_digests", move || write_digests(&path)));
+    }
+    if undigested > 0 {
+        println!(
+            "SKIPPED: {undigested} tests, {}",
+            if Digests::wanted().is_some() {
+                "TESSERA_WRITE_DIGESTS writes the digests that they compare with"
+            } else {
+                "there is no results/*/digests.json to compare with; on a machine with a GPU \
+                 TESSERA_WRITE_DIGESTS=FILE writes it"
+            }
+        );
     }
     if let (Some(reason), true) = (no_gpu, skipped > 0) {
         println!("SKIPPED: {skipped} tests, {reason}");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use cuda_std::emulate::{self, Launch};
+use cuda_std::emulate::{self, Launch, Observer};
 use gemm_spec::{DeviceLimits, KernelSpec, Problem};
 
 use crate::error::Error;
@@ -29,6 +29,32 @@ pub fn run<T: Scalar>(
     a: &[T],
     b: &[T],
     c: &mut [T],
+) -> Result<(), Error> {
+    run_kernel(spec, problem, a, b, c, None)
+}
+
+/// The same, and tells an observer what each thread of the kernel does.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_observed<T: Scalar>(
+    spec: &KernelSpec,
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+    observer: &dyn Observer,
+) -> Result<(), Error> {
+    run_kernel(spec, problem, a, b, c, Some(observer))
+}
+
+fn run_kernel<T: Scalar>(
+    spec: &KernelSpec,
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+    observer: Option<&dyn Observer>,
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     let Problem { m, n, k, alpha, beta, .. } = *problem;
@@ -58,7 +84,11 @@ pub fn run<T: Scalar>(
         // touches it. (2) The launch is what the spec gives for this m and n, both of them >= 1.
         unsafe { entry(m, n, k, alpha, a.as_ptr(), lda, b.as_ptr(), ldb, beta, c, ldc) }
     };
-    emulate::run(&launch, body).map_err(|source| Error::Emulation { kernel: spec.id, source })
+    match observer {
+        None => emulate::run(&launch, body),
+        Some(observer) => emulate::run_observed(&launch, observer, body),
+    }
+    .map_err(|source| Error::Emulation { kernel: spec.id, source })
 }
 
 /// The launch that a kernel's spec gives for a problem.

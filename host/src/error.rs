@@ -1,6 +1,9 @@
 //! Everything that can go wrong, as values.
 
 use gemm_spec::{ShapeError, Unsupported};
+use ptx_text::PtxError;
+
+use crate::gpu::SideBySide;
 
 /// Why a product could not be computed.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +114,37 @@ pub enum Error {
         kernel: &'static str,
         /// What the emulator found.
         source: cuda_std::emulate::EmulationError,
+    },
+    /// A module is not PTX.
+    #[error("{file} cannot be read: {source}; run `cargo xtask build-ptx`")]
+    PtxUnreadable {
+        /// Its file.
+        file: String,
+        /// What the reader said.
+        source: PtxError,
+    },
+    /// A module lacks an entry of the registry.
+    #[error("{file}: there is no entry {entry}:{entries}\nrun `cargo xtask build-ptx`")]
+    EntryMissing {
+        /// The module's file.
+        file: String,
+        /// The entry.
+        entry: &'static str,
+        /// The entries of the registry and those of the module.
+        entries: SideBySide,
+    },
+    /// An entry's parameters are not what a launch passes.
+    #[error(
+        "{file}: {entry} does not take the arguments of its launch:{parameters}\n\
+         run `cargo xtask build-ptx`"
+    )]
+    EntryParameters {
+        /// The module's file.
+        file: String,
+        /// The entry.
+        entry: &'static str,
+        /// The arguments of a launch and the parameters of the entry.
+        parameters: SideBySide,
     },
     /// The driver refused a call.
     #[error("{during} failed: {reason}")]

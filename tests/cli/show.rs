@@ -1,5 +1,7 @@
 //! `list`, `devices`, `mem` and `demo`.
 
+use std::fs;
+
 use serde_json::Value;
 
 use super::{cells, command, end, has_keys, has_only_keys, tessera};
@@ -117,6 +119,90 @@ fn demo_computes_the_books_example() {
     let wide = tessera(&["demo", "--tile", "4"]).fine();
     assert!(wide.contains("tiled4") && !wide.contains("Block(1,"), "{wide}");
     tessera(&["demo", "--device", "cuda"]).refused(3, &["no CUDA device"]);
+}
+
+#[test]
+fn demo_shows_the_run_step_by_step() {
+    let text = tessera(&["demo", "--trace"]).fine();
+    assert_eq!(text, tessera(&["demo", "--trace", "--device", "cpu"]).fine(), "two runs differ");
+    let count = |what: &str| text.lines().filter(|line| line.starts_with(what)).count();
+    assert_eq!((count("Phase 1 of 2"), count("Phase 2 of 2"), count("Store")), (2, 2, 1));
+    assert_eq!(count("-- barrier "), 4);
+    // Each of 8 elements of A and 8 of B is loaded by two of the four blocks.
+    assert_eq!(count("  16 loads of A, 8 different elements"), 2);
+    assert_eq!(count("  16 loads of B, 8 different elements"), 2);
+    assert!(text.ends_with("2 phases, 4 barriers for each thread, 16 stores\n"), "{text}");
+    let (run, stores) = text.split_once("\nStore").expect("a last step");
+    for i in 0..4 {
+        for j in 0..4 {
+            let store = format!("C[{i}][{j}] = {}\n", 4 * i * j);
+            assert_eq!(stores.matches(&store).count(), 1, "{store}");
+        }
+    }
+    for line in [
+        "    Thread(1,0): A[0][1] -> tileA[0][1], B[0][1] -> tileB[0][1]",
+        "    Thread(1,1): A[3][3]* -> tileA[1][1], B[3][3]* -> tileB[1][1]",
+        "    Thread(1,1): tileA[1][0]*tileB[0][1] + tileA[1][1]*tileB[1][1] = 3*3 + 3*3; sum 18",
+    ] {
+        assert!(run.lines().any(|found| found == line), "{line}");
+    }
+    assert!(!tessera(&["demo"]).fine().contains("barrier"));
+    tessera(&["demo", "--trace", "--tile", "8"]).refused(2, &["tiles of 2 and 4"]);
+    tessera(&["demo", "--trace", "--device", "cuda"]).refused(2, &["--device"]);
+}
+
+/// Every element that is opened is closed, in order; the names of those that were opened.
+fn elements(xml: &str) -> Vec<&str> {
+    let (mut open, mut all) = (Vec::new(), Vec::new());
+    for piece in xml.trim().split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').expect("a tag ends");
+        assert!(!text.contains(['>', '&']), "{text}");
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().expect("a name");
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{tag}");
+            continue;
+        }
+        assert!(!all.is_empty() || name == "svg", "the root is {name}");
+        all.push(name);
+        if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?} stay open");
+    all
+}
+
+#[test]
+fn demo_draws_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.svg");
+    let file = path.to_str().expect("a plain path");
+    let text = tessera(&["demo", "--svg", file]).fine();
+    assert!(!text.contains("barrier"), "--trace was not asked for");
+    let svg = fs::read_to_string(&path).expect("the file");
+    let names = elements(&svg);
+    let count = |what: &str| svg.matches(what).count();
+    assert_eq!((count("class=\"panel load\""), count("class=\"panel multiply\"")), (2, 2));
+    assert_eq!((count("class=\"panel store\""), count("class=\"barrier\"")), (1, 4));
+    for (i, j) in [(0, 0), (1, 2), (3, 3)] {
+        assert_eq!(count(&format!(">C[{i}][{j}]<")), 1);
+        // Loaded in one phase by two blocks; the second phase's carry a mark.
+        assert_eq!(count(&format!(">A[{i}][{j}]<")) + count(&format!(">A[{i}][{j}]*<")), 2);
+    }
+    assert_eq!(count(">= 36<"), 1);
+    // The page, five panels, four bars, four colours, 2 * 32 loads, 2 * 16 sums and 16 stores.
+    let boxes = names.iter().filter(|name| **name == "rect").count();
+    assert_eq!(boxes, 1 + 5 + 4 + 4 + 64 + 32 + 16);
+    for foreign in ["script", "@import", "href", "url("] {
+        assert!(!svg.contains(foreign), "{foreign}");
+    }
+    // The old file is replaced whole, and nothing else stays in the folder.
+    tessera(&["demo", "--svg", file, "--tile", "4"]).fine();
+    assert_eq!(elements(&fs::read_to_string(&path).expect("the file"))[0], "svg");
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    let nowhere = folder.path().join("none/run.svg");
+    tessera(&["demo", "--svg", nowhere.to_str().expect("a path")]).refused(2, &["run.svg"]);
 }
 
 /// With the machine's own driver: a GPU that `devices` shows is one that the others use.

@@ -3,9 +3,9 @@
 use std::fs;
 
 use anyhow::{Context as _, Result, bail};
-use cuda_builder::PtxModule;
 use cuda_builder::ptxas::{Assembly, EntryUsage, Ptxas};
 use gemm_spec::{Arch, Entry, KernelSpec};
+use ptx_text::PtxModule;
 
 use crate::registers::{self, Registers, Row};
 use crate::{modules, shape, toolkit};

@@ -8,7 +8,7 @@ use cuda_builder::EntryDirectives;
 use gemm_spec::{Arch, Entry, KernelSpec, LaunchShape};
 
 /// Everything that decides the PTX, relative to the workspace's root.
-pub(crate) const SOURCES: [&str; 10] = [
+pub(crate) const SOURCES: [&str; 12] = [
     "crates/cuda_builder/Cargo.toml",
     "crates/cuda_builder/src",
     "crates/cuda_std/Cargo.toml",
@@ -17,6 +17,8 @@ pub(crate) const SOURCES: [&str; 10] = [
     "crates/cuda_std_macros/src",
     "crates/gemm_spec/Cargo.toml",
     "crates/gemm_spec/src",
+    "crates/ptx_text/Cargo.toml",
+    "crates/ptx_text/src",
     "kernels-gpu/Cargo.toml",
     "kernels-gpu/src",
 ];

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use cuda_builder::{PtxEntry, PtxModule};
-use gemm_spec::{DType, GEMM_PARAMS, KernelSpec, ParamType};
+use gemm_spec::{DType, GEMM_PARAMS, KernelSpec};
+use ptx_text::{PtxEntry, PtxModule};
 
 /// All that is wrong with a module, one sentence each; empty where nothing is.
 pub(crate) fn faults(module: &PtxModule, kernels: &[&KernelSpec]) -> Vec<String> {
@@ -36,7 +36,7 @@ fn entry_faults(entry: &PtxEntry, dtype: DType, spec: &KernelSpec) -> Vec<String
     let name = &entry.name;
     let mut faults = Vec::new();
     let has: Vec<String> = entry.params.iter().map(ToString::to_string).collect();
-    let wants: Vec<&str> = GEMM_PARAMS.iter().map(|param| ptx_type(param.ty, dtype)).collect();
+    let wants: Vec<&str> = GEMM_PARAMS.iter().map(|param| param.ty.ptx(dtype)).collect();
     if has.len() != wants.len() {
         faults.push(format!("{name}: has {} parameters, not {}", has.len(), wants.len()));
     }
@@ -61,16 +61,6 @@ fn entry_faults(entry: &PtxEntry, dtype: DType, spec: &KernelSpec) -> Vec<String
         }
     }
     faults
-}
-
-/// How PTX declares a parameter of that type.
-fn ptx_type(ty: ParamType, dtype: DType) -> &'static str {
-    match (ty, dtype) {
-        (ParamType::U32, _) | (ParamType::Element, DType::I32) => ".u32",
-        (ParamType::U64, _) => ".u64",
-        (ParamType::Element, DType::F32) => ".f32",
-        (ParamType::Element, DType::F64) => ".f64",
-    }
 }
 
 /// Threads of a block that `.maxntid x, y, z` allows.

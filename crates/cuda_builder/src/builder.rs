@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ptx_text::{PtxEntry, PtxModule};
+
 use crate::compile::{self, Request};
 use crate::directives::{self, EntryDirectives};
 use crate::header::Header;
 use crate::manifest::KernelCrate;
-use crate::ptx::{PtxEntry, PtxModule};
 use crate::{BuildError, Toolchain, digest, library};
 
 /// Builds a kernel crate into one PTX module.

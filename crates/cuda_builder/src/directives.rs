@@ -3,7 +3,9 @@
 //! The compiler has no words for these; the assembler bounds registers by them, and the driver
 //! refuses a launch that breaks them.
 
-use crate::ptx::{PtxError, PtxModule};
+use ptx_text::PtxModule;
+
+use crate::error::BuildError;
 
 /// What one entry promises about its launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +58,7 @@ impl EntryDirectives {
 }
 
 /// The text with the directives written in.
-pub(crate) fn insert(text: &str, directives: &[EntryDirectives]) -> Result<String, PtxError> {
+pub(crate) fn insert(text: &str, directives: &[EntryDirectives]) -> Result<String, BuildError> {
     let module = PtxModule::parse(text)?;
     let mut edits = Vec::new();
     for wanted in directives {
@@ -72,7 +74,7 @@ pub(crate) fn insert(text: &str, directives: &[EntryDirectives]) -> Result<Strin
             let directive = ".reqnctapercluster";
             if module.version < (7, 8) || !has_clusters(&module.target) {
                 let (major, minor) = module.version;
-                return Err(PtxError::TooOld {
+                return Err(BuildError::TooOld {
                     entry: wanted.entry.clone(),
                     directive,
                     needs: "sm_90 and PTX 7.8",
@@ -85,7 +87,7 @@ pub(crate) fn insert(text: &str, directives: &[EntryDirectives]) -> Result<Strin
         for &(index, bytes) in &wanted.param_align {
             let (Some(param), Some(range)) = (entry.params.get(index), entry.params_at.get(index))
             else {
-                return Err(PtxError::NoParam {
+                return Err(BuildError::NoParam {
                     entry: wanted.entry.clone(),
                     count: entry.params.len(),
                     index,
@@ -128,6 +130,8 @@ fn aligned(declaration: &str, bytes: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ptx_text::PtxError;
+
     use super::*;
 
     fn module(version: &str, target: &str) -> String {
@@ -181,14 +185,17 @@ mod tests {
     fn wrong_promises_are_refused() {
         let base = module("7.0", "sm_70");
         let refused = |wanted| insert(&base, &[wanted]).unwrap_err();
-        assert!(matches!(refused(EntryDirectives::new("b")), PtxError::NoEntry { .. }));
+        assert!(matches!(
+            refused(EntryDirectives::new("b")),
+            BuildError::Ptx(PtxError::NoEntry { .. })
+        ));
         assert!(matches!(
             refused(EntryDirectives::new("ab").param_align(0, 8)),
-            PtxError::NoParam { count: 0, .. }
+            BuildError::NoParam { count: 0, .. }
         ));
         assert!(matches!(
             refused(EntryDirectives::new("a").cluster(2, 1, 1)),
-            PtxError::TooOld { .. }
+            BuildError::TooOld { .. }
         ));
     }
 }

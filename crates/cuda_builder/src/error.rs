@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::ptx::PtxError;
+use ptx_text::PtxError;
 
 /// Why a build gave no PTX. Each message ends with what mends it, where something does.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +113,28 @@ pub enum BuildError {
     /// The text is not a PTX module of the shape that was asked for.
     #[error(transparent)]
     Ptx(#[from] PtxError),
+    /// An entry has no parameter of that index.
+    #[error("entry {entry} has {count} parameters, none of index {index}")]
+    NoParam {
+        /// The entry.
+        entry: String,
+        /// How many it has.
+        count: usize,
+        /// The index that was given.
+        index: usize,
+    },
+    /// A directive is newer than the module.
+    #[error("entry {entry}: {directive} needs {needs}, the module is for {has}")]
+    TooOld {
+        /// The entry.
+        entry: String,
+        /// The directive.
+        directive: &'static str,
+        /// What it needs.
+        needs: &'static str,
+        /// What the module is.
+        has: String,
+    },
     /// A module calls a function that it does not hold.
     #[error(
         "the module for {arch} calls {symbol}, whose body is in another crate; \

@@ -22,7 +22,6 @@
 //! * [`library`]: where the source of `core` comes from;
 //! * [`EntryDirectives`]: what is written into the text after the compiler has made it;
 //! * [`digest`]: the digest of the sources, which anyone can compare with the PTX's [`Header`];
-//! * [`ptx`]: a reader for PTX modules;
 //! * [`ptxas`]: the assembler, and what its log says of each entry.
 
 #![forbid(unsafe_code)]
@@ -38,7 +37,6 @@ mod error;
 mod header;
 pub mod library;
 mod manifest;
-pub mod ptx;
 pub mod ptxas;
 mod toolchain;
 
@@ -47,5 +45,4 @@ pub use command::line as command_line;
 pub use directives::EntryDirectives;
 pub use error::BuildError;
 pub use header::Header;
-pub use ptx::{Param, PtxEntry, PtxError, PtxModule};
 pub use toolchain::Toolchain;

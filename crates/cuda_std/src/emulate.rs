@@ -12,6 +12,10 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use rayon::prelude::*;
 
+mod observe;
+
+pub use observe::{Action, Event, Observer};
+
 /// Bytes of stack for one emulated thread.
 const STACK_BYTES: usize = 64 * 1024;
 /// Alignment of a block's shared memory, as wide as any device aligns it.
@@ -66,6 +70,17 @@ pub(crate) struct Thread {
     shared: *mut u8,
     shared_bytes: usize,
     yielder: Cell<*const Yielder<(), ()>>,
+    observer: Option<&'static dyn Observer>,
+}
+
+impl Thread {
+    /// Tells the observer, where there is one.
+    fn tell(&self, action: Action) {
+        if let Some(observer) = self.observer {
+            let Self { block_idx: block, thread_idx: thread, .. } = *self;
+            observer.observe(Event { block, thread, action });
+        }
+    }
 }
 
 thread_local! {
@@ -89,7 +104,9 @@ pub(crate) fn current<'a>() -> &'a Thread {
 }
 
 pub(crate) fn barrier() {
-    let yielder = current().yielder.get();
+    let thread = current();
+    thread.tell(Action::Barrier);
+    let yielder = thread.yielder.get();
     // SAFETY: a coroutine stores its own yielder before it calls the kernel, and the yielder lives
     // as long as the coroutine; this runs inside that coroutine.
     unsafe { &*yielder }.suspend(());
@@ -104,9 +121,15 @@ pub enum AccessKind {
     Write,
 }
 
-pub(crate) fn check_global<T>(_address: usize, _kind: AccessKind) {}
+pub(crate) fn check_global<T>(address: usize, kind: AccessKind) {
+    current().tell(Action::Global { kind, address, bytes: size_of::<T>() });
+}
 
-pub(crate) fn check_shared<T>(_address: usize, _kind: AccessKind) {}
+pub(crate) fn check_shared<T>(address: usize, kind: AccessKind) {
+    let thread = current();
+    let offset = address.wrapping_sub(thread.shared.addr());
+    thread.tell(Action::Shared { kind, offset, bytes: size_of::<T>() });
+}
 
 pub(crate) fn shared_memory<T>() -> *mut T {
     let thread = current();
@@ -153,24 +176,47 @@ impl Drop for SharedMemory {
 /// # Errors
 /// [`EmulationError`]; blocks that were done by then have written their results.
 pub fn run(launch: &Launch, kernel: impl Fn() + Sync) -> Result<(), EmulationError> {
+    run_blocks(launch, None, &kernel)
+}
+
+/// The same, and tells an observer of every access to memory and every barrier.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_observed(
+    launch: &Launch,
+    observer: &dyn Observer,
+    kernel: impl Fn() + Sync,
+) -> Result<(), EmulationError> {
+    run_blocks(launch, Some(observer), &kernel)
+}
+
+fn run_blocks(
+    launch: &Launch,
+    observer: Option<&dyn Observer>,
+    kernel: &(dyn Fn() + Sync),
+) -> Result<(), EmulationError> {
     let (gx, gy, gz) = launch.grid;
     let blocks = u64::from(gx) * u64::from(gy) * u64::from(gz);
     (0..blocks).into_par_iter().try_for_each(|linear| {
         let x = linear % u64::from(gx);
         let y = linear / u64::from(gx) % u64::from(gy);
         let z = linear / u64::from(gx) / u64::from(gy);
-        run_block(launch, (x as u32, y as u32, z as u32), &kernel)
+        run_block(launch, (x as u32, y as u32, z as u32), observer, kernel)
     })
 }
 
 fn run_block(
     launch: &Launch,
     block_idx: Dim3,
+    observer: Option<&dyn Observer>,
     kernel: &(dyn Fn() + Sync),
 ) -> Result<(), EmulationError> {
     // SAFETY: only the lifetime changes. Coroutines ask for 'static closures, but every coroutine
     // that holds this reference has ended or is dropped before this function returns.
     let kernel: &'static (dyn Fn() + Sync) = unsafe { std::mem::transmute(kernel) };
+    // SAFETY: likewise: the threads that hold it are dropped before this function returns.
+    let observer: Option<&'static dyn Observer> = unsafe { std::mem::transmute(observer) };
     let shared = SharedMemory::new(launch.shared_bytes);
     let (bx, by, bz) = launch.block;
     let threads: Vec<Thread> = (0..bz)
@@ -183,6 +229,7 @@ fn run_block(
             shared: shared.base,
             shared_bytes: launch.shared_bytes,
             yielder: Cell::new(ptr::null()),
+            observer,
         })
         .collect();
     let mut running = Vec::with_capacity(threads.len());
@@ -282,6 +329,52 @@ mod tests {
         })
         .unwrap();
         assert_eq!(wrong.into_inner(), 0);
+    }
+
+    /// Accesses and barriers of a thread come in its order, and each says where.
+    #[test]
+    fn an_observer_sees_every_access_and_barrier() {
+        #[derive(Default)]
+        struct Log(std::sync::Mutex<Vec<Event>>);
+        impl Observer for Log {
+            fn observe(&self, event: Event) {
+                self.0.lock().unwrap().push(event);
+            }
+        }
+        let launch = Launch { grid: (2, 1, 1), block: (2, 1, 1), shared_bytes: 8 };
+        let (input, log) = ([3u32, 4], Log::default());
+        run_observed(&launch, &log, || {
+            let me = thread::thread_idx_x() as usize;
+            // SAFETY: two threads, two words in each memory, written before the barrier.
+            unsafe {
+                let words = shared_array![u32; 2];
+                let mine = crate::memory::global(input.as_ptr()).wrapping_add(me);
+                words.wrapping_add(me).write(mine.read());
+                thread::sync_threads();
+                assert_eq!(words.wrapping_add(1 - me).read(), input[1 - me]);
+            }
+        })
+        .unwrap();
+        let events = log.0.into_inner().unwrap();
+        assert_eq!(events.len(), 2 * 2 * 4);
+        let of = |block: u32, thread: u32| -> Vec<Action> {
+            let mine = |event: &&Event| event.block.0 == block && event.thread.0 == thread;
+            events.iter().filter(mine).map(|event| event.action).collect()
+        };
+        for block in 0..2 {
+            for me in 0..2usize {
+                let address = input.as_ptr().addr() + 4 * me;
+                assert_eq!(
+                    of(block, me as u32),
+                    [
+                        Action::Global { kind: AccessKind::Read, address, bytes: 4 },
+                        Action::Shared { kind: AccessKind::Write, offset: 4 * me, bytes: 4 },
+                        Action::Barrier,
+                        Action::Shared { kind: AccessKind::Read, offset: 4 * (1 - me), bytes: 4 },
+                    ]
+                );
+            }
+        }
     }
 
     #[test]

@@ -96,6 +96,29 @@ pub enum ParamType {
     Element,
 }
 
+impl ParamType {
+    /// How PTX declares a parameter of this type in the entry for that element type.
+    #[must_use]
+    pub const fn ptx(self, dtype: DType) -> &'static str {
+        match (self, dtype) {
+            (Self::U32, _) | (Self::Element, DType::I32) => ".u32",
+            (Self::U64, _) => ".u64",
+            (Self::Element, DType::F32) => ".f32",
+            (Self::Element, DType::F64) => ".f64",
+        }
+    }
+
+    /// Bytes of such a parameter.
+    #[must_use]
+    pub const fn size(self, dtype: DType) -> usize {
+        match self {
+            Self::U32 => 4,
+            Self::U64 => 8,
+            Self::Element => dtype.size(),
+        }
+    }
+}
+
 /// One parameter of an entry point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {

@@ -1,12 +1,20 @@
 //! `tessera demo`: the book's 4 x 4 example, and which block computes what.
 
+mod svg;
+mod trace;
+
 use std::fmt::{self, Write};
+use std::io::Write as _;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::bail;
+use cuda_std::emulate::{Event, Observer};
 use gemm_spec::{KernelSpec, LaunchShape, Problem, Unsupported};
+use trace::Trace;
 
-use super::output::{complain, print};
+use super::output::{Replacement, complain, print};
 use super::{Exit, args};
 use crate::emulate;
 use crate::engine::Engine;
@@ -14,6 +22,9 @@ use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::registry::{self, Implementation};
 use crate::run::DeviceChoice;
+
+/// Where the emulator's results come from, in words.
+const ON_THE_EMULATOR: &str = "on the CPU emulator";
 
 /// Edge of the example's matrices.
 const N: usize = 4;
@@ -26,15 +37,49 @@ pub(super) struct Args {
     /// Processor: auto, cpu (the emulator), cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::device)]
     device: DeviceChoice,
+    /// Show the run on the emulator step by step: who loads what, the barriers, the products.
+    #[arg(long)]
+    trace: bool,
+    /// Draw the same steps into this file, as SVG.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl Args {
+    /// The width of the tiles, where the run is to be watched.
+    fn traced(&self) -> anyhow::Result<Option<usize>> {
+        if !self.trace && self.svg.is_none() {
+            return Ok(None);
+        }
+        if let DeviceChoice::Cuda(_) = self.device {
+            bail!("--trace and --svg watch the emulator; leave --device out");
+        }
+        let width = self.tile.get() as usize;
+        if !(2..=N).contains(&width) {
+            bail!("--trace and --svg show tiles of 2 and 4; tiles of {width} are larger than C");
+        }
+        Ok(Some(width))
+    }
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
+    let traced = args.traced()?;
+    let file = args.svg.as_deref().map(Replacement::new).transpose()?;
     let Implementation::Gpu(spec) = registry::find(&format!("tiled{}", args.tile))? else {
         bail!("tiled{} is no kernel", args.tile);
     };
     let a = Matrix::from_fn(N, N, |row, _| row as f32)?;
     let b = Matrix::from_fn(N, N, |_, col| col as f32)?;
-    let (c, place) = product(spec, args.device, &a, &b)?;
+    let (c, place, trace) = match traced {
+        None => {
+            let (c, place) = product(spec, args.device, &a, &b)?;
+            (c, place, None)
+        }
+        Some(width) => {
+            let (c, trace) = watched(spec, width, &a, &b)?;
+            (c, ON_THE_EMULATOR.to_owned(), Some(trace))
+        }
+    };
 
     let right = Engine::open(Some("serial"), DeviceChoice::Cpu)?.multiply(&a, &b)?;
     if c != right {
@@ -48,6 +93,15 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     writeln!(text, "The result of Matrix multiplication is:\n{result}")?;
     writeln!(text, "Computed by {} {place}; serial gives the same.\n", spec.id)?;
     blocks(&mut text, spec)?;
+    if let Some(trace) = &trace {
+        if args.trace {
+            write!(text, "\nStep by step, thread by thread (x,y):\n\n{}", trace.text()?)?;
+        }
+        if let Some(mut file) = file {
+            file.writer().write_all(svg::draw(trace)?.as_bytes())?;
+            file.commit()?;
+        }
+    }
     print(&text)?;
     Ok(Exit::Fine)
 }
@@ -72,7 +126,35 @@ fn product(
     let problem = Problem::new(N, N, N);
     let elements = c.view_mut().into_slice();
     emulate::run(spec, &problem, a.as_slice(), b.as_slice(), elements)?;
-    Ok((c, "on the CPU emulator".to_owned()))
+    Ok((c, ON_THE_EMULATOR.to_owned()))
+}
+
+/// The product on the emulator, and what its threads did.
+fn watched(
+    spec: &'static KernelSpec,
+    width: usize,
+    a: &Matrix<f32>,
+    b: &Matrix<f32>,
+) -> anyhow::Result<(Matrix<f32>, Trace)> {
+    let mut c = Matrix::zeros(N, N)?;
+    let elements: &mut [f32] = c.view_mut().into_slice();
+    let memory = trace::Memory { a, b, c: elements.as_ptr().addr() };
+    let log = Log::default();
+    let problem = Problem::new(N, N, N);
+    emulate::run_observed(spec, &problem, a.as_slice(), b.as_slice(), elements, &log)?;
+    let events = log.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let trace = Trace::new(width, &events, &memory)?;
+    Ok((c, trace))
+}
+
+/// Keeps every event of a run.
+#[derive(Default)]
+struct Log(Mutex<Vec<Event>>);
+
+impl Observer for Log {
+    fn observe(&self, event: Event) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
 }
 
 /// The block that owns element (row, col) of C, as x and y.

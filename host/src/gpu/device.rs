@@ -10,6 +10,7 @@ use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
 use gemm_spec::{Arch, DeviceLimits};
 
+use super::arguments;
 use super::listing::{DeviceInfo, count, describe, start};
 use super::refused;
 use crate::error::Error;
@@ -113,6 +114,9 @@ impl Gpu {
 
     fn compile(&self, arch: Arch) -> Result<LoadedModule, Error> {
         let ptx = kernels_gpu::ptx(arch);
+        let kernels: Vec<_> =
+            kernels_gpu::KERNELS.iter().copied().filter(|spec| spec.arch == arch).collect();
+        arguments::check(&format!("{}.ptx", arch.target_cpu()), ptx, &kernels)?;
         let during = || format!("compiling {}.ptx for {}", arch.target_cpu(), self.info.name);
         let failed = |reason: String| Error::Cuda { during: during(), reason };
         let text = CString::new(ptx)

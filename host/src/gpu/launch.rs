@@ -9,6 +9,7 @@ use cust::function::{BlockSize, GridSize};
 use cust::memory::{CopyDestination, DeviceBuffer};
 use gemm_spec::{KernelSpec, Operand, Problem};
 
+use super::arguments::Arguments;
 use super::{Gpu, refused};
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -162,24 +163,28 @@ impl<T: Scalar> Operands<'_, T> {
         let shared = spec.shared_bytes(T::DTYPE);
         let stream = self.gpu.stream();
         let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
-        // In the order of gemm_spec::GEMM_PARAMS; a test holds the PTX to the same list.
-        let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
-        let (alpha, beta) = (problem.alpha, problem.beta);
-        let (a, b) = (self.a.as_device_ptr(), self.b.as_device_ptr());
-        let out = c.buffer.index(c.start..c.start + needed).as_device_ptr();
-        let (lda, ldb, ldc) = (problem.a.ld as u64, problem.b.ld as u64, problem.c.ld as u64);
+        let mut arguments = Arguments {
+            m: size(problem.m),
+            n: size(problem.n),
+            k: size(problem.k),
+            alpha: problem.alpha,
+            a: self.a.as_device_ptr().as_raw(),
+            lda: problem.a.ld as u64,
+            b: self.b.as_device_ptr().as_raw(),
+            ldb: problem.b.ld as u64,
+            beta: problem.beta,
+            c: c.buffer.index(c.start..c.start + needed).as_device_ptr().as_raw(),
+            ldc: problem.c.ld as u64,
+        };
         let grid = GridSize::xyz(grid.x, grid.y, grid.z);
         let block = BlockSize::xy(block.x, block.y);
         // SAFETY: the entry's obligations. (1) The three buffers hold m x k, k x n and m x n
         // elements at their leading dimensions, as checked above; C is a buffer of its own, borrowed
         // exclusively. (2) Block, grid and shared memory are the spec's for this m and n. The
-        // arguments have the number, order and types of GEMM_PARAMS.
-        unsafe {
-            cust::launch!(function<<<grid, block, shared, stream>>>(
-                m, n, k, alpha, a, lda, b, ldb, beta, out, ldc
-            ))
-        }
-        .map_err(refused(during()))
+        // addresses are those of `arguments`, which outlives the call that copies them, and
+        // `arguments::check` has found their number, order and types in the module's PTX.
+        unsafe { stream.launch(&function, grid, block, shared, &arguments.addresses()) }
+            .map_err(refused(during()))
     }
 }
 

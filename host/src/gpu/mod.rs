@@ -1,10 +1,12 @@
 //! The only code that knows `cust`: devices, modules, launches and timing on the GPU.
 
+mod arguments;
 mod device;
 mod launch;
 mod listing;
 mod state;
 
+pub use arguments::SideBySide;
 pub use device::Gpu;
 pub use launch::{Operands, Output, run_batch};
 pub use listing::{DeviceInfo, DriverInfo, devices, driver};

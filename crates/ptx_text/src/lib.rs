@@ -1,7 +1,9 @@
 //! A reader for PTX modules: as much of the language as a report and a check need.
 //!
 //! It reads the module's version and target, each entry's name, parameters and directives, and the
-//! opcodes of its body. It does not check that the text assembles; [`crate::ptxas`] does.
+//! opcodes XX
+
+#![forbid(unsafe_code)]
 
 mod text;
 
@@ -10,52 +12,44 @@ use std::ops::Range;
 
 use text::{braced, directives, externals, statements, without_comments, word_after};
 
-/// Why a text is not a PTX module.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a text is not a PTX module, or not the one that was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PtxError {
     /// A module begins with `.version` and `.target`.
-    #[error("the text has no {0} directive, so it is no PTX module; build it again")]
     NoDirective(&'static str),
     /// A declaration cannot be read.
-    #[error("entry {entry}: cannot read `{text}`")]
     Declaration {
         /// The entry; empty where its name is what cannot be read.
         entry: String,
         /// The piece of text.
         text: String,
     },
-    /// Directives were given for an entry that the module does not have.
-    #[error("the module has no entry {entry}; its entries are {present}")]
+    /// The module does not have an entry that was asked for.
     NoEntry {
         /// The entry.
         entry: String,
         /// Those that it has.
         present: String,
     },
-    /// An entry has no parameter of that index.
-    #[error("entry {entry} has {count} parameters, none of index {index}")]
-    NoParam {
-        /// The entry.
-        entry: String,
-        /// How many it has.
-        count: usize,
-        /// The index that was given.
-        index: usize,
-    },
-    /// A directive is newer than the module.
-    #[error("entry {entry}: {directive} needs {needs}, the module is for {has}")]
-    TooOld {
-        /// The entry.
-        entry: String,
-        /// The directive.
-        directive: &'static str,
-        /// What it needs.
-        needs: &'static str,
-        /// What the module is.
-        has: String,
-    },
 }
+
+impl fmt::Display for PtxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDirective(name) => write!(
+                f,
+                "the text has no {name} directive, so it is no PTX module; build it again"
+            ),
+            Self::Declaration { entry, text } => write!(f, "entry {entry}: cannot read `{text}`"),
+            Self::NoEntry { entry, present } => {
+                write!(f, "the module has no entry {entry}; its entries are {present}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PtxError {}
 
 /// A module: one `.ptx` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,9 +76,9 @@ pub struct PtxEntry {
     /// The statements of its body, without comments and labels, in order.
     pub statements: Vec<String>,
     /// Where directives are inserted: behind the parameters, in bytes.
-    pub(crate) directives_at: usize,
+    pub directives_at: usize,
     /// Where each parameter's declaration stands, in bytes.
-    pub(crate) params_at: Vec<Range<usize>>,
+    pub params_at: Vec<Range<usize>>,
 }
 
 /// One parameter of an entry.

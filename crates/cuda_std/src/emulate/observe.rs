@@ -1,0 +1,48 @@
+//! What the threads of a launch do, for somebody who watches.
+
+use super::{AccessKind, Dim3};
+
+/// One thing that one thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The thread's block.
+    pub block: Dim3,
+    /// The thread within its block.
+    pub thread: Dim3,
+    /// What it did.
+    pub action: Action,
+}
+
+/// What a thread does that others can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It accesses global memory.
+    Global {
+        /// Read or write.
+        kind: AccessKind,
+        /// Address of the first byte.
+        address: usize,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// It accesses the shared memory of its block.
+    Shared {
+        /// Read or write.
+        kind: AccessKind,
+        /// The first byte, from the beginning of the block's shared memory.
+        offset: usize,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// It reaches a barrier.
+    Barrier,
+}
+
+/// Watches a launch.
+///
+/// The events of one block come one after the other: each thread in turn up to its next barrier, in
+/// the order of the threads. Blocks run at the same time, so their events are mixed.
+pub trait Observer: Sync {
+    /// Takes an event, just before it happens.
+    fn observe(&self, event: Event);
+}

@@ -1,0 +1,339 @@
+//! What a launch passes to an entry, and whether the entry takes it.
+//!
+//! The driver gets an array of addresses and reads from each as many bytes as the PTX declares: it
+//! checks neither number nor types. So the array is made from one typed struct, and its list of
+//! names, types and sizes is compared with the PTX before a module is used.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+
+use gemm_spec::{DType, Element, GEMM_PARAMS, KernelSpec, ParamType};
+use ptx_text::PtxModule;
+
+use crate::error::Error;
+
+/// The Rust type of each kind of parameter.
+macro_rules! passed_type {
+    (U32, $element:ty) => {
+        u32
+    };
+    (U64, $element:ty) => {
+        u64
+    };
+    (Element, $element:ty) => {
+        $element
+    };
+}
+
+/// Defines [`Arguments`], the list of what it passes, and its addresses, in one order.
+macro_rules! arguments {
+    ($($name:ident: $kind:ident),+ $(,)?) => {
+        /// The arguments of one launch; pointers are device addresses.
+        pub(super) struct Arguments<T> {
+            $(pub(super) $name: passed_type!($kind, T)),+
+        }
+
+        impl<T: Element> Arguments<T> {
+            /// What is passed, in order.
+            const PASSED: &'static [Passed] = &[$(Passed {
+                name: stringify!($name),
+                ty: ParamType::$kind,
+                bytes: size_of::<passed_type!($kind, T)>() as u64,
+            }),+];
+
+            /// The addresses that the driver reads the arguments from, in the order of `PASSED`.
+            pub(super) fn addresses(&mut self) -> [*mut c_void; GEMM_PARAMS.len()] {
+                [$(ptr::from_mut(&mut self.$name).cast()),+]
+            }
+        }
+    };
+}
+
+arguments! {
+    m: U32,
+    n: U32,
+    k: U32,
+    alpha: Element,
+    a: U64,
+    lda: U64,
+    b: U64,
+    ldb: U64,
+    beta: Element,
+    c: U64,
+    ldc: U64,
+}
+
+/// One argument of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Passed {
+    name: &'static str,
+    ty: ParamType,
+    bytes: u64,
+}
+
+/// What is passed to an entry for that element type.
+fn passed(dtype: DType) -> &'static [Passed] {
+    match dtype {
+        DType::F32 => Arguments::<f32>::PASSED,
+        DType::F64 => Arguments::<f64>::PASSED,
+        DType::I32 => Arguments::<i32>::PASSED,
+    }
+}
+
+/// Compares every entry of the kernels with what a launch passes.
+///
+/// # Errors
+/// [`Error::PtxUnreadable`], [`Error::EntryMissing`] or [`Error::EntryParameters`], for the first
+/// entry that does not fit.
+pub(super) fn check(file: &str, ptx: &str, kernels: &[&KernelSpec]) -> Result<(), Error> {
+    let module = PtxModule::parse(ptx)
+        .map_err(|source| Error::PtxUnreadable { file: file.to_owned(), source })?;
+    for wanted in kernels.iter().flat_map(|spec| spec.entries) {
+        let Some(entry) = module.entries.iter().find(|entry| entry.name == wanted.symbol) else {
+            let launched = kernels.iter().flat_map(|spec| spec.entries).map(|entry| entry.symbol);
+            return Err(Error::EntryMissing {
+                file: file.to_owned(),
+                entry: wanted.symbol,
+                entries: SideBySide::of_names(
+                    launched.map(str::to_owned).collect(),
+                    module.entries.iter().map(|entry| entry.name.clone()).collect(),
+                ),
+            });
+        };
+        let passed: Vec<(&str, Slot)> = passed(wanted.dtype)
+            .iter()
+            .map(|arg| {
+                let ty = arg.ty.ptx(wanted.dtype).to_owned();
+                (arg.name, Slot { ty, bytes: arg.bytes })
+            })
+            .collect();
+        let declared: Vec<Slot> = entry
+            .params
+            .iter()
+            .map(|param| Slot { ty: param.to_string(), bytes: param.size() })
+            .collect();
+        if passed.len() != declared.len() || passed.iter().map(|(_, slot)| slot).ne(&declared) {
+            return Err(Error::EntryParameters {
+                file: file.to_owned(),
+                entry: wanted.symbol,
+                parameters: SideBySide::of_slots(&passed, &declared),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// One parameter or argument, as it is compared.
+#[derive(PartialEq, Eq)]
+struct Slot {
+    ty: String,
+    bytes: u64,
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes)", self.ty, self.bytes)
+    }
+}
+
+/// Two lists, what a launch passes and what the PTX declares, line by line; lines that differ begin
+/// with `!`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SideBySide(Vec<(String, String, bool)>);
+
+impl SideBySide {
+    fn of_slots(passed: &[(&str, Slot)], declared: &[Slot]) -> Self {
+        let lines = passed.len().max(declared.len());
+        let line = |at: usize| {
+            let (ours, theirs) = (passed.get(at), declared.get(at));
+            (
+                ours.map_or("nothing".to_owned(), |(name, slot)| format!("{name} {slot}")),
+                theirs.map_or("nothing".to_owned(), Slot::to_string),
+                ours.map(|(_, slot)| slot) == theirs,
+            )
+        };
+        Self((0..lines).map(line).collect())
+    }
+
+    /// Pairs what has the same name; what the PTX alone has comes last.
+    fn of_names(launched: Vec<String>, declared: Vec<String>) -> Self {
+        let alone: Vec<_> = declared
+            .iter()
+            .filter(|name| !launched.contains(name))
+            .map(|name| ("nothing".to_owned(), name.clone(), false))
+            .collect();
+        let pair = |name: String| {
+            let there = declared.contains(&name);
+            let other = if there { name.clone() } else { "nothing".to_owned() };
+            (name, other, there)
+        };
+        Self(launched.into_iter().map(pair).chain(alone).collect())
+    }
+}
+
+impl fmt::Display for SideBySide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LEFT: &str = "the launcher passes";
+        let width = self.0.iter().map(|line| line.0.len()).fold(LEFT.len(), usize::max);
+        write!(f, "\n  {LEFT:width$} | the PTX declares")?;
+        for (left, right, same) in &self.0 {
+            write!(f, "\n{} {left:width$} | {right}", if *same { ' ' } else { '!' })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gemm_spec::Arch;
+    use kernels_gpu::KERNELS;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_the_parameters_of_every_kernel() {
+        for dtype in DType::ALL {
+            let passed = passed(dtype);
+            assert_eq!(passed.len(), GEMM_PARAMS.len());
+            for (passed, param) in passed.iter().zip(&GEMM_PARAMS) {
+                assert_eq!((passed.name, passed.ty), (param.name, param.ty));
+                assert_eq!(passed.bytes, param.ty.size(dtype) as u64, "{}", param.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_addresses_follow_the_list() {
+        let mut arguments = Arguments {
+            m: 1,
+            n: 2,
+            k: 3,
+            alpha: 4.0f64,
+            a: 5,
+            lda: 6,
+            b: 7,
+            ldb: 8,
+            beta: 9.0,
+            c: 10,
+            ldc: 11,
+        };
+        let addresses = arguments.addresses();
+        for (at, (address, passed)) in addresses.iter().zip(passed(DType::F64)).enumerate() {
+            // SAFETY: each address is that of a field of `arguments`, of the type in the list.
+            let value = unsafe {
+                match passed.ty {
+                    ParamType::U32 => f64::from(*address.cast::<u32>()),
+                    ParamType::U64 => *address.cast::<u64>() as f64,
+                    ParamType::Element => *address.cast::<f64>(),
+                }
+            };
+            assert_eq!(value, (at + 1) as f64, "{}", passed.name);
+        }
+    }
+
+    #[test]
+    fn the_committed_ptx_takes_what_is_passed() {
+        let mut entries = 0;
+        for arch in Arch::ALL {
+            let kernels: Vec<_> =
+                KERNELS.iter().copied().filter(|spec| spec.arch == arch).collect();
+            check(arch.target_cpu(), kernels_gpu::ptx(arch), &kernels).unwrap();
+            entries += kernels.iter().flat_map(|spec| spec.entries).count();
+        }
+        assert_eq!(entries, KERNELS.iter().flat_map(|spec| spec.entries).count());
+    }
+
+    /// A module with the entries of `naive`, whose types are edited for one of them.
+    fn refused(edit: impl Fn(&mut Vec<&str>)) -> String {
+        let naive = KERNELS.iter().find(|spec| spec.id == "naive").unwrap();
+        let mut text = ".version 7.0\n.target sm_70\n".to_owned();
+        for entry in naive.entries {
+            let mut types: Vec<&str> =
+                GEMM_PARAMS.iter().map(|param| param.ty.ptx(entry.dtype)).collect();
+            if entry.dtype == DType::F32 {
+                edit(&mut types);
+            }
+            let params: Vec<String> =
+                types.iter().enumerate().map(|(at, ty)| format!(".param {ty} p_{at}")).collect();
+            text +=
+                &format!(".visible .entry {}({})\n{{ ret; }}\n", entry.symbol, params.join(","));
+        }
+        match check("x.ptx", &text, &[naive]) {
+            Ok(()) => "accepted".to_owned(),
+            Err(error) => {
+                assert!(
+                    matches!(error, Error::EntryParameters { entry: "naive_f32", .. }),
+                    "{error:?}"
+                );
+                error.to_string()
+            }
+        }
+    }
+
+    /// The lines of a message that are marked as different.
+    fn marked(message: &str) -> Vec<&str> {
+        message.lines().filter(|line| line.starts_with('!')).collect()
+    }
+
+    #[test]
+    fn a_good_module_is_accepted() {
+        assert_eq!(refused(|_| ()), "accepted");
+    }
+
+    #[test]
+    fn a_missing_parameter_is_refused_with_both_lists() {
+        let message = refused(|types| types.truncate(10));
+        assert_eq!(marked(&message), ["! ldc .u64 (8 bytes)   | nothing"], "{message}");
+        assert!(message.contains("  ldb .u64 (8 bytes)   | .u64 (8 bytes)"), "{message}");
+        assert!(message.starts_with("x.ptx: naive_f32 "), "{message}");
+        assert!(message.ends_with("run `cargo xtask build-ptx`"), "{message}");
+    }
+
+    #[test]
+    fn a_parameter_too_many_is_refused() {
+        let message = refused(|types| types.push(".u32"));
+        assert_eq!(marked(&message), ["! nothing              | .u32 (4 bytes)"], "{message}");
+    }
+
+    #[test]
+    fn swapped_parameters_are_refused() {
+        let message = refused(|types| types.swap(7, 8)); // ldb and beta
+        assert_eq!(
+            marked(&message),
+            ["! ldb .u64 (8 bytes)   | .f32 (4 bytes)", "! beta .f32 (4 bytes)  | .u64 (8 bytes)"],
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn another_element_type_is_refused() {
+        let message = refused(|types| types[3] = ".f64");
+        assert_eq!(marked(&message), ["! alpha .f32 (4 bytes) | .f64 (8 bytes)"], "{message}");
+        // As many bytes, another meaning.
+        let message = refused(|types| types[3] = ".u32");
+        assert_eq!(marked(&message), ["! alpha .f32 (4 bytes) | .u32 (4 bytes)"], "{message}");
+    }
+
+    #[test]
+    fn a_missing_entry_is_refused_with_both_lists() {
+        let ptx = kernels_gpu::ptx(Arch::Sm70).replace(".entry tiled8_f64(", ".entry tiled9_f64(");
+        let error = check("sm_70.ptx", &ptx, KERNELS).unwrap_err();
+        assert!(matches!(error, Error::EntryMissing { entry: "tiled8_f64", .. }), "{error:?}");
+        let message = error.to_string();
+        assert_eq!(
+            marked(&message),
+            ["! tiled8_f64          | nothing", "! nothing             | tiled9_f64"],
+            "{message}"
+        );
+        assert!(message.contains("  naive_f32           | naive_f32"), "{message}");
+        assert!(message.ends_with("run `cargo xtask build-ptx`"), "{message}");
+    }
+
+    #[test]
+    fn what_is_no_ptx_is_refused() {
+        let error = check("x.ptx", "nonsense", KERNELS).unwrap_err();
+        assert!(matches!(error, Error::PtxUnreadable { .. }), "{error:?}");
+        assert!(error.to_string().contains("cargo xtask build-ptx"), "{error}");
+    }
+}
