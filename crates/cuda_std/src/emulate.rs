@@ -31,8 +31,6 @@ use shadow::{Conflict, GlobalShadow, SharedShadow};
 const STACK_BYTES: usize = 64 * 1024;
 /// Alignment of a block's shared memory, as wide as any device aligns it.
 const SHARED_ALIGN: usize = 128;
-/// Threads of a warp.
-const WARP: u32 = 32;
 
 /// Three extents or coordinates: x, y, z.
 pub type Dim3 = (u32, u32, u32);
