@@ -14,6 +14,7 @@ use crate::memory::Shared;
 /// 3. Between a write by one thread and an access by another lies a
 ///    [`sync_threads`](crate::thread::sync_threads).
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 #[must_use]
 pub unsafe fn launch_sized<T>() -> Shared<T> {
     #[cfg(target_arch = "nvptx64")]
