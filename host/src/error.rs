@@ -113,7 +113,7 @@ pub enum Error {
         /// Its name.
         kernel: &'static str,
         /// What the emulator found.
-        source: cuda_std::emulate::EmulationError,
+        source: Box<cuda_std::emulate::EmulationError>,
     },
     /// A module is not PTX.
     #[error("{file} cannot be read: {source}; run `cargo xtask build-ptx`")]

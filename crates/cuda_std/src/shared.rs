@@ -14,6 +14,7 @@ use crate::memory::Shared;
 /// 3. Between a write by one thread and an access by another lies a
 ///    [`sync_threads`](crate::thread::sync_threads).
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 #[must_use]
 pub unsafe fn launch_sized<T>() -> Shared<T> {
     #[cfg(target_arch = "nvptx64")]
@@ -26,7 +27,7 @@ pub unsafe fn launch_sized<T>() -> Shared<T> {
     }
 }
 
-/// `shared_array![T; LEN]`: the block's shared memory as a [`Shared`](crate::memory::Shared) of `LEN` elements.
+/// `shared_array![T; LEN]`: the block's shared memory as a [`Shared`] of `LEN` elements.
 ///
 /// Unlike Rust-CUDA's macro of this name each use returns the same memory, since rustc has no
 /// shared statics: a kernel has one such array, or a struct through [`launch_sized`], whose
