@@ -101,7 +101,8 @@ pub fn run_with<T: Scalar>(
         // touches it. (2) The launch is what the spec gives for this m and n, both of them >= 1.
         unsafe { entry(m, n, k, alpha, a.as_ptr(), lda, b.as_ptr(), ldb, beta, c, ldc) }
     };
-    emulate::run(&launch, body).map_err(|source| Error::Emulation { kernel: spec.id, source })
+    emulate::run(&launch, body)
+        .map_err(|fault| Error::Emulation { kernel: spec.id, source: Box::new(fault) })
 }
 
 /// The launch that a kernel's spec gives for a problem.
@@ -170,7 +171,7 @@ mod tests {
         let options = Options { skip_barrier: Some(barrier), ..Options::default() };
         match run_with(options, spec, &problem, &a, &b, &mut c) {
             Ok(()) => None,
-            Err(Error::Emulation { source, .. }) => Some(source),
+            Err(Error::Emulation { source, .. }) => Some(*source),
             Err(error) => panic!("{error}"),
         }
     }

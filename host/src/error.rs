@@ -104,7 +104,7 @@ pub enum Error {
         /// Its name.
         kernel: &'static str,
         /// What the emulator found.
-        source: cuda_std::emulate::EmulationError,
+        source: Box<cuda_std::emulate::EmulationError>,
     },
     /// The driver refused a call.
     #[error("{during} failed: {reason}")]

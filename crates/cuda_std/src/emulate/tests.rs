@@ -84,12 +84,14 @@ fn a_barrier_that_some_threads_miss_is_an_error() {
 #[test]
 fn threads_at_different_barriers_are_an_error() {
     let launch = Launch::new((1, 1, 1), (8, 1, 1));
-    let at = line!() + 4;
+    let at = line!() + 5;
     let result = run(&launch, || {
-        if thread::thread_idx_x() < 5 {
+        let early = thread::thread_idx_x() < 5;
+        if early {
             // SAFETY: none: this is the mistake under test.
             unsafe { thread::sync_threads() };
-        } else {
+        }
+        if !early {
             // SAFETY: none: this is the mistake under test.
             unsafe { thread::sync_threads() };
         }
@@ -98,7 +100,7 @@ fn threads_at_different_barriers_are_an_error() {
         panic!("{result:?}");
     };
     assert_eq!(line(&first), (file!(), at, (0, 0, 0)));
-    assert_eq!(line(&second), (file!(), at + 3, (5, 0, 0)));
+    assert_eq!(line(&second), (file!(), at + 4, (5, 0, 0)));
 }
 
 #[test]
@@ -369,14 +371,14 @@ fn votes_see_the_lanes_of_their_mask() {
         let lane = warp::lane_id();
         // SAFETY: odd and even lanes go different ways, each with its own mask.
         unsafe {
-            if lane % 2 == 0 {
+            if lane.is_multiple_of(2) {
                 assert_eq!(
                     warp::ballot(0x5555_5555, me < 40),
                     if me < 32 { 0x5555_5555 } else { 0x55 }
                 );
                 assert!(warp::all(0x5555_5555, lane < 31));
             } else {
-                assert!(!warp::any(0xaaaa_aaaa, lane % 2 == 0));
+                assert!(!warp::any(0xaaaa_aaaa, lane.is_multiple_of(2)));
             }
             thread::sync_threads();
             assert_eq!(
