@@ -372,3 +372,21 @@ fn a_reader_that_has_gone_away_is_no_error() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]));
 }
+
+/// Every kernel of the registry, without a GPU; its rows cannot be taken for a GPU's.
+#[test]
+fn the_emulator_is_a_device() {
+    let text = tessera(&["run", "--device", "emulate", "-n", "17", "--format", "json"]).fine();
+    let document: Value = serde_json::from_str(&text).expect("the document is JSON");
+    let rows = document["rows"].as_array().expect("there are rows");
+    for kernel in ["single_block", "naive", "tiled2", "tiled32"] {
+        let row = rows.iter().find(|row| row["kernel"] == kernel).expect(kernel);
+        assert_eq!(row["device"], "emulate");
+        assert_eq!(row["check"]["ok"], true, "{row}");
+        assert!(row["then_seconds"].is_null() && row["kernel_seconds"].is_null(), "{row}");
+    }
+    let table = tessera(&["run", "--device", "emulate", "-n", "17", "--kernel", "naive"]).fine();
+    assert!(table.contains("they say nothing about a GPU"), "{table}");
+    let refused = tessera(&["multiply", "a", "b", "-o", "c", "--device", "emulate"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+}

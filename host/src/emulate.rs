@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// What the checks cost; a figure for `docs/emulator.md`.
+    /// What the checks cost and how a report reads, for `docs/emulator.md`.
     #[test]
     #[ignore = "a measurement: run it alone, with --nocapture"]
     fn cost_of_the_checks() {
@@ -257,6 +257,9 @@ mod tests {
             println!("tiled32 f32 n={N}, checked {checked}: {:.2?}", started.elapsed());
         }
         assert!(c.iter().all(|&value| value == N as f32));
+        let options = Options { skip_barrier: Some(1), ..Options::default() };
+        let report = run_with(options, spec, &problem, &a, &b, &mut c).unwrap_err();
+        println!("its second barrier missing: {report}");
     }
 
     #[test]

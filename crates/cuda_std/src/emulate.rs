@@ -16,6 +16,7 @@ mod observe;
 mod shadow;
 #[cfg(test)]
 mod tests;
+mod warp;
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::cell::{Cell, RefCell};
@@ -28,6 +29,8 @@ pub use error::{Access, AccessKind, EmulationError, Site, WarpFault};
 pub use observe::{Action, Event, Observer};
 use rayon::prelude::*;
 use shadow::{Conflict, GlobalShadow, SharedShadow};
+use warp::Lane;
+pub(crate) use warp::{WarpOperation, lane, warp};
 
 /// Bytes of stack for one emulated thread.
 const STACK_BYTES: usize = 64 * 1024;
@@ -142,6 +145,7 @@ pub(crate) struct Thread<'b> {
     yielder: Cell<*const Yielder<(), Pause>>,
     /// Barriers that it has come to.
     barriers: Cell<u32>,
+    lane: Lane,
 }
 
 /// Why a thread gives way.
@@ -149,6 +153,8 @@ pub(crate) struct Thread<'b> {
 enum Pause {
     /// It waits at this barrier.
     Barrier(&'static Location<'static>),
+    /// It waits for other lanes of its warp.
+    Warp,
     /// Its block has a fault.
     Fault,
 }
@@ -479,6 +485,7 @@ fn run_block(
             block: &block,
             yielder: Cell::new(ptr::null()),
             barriers: Cell::new(0),
+            lane: Lane::default(),
         })
         .collect();
     let mut running = Vec::with_capacity(threads.len());
@@ -515,28 +522,37 @@ fn run_to_the_end(block: &Block<'_>, mut running: Running<'_>) -> Result<(), Emu
         let mut first: Option<Site> = None;
         let mut other: Option<Site> = None;
         let before = finished;
-        for (thread, mut coroutine) in running {
-            CURRENT.set(ptr::from_ref(thread).cast());
-            match coroutine.resume(()) {
-                CoroutineResult::Yield(Pause::Barrier(at)) => {
-                    let site = thread.site(at);
-                    if first.get_or_insert(site).at != at {
-                        other.get_or_insert(site);
+        let mut in_warps = Running::new();
+        while !running.is_empty() {
+            for (thread, mut coroutine) in running {
+                CURRENT.set(ptr::from_ref(thread).cast());
+                match coroutine.resume(()) {
+                    CoroutineResult::Yield(Pause::Barrier(at)) => {
+                        let site = thread.site(at);
+                        if first.get_or_insert(site).at != at {
+                            other.get_or_insert(site);
+                        }
+                        waiting.push((thread, coroutine));
                     }
-                    waiting.push((thread, coroutine));
-                }
-                CoroutineResult::Yield(Pause::Fault) => {
-                    let fault = block.fault.take();
-                    // Dropped here while the thread is still the current one: its stack unwinds.
-                    return Err(fault.expect("invariant: a thread that stops leaves its reason"));
-                }
-                CoroutineResult::Return(()) => {
-                    finished += 1;
-                    ended.get_or_insert(thread.thread_idx);
-                    STACKS.with_borrow_mut(|stacks| stacks.push(coroutine.into_stack()));
+                    CoroutineResult::Yield(Pause::Warp) => in_warps.push((thread, coroutine)),
+                    CoroutineResult::Yield(Pause::Fault) => {
+                        let fault = block.fault.take();
+                        // Dropped here while the thread is still the current one: its stack unwinds.
+                        return Err(
+                            fault.expect("invariant: a thread that stops leaves its reason")
+                        );
+                    }
+                    CoroutineResult::Return(()) => {
+                        finished += 1;
+                        ended.get_or_insert(thread.thread_idx);
+                        STACKS.with_borrow_mut(|stacks| stacks.push(coroutine.into_stack()));
+                    }
                 }
             }
+            running = warp::meet(&mut in_warps)?;
         }
+        // Warps may have let some overtake others.
+        waiting.sort_unstable_by_key(|(thread, _)| thread.linear);
         if let Some(unwritten) = block.unwritten.take() {
             return Err(unwritten);
         }

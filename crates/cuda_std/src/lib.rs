@@ -4,6 +4,7 @@
 //!
 //! * [`kernel`] makes a function an entry point;
 //! * [`thread`] says which thread this is and holds the barrier of a block;
+//! * [`warp`] holds the votes and shuffles of 32 threads;
 //! * [`memory`] holds the pointers through which a kernel reads and writes;
 //! * [`shared`] gives the memory that the threads of a block share.
 //!
@@ -13,7 +14,13 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",
-    feature(core_intrinsics, gpu_intrinsics, gpu_launch_sized_workgroup_mem, stdarch_nvptx)
+    feature(
+        asm_experimental_arch,
+        core_intrinsics,
+        gpu_intrinsics,
+        gpu_launch_sized_workgroup_mem,
+        stdarch_nvptx
+    )
 )]
 #![cfg_attr(
     target_arch = "nvptx64",
@@ -25,5 +32,6 @@ pub mod emulate;
 pub mod memory;
 pub mod shared;
 pub mod thread;
+pub mod warp;
 
 pub use cuda_std_macros::kernel;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::memory::{global, global_mut};
-use crate::{shared_array, thread};
+use crate::{shared_array, thread, warp};
 
 /// Where a report says that something is.
 fn line(site: &Site) -> (&'static str, u32, Dim3) {
@@ -82,15 +82,16 @@ fn a_barrier_that_some_threads_miss_is_an_error() {
 }
 
 #[test]
-#[expect(clippy::if_same_then_else, reason = "two barriers, told apart by their lines")]
 fn threads_at_different_barriers_are_an_error() {
     let launch = Launch::new((1, 1, 1), (8, 1, 1));
-    let at = line!() + 4;
+    let at = line!() + 5;
     let result = run(&launch, || {
-        if thread::thread_idx_x() < 5 {
+        let early = thread::thread_idx_x() < 5;
+        if early {
             // SAFETY: none: this is the mistake under test.
             unsafe { thread::sync_threads() };
-        } else {
+        }
+        if !early {
             // SAFETY: none: this is the mistake under test.
             unsafe { thread::sync_threads() };
         }
@@ -99,7 +100,7 @@ fn threads_at_different_barriers_are_an_error() {
         panic!("{result:?}");
     };
     assert_eq!(line(&first), (file!(), at, (0, 0, 0)));
-    assert_eq!(line(&second), (file!(), at + 3, (5, 0, 0)));
+    assert_eq!(line(&second), (file!(), at + 4, (5, 0, 0)));
 }
 
 #[test]
@@ -373,4 +374,101 @@ fn an_observer_sees_every_access_and_barrier() {
             );
         }
     }
+}
+
+/// 70 threads: two warps and one that has six lanes.
+#[test]
+fn a_reduction_by_shuffles_is_the_serial_sum() {
+    let value = |thread: u32| (thread * thread % 31) as f32;
+    let launch = Launch::new((2, 1, 1), (7, 10, 1));
+    let wrong = AtomicU32::new(0);
+    run(&launch, || {
+        let me = thread::thread_idx_y() * 7 + thread::thread_idx_x();
+        assert_eq!(warp::lane_id(), me % 32);
+        let lanes = (70 - me / 32 * 32).min(32);
+        let mask = warp::FULL >> (32 - lanes);
+        // SAFETY: every lane that its warp has is in the mask and comes here.
+        unsafe {
+            let mut sum = value(me);
+            if lanes == 32 {
+                for bits in [16, 8, 4, 2, 1] {
+                    sum += warp::shuffle_xor(mask, sum, bits);
+                }
+            } else {
+                sum = (0..lanes).map(|lane| warp::shuffle_idx(mask, value(me), lane)).sum();
+            }
+            let first = me / 32 * 32;
+            let right: f32 = (first..first + lanes).map(value).sum();
+            wrong.fetch_add(u32::from(sum != right), Ordering::Relaxed);
+            let below = warp::shuffle_up(mask, me, 1);
+            assert_eq!(below, if me.is_multiple_of(32) { me } else { me - 1 });
+        }
+    })
+    .unwrap();
+    assert_eq!(wrong.into_inner(), 0);
+}
+
+#[test]
+fn votes_see_the_lanes_of_their_mask() {
+    let launch = Launch::new((1, 1, 1), (64, 1, 1));
+    run(&launch, || {
+        let me = thread::thread_idx_x();
+        let lane = warp::lane_id();
+        // SAFETY: odd and even lanes go different ways, each with its own mask.
+        unsafe {
+            if lane.is_multiple_of(2) {
+                assert_eq!(
+                    warp::ballot(0x5555_5555, me < 40),
+                    if me < 32 { 0x5555_5555 } else { 0x55 }
+                );
+                assert!(warp::all(0x5555_5555, lane < 31));
+            } else {
+                assert!(!warp::any(0xaaaa_aaaa, lane.is_multiple_of(2)));
+            }
+            thread::sync_threads();
+            assert_eq!(
+                warp::shuffle_down(warp::FULL, lane, 30),
+                if lane < 2 { lane + 30 } else { lane }
+            );
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_lane_that_misses_its_mask_is_an_error() {
+    let launch = Launch::new((1, 1, 1), (32, 1, 1));
+    let at = line!() + 4;
+    let result = run(&launch, || {
+        if warp::lane_id() != 9 {
+            // SAFETY: none: lane 9 is missing, the mistake under test.
+            let _ = unsafe { warp::ballot(warp::FULL, true) };
+        }
+    });
+    let Err(EmulationError::WarpDivergence { site, lane: 9, fault: WarpFault::Elsewhere, .. }) =
+        result
+    else {
+        panic!("{result:?}");
+    };
+    assert_eq!(line(&site), (file!(), at, (0, 0, 0)));
+
+    let result = run(&launch, || {
+        // SAFETY: none: half of the lanes are not in their mask.
+        let _ = unsafe { warp::shuffle_idx(0xffff, 1u32, 0) };
+    });
+    let Err(EmulationError::WarpDivergence { lane: 16, fault: WarpFault::NotInMask, .. }) = result
+    else {
+        panic!("{result:?}");
+    };
+
+    let result = run(&launch, || {
+        if warp::lane_id() < 16 {
+            // SAFETY: none: lane 31 is no source in this mask.
+            let _ = unsafe { warp::shuffle_idx(0xffff, 1u32, 31) };
+        }
+    });
+    let Err(EmulationError::WarpDivergence { lane: 31, fault: WarpFault::NoSource, .. }) = result
+    else {
+        panic!("{result:?}");
+    };
 }
