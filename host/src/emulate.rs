@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use cuda_std::emulate::{self, Launch};
-use gemm_spec::{DeviceLimits, KernelSpec, Problem};
+use cuda_std::emulate::{self, Buffer, Launch};
+use gemm_spec::{DeviceLimits, KernelSpec, Operand, Problem};
 
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -15,15 +15,46 @@ pub const LIMITS: DeviceLimits = DeviceLimits {
     max_shared_bytes: 227 * 1024,
 };
 
+/// How a kernel is emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether accesses and barriers are checked; `docs/emulator.md` says for what.
+    pub checked: bool,
+    /// A barrier that every thread passes without waiting, counted from 0: a planted fault, to see
+    /// that the checks find it.
+    pub skip_barrier: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { checked: true, skip_barrier: None }
+    }
+}
+
 /// Computes `C = alpha * A * B + beta * C` with a kernel of the registry, block by block on the CPU.
 ///
 /// It shows what the kernel's own source computes, not how long it takes: an emulated thread is
-/// thousands of times slower than a real one.
+/// thousands of times slower than a real one. Accesses and barriers are checked.
 ///
 /// # Errors
 /// [`Error::Shape`] where a buffer is too short and [`Error::Unsupported`] where the kernel cannot do
 /// the problem, C then being unchanged; [`Error::Emulation`] where the kernel itself goes wrong.
 pub fn run<T: Scalar>(
+    spec: &KernelSpec,
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+) -> Result<(), Error> {
+    run_with(Options::default(), spec, problem, a, b, c)
+}
+
+/// As [`run`], with checks turned off or a fault planted.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with<T: Scalar>(
+    options: Options,
     spec: &KernelSpec,
     problem: &Problem<T>,
     a: &[T],
@@ -37,7 +68,19 @@ pub fn run<T: Scalar>(
     }
     let refused = |reason| Error::Unsupported { kernel: spec.id, reason };
     spec.supports(problem, &LIMITS).map_err(refused)?;
-    let launch = launch(spec, problem).map_err(refused)?;
+    let [a_len, b_len, c_len] = [
+        problem.required_len(Operand::A)?,
+        problem.required_len(Operand::B)?,
+        problem.required_len(Operand::C)?,
+    ];
+    let launch = Launch {
+        checked: options.checked,
+        skip_barrier: options.skip_barrier,
+        ..launch(spec, problem).map_err(refused)?
+    }
+    .with_buffer(Buffer::input("A", &a[..a_len]))
+    .with_buffer(Buffer::input("B", &b[..b_len]))
+    .with_buffer(Buffer::output("C", &mut c[..c_len]));
     let entry = spec
         .entry(T::DTYPE)
         .ok()
@@ -68,15 +111,15 @@ fn launch<T: Scalar>(
 ) -> Result<Launch, gemm_spec::Unsupported> {
     let grid = spec.grid(problem.m, problem.n)?;
     let block = spec.block(problem.m, problem.n)?;
-    Ok(Launch {
-        grid: (grid.x, grid.y, grid.z),
-        block: (block.x, block.y, 1),
-        shared_bytes: spec.shared_bytes(T::DTYPE) as usize,
-    })
+    let launch = Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1));
+    Ok(launch.with_shared_bytes(spec.shared_bytes(T::DTYPE) as usize))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use cuda_std::emulate::{Access, AccessKind, EmulationError};
     use gemm_spec::{Layout, Operand, Unsupported};
     use kernels_gpu::KERNELS;
 
@@ -107,6 +150,84 @@ mod tests {
                 assert_eq!(value, want, "{} at ({row}, {col})", spec.id);
             }
         }
+    }
+
+    /// The source line of an access, which must be one of the tiled kernel.
+    fn source(access: &Access) -> &'static str {
+        let at = access.site.at;
+        assert!(at.file().ends_with("kernels-gpu/src/tiled.rs"), "{at}");
+        let text = include_str!("../../kernels-gpu/src/tiled.rs");
+        text.lines().nth(at.line() as usize - 1).unwrap_or_default()
+    }
+
+    /// Runs a tiled kernel on three tiles of k with one barrier skipped.
+    fn skipping<T: Scalar>(spec: &KernelSpec, barrier: u32) -> Option<EmulationError> {
+        let gemm_spec::LaunchShape::Grid { tile, .. } = spec.launch else { return None };
+        let side = tile.m as usize;
+        let problem = Problem::<T>::new(side, side, 3 * side);
+        let (a, b) = (vec![T::ONE; 3 * side * side], vec![T::ONE; 3 * side * side]);
+        let mut c = vec![T::ZERO; side * side];
+        let options = Options { skip_barrier: Some(barrier), ..Options::default() };
+        match run_with(options, spec, &problem, &a, &b, &mut c) {
+            Ok(()) => None,
+            Err(Error::Emulation { source, .. }) => Some(source),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Each barrier of each tiled kernel, taken away, is a race between the write of a tile and its
+    /// use, at the lines of the two. Only after the very last is nothing left to order.
+    #[test]
+    fn no_barrier_of_the_tiled_kernels_can_be_missed() {
+        for spec in KERNELS.iter().filter(|spec| spec.id.starts_with("tiled")) {
+            for (barrier, kinds) in [
+                // Before use: the reader is ahead of the writer.
+                (0, (AccessKind::Read, AccessKind::Write)),
+                (2, (AccessKind::Read, AccessKind::Write)),
+                (4, (AccessKind::Read, AccessKind::Write)),
+                // Before overwrite: the writer is ahead of the reader.
+                (1, (AccessKind::Write, AccessKind::Read)),
+                (3, (AccessKind::Write, AccessKind::Read)),
+            ] {
+                let found = [
+                    skipping::<f32>(spec, barrier),
+                    skipping::<f64>(spec, barrier),
+                    skipping::<i32>(spec, barrier),
+                ];
+                for found in found {
+                    let Some(EmulationError::Race { first, second, .. }) = found else {
+                        panic!("{}, barrier {barrier}: {found:?}", spec.id);
+                    };
+                    assert_eq!((first.kind, second.kind), kinds, "{} {barrier}", spec.id);
+                    assert_ne!(first.site.thread, second.site.thread);
+                    for access in [first, second] {
+                        let code = match access.kind {
+                            AccessKind::Read => ".read()",
+                            AccessKind::Write => "_slot.write(",
+                        };
+                        assert!(source(&access).contains(code), "{access}");
+                    }
+                }
+            }
+            assert_eq!(skipping::<f32>(spec, 5), None, "{}", spec.id);
+        }
+    }
+
+    /// What the checks cost; a figure for `docs/emulator.md`.
+    #[test]
+    #[ignore = "a measurement: run it alone, with --nocapture"]
+    fn cost_of_the_checks() {
+        const N: usize = 256;
+        let spec = KERNELS.iter().find(|spec| spec.id == "tiled32").unwrap();
+        let problem = Problem::<f32>::new(N, N, N);
+        let (a, b, mut c) = (vec![1.0; N * N], vec![1.0; N * N], vec![0.0; N * N]);
+        for checked in [false, true, false, true] {
+            let started = Instant::now();
+            let options = Options { checked, ..Options::default() };
+            run_with(options, spec, &problem, &a, &b, &mut c).unwrap();
+            println!("tiled32 f32 n={N}, checked {checked}: {:.2?}", started.elapsed());
+        }
+        assert!(c.iter().all(|&value| value == N as f32));
     }
 
     #[test]

@@ -88,7 +88,9 @@ impl Engine {
             return match device {
                 DeviceChoice::Auto => Self::auto(),
                 DeviceChoice::Cpu => Self::cpu(None),
-                DeviceChoice::Cuda(_) => Self::open(Some(GPU_DEFAULT), device),
+                DeviceChoice::Cuda(_) | DeviceChoice::Emulate => {
+                    Self::open(Some(GPU_DEFAULT), device)
+                }
             };
         };
         match (registry::find(name)?, device) {

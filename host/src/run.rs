@@ -7,7 +7,7 @@ mod predict;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, KernelSpec, Operand, Problem};
+use gemm_spec::{DType, DeviceLimits, KernelSpec, Operand, Problem};
 use serde::Serialize;
 
 use crate::cpu::CpuContext;
@@ -31,6 +31,8 @@ pub enum DeviceChoice {
     Auto,
     /// The CPU alone.
     Cpu,
+    /// The emulator alone: the GPU kernels' own sources on the CPU, with every access checked.
+    Emulate,
     /// The GPU of that number alone; it is an error where there is none.
     Cuda(u32),
 }
@@ -127,7 +129,7 @@ pub struct Verdict {
 pub struct Row {
     /// The implementation.
     pub kernel: &'static str,
-    /// `cpu` or `cuda:I`.
+    /// `cpu`, `cuda:I` or `emulate`.
     pub device: String,
     /// From operands in host memory to the result in host memory: transfers are counted for GPU rows.
     pub seconds: f64,
@@ -229,6 +231,9 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
     let gpu = match config.device {
         DeviceChoice::Cpu => {
             Err(Error::NoDevice { reason: "the run was told to stay on the CPU".to_owned() })
+        }
+        DeviceChoice::Emulate => {
+            Err(Error::NoDevice { reason: "the run was told to stay on the emulator".to_owned() })
         }
         DeviceChoice::Auto => Gpu::open(0),
         DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
@@ -361,7 +366,8 @@ fn compare(rows: &mut [Row], config: &Config) {
     let serial = rows.iter().find(|row| row.kernel == "serial").map(|row| row.seconds);
     for row in rows {
         row.speedup = serial.map(|serial| serial / row.seconds);
-        if config.dtype == DType::F32 {
+        // An emulated kernel's time is no time of the kernel.
+        if config.dtype == DType::F32 && config.device != DeviceChoice::Emulate {
             row.then_seconds = history::then(row.kernel, config.m, config.n, config.k)
                 .map(|figure| figure.seconds);
         }
@@ -387,9 +393,9 @@ fn verdict(report: &Report) -> Verdict {
 fn supported<T: Scalar>(
     spec: &'static KernelSpec,
     problem: &Problem<T>,
-    gpu: &Gpu,
+    limits: &DeviceLimits,
 ) -> Result<(), String> {
-    spec.supports(problem, gpu.limits()).map_err(|reason| reason.to_string())
+    spec.supports(problem, limits).map_err(|reason| reason.to_string())
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ unsafe fn naive<T: Element>(gemm: Gemm<T>) {
 /// Obligation 1 of the entries; `row < m` and `col < n`.
 #[inline(always)]
 unsafe fn dot<T: Element>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
-    // Two pointers that step along, no index: the loop is bound by what it can issue, and a 64-bit
+    // Two places that step along, no index: the loop is bound by what it can issue, and a 64-bit
     // multiplication for each load of B costs nearly half the speed. Loads stand before the sums
     // that need them, a group at a time, so that they are in flight together.
     let mut a = gemm.a_row(row);

@@ -19,6 +19,7 @@
 //!        +---+---+            +---+---+
 //! ```
 
+use cuda_std::memory::{Shared, SharedConst};
 use cuda_std::{shared, thread};
 use gemm_spec::index::block_row;
 use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, Tile};
@@ -98,24 +99,24 @@ struct Quad<T>([T; 4]);
 /// One thread's view of the tiles.
 struct Owner<T, const W: usize> {
     /// The element of each tile that this thread loads.
-    a_slot: *mut T,
-    b_slot: *mut T,
+    a_slot: Shared<T>,
+    b_slot: Shared<T>,
     /// The row of A's tile and the column of B's that this thread multiplies.
-    a_row: *const T,
-    b_col: *const T,
+    a_row: SharedConst<T>,
+    b_col: SharedConst<T>,
 }
 
 impl<T: Element, const W: usize> Owner<T, W> {
     #[inline(always)]
-    fn new(tiles: *mut Tiles<T, W>, ty: u32, tx: u32) -> Self {
+    fn new(tiles: Shared<Tiles<T, W>>, ty: u32, tx: u32) -> Self {
         let a = tiles.cast::<T>();
         let b = a.wrapping_add(W * W);
         let slot = ty as usize * W + tx as usize;
         Self {
             a_slot: a.wrapping_add(slot),
             b_slot: b.wrapping_add(slot),
-            a_row: a.wrapping_add(ty as usize * W),
-            b_col: b.wrapping_add(tx as usize),
+            a_row: a.wrapping_add(ty as usize * W).cast_const(),
+            b_col: b.wrapping_add(tx as usize).cast_const(),
         }
     }
 

@@ -4,6 +4,7 @@
 //!
 //! * [`kernel`] makes a function an entry point;
 //! * [`thread`] says which thread this is and holds the barrier of a block;
+//! * [`memory`] holds the pointers through which a kernel reads and writes;
 //! * [`shared`] gives the memory that the threads of a block share.
 //!
 //! On the device each call is one instruction. On the host the same names run on [`emulate`], so
@@ -21,6 +22,7 @@
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod emulate;
+pub mod memory;
 pub mod shared;
 pub mod thread;
 

@@ -66,6 +66,7 @@ pub fn index_2d() -> (u32, u32) {
 /// # Safety
 /// Every thread of the block reaches the same barriers in the same order.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn sync_threads() {
     #[cfg(target_arch = "nvptx64")]
     {

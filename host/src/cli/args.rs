@@ -76,7 +76,8 @@ pub(super) struct Run {
     /// Element type: f32, f64 or i32.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = dtype)]
     pub(super) dtype: DType,
-    /// Processors: auto, cpu, cuda or cuda:I.
+    /// Processors: auto, cpu, cuda, cuda:I, or emulate: the GPU kernels on the CPU, with every access
+    /// checked.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
     pub(super) device: DeviceChoice,
     /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
@@ -129,17 +130,29 @@ pub(super) fn dtype(text: &str) -> Result<DType, String> {
     })
 }
 
-/// `auto`, `cpu`, `cuda` or `cuda:I`.
+/// `auto`, `cpu`, `cuda` or `cuda:I`: what a product can be left to.
+pub(super) fn processor(text: &str) -> Result<DeviceChoice, String> {
+    match device(text) {
+        Ok(DeviceChoice::Emulate) => {
+            Err("the emulator is for `tessera run` and `tessera demo`".to_owned())
+        }
+        Err(_) => Err(format!("`{text}` is none of auto, cpu, cuda, cuda:I")),
+        choice => choice,
+    }
+}
+
+/// `auto`, `cpu`, `emulate`, `cuda` or `cuda:I`.
 pub(super) fn device(text: &str) -> Result<DeviceChoice, String> {
     let index = match text {
         "auto" => return Ok(DeviceChoice::Auto),
         "cpu" => return Ok(DeviceChoice::Cpu),
+        "emulate" => return Ok(DeviceChoice::Emulate),
         "cuda" => Some(0),
         _ => text.strip_prefix("cuda:").and_then(|index| index.parse().ok()),
     };
     index
         .map(DeviceChoice::Cuda)
-        .ok_or_else(|| format!("`{text}` is none of auto, cpu, cuda, cuda:I"))
+        .ok_or_else(|| format!("`{text}` is none of auto, cpu, emulate, cuda, cuda:I"))
 }
 
 fn budget(text: &str) -> Result<Duration, String> {
@@ -192,5 +205,7 @@ mod tests {
             assert!(Cli::try_parse_from(["tessera", args[0], args[1]]).is_err(), "{args:?}");
         }
         assert_eq!(device("cuda:2"), Ok(DeviceChoice::Cuda(2)));
+        assert_eq!(device("emulate"), Ok(DeviceChoice::Emulate));
+        assert!(processor("emulate").is_err());
     }
 }

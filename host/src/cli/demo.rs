@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// Width of the tiles: the kernel is tiledW.
     #[arg(long, value_name = "W", default_value = "2")]
     tile: NonZeroU32,
-    /// Processor: auto, cpu (the emulator), cuda or cuda:I.
+    /// Processor: auto, cpu or emulate (both the emulator), cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::device)]
     device: DeviceChoice,
 }
@@ -59,7 +59,7 @@ fn product(
     a: &Matrix<f32>,
     b: &Matrix<f32>,
 ) -> Result<(Matrix<f32>, String), Error> {
-    if device != DeviceChoice::Cpu {
+    if !matches!(device, DeviceChoice::Cpu | DeviceChoice::Emulate) {
         let engine = Engine::open(Some(spec.id), device);
         match engine.and_then(|engine| engine.multiply(a, b)) {
             Ok(c) => return Ok((c, "on the GPU".to_owned())),

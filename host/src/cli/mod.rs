@@ -38,7 +38,7 @@ impl From<&Error> for Exit {
         match error {
             Error::NoDevice { .. } | Error::NoSuchDevice { .. } => Self::NoDevice,
             Error::OutOfMemory { .. } => Self::OutOfMemory,
-            Error::Cuda { .. } => Self::Wrong,
+            Error::Cuda { .. } | Error::Emulation { .. } => Self::Wrong,
             _ => Self::Usage,
         }
     }

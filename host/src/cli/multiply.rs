@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "C0.npy")]
     c: Option<PathBuf>,
     /// Processor: auto, cpu, cuda or cuda:I.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::device)]
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::processor)]
     device: DeviceChoice,
     /// Check before writing: auto, full, freivalds, sample or none.
     #[arg(long, value_name = "METHOD", default_value = "none")]

@@ -159,6 +159,12 @@ fn notes(document: &Document) -> String {
         };
         note(&format!("{}: {}", row.kernel, reading(explanation)));
     }
+    if document.rows.iter().any(|row| row.device == "emulate") {
+        note(
+            "emulate rows: seconds and GFLOP/s are the emulator's, which runs a kernel's threads one \
+             after the other on the CPU and checks each access; they say nothing about a GPU.",
+        );
+    }
     // Kernels that share a reason share a line.
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for skipped in &document.skipped {

@@ -7,6 +7,7 @@ use gemm_spec::{KernelSpec, Operand, Problem};
 use super::predict::predict;
 use super::{DeviceChoice, Inputs, Observer, Row, supported, verdict};
 use crate::cpu::CpuContext;
+use crate::emulate;
 use crate::error::Error;
 use crate::fill::{Distribution, fill};
 use crate::gpu::{Gpu, Operands};
@@ -32,6 +33,8 @@ pub(super) struct Candidate<'d> {
 enum Device<'d> {
     Cpu(&'d CpuContext),
     Gpu(&'d Gpu),
+    /// Kernels on these threads.
+    Emulator(&'d CpuContext),
 }
 
 /// A and B on the device and how long it took to bring them there: shared by all GPU rows.
@@ -59,10 +62,17 @@ impl<'d> Candidate<'d> {
             Implementation::Cpu(_) if matches!(choice, DeviceChoice::Cuda(_)) => {
                 return Err("the run was told to stay on the GPU".to_owned());
             }
+            Implementation::Cpu(_) if choice == DeviceChoice::Emulate => {
+                return Err("the run was told to stay on the emulator".to_owned());
+            }
             Implementation::Cpu(_) => Device::Cpu(cpu),
+            Implementation::Gpu(spec) if choice == DeviceChoice::Emulate => {
+                supported(spec, problem, &emulate::LIMITS)?;
+                Device::Emulator(cpu)
+            }
             Implementation::Gpu(spec) => {
                 let gpu = gpu.as_ref().map_err(ToString::to_string)?;
-                supported(spec, problem, gpu)?;
+                supported(spec, problem, gpu.limits())?;
                 Device::Gpu(gpu)
             }
         };
@@ -108,6 +118,9 @@ impl<'d> Candidate<'d> {
                     Ok::<_, Error>(started.elapsed().as_secs_f64())
                 })?
             }
+            (Device::Emulator(cpu), Implementation::Gpu(spec)) => {
+                repeat(Effort::PROBE, || emulated(cpu, spec, problem, &a, &b, &mut c))?
+            }
             _ => unreachable!("invariant: `new` pairs kernels with GPUs"),
         };
         Ok(timing.median)
@@ -146,6 +159,13 @@ impl<'d> Candidate<'d> {
                 })?;
                 Times { seconds: timing.median, runs: timing.runs, split: None }
             }
+            (Device::Emulator(cpu), Implementation::Gpu(spec)) => {
+                let timing = repeat(Effort::ROW, || {
+                    c.poison(&inputs.c);
+                    emulated(cpu, spec, problem, &inputs.a, &inputs.b, c.as_mut_slice())
+                })?;
+                Times { seconds: timing.median, runs: timing.runs, split: None }
+            }
             _ => unreachable!("invariant: `new` pairs kernels with GPUs"),
         };
 
@@ -166,6 +186,11 @@ impl<'d> Candidate<'d> {
         Ok(row)
     }
 
+    /// Size of a problem of which one run takes a fraction of a second.
+    pub(super) fn quick_size(&self) -> usize {
+        if matches!(self.device, Device::Emulator(_)) { 64 } else { 128 }
+    }
+
     /// One run on other operands; `before` is what C holds before it.
     pub(super) fn compute<T: Scalar>(
         &self,
@@ -184,6 +209,9 @@ impl<'d> Candidate<'d> {
             (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
                 T::cpu_fn(implementation)(problem, a, b, &mut c, cpu);
             }
+            (Device::Emulator(cpu), Implementation::Gpu(spec)) => {
+                emulated(cpu, spec, problem, a, b, &mut c)?;
+            }
             _ => unreachable!("invariant: `new` pairs kernels with GPUs"),
         }
         Ok(c)
@@ -196,6 +224,7 @@ impl<'d> Candidate<'d> {
             device: match self.device {
                 Device::Cpu(_) => "cpu".to_owned(),
                 Device::Gpu(gpu) => format!("cuda:{}", gpu.info().index),
+                Device::Emulator(_) => "emulate".to_owned(),
             },
             seconds: times.seconds,
             estimated,
@@ -209,6 +238,20 @@ impl<'d> Candidate<'d> {
             then_seconds: None,
         }
     }
+}
+
+/// Seconds that the emulator takes for a product by a kernel.
+fn emulated<T: Scalar>(
+    cpu: &CpuContext,
+    spec: &'static KernelSpec,
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+) -> Result<f64, Error> {
+    let started = Instant::now();
+    cpu.pool().install(|| emulate::run(spec, problem, a, b, c))?;
+    Ok(started.elapsed().as_secs_f64())
 }
 
 /// Runs a kernel on uploaded operands and brings the result back.

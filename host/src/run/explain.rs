@@ -11,9 +11,6 @@ use crate::matrix::allocate;
 use crate::scalar::Scalar;
 use crate::verify::{Diagnosis, Evidence, Mismatch, diagnose};
 
-/// Sizes of the second run are at most twice this, and leave the same over a tile of any usual width.
-const SMALL: usize = 128;
-
 /// What a wrong result looks like, and on which data that was seen.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
@@ -50,7 +47,7 @@ impl Candidate<'_> {
         let Inputs { a, b, c: before } = inputs;
         let own = explanation(&Evidence { problem, a, b, c_before: before, c, hint }, false);
         let rerun = || {
-            self.rerun(&small(problem)).inspect_err(|error| {
+            self.rerun(&small(problem, self.quick_size())).inspect_err(|error| {
                 tracing::warn!(%error, "the second run of {} failed", self.id());
             })
         };
@@ -82,12 +79,11 @@ fn explanation<T: Scalar>(evidence: &Evidence<'_, T>, rerun: bool) -> Option<Exp
     Some(Explanation { m, n, k, rerun, first: case.first, diagnoses: case.diagnoses })
 }
 
-/// A packed problem of bounded size that leaves over what the large one does.
-fn small<T: Scalar>(problem: &Problem<T>) -> Problem<T> {
-    let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| match size {
-        0..SMALL => size,
-        _ => SMALL + size % SMALL,
-    });
+/// A packed problem of less than twice that size, which leaves over what the large one does where
+/// tiles are no wider than the size.
+fn small<T: Scalar>(problem: &Problem<T>, base: usize) -> Problem<T> {
+    let [m, n, k] = [problem.m, problem.n, problem.k]
+        .map(|size| if size < base { size } else { base + size % base });
     Problem::new(m, n, k).with_scalars(problem.alpha, problem.beta)
 }
 
@@ -98,7 +94,7 @@ mod tests {
     #[test]
     fn small_problems_leave_over_what_large_ones_do() {
         let large = Problem::<f32>::new(10_240, 1003, 77).with_scalars(2.0, 3.0);
-        let small = small(&large);
+        let small = small(&large, 128);
         assert_eq!((small.m, small.n, small.k), (128, 128 + 1003 % 128, 77));
         assert_eq!((small.alpha, small.beta), (2.0, 3.0));
         for width in [2, 4, 8, 16, 32, 64, 128] {

@@ -29,6 +29,12 @@ macro_rules! gemm_entries {
                 c: *mut $element,
                 ldc: u64,
             ) {
+                // SAFETY: obligation 1.
+                let a = unsafe { cuda_std::memory::global(a) };
+                // SAFETY: obligation 1.
+                let b = unsafe { cuda_std::memory::global(b) };
+                // SAFETY: obligation 1.
+                let c = unsafe { cuda_std::memory::global_mut(c) };
                 let gemm = $crate::parts::gemm::Gemm {
                     m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
                 };

@@ -1,5 +1,6 @@
 //! The arguments of a GEMM kernel, and the two ends that every such kernel shares.
 
+use cuda_std::memory::{Global, GlobalMut};
 use gemm_spec::{Element, epilogue};
 
 /// What a GEMM entry is called with, in the order of [`gemm_spec::GEMM_PARAMS`].
@@ -16,17 +17,17 @@ pub(crate) struct Gemm<T> {
     /// Factor of the product.
     pub(crate) alpha: T,
     /// A, m by k.
-    pub(crate) a: *const T,
+    pub(crate) a: Global<T>,
     /// From one row of A to the next.
     pub(crate) lda: u64,
     /// B, k by n.
-    pub(crate) b: *const T,
+    pub(crate) b: Global<T>,
     /// From one row of B to the next.
     pub(crate) ldb: u64,
     /// Factor of the old C.
     pub(crate) beta: T,
     /// C, m by n.
-    pub(crate) c: *mut T,
+    pub(crate) c: GlobalMut<T>,
     /// From one row of C to the next.
     pub(crate) ldc: u64,
 }
@@ -40,13 +41,13 @@ impl<T: Element> Gemm<T> {
 
     /// Where row `row` of A begins.
     #[inline(always)]
-    pub(crate) fn a_row(&self, row: u32) -> *const T {
+    pub(crate) fn a_row(&self, row: u32) -> Global<T> {
         self.a.wrapping_add((u64::from(row) * self.lda) as usize)
     }
 
     /// Element (row, col) of B.
     #[inline(always)]
-    pub(crate) fn b_at(&self, row: u32, col: u32) -> *const T {
+    pub(crate) fn b_at(&self, row: u32, col: u32) -> Global<T> {
         self.b.wrapping_add((u64::from(row) * self.ldb + u64::from(col)) as usize)
     }
 

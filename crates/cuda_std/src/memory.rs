@@ -1,0 +1,179 @@
+//! Pointers of a kernel, one type for each kind of memory.
+//!
+//! On the device they are plain pointers, so a kernel's PTX is what it would be without them. On the
+//! host they are types of their own with the names of a pointer's methods: a read or a write through
+//! them goes through the checks of the [emulator](crate::emulate), which knows what a device does
+//! not: bounds, who touched a word, and from which source line.
+//!
+//! ```
+//! use cuda_std::memory::{Global, GlobalMut};
+//!
+//! /// # Safety
+//! /// `from` and `to` are valid for `at + 1` elements, and no other thread has this `at`.
+//! unsafe fn copy(from: Global<f32>, to: GlobalMut<f32>, at: usize) {
+//!     // SAFETY: the caller's promise.
+//!     unsafe { to.wrapping_add(at).write(from.wrapping_add(at).read()) };
+//! }
+//! ```
+
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::emulate::{AccessKind, check_global, check_shared};
+
+/// Global memory that a kernel only reads; [`global`] makes it.
+#[cfg(target_arch = "nvptx64")]
+pub type Global<T> = *const T;
+
+/// Global memory that a kernel writes; [`global_mut`] makes it.
+#[cfg(target_arch = "nvptx64")]
+pub type GlobalMut<T> = *mut T;
+
+/// Memory that the threads of one block share; [`launch_sized`](crate::shared::launch_sized) gives
+/// it.
+#[cfg(target_arch = "nvptx64")]
+pub type Shared<T> = *mut T;
+
+/// Shared memory that this place of the kernel only reads; `Shared::cast_const` makes it.
+#[cfg(target_arch = "nvptx64")]
+pub type SharedConst<T> = *const T;
+
+/// Views a kernel's parameter as memory that it only reads.
+///
+/// # Safety
+/// What is read through the view lies in memory that is valid for reads in the whole launch.
+#[inline(always)]
+#[must_use]
+pub unsafe fn global<T>(pointer: *const T) -> Global<T> {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        pointer
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        Global(pointer)
+    }
+}
+
+/// Views a kernel's parameter as memory that it writes.
+///
+/// # Safety
+/// What is read and written through the view lies in memory that is valid for both in the whole
+/// launch.
+#[inline(always)]
+#[must_use]
+pub unsafe fn global_mut<T>(pointer: *mut T) -> GlobalMut<T> {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        pointer
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        GlobalMut(pointer)
+    }
+}
+
+/// Defines a view for the host, with the methods that all three have.
+macro_rules! view {
+    ($(#[$doc:meta])* $name:ident, $pointer:ty, $check:ident) => {
+        $(#[$doc])*
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[derive(Debug)]
+        #[repr(transparent)]
+        pub struct $name<T>(pub(crate) $pointer);
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl<T> Clone for $name<T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl<T> Copy for $name<T> {}
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl<T> $name<T> {
+            /// The place so many elements further on, inside the memory or not.
+            #[inline(always)]
+            #[must_use]
+            pub fn wrapping_add(self, elements: usize) -> Self {
+                Self(self.0.wrapping_add(elements))
+            }
+
+            /// The place so many elements further on, inside the memory.
+            ///
+            /// # Safety
+            /// That element and all before it lie in the memory that the view was made for. On the
+            /// host a broken promise is harmless here and found at the access.
+            #[inline(always)]
+            #[must_use]
+            pub unsafe fn add(self, elements: usize) -> Self {
+                self.wrapping_add(elements)
+            }
+
+            /// The same place, as another type.
+            #[inline(always)]
+            #[must_use]
+            pub fn cast<U>(self) -> $name<U> {
+                $name(self.0.cast())
+            }
+
+            /// Reads the element here.
+            ///
+            /// # Safety
+            /// 1. It lies in the view's memory, at an address that suits `T`.
+            /// 2. It has been written, and if by another thread of this launch, a barrier lies
+            ///    between.
+            #[inline(always)]
+            #[track_caller]
+            #[must_use]
+            pub unsafe fn read(self) -> T {
+                $check::<T>(self.0.addr(), AccessKind::Read);
+                // SAFETY: the caller's promise, of which the check has tested what it can.
+                unsafe { self.0.read() }
+            }
+        }
+    };
+}
+
+/// Defines the method of a view that writes.
+macro_rules! view_mut {
+    ($name:ident, $check:ident) => {
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl<T> $name<T> {
+            /// Writes the element here.
+            ///
+            /// # Safety
+            /// 1. It lies in the view's memory, at an address that suits `T`.
+            /// 2. A barrier lies between this and every access to it by another thread.
+            #[inline(always)]
+            #[track_caller]
+            pub unsafe fn write(self, value: T) {
+                $check::<T>(self.0.addr(), AccessKind::Write);
+                // SAFETY: the caller's promise, of which the check has tested what it can.
+                unsafe { self.0.write(value) };
+            }
+        }
+    };
+}
+
+view!(/// Global memory that a kernel only reads; [`global`] makes it.
+    Global, *const T, check_global);
+view!(/// Global memory that a kernel writes; [`global_mut`] makes it.
+    GlobalMut, *mut T, check_global);
+view!(/// Memory that the threads of one block share;
+    /// [`launch_sized`](crate::shared::launch_sized) gives it.
+    Shared, *mut T, check_shared);
+view!(/// Shared memory that this place of the kernel only reads; [`Shared::cast_const`] makes it.
+    SharedConst, *const T, check_shared);
+view_mut!(GlobalMut, check_global);
+view_mut!(Shared, check_shared);
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<T> Shared<T> {
+    /// The same place, for reading only.
+    #[inline(always)]
+    #[must_use]
+    pub fn cast_const(self) -> SharedConst<T> {
+        SharedConst(self.0)
+    }
+}
