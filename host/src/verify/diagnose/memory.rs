@@ -4,7 +4,8 @@ use gemm_spec::Operand;
 
 use super::guess::{Claims, Guess, Says};
 use super::pattern::{Axis, Pattern};
-use super::scene::{Scene, Survey};
+use super::scene::{Scene, Sum, Survey};
+use super::{WIDTHS, fitting};
 use crate::Scalar;
 
 impl<T: Scalar> Scene<'_, T> {
@@ -44,6 +45,7 @@ impl<T: Scalar> Scene<'_, T> {
         }
         values.extend((1..=8).flat_map(|off| [real.saturating_sub(off), real.saturating_add(off)]));
         values.push(0);
+        values.extend(WIDTHS);
         values.retain(|&value| value != real);
         values.sort_unstable();
         values.dedup();
@@ -91,14 +93,30 @@ impl<T: Scalar> Scene<'_, T> {
         if (rows, cols) == (0, 0) || end_row == 0 || end_col == 0 {
             return None;
         }
-        let ends = |w: &usize| (m / w * w, n / w * w);
-        let fits = |w: &usize| {
-            (rows == 0 || (end_row == ends(w).0 && rows < *w))
-                && (cols == 0 || (end_col == ends(w).1 && cols < *w))
-        };
-        let widths = widths.iter().copied().filter(fits).collect();
+        let ends = |w: usize, size: usize, end: usize| size == end || size / w * w == end;
+        let widths = fitting(widths, |w| ends(w, m, end_row) && ends(w, n, end_col));
         let pattern = Pattern::EdgeUnwritten { rows, cols, widths };
         Some(Guess::unwritten(pattern, move |row, col| row >= end_row || col >= end_col))
+    }
+
+    /// Stores without a guard: zeros of the last tiles land at the start of the next row, where a
+    /// block that ran before has stored. The first row of a block belongs to one that runs later.
+    pub(super) fn spilled_over<'g>(
+        &'g self,
+        widths: &'g [usize],
+    ) -> impl Iterator<Item = Guess<'g>> {
+        let n = self.c.cols;
+        let packed = self.c.by_rows() && self.c.layout.ld == n;
+        widths.iter().filter(move |w| packed && n > **w && !n.is_multiple_of(**w)).map(move |&w| {
+            let cols = n.next_multiple_of(w) - n;
+            let says = move |row: usize, col| match row % w {
+                _ if col >= cols => Says::Right,
+                0 => Says::Nothing,
+                _ => Says::Is(self.store(row, col, &Sum::ZERO)),
+            };
+            let pattern = Pattern::SpilledOver { cols, width: w };
+            Guess { pattern, claims: Claims::Written, says: Box::new(says) }
+        })
     }
 
     /// Blocks laid along the wrong axis, so that C is covered as if it had n rows and m columns.
@@ -110,7 +128,7 @@ impl<T: Scalar> Scene<'_, T> {
         ends.dedup();
         ends.retain(|end| *end != (m, n));
         let guess = |there: (usize, usize)| {
-            let widths = widths.iter().copied().filter(|&w| end(w) == there).collect();
+            let widths = fitting(widths, |w| end(w) == there);
             Guess::unwritten(Pattern::GridAxesSwapped { widths }, move |row, col| {
                 row >= there.0 || col >= there.1
             })

@@ -161,6 +161,7 @@ fn candidates<T: Scalar>(scene: &Scene<'_, T>, survey: &Survey) -> Vec<(Pattern,
     consider(best(survey, scene.grid_axes_swapped(widths)));
     consider(best(survey, scene.offset_of_stores(widths)));
     consider(best(survey, other_edge));
+    consider(best(survey, scene.spilled_over(widths)));
     consider(best(survey, scene.wrong_factor(survey, Factor::Alpha)));
     consider(best(survey, scene.wrong_factor(survey, Factor::Beta)));
     consider(best(survey, scene.transposed_result()));
@@ -213,6 +214,15 @@ fn widths(survey: &Survey) -> Vec<usize> {
     widths.sort_by_key(|width| (!WIDTHS.contains(width), *width));
     widths.dedup();
     widths
+}
+
+/// The widths of tiles that fit; of unusual ones only where no usual one does.
+fn fitting(widths: &[usize], fits: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut fitting: Vec<usize> = widths.iter().copied().filter(|width| fits(*width)).collect();
+    if fitting.iter().any(|width| WIDTHS.contains(width)) {
+        fitting.retain(|width| WIDTHS.contains(width));
+    }
+    fitting
 }
 
 /// A score without a prediction: this share, on this many samples.

@@ -5,6 +5,8 @@ use std::fmt;
 use gemm_spec::Operand;
 use serde::{Serialize, Serializer};
 
+use super::WIDTHS;
+
 /// Rows or columns of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -146,6 +148,13 @@ pub enum Pattern {
         /// Tile widths whose whole tiles end where writing ended.
         widths: Vec<usize>,
     },
+    /// What was stored right of the last column went to the start of the next row.
+    SpilledOver {
+        /// Columns of tiles that lie beyond the last.
+        cols: usize,
+        /// Width of a block.
+        width: usize,
+    },
     /// Elements that were never written, in no pattern that has a name.
     NeverWritten {
         /// How many of the elements looked at.
@@ -184,9 +193,9 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Whether it names an edge where the tiles of some width end.
+    /// Whether it names an edge where the tiles of some usual width end.
     pub(super) fn fits_tiles(&self) -> bool {
-        matches!(self, Self::EdgeUnwritten { widths, .. } if !widths.is_empty())
+        matches!(self, Self::EdgeUnwritten { widths, .. } if widths.iter().any(|w| WIDTHS.contains(w)))
     }
 }
 
@@ -284,6 +293,11 @@ impl fmt::Display for Pattern {
                 "the last {rows} rows and {cols} columns of C were never written: no tile covers \
                  the edge{}",
                 fitting(widths)
+            ),
+            Self::SpilledOver { cols, width } => write!(
+                f,
+                "stores have no guard: {cols} columns of the last tiles, {width} wide, spill over to \
+                 the start of the next row"
             ),
             Self::NeverWritten { count } => {
                 write!(f, "{count} of the elements looked at were never written")

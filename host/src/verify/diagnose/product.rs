@@ -2,6 +2,7 @@
 
 use gemm_spec::Operand;
 
+use super::fitting;
 use super::guess::{Claims, Guess, Says};
 use super::pattern::{Axis, Leftover, Pattern};
 use super::scene::{Scene, Sum};
@@ -113,8 +114,7 @@ impl<T: Scalar> Scene<'_, T> {
     ) -> impl Iterator<Item = Guess<'g>> {
         let k = self.depth;
         (1..k.min(MOST_STEPS + 1)).map(move |steps| {
-            let last = |w: &usize| k > *w && k - (k - 1) / w * w == steps;
-            let widths = widths.iter().copied().filter(last).collect();
+            let widths = fitting(widths, |w| k > w && k - (k - 1) / w * w == steps);
             Guess::value(Pattern::LastTileOnly { steps, widths }, move |row, col| {
                 self.store(row, col, &self.dot(row, col, k - steps..k))
             })
@@ -127,7 +127,7 @@ impl<T: Scalar> Scene<'_, T> {
     ) -> impl Iterator<Item = Guess<'g>> {
         let k = self.depth;
         (1..k.min(MOST_STEPS + 1)).map(move |steps| {
-            let widths = widths.iter().copied().filter(|w| k > *w && k % w == steps).collect();
+            let widths = fitting(widths, |w| k > w && k % w == steps);
             Guess::value(Pattern::TailMissing { steps, widths }, move |row, col| {
                 self.store(row, col, &self.dot(row, col, 0..k - steps))
             })

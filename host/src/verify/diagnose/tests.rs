@@ -8,7 +8,7 @@ use self::broken::{Mistake, Setup};
 use super::*;
 use crate::fill::Distribution;
 
-const MISTAKES: [Mistake; 34] = [
+const MISTAKES: [Mistake; 35] = [
     Mistake::TransposedResult,
     Mistake::TransposedOperand(Operand::A),
     Mistake::TransposedOperand(Operand::B),
@@ -43,18 +43,20 @@ const MISTAKES: [Mistake; 34] = [
     Mistake::Nan,
     Mistake::BitFlip,
     Mistake::ShortInputs,
+    Mistake::StoreWithoutGuard,
 ];
 
 /// Sizes, tile width, padding, factors.
 type Shape = ((usize, usize, usize), usize, usize, (f64, f64));
 
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 7] = [
     ((72, 72, 70), 16, 2, (2.0, -3.0)),
     ((70, 69, 70), 8, 3, (2.0, 0.0)),
     ((70, 72, 70), 4, 2, (1.0, 2.0)),
     ((100, 70, 70), 32, 1, (-2.0, 1.0)),
     ((20, 13, 17), 4, 5, (1.0, 0.0)),
     ((64, 128, 96), 32, 0, (2.0, 4.0)),
+    ((40, 50, 30), 8, 0, (1.0, 0.0)),
 ];
 
 const INPUTS: [Distribution; 3] =
@@ -98,6 +100,9 @@ fn name<T: Scalar>(mistake: Mistake, setup: &Setup<T>) -> Pattern {
         Mistake::Nan => Pattern::NotFinite { count: 0 },
         Mistake::BitFlip => Pattern::SingleElement { bit: Some(20) },
         Mistake::ShortInputs => Pattern::Noise { units: 0.0 },
+        Mistake::StoreWithoutGuard => {
+            Pattern::SpilledOver { cols: n.next_multiple_of(width) - n, width }
+        }
         Mistake::None => unreachable!("nothing is wrong"),
     }
 }

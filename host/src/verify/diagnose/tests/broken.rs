@@ -41,6 +41,7 @@ pub(super) enum Mistake {
     Nan,
     BitFlip,
     ShortInputs,
+    StoreWithoutGuard,
 }
 
 /// A problem with its operands; padding is poison.
@@ -105,6 +106,7 @@ impl<T: Scalar> Setup<T> {
             Mistake::TransposedResult => m == n,
             Mistake::Alpha(alpha) => alpha != self.problem.alpha.to_f64(),
             Mistake::Beta(wrong) => beta != 0.0 && wrong != beta,
+            Mistake::StoreWithoutGuard => n % w != 0 && self.problem.c.ld == n,
             Mistake::Nan => T::POISON.is_nan(),
             // Integers that are short already lose nothing.
             Mistake::ShortInputs => {
@@ -297,7 +299,7 @@ impl<T: Scalar> Setup<T> {
         if let Mistake::OffsetMissing { stored: true, .. } = mistake {
             (row, col) = self.place(mistake, block, t);
         }
-        if row >= m || col >= n {
+        if (row >= m || col >= n) && mistake != Mistake::StoreWithoutGuard {
             return;
         }
         if mistake == Mistake::TransposedResult {
