@@ -35,7 +35,7 @@ impl Explanation {
 }
 
 impl Candidate<'_> {
-    /// Diagnoses a wrong result, and where that decides nothing the result of a second, small run
+    /// The surer diagnosis of two: of a wrong result, and of the result of a second, small run
     /// on position-coded inputs with numbers in C.
     pub(super) fn explain<T: Scalar>(
         &self,
