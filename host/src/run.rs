@@ -1,6 +1,7 @@
 //! One problem, every implementation: computed, timed and checked.
 
 mod candidate;
+mod explain;
 mod predict;
 
 use std::num::NonZeroUsize;
@@ -20,6 +21,7 @@ use crate::registry::Implementation;
 use crate::scalar::Scalar;
 use crate::verify::{Checker, Method, Report};
 use candidate::Candidate;
+pub use explain::Explanation;
 
 /// Which processors take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -117,6 +119,9 @@ pub struct Verdict {
     /// What is wrong, in words, where something is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// What it looks like, where something is wrong and could be explained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<Explanation>,
 }
 
 /// One implementation's line of the table.
@@ -377,6 +382,7 @@ fn verdict(report: &Report) -> Verdict {
         max_error: report.max_error,
         bound: report.bound,
         detail: (!report.ok).then(|| report.to_string()),
+        diagnosis: None,
     }
 }
 
@@ -390,4 +396,78 @@ fn supported<T: Scalar>(
     limits: &DeviceLimits,
 ) -> Result<(), String> {
     spec.supports(problem, limits).map_err(|reason| reason.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::CpuImpl;
+    use crate::report::{Format, render};
+
+    /// Reads A's tiles of 8 x 8 transposed.
+    fn transposed_tiles<T: Scalar>(
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T],
+        _: &CpuContext,
+    ) {
+        let Problem { m, n, k, .. } = *problem;
+        for row in 0..m {
+            for col in 0..n {
+                let mut acc = T::ZERO;
+                for step in 0..k {
+                    let (i, l) = (row - row % 8 + step % 8, step - step % 8 + row % 8);
+                    let value = if i < m && l < k { a[problem.a.index(i, l)] } else { T::ZERO };
+                    acc = value.mul_add(b[problem.b.index(step, col)], acc);
+                }
+                c[problem.c.index(row, col)] = acc;
+            }
+        }
+    }
+
+    static BROKEN: CpuImpl = CpuImpl {
+        id: "broken",
+        about: "reads tiles transposed",
+        origin: "a test",
+        parallel: false,
+        f32: transposed_tiles,
+        f64: transposed_tiles,
+        i32: transposed_tiles,
+    };
+
+    #[test]
+    fn a_wrong_row_says_what_it_looks_like() {
+        let config = Config {
+            m: 150,
+            n: 40,
+            k: 50,
+            dtype: DType::F32,
+            alpha: 1.0,
+            beta: 0.0,
+            implementations: vec![Implementation::Cpu(&BROKEN)],
+            device: DeviceChoice::Cpu,
+            threads: NonZeroUsize::new(1),
+            seed: 0,
+            distribution: Distribution::Uniform,
+            check: Method::Auto,
+            budget: Duration::from_secs(60),
+        };
+        let document = run(&config, &mut ()).unwrap();
+        assert!(!document.all_right());
+        let table = render(&document, Format::Table, false).unwrap();
+        let note = "broken: tiles of A, 8 x 8, are read transposed (confidence ";
+        assert!(table.lines().any(|line| line.starts_with(note)), "{table}");
+        let json = render(&document, Format::Json, false).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let diagnosis = &json["rows"][0]["check"]["diagnosis"]["diagnoses"][0];
+        assert_eq!(diagnosis["pattern"]["name"], "transposed_in_tiles");
+        assert_eq!(diagnosis["pattern"]["operand"], "A");
+        assert_eq!(diagnosis["pattern"]["width"], 8);
+
+        let right = Implementation::Cpu(crate::cpu::CPU[0]);
+        let document = run(&Config { implementations: vec![right], ..config }, &mut ()).unwrap();
+        let table = render(&document, Format::Table, false).unwrap();
+        assert!(document.all_right() && !table.contains("confidence"), "{table}");
+    }
 }

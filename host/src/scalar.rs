@@ -26,6 +26,9 @@ pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement 
     /// Whether this is a NaN.
     fn is_nan(self) -> bool;
 
+    /// The values that differ from this one in a single bit, from the lowest bit up.
+    fn bit_flips(self) -> impl Iterator<Item = Self>;
+
     /// The form of a CPU implementation for this type.
     #[doc(hidden)]
     fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self>;
@@ -58,6 +61,11 @@ macro_rules! float_scalar {
             #[inline]
             fn is_nan(self) -> bool {
                 $float::is_nan(self)
+            }
+
+            fn bit_flips(self) -> impl Iterator<Item = Self> {
+                let bits = self.to_bits();
+                (0..8 * size_of::<Self>()).map(move |bit| $float::from_bits(bits ^ (1 << bit)))
             }
 
             fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
@@ -99,6 +107,10 @@ impl Scalar for i32 {
     #[inline]
     fn is_nan(self) -> bool {
         false
+    }
+
+    fn bit_flips(self) -> impl Iterator<Item = Self> {
+        (0..i32::BITS).map(move |bit| self ^ (1 << bit))
     }
 
     fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {

@@ -4,7 +4,7 @@ use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
 
 use super::duration::{hours, minutes, seconds};
-use crate::run::{Document, Row};
+use crate::run::{Document, Explanation, Row};
 
 /// Aligned columns, for a terminal.
 pub(super) fn terminal(document: &Document, colour: bool) -> String {
@@ -152,6 +152,13 @@ fn notes(document: &Document) -> String {
              The driver's compile time is in no row.",
         );
     }
+    for row in &document.rows {
+        let Some(explanation) = row.check.as_ref().and_then(|check| check.diagnosis.as_ref())
+        else {
+            continue;
+        };
+        note(&format!("{}: {}", row.kernel, reading(explanation)));
+    }
     if document.rows.iter().any(|row| row.device == "emulate") {
         note(
             "emulate rows: seconds and GFLOP/s are the emulator's, which runs a kernel's threads one \
@@ -170,4 +177,21 @@ fn notes(document: &Document) -> String {
         note(&format!("skipped {}: {reason}", kernels.join(", ")));
     }
     notes
+}
+
+/// What a wrong result looks like, in a line.
+fn reading(explanation: &Explanation) -> String {
+    let Explanation { m, n, k, rerun, first, diagnoses } = explanation;
+    let mut text = match diagnoses.first() {
+        Some(diagnosis) => diagnosis.to_string(),
+        None => "wrong in no pattern that has a name".to_owned(),
+    };
+    text += &format!(
+        "; first C({},{}) is {:e}, expected {:e}",
+        first.row, first.col, first.found, first.expected
+    );
+    if *rerun {
+        text += &format!(" in a second run of {m} x {n} x {k} on position-coded inputs");
+    }
+    text
 }

@@ -171,13 +171,50 @@ impl<'d> Candidate<'d> {
 
         observer.step(&format!("checking {}", self.id()));
         let mut row = self.row(problem, &times, false);
-        let mut found = verdict(&checker.check(c.as_slice()));
+        let report = checker.check(c.as_slice());
+        let mut found = verdict(&report);
         if let Err(error) = c.intact() {
             found.ok = false;
             found.detail = Some(error.to_string());
         }
+        if !found.ok {
+            observer.step(&format!("explaining {}", self.id()));
+            let hint = report.first.map(|first| (first.row, first.col));
+            found.diagnosis = self.explain(problem, inputs, c.as_slice(), hint);
+        }
         row.check = Some(found);
         Ok(row)
+    }
+
+    /// Size of a problem of which one run takes a fraction of a second.
+    pub(super) fn quick_size(&self) -> usize {
+        if matches!(self.device, Device::Emulator(_)) { 64 } else { 128 }
+    }
+
+    /// One run on other operands; `before` is what C holds before it.
+    pub(super) fn compute<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        before: &[T],
+    ) -> Result<Vec<T>, Error> {
+        let mut c = before.to_vec();
+        match (self.device, self.implementation) {
+            (Device::Gpu(gpu), Implementation::Gpu(spec)) => {
+                let mut output = gpu.output(&c, 0)?;
+                gpu.upload(problem, a, b)?.0.run(spec, &mut output)?;
+                output.download(gpu, &mut c)?;
+            }
+            (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
+                T::cpu_fn(implementation)(problem, a, b, &mut c, cpu);
+            }
+            (Device::Emulator(cpu), Implementation::Gpu(spec)) => {
+                emulated(cpu, spec, problem, a, b, &mut c)?;
+            }
+            _ => unreachable!("invariant: `new` pairs kernels with GPUs"),
+        }
+        Ok(c)
     }
 
     fn row<T: Scalar>(&self, problem: &Problem<T>, times: &Times, estimated: bool) -> Row {

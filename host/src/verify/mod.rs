@@ -1,7 +1,7 @@
 //! Whether a result is the product it should be.
 //!
 //! [`Guarded`] holds a result between guard words, [`Checker`] judges it, [`Report`] says what was
-//! found. Everything that does not depend on the result is computed once, so that many
+//! found, and [`diagnose`](diagnose()) why it is wrong. Everything that does not depend on the result is computed once, so that many
 //! implementations of one problem are checked cheaply:
 //!
 //! ```
@@ -60,6 +60,7 @@
 //! verify a product.
 
 mod bound;
+mod diagnose;
 mod elements;
 mod freivalds;
 mod guard;
@@ -79,6 +80,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use thiserror::Error;
 
+pub use diagnose::{Axis, Case, Diagnosis, Evidence, Factor, Leftover, Pattern, diagnose};
 pub use guard::{GuardError, Guarded};
 pub use method::{Method, UnknownMethod};
 pub use report::{Mismatch, Report, Sampled};
