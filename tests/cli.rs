@@ -325,7 +325,7 @@ fn what_cannot_be_meant_is_one_line() {
         (&["--kernel", "serial,!serial"], &["takes every implementation away"]),
         (&["--format", "xml"], &["`xml`", "table, md, csv, json"]),
         (&["--dtype", "f33"], &["`f33`", "f32, f64, i32"]),
-        (&["--device", "gpu"], &["`gpu`", "auto, cpu, cuda"]),
+        (&["--device", "gpu"], &["`gpu`", "auto, cpu, emulate, cuda"]),
         (&["--check", "maybe"], &["`maybe`", "freivalds"]),
         (&["--dist", "gauss"], &["`gauss`", "uniform"]),
         (&["--threads", "0"], &["'0'", "--threads"]),

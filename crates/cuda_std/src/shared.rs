@@ -27,7 +27,7 @@ pub unsafe fn launch_sized<T>() -> Shared<T> {
     }
 }
 
-/// `shared_array![T; LEN]`: the block's shared memory as a [`Shared`](crate::memory::Shared) of `LEN` elements.
+/// `shared_array![T; LEN]`: the block's shared memory as a [`Shared`] of `LEN` elements.
 ///
 /// Unlike Rust-CUDA's macro of this name each use returns the same memory, since rustc has no
 /// shared statics: a kernel has one such array, or a struct through [`launch_sized`], whose
