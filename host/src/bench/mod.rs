@@ -38,6 +38,9 @@ use subject::Subject;
 /// The version of the documents that this module writes and reads.
 pub const FORMAT: &str = "tessera-bench 1";
 
+/// Fewer runs than this cannot say how far they scatter.
+const LEAST_RUNS: usize = 10;
+
 /// Whether runs may find their operands in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -226,7 +229,6 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
     for &[m, n, k] in &config.sizes {
         let problem =
             Problem::new(m, n, k).with_scalars(T::from_f64(config.alpha), T::from_f64(config.beta));
-        let first = document.rows.len();
         let mut subject = Subject::draw(&problem, config, &processors)?;
         for implementation in &config.implementations {
             observer.step(&format!("measuring {} at {m} x {n} x {k}", implementation.id()));
@@ -238,13 +240,8 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
                 }
             }
         }
-        let rows = &mut document.rows[first..];
-        let believed = rows.iter().filter(|row| row.believed());
-        let best = believed.map(|row| row.gflops).fold(0.0, f64::max);
-        for row in rows {
-            row.percent_of_best = (best > 0.0).then(|| 100.0 * row.gflops / best);
-        }
     }
+    document.rank();
     Ok(document)
 }
 
@@ -257,6 +254,23 @@ impl Row {
 }
 
 impl Document {
+    /// Gives each row its share of the fastest believed row of the same problem.
+    pub fn rank(&mut self) {
+        let problem = |row: &Row| (row.point.m, row.point.n, row.point.k, row.point.dtype.clone());
+        let rates: Vec<_> = self
+            .rows
+            .iter()
+            .filter(|row| row.believed())
+            .map(|row| (problem(row), row.gflops))
+            .collect();
+        for row in &mut self.rows {
+            let own = problem(row);
+            let alike = rates.iter().filter(|(other, _)| *other == own);
+            let best = alike.map(|(_, rate)| *rate).fold(0.0, f64::max);
+            row.percent_of_best = (best > 0.0).then(|| 100.0 * row.gflops / best);
+        }
+    }
+
     /// Whether every row is right and possible.
     #[must_use]
     pub fn all_believed(&self) -> bool {
@@ -293,7 +307,7 @@ fn row<T: Scalar>(
         single: config.time,
         warm_up: config.time / 4,
         total: config.time,
-        least: 10,
+        least: LEAST_RUNS,
         most: 100_000,
         spread: config.spread,
     };
@@ -323,7 +337,7 @@ fn row<T: Scalar>(
         command: command(&point, config),
         point,
         spread: seconds.spread(),
-        settled: seconds.spread() < config.spread,
+        settled: seconds.runs >= LEAST_RUNS && seconds.spread() < config.spread,
         seconds,
         batch,
         sets: subject.sets(),

@@ -175,6 +175,7 @@ pub(super) fn replay(args: &Replay) -> anyhow::Result<Exit> {
         new.skipped.append(&mut document.skipped);
     }
     drop(progress);
+    new.rank();
     let old = Document { format: crate::bench::FORMAT.to_owned(), rows, skipped: Vec::new() };
     let comparisons = compare(&old, &new);
     print(&render(&new, &comparisons, args.format, colour())?)?;
