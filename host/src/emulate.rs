@@ -130,7 +130,7 @@ fn run_kernel<T: Scalar>(
         None => emulate::run(&launch, body),
         Some(observer) => emulate::run_observed(&launch, observer, body),
     }
-    .map_err(|source| Error::Emulation { kernel: spec.id, source: Box::new(source) })
+    .map_err(|fault| Error::Emulation { kernel: spec.id, fault: Box::new(fault) })
 }
 
 /// The launch that a kernel's spec gives for a problem.
@@ -199,7 +199,7 @@ mod tests {
         let options = Options { skip_barrier: Some(barrier), ..Options::default() };
         match run_with(options, spec, &problem, &a, &b, &mut c) {
             Ok(()) => None,
-            Err(Error::Emulation { source, .. }) => Some(*source),
+            Err(Error::Emulation { fault, .. }) => Some(*fault),
             Err(error) => panic!("{error}"),
         }
     }

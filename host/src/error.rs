@@ -102,26 +102,26 @@ pub enum Error {
         reason: String,
     },
     /// Threads could not be started.
-    #[error("cannot start the worker threads: {source}; ask for fewer with --threads")]
+    #[error("cannot start the worker threads: {reason}; ask for fewer with --threads")]
     Threads {
         /// What the system said.
-        source: rayon::ThreadPoolBuildError,
+        reason: rayon::ThreadPoolBuildError,
     },
     /// A kernel went wrong on the emulator.
-    #[error("{kernel} on the emulator: {source}")]
+    #[error("{kernel} on the emulator: {fault}")]
     Emulation {
         /// Its name.
         kernel: &'static str,
         /// What the emulator found.
-        source: Box<cuda_std::emulate::EmulationError>,
+        fault: Box<cuda_std::emulate::EmulationError>,
     },
     /// A module is not PTX.
-    #[error("{file} cannot be read: {source}; run `cargo xtask build-ptx`")]
+    #[error("{file} cannot be read: {reason}; run `cargo xtask build-ptx`")]
     PtxUnreadable {
         /// Its file.
         file: String,
         /// What the reader said.
-        source: PtxError,
+        reason: PtxError,
     },
     /// A module lacks an entry of the registry.
     #[error("{file}: there is no entry {entry}:{entries}\nrun `cargo xtask build-ptx`")]

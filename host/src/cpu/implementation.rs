@@ -40,7 +40,7 @@ impl CpuContext {
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads.map_or(0, NonZeroUsize::get))
             .build()
-            .map_err(|source| Error::Threads { source })?;
+            .map_err(|reason| Error::Threads { reason })?;
         Ok(Self { pool })
     }
 

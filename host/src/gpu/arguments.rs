@@ -88,7 +88,7 @@ fn passed(dtype: DType) -> &'static [Passed] {
 /// entry that does not fit.
 pub(super) fn check(file: &str, ptx: &str, kernels: &[&KernelSpec]) -> Result<(), Error> {
     let module = PtxModule::parse(ptx)
-        .map_err(|source| Error::PtxUnreadable { file: file.to_owned(), source })?;
+        .map_err(|reason| Error::PtxUnreadable { file: file.to_owned(), reason })?;
     for wanted in kernels.iter().flat_map(|spec| spec.entries) {
         let Some(entry) = module.entries.iter().find(|entry| entry.name == wanted.symbol) else {
             let launched = kernels.iter().flat_map(|spec| spec.entries).map(|entry| entry.symbol);
