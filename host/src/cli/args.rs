@@ -9,6 +9,7 @@ use gemm_spec::DType;
 
 use super::{bench, demo, devices, list, mem, multiply};
 use crate::fill::Distribution;
+use crate::registry::{self, Implementation};
 use crate::report::Format;
 use crate::run::DeviceChoice;
 use crate::verify::Method;
@@ -112,6 +113,15 @@ pub(super) struct Run {
     /// is kept as run.md and run.json.
     #[arg(long, value_name = "FILE")]
     pub(super) out: Vec<PathBuf>,
+}
+
+/// The implementations that `--kernel` selects; none at all is a mistake.
+pub(super) fn implementations(patterns: &str) -> anyhow::Result<Vec<Implementation>> {
+    let selected = registry::select(patterns)?;
+    if selected.is_empty() {
+        anyhow::bail!("--kernel '{patterns}' takes every implementation away");
+    }
+    Ok(selected)
 }
 
 /// Refuses factors that the element type does not have.

@@ -1,7 +1,6 @@
 //! `tessera bench` and `tessera replay`: how fast, and how sure that is.
 
 use std::fs;
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,11 +10,10 @@ use gemm_spec::DType;
 
 use super::Exit;
 use super::args::{self, Sizes};
-use super::output::{Progress, Replacement, colour, print};
+use super::output::{Outputs, Progress, colour, print};
 use crate::bench::compare::{Comparison, compare, read};
 use crate::bench::{Cache, Config, Document, Row, again, run};
 use crate::fill::Distribution;
-use crate::registry;
 use crate::report::Format;
 use crate::report::bench::render;
 use crate::run::DeviceChoice;
@@ -113,14 +111,8 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     args::check_scalars(args.dtype, args.alpha, args.beta)?;
     // Before any work: what cannot be read or written is known now.
     let baseline = args.baseline.as_deref().map(document).transpose()?;
-    let mut files = Vec::with_capacity(args.out.len());
-    for path in &args.out {
-        files.push((Replacement::new(path)?, args.format.unwrap_or_else(|| Format::of(path))));
-    }
-    let implementations = registry::select(&args.kernel)?;
-    if implementations.is_empty() {
-        bail!("--kernel '{}' takes every implementation away", args.kernel);
-    }
+    let outputs = Outputs::new(&args.out, args.format)?;
+    let implementations = args::implementations(&args.kernel)?;
     let sizes = if args.squares.is_empty() {
         let (m, n, k) = args.sizes.mnk();
         vec![[m, n, k]]
@@ -147,15 +139,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     if args.baseline.is_some() && comparisons.is_empty() {
         bail!("--baseline has no row of the same kernel, device, size and inputs");
     }
-    if files.is_empty() {
-        let format = args.format.unwrap_or_default();
-        print(&render(&document, &comparisons, format, colour())?)?;
-    }
-    for (mut file, format) in files {
-        let text = render(&document, &comparisons, format, false)?;
-        file.writer().write_all(text.as_bytes())?;
-        file.commit()?;
-    }
+    outputs.write(|format, colour| render(&document, &comparisons, format, colour))?;
     Ok(exit(&document, &comparisons))
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::report::Format;
 use crate::run::Observer;
 
 /// Prints an error and its causes on one line of standard error.
@@ -82,6 +83,38 @@ impl Replacement {
         let Self { file, path } = self;
         file.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
         file.persist(&path).with_context(|| format!("cannot replace {}", path.display()))?;
+        Ok(())
+    }
+}
+
+/// Where a document goes: the files of `--out`, else standard output.
+pub(super) struct Outputs {
+    files: Vec<(Replacement, Format)>,
+    format: Option<Format>,
+}
+
+impl Outputs {
+    /// Prepares every file, so that a place that cannot be written is known before any work. Without
+    /// a format each file's ending says it.
+    pub(super) fn new(paths: &[PathBuf], format: Option<Format>) -> anyhow::Result<Self> {
+        let file = |path: &PathBuf| {
+            Ok((Replacement::new(path)?, format.unwrap_or_else(|| Format::of(path))))
+        };
+        Ok(Self { files: paths.iter().map(file).collect::<anyhow::Result<_>>()?, format })
+    }
+
+    /// Writes what `render` makes of a format, with colours or without.
+    pub(super) fn write(
+        self,
+        render: impl Fn(Format, bool) -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        if self.files.is_empty() {
+            return print(&render(self.format.unwrap_or_default(), colour())?);
+        }
+        for (mut file, format) in self.files {
+            file.writer().write_all(render(format, false)?.as_bytes())?;
+            file.commit()?;
+        }
         Ok(())
     }
 }
