@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use gemm_spec::DType;
 
 use super::Exit;
-use super::args::{self, Sizes};
 use super::output::{Outputs, Progress, colour, print};
+use super::values::{self, Sizes};
 use crate::bench::compare::{Comparison, compare, read};
 use crate::bench::{Cache, Config, Document, Row, again, run};
 use crate::fill::Distribution;
@@ -24,17 +24,17 @@ pub(super) struct Args {
     #[command(flatten)]
     sizes: Sizes,
     /// Square sizes in place of -n, -m and -k, such as 512,1024,2048.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = args::size,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::size,
           conflicts_with_all = ["n", "m", "k"])]
     squares: Vec<usize>,
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     kernel: String,
     /// Element type: f32, f64 or i32.
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = args::dtype)]
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
     /// Processors: auto, cpu, cuda or cuda:I.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::device)]
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
     device: DeviceChoice,
     /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
     #[arg(long, value_name = "T")]
@@ -58,7 +58,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "CACHE", default_value = "warm", value_parser = cache)]
     cache: Cache,
     /// Seconds for the runs of each row.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = args::budget)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = values::budget)]
     time: Duration,
     /// Percent of the median within which the middle half of the runs must lie.
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
@@ -80,7 +80,7 @@ pub(super) struct Replay {
     #[arg(value_name = "ROW.json")]
     file: PathBuf,
     /// Seconds for the runs of each row.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = args::budget)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = values::budget)]
     time: Duration,
     /// Percent of the median within which the middle half of the runs must lie.
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
@@ -108,11 +108,11 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
-    args::check_scalars(args.dtype, args.alpha, args.beta)?;
+    values::check_scalars(args.dtype, args.alpha, args.beta)?;
     // Before any work: what cannot be read or written is known now.
     let baseline = args.baseline.as_deref().map(document).transpose()?;
     let outputs = Outputs::new(&args.out, args.format)?;
-    let implementations = args::implementations(&args.kernel)?;
+    let implementations = values::implementations(&args.kernel)?;
     let sizes = if args.squares.is_empty() {
         let (m, n, k) = args.sizes.mnk();
         vec![[m, n, k]]

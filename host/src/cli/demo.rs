@@ -15,7 +15,7 @@ use gemm_spec::{KernelSpec, LaunchShape, Problem, Unsupported};
 use trace::Trace;
 
 use super::output::{Replacement, complain, print};
-use super::{Exit, args};
+use super::{Exit, values};
 use crate::emulate;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -35,7 +35,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "W", default_value = "2")]
     tile: NonZeroU32,
     /// Processor: auto, cpu or emulate (both the emulator), cuda or cuda:I.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::device)]
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
     device: DeviceChoice,
     /// Show the run on the emulator step by step: who loads what, the barriers, the products.
     #[arg(long)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use gemm_spec::DType;
 
 use super::output::print;
-use super::{Exit, args};
+use super::{Exit, values};
 use crate::gpu::{self, Gpu};
 use crate::machine::available_memory;
 use crate::report::bytes::{binary, decimal};
@@ -13,9 +13,9 @@ use crate::report::bytes::{binary, decimal};
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    sizes: args::Sizes,
+    sizes: values::Sizes,
     /// Element type: f32, f64 or i32.
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = args::dtype)]
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
 }
 

@@ -10,6 +10,7 @@ mod multiply;
 mod npy;
 mod output;
 mod run;
+mod values;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,7 @@ use ndarray_npy::{ReadableElement, WritableElement};
 
 use super::npy::{self, Npy};
 use super::output::{Progress, Replacement, advise, complain};
-use super::{Exit, args};
+use super::{Exit, values};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::machine::available_memory;
@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "C0.npy")]
     c: Option<PathBuf>,
     /// Processor: auto, cpu, cuda or cuda:I.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = args::processor)]
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
     /// Check before writing: auto, full, freivalds, sample or none.
     #[arg(long, value_name = "METHOD", default_value = "none")]

@@ -3,6 +3,7 @@
 use super::Exit;
 use super::args;
 use super::output::{Outputs, Progress};
+use super::values;
 use crate::report::render;
 use crate::run::{Config, Document, Failure, run};
 
@@ -16,8 +17,8 @@ pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
 
 /// What was typed, made sense of.
 fn config(args: &args::Run) -> anyhow::Result<Config> {
-    args::check_scalars(args.dtype, args.alpha, args.beta)?;
-    let implementations = args::implementations(&args.kernel)?;
+    values::check_scalars(args.dtype, args.alpha, args.beta)?;
+    let implementations = values::implementations(&args.kernel)?;
     let (m, n, k) = args.sizes.mnk();
     Ok(Config {
         m,
