@@ -6,6 +6,8 @@ mod bench;
 mod multiply;
 #[path = "cli/show.rs"]
 mod show;
+#[path = "cli/sweep.rs"]
+mod sweep;
 
 use std::fmt;
 use std::fs;
@@ -347,7 +349,7 @@ fn what_cannot_be_meant_is_one_line() {
 #[test]
 fn every_command_explains_itself() {
     let help = tessera(&["--help"]).fine();
-    for command in ["run", "multiply", "list", "devices", "mem", "demo"] {
+    for command in ["run", "sweep", "multiply", "list", "devices", "mem", "demo"] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let help = tessera(&[command, "--help"]).fine();
         assert!(help.contains(&format!("Usage: tessera {command}")), "{help}");

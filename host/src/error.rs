@@ -95,6 +95,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The file of a sweep cannot be used.
+    #[error("{}: {reason}", path.display())]
+    SweepFile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// A result cannot be checked.
     #[error("cannot check results: {reason}")]
     Check {

@@ -21,6 +21,7 @@ pub mod registry;
 pub mod report;
 pub mod run;
 pub mod scalar;
+pub mod sweep;
 pub mod verify;
 
 pub use engine::{Engine, gemm};

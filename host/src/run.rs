@@ -3,6 +3,7 @@
 mod candidate;
 mod explain;
 mod predict;
+mod turn;
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use crate::scalar::Scalar;
 use crate::verify::{Checker, Method, Report};
 use candidate::Candidate;
 pub use explain::Explanation;
+pub(crate) use turn::{Outcome, Probe, Steward, in_turn};
 
 /// Which processors take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -227,18 +229,7 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
         problem.required_len(operand)?;
     }
 
-    let cpu = CpuContext::new(config.threads)?;
-    let gpu = match config.device {
-        DeviceChoice::Cpu => {
-            Err(Error::NoDevice { reason: "the run was told to stay on the CPU".to_owned() })
-        }
-        DeviceChoice::Emulate => {
-            Err(Error::NoDevice { reason: "the run was told to stay on the emulator".to_owned() })
-        }
-        DeviceChoice::Auto => Gpu::open(0),
-        DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
-    };
-
+    let Processors { cpu, gpu } = Processors::open(config.device, config.threads)?;
     let mut skipped = Vec::new();
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for (place, implementation) in config.implementations.iter().enumerate() {
@@ -296,7 +287,6 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
     let mut rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
     compare(&mut rows, config);
 
-    let gpu = gpu.ok();
     Ok(Document {
         problem: ProblemInfo {
             m: config.m,
@@ -308,17 +298,51 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
             seed: config.seed,
             dist: config.distribution.name(),
         },
-        machine: MachineInfo {
-            host: Machine::probe(),
-            threads: cpu.threads(),
-            driver: gpu.as_ref().and_then(|_| crate::gpu::driver().ok()),
-            jit_seconds: gpu.as_ref().map(|gpu| gpu.compile_time().as_secs_f64()),
-            gpu: gpu.map(|gpu| gpu.info().clone()),
-        },
+        machine: Processors { cpu, gpu }.machine(),
         rows,
         skipped,
         failure,
     })
+}
+
+/// The processors of a run, opened once for all its problems.
+pub struct Processors {
+    cpu: CpuContext,
+    gpu: Result<Gpu, Error>,
+}
+
+impl Processors {
+    /// Starts the threads and opens the GPU, or keeps the reason why there is none.
+    ///
+    /// # Errors
+    /// [`Error::Threads`]; where a GPU is demanded also what [`Gpu::open`] answers.
+    pub fn open(device: DeviceChoice, threads: Option<NonZeroUsize>) -> Result<Self, Error> {
+        let told = |place: &str| {
+            Err(Error::NoDevice { reason: format!("the run was told to stay on the {place}") })
+        };
+        Ok(Self {
+            cpu: CpuContext::new(threads)?,
+            gpu: match device {
+                DeviceChoice::Cpu => told("CPU"),
+                DeviceChoice::Emulate => told("emulator"),
+                DeviceChoice::Auto => Gpu::open(0),
+                DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
+            },
+        })
+    }
+
+    /// The machine as a document shows it.
+    #[must_use]
+    pub fn machine(&self) -> MachineInfo {
+        let gpu = self.gpu.as_ref().ok();
+        MachineInfo {
+            host: Machine::probe(),
+            threads: self.cpu.threads(),
+            driver: gpu.and_then(|_| crate::gpu::driver().ok()),
+            jit_seconds: gpu.map(|gpu| gpu.compile_time().as_secs_f64()),
+            gpu: gpu.map(|gpu| gpu.info().clone()),
+        }
+    }
 }
 
 /// The operands in host memory; `c` is what C holds before, empty where beta is 0.

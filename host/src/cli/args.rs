@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use gemm_spec::DType;
 
 use super::values::{Sizes, budget, device, dtype};
-use super::{bench, demo, devices, list, mem, multiply};
+use super::{bench, demo, devices, list, mem, multiply, sweep};
 use crate::fill::Distribution;
 use crate::report::Format;
 use crate::run::DeviceChoice;
@@ -38,6 +38,8 @@ pub(super) enum Command {
     Bench(bench::Args),
     /// Measure the rows of an earlier benchmark again and compare.
     Replay(bench::Replay),
+    /// Measure and check implementations over many sizes, and find where one overtakes another.
+    Sweep(sweep::Args),
     /// Multiply two matrices from `.npy` files and write the product as one.
     Multiply(multiply::Args),
     /// Show every implementation: types, limits, what it does and where it comes from.

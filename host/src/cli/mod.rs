@@ -10,6 +10,7 @@ mod multiply;
 mod npy;
 mod output;
 mod run;
+mod sweep;
 mod values;
 
 use std::process::ExitCode;
@@ -64,6 +65,7 @@ pub fn main() -> ExitCode {
         Some(Command::Run(args)) => run::main(&args),
         Some(Command::Bench(args)) => bench::main(&args),
         Some(Command::Replay(args)) => bench::replay(&args),
+        Some(Command::Sweep(args)) => sweep::main(&args),
         Some(Command::Multiply(args)) => multiply::main(&args),
         Some(Command::List(args)) => list::main(&args),
         Some(Command::Devices(args)) => devices::main(&args),

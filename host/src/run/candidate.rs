@@ -26,6 +26,8 @@ pub(super) struct Candidate<'d> {
     pub(super) predicted: f64,
     /// What stopped it before its turn.
     pub(super) failure: Option<Error>,
+    /// How often it is repeated.
+    pub(super) effort: Effort,
     device: Device<'d>,
 }
 
@@ -76,7 +78,8 @@ impl<'d> Candidate<'d> {
                 Device::Gpu(gpu)
             }
         };
-        Ok(Self { place, implementation, predicted: 0.0, failure: None, device })
+        let (predicted, failure, effort) = (0.0, None, Effort::ROW);
+        Ok(Self { place, implementation, predicted, failure, effort, device })
     }
 
     pub(super) fn id(&self) -> &'static str {
@@ -147,10 +150,10 @@ impl<'d> Candidate<'d> {
                     Some(uploaded) => uploaded,
                     None => uploaded.insert(gpu.upload(problem, &inputs.a, &inputs.b)?),
                 };
-                gpu_times(gpu, spec, operands, *h2d, problem, inputs, &mut c)?
+                gpu_times(gpu, spec, operands, (*h2d, self.effort), problem, inputs, &mut c)?
             }
             (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
-                let timing = repeat(Effort::ROW, || {
+                let timing = repeat(self.effort, || {
                     c.poison(&inputs.c);
                     let started = Instant::now();
                     let function = T::cpu_fn(implementation);
@@ -160,7 +163,7 @@ impl<'d> Candidate<'d> {
                 Times { seconds: timing.median, runs: timing.runs, split: None }
             }
             (Device::Emulator(cpu), Implementation::Gpu(spec)) => {
-                let timing = repeat(Effort::ROW, || {
+                let timing = repeat(self.effort, || {
                     c.poison(&inputs.c);
                     emulated(cpu, spec, problem, &inputs.a, &inputs.b, c.as_mut_slice())
                 })?;
@@ -259,7 +262,7 @@ fn gpu_times<T: Scalar>(
     gpu: &Gpu,
     spec: &'static KernelSpec,
     operands: &Operands<'_, T>,
-    h2d: Duration,
+    (h2d, effort): (Duration, Effort),
     problem: &Problem<T>,
     inputs: &Inputs<T>,
     c: &mut Guarded<T>,
@@ -269,7 +272,7 @@ fn gpu_times<T: Scalar>(
     let mut output = gpu.output(c.full(), c.guard_len())?;
     // Where beta is 0 a user need not copy C to the device: only poison and guards travel here.
     let c_h2d = if problem.beta == T::ZERO { Duration::ZERO } else { started.elapsed() };
-    let timing = repeat(Effort::ROW, || {
+    let timing = repeat(effort, || {
         output.restore(gpu, c.full())?;
         Ok::<_, Error>(operands.run(spec, &mut output)?.as_secs_f64())
     })?;

@@ -1,0 +1,128 @@
+//! `tessera sweep`: implementations over many sizes, as lines.
+
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use gemm_spec::DType;
+
+use super::output::{Progress, Replacement, advise, print};
+use super::{Exit, values};
+use crate::bench::peak::peak;
+use crate::fill::Distribution;
+use crate::history::FIGURES;
+use crate::run::{DeviceChoice, Failure};
+use crate::sweep::{Axis, Config, RowFormat, SizeList, Sweep, draw, summary, sweep};
+use crate::verify::Method;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Square sizes: 8:2096:8 (from, to, step), 2^4:2^13, 64,128,1000, or a mixture with commas.
+    #[arg(long, value_name = "SIZES", default_value = "2^4:2^10")]
+    sizes: SizeList,
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
+    #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
+    kernel: String,
+    /// Element type: f32, f64 or i32.
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
+    dtype: DType,
+    /// Processors: auto, cpu, cuda, cuda:I or emulate.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
+    device: DeviceChoice,
+    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
+    #[arg(long, value_name = "T")]
+    threads: Option<NonZeroUsize>,
+    /// Seed of the inputs.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Inputs: uniform, normal, int or position.
+    #[arg(long, value_name = "DIST", default_value = "uniform")]
+    dist: Distribution,
+    /// Factor of the product.
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    alpha: f64,
+    /// Factor of the old C; with 0 C is not read.
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    beta: f64,
+    /// Check: auto, full, freivalds, sample or none.
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    check: Method,
+    /// Seconds for the whole sweep, in equal shares for the implementations; rows that do not fit are
+    /// skipped and say so.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::budget)]
+    budget: Duration,
+    /// Rows: csv or jsonl, an object on each line [default: by the ending of --out, else csv].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<RowFormat>,
+    /// Write each row to this file as soon as it is there, and not to standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Go on from the file of --out, whose settings must be these.
+    #[arg(long, requires = "out")]
+    resume: bool,
+    /// Draw the lines into this file, as SVG, on linear and on logarithmic axes.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// What the picture shows: seconds or gflops.
+    #[arg(long, value_name = "AXIS", default_value = "seconds")]
+    axis: Axis,
+}
+
+pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
+    values::check_scalars(args.dtype, args.alpha, args.beta)?;
+    let config = Config {
+        sizes: args.sizes.clone(),
+        implementations: values::implementations(&args.kernel)?,
+        dtype: args.dtype,
+        alpha: args.alpha,
+        beta: args.beta,
+        device: args.device,
+        threads: args.threads,
+        seed: args.seed,
+        distribution: args.dist,
+        check: args.check,
+        budget: args.budget,
+        format: args
+            .format
+            .unwrap_or_else(|| args.out.as_deref().map_or_else(RowFormat::default, RowFormat::of)),
+        out: args.out.clone(),
+        resume: args.resume,
+    };
+    let picture = args.svg.as_deref().map(Replacement::new).transpose()?;
+    let sweep = sweep(&config, &mut Progress::new())?;
+    let summary = summary(&sweep.points);
+    // Where the rows are on standard output, words about them would spoil it.
+    match args.out {
+        Some(_) => print(&summary)?,
+        None => summary.lines().for_each(advise),
+    }
+    if let Some(mut file) = picture {
+        let Some(svg) = chart(args, &sweep)? else {
+            bail!("nothing was measured, so there is nothing to draw");
+        };
+        file.writer().write_all(svg.as_bytes())?;
+        file.commit()?;
+    }
+    Ok(match sweep.failure {
+        _ if !sweep.all_right() => Exit::Wrong,
+        Some(Failure::OutOfMemory) => Exit::OutOfMemory,
+        Some(Failure::Other) => Exit::Wrong,
+        None => Exit::Fine,
+    })
+}
+
+fn chart(args: &Args, sweep: &Sweep) -> anyhow::Result<Option<String>> {
+    let machine = &sweep.machine;
+    let mut title = format!("C = A B, n x n x n, {}: {}", args.dtype, machine.host.cpu);
+    if let Some(gpu) = &machine.gpu {
+        title = format!("{title}; {}", gpu.name);
+    }
+    let peak = machine.gpu.as_ref().and_then(|gpu| peak(gpu, args.dtype)).map(|rate| rate / 1e9);
+    // The seeds measured f32, and no emulator.
+    let alike = args.dtype == DType::F32 && args.device != DeviceChoice::Emulate;
+    let figures = if alike { FIGURES } else { &[] };
+    draw(&sweep.points, args.axis, peak, figures, &title)
+        .map_err(|error| anyhow!("cannot draw: {error}"))
+}

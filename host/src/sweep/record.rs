@@ -1,0 +1,459 @@
+//! The file of a sweep: a head that says what was asked for, then one line for each row, written when
+//! the row is there.
+//!
+//! Both formats begin with the settings. In JSON lines that is the first object; in CSV it is a first
+//! line behind `# ` and the names of the columns behind that. A file whose last line was torn by a
+//! stop loses that line and no other.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// The version of the files that this module writes and reads.
+pub const FORMAT: &str = "tessera-sweep 1";
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RowFormat {
+    /// Columns, after a comment line with the settings.
+    #[default]
+    Csv,
+    /// An object on each line, the settings first.
+    JsonLines,
+}
+
+impl RowFormat {
+    /// The format that a file's ending asks for: .jsonl and .json are JSON lines, all others CSV.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        match path.extension().and_then(std::ffi::OsStr::to_str) {
+            Some("jsonl" | "json") => Self::JsonLines,
+            _ => Self::Csv,
+        }
+    }
+}
+
+impl std::str::FromStr for RowFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "csv" => Ok(Self::Csv),
+            "jsonl" => Ok(Self::JsonLines),
+            _ => Err(format!("`{name}` is none of csv, jsonl")),
+        }
+    }
+}
+
+/// What a file's rows have in common: two files can be one sweep only where all of it is the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Square sizes, ascending.
+    pub sizes: Vec<usize>,
+    /// Implementations, in the order of the registry.
+    pub kernels: Vec<String>,
+    /// Element type.
+    pub dtype: String,
+    /// `auto`, `cpu`, `emulate` or `cuda:I`.
+    pub device: String,
+    /// CPU threads.
+    pub threads: usize,
+    /// Factor of the product.
+    pub alpha: f64,
+    /// Factor of the old C.
+    pub beta: f64,
+    /// Seed of the inputs.
+    pub seed: u64,
+    /// How the inputs are drawn.
+    pub dist: String,
+    /// How results are checked.
+    pub check: String,
+    /// Processor.
+    pub cpu: String,
+    /// GPU, where there is one.
+    pub gpu: Option<String>,
+    /// Driver, where there is a GPU.
+    pub driver: Option<String>,
+    /// Version of this program.
+    pub version: String,
+}
+
+/// One implementation at one size.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Point {
+    /// Size of the square product.
+    pub n: usize,
+    /// The implementation.
+    pub kernel: String,
+    /// `cpu`, `cuda:I` or `emulate`; nothing of what follows where the row was skipped.
+    pub device: Option<String>,
+    /// From operands in host memory to the result in host memory.
+    pub seconds: Option<f64>,
+    /// `2n³` over the time of the computation alone, in 10⁹ a second.
+    pub gflops: Option<f64>,
+    /// Copying to the device.
+    pub h2d_seconds: Option<f64>,
+    /// The kernel between two events.
+    pub kernel_seconds: Option<f64>,
+    /// Copying from the device.
+    pub d2h_seconds: Option<f64>,
+    /// Runs that the time is the median of.
+    pub runs: Option<usize>,
+    /// How the result was checked.
+    pub check: Option<String>,
+    /// Whether it is right.
+    pub ok: Option<bool>,
+    /// Largest error found.
+    pub max_error: Option<f64>,
+    /// Largest error allowed.
+    pub bound: Option<f64>,
+    /// Why there is no measurement, where there is none.
+    pub skipped: Option<String>,
+}
+
+const COLUMNS: [&str; 14] = [
+    "n",
+    "kernel",
+    "device",
+    "seconds",
+    "gflops",
+    "h2d_seconds",
+    "kernel_seconds",
+    "d2h_seconds",
+    "runs",
+    "check",
+    "ok",
+    "max_error",
+    "bound",
+    "skipped",
+];
+
+/// The settings as a file's first object.
+#[derive(Serialize)]
+struct Head<'s> {
+    format: &'static str,
+    #[serde(flatten)]
+    settings: &'s Settings,
+}
+
+/// Where rows are written, each at once.
+pub struct Record {
+    sink: Box<dyn Write>,
+    format: RowFormat,
+}
+
+impl Record {
+    /// Writes to standard output.
+    ///
+    /// # Errors
+    /// What standard output answers.
+    pub fn stdout(format: RowFormat, settings: &Settings) -> io::Result<Self> {
+        let mut record = Self { sink: Box::new(io::stdout()), format };
+        record.write(&head(format, settings)?)?;
+        Ok(record)
+    }
+
+    /// Begins a file that is not there yet.
+    ///
+    /// # Errors
+    /// [`Error::SweepFile`] where it is there, or cannot be written.
+    pub fn create(path: &Path, format: RowFormat, settings: &Settings) -> Result<Self, Error> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => refused(
+                path,
+                "it is there already; go on from it with --resume, or name another file",
+            ),
+            _ => refused(path, &format!("it cannot be written: {error}")),
+        })?;
+        let mut record = Self { sink: Box::new(file), format };
+        head(format, settings)
+            .and_then(|head| record.write(&head))
+            .map_err(|error| refused(path, &format!("it cannot be written: {error}")))?;
+        Ok(record)
+    }
+
+    /// Goes on with a file, which begins it where it is not there; also gives the rows that it has.
+    ///
+    /// # Errors
+    /// [`Error::SweepFile`]: no file of a sweep, one of another version or other settings, a line that
+    /// cannot be read, a file that cannot be written.
+    pub fn resume(
+        path: &Path,
+        format: RowFormat,
+        settings: &Settings,
+    ) -> Result<(Self, Vec<Point>), Error> {
+        let unwritable =
+            |error: io::Error| refused(path, &format!("it cannot be written: {error}"));
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok((Self::create(path, format, settings)?, Vec::new()));
+            }
+            Err(error) => return Err(refused(path, &format!("it cannot be read: {error}"))),
+        };
+        let text = String::from_utf8(bytes).map_err(|_| refused(path, "it is no text"))?;
+        let head = head(format, settings).map_err(unwritable)?;
+        // What a stop left of the head itself.
+        let (points, whole) = if text.len() < head.len() && head.starts_with(&text) {
+            (Vec::new(), 0)
+        } else {
+            check_head(path, format, &text, &head)?;
+            // Behind the last line break is what a stop left of a row.
+            let whole = text.rfind('\n').map_or(0, |last| last + 1);
+            (rows(path, format, &text[..whole], head.lines().count())?, whole)
+        };
+        let mut file = open(path).map_err(unwritable)?;
+        file.set_len(whole as u64).map_err(unwritable)?;
+        file.seek(SeekFrom::End(0)).map_err(unwritable)?;
+        let mut record = Self { sink: Box::new(file), format };
+        if whole == 0 {
+            record.write(&head).map_err(unwritable)?;
+        }
+        Ok((record, points))
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// What the file answers.
+    pub fn add(&mut self, point: &Point) -> io::Result<()> {
+        let line = line(self.format, point)?;
+        self.write(&line)
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        self.sink.write_all(text.as_bytes())?;
+        self.sink.flush()
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    Error::SweepFile { path: PathBuf::from(path), reason: why.to_owned() }
+}
+
+/// The lines before the first row.
+fn head(format: RowFormat, settings: &Settings) -> io::Result<String> {
+    let object = serde_json::to_string(&Head { format: FORMAT, settings })?;
+    Ok(match format {
+        RowFormat::JsonLines => format!("{object}\n"),
+        RowFormat::Csv => format!("# {object}\n{}\n", COLUMNS.join(",")),
+    })
+}
+
+fn line(format: RowFormat, point: &Point) -> io::Result<String> {
+    match format {
+        RowFormat::JsonLines => Ok(serde_json::to_string(point)? + "\n"),
+        RowFormat::Csv => {
+            let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+            writer.serialize(point).map_err(io::Error::other)?;
+            let bytes = writer.into_inner().map_err(|error| io::Error::other(error.to_string()))?;
+            // A reason is one line, or a torn row could not be told from a whole one.
+            let text = String::from_utf8(bytes).map_err(io::Error::other)?;
+            Ok(text.trim_end().replace(['\n', '\r'], " ") + "\n")
+        }
+    }
+}
+
+/// Refuses a file that does not begin as this sweep's would.
+fn check_head(path: &Path, format: RowFormat, text: &str, head: &str) -> Result<(), Error> {
+    if text.starts_with(head) {
+        return Ok(());
+    }
+    let object = |text: &str| -> Option<Value> {
+        let first = text.lines().next()?;
+        serde_json::from_str(first.strip_prefix("# ").unwrap_or(first)).ok()
+    };
+    let no_sweep = || refused(path, "it is no file of `tessera sweep`: its first line is no head");
+    let there = object(text).ok_or_else(no_sweep)?;
+    match there.get("format").and_then(Value::as_str) {
+        Some(FORMAT) => {}
+        Some(other) => {
+            let why =
+                format!("it is a `{other}` file and this program reads `{FORMAT}`; begin anew");
+            return Err(refused(path, &why));
+        }
+        None => return Err(no_sweep()),
+    }
+    if text.starts_with("# ") != (format == RowFormat::Csv) {
+        return Err(refused(path, "it is of the other format; name it with --format csv or jsonl"));
+    }
+    let here = object(head).unwrap_or_default();
+    let keys = here.as_object().into_iter().flatten();
+    let differs = keys.filter(|(key, value)| there.get(key.as_str()) != Some(value));
+    let said: Vec<String> =
+        differs.map(|(key, value)| difference(key, &there[key], value)).collect();
+    let said = if said.is_empty() { "its columns".to_owned() } else { said.join(", ") };
+    Err(refused(path, &format!("it is of other settings: {said}; begin anew in another file")))
+}
+
+/// What differs, with both values where they are short.
+fn difference(key: &str, there: &Value, here: &Value) -> String {
+    match (there.to_string(), here.to_string()) {
+        (there, here) if there.len() + here.len() < 120 => format!("{key} is {there}, not {here}"),
+        _ => key.to_owned(),
+    }
+}
+
+fn rows(path: &Path, format: RowFormat, text: &str, head: usize) -> Result<Vec<Point>, Error> {
+    let lines = text.lines().enumerate().skip(head);
+    lines
+        .map(|(index, line)| {
+            point(format, line)
+                .map_err(|why| refused(path, &format!("line {} cannot be read: {why}", index + 1)))
+        })
+        .collect()
+}
+
+fn point(format: RowFormat, line: &str) -> Result<Point, String> {
+    match format {
+        RowFormat::JsonLines => serde_json::from_str(line).map_err(|error| error.to_string()),
+        RowFormat::Csv => {
+            let mut reader =
+                csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+            let mut rows = reader.deserialize();
+            match rows.next() {
+                Some(Ok(point)) => Ok(point),
+                Some(Err(error)) => Err(error.to_string().replace('\n', " ")),
+                None => Err("it is empty".to_owned()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            sizes: vec![8, 16],
+            kernels: vec!["serial".to_owned()],
+            dtype: "f32".to_owned(),
+            device: "cpu".to_owned(),
+            threads: 2,
+            alpha: 1.0,
+            beta: 0.0,
+            seed: 1,
+            dist: "uniform".to_owned(),
+            check: "auto".to_owned(),
+            cpu: "a processor".to_owned(),
+            gpu: None,
+            driver: None,
+            version: "0".to_owned(),
+        }
+    }
+
+    fn measured(n: usize) -> Point {
+        Point {
+            n,
+            kernel: "serial".to_owned(),
+            device: Some("cpu".to_owned()),
+            seconds: Some(0.125),
+            gflops: Some(3.5),
+            runs: Some(3),
+            check: Some("full".to_owned()),
+            ok: Some(true),
+            max_error: Some(0.0),
+            bound: Some(2.0),
+            ..Point::default()
+        }
+    }
+
+    fn skipped() -> Point {
+        Point {
+            n: 16,
+            kernel: "serial".to_owned(),
+            skipped: Some("it says \"no\",\nin two lines".to_owned()),
+            ..Point::default()
+        }
+    }
+
+    fn message<T>(result: Result<T, Error>) -> String {
+        result.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    /// Every place that a stop can tear a file at.
+    #[test]
+    fn a_file_torn_anywhere_is_mended_and_loses_no_whole_row() {
+        let folder = tempfile::tempdir().unwrap();
+        for format in [RowFormat::Csv, RowFormat::JsonLines] {
+            let path = folder.path().join(format!("{format:?}"));
+            let mut record = Record::create(&path, format, &settings()).unwrap();
+            record.add(&measured(8)).unwrap();
+            record.add(&skipped()).unwrap();
+            let whole = std::fs::read_to_string(&path).unwrap();
+            let head = super::head(format, &settings()).unwrap().lines().count();
+            assert_eq!(whole.lines().count(), head + 2, "{whole}");
+            for cut in 0..=whole.len() {
+                std::fs::write(&path, &whole[..cut]).unwrap();
+                let (mut record, points) = Record::resume(&path, format, &settings()).unwrap();
+                let kept = whole[..cut].matches('\n').count().saturating_sub(head);
+                assert_eq!(points.len(), kept, "{format:?} cut at {cut}");
+                if kept > 0 {
+                    assert_eq!(points[0], measured(8));
+                }
+                for point in &[measured(8), skipped()][kept..] {
+                    record.add(point).unwrap();
+                }
+                assert_eq!(std::fs::read_to_string(&path).unwrap(), whole, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_files_are_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let format = RowFormat::JsonLines;
+        let head = super::head(format, &settings()).unwrap();
+        let other = |from: &str, to: &str| head.replace(from, to);
+        for (text, words) in [
+            ("my notes\n".to_owned(), "no file of `tessera sweep`"),
+            ("{\"a\": 1}\n".to_owned(), "no file of `tessera sweep`"),
+            (other("sweep 1", "sweep 9"), "`tessera-sweep 9`"),
+            (other("\"threads\":2", "\"threads\":8"), "threads is 8, not 2"),
+            (other("[8,16]", "[8]"), "sizes is [8], not [8,16]"),
+            (other("{\"format", "# {\"format"), "other format"),
+            (head.clone() + "{\"n\": 8\n", "line 2 cannot be read"),
+            (head.clone() + "{}\n" + "{}\n", "line 2 cannot be read"),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            let said = message(Record::resume(&path, format, &settings()));
+            assert!(said.contains(words) && !said.contains('\n'), "{text}: {said}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "the file was changed");
+        }
+        let said = message(Record::create(&path, format, &settings()));
+        assert!(said.contains("--resume"), "{said}");
+        let nowhere = folder.path().join("no/where");
+        assert!(
+            message(Record::create(&nowhere, format, &settings())).contains("cannot be written")
+        );
+        assert!(
+            message(Record::resume(&nowhere, format, &settings())).contains("cannot be written")
+        );
+        let csv = RowFormat::Csv;
+        let head = super::head(csv, &settings()).unwrap();
+        std::fs::write(&path, head + "8,serial,cpu\n").unwrap();
+        assert!(message(Record::resume(&path, csv, &settings())).contains("line 3 cannot be read"));
+    }
+
+    #[test]
+    fn the_columns_are_the_fields() {
+        let object = serde_json::to_value(measured(8)).unwrap();
+        let mut keys: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut columns = COLUMNS.to_vec();
+        keys.sort_unstable();
+        columns.sort_unstable();
+        assert_eq!(keys, columns);
+    }
+}

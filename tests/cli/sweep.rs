@@ -1,0 +1,191 @@
+//! `sweep` as a user meets it.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{has_only_keys, tessera};
+
+const QUICK: [&str; 7] =
+    ["sweep", "--kernel", "serial,rayon,naive", "--threads", "1", "--budget", "5"];
+
+fn sweep(more: &[&str]) -> super::Ended {
+    tessera(&[&QUICK[..], more].concat())
+}
+
+/// The file with the figures of the clock taken out.
+fn timeless(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("read");
+    let line = |line: &str| match serde_json::from_str::<Value>(line) {
+        Ok(mut value) => {
+            for key in ["seconds", "gflops", "runs"] {
+                if let Some(slot) = value.get_mut(key) {
+                    *slot = slot.is_number().into();
+                }
+            }
+            value.to_string()
+        }
+        Err(_) => {
+            let cells: Vec<&str> = line.split(',').collect();
+            let kept = cells.iter().enumerate().filter(|(at, _)| ![3, 4, 8].contains(at));
+            kept.map(|(_, cell)| *cell).collect::<Vec<_>>().join(",")
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn rows_go_to_standard_output_and_words_beside_them() {
+    let ended = sweep(&["--sizes", "8:24:8,2^5"]);
+    assert_eq!(ended.code, Some(0), "{ended}");
+    let mut reader =
+        csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(ended.stdout.as_bytes());
+    let header = reader.headers().expect("a header").clone();
+    assert_eq!(
+        header.iter().take(5).collect::<Vec<_>>(),
+        ["n", "kernel", "device", "seconds", "gflops"]
+    );
+    let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
+    let named: Vec<(&str, &str)> = rows.iter().map(|row| (&row[0], &row[1])).collect();
+    let mut wanted = Vec::new();
+    for n in ["8", "16", "24", "32"] {
+        wanted.extend(["serial", "rayon", "naive"].map(|kernel| (n, kernel)));
+    }
+    assert_eq!(named, wanted);
+    for row in &rows {
+        let measured = row[3].parse::<f64>().is_ok_and(|seconds| seconds > 0.0);
+        assert_eq!(measured, &row[1] != "naive", "{row:?}");
+        assert_eq!(&row[10], if measured { "true" } else { "" }, "every measured row is checked");
+        assert_eq!(row[13].contains("no CUDA device"), !measured, "{row:?}");
+    }
+    for words in ["rayon ", "serial: time grows as n^", "skipped naive at 4 sizes, the first n = 8"]
+    {
+        assert!(ended.stderr.contains(words), "{words}: {ended}");
+    }
+}
+
+#[test]
+fn a_resumed_sweep_ends_as_an_uninterrupted_one() {
+    let folder = TempDir::new().expect("a folder");
+    for ending in ["csv", "jsonl"] {
+        let path = folder.path().join(format!("rows.{ending}"));
+        let name = path.to_str().expect("UTF-8");
+        let args = ["--sizes", "8:40:16", "--out", name];
+        let summary = sweep(&args).fine();
+        assert!(summary.contains("rayon") && summary.contains("skipped naive"), "{summary}");
+        let whole = timeless(&path);
+        sweep(&args).refused(2, &[name, "--resume"]);
+
+        // As a stop in the middle of a row leaves it.
+        let text = fs::read_to_string(&path).expect("read");
+        let mut cut = text.len() * 3 / 5;
+        cut -= usize::from(text[..cut].ends_with('\n'));
+        fs::write(&path, &text[..cut]).expect("written");
+        let resumed = [&args[..], &["--resume"]].concat();
+        sweep(&resumed).fine();
+        assert_eq!(timeless(&path), whole, "{ending}");
+        let again = fs::read_to_string(&path).expect("read");
+        assert!(again.starts_with(&text[..cut][..text[..cut].rfind('\n').unwrap_or(0)]));
+        // With nothing left to do the file stays as it is, and the words come from it.
+        assert!(sweep(&resumed).fine().contains("skipped naive"));
+        assert_eq!(fs::read_to_string(&path).expect("read"), again);
+
+        sweep(&[&resumed[..], &["--seed", "2"]].concat()).refused(2, &[name, "seed is 1, not 2"]);
+        let fewer = ["--sizes", "8", "--out", name, "--resume"];
+        sweep(&fewer).refused(2, &[name, "other settings", "sizes"]);
+    }
+    let path = folder.path().join("rows.csv");
+    let text = fs::read_to_string(&path).expect("read");
+    fs::write(&path, text.replace("tessera-sweep 1", "tessera-sweep 0")).expect("written");
+    let name = path.to_str().expect("UTF-8");
+    sweep(&["--sizes", "8:40:16", "--out", name, "--resume"]).refused(2, &["`tessera-sweep 0`"]);
+    fs::write(&path, text.replacen("\n8,", "\nx,", 1)).expect("written");
+    sweep(&["--sizes", "8:40:16", "--out", name, "--resume"]).refused(2, &["line 3"]);
+    fs::write(&path, text.replacen("8,rayon", "8,serial", 1)).expect("written");
+    sweep(&["--sizes", "8:40:16", "--out", name, "--resume"]).refused(2, &["serial at 8"]);
+}
+
+#[test]
+fn json_lines_begin_with_the_settings() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("rows");
+    let name = path.to_str().expect("UTF-8");
+    sweep(&["--sizes", "9", "--format", "jsonl", "--out", name, "--beta", "0.5"]).fine();
+    let text = fs::read_to_string(&path).expect("read");
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 4);
+    assert_eq!(lines[0]["format"], "tessera-sweep 1");
+    assert_eq!(lines[0]["sizes"], serde_json::json!([9]));
+    assert_eq!((&lines[0]["beta"], &lines[0]["threads"]), (&0.5.into(), &1.into()));
+    for line in &lines[1..] {
+        let keys = ["n", "kernel", "device", "seconds", "gflops", "h2d_seconds", "kernel_seconds"];
+        let more = ["d2h_seconds", "runs", "check", "ok", "max_error", "bound", "skipped"];
+        has_only_keys(line, &[&keys[..], &more].concat());
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_budget_is_skipped_and_never_estimated() {
+    let args =
+        ["sweep", "--kernel", "serial", "--sizes", "16,4000", "--budget", "0.5", "--threads", "1"];
+    let ended = tessera(&args);
+    assert_eq!(ended.code, Some(0), "{ended}");
+    let rows: Vec<&str> = ended.stdout.lines().skip(2).collect();
+    assert_eq!(rows.len(), 2, "{ended}");
+    assert!(rows[0].starts_with("16,serial,cpu,"), "{ended}");
+    assert!(rows[1].starts_with("4000,serial,,,,,,,,,,,,"), "no figure stands there: {ended}");
+    assert!(rows[1].contains("share of the budget"), "{ended}");
+}
+
+#[test]
+fn the_picture_is_drawn_and_nothing_is_not() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("s.svg");
+    let name = path.to_str().expect("UTF-8");
+    for axis in ["seconds", "gflops"] {
+        let ended = sweep(&["--sizes", "8:32:8", "--svg", name, "--axis", axis]);
+        assert_eq!(ended.code, Some(0), "{ended}");
+        let svg = fs::read_to_string(&path).expect("read");
+        for words in ["<svg", "linear", "log-log", "serial", "rayon"] {
+            assert!(svg.contains(words), "{words}");
+        }
+        assert!(!svg.contains("naive"), "a skipped row has no line");
+    }
+    let ended = tessera(&["sweep", "--sizes", "8", "--kernel", "naive", "--svg", name]);
+    assert_eq!(ended.code, Some(2), "{ended}");
+    assert!(ended.stderr.contains("nothing to draw"), "{ended}");
+}
+
+#[test]
+fn what_cannot_be_swept_is_one_line() {
+    for (args, words) in [
+        (&["--sizes", "9:8"][..], &["`9:8` is empty"][..]),
+        (&["--sizes", "8:64:0"], &["step of 0"]),
+        (&["--sizes", "0"], &["sizes start at 1"]),
+        (&["--sizes", "a:b"], &["`a` is no size"]),
+        (&["--sizes", "1:99999999"], &["larger step"]),
+        (&["--sizes", "8", "--format", "json"], &["`json`", "csv, jsonl"]),
+        (&["--sizes", "8", "--axis", "hours"], &["`hours`", "seconds, gflops"]),
+        (&["--sizes", "8", "--out", "/no/where.csv"], &["/no/where.csv", "cannot be written"]),
+        (&["--sizes", "8", "--svg", "/no/where.svg"], &["/no/where.svg"]),
+        (&["--sizes", "8", "--resume"], &["--out"]),
+        (&["--sizes", "8", "--budget", "0"], &["budget"]),
+        (&["--sizes", "8", "--dtype", "i32", "--alpha", "0.5"], &["--alpha"]),
+    ] {
+        sweep(args).refused(2, words);
+    }
+    sweep(&["--sizes", "8", "--device", "cuda"]).refused(3, &["no CUDA device"]);
+}
+
+/// A size that memory cannot hold takes its rows and no others.
+#[test]
+fn one_size_too_large_does_not_end_a_sweep() {
+    let ended = tessera(&["sweep", "--kernel", "serial", "--sizes", "8,3000000"]);
+    assert_eq!(ended.code, Some(4), "{ended}");
+    assert!(ended.stdout.contains("\n8,serial,cpu,"), "{ended}");
+    assert!(ended.stdout.contains("\n3000000,serial,,"), "{ended}");
+    assert!(ended.stdout.contains("choose a smaller size"), "{ended}");
+}
