@@ -55,6 +55,24 @@ pub enum Error {
         /// The nearest name, or where to look.
         hint: String,
     },
+    /// The table of GPUs has no card of that name.
+    #[error("there is no card `{name}`; there are this (the GPU at hand), {names}")]
+    UnknownCard {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        names: String,
+    },
+    /// The peak of a GPU cannot be computed.
+    #[error(
+        "{name}: {what} is not known, so its peak cannot be computed; name a card, as in --gpu h200"
+    )]
+    UnknownPeak {
+        /// The GPU.
+        name: String,
+        /// What is not known.
+        what: String,
+    },
     /// An implementation does not run on the device that was asked for.
     #[error("{kernel} runs on {runs_on}; ask for --device auto or {takes}")]
     WrongDevice {

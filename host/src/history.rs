@@ -42,6 +42,42 @@ pub const FIGURES: &[Figure] = &[
     figure("tiled32", 10_240, 57.002, false, GTX460M),
 ];
 
+/// A rate that the seeds give for a card.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rate {
+    /// The implementation here that does the same.
+    pub kernel: &'static str,
+    /// 10⁹ operations a second.
+    pub gflops: f64,
+    /// Whether transfers are in it.
+    pub transfers: bool,
+    /// The document.
+    pub source: &'static str,
+}
+
+/// What the seeds measured on a card of the table in `card/cards.csv`.
+#[must_use]
+pub fn rates(card: &str) -> Vec<Rate> {
+    match card {
+        // The notes say that their first sum is 21.6 and that the code reaches 15.
+        "g80" => {
+            let source = "lecture notes";
+            vec![Rate { kernel: "naive", gflops: 15.0, transfers: false, source }]
+        }
+        "gtx460m" => FIGURES
+            .iter()
+            .filter(|figure| figure.machine == GTX460M && figure.n == 10_240)
+            .map(|figure| Rate {
+                kernel: figure.kernel,
+                gflops: 2.0 * (figure.n as f64).powi(3) / figure.seconds / 1e9,
+                transfers: true,
+                source: figure.source,
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The seeds' figure for a square f32 product by this implementation, if they have one.
 #[must_use]
 pub fn then(kernel: &str, m: usize, n: usize, k: usize) -> Option<&'static Figure> {
@@ -63,6 +99,14 @@ mod tests {
             assert_eq!(then(figure.kernel, figure.n, figure.n, figure.n), Some(figure));
         }
         assert_eq!(then("serial", 1024, 1024, 1000), None);
+    }
+
+    #[test]
+    fn rates_follow_from_the_figures() {
+        let rates: Vec<_> = rates("gtx460m").iter().map(|r| (r.kernel, r.gflops.round())).collect();
+        assert_eq!(rates, [("naive", 16.0), ("tiled32", 38.0)]);
+        assert_eq!(super::rates("g80")[0].gflops, 15.0);
+        assert!(super::rates("h200").is_empty());
     }
 
     /// The printed table has 414.683 minutes and 0.015 hours; its own seconds say otherwise.

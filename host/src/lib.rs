@@ -6,6 +6,7 @@
 //! much, [`measure`] how long something takes, [`run`](mod@run) puts the three together.
 
 pub mod bench;
+pub mod card;
 pub mod cli;
 pub mod cpu;
 pub mod emulate;

@@ -7,6 +7,8 @@ use std::fmt;
 pub struct DeviceAttribute(pub i32);
 
 impl DeviceAttribute {
+    /// Most threads of one block.
+    pub const MAX_THREADS_PER_BLOCK: Self = Self(1);
     /// Peak clock of the multiprocessors, in kHz.
     pub const CLOCK_RATE: Self = Self(13);
     /// Number of multiprocessors.
@@ -17,6 +19,8 @@ impl DeviceAttribute {
     pub const GLOBAL_MEMORY_BUS_WIDTH: Self = Self(37);
     /// Bytes of the L2 cache.
     pub const L2_CACHE_SIZE: Self = Self(38);
+    /// Most threads on one multiprocessor.
+    pub const MAX_THREADS_PER_MULTIPROCESSOR: Self = Self(39);
     /// Major compute capability.
     pub const COMPUTE_CAPABILITY_MAJOR: Self = Self(75);
     /// Minor compute capability.
@@ -25,6 +29,10 @@ impl DeviceAttribute {
     pub const MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: Self = Self(81);
     /// Most bytes of shared memory that one block may ask for.
     pub const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: Self = Self(97);
+    /// Most blocks on one multiprocessor.
+    pub const MAX_BLOCKS_PER_MULTIPROCESSOR: Self = Self(106);
+    /// Bytes of shared memory that the driver keeps of each block.
+    pub const RESERVED_SHARED_MEMORY_PER_BLOCK: Self = Self(111);
     /// 1 where kernels may be launched in clusters.
     pub const CLUSTER_LAUNCH: Self = Self(120);
     /// 1 where kernels may read through tensor maps.

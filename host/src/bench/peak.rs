@@ -24,15 +24,21 @@ const PER_CLOCK: &[((u32, u32), [u32; 3])] = &[
 /// It is the limit of kernels that use these units. Tensor cores have others.
 #[must_use]
 pub fn peak(gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
-    let (_, [f32, f64, i32]) =
-        PER_CLOCK.iter().find(|(capability, _)| *capability == gpu.compute_capability)?;
-    let lanes = match dtype {
-        DType::F32 => f32,
-        DType::F64 => f64,
-        DType::I32 => i32,
-    };
+    let lanes = lanes(gpu.compute_capability, dtype)?;
     let clock = f64::from(gpu.clock_mhz) * 1e6;
-    Some(2.0 * f64::from(*lanes) * f64::from(gpu.multiprocessors) * clock)
+    Some(2.0 * f64::from(lanes) * f64::from(gpu.multiprocessors) * clock)
+}
+
+/// Multiply-adds that one multiprocessor completes in a clock, where the table knows it.
+#[must_use]
+pub fn lanes(compute_capability: (u32, u32), dtype: DType) -> Option<u32> {
+    let (_, [f32, f64, i32]) =
+        PER_CLOCK.iter().find(|(capability, _)| *capability == compute_capability)?;
+    Some(match dtype {
+        DType::F32 => *f32,
+        DType::F64 => *f64,
+        DType::I32 => *i32,
+    })
 }
 
 #[cfg(test)]

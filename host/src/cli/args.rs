@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use gemm_spec::DType;
 
 use super::values::{Sizes, budget, device, dtype};
-use super::{bench, demo, devices, list, mem, multiply, sweep};
+use super::{bench, demo, devices, list, mem, multiply, roofline, sweep, tiles};
 use crate::fill::Distribution;
 use crate::report::Format;
 use crate::run::DeviceChoice;
@@ -48,6 +48,10 @@ pub(super) enum Command {
     Devices(devices::Args),
     /// Show what a product needs in memory, where it fits, and the largest that does.
     Mem(mem::Args),
+    /// What a card's memory must deliver for its peak, and what it can feed, with tiles and without.
+    Roofline(roofline::Args),
+    /// Which tile widths a card allows, what they take, and how full a multiprocessor gets.
+    Tiles(tiles::Args),
     /// Run the book's 4 x 4 example and show which block computes what.
     Demo(demo::Args),
 }

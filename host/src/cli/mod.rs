@@ -9,8 +9,10 @@ mod mem;
 mod multiply;
 mod npy;
 mod output;
+mod roofline;
 mod run;
 mod sweep;
+mod tiles;
 mod values;
 
 use std::process::ExitCode;
@@ -70,6 +72,8 @@ pub fn main() -> ExitCode {
         Some(Command::List(args)) => list::main(&args),
         Some(Command::Devices(args)) => devices::main(&args),
         Some(Command::Mem(args)) => mem::main(&args),
+        Some(Command::Roofline(args)) => roofline::main(&args),
+        Some(Command::Tiles(args)) => tiles::main(&args),
         Some(Command::Demo(args)) => demo::main(&args),
     };
     let exit = result.unwrap_or_else(|error| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use gemm_spec::DType;
 
+use crate::card::WIDEST;
 use crate::registry::{self, Implementation};
 use crate::run::DeviceChoice;
 
@@ -59,6 +60,12 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
             _ => Err("a size is a whole number, 1 or more".to_owned()),
         },
     }
+}
+
+/// The width of a tile.
+pub(super) fn tile(text: &str) -> Result<u32, String> {
+    let width = text.parse().ok().filter(|width| (1..=WIDEST).contains(width));
+    width.ok_or_else(|| format!("a tile's width is a whole number from 1 to {WIDEST}"))
 }
 
 /// An element type by name.

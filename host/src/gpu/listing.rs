@@ -37,6 +37,25 @@ pub struct DeviceInfo {
     pub shared_bytes_per_block: u32,
 }
 
+/// What a multiprocessor of a GPU holds, and how its memory is clocked, as the driver tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Most threads of a block.
+    pub threads_per_block: u32,
+    /// Most threads on a multiprocessor.
+    pub threads_per_sm: u32,
+    /// Most blocks on a multiprocessor.
+    pub blocks_per_sm: u32,
+    /// Bytes of shared memory on a multiprocessor.
+    pub shared_per_sm: u32,
+    /// Bytes of shared memory that the driver keeps of each block.
+    pub shared_reserved: u32,
+    /// Highest clock of the memory in kHz.
+    pub memory_khz: u32,
+    /// Width of the memory's bus in bits.
+    pub bus_bits: u32,
+}
+
 /// Loads and starts the driver, once for the process.
 pub(super) fn start() -> Result<&'static Driver, Error> {
     let driver =
@@ -85,17 +104,42 @@ pub fn devices() -> Result<Vec<DeviceInfo>, Error> {
     (0..count()?).map(describe).collect()
 }
 
+/// An attribute of a GPU; one that is negative counts as 0.
+fn attribute(index: u32, device: Device, attribute: DeviceAttribute) -> Result<u32, Error> {
+    let value = start()?.device_attribute(device.as_raw(), attribute).map_err(|error| {
+        Error::Cuda { during: format!("describing device {index}"), reason: error.to_string() }
+    })?;
+    Ok(u32::try_from(value).unwrap_or(0))
+}
+
+/// What the GPU of that number holds.
+///
+/// # Errors
+/// [`Error::NoDevice`] and [`Error::NoSuchDevice`] where it is not there, [`Error::Cuda`].
+pub fn capacity(index: u32) -> Result<Capacity, Error> {
+    let count = count()?;
+    if index >= count {
+        return Err(Error::NoSuchDevice { index, count });
+    }
+    let device =
+        Device::get_device(index).map_err(refused(format!("describing device {index}")))?;
+    let attribute = |which| attribute(index, device, which);
+    Ok(Capacity {
+        threads_per_block: attribute(DeviceAttribute::MAX_THREADS_PER_BLOCK)?,
+        threads_per_sm: attribute(DeviceAttribute::MAX_THREADS_PER_MULTIPROCESSOR)?,
+        blocks_per_sm: attribute(DeviceAttribute::MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+        shared_per_sm: attribute(DeviceAttribute::MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+        shared_reserved: attribute(DeviceAttribute::RESERVED_SHARED_MEMORY_PER_BLOCK)?,
+        memory_khz: attribute(DeviceAttribute::MEMORY_CLOCK_RATE)?,
+        bus_bits: attribute(DeviceAttribute::GLOBAL_MEMORY_BUS_WIDTH)?,
+    })
+}
+
 /// One GPU, by its number.
 pub(super) fn describe(index: u32) -> Result<DeviceInfo, Error> {
-    let driver = start()?;
     let during = || format!("describing device {index}");
     let device = Device::get_device(index).map_err(refused(during()))?;
-    let attribute = |attribute: DeviceAttribute| -> Result<u32, Error> {
-        let value = driver
-            .device_attribute(device.as_raw(), attribute)
-            .map_err(|error| Error::Cuda { during: during(), reason: error.to_string() })?;
-        Ok(u32::try_from(value).unwrap_or(0))
-    };
+    let attribute = |which| attribute(index, device, which);
     Ok(DeviceInfo {
         index,
         name: device.name().map_err(refused(during()))?,

@@ -9,7 +9,7 @@ mod state;
 pub use arguments::SideBySide;
 pub use device::Gpu;
 pub use launch::{Operands, Output, run_batch};
-pub use listing::{DeviceInfo, DriverInfo, devices, driver};
+pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
 pub use state::{GpuState, watch};
 
 /// What an element type must be to lie in device memory.
