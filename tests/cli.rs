@@ -4,6 +4,8 @@
 mod bench;
 #[path = "cli/cards.rs"]
 mod cards;
+#[path = "cli/explain.rs"]
+mod explain;
 #[path = "cli/multiply.rs"]
 mod multiply;
 #[path = "cli/show.rs"]
@@ -351,9 +353,10 @@ fn what_cannot_be_meant_is_one_line() {
 #[test]
 fn every_command_explains_itself() {
     let help = tessera(&["--help"]).fine();
-    for command in
-        ["run", "sweep", "multiply", "list", "devices", "mem", "roofline", "tiles", "demo"]
-    {
+    for command in [
+        "run", "sweep", "multiply", "list", "devices", "mem", "explain", "roofline", "tiles",
+        "demo",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let help = tessera(&[command, "--help"]).fine();
         assert!(help.contains(&format!("Usage: tessera {command}")), "{help}");

@@ -15,6 +15,7 @@ pub mod error;
 pub mod fill;
 pub mod gpu;
 pub mod history;
+pub mod ladder;
 pub mod machine;
 pub mod matrix;
 pub mod measure;

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use gemm_spec::DType;
 
 use super::values::{Sizes, budget, device, dtype};
-use super::{bench, demo, devices, list, mem, multiply, roofline, sweep, tiles};
+use super::{bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles};
 use crate::fill::Distribution;
 use crate::report::Format;
 use crate::run::DeviceChoice;
@@ -48,6 +48,8 @@ pub(super) enum Command {
     Devices(devices::Args),
     /// Show what a product needs in memory, where it fits, and the largest that does.
     Mem(mem::Args),
+    /// An implementation's page of the ladder: idea, picture, launch, bytes, registers, PTX.
+    Explain(explain::Args),
     /// What a card's memory must deliver for its peak, and what it can feed, with tiles and without.
     Roofline(roofline::Args),
     /// Which tile widths a card allows, what they take, and how full a multiprocessor gets.

@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod demo;
 mod devices;
+mod explain;
 mod list;
 mod mem;
 mod multiply;
@@ -72,6 +73,7 @@ pub fn main() -> ExitCode {
         Some(Command::List(args)) => list::main(&args),
         Some(Command::Devices(args)) => devices::main(&args),
         Some(Command::Mem(args)) => mem::main(&args),
+        Some(Command::Explain(args)) => explain::main(&args),
         Some(Command::Roofline(args)) => roofline::main(&args),
         Some(Command::Tiles(args)) => tiles::main(&args),
         Some(Command::Demo(args)) => demo::main(&args),

@@ -1,0 +1,181 @@
+//! The documents hold what the program does: their commands run, their outputs are compared.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+fn program() -> PathBuf {
+    std::env::var_os("CARGO_BIN_EXE_tessera")
+        .map_or_else(|| env!("CARGO_BIN_EXE_tessera").into(), PathBuf::from)
+}
+
+/// A command line's words; only single quotes are known.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted, mut begun) = (Vec::new(), String::new(), false, false);
+    for c in line.chars() {
+        match c {
+            '\'' => (quoted, begun) = (!quoted, true),
+            ' ' if !quoted => {
+                if begun {
+                    words.push(std::mem::take(&mut word));
+                }
+                begun = false;
+            }
+            _ => {
+                word.push(c);
+                begun = true;
+            }
+        }
+    }
+    assert!(!quoted, "a quote is open: {line}");
+    if begun {
+        words.push(word);
+    }
+    words
+}
+
+/// The same command on less work.
+fn small(word: &str) -> String {
+    match word {
+        "10240" | "2048" | "1024" | "512" => "64",
+        "1000" => "100",
+        "8:2096:8" => "8:64:8",
+        "8:256:8" => "8:32:8",
+        "512,1024" => "32,48",
+        "64,128,256,512" => "16,32,64",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// A folder with the files that the documents' commands read.
+fn folder() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for (name, rows, cols) in [("A.npy", 5, 5), ("B.npy", 5, 5), ("C0.npy", 5, 5)] {
+        let matrix = ndarray::Array2::<f32>::from_shape_fn((rows, cols), |(i, j)| (i + j) as f32);
+        ndarray_npy::write_npy(folder.path().join(name), &matrix).expect("written");
+    }
+    folder
+}
+
+fn run(folder: &Path, line: &str) -> Output {
+    let mut args: Vec<String> = words(line).iter().map(|word| small(word)).collect();
+    assert_eq!(args.remove(0), "tessera", "{line}");
+    if args.first().is_some_and(|command| command == "bench") {
+        args.extend(["--time", "0.02"].map(str::to_owned));
+    }
+    Command::new(program())
+        .args(&args)
+        .current_dir(folder)
+        .env("TESSERA_LIBCUDA", "/nonexistent")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program starts")
+}
+
+/// Runs every line; one that needs a GPU must say so here, where there is none.
+fn all_work(lines: &[String]) {
+    let folder = folder();
+    let mut faults = Vec::new();
+    for line in lines {
+        let output = run(folder.path(), line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let needs_gpu = line.contains("cuda") || line.ends_with("--gpu this");
+        let right = match output.status.code() {
+            Some(0) => {
+                !needs_gpu && !output.stdout.is_empty()
+                    || line.contains(" -o ")
+                    || line.contains("--out")
+            }
+            Some(3) => needs_gpu && said.starts_with("error: no CUDA device"),
+            _ => false,
+        };
+        if !right {
+            faults.push(format!("{line}\n  {:?}: {said}", output.status.code()));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The rows of a table as their cells, of the lines that begin with a number.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    let lines = text.lines().filter(|line| line.starts_with("| "));
+    let cells = lines.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect());
+    cells.filter(|cells: &Vec<&str>| cells[0].parse::<usize>().is_ok()).collect()
+}
+
+/// What stands in backquotes and begins with the program's name.
+fn commands(cell: &str) -> Vec<String> {
+    cell.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|c| c.starts_with("tessera "))
+        .map(str::to_owned)
+        .collect()
+}
+
+const SEEDS: &str = include_str!("../docs/seeds.md");
+
+#[test]
+fn every_row_of_the_seeds_has_a_command_that_works() {
+    let rows = rows(SEEDS);
+    let numbers: Vec<usize> = rows.iter().map(|row| row[0].parse().expect("a number")).collect();
+    assert_eq!(numbers, (1..=69).collect::<Vec<_>>());
+    let mut lines = Vec::new();
+    for row in &rows {
+        assert_eq!(row.len(), 5, "{row:?}");
+        let own = commands(row[4]);
+        assert!(!own.is_empty(), "row {} has no command", row[0]);
+        lines.extend(own);
+    }
+    all_work(&lines);
+}
+
+#[test]
+fn the_commands_of_the_readme_work() {
+    let readme = include_str!("../README.md");
+    let mut lines = Vec::new();
+    for block in readme.split("```sh\n").skip(1) {
+        let block = block.split("```").next().unwrap_or_default();
+        for line in block.lines() {
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            let line = line.replace("cargo run -p host --", "tessera");
+            if line.starts_with("tessera ") {
+                lines.push(line);
+            }
+        }
+    }
+    assert!(lines.len() > 15, "{lines:?}");
+    all_work(&lines);
+}
+
+/// A guard must be able to fail.
+#[test]
+#[should_panic(expected = "tessera --kernel nonsense")]
+fn a_command_that_fails_is_found() {
+    all_work(&["tessera list".to_owned(), "tessera --kernel nonsense".to_owned()]);
+}
+
+/// The outputs shown in console blocks, `...` and `[..]` standing for what differs.
+#[test]
+fn the_outputs_shown_are_the_programs() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    // The tests travel to machines without the tree: there the commands above still run.
+    if !docs.is_dir() {
+        assert!(SEEDS.contains("```console"));
+        return;
+    }
+    let shown = ["seeds.md", "ladder.md"];
+    for name in shown {
+        let text = fs::read_to_string(docs.join(name)).expect("read");
+        assert!(text.contains("```console\n$ tessera "), "{name} shows no output");
+    }
+    let cases = trycmd::TestCases::new();
+    cases.register_bin("tessera", program());
+    cases.env("TESSERA_LIBCUDA", "/nonexistent").env("NO_COLOR", "1");
+    for name in shown {
+        cases.case(docs.join(name));
+    }
+}
