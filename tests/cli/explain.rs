@@ -6,20 +6,26 @@ use super::tessera;
 fn every_implementation_is_explained() {
     for one in tessera::registry::all() {
         let (id, n) = (one.id(), if one.id() == "single_block" { "32" } else { "1000" });
-        let text = tessera(&["explain", id, "-n", n]).fine();
+        let dtype = tessera::DType::ALL.into_iter().find(|&dtype| one.has(dtype)).expect("a type");
+        let args = ["explain", id, "-n", n, "--dtype", dtype.name()];
+        let text = tessera(&args).fine();
         assert!(
             text.starts_with(&format!("{id}: {}\nfrom {}\n", one.about(), one.origin())),
             "{text}"
         );
         assert!(text.contains("operations") && !text.contains("```"), "{text}");
-        if one.on_gpu() {
-            for words in ["  grid ", " blocks of ", "the last has ", &format!("{id}_f32: ")] {
+        if one.on_gpu() && !text.contains(&format!("  none: {id} ")) {
+            for words in ["  grid ", " blocks of ", "the last has ", &format!("{id}_{dtype}: ")] {
                 assert!(text.contains(words), "{words}: {text}");
             }
         }
-        let source = tessera(&["explain", id, "-n", n, "--ptx"]).fine();
+        let source = tessera(&[&args[..], &["--ptx"]].concat()).fine();
         assert!(source.contains(".rs ---\n"), "{source}");
-        assert_eq!(source.contains(&format!(".visible .entry {id}_f32(")), one.on_gpu(), "{id}");
+        assert_eq!(
+            source.contains(&format!(".visible .entry {id}_{dtype}(")),
+            one.on_gpu(),
+            "{id}"
+        );
         assert!(source.starts_with(&text), "--ptx only adds");
     }
 }

@@ -379,8 +379,8 @@ mod tests {
 
     const PLAN: &[(usize, &str)] = &[(10, "serial"), (20, "serial"), (40, "serial")];
 
-    fn ledger(folder: &tempfile::TempDir, share: f64) -> Ledger<'static> {
-        let config = Config {
+    fn config() -> Config {
+        Config {
             sizes: "10,20,40".parse().unwrap(),
             implementations: crate::registry::select("serial").unwrap(),
             dtype: DType::F32,
@@ -395,7 +395,11 @@ mod tests {
             out: None,
             format: RowFormat::Csv,
             resume: false,
-        };
+        }
+    }
+
+    fn ledger(folder: &tempfile::TempDir, share: f64) -> Ledger<'static> {
+        let config = config();
         assert_eq!(plan(&config), PLAN);
         let machine = Processors::open(config.device, config.threads).unwrap().machine();
         let settings = settings(&config, &machine);
@@ -433,6 +437,54 @@ mod tests {
         let refusal = ledger.grant("serial", flops(20.0), &mut never).unwrap_err();
         assert!(refusal.contains("is spent"), "{refusal}");
         assert_eq!(ledger.left(), 0.0);
+    }
+
+    #[test]
+    fn progress_says_the_row_and_the_time_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = ledger(&folder, 1000.0);
+        ledger.points.push(Point { n: 10, seconds: Some(1.0), ..Point::default() });
+        ledger.remember(0);
+        ledger.n = 20;
+        // 8 s at 20 and 64 s at 40; each stands alone.
+        assert_eq!(ledger.announce("serial"), "serial at 20, row 2 of 3, about 72 s left");
+    }
+
+    fn wrong<T: crate::Scalar>(
+        problem: &gemm_spec::Problem<T>,
+        _: &[T],
+        _: &[T],
+        c: &mut [T],
+        _: &crate::cpu::CpuContext,
+    ) {
+        // One element right, the others never written.
+        c[problem.c.index(0, 0)] = T::ZERO;
+    }
+
+    static WRONG: crate::cpu::CpuImpl = crate::cpu::CpuImpl {
+        id: "wrong",
+        about: "writes nothing",
+        origin: "a test",
+        parallel: false,
+        f32: wrong,
+        f64: wrong,
+        i32: wrong,
+    };
+
+    #[test]
+    fn a_wrong_row_is_written_and_the_others_stand() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        let mut config = config();
+        config.implementations.insert(0, Implementation::Cpu(&WRONG));
+        config.out = Some(path.clone());
+        let sweep = sweep(&config, &mut ()).unwrap();
+        assert!(!sweep.all_right() && sweep.failure.is_none());
+        let verdicts: Vec<_> = sweep.points.iter().map(|p| (p.kernel.as_str(), p.ok)).collect();
+        assert_eq!(verdicts, [("wrong", Some(false)), ("serial", Some(true))].repeat(3));
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text.matches(",wrong,cpu,").count(), 3, "{text}");
+        assert!(summary(&sweep.points).contains("WRONG: wrong at n = 40"));
     }
 
     #[test]
