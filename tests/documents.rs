@@ -6,9 +6,11 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+/// The program under test, wherever a command is run.
 fn program() -> PathBuf {
-    std::env::var_os("CARGO_BIN_EXE_tessera")
-        .map_or_else(|| env!("CARGO_BIN_EXE_tessera").into(), PathBuf::from)
+    let path = std::env::var_os("CARGO_BIN_EXE_tessera")
+        .map_or_else(|| env!("CARGO_BIN_EXE_tessera").into(), PathBuf::from);
+    fs::canonicalize(path).expect("the program is there")
 }
 
 /// A command line's words; only single quotes are known.
@@ -190,15 +192,20 @@ fn the_outputs_shown_are_the_programs() {
         assert!(SEEDS.contains("```console"));
         return;
     }
-    let shown = ["seeds.md", "ladder.md"];
-    for name in shown {
-        let text = fs::read_to_string(docs.join(name)).expect("read");
-        assert!(text.contains("```console\n$ tessera "), "{name} shows no output");
+    let documents = fs::read_dir(&docs).expect("read").map(|entry| entry.expect("read").path());
+    let documents = documents.chain([docs.join("../README.md")]);
+    let shows = |path: &PathBuf| {
+        path.extension().is_some_and(|ending| ending == "md")
+            && fs::read_to_string(path).expect("read").contains("```console")
+    };
+    let shown: Vec<PathBuf> = documents.filter(shows).collect();
+    for name in ["seeds.md", "ladder.md"] {
+        assert!(shown.iter().any(|path| path.ends_with(name)), "{name} shows no output");
     }
     let cases = trycmd::TestCases::new();
     cases.register_bin("tessera", program());
     cases.env("TESSERA_LIBCUDA", "/nonexistent").env("NO_COLOR", "1");
-    for name in shown {
-        cases.case(docs.join(name));
+    for path in shown {
+        cases.case(path);
     }
 }

@@ -88,25 +88,12 @@ impl Sweep {
 pub fn sweep(config: &Config, observer: &mut dyn Observer) -> Result<Sweep, Error> {
     let processors = Processors::open(config.device, config.threads)?;
     let machine = processors.machine();
-    let settings = settings(config, &machine);
+    let (settings, plan) = (settings(config, &machine), plan(config));
     let (record, points) = match &config.out {
         None => (Record::stdout(config.format, &settings).map_err(unwritten(config))?, Vec::new()),
-        Some(path) if config.resume => Record::resume(path, config.format, &settings)?,
+        Some(path) if config.resume => Record::resume(path, config.format, &settings, &plan)?,
         Some(path) => (Record::create(path, config.format, &settings)?, Vec::new()),
     };
-    let plan = plan(config);
-    if let Some(point) = points
-        .iter()
-        .zip(&plan)
-        .find_map(|(point, &(n, kernel))| (point.n != n || point.kernel != kernel).then_some(point))
-    {
-        let reason = format!("{} at {} is not where this sweep has it", point.kernel, point.n);
-        return Err(refused(config, reason));
-    }
-    if points.len() > plan.len() {
-        return Err(refused(config, "it has more rows than this sweep".to_owned()));
-    }
-
     let runners = runners(config, &machine);
     let mut ledger = Ledger {
         share: config.budget.as_secs_f64() / runners.max(1) as f64,

@@ -179,14 +179,16 @@ impl Record {
     }
 
     /// Goes on with a file, which begins it where it is not there; also gives the rows that it has.
+    /// `plan` is size and implementation of each row.
     ///
     /// # Errors
     /// [`Error::SweepFile`]: no file of a sweep, one of another version or other settings, a line that
-    /// cannot be read, a file that cannot be written.
+    /// cannot be read or is of another row, a file that cannot be written. The file is then as it was.
     pub fn resume(
         path: &Path,
         format: RowFormat,
         settings: &Settings,
+        plan: &[(usize, &str)],
     ) -> Result<(Self, Vec<Point>), Error> {
         let unwritable =
             |error: io::Error| refused(path, &format!("it cannot be written: {error}"));
@@ -208,6 +210,7 @@ impl Record {
             let whole = text.rfind('\n').map_or(0, |last| last + 1);
             (rows(path, format, &text[..whole], head.lines().count())?, whole)
         };
+        check_rows(path, &points, plan, head.lines().count())?;
         let mut file = open(path).map_err(unwritable)?;
         file.set_len(whole as u64).map_err(unwritable)?;
         file.seek(SeekFrom::End(0)).map_err(unwritable)?;
@@ -314,6 +317,32 @@ fn rows(path: &Path, format: RowFormat, text: &str, head: usize) -> Result<Vec<P
         .collect()
 }
 
+/// Refuses rows that are not the first ones of the plan.
+fn check_rows(
+    path: &Path,
+    points: &[Point],
+    plan: &[(usize, &str)],
+    head: usize,
+) -> Result<(), Error> {
+    for (index, point) in points.iter().enumerate() {
+        let line = head + index + 1;
+        let here = format!("line {line} is {} at {}", point.kernel, point.n);
+        match plan.get(index) {
+            Some((n, kernel)) if point.n == *n && point.kernel == *kernel => {}
+            Some((n, kernel)) => {
+                return Err(refused(
+                    path,
+                    &format!("{here}, where this sweep has {kernel} at {n}"),
+                ));
+            }
+            None => {
+                return Err(refused(path, &format!("{here}, behind the last row of this sweep")));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn point(format: RowFormat, line: &str) -> Result<Point, String> {
     match format {
         RowFormat::JsonLines => serde_json::from_str(line).map_err(|error| error.to_string()),
@@ -333,6 +362,8 @@ fn point(format: RowFormat, line: &str) -> Result<Point, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PLAN: &[(usize, &str)] = &[(8, "serial"), (16, "serial")];
 
     fn settings() -> Settings {
         Settings {
@@ -396,7 +427,8 @@ mod tests {
             assert_eq!(whole.lines().count(), head + 2, "{whole}");
             for cut in 0..=whole.len() {
                 std::fs::write(&path, &whole[..cut]).unwrap();
-                let (mut record, points) = Record::resume(&path, format, &settings()).unwrap();
+                let (mut record, points) =
+                    Record::resume(&path, format, &settings(), PLAN).unwrap();
                 let kept = whole[..cut].matches('\n').count().saturating_sub(head);
                 assert_eq!(points.len(), kept, "{format:?} cut at {cut}");
                 if kept > 0 {
@@ -427,9 +459,21 @@ mod tests {
             (head.clone() + "{\"n\": 8\n", "line 2 cannot be read"),
             (head.clone() + "{}\n" + "{}\n", "line 2 cannot be read"),
         ] {
+            let text = text + "torn";
             std::fs::write(&path, &text).unwrap();
-            let said = message(Record::resume(&path, format, &settings()));
+            let said = message(Record::resume(&path, format, &settings(), PLAN));
             assert!(said.contains(words) && !said.contains('\n'), "{text}: {said}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "the file was changed");
+        }
+        let row = |n| line(format, &measured(n)).unwrap();
+        for (rows, words) in [
+            (row(16), "line 2 is serial at 16, where this sweep has serial at 8"),
+            (row(8) + &row(16) + &row(16), "line 4 is serial at 16, behind the last row"),
+        ] {
+            let text = head.clone() + &rows + "torn";
+            std::fs::write(&path, &text).unwrap();
+            let said = message(Record::resume(&path, format, &settings(), PLAN));
+            assert!(said.contains(words), "{said}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "the file was changed");
         }
         let said = message(Record::create(&path, format, &settings()));
@@ -439,12 +483,16 @@ mod tests {
             message(Record::create(&nowhere, format, &settings())).contains("cannot be written")
         );
         assert!(
-            message(Record::resume(&nowhere, format, &settings())).contains("cannot be written")
+            message(Record::resume(&nowhere, format, &settings(), PLAN))
+                .contains("cannot be written")
         );
         let csv = RowFormat::Csv;
         let head = super::head(csv, &settings()).unwrap();
         std::fs::write(&path, head + "8,serial,cpu\n").unwrap();
-        assert!(message(Record::resume(&path, csv, &settings())).contains("line 3 cannot be read"));
+        assert!(
+            message(Record::resume(&path, csv, &settings(), PLAN))
+                .contains("line 3 cannot be read")
+        );
     }
 
     #[test]
