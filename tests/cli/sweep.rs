@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{has_only_keys, tessera};
+use super::{command, end, has_only_keys, tessera};
 
 const QUICK: [&str; 7] =
     ["sweep", "--kernel", "serial,rayon,naive", "--threads", "1", "--budget", "5"];
@@ -188,4 +189,40 @@ fn one_size_too_large_does_not_end_a_sweep() {
     assert!(ended.stdout.contains("\n8,serial,cpu,"), "{ended}");
     assert!(ended.stdout.contains("\n3000000,serial,,"), "{ended}");
     assert!(ended.stdout.contains("choose a smaller size"), "{ended}");
+}
+
+#[test]
+fn a_reader_that_has_gone_away_ends_a_sweep() {
+    let mut child = command(&["sweep", "--sizes", "8:800:8", "--kernel", "rayon"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("error"), "{stderr}");
+}
+
+/// With the machine's own driver: kernels are rows with their transfers, or say why not.
+#[test]
+fn a_gpu_is_swept_where_there_is_one() {
+    let args = ["sweep", "--sizes", "64,128", "--kernel", "serial,naive"];
+    let ended = end(command(&args).env_remove("TESSERA_LIBCUDA"));
+    assert_eq!(ended.code, Some(0), "{ended}");
+    let rows: Vec<Vec<&str>> =
+        ended.stdout.lines().skip(2).map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 4, "{ended}");
+    for row in rows.iter().filter(|row| row[1] == "naive") {
+        if row[2].is_empty() {
+            assert!(row[13..].join(",").contains("no CUDA device"), "{ended}");
+            continue;
+        }
+        let number = |cell: usize| row[cell].parse::<f64>().expect("a number");
+        assert!((number(3) / (number(5) + number(6) + number(7)) - 1.0).abs() < 1e-9, "{ended}");
+        for words in ["GPU with transfers ", "GPU without transfers "] {
+            assert!(ended.stderr.contains(words), "{ended}");
+        }
+    }
 }

@@ -148,14 +148,16 @@ pub struct Record {
 }
 
 impl Record {
-    /// Writes to standard output.
+    /// Writes to standard output. Where nobody reads it, the first row says so.
     ///
     /// # Errors
-    /// What standard output answers.
+    /// What standard output answers else.
     pub fn stdout(format: RowFormat, settings: &Settings) -> io::Result<Self> {
         let mut record = Self { sink: Box::new(io::stdout()), format };
-        record.write(&head(format, settings)?)?;
-        Ok(record)
+        match record.write(&head(format, settings)?) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(record),
+        }
     }
 
     /// Begins a file that is not there yet.
