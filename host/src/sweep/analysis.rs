@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::record::Point;
+use super::row::Point;
 
 /// The line `seconds = c · n^exponent` through the larger sizes of an implementation.
 #[derive(Clone, Debug, PartialEq)]

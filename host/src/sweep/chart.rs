@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-use super::record::Point;
+use super::row::Point;
 use crate::history::Figure;
 
 /// What the upright axis shows.
