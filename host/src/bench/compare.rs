@@ -125,6 +125,8 @@ pub(super) mod tests {
             sets: 1,
             gflops: 1.0,
             percent_of_peak: None,
+            peak_gflops: None,
+            peak_vectors: None,
             percent_of_best: Some(100.0),
             check: Check { method: "full".to_owned(), ok: true, max_error: 0.0, bound: 1.0 },
             refused: None,

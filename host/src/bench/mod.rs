@@ -9,6 +9,7 @@
 //!    up; on a GPU a run is a batch of launches between two events, so that no gap is measured;
 //! 4. the result is checked again, since a kernel may go wrong only under load;
 //! 5. a rate above what the units can do is refused: it is a mistake of the measurement or the kernel.
+//!    A CPU's units are measured just before and after the runs.
 //!
 //! With cold caches the operands turn through sets that together are larger than twice the last-level
 //! cache, so that no run finds its own.
@@ -40,6 +41,12 @@ pub const FORMAT: &str = "tessera-bench 1";
 
 /// Fewer runs than this cannot say how far they scatter.
 const LEAST_RUNS: usize = 10;
+/// Percent of a CPU's measured peak above which a rate is refused. The clock moves between the two
+/// measurements: a few percent more are no mistake.
+const MOST_OF_CPU_PEAK: f64 = 105.0;
+/// Percent of a GPU's peak above which a rate is refused. It counts with the highest clock that there
+/// is.
+const MOST_OF_GPU_PEAK: f64 = 100.0;
 
 /// Whether runs may find their operands in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -114,6 +121,13 @@ pub struct Row {
     pub gflops: f64,
     /// Percent of what the device's units can do, where that is known.
     pub percent_of_peak: Option<f64>,
+    /// What the units can do, in 10⁹ operations a second: a GPU's by its table, a CPU's measured beside
+    /// this row with as many threads.
+    #[serde(default)]
+    pub peak_gflops: Option<f64>,
+    /// The vectors that gave a CPU's peak.
+    #[serde(default)]
+    pub peak_vectors: Option<String>,
     /// Percent of the fastest row of the same problem.
     pub percent_of_best: Option<f64>,
     /// The check.
@@ -251,6 +265,15 @@ impl Row {
     pub fn believed(&self) -> bool {
         self.check.ok && self.refused.is_none()
     }
+
+    /// Holds the rate against the units' peak: gives its percentage, and refuses what is too much.
+    fn weigh(&mut self) {
+        let most = if self.point.device == "cpu" { MOST_OF_CPU_PEAK } else { MOST_OF_GPU_PEAK };
+        self.percent_of_peak = self.peak_gflops.map(|peak| 100.0 * self.gflops / peak);
+        self.refused = self.percent_of_peak.filter(|percent| *percent > most).map(|percent| {
+            format!("{percent:.0} % of the units' peak: no kernel on these units does that")
+        });
+    }
 }
 
 impl Document {
@@ -301,6 +324,11 @@ fn row<T: Scalar>(
     let first = subject.check(implementation).map_err(words)?;
     let batch = subject.batch(implementation).map_err(words)?;
 
+    let cpu_peak = || {
+        let threads = implementation.threads(processors.cpu.threads())?;
+        peak::measure(&processors.cpu, threads, config.dtype)
+    };
+    let peak_before = cpu_peak();
     let eye = gpu.and_then(|gpu| watch(gpu.info().index));
     let before = eye.as_ref().map(|eye| eye.look());
     let effort = Effort {
@@ -313,11 +341,18 @@ fn row<T: Scalar>(
     };
     let seconds = repeat(effort, || subject.seconds(implementation, batch)).map_err(words)?;
     let after = eye.as_ref().map(|eye| eye.look());
+    let peak_after = cpu_peak();
     let last = subject.check(implementation).map_err(words)?;
 
     let gflops = problem.flops() / seconds.median / 1e9;
-    let peak = gpu.and_then(|gpu| peak::peak(gpu.info(), config.dtype));
-    let percent_of_peak = peak.map(|peak| 100.0 * gflops * 1e9 / peak);
+    let cpu_peak = peak_before
+        .into_iter()
+        .chain(peak_after)
+        .max_by(|one, other| one.flops.total_cmp(&other.flops));
+    let peak = match gpu {
+        Some(gpu) => peak::peak(gpu.info(), config.dtype),
+        None => cpu_peak.as_ref().map(|peak| peak.flops),
+    };
     let point = Point {
         kernel: implementation.id().to_owned(),
         device: gpu.map_or_else(|| "cpu".to_owned(), |gpu| format!("cuda:{}", gpu.info().index)),
@@ -333,7 +368,7 @@ fn row<T: Scalar>(
         cache: config.cache,
     };
     let worse = if first.ok && !last.ok { &last } else { &first };
-    Ok(Row {
+    let mut row = Row {
         command: command(&point, config),
         point,
         spread: seconds.spread(),
@@ -342,10 +377,10 @@ fn row<T: Scalar>(
         batch,
         sets: subject.sets(),
         gflops,
-        refused: percent_of_peak.filter(|percent| *percent > 100.0).map(|percent| {
-            format!("{percent:.0} % of the units' peak: no kernel on these units does that")
-        }),
-        percent_of_peak,
+        refused: None,
+        percent_of_peak: None,
+        peak_gflops: peak.map(|peak| peak / 1e9),
+        peak_vectors: cpu_peak.map(|peak| peak.vectors),
         percent_of_best: None,
         check: Check {
             method: worse.method.to_owned(),
@@ -359,7 +394,9 @@ fn row<T: Scalar>(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         processor: gpu.map_or_else(|| processors.host.cpu.clone(), |gpu| gpu.info().name.clone()),
         driver: gpu.and_then(|_| processors.driver.clone()),
-    })
+    };
+    row.weigh();
+    Ok(row)
 }
 
 /// The command line that measures a row again.
@@ -423,4 +460,24 @@ pub fn again(row: &Row, time: Duration, spread: f64, check: Method) -> Result<Co
         time,
         spread,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_above_the_peak_is_refused_with_a_margin_where_the_peak_is_measured() {
+        let weighed = |device: &str, gflops: f64| {
+            let mut row = compare::tests::row("a", 1.0, 0.0);
+            row.point.device = device.to_owned();
+            row.gflops = gflops;
+            row.peak_gflops = Some(100.0);
+            row.weigh();
+            assert_eq!(row.percent_of_peak, Some(gflops));
+            row.believed()
+        };
+        assert!(weighed("cpu", 104.0) && !weighed("cpu", 106.0));
+        assert!(weighed("cuda:0", 99.0) && !weighed("cuda:0", 101.0));
+    }
 }

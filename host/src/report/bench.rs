@@ -108,6 +108,7 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
             point.dtype, point.dist, point.seed, point.alpha, point.beta, point.threads
         ));
     }
+    notes.extend(cpu_peaks(document));
     if document.rows.iter().any(|row| !row.settled) {
         notes.push(
             "! the spread did not settle in the time given: quiet the machine, or give --time more."
@@ -146,6 +147,24 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
     notes.iter().map(|note| format!("{note}\n")).collect()
 }
 
+/// The peaks that the CPU rows are held against.
+fn cpu_peaks(document: &Document) -> Option<String> {
+    let measured =
+        document.rows.iter().filter_map(|row| row.peak_vectors.as_ref().zip(row.peak_gflops));
+    let (vectors, _) = measured.clone().next()?;
+    let (least, most) = measured.fold((f64::INFINITY, 0.0f64), |(least, most), (_, peak)| {
+        (least.min(peak), most.max(peak))
+    });
+    let peak = match most - least < 0.05 {
+        true => format!("{most:.1}"),
+        false => format!("{least:.1} to {most:.1}"),
+    };
+    Some(format!(
+        "CPU peak: {peak} GFLOP/s, measured beside each row by {vectors} multiply-adds in registers \
+         on as many threads as the row uses."
+    ))
+}
+
 fn csv(document: &Document) -> anyhow::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([
@@ -166,6 +185,7 @@ fn csv(document: &Document) -> anyhow::Result<String> {
         "settled",
         "gflops",
         "percent_of_peak",
+        "peak_gflops",
         "percent_of_best",
         "check_ok",
         "refused",
@@ -192,6 +212,7 @@ fn csv(document: &Document) -> anyhow::Result<String> {
             row.settled.to_string(),
             row.gflops.to_string(),
             number(row.percent_of_peak),
+            number(row.peak_gflops),
             number(row.percent_of_best),
             row.check.ok.to_string(),
             row.refused.clone().unwrap_or_default(),
