@@ -17,10 +17,12 @@ pub mod history;
 pub mod machine;
 pub mod matrix;
 pub mod measure;
+pub mod peers;
 pub mod registry;
 pub mod report;
 pub mod run;
 pub mod scalar;
+mod shared_library;
 pub mod verify;
 
 pub use engine::{Engine, gemm};

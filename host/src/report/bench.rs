@@ -6,7 +6,8 @@ use comfy_table::{Cell, CellAlignment, Color, Table};
 use super::Format;
 use super::duration::seconds;
 use crate::bench::compare::Comparison;
-use crate::bench::{Cache, Document, Row};
+use crate::bench::idle::IDLE;
+use crate::bench::{Cache, Document, Row, SkippedPoint};
 
 /// Writes a document, and below it what changed against another one.
 ///
@@ -53,13 +54,27 @@ const HEADER: [&str; 11] = [
     "check",
 ];
 
+/// Where the ratio to the best peer stands, if there is one.
+const RATIO: usize = 9;
+
 fn table(document: &Document) -> Table {
     let mut table = Table::new();
-    table.set_header(HEADER);
-    for row in &document.rows {
-        table.add_row(cells(row));
+    let peers = document.rows.iter().any(|row| row.ratio_to_best_peer.is_some());
+    let mut header = HEADER.to_vec();
+    if peers {
+        header.insert(RATIO, "to best peer");
     }
-    for index in 3..HEADER.len() - 1 {
+    let numbers = 3..header.len() - 1;
+    table.set_header(header);
+    for row in &document.rows {
+        let mut cells = cells(row);
+        if peers {
+            let ratio = row.ratio_to_best_peer;
+            cells.insert(RATIO, Cell::new(ratio.map_or_else(String::new, |r| format!("{r:.3}x"))));
+        }
+        table.add_row(cells);
+    }
+    for index in numbers {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -111,7 +126,8 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
     notes.extend(cpu_peaks(document));
     if document.rows.iter().any(|row| !row.settled) {
         notes.push(
-            "! the spread did not settle in the time given: quiet the machine, or give --time more."
+            "! the spread did not settle in the time given: quiet the machine, or give --time \
+             more (or more --rounds)."
                 .to_owned(),
         );
     }
@@ -121,9 +137,13 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
             notes.push(format!("{} was held down by the GPU: {reasons}.", row.point.kernel));
         }
     }
-    for skipped in &document.skipped {
-        let [m, n, k] = skipped.size;
-        notes.push(format!("skipped {} at {m} x {n} x {k}: {}", skipped.kernel, skipped.reason));
+    notes.extend(rounds(document));
+    notes.extend(peers(document));
+    for SkippedPoint { kernel, size, reason } in &document.skipped {
+        notes.push(match size {
+            Some([m, n, k]) => format!("skipped {kernel} at {m} x {n} x {k}: {reason}"),
+            None => format!("skipped {kernel}: {reason}"),
+        });
     }
     for comparison in comparisons {
         let point = &comparison.point;
@@ -145,6 +165,42 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
         notes.push(note);
     }
     notes.iter().map(|note| format!("{note}\n")).collect()
+}
+
+/// How the rounds went.
+fn rounds(document: &Document) -> Option<String> {
+    let most =
+        document.rows.iter().map(|row| row.rounds.len()).max().filter(|rounds| *rounds > 0)?;
+    let mut note = format!(
+        "Each row has had {most} rounds, all rows by turns in an order drawn anew; CPU rows in processes \
+         of their own. Medians and spread are those of the rounds' medians."
+    );
+    let busy = document.rows.iter().filter_map(|row| row.busy_before).fold(0.0, f64::max);
+    if busy > IDLE {
+        let rows = document.rows.iter().filter(|row| row.busy_before.is_some_and(|b| b > IDLE));
+        note.push_str(&format!(
+            " The machine was not idle: other programs used up to {:.0} % of it at the start of a round, \
+             in {} of {} rows.",
+            100.0 * busy,
+            rows.count(),
+            document.rows.len()
+        ));
+    }
+    Some(note)
+}
+
+/// What the peers say of themselves, once each.
+fn peers(document: &Document) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for row in &document.rows {
+        if let Some(peer) = &row.peer {
+            let note = format!("{}: {peer}", row.point.kernel);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
 }
 
 /// The peaks that the CPU rows are held against.
@@ -187,6 +243,10 @@ fn csv(document: &Document) -> anyhow::Result<String> {
         "percent_of_peak",
         "peak_gflops",
         "percent_of_best",
+        "ratio_to_best_peer",
+        "rounds",
+        "busy_before",
+        "peer",
         "check_ok",
         "refused",
         "command",
@@ -214,6 +274,10 @@ fn csv(document: &Document) -> anyhow::Result<String> {
             number(row.percent_of_peak),
             number(row.peak_gflops),
             number(row.percent_of_best),
+            number(row.ratio_to_best_peer),
+            row.rounds.len().to_string(),
+            number(row.busy_before),
+            row.peer.clone().unwrap_or_default(),
             row.check.ok.to_string(),
             row.refused.clone().unwrap_or_default(),
             row.command.join(" "),
