@@ -172,6 +172,12 @@ pub enum Error {
         /// The arguments of a launch and the parameters of the entry.
         parameters: SideBySide,
     },
+    /// A library beside which this one is measured cannot be used.
+    #[error("{reason}")]
+    Peer {
+        /// Why not.
+        reason: String,
+    },
     /// The driver refused a call.
     #[error("{during} failed: {reason}")]
     Cuda {

@@ -19,10 +19,12 @@ pub mod ladder;
 pub mod machine;
 pub mod matrix;
 pub mod measure;
+pub mod peers;
 pub mod registry;
 pub mod report;
 pub mod run;
 pub mod scalar;
+mod shared_library;
 pub mod sweep;
 pub mod verify;
 

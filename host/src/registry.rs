@@ -50,6 +50,16 @@ impl Implementation {
         matches!(self, Self::Gpu(_))
     }
 
+    /// CPU threads that it uses of so many; `None` where it runs on a GPU.
+    #[must_use]
+    pub fn threads(&self, threads: usize) -> Option<usize> {
+        match self {
+            Self::Cpu(implementation) if implementation.parallel => Some(threads),
+            Self::Cpu(_) => Some(1),
+            Self::Gpu(_) => None,
+        }
+    }
+
     /// Whether it multiplies elements of this type.
     #[must_use]
     pub fn has(&self, dtype: DType) -> bool {

@@ -82,6 +82,54 @@ fn replay_measures_a_document_or_one_row_again() {
     assert!(!text.contains("serial") && text.contains("rayon"), "{text}");
 }
 
+/// Peers may be on the machine or not; what takes part is measured and checked, the rest is named.
+#[test]
+fn peers_and_implementations_take_turns_in_processes_of_their_own() {
+    let folder = TempDir::new().expect("a folder");
+    let line = "bench --shapes 40,1,9;33,20,17 --kernel rayon,serial --peers-only openblas,onednn,gemm \
+                --device cpu --threads 1 --time 0.02 --rounds 3 --idle-wait 0 --format json";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let path = folder.path().to_str().expect("UTF-8");
+    let document = tessera(&[&words[..], &["--peer-path", path]].concat()).fine();
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let rows = document["rows"].as_array().expect("rows");
+    let skipped = document["skipped"].as_array().expect("skipped");
+    let of = |kernel: &str| rows.iter().filter(|row| row["kernel"] == kernel).collect::<Vec<_>>();
+    for own in ["rayon", "serial"] {
+        let sizes: Vec<_> = of(own).iter().map(|row| row["m"].as_u64()).collect();
+        assert_eq!(sizes, [Some(40), Some(33)], "{own}");
+        assert!(of(own).iter().all(|row| row["peer"].is_null()));
+    }
+    for peer in ["openblas", "onednn", "gemm"] {
+        let named = skipped.iter().filter(|skipped| skipped["kernel"] == peer).count();
+        match of(peer).len() {
+            0 => assert_eq!(named, 1, "{peer} is named once, not at each size"),
+            sizes => assert_eq!((sizes, named), (2, 0), "{peer}"),
+        }
+        assert!(of(peer).iter().all(|row| row["peer"].is_string()));
+    }
+    for row in rows {
+        let rounds = row["rounds"].as_array().expect("rounds");
+        assert_eq!((rounds.len(), &row["seconds"]["runs"]), (3, &3.into()));
+        let mut medians: Vec<f64> =
+            rounds.iter().map(|round| round["median"].as_f64().expect("a number")).collect();
+        medians.sort_by(f64::total_cmp);
+        assert_eq!(row["seconds"]["median"].as_f64(), Some(medians[1]));
+        assert_eq!(row["check"]["ok"], true);
+        assert!(row["percent_of_peak"].as_f64().is_some_and(|percent| percent > 0.0), "{row}");
+        assert!(row["busy_before"].is_number() || row["busy_before"].is_null());
+    }
+    // A row's own command measures the row, in rounds again.
+    let words: Vec<&str> =
+        rows[0]["command"].as_array().expect("words").iter().flat_map(Value::as_str).collect();
+    let again = tessera(&[&words[1..], &["--format", "json"]].concat()).fine();
+    let again: Value = serde_json::from_str(&again).expect("JSON");
+    for key in ["kernel", "device", "m", "n", "k", "dtype", "seed", "threads"] {
+        assert_eq!(again["rows"][0][key], rows[0][key], "{key}");
+    }
+    assert_eq!(again["rows"][0]["rounds"].as_array().map(Vec::len), Some(3));
+}
+
 #[test]
 fn what_cannot_be_measured_or_compared_is_one_line() {
     let folder = TempDir::new().expect("a folder");
@@ -99,6 +147,11 @@ fn what_cannot_be_measured_or_compared_is_one_line() {
     tessera(&["replay", "/nonexistent/row.json"]).refused(2, &["/nonexistent/row.json"]);
     tessera(&["bench", "--squares", "8,0"]).refused(2, &["sizes start at 1"]);
     tessera(&["bench", "--squares", "8", "-n", "9"]).refused(2, &["--squares"]);
+    tessera(&["bench", "--shapes", "8,9"]).refused(2, &["`8,9`", "m,n,k"]);
+    tessera(&["bench", "--shapes", "8,9,0"]).refused(2, &["sizes start at 1"]);
+    tessera(&["bench", "--peers-only", "openblass"]).refused(2, &["`openblass`", "onednn"]);
+    tessera(&["bench", "--peers-only", "none", "--kernel", "none"]).refused(2, &["`none`"]);
+    tessera(&["bench", "--peers", "--idle-wait", "long"]).refused(2, &["--idle-wait"]);
     tessera(&["bench", "--spread", "0"]).refused(2, &["spread"]);
     tessera(&["bench", "--cache", "tepid"]).refused(2, &["warm, cold"]);
     tessera(&["bench", "--dtype", "i32", "--alpha", "0.5"]).refused(2, &["--alpha"]);

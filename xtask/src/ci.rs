@@ -16,12 +16,14 @@ pub(crate) struct Args {
 }
 
 /// The arguments of the steps that are plain cargo.
-const CARGO_STEPS: [&[&str]; 6] = [
+const CARGO_STEPS: [&[&str]; 8] = [
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    &["clippy", "-p", "host", "--features", "peers", "--all-targets", "--", "-D", "warnings"],
     &["doc", "--workspace", "--no-deps"],
     &["doc", "--workspace", "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],
+    &["test", "-p", "host", "--features", "peers", "--lib", "--", "peers"],
     &["test", "--workspace", "--exclude", "host"],
 ];
 

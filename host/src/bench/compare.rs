@@ -68,6 +68,7 @@ pub fn comparison(then: &Row, now: &Row) -> Comparison {
     note("processor", &then.processor, &now.processor);
     note("program", &then.version, &now.version);
     let word = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    note("peer", &word(&then.peer), &word(&now.peer));
     note("driver", &word(&then.driver), &word(&now.driver));
     note("kernel sources", &word(&then.ptx_sources), &word(&now.ptx_sources));
     // Not the other way round: a time that is no number is within nothing.
@@ -120,12 +121,18 @@ pub(super) mod tests {
             },
             spread: seconds.spread(),
             seconds,
+            rounds: Vec::new(),
+            busy_before: None,
             settled: true,
             batch: 1,
             sets: 1,
             gflops: 1.0,
             percent_of_peak: None,
+            peak_gflops: None,
+            peak_vectors: None,
             percent_of_best: Some(100.0),
+            ratio_to_best_peer: None,
+            peer: None,
             check: Check { method: "full".to_owned(), ok: true, max_error: 0.0, bound: 1.0 },
             refused: None,
             before: None,

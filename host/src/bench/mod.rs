@@ -9,18 +9,25 @@
 //!    up; on a GPU a run is a batch of launches between two events, so that no gap is measured;
 //! 4. the result is checked again, since a kernel may go wrong only under load;
 //! 5. a rate above what the units can do is refused: it is a mistake of the measurement or the kernel.
+//!    A CPU's units are measured just before and after the runs.
 //!
 //! With cold caches the operands turn through sets that together are larger than twice the last-level
 //! cache, so that no run finds its own.
+//!
+//! Implementations can be measured beside [peers](crate::peers), all of them by turns: see [`Rounds`].
 
 pub mod compare;
+mod entrant;
+pub mod idle;
 pub mod peak;
+mod rounds;
 mod subject;
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use gemm_spec::{Arch, DType, Problem};
+use gemm_spec::{DType, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuContext;
@@ -29,10 +36,13 @@ use crate::fill::Distribution;
 use crate::gpu::{Gpu, GpuState, watch};
 use crate::machine::Machine;
 use crate::measure::{Effort, Timing, repeat};
-use crate::registry::{self, Implementation};
+use crate::registry::Implementation;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::Scalar;
 use crate::verify::Method;
+pub use entrant::Entrant;
+use entrant::Ready;
+pub use rounds::Rounds;
 use subject::Subject;
 
 /// The version of the documents that this module writes and reads.
@@ -40,6 +50,12 @@ pub const FORMAT: &str = "tessera-bench 1";
 
 /// Fewer runs than this cannot say how far they scatter.
 const LEAST_RUNS: usize = 10;
+/// Percent of a CPU's measured peak above which a rate is refused. The clock moves between the two
+/// measurements: a few percent more are no mistake.
+const MOST_OF_CPU_PEAK: f64 = 105.0;
+/// Percent of a GPU's peak above which a rate is refused. It counts with the highest clock that there
+/// is.
+const MOST_OF_GPU_PEAK: f64 = 100.0;
 
 /// Whether runs may find their operands in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -100,8 +116,15 @@ pub struct Row {
     /// What was measured.
     #[serde(flatten)]
     pub point: Point,
-    /// Seconds of one product, the operands being where it needs them.
+    /// Seconds of one product, the operands being where it needs them; with rounds, of the rounds'
+    /// medians.
     pub seconds: Timing,
+    /// Each round's runs, where there were rounds.
+    #[serde(default)]
+    pub rounds: Vec<Timing>,
+    /// Share of all cores' time that was in use when a round began, the largest of all rounds.
+    #[serde(default)]
+    pub busy_before: Option<f64>,
     /// Share of the median within which the middle half of the runs lies.
     pub spread: f64,
     /// Whether the spread came below the wanted one before the time was up.
@@ -114,8 +137,21 @@ pub struct Row {
     pub gflops: f64,
     /// Percent of what the device's units can do, where that is known.
     pub percent_of_peak: Option<f64>,
+    /// What the units can do, in 10⁹ operations a second: a GPU's by its table, a CPU's measured beside
+    /// this row with as many threads.
+    #[serde(default)]
+    pub peak_gflops: Option<f64>,
+    /// The vectors that gave a CPU's peak.
+    #[serde(default)]
+    pub peak_vectors: Option<String>,
     /// Percent of the fastest row of the same problem.
     pub percent_of_best: Option<f64>,
+    /// This rate over that of the fastest peer for the same problem on the same processor.
+    #[serde(default)]
+    pub ratio_to_best_peer: Option<f64>,
+    /// What a peer says of itself: name, version, the processor that it takes this one for.
+    #[serde(default)]
+    pub peer: Option<String>,
     /// The check.
     pub check: Check,
     /// Why the rate is not believed, where it is not.
@@ -152,8 +188,8 @@ pub struct Document {
 pub struct SkippedPoint {
     /// The implementation.
     pub kernel: String,
-    /// Rows, columns and steps.
-    pub size: [usize; 3],
+    /// Rows, columns and steps; `None` where it takes part at no size.
+    pub size: Option<[usize; 3]>,
     /// Why.
     pub reason: String,
 }
@@ -163,8 +199,13 @@ pub struct SkippedPoint {
 pub struct Config {
     /// m, n and k of each problem.
     pub sizes: Vec<[usize; 3]>,
-    /// Implementations, in the order in which they are shown.
-    pub implementations: Vec<Implementation>,
+    /// Implementations and peers, in the order in which they are shown.
+    pub entrants: Vec<Entrant>,
+    /// Folders in which peers' libraries are looked for first.
+    pub peer_folders: Vec<PathBuf>,
+    /// Measures all by turns, those on the CPU in processes of their own, which run the program that
+    /// calls: it must be `tessera`. `None` measures one after the other in this process.
+    pub rounds: Option<Rounds>,
     /// Element type.
     pub dtype: DType,
     /// Factor of the product.
@@ -226,23 +267,49 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
     };
     let mut document =
         Document { format: FORMAT.to_owned(), rows: Vec::new(), skipped: Vec::new() };
+    match config.rounds {
+        Some(rounds) => {
+            rounds::measure::<T>(config, rounds, &processors, observer, &mut document)?;
+        }
+        None => one_by_one::<T>(config, &processors, observer, &mut document)?,
+    }
+    document.rank();
+    Ok(document)
+}
+
+/// Measures every size, one entrant after the other.
+fn one_by_one<T: Scalar>(
+    config: &Config,
+    processors: &Processors,
+    observer: &mut dyn Observer,
+    document: &mut Document,
+) -> Result<(), Error> {
+    let entrants: Vec<_> = config
+        .entrants
+        .iter()
+        .map(|entrant| (*entrant, entrant.ready(config, processors)))
+        .collect();
     for &[m, n, k] in &config.sizes {
         let problem =
             Problem::new(m, n, k).with_scalars(T::from_f64(config.alpha), T::from_f64(config.beta));
-        let mut subject = Subject::draw(&problem, config, &processors)?;
-        for implementation in &config.implementations {
-            observer.step(&format!("measuring {} at {m} x {n} x {k}", implementation.id()));
-            match row(config, &processors, &problem, *implementation, &mut subject) {
+        let mut subject = Subject::draw(&problem, config, processors)?;
+        for (entrant, ready) in &entrants {
+            observer.step(&format!("measuring {} at {m} x {n} x {k}", entrant.id()));
+            let found = match ready {
+                Ok(ready) => row(config, processors, &problem, *entrant, ready, &mut subject),
+                Err(reason) => Err(reason.clone()),
+            };
+            match found {
                 Ok(row) => document.rows.push(row),
                 Err(reason) => {
-                    let kernel = implementation.id().to_owned();
-                    document.skipped.push(SkippedPoint { kernel, size: [m, n, k], reason });
+                    let kernel = entrant.id().to_owned();
+                    let size = Some([m, n, k]);
+                    document.skipped.push(SkippedPoint { kernel, size, reason });
                 }
             }
         }
     }
-    document.rank();
-    Ok(document)
+    Ok(())
 }
 
 impl Row {
@@ -251,10 +318,20 @@ impl Row {
     pub fn believed(&self) -> bool {
         self.check.ok && self.refused.is_none()
     }
+
+    /// Holds the rate against the units' peak: gives its percentage, and refuses what is too much.
+    fn weigh(&mut self) {
+        let most = if self.point.device == "cpu" { MOST_OF_CPU_PEAK } else { MOST_OF_GPU_PEAK };
+        self.percent_of_peak = self.peak_gflops.map(|peak| 100.0 * self.gflops / peak);
+        self.refused = self.percent_of_peak.filter(|percent| *percent > most).map(|percent| {
+            format!("{percent:.0} % of the units' peak: no kernel on these units does that")
+        });
+    }
 }
 
 impl Document {
-    /// Gives each row its share of the fastest believed row of the same problem.
+    /// Gives each row its share of the fastest believed row of the same problem, and its ratio to the
+    /// fastest believed peer on the same processor.
     pub fn rank(&mut self) {
         let problem = |row: &Row| (row.point.m, row.point.n, row.point.k, row.point.dtype.clone());
         let rates: Vec<_> = self
@@ -263,11 +340,22 @@ impl Document {
             .filter(|row| row.believed())
             .map(|row| (problem(row), row.gflops))
             .collect();
+        let peers: Vec<_> = self
+            .rows
+            .iter()
+            .filter(|row| row.believed() && row.peer.is_some())
+            .map(|row| (problem(row), row.point.device.clone(), row.gflops))
+            .collect();
         for row in &mut self.rows {
             let own = problem(row);
             let alike = rates.iter().filter(|(other, _)| *other == own);
             let best = alike.map(|(_, rate)| *rate).fold(0.0, f64::max);
             row.percent_of_best = (best > 0.0).then(|| 100.0 * row.gflops / best);
+            let beside = peers
+                .iter()
+                .filter(|(other, device, _)| *other == own && *device == row.point.device);
+            let peer = beside.map(|(_, _, rate)| *rate).fold(0.0, f64::max);
+            row.ratio_to_best_peer = (peer > 0.0).then(|| row.gflops / peer);
         }
     }
 
@@ -278,29 +366,35 @@ impl Document {
     }
 }
 
-/// Measures one implementation on one problem.
+/// Measures one entrant on one problem.
 fn row<T: Scalar>(
     config: &Config,
     processors: &Processors,
     problem: &Problem<T>,
-    implementation: Implementation,
+    entrant: Entrant,
+    ready: &Ready<'_>,
     subject: &mut Subject<'_, T>,
 ) -> Result<Row, String> {
-    let gpu = match implementation {
-        Implementation::Cpu(_) if matches!(config.device, DeviceChoice::Cuda(_)) => {
-            return Err("the benchmark was told to stay on the GPU".to_owned());
-        }
-        Implementation::Cpu(_) => None,
-        Implementation::Gpu(spec) => {
-            let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
+    let gpu = if entrant.on_gpu() {
+        let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
+        if let Entrant::Own(Implementation::Gpu(spec)) = entrant {
             spec.supports(problem, gpu.limits()).map_err(|reason| reason.to_string())?;
-            Some(gpu)
         }
+        Some(gpu)
+    } else if matches!(config.device, DeviceChoice::Cuda(_)) {
+        return Err("the benchmark was told to stay on the GPU".to_owned());
+    } else {
+        None
     };
-    let words = |error: Error| error.to_string();
-    let first = subject.check(implementation).map_err(words)?;
-    let batch = subject.batch(implementation).map_err(words)?;
+    let reason = |error: Error| error.to_string();
+    let first = subject.check(ready).map_err(reason)?;
+    let batch = subject.batch(ready).map_err(reason)?;
 
+    let cpu_peak = || {
+        let threads = entrant.threads(processors.cpu.threads())?;
+        peak::measure(&processors.cpu, threads, config.dtype)
+    };
+    let peak_before = cpu_peak();
     let eye = gpu.and_then(|gpu| watch(gpu.info().index));
     let before = eye.as_ref().map(|eye| eye.look());
     let effort = Effort {
@@ -311,42 +405,42 @@ fn row<T: Scalar>(
         most: 100_000,
         spread: config.spread,
     };
-    let seconds = repeat(effort, || subject.seconds(implementation, batch)).map_err(words)?;
+    let seconds = repeat(effort, || subject.seconds(ready, batch)).map_err(reason)?;
     let after = eye.as_ref().map(|eye| eye.look());
-    let last = subject.check(implementation).map_err(words)?;
+    let peak_after = cpu_peak();
+    let last = subject.check(ready).map_err(reason)?;
 
     let gflops = problem.flops() / seconds.median / 1e9;
-    let peak = gpu.and_then(|gpu| peak::peak(gpu.info(), config.dtype));
-    let percent_of_peak = peak.map(|peak| 100.0 * gflops * 1e9 / peak);
-    let point = Point {
-        kernel: implementation.id().to_owned(),
-        device: gpu.map_or_else(|| "cpu".to_owned(), |gpu| format!("cuda:{}", gpu.info().index)),
-        m: problem.m,
-        n: problem.n,
-        k: problem.k,
-        dtype: config.dtype.name().to_owned(),
-        alpha: config.alpha,
-        beta: config.beta,
-        seed: config.seed,
-        dist: config.distribution.name().to_owned(),
-        threads: processors.cpu.threads(),
-        cache: config.cache,
+    let cpu_peak = peak_before
+        .into_iter()
+        .chain(peak_after)
+        .max_by(|one, other| one.flops.total_cmp(&other.flops));
+    let peak = match gpu {
+        Some(gpu) => entrant.gpu_peak(gpu, config.dtype),
+        None => cpu_peak.as_ref().map(|peak| peak.flops),
     };
+    let device = gpu.map_or_else(|| "cpu".to_owned(), |gpu| format!("cuda:{}", gpu.info().index));
+    let size = [problem.m, problem.n, problem.k];
+    let point = config.point(entrant, size, processors.cpu.threads(), device);
     let worse = if first.ok && !last.ok { &last } else { &first };
-    Ok(Row {
-        command: command(&point, config),
+    let mut row = Row {
+        command: words(&point, config, None),
         point,
+        rounds: Vec::new(),
+        busy_before: None,
         spread: seconds.spread(),
         settled: seconds.runs >= LEAST_RUNS && seconds.spread() < config.spread,
         seconds,
         batch,
         sets: subject.sets(),
         gflops,
-        refused: percent_of_peak.filter(|percent| *percent > 100.0).map(|percent| {
-            format!("{percent:.0} % of the units' peak: no kernel on these units does that")
-        }),
-        percent_of_peak,
+        refused: None,
+        percent_of_peak: None,
+        peak_gflops: peak.map(|peak| peak / 1e9),
+        peak_vectors: cpu_peak.map(|peak| peak.vectors),
         percent_of_best: None,
+        ratio_to_best_peer: None,
+        peer: ready.description(),
         check: Check {
             method: worse.method.to_owned(),
             ok: first.ok && last.ok,
@@ -355,15 +449,43 @@ fn row<T: Scalar>(
         },
         before,
         after,
-        ptx_sources: gpu.map(|_| ptx_sources(implementation)),
+        ptx_sources: ptx_sources(entrant),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         processor: gpu.map_or_else(|| processors.host.cpu.clone(), |gpu| gpu.info().name.clone()),
         driver: gpu.and_then(|_| processors.driver.clone()),
-    })
+    };
+    row.weigh();
+    Ok(row)
 }
 
-/// The command line that measures a row again.
-fn command(point: &Point, config: &Config) -> Vec<String> {
+impl Config {
+    /// What is measured of an entrant at one size.
+    fn point(
+        &self,
+        entrant: Entrant,
+        [m, n, k]: [usize; 3],
+        threads: usize,
+        device: String,
+    ) -> Point {
+        Point {
+            kernel: entrant.id().to_owned(),
+            device,
+            m,
+            n,
+            k,
+            dtype: self.dtype.name().to_owned(),
+            alpha: self.alpha,
+            beta: self.beta,
+            seed: self.seed,
+            dist: self.distribution.name().to_owned(),
+            threads,
+            cache: self.cache,
+        }
+    }
+}
+
+/// The command line that measures a row, in rounds or at once.
+fn words(point: &Point, config: &Config, rounds: Option<Rounds>) -> Vec<String> {
     let Point { kernel, device, m, n, k, dtype, alpha, beta, seed, dist, threads, cache } = point;
     let cache = match cache {
         Cache::Warm => "warm",
@@ -371,28 +493,42 @@ fn command(point: &Point, config: &Config) -> Vec<String> {
     };
     let spread = config.spread * 100.0;
     let time = config.time.as_secs_f64();
-    format!(
-        "tessera bench -m {m} -n {n} -k {k} --kernel {kernel} --dtype {dtype} --device {device} \
-         --threads {threads} --seed {seed} --dist {dist} --alpha {alpha} --beta {beta} \
-         --check {} --cache {cache} --time {time} --spread {spread}",
+    let line = format!(
+        "tessera bench -m {m} -n {n} -k {k} --dtype {dtype} --device {device} --threads {threads} \
+         --seed {seed} --dist {dist} --alpha {alpha} --beta {beta} --check {} --cache {cache} \
+         --time {time} --spread {spread}",
         config.check
-    )
-    .split_whitespace()
-    .map(str::to_owned)
-    .collect()
+    );
+    let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let peer = crate::peers::find(kernel).is_some();
+    let names = if peer {
+        ["--kernel", "none", "--peers-only", kernel]
+    } else {
+        ["--kernel", kernel, "--peers-only", "none"]
+    };
+    // Without rounds and peers it is the plain benchmark.
+    let names = if peer || rounds.is_some() { &names[..] } else { &names[..2] };
+    words.extend(names.iter().map(|&word| word.to_owned()));
+    if peer {
+        for folder in &config.peer_folders {
+            words.extend(["--peer-path".to_owned(), folder.display().to_string()]);
+        }
+    }
+    if let Some(Rounds { count, patience }) = rounds {
+        let patience = patience.as_secs_f64();
+        words.extend(["--rounds".to_owned(), count.to_string()]);
+        words.extend(["--idle-wait".to_owned(), patience.to_string()]);
+    }
+    words
 }
 
-/// The digest in the header of the kernel's module.
-fn ptx_sources(implementation: Implementation) -> String {
-    let arch = match implementation {
-        Implementation::Gpu(spec) => spec.arch,
-        Implementation::Cpu(_) => Arch::Sm70,
-    };
-    kernels_gpu::ptx(arch)
+/// The digest in the header of a kernel's module.
+fn ptx_sources(entrant: Entrant) -> Option<String> {
+    let Entrant::Own(Implementation::Gpu(spec)) = entrant else { return None };
+    let digest = kernels_gpu::ptx(spec.arch)
         .lines()
-        .find_map(|line| line.strip_prefix("// sources sha256 "))
-        .unwrap_or("unknown")
-        .to_owned()
+        .find_map(|line| line.strip_prefix("// sources sha256 "));
+    Some(digest.unwrap_or("unknown").to_owned())
 }
 
 /// What measures a row again, from the row itself.
@@ -404,7 +540,12 @@ pub fn again(row: &Row, time: Duration, spread: f64, check: Method) -> Result<Co
     let unreadable = |what: &str| Error::Record { reason: format!("{what} cannot be read") };
     Ok(Config {
         sizes: vec![[point.m, point.n, point.k]],
-        implementations: vec![registry::find(&point.kernel)?],
+        entrants: vec![Entrant::find(&point.kernel)?],
+        peer_folders: folders(&row.command),
+        rounds: match row.rounds.len() {
+            0 => None,
+            count => Some(Rounds { count, patience: time }),
+        },
         dtype: DType::from_name(&point.dtype).ok_or_else(|| unreadable("its dtype"))?,
         alpha: point.alpha,
         beta: point.beta,
@@ -423,4 +564,30 @@ pub fn again(row: &Row, time: Duration, spread: f64, check: Method) -> Result<Co
         time,
         spread,
     })
+}
+
+/// The folders of a command line's `--peer-path`.
+fn folders(words: &[String]) -> Vec<PathBuf> {
+    let pairs = words.windows(2).filter(|pair| pair[0] == "--peer-path");
+    pairs.map(|pair| PathBuf::from(&pair[1])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_above_the_peak_is_refused_with_a_margin_where_the_peak_is_measured() {
+        let weighed = |device: &str, gflops: f64| {
+            let mut row = compare::tests::row("a", 1.0, 0.0);
+            row.point.device = device.to_owned();
+            row.gflops = gflops;
+            row.peak_gflops = Some(100.0);
+            row.weigh();
+            assert_eq!(row.percent_of_peak, Some(gflops));
+            row.believed()
+        };
+        assert!(weighed("cpu", 104.0) && !weighed("cpu", 106.0));
+        assert!(weighed("cuda:0", 99.0) && !weighed("cuda:0", 101.0));
+    }
 }

@@ -1,16 +1,14 @@
-//! The operands of one problem, and an implementation at work on them.
+//! The operands of one problem, and an entrant at work on them.
 
 use std::time::Instant;
 
-use gemm_spec::{KernelSpec, Operand, Problem};
+use gemm_spec::{Operand, Problem};
 
-use super::{Cache, Config, Processors};
-use crate::cpu::CpuContext;
+use super::{Cache, Config, Processors, Ready};
 use crate::error::Error;
 use crate::fill::fill;
-use crate::gpu::{Gpu, Operands, Output, run_batch};
+use crate::gpu::{Gpu, Launch, Operands, Output, run_batch};
 use crate::matrix::allocate;
-use crate::registry::Implementation;
 use crate::scalar::Scalar;
 use crate::verify::{Checker, Guarded, Method, Report};
 
@@ -34,8 +32,7 @@ struct Set<T: Scalar> {
 pub(super) struct Subject<'p, T: Scalar> {
     problem: Problem<T>,
     config: Config,
-    cpu: &'p CpuContext,
-    gpu: Option<&'p Gpu>,
+    processors: &'p Processors,
     /// At least one; more for cold caches.
     host: Vec<Set<T>>,
     /// The same sets on the GPU, uploaded by the first kernel.
@@ -78,8 +75,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
         Ok(Self {
             problem: *problem,
             config: config.clone(),
-            cpu: &processors.cpu,
-            gpu: processors.gpu.as_ref().ok(),
+            processors,
             host,
             device: Vec::new(),
             turn: 0,
@@ -92,7 +88,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
     }
 
     /// Computes the first set's product on a poisoned, guarded C and judges it.
-    pub(super) fn check(&mut self, implementation: Implementation) -> Result<Report, Error> {
+    pub(super) fn check(&mut self, ready: &Ready<'_>) -> Result<Report, Error> {
         let Set { a, b, c } = &self.host[0];
         let before = if self.problem.beta == T::ZERO { &[][..] } else { c };
         let checker =
@@ -103,15 +99,14 @@ impl<'p, T: Scalar> Subject<'p, T> {
         }
         let mut result = Guarded::new(&self.problem)?;
         result.poison(before);
-        match implementation {
-            Implementation::Cpu(implementation) => {
-                let function = T::cpu_fn(implementation);
-                function(&self.problem, a, b, result.as_mut_slice(), self.cpu);
+        match ready.launch() {
+            None => {
+                ready.multiply(&self.problem, a, b, result.as_mut_slice(), self.processors)?;
             }
-            Implementation::Gpu(spec) => {
+            Some(launch) => {
                 let gpu = self.gpu()?;
                 let mut output = gpu.output(result.full(), result.guard_len())?;
-                gpu.upload(&self.problem, a, b)?.0.run(spec, &mut output)?;
+                gpu.upload(&self.problem, a, b)?.0.run(launch, &mut output)?;
                 output.download(gpu, result.full_mut())?;
             }
         }
@@ -121,11 +116,13 @@ impl<'p, T: Scalar> Subject<'p, T> {
     }
 
     /// Products that one timed run should hold.
-    pub(super) fn batch(&mut self, implementation: Implementation) -> Result<usize, Error> {
-        let Implementation::Gpu(_) = implementation else { return Ok(1) };
+    pub(super) fn batch(&mut self, ready: &Ready<'_>) -> Result<usize, Error> {
+        if ready.launch().is_none() {
+            return Ok(1);
+        }
         let mut batch = 1;
         loop {
-            let seconds = self.seconds(implementation, batch)? * batch as f64;
+            let seconds = self.seconds(ready, batch)? * batch as f64;
             if seconds >= BATCH_SECONDS || batch == MOST_LAUNCHES {
                 return Ok(batch);
             }
@@ -134,25 +131,19 @@ impl<'p, T: Scalar> Subject<'p, T> {
     }
 
     /// Seconds of one product, measured over a batch of them.
-    pub(super) fn seconds(
-        &mut self,
-        implementation: Implementation,
-        batch: usize,
-    ) -> Result<f64, Error> {
-        match implementation {
-            Implementation::Cpu(implementation) => {
-                let sets = self.host.len();
-                let Set { a, b, c } = &mut self.host[self.turn % sets];
-                self.turn += 1;
-                let started = Instant::now();
-                T::cpu_fn(implementation)(&self.problem, a, b, c, self.cpu);
-                Ok(started.elapsed().as_secs_f64())
-            }
-            Implementation::Gpu(spec) => self.batch_seconds(spec, batch),
+    pub(super) fn seconds(&mut self, ready: &Ready<'_>, batch: usize) -> Result<f64, Error> {
+        if let Some(launch) = ready.launch() {
+            return self.batch_seconds(launch, batch);
         }
+        let sets = self.host.len();
+        let Set { a, b, c } = &mut self.host[self.turn % sets];
+        self.turn += 1;
+        let started = Instant::now();
+        ready.multiply(&self.problem, a, b, c, self.processors)?;
+        Ok(started.elapsed().as_secs_f64())
     }
 
-    fn batch_seconds(&mut self, spec: &'static KernelSpec, batch: usize) -> Result<f64, Error> {
+    fn batch_seconds(&mut self, launch: Launch<'_>, batch: usize) -> Result<f64, Error> {
         if self.device.is_empty() {
             let gpu = self.gpu()?;
             for Set { a, b, c } in &self.host {
@@ -162,12 +153,13 @@ impl<'p, T: Scalar> Subject<'p, T> {
         }
         let first = self.turn;
         self.turn += batch;
-        let time = run_batch(spec, &mut self.device, first, batch)?;
+        let time = run_batch(launch, &mut self.device, first, batch)?;
         Ok(time.as_secs_f64() / batch as f64)
     }
 
     fn gpu(&self) -> Result<&'p Gpu, Error> {
-        self.gpu.ok_or_else(|| Error::NoDevice { reason: "kernels need one".to_owned() })
+        let gpu = self.processors.gpu.as_ref();
+        gpu.map_err(|_| Error::NoDevice { reason: "kernels need one".to_owned() })
     }
 }
 

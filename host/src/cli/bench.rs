@@ -12,8 +12,9 @@ use super::Exit;
 use super::output::{Outputs, Progress, colour, print};
 use super::values::{self, Sizes};
 use crate::bench::compare::{Comparison, compare, read};
-use crate::bench::{Cache, Config, Document, Row, again, run};
+use crate::bench::{Cache, Config, Document, Entrant, Rounds, Row, again, run};
 use crate::fill::Distribution;
+use crate::peers;
 use crate::report::Format;
 use crate::report::bench::render;
 use crate::run::DeviceChoice;
@@ -27,9 +28,34 @@ pub(super) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::size,
           conflicts_with_all = ["n", "m", "k"])]
     squares: Vec<usize>,
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
+    /// Sizes of any shape, m,n,k each, such as '4096,64,4096;1,4096,4096'; after those of --squares.
+    #[arg(long, value_name = "M,N,K;...", value_delimiter = ';', value_parser = shape,
+          conflicts_with_all = ["n", "m", "k"])]
+    shapes: Vec<[usize; 3]>,
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`); beside peers
+    /// also `none`.
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     kernel: String,
+    /// Measure other projects' matrix products beside these, all by turns: OpenBLAS, oneDNN, BLIS, MKL,
+    /// cuBLAS, where they are found, and Rust crates, where the feature `peers` has built them in.
+    #[arg(long)]
+    peers: bool,
+    /// The peers of that list alone: openblas, openblas-skylakex, onednn, blis, mkl, gemm, faer,
+    /// matrixmultiply, cublas, cublaslt; `none` has only this project's own take turns.
+    #[arg(long, value_name = "LIST")]
+    peers_only: Option<String>,
+    /// Look for peers' libraries in this folder first; may be given more than once.
+    #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
+    peer_path: Vec<PathBuf>,
+    /// With peers: how often each row has its turn.
+    #[arg(long, value_name = "R", default_value = "5")]
+    rounds: NonZeroUsize,
+    /// With peers: seconds that a turn waits for the machine to be idle, at most.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = patience)]
+    idle_wait: Duration,
+    /// What a turn's own process is told: measure here, without rounds.
+    #[arg(long, hide = true)]
+    alone: bool,
     /// Element type: f32, f64 or i32.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
@@ -98,6 +124,21 @@ fn cache(text: &str) -> Result<Cache, String> {
     }
 }
 
+/// m, n and k.
+fn shape(text: &str) -> Result<[usize; 3], String> {
+    let sizes =
+        text.split(',').map(|size| values::size(size.trim())).collect::<Result<Vec<_>, _>>()?;
+    sizes.try_into().map_err(|_| format!("`{text}` is no shape: three sizes m,n,k"))
+}
+
+/// Seconds from 0 on.
+fn patience(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "a wait is a number of seconds, 0 or more".to_owned())
+}
+
 /// A share above 0 and up to 1, typed in percent.
 fn percent(text: &str) -> Result<f64, String> {
     text.parse::<f64>()
@@ -112,16 +153,20 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     // Before any work: what cannot be read or written is known now.
     let baseline = args.baseline.as_deref().map(document).transpose()?;
     let outputs = Outputs::new(&args.out, args.format)?;
-    let implementations = values::implementations(&args.kernel)?;
-    let sizes = if args.squares.is_empty() {
+    let sizes = if args.squares.is_empty() && args.shapes.is_empty() {
         let (m, n, k) = args.sizes.mnk();
         vec![[m, n, k]]
     } else {
-        args.squares.iter().map(|&n| [n; 3]).collect()
+        args.squares.iter().map(|&n| [n; 3]).chain(args.shapes.iter().copied()).collect()
     };
+    let entrants = entrants(args)?;
+    let beside_peers = args.peers || args.peers_only.is_some();
     let config = Config {
         sizes,
-        implementations,
+        entrants,
+        peer_folders: args.peer_path.clone(),
+        rounds: (beside_peers && !args.alone)
+            .then_some(Rounds { count: args.rounds.get(), patience: args.idle_wait }),
         dtype: args.dtype,
         alpha: args.alpha,
         beta: args.beta,
@@ -141,6 +186,23 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     outputs.write(|format, colour| render(&document, &comparisons, format, colour))?;
     Ok(exit(&document, &comparisons))
+}
+
+/// This project's implementations and the peers that are asked for.
+fn entrants(args: &Args) -> anyhow::Result<Vec<Entrant>> {
+    let patterns = match args.peers_only.as_deref() {
+        None if args.peers => Some(""),
+        only => only,
+    };
+    let peers = match patterns {
+        None | Some("none") => Vec::new(),
+        Some(patterns) => peers::select(patterns)?,
+    };
+    let own = match args.kernel.as_str() {
+        "none" if !peers.is_empty() => Vec::new(),
+        patterns => values::implementations(patterns)?,
+    };
+    Ok(own.into_iter().map(Entrant::Own).chain(peers.into_iter().map(Entrant::Peer)).collect())
 }
 
 pub(super) fn replay(args: &Replay) -> anyhow::Result<Exit> {

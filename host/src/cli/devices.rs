@@ -3,10 +3,13 @@
 use std::fmt::Write;
 
 use clap::ValueEnum;
+use gemm_spec::DType;
 use serde::Serialize;
 
 use super::Exit;
 use super::output::print;
+use crate::bench::peak::{CpuPeak, measure};
+use crate::cpu::CpuContext;
 use crate::error::Error;
 use crate::gpu::{self, DeviceInfo, DriverInfo, Gpu};
 use crate::machine::{Machine, available_memory};
@@ -30,12 +33,37 @@ enum Form {
 #[derive(Serialize)]
 struct Devices {
     host: Machine,
+    /// What the cores multiply and add at most, in f32 and then in f64: one alone and all at once.
+    cpu_peaks: Vec<Peak>,
     /// Memory that a process could still get.
     available_bytes: Option<u64>,
     driver: Option<DriverInfo>,
     gpus: Vec<Device>,
     /// Why no GPU can be used, in words, where none can.
     no_gpu: Option<String>,
+}
+
+/// What the CPU's units did in one element type.
+#[derive(Serialize)]
+struct Peak {
+    dtype: &'static str,
+    #[serde(flatten)]
+    peak: CpuPeak,
+}
+
+impl Peak {
+    fn all() -> Result<Vec<Self>, Error> {
+        let context = CpuContext::new(None)?;
+        let mut threads = vec![1, context.threads()];
+        threads.dedup();
+        let cases = [DType::F32, DType::F64].into_iter();
+        let cases = cases.flat_map(|dtype| threads.iter().map(move |&threads| (dtype, threads)));
+        let peaks = cases.filter_map(|(dtype, threads)| {
+            let peak = measure(&context, threads, dtype)?;
+            Some(Self { dtype: dtype.name(), peak })
+        });
+        Ok(peaks.collect())
+    }
 }
 
 /// A GPU and what it has to give now.
@@ -67,6 +95,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     };
     let devices = Devices {
         host: Machine::probe(),
+        cpu_peaks: Peak::all()?,
         available_bytes: available_memory(),
         driver: gpu::driver().ok(),
         gpus,
@@ -84,7 +113,7 @@ fn free_memory(index: u32) -> Result<u64, Error> {
 }
 
 fn table(devices: &Devices) -> Result<String, std::fmt::Error> {
-    let Devices { host, available_bytes, driver, gpus, no_gpu } = devices;
+    let Devices { host, cpu_peaks, available_bytes, driver, gpus, no_gpu } = devices;
     let mut text = String::new();
     let size = |bytes: u64| binary(u128::from(bytes));
     let some_size = |bytes: &Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), size);
@@ -95,6 +124,16 @@ fn table(devices: &Devices) -> Result<String, std::fmt::Error> {
     writeln!(text, "  system              {}", host.os)?;
     writeln!(text, "  cores               {}", host.cores)?;
     writeln!(text, "  vector features     {features}")?;
+    for Peak { dtype, peak } in cpu_peaks {
+        let CpuPeak { flops, vectors, threads } = peak;
+        let threads =
+            if *threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+        writeln!(
+            text,
+            "  peak in {dtype}         {:.1} GFLOP/s, {threads}, {vectors}",
+            flops / 1e9
+        )?;
+    }
     writeln!(text, "  memory              {}", size(host.memory_bytes))?;
     writeln!(text, "  memory available    {}", some_size(available_bytes))?;
     if let Some(driver) = driver {

@@ -10,9 +10,34 @@ use cust::memory::{CopyDestination, DeviceBuffer};
 use gemm_spec::{KernelSpec, Operand, Problem};
 
 use super::arguments::Arguments;
-use super::{Gpu, refused};
+use super::blas::DeviceProduct;
+use super::{Gpu, GpuPeer, refused};
 use crate::error::Error;
 use crate::scalar::Scalar;
+
+/// What can be put into the stream: it computes C from the operands.
+#[derive(Clone, Copy)]
+pub enum Launch<'l> {
+    /// A kernel of the registry.
+    Kernel(&'static KernelSpec),
+    /// A library's product, with its name.
+    Peer(&'static str, &'l GpuPeer<'l>),
+}
+
+impl From<&'static KernelSpec> for Launch<'_> {
+    fn from(spec: &'static KernelSpec) -> Self {
+        Self::Kernel(spec)
+    }
+}
+
+impl Launch<'_> {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Kernel(spec) => spec.id,
+            Self::Peer(id, _) => id,
+        }
+    }
+}
 
 /// A and B of a problem in device memory.
 pub struct Operands<'g, T: Scalar> {
@@ -92,15 +117,17 @@ impl Gpu {
     /// another and waits for it.
     fn between_events(
         &self,
-        spec: &'static KernelSpec,
+        launch: Launch<'_>,
         launches: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Duration, Error> {
         self.enter()?;
-        let during = || format!("running {}", spec.id);
+        let during = || format!("running {}", launch.id());
         let event = || Event::new(EventFlags::DEFAULT).map_err(refused(during()));
         let (before, after) = (event()?, event()?);
         // Compiled here, if this is the first launch, and not between the events.
-        self.module(spec.arch)?;
+        if let Launch::Kernel(spec) = launch {
+            self.module(spec.arch)?;
+        }
         before.record(self.stream()).map_err(refused(during()))?;
         launches()?;
         after.record(self.stream()).map_err(refused(during()))?;
@@ -133,17 +160,58 @@ impl<T: Scalar> Output<T> {
 }
 
 impl<T: Scalar> Operands<'_, T> {
-    /// Launches a kernel and waits for it; gives the time between the events around the launch.
+    /// Launches a kernel, or a library's product, and waits for it; gives the time between the events
+    /// around the launch.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the kernel cannot do this problem, [`Error::Cuda`] where the
-    /// driver refuses the launch or the kernel fails.
-    pub fn run(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<Duration, Error> {
-        self.gpu.between_events(spec, || self.launch(spec, c))
+    /// driver refuses the launch or the kernel fails, [`Error::Peer`] where the library refuses.
+    pub fn run<'l>(
+        &self,
+        launch: impl Into<Launch<'l>>,
+        c: &mut Output<T>,
+    ) -> Result<Duration, Error> {
+        let launch = launch.into();
+        self.gpu.between_events(launch, || self.launch(launch, c))
     }
 
     /// Puts one launch into the stream and returns without waiting.
-    fn launch(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<(), Error> {
+    fn launch(&self, launch: Launch<'_>, c: &mut Output<T>) -> Result<(), Error> {
+        match launch {
+            Launch::Kernel(spec) => self.launch_kernel(spec, c),
+            Launch::Peer(id, peer) => self.launch_peer(id, peer, c),
+        }
+    }
+
+    fn launch_peer(
+        &self,
+        id: &'static str,
+        peer: &GpuPeer<'_>,
+        c: &mut Output<T>,
+    ) -> Result<(), Error> {
+        let refused = |reason: String| Error::Peer { reason: format!("{id}: {reason}") };
+        if !peer.is_of(self.gpu) {
+            return Err(refused("was opened for another GPU than that of the operands".to_owned()));
+        }
+        let problem = &self.problem;
+        let needed = problem.required_len(Operand::C)?;
+        problem.check_buffers(
+            self.a.len(),
+            self.b.len(),
+            c.buffer.len().saturating_sub(c.start),
+        )?;
+        let a = self.a.as_device_ptr().as_raw();
+        let b = self.b.as_device_ptr().as_raw();
+        let c = c.buffer.index(c.start..c.start + needed).as_device_ptr().as_raw();
+        let product = DeviceProduct::new(problem, a, b, c).map_err(refused)?;
+        // SAFETY: the buffers hold the operands at their leading dimensions, as checked above; C is a
+        // buffer of its own, borrowed exclusively. They outlive the product: whoever puts it into the
+        // stream waits for the stream before it gives them back, and the driver frees no memory that
+        // work in a stream still uses. The scalars are of the type that `DeviceProduct::new` names.
+        unsafe { peer.launch(&product) }.map_err(refused)
+    }
+
+    fn launch_kernel(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<(), Error> {
         let problem = &self.problem;
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
         spec.supports(problem, self.gpu.limits()).map_err(unsupported)?;
@@ -188,13 +256,13 @@ impl<T: Scalar> Operands<'_, T> {
     }
 }
 
-/// Launches a kernel `count` times without a gap, turning through the sets from number `first`, and
-/// waits; gives the time between the events around them.
+/// Launches a kernel, or a library's product, `count` times without a gap, turning through the sets from
+/// number `first`, and waits; gives the time between the events around them.
 ///
 /// # Errors
 /// As [`Operands::run`].
-pub fn run_batch<T: Scalar>(
-    spec: &'static KernelSpec,
+pub fn run_batch<'l, T: Scalar>(
+    launch: impl Into<Launch<'l>>,
     sets: &mut [(Operands<'_, T>, Output<T>)],
     first: usize,
     count: usize,
@@ -202,11 +270,12 @@ pub fn run_batch<T: Scalar>(
     let Some(gpu) = sets.first().map(|(operands, _)| operands.gpu) else {
         return Ok(Duration::ZERO);
     };
-    gpu.between_events(spec, || {
-        for launch in 0..count {
-            let set = (first + launch) % sets.len();
+    let launch = launch.into();
+    gpu.between_events(launch, || {
+        for index in 0..count {
+            let set = (first + index) % sets.len();
             let (operands, output) = &mut sets[set];
-            operands.launch(spec, output)?;
+            operands.launch(launch, output)?;
         }
         Ok(())
     })

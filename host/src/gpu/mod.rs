@@ -1,15 +1,20 @@
 //! The only code that knows `cust`: devices, modules, launches and timing on the GPU.
 
 mod arguments;
+mod blas;
+mod cublas;
+mod cublaslt;
 mod device;
 mod launch;
 mod listing;
+mod peer;
 mod state;
 
 pub use arguments::SideBySide;
 pub use device::Gpu;
-pub use launch::{Operands, Output, run_batch};
 pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
+pub use launch::{Launch, Operands, Output, run_batch};
+pub use peer::{CudaLibrary, GpuPeer};
 pub use state::{GpuState, watch};
 
 /// What an element type must be to lie in device memory.

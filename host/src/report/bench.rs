@@ -6,7 +6,8 @@ use comfy_table::{Cell, CellAlignment, Color, Table};
 use super::Format;
 use super::duration::seconds;
 use crate::bench::compare::Comparison;
-use crate::bench::{Cache, Document, Row};
+use crate::bench::idle::IDLE;
+use crate::bench::{Cache, Document, Row, SkippedPoint};
 
 /// Writes a document, and below it what changed against another one.
 ///
@@ -53,13 +54,27 @@ const HEADER: [&str; 11] = [
     "check",
 ];
 
+/// Where the ratio to the best peer stands, if there is one.
+const RATIO: usize = 9;
+
 fn table(document: &Document) -> Table {
     let mut table = Table::new();
-    table.set_header(HEADER);
-    for row in &document.rows {
-        table.add_row(cells(row));
+    let peers = document.rows.iter().any(|row| row.ratio_to_best_peer.is_some());
+    let mut header = HEADER.to_vec();
+    if peers {
+        header.insert(RATIO, "to best peer");
     }
-    for index in 3..HEADER.len() - 1 {
+    let numbers = 3..header.len() - 1;
+    table.set_header(header);
+    for row in &document.rows {
+        let mut cells = cells(row);
+        if peers {
+            let ratio = row.ratio_to_best_peer;
+            cells.insert(RATIO, Cell::new(ratio.map_or_else(String::new, |r| format!("{r:.3}x"))));
+        }
+        table.add_row(cells);
+    }
+    for index in numbers {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -108,9 +123,11 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
             point.dtype, point.dist, point.seed, point.alpha, point.beta, point.threads
         ));
     }
+    notes.extend(cpu_peaks(document));
     if document.rows.iter().any(|row| !row.settled) {
         notes.push(
-            "! the spread did not settle in the time given: quiet the machine, or give --time more."
+            "! the spread did not settle in the time given: quiet the machine, or give --time \
+             more (or more --rounds)."
                 .to_owned(),
         );
     }
@@ -120,9 +137,13 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
             notes.push(format!("{} was held down by the GPU: {reasons}.", row.point.kernel));
         }
     }
-    for skipped in &document.skipped {
-        let [m, n, k] = skipped.size;
-        notes.push(format!("skipped {} at {m} x {n} x {k}: {}", skipped.kernel, skipped.reason));
+    notes.extend(rounds(document));
+    notes.extend(peers(document));
+    for SkippedPoint { kernel, size, reason } in &document.skipped {
+        notes.push(match size {
+            Some([m, n, k]) => format!("skipped {kernel} at {m} x {n} x {k}: {reason}"),
+            None => format!("skipped {kernel}: {reason}"),
+        });
     }
     for comparison in comparisons {
         let point = &comparison.point;
@@ -146,6 +167,60 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
     notes.iter().map(|note| format!("{note}\n")).collect()
 }
 
+/// How the rounds went.
+fn rounds(document: &Document) -> Option<String> {
+    let most =
+        document.rows.iter().map(|row| row.rounds.len()).max().filter(|rounds| *rounds > 0)?;
+    let mut note = format!(
+        "Each row has had {most} rounds, all rows by turns in an order drawn anew; CPU rows in processes \
+         of their own. Medians and spread are those of the rounds' medians."
+    );
+    let busy = document.rows.iter().filter_map(|row| row.busy_before).fold(0.0, f64::max);
+    if busy > IDLE {
+        let rows = document.rows.iter().filter(|row| row.busy_before.is_some_and(|b| b > IDLE));
+        note.push_str(&format!(
+            " The machine was not idle: other programs used up to {:.0} % of it at the start of a round, \
+             in {} of {} rows.",
+            100.0 * busy,
+            rows.count(),
+            document.rows.len()
+        ));
+    }
+    Some(note)
+}
+
+/// What the peers say of themselves, once each.
+fn peers(document: &Document) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for row in &document.rows {
+        if let Some(peer) = &row.peer {
+            let note = format!("{}: {peer}", row.point.kernel);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
+}
+
+/// The peaks that the CPU rows are held against.
+fn cpu_peaks(document: &Document) -> Option<String> {
+    let measured =
+        document.rows.iter().filter_map(|row| row.peak_vectors.as_ref().zip(row.peak_gflops));
+    let (vectors, _) = measured.clone().next()?;
+    let (least, most) = measured.fold((f64::INFINITY, 0.0f64), |(least, most), (_, peak)| {
+        (least.min(peak), most.max(peak))
+    });
+    let peak = match most - least < 0.05 {
+        true => format!("{most:.1}"),
+        false => format!("{least:.1} to {most:.1}"),
+    };
+    Some(format!(
+        "CPU peak: {peak} GFLOP/s, measured beside each row by {vectors} multiply-adds in registers \
+         on as many threads as the row uses."
+    ))
+}
+
 fn csv(document: &Document) -> anyhow::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([
@@ -166,7 +241,12 @@ fn csv(document: &Document) -> anyhow::Result<String> {
         "settled",
         "gflops",
         "percent_of_peak",
+        "peak_gflops",
         "percent_of_best",
+        "ratio_to_best_peer",
+        "rounds",
+        "busy_before",
+        "peer",
         "check_ok",
         "refused",
         "command",
@@ -192,7 +272,12 @@ fn csv(document: &Document) -> anyhow::Result<String> {
             row.settled.to_string(),
             row.gflops.to_string(),
             number(row.percent_of_peak),
+            number(row.peak_gflops),
             number(row.percent_of_best),
+            number(row.ratio_to_best_peer),
+            row.rounds.len().to_string(),
+            number(row.busy_before),
+            row.peer.clone().unwrap_or_default(),
             row.check.ok.to_string(),
             row.refused.clone().unwrap_or_default(),
             row.command.join(" "),

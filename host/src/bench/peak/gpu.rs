@@ -41,6 +41,16 @@ pub fn lanes(compute_capability: (u32, u32), dtype: DType) -> Option<u32> {
     })
 }
 
+/// Operations a second that a library may reach, which takes tensor cores where they lose nothing: in
+/// f64. `None` for a GPU that the table does not know.
+///
+/// Source: the data sheets of A100 and H100, whose tensor cores have twice the FP64 rate of the rest.
+#[must_use]
+pub fn library_peak(gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
+    let doubled = dtype == DType::F64 && matches!(gpu.compute_capability, (8 | 9, 0));
+    Some(peak(gpu, dtype)? * if doubled { 2.0 } else { 1.0 })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +70,9 @@ mod tests {
         let tera = |dtype| peak(&gpu, dtype).map(|rate| (rate / 1e11).round() / 10.0);
         assert_eq!(tera(DType::F32), Some(66.9));
         assert_eq!(tera(DType::F64), Some(33.5));
+        let library = |dtype| library_peak(&gpu, dtype).map(|rate| (rate / 1e11).round() / 10.0);
+        assert_eq!(library(DType::F32), Some(66.9));
+        assert_eq!(library(DType::F64), Some(66.9));
         let unknown = DeviceInfo { compute_capability: (99, 0), ..gpu };
         assert_eq!(peak(&unknown, DType::F32), None);
     }

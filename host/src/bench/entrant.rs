@@ -1,0 +1,143 @@
+//! Who is measured: an implementation of this project or a peer.
+
+use gemm_spec::{DType, Problem};
+
+use super::{Config, Processors, peak};
+use crate::cpu::CpuImpl;
+use crate::error::Error;
+use crate::gpu::{Gpu, GpuPeer, Launch};
+use crate::peers::{self, CpuPeer, Peer};
+use crate::registry::{self, Implementation};
+use crate::scalar::Scalar;
+
+/// One that is measured.
+#[derive(Clone, Copy)]
+pub enum Entrant {
+    /// An implementation of the registry.
+    Own(Implementation),
+    /// A matrix product of another project.
+    Peer(&'static Peer),
+}
+
+impl Entrant {
+    /// Name on the command line and in reports.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::Own(implementation) => implementation.id(),
+            Self::Peer(peer) => peer.id,
+        }
+    }
+
+    /// The entrant of that exact name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`].
+    pub fn find(name: &str) -> Result<Self, Error> {
+        match peers::find(name) {
+            Some(peer) => Ok(Self::Peer(peer)),
+            None => Ok(Self::Own(registry::find(name)?)),
+        }
+    }
+
+    /// Whether it works on a GPU.
+    #[must_use]
+    pub fn on_gpu(&self) -> bool {
+        match self {
+            Self::Own(implementation) => implementation.on_gpu(),
+            Self::Peer(peer) => peer.cuda().is_some(),
+        }
+    }
+
+    /// CPU threads that it uses of so many; `None` where it runs on a GPU.
+    pub(super) fn threads(&self, threads: usize) -> Option<usize> {
+        match self {
+            Self::Own(implementation) => implementation.threads(threads),
+            Self::Peer(peer) => peer.cuda().is_none().then_some(threads),
+        }
+    }
+
+    /// What a GPU can do at most for it, in operations a second.
+    pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: DType) -> Option<f64> {
+        match self {
+            Self::Own(_) => peak::peak(gpu.info(), dtype),
+            Self::Peer(_) => peak::library_peak(gpu.info(), dtype),
+        }
+    }
+
+    /// Makes it ready to work on these processors; says in words why it cannot.
+    pub(super) fn ready<'p>(
+        &self,
+        config: &Config,
+        processors: &'p Processors,
+    ) -> Result<Ready<'p>, String> {
+        match *self {
+            Self::Own(Implementation::Cpu(implementation)) => Ok(Ready::Cpu(implementation)),
+            Self::Own(Implementation::Gpu(spec)) => Ok(Ready::Gpu(Launch::Kernel(spec))),
+            Self::Peer(peer) => match peer.cuda() {
+                None => {
+                    let peer = CpuPeer::open(peer, &config.peer_folders, &processors.cpu)?;
+                    Ok(Ready::CpuPeer(peer))
+                }
+                Some(library) => {
+                    let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
+                    let opened = gpu
+                        .open_peer(library, &config.peer_folders)
+                        .map_err(|error| error.to_string())?;
+                    Ok(Ready::GpuPeer(peer.id, Box::new(opened)))
+                }
+            },
+        }
+    }
+}
+
+/// An entrant at the start.
+pub(super) enum Ready<'p> {
+    Cpu(&'static CpuImpl),
+    CpuPeer(CpuPeer),
+    Gpu(Launch<'p>),
+    GpuPeer(&'static str, Box<GpuPeer<'p>>),
+}
+
+impl Ready<'_> {
+    /// What is put into the GPU's stream, where it works there.
+    pub(super) fn launch(&self) -> Option<Launch<'_>> {
+        match self {
+            Self::Gpu(launch) => Some(*launch),
+            Self::GpuPeer(id, peer) => Some(Launch::Peer(id, peer)),
+            Self::Cpu(_) | Self::CpuPeer(_) => None,
+        }
+    }
+
+    /// What a peer says of itself.
+    pub(super) fn description(&self) -> Option<String> {
+        match self {
+            Self::CpuPeer(peer) => Some(peer.description.clone()),
+            Self::GpuPeer(_, peer) => Some(peer.description().to_owned()),
+            Self::Cpu(_) | Self::Gpu(_) => None,
+        }
+    }
+
+    /// Computes C on the CPU, if that is where it works.
+    pub(super) fn multiply<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T],
+        processors: &Processors,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Cpu(implementation) => {
+                T::cpu_fn(implementation)(problem, a, b, c, &processors.cpu);
+                Ok(())
+            }
+            Self::CpuPeer(peer) => peer
+                .multiply(problem, a, b, c, &processors.cpu)
+                .map_err(|reason| Error::Peer { reason }),
+            Self::Gpu(_) | Self::GpuPeer(..) => {
+                Err(Error::Peer { reason: "works on a GPU".to_owned() })
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What arithmetic units could do at most: the limit that no honest rate passes.
+//!
+//! A GPU's is known from its name, a CPU's is measured: its clock moves with heat, with the width of
+//! its vectors and with how many cores work.
+
+mod cpu;
+mod gpu;
+
+pub use cpu::{CpuPeak, measure};
+pub use gpu::{lanes, library_peak, peak};

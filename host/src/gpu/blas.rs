@@ -1,0 +1,176 @@
+//! What cuBLAS and cuBLASLt have in common: where they are found, what a product is to them, and what
+//! their answers mean.
+
+use std::ffi::c_void;
+use std::path::PathBuf;
+use std::ptr;
+
+use gemm_spec::{DType, Problem};
+
+use crate::peers::column_major::ColumnMajor;
+use crate::scalar::Scalar;
+use crate::shared_library::SharedLibrary;
+
+/// The environment variable that names a folder with the libraries, where the dynamic loader does not
+/// find them.
+pub(super) const FOLDER_VARIABLE: &str = "TESSERA_CUBLAS";
+
+/// The major versions that are tried, the newest first.
+const MAJORS: [u32; 3] = [13, 12, 11];
+
+/// Opens `libcublas` or `libcublasLt`: in the user's folders, in CUDA's, then where the dynamic loader
+/// looks (the system's folders and LD_LIBRARY_PATH).
+pub(super) fn open(stem: &str, folders: &[PathBuf]) -> Result<SharedLibrary, String> {
+    let mut folders = folders.to_vec();
+    folders.extend(std::env::var_os(FOLDER_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from));
+    for variable in ["CUDA_PATH", "CUDA_HOME"] {
+        let root = std::env::var_os(variable).filter(|value| !value.is_empty());
+        folders.extend(root.map(|root| PathBuf::from(root).join("lib64")));
+    }
+    folders.push(PathBuf::from("/usr/local/cuda/lib64"));
+    let names: Vec<String> = MAJORS.iter().map(|major| format!("{stem}.so.{major}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    SharedLibrary::open(&names, &folders)
+        .map_err(|reason| format!("{reason}; name its folder in {FOLDER_VARIABLE}"))
+}
+
+/// Defines a table of a library's functions, and how it is filled.
+macro_rules! functions {
+    ($(#[$doc:meta])* $table:ident { $($field:ident = $symbol:literal: fn($($argument:ty),* $(,)?);)+ }) => {
+        $(#[$doc])*
+        pub(super) struct $table {
+            $($field: unsafe extern "C" fn($($argument),*) -> std::ffi::c_int,)+
+        }
+
+        impl $table {
+            /// Takes the functions from the library.
+            pub(super) fn load(
+                library: &crate::shared_library::SharedLibrary,
+            ) -> Result<Self, String> {
+                Ok(Self {
+                    // SAFETY: the types are those of the library's headers, from version 11 on.
+                    $($field: unsafe { library.function($symbol) }
+                        .ok_or_else(|| format!("{} has no {}", library.name(), $symbol))?,)+
+                })
+            }
+        }
+    };
+}
+pub(super) use functions;
+
+/// A value of `cublasStatus_t` that is not success, with its name.
+///
+/// Source: cublas_api.h.
+pub(super) fn check(call: &str, status: i32) -> Result<(), String> {
+    let name = match status {
+        0 => return Ok(()),
+        1 => "CUBLAS_STATUS_NOT_INITIALIZED",
+        3 => "CUBLAS_STATUS_ALLOC_FAILED",
+        7 => "CUBLAS_STATUS_INVALID_VALUE",
+        8 => "CUBLAS_STATUS_ARCH_MISMATCH",
+        11 => "CUBLAS_STATUS_MAPPING_ERROR",
+        13 => "CUBLAS_STATUS_EXECUTION_FAILED",
+        14 => "CUBLAS_STATUS_INTERNAL_ERROR",
+        15 => "CUBLAS_STATUS_NOT_SUPPORTED",
+        16 => "CUBLAS_STATUS_LICENSE_ERROR",
+        _ => "a status that this program does not know",
+    };
+    Err(format!("{call}: {name} ({status})"))
+}
+
+/// `cudaDataType_t` of the operands and of alpha and beta, and `cublasComputeType_t`.
+///
+/// Source: library_types.h and cublas_api.h. The compute types here keep the operands' precision:
+/// TF32 would be another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Types {
+    pub(super) element: i32,
+    pub(super) scalar: i32,
+    pub(super) compute: i32,
+}
+
+const CUDA_R_32F: i32 = 0;
+const CUDA_R_64F: i32 = 1;
+const CUBLAS_COMPUTE_32F: i32 = 68;
+const CUBLAS_COMPUTE_64F: i32 = 70;
+
+impl Types {
+    fn of(dtype: DType) -> Result<Self, String> {
+        let (element, scalar, compute) = match dtype {
+            DType::F32 => (CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F),
+            DType::F64 => (CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F),
+            DType::I32 => return Err(format!("has no product in {dtype}")),
+        };
+        Ok(Self { element, scalar, compute })
+    }
+}
+
+/// A product on the device, in a library's terms.
+pub(super) struct DeviceProduct {
+    pub(super) types: Types,
+    pub(super) call: ColumnMajor,
+    /// Address of the scalar, on the host.
+    pub(super) alpha: *const c_void,
+    pub(super) beta: *const c_void,
+    /// Device addresses.
+    pub(super) first: u64,
+    pub(super) second: u64,
+    pub(super) c: u64,
+}
+
+impl DeviceProduct {
+    /// The problem on operands at these device addresses. The factors are read from `problem`, which
+    /// must outlive the use of this.
+    pub(super) fn new<T: Scalar>(
+        problem: &Problem<T>,
+        a: u64,
+        b: u64,
+        c: u64,
+    ) -> Result<Self, String> {
+        let call = ColumnMajor::new(problem)?;
+        let (first, second) = call.ordered(a, b);
+        Ok(Self {
+            types: Types::of(T::DTYPE)?,
+            call,
+            alpha: ptr::from_ref(&problem.alpha).cast(),
+            beta: ptr::from_ref(&problem.beta).cast(),
+            first,
+            second,
+            c,
+        })
+    }
+}
+
+/// `cublasOperation_t`.
+pub(super) fn operation(transposed: bool) -> i32 {
+    i32::from(transposed)
+}
+
+/// A version as the libraries encode it: 130100 is 13.1.0.
+pub(super) fn version_words(version: usize) -> String {
+    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_have_names_and_versions_have_parts() {
+        assert_eq!(check("cublasCreate_v2", 0), Ok(()));
+        let error = check("cublasCreate_v2", 3).unwrap_err();
+        assert_eq!(error, "cublasCreate_v2: CUBLAS_STATUS_ALLOC_FAILED (3)");
+        assert!(check("x", 99).unwrap_err().ends_with("(99)"));
+        assert_eq!(version_words(130_100), "13.1.0");
+        assert_eq!(version_words(120_804), "12.8.4");
+    }
+
+    #[test]
+    fn a_missing_library_says_how_to_name_it() {
+        let error = open("libtessera-none", &[]).err().unwrap();
+        assert!(
+            error.contains("libtessera-none.so.13") && error.contains(FOLDER_VARIABLE),
+            "{error}"
+        );
+    }
+}

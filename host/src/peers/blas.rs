@@ -1,0 +1,214 @@
+//! Libraries with the functions of the reference BLAS: OpenBLAS, BLIS, MKL.
+
+use std::any::TypeId;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use gemm_spec::Problem;
+
+use super::column_major::ColumnMajor;
+use crate::scalar::Scalar;
+use crate::shared_library::SharedLibrary;
+
+/// `sgemm_` or `dgemm_`: Fortran passes everything by address.
+type Gemm = unsafe extern "C" fn(
+    transa: *const c_char,
+    transb: *const c_char,
+    m: *const c_int,
+    n: *const c_int,
+    k: *const c_int,
+    alpha: *const c_void,
+    a: *const c_void,
+    lda: *const c_int,
+    b: *const c_void,
+    ldb: *const c_int,
+    beta: *const c_void,
+    c: *mut c_void,
+    ldc: *const c_int,
+);
+
+/// The two products of a library.
+pub(super) struct Blas {
+    sgemm: Gemm,
+    dgemm: Gemm,
+}
+
+impl Blas {
+    /// Finds the two functions, under the plain names or under those of SciPy's build of OpenBLAS.
+    pub(super) fn new(library: &SharedLibrary) -> Result<Self, String> {
+        let find = |plain: &str| {
+            let names = [plain.to_owned(), format!("scipy_{plain}")];
+            // SAFETY: these are the reference BLAS's names for functions of this type. Builds with
+            // integers of 64 bits use other names.
+            let found = names.iter().find_map(|name| unsafe { library.function::<Gemm>(name) });
+            found.ok_or_else(|| format!("{} has no {plain}", library.name()))
+        };
+        Ok(Self { sgemm: find("sgemm_")?, dgemm: find("dgemm_")? })
+    }
+
+    /// Computes the problem's C.
+    pub(super) fn multiply<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T],
+    ) -> Result<(), String> {
+        let gemm = match TypeId::of::<T>() {
+            float if float == TypeId::of::<f32>() => self.sgemm,
+            float if float == TypeId::of::<f64>() => self.dgemm,
+            _ => return Err(format!("has no product in {}", T::DTYPE)),
+        };
+        problem.check_buffers(a.len(), b.len(), c.len()).map_err(|error| error.to_string())?;
+        let call = ColumnMajor::new(problem)?;
+        let letter = |transposed: bool| if transposed { c"T" } else { c"N" }.as_ptr();
+        let (first, second) = call.ordered(a.as_ptr(), b.as_ptr());
+        // SAFETY: the function is of T's type and follows the reference BLAS. The buffers hold the
+        // operands at these sizes and leading dimensions, as checked above, and C is borrowed
+        // exclusively. Every address is that of a value that outlives the call.
+        unsafe {
+            gemm(
+                letter(call.first.transposed),
+                letter(call.second.transposed),
+                &raw const call.m,
+                &raw const call.n,
+                &raw const call.k,
+                ptr::from_ref(&problem.alpha).cast(),
+                first.cast(),
+                &raw const call.first.ld,
+                second.cast(),
+                &raw const call.second.ld,
+                ptr::from_ref(&problem.beta).cast(),
+                c.as_mut_ptr().cast(),
+                &raw const call.ldc,
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What the library says of itself: its version, and the processor whose kernels it has picked.
+pub(super) fn describe(library: &SharedLibrary) -> String {
+    let words = openblas(library).or_else(|| blis(library)).or_else(|| mkl(library));
+    words.unwrap_or_else(|| library.name().to_owned())
+}
+
+fn openblas(library: &SharedLibrary) -> Option<String> {
+    type Config = unsafe extern "C" fn() -> *const c_char;
+    let names = ["openblas_get_config", "scipy_openblas_get_config"];
+    // SAFETY: OpenBLAS's cblas.h: `char* openblas_get_config(void)`.
+    let config = names.iter().find_map(|name| unsafe { library.function::<Config>(name) })?;
+    // SAFETY: it takes nothing and returns a string of the library's own.
+    unsafe { text(config()) }
+}
+
+fn blis(library: &SharedLibrary) -> Option<String> {
+    // SAFETY: blis.h: `const char* bli_info_get_version_str(void)`.
+    let version = unsafe {
+        library.function::<unsafe extern "C" fn() -> *const c_char>("bli_info_get_version_str")
+    }?;
+    // SAFETY: it takes nothing and returns a string of the library's own.
+    let mut words = format!("BLIS {}", unsafe { text(version()) }?);
+    // SAFETY: blis.h: `arch_t bli_arch_query_id(void)`, an enum of C.
+    let id = unsafe { library.function::<unsafe extern "C" fn() -> c_int>("bli_arch_query_id") };
+    // SAFETY: blis.h: `const char* bli_arch_string(arch_t id)`.
+    let name = unsafe {
+        library.function::<unsafe extern "C" fn(c_int) -> *const c_char>("bli_arch_string")
+    };
+    if let Some((id, name)) = id.zip(name) {
+        // SAFETY: the second function names what the first one returns.
+        if let Some(arch) = unsafe { text(name(id())) } {
+            words = format!("{words} {arch}");
+        }
+    }
+    Some(words)
+}
+
+fn mkl(library: &SharedLibrary) -> Option<String> {
+    type Version = unsafe extern "C" fn(*mut c_char, c_int);
+    // SAFETY: mkl_service.h: `void MKL_Get_Version_String(char* buffer, int len)`.
+    let version = unsafe { library.function::<Version>("MKL_Get_Version_String") }?;
+    let mut buffer = [0u8; 256];
+    // SAFETY: it writes no more than the length that it is told, which leaves the last byte zero.
+    unsafe { version(buffer.as_mut_ptr().cast(), buffer.len() as c_int - 1) };
+    CStr::from_bytes_until_nul(&buffer).ok().map(|words| words.to_string_lossy().trim().to_owned())
+}
+
+/// A copy of a string of C's; `None` for null.
+///
+/// # Safety
+/// `words` is null or a string that ends with a NUL.
+unsafe fn text(words: *const c_char) -> Option<String> {
+    if words.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let words = unsafe { CStr::from_ptr(words) };
+    Some(words.to_string_lossy().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::column_major::Factor;
+    use super::super::column_major::tests::{expected, problems, reference};
+    use super::*;
+
+    /// A `dgemm_` that does what the reference BLAS promises.
+    unsafe extern "C" fn dgemm(
+        transa: *const c_char,
+        transb: *const c_char,
+        m: *const c_int,
+        n: *const c_int,
+        k: *const c_int,
+        alpha: *const c_void,
+        a: *const c_void,
+        lda: *const c_int,
+        b: *const c_void,
+        ldb: *const c_int,
+        beta: *const c_void,
+        c: *mut c_void,
+        ldc: *const c_int,
+    ) {
+        // SAFETY: the test passes addresses of values of these types, and buffers of 64 elements.
+        unsafe {
+            let operand = gemm_spec::Operand::A;
+            let factor = |trans: *const c_char, ld: *const c_int| Factor {
+                operand,
+                transposed: *trans == b'T' as c_char,
+                ld: *ld,
+            };
+            let (first, second) = (factor(transa, lda), factor(transb, ldb));
+            let call = ColumnMajor { m: *m, n: *n, k: *k, first, second, ldc: *ldc };
+            let (a, b) = (a.cast::<f64>(), b.cast::<f64>());
+            let c = std::slice::from_raw_parts_mut(c.cast::<f64>(), 64);
+            let (alpha, beta) = (*alpha.cast::<f64>(), *beta.cast::<f64>());
+            reference(&call, alpha, |at| *a.add(at), |at| *b.add(at), beta, c);
+        }
+    }
+
+    #[test]
+    fn arguments_reach_the_library_in_its_order() {
+        let blas = Blas { sgemm: dgemm, dgemm };
+        for (problem, a, b) in problems() {
+            let mut c = vec![f64::NAN; 64];
+            blas.multiply(&problem, &a, &b, &mut c).unwrap();
+            for row in 0..problem.m {
+                for col in 0..problem.n {
+                    let found = c[problem.c.index(row, col)];
+                    assert_eq!(found, expected(&problem, &a, &b, row, col), "{problem:?}");
+                }
+            }
+            assert!(blas.multiply(&problem, &a[..3], &b, &mut c).is_err(), "A is too short");
+        }
+        let integers = blas.multiply(&Problem::<i32>::new(1, 1, 1), &[1], &[1], &mut [0]);
+        assert_eq!(integers, Err("has no product in i32".to_owned()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_library_without_the_products_is_named() {
+        let library = SharedLibrary::open(&["libm.so.6"], &[]).unwrap();
+        assert_eq!(Blas::new(&library).err(), Some("libm.so.6 has no sgemm_".to_owned()));
+        assert_eq!(describe(&library), "libm.so.6");
+    }
+}
