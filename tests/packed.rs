@@ -35,7 +35,7 @@ impl<T: Scalar> Operands<T> {
         let mut drawn = |operand: Operand, read: bool| {
             let (rows, cols) = problem.dims(operand);
             let layout = problem.layout(operand);
-            let mut data = vec![T::POISON; layout.required_len(rows, cols).unwrap()];
+            let mut data = vec![T::POISON; layout.required_len(rows, cols).expect("it is small")];
             if read {
                 for row in 0..rows {
                     for col in 0..cols {
@@ -156,12 +156,16 @@ fn any_problem_of_i32_has_the_bits_of_serial() {
 #[test]
 fn many_blocks_have_the_bits_of_serial() {
     for isa in CpuIsa::available().filter(|&isa| isa != CpuIsa::Portable) {
-        for (m, n, k) in [(1500, 70, 900), (70, 1500, 900), (9000, 9, 40), (3, 5000, 70)] {
-            for (beta, b) in [(0.0, Layout::row_major(n)), (0.5, Layout::col_major(k))] {
+        for (m, n, k) in
+            [(1500, 70, 900), (70, 1500, 900), (9000, 9, 40), (3, 5000, 70), (9000, 1, 300)]
+        {
+            for (beta, b, padding) in
+                [(0.0, Layout::row_major(n), 1), (0.5, Layout::col_major(k), 0)]
+            {
                 let problem = Problem::<f32>::new(m, n, k).with_scalars(1.5, beta).with_layouts(
                     Layout::row_major(k),
                     b,
-                    Layout::row_major(n + 1),
+                    Layout::row_major(n + padding),
                 );
                 let operands = Operands::draw(problem, 7);
                 let found = operands.by(packed(), &context(isa, 3));
@@ -264,6 +268,40 @@ fn concurrent_callers_get_the_same_bits() {
         }
     });
     assert_eq!(done.into_inner(), 120);
+}
+
+/// From one line to the next of a single line is any number, the largest included.
+#[test]
+fn the_leading_dimension_of_one_line_is_only_a_number() {
+    const FAR: usize = usize::MAX;
+    for isa in CpuIsa::available() {
+        let context = context(isa, 2);
+        for (m, k) in [(3, 5), (3000, 700)] {
+            // One column: B and C are a line each. Transposed, one row: A and C are.
+            let column = Problem::<f32>::new(m, 1, k).with_layouts(
+                Layout::row_major(k),
+                Layout::col_major(FAR),
+                Layout::col_major(FAR),
+            );
+            for problem in [column, column.transposed()] {
+                let near = |layout: Layout, ld: usize| match layout.ld {
+                    FAR => Layout { ld, ..layout },
+                    _ => layout,
+                };
+                let plain = Problem {
+                    a: near(problem.a, k),
+                    b: near(problem.b, k),
+                    c: near(problem.c, m),
+                    ..problem
+                };
+                let mut operands = Operands::draw(plain, 1);
+                let expected = operands.expected();
+                operands.problem = problem;
+                let found = operands.by(packed(), &context);
+                assert_eq!(difference(&found, &expected), None, "{isa} {problem:?}");
+            }
+        }
+    }
 }
 
 /// Values that arithmetic must not lose, on every path that computes: small, thin and packed.

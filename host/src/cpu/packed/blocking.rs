@@ -77,7 +77,9 @@ impl Blocking {
         let elements = |bytes: usize| bytes / 2 / size_of::<T>();
         let depth = (elements(caches.l1) / nr).clamp(64, MOST_K);
         let k = equal(k, depth, 8);
-        let rows = equal(m, (elements(caches.l2) / k).max(mr), mr);
+        // A block of A that is used once stays in the first level.
+        let cache = if n <= nr { caches.l1 } else { caches.l2 };
+        let rows = equal(m, (elements(cache) / k).max(mr), mr);
         // Two blocks of B: while one is used the next is packed.
         let cols = equal(n, (elements(caches.l3) / 2 / k).max(nr), nr);
         Self { rows, k, cols }

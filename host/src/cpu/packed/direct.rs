@@ -14,12 +14,12 @@ use super::tile::{Finish, Tile};
 use crate::cpu::CpuContext;
 
 /// Products of at most that many multiply-adds are not packed.
-const SMALL: usize = 64 * 64 * 64;
+const SMALL: usize = 128 * 128 * 128;
 /// C is thin where it has at most that many times a tile's columns, or a register's rows: each
 /// element of the large factor then meets few of the other.
 const THIN_PANELS: usize = 1;
 /// Steps of k at a time for each row or column of a thin C, within bounds: all of C is swept before
-/// the next steps, so that the large factor is read line by line as it lies in memory.
+/// the next steps, so that a large factor whose steps are lines is read line by line.
 const STEPS_PER_LINE: usize = 16;
 /// See [`STEPS_PER_LINE`].
 const MOST_STEPS: usize = 256;
@@ -42,10 +42,15 @@ pub(super) unsafe fn multiply<T: Element>(
     context: &CpuContext,
     threads: usize,
 ) {
-    let &Product { m, n, k, beta, c, ldc, .. } = product;
+    let &Product { m, n, k, beta, b_row, c, ldc, .. } = product;
     let small = m.saturating_mul(n).saturating_mul(k) <= SMALL;
-    let steps =
-        if small { k } else { (m.min(n) * STEPS_PER_LINE).clamp(STEPS_PER_LINE, MOST_STEPS) };
+    // A thin A beside a B whose steps are contiguous: B is read as it lies, column by column.
+    let along_columns = m <= kernels.lanes && b_row == 1;
+    let steps = if small || along_columns {
+        k
+    } else {
+        (m.min(n) * STEPS_PER_LINE).clamp(STEPS_PER_LINE, MOST_STEPS)
+    };
     // Old values of C that are still needed cannot make room for sums.
     let apart = (beta != T::ZERO && steps < k).then(|| context.spare().take::<T>(m * n));
     let (sums, sums_ld) = match &apart {

@@ -264,7 +264,9 @@ impl<T: Element> Shared<'_, T> {
             return (self.panel_of_b(phase, col, steps), self.kernels.cols, 1);
         }
         let (first_step, _) = self.steps(phase % self.plan.k_blocks);
-        (b.wrapping_add(first_step * b_row + (first_col + col) * b_col), b_row, b_col)
+        // May be the column behind the last, for a hint: an address that need not exist.
+        let b = b.wrapping_add(first_step * b_row);
+        (b.wrapping_add((first_col + col).wrapping_mul(b_col)), b_row, b_col)
     }
 
     /// # Safety
@@ -345,7 +347,7 @@ impl<T: Element> Shared<'_, T> {
                     next: if row + self.kernels.rows < rows {
                         sums.wrapping_add(self.kernels.rows)
                     } else {
-                        sums.wrapping_sub(row).wrapping_add(self.kernels.cols * sums_ld)
+                        sums.wrapping_sub(row).wrapping_add(self.kernels.cols.wrapping_mul(sums_ld))
                     },
                     c,
                     ldc,

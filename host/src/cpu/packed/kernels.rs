@@ -174,7 +174,7 @@ impl<T> Kernels<T> {
         if b_step == 1 {
             for col in 0..self.cols {
                 for p in (first..end).step_by(line) {
-                    prefetch(b.wrapping_add(p + col * b_col));
+                    prefetch(b.wrapping_add(col.wrapping_mul(b_col)).wrapping_add(p));
                 }
             }
         } else {

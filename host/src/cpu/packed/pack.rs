@@ -95,8 +95,9 @@ unsafe fn turn<V: Vector>(
     // SAFETY: the caller's promises; squares lie within the first `lines` and `steps`, and the three
     // parts together are the panel.
     unsafe {
-        for p in (0..steps).step_by(V::SIDE) {
-            for i in (0..lines).step_by(V::SIDE) {
+        // Few lines at a time: at a stride of some power of two all lie in one set of the cache.
+        for i in (0..lines).step_by(V::SIDE) {
+            for p in (0..steps).step_by(V::SIDE) {
                 let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
                 let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
                 V::transpose(from, along, to, width);

@@ -32,9 +32,11 @@ pub(super) struct Product<T> {
 impl<T: Element> Product<T> {
     /// The product of a problem whose buffers were checked.
     pub(super) fn new(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> Self {
+        // One column whose elements are contiguous is a column, whatever its order is called.
+        let is_column = problem.n == 1 && problem.c.ld == 1;
         let (problem, a, b) = match problem.c.order {
-            Order::ColMajor => (*problem, a, b),
-            Order::RowMajor => (problem.transposed(), b, a),
+            Order::RowMajor if !is_column => (problem.transposed(), b, a),
+            _ => (*problem, a, b),
         };
         let ((a_row, a_col), (b_row, b_col)) = (strides(problem.a), strides(problem.b));
         Self {
@@ -51,7 +53,7 @@ impl<T: Element> Product<T> {
             b_row,
             b_col,
             c: c.as_mut_ptr(),
-            ldc: problem.c.ld,
+            ldc: if is_column { problem.m } else { problem.c.ld },
         }
     }
 }

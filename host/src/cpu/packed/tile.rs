@@ -67,8 +67,8 @@ impl<T: Element> Finish<T> {
     }
 }
 
-/// Steps by which A is asked for ahead: its panels come from the second-level cache, and the
-/// processor's own prefetcher leaves a tenth of the rate behind (168 for 152 GFLOP/s).
+/// Steps by which A is asked for ahead: its panels come from the second-level cache, which the
+/// processor's own prefetcher alone does not hide.
 const STEPS_AHEAD: usize = 16;
 /// Steps before a tile's end at which the next tile's sums are asked for.
 const PREFETCH_STEPS: usize = 64;
