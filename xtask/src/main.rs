@@ -13,6 +13,7 @@ mod docs;
 mod gpu_bundle;
 mod modules;
 mod registers;
+mod sanitize;
 mod shape;
 mod toolkit;
 
@@ -34,6 +35,7 @@ enum Task {
     CheckPtx(check_ptx::Args),
     GpuBundle(gpu_bundle::Args),
     Docs(docs::Args),
+    Sanitize(sanitize::Args),
     Ci(ci::Args),
 }
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Task::CheckPtx(args) => check_ptx::run(&args).map(drop),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Docs(args) => docs::run(&args),
+        Task::Sanitize(args) => sanitize::run(&args).map(drop),
         Task::Ci(args) => ci::run(&args),
     };
     match done {
