@@ -192,7 +192,7 @@ fn table_markdown_and_csv_show_the_same_rows() {
         assert!(columns.contains(&column), "{columns:?}");
     }
     let records: Vec<_> = reader.records().map(|record| record.expect("a record")).collect();
-    assert_eq!(records.len(), 3);
+    assert_eq!(records.len(), 4);
     assert!(records.iter().all(|record| record.len() == columns.len()));
     assert!(records.iter().all(|record| record[2].parse::<f64>().is_ok()), "{records:?}");
 }
@@ -203,7 +203,7 @@ fn integers_and_doubles_run_too() {
         let document = document(&[&SMALL[..], &["--dtype", dtype]].concat());
         assert_eq!(document["problem"]["dtype"], dtype);
         let rows = document["rows"].as_array().expect("rows");
-        assert_eq!(rows.len(), 3);
+        assert_eq!(rows.len(), 4);
         assert!(rows.iter().all(|row| row["check"]["ok"] == true), "{rows:?}");
     }
     tessera(&["-n", "8", "--dtype", "i32", "--alpha", "1.5"]).refused(2, &["--alpha 1.5", "i32"]);
