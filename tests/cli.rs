@@ -139,7 +139,7 @@ fn run_is_the_default_and_its_document_has_the_promised_keys() {
 
     let rows = document["rows"].as_array().expect("rows");
     let kernels: Vec<_> = rows.iter().map(|row| row["kernel"].as_str().expect("a name")).collect();
-    assert_eq!(kernels, ["serial", "mutex_queue", "rayon"]);
+    assert_eq!(kernels, ["serial", "mutex_queue", "rayon", "cpu_packed"]);
     for row in rows {
         has_keys(row, &["h2d_seconds", "kernel_seconds", "d2h_seconds"]);
         assert!(row["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{row}");
@@ -176,8 +176,10 @@ fn table_markdown_and_csv_show_the_same_rows() {
         lines.retain(|line| !line[0].starts_with('-'));
         assert_eq!(lines[0][..7], header, "{format}");
         assert_eq!(lines[0][7..], ["check"], "{format}");
-        assert_eq!(lines.len(), 4, "{format}: {lines:?}");
-        for (line, kernel) in lines[1..].iter().zip(["serial", "mutex_queue", "rayon"]) {
+        assert_eq!(lines.len(), 5, "{format}: {lines:?}");
+        for (line, kernel) in
+            lines[1..].iter().zip(["serial", "mutex_queue", "rayon", "cpu_packed"])
+        {
             assert_eq!(line[..2], [kernel, "cpu"]);
             assert!(line[2].parse::<f64>().is_ok_and(|seconds| seconds > 0.0), "{line:?}");
             // Method, error and bound, so that a reader can judge the tolerance.
@@ -196,7 +198,7 @@ fn table_markdown_and_csv_show_the_same_rows() {
         assert!(columns.contains(&column), "{columns:?}");
     }
     let records: Vec<_> = reader.records().map(|record| record.expect("a record")).collect();
-    assert_eq!(records.len(), 3);
+    assert_eq!(records.len(), 4);
     assert!(records.iter().all(|record| record.len() == columns.len()));
     assert!(records.iter().all(|record| record[2].parse::<f64>().is_ok()), "{records:?}");
 }
@@ -207,7 +209,7 @@ fn integers_and_doubles_run_too() {
         let document = document(&[&SMALL[..], &["--dtype", dtype]].concat());
         assert_eq!(document["problem"]["dtype"], dtype);
         let rows = document["rows"].as_array().expect("rows");
-        assert_eq!(rows.len(), 3);
+        assert_eq!(rows.len(), 4);
         assert!(rows.iter().all(|row| row["check"]["ok"] == true), "{rows:?}");
     }
     tessera(&["-n", "8", "--dtype", "i32", "--alpha", "1.5"]).refused(2, &["--alpha 1.5", "i32"]);

@@ -16,7 +16,7 @@ use crate::scalar::Scalar;
 /// operands there takes longer than multiplying here.
 const GPU_FLOPS: f64 = 2.0 * 512.0 * 512.0 * 512.0;
 /// What an engine of its own choice runs on the CPU.
-const CPU_DEFAULT: &str = "rayon";
+const CPU_DEFAULT: &str = "cpu_packed";
 /// What an engine of its own choice runs on a GPU.
 const GPU_DEFAULT: &str = "register_tile_2d";
 
@@ -174,14 +174,29 @@ impl Engine {
             problem.b = Layout::row_major(problem.n);
         }
         // A column-major C is a row-major C^T.
+        let turned = match problem.c.order {
+            Order::RowMajor => problem,
+            Order::ColMajor => problem.transposed(),
+        };
+        let chosen = self.choose(&Problem {
+            a: Layout::row_major(turned.k),
+            b: Layout::row_major(turned.n),
+            ..turned
+        })?;
+        if let Implementation::Cpu(implementation) = chosen
+            && implementation.any_order
+        {
+            T::cpu_fn(implementation)(&problem, a, b, c, &self.cpu);
+            return Ok(());
+        }
         let (problem, a, b) = match problem.c.order {
-            Order::RowMajor => (problem, a, b),
-            Order::ColMajor => (problem.transposed(), b, a),
+            Order::RowMajor => (turned, a, b),
+            Order::ColMajor => (turned, b, a),
         };
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
         let (problem, a) = row_major(problem, Operand::A, a, &mut packed_a)?;
         let (problem, b) = row_major(problem, Operand::B, b, &mut packed_b)?;
-        match (self.choose(&problem)?, &self.gpu) {
+        match (chosen, &self.gpu) {
             (Implementation::Gpu(spec), Some(gpu)) => run_gpu(gpu, spec, &problem, a, b, c),
             (Implementation::Gpu(_), None) => {
                 Err(Error::NoDevice { reason: "this engine stays on the CPU".to_owned() })

@@ -133,6 +133,18 @@ pub enum Error {
         /// What the system said.
         reason: rayon::ThreadPoolBuildError,
     },
+    /// The instruction set that was asked for is not there.
+    #[error(
+        "there is no instruction set `{asked}` on this CPU; set {variable} to one of {available}, or unset it"
+    )]
+    CpuIsa {
+        /// The environment variable that asks.
+        variable: &'static str,
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        available: String,
+    },
     /// A kernel went wrong on the emulator.
     #[error("{kernel} on the emulator: {fault}")]
     Emulation {

@@ -455,6 +455,7 @@ mod tests {
         about: "reads tiles transposed",
         origin: "a test",
         parallel: false,
+        any_order: false,
         f32: transposed_tiles,
         f64: transposed_tiles,
         i32: transposed_tiles,

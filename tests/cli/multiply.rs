@@ -173,12 +173,12 @@ fn every_cpu_implementation_and_check_can_be_named() {
     let bench = Bench::new();
     bench.put("a.npy", &a.file(Float::F32, false));
     bench.put("b.npy", &b.file(Float::F32, true));
-    for kernel in ["auto", "serial", "mutex_queue", "rayon"] {
+    for kernel in ["auto", "serial", "mutex_queue", "rayon", "cpu_packed"] {
         for check in ["auto", "full", "freivalds", "sample", "none"] {
             let _ = fs::remove_file(bench.path("c.npy"));
             let args = ["a.npy", "b.npy", "-o", "c.npy", "--kernel", kernel, "--check", check];
             let ended = bench.run(&[&args[..], &["--device", "cpu"]].concat());
-            let name = if kernel == "auto" { "rayon" } else { kernel };
+            let name = if kernel == "auto" { "cpu_packed" } else { kernel };
             assert!(ended.stderr.contains(&format!("by {name} in ")), "{ended}");
             ended.fine();
             bench.assert_holds("c.npy", &want, Float::F32);

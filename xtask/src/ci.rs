@@ -3,14 +3,14 @@
 use anyhow::Result;
 use cuda_builder::BuildError;
 
-use crate::{build_ptx, check_ptx, command, docs};
+use crate::{build_ptx, check_ptx, command, docs, sanitize};
 
 /// Run exactly what CI runs, in its order, up to the first failure
 ///
 /// What a machine lacks the tools for is skipped, and the last lines say what and why.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Fail instead of skipping: the device toolchain and ptxas must be there
+    /// Fail instead of skipping: the device toolchain, ptxas and a nightly must be there
     #[arg(long)]
     require: bool,
 }
@@ -54,6 +54,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     eprintln!("$ cargo xtask check-ptx");
     let check = check_ptx::Args { write: false, require: args.require };
     skipped.extend(check_ptx::run(&check)?.map(|why| format!("cargo xtask check-ptx: {why}")));
+
+    eprintln!("$ cargo xtask sanitize");
+    let sanitized = sanitize::run(&sanitize::Args { require: args.require })?;
+    skipped.extend(sanitized.map(|why| format!("cargo xtask sanitize: {why}")));
 
     if std::env::var_os("GEMM_REQUIRE_GPU").is_none() {
         skipped.push("kernels on a GPU: `cargo xtask gpu-bundle` gathers what tests them".into());

@@ -14,6 +14,7 @@ mod gpu_bundle;
 mod modules;
 mod peers;
 mod registers;
+mod sanitize;
 mod shape;
 mod toolkit;
 
@@ -36,6 +37,7 @@ enum Task {
     GpuBundle(gpu_bundle::Args),
     Docs(docs::Args),
     Peers(peers::Args),
+    Sanitize(sanitize::Args),
     Ci(ci::Args),
 }
 
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Docs(args) => docs::run(&args),
         Task::Peers(args) => peers::run(&args),
+        Task::Sanitize(args) => sanitize::run(&args).map(drop),
         Task::Ci(args) => ci::run(&args),
     };
     match done {

@@ -5,9 +5,12 @@ use std::num::NonZeroUsize;
 use ::rayon::{ThreadPool, ThreadPoolBuilder};
 use gemm_spec::Problem;
 
+use super::CpuIsa;
+use super::packed::buffer::Spare;
 use crate::error::Error;
 
-/// A matrix product on the CPU: row-major operands whose buffers were checked against the problem.
+/// A matrix product on the CPU: operands whose buffers were checked against the problem, row-major
+/// unless the implementation takes any order.
 pub type CpuFn<T> = fn(&Problem<T>, &[T], &[T], &mut [T], &CpuContext);
 
 /// One CPU implementation, for every element type.
@@ -20,34 +23,60 @@ pub struct CpuImpl {
     pub origin: &'static str,
     /// Whether it uses more than one thread.
     pub parallel: bool,
+    /// Whether it takes operands of any storage order; else all three are row-major.
+    pub any_order: bool,
     pub(crate) f32: CpuFn<f32>,
     pub(crate) f64: CpuFn<f64>,
     pub(crate) i32: CpuFn<i32>,
 }
 
-/// The threads that CPU implementations run on.
+/// The threads that CPU implementations run on, the instruction set that `cpu_packed` uses, and the
+/// memory that it keeps.
 pub struct CpuContext {
     pool: ThreadPool,
+    isa: CpuIsa,
+    spare: Spare,
 }
 
 impl CpuContext {
     /// A context of that many threads; `None` takes `RAYON_NUM_THREADS`, else one for each core.
     ///
     /// # Errors
-    /// [`Error::Threads`] where the system refuses to start them.
+    /// [`Error::Threads`] where the system refuses to start them; [`Error::CpuIsa`] where
+    /// `TESSERA_CPU_ISA` asks for an instruction set that is not there.
     pub fn new(threads: Option<NonZeroUsize>) -> Result<Self, Error> {
+        Self::with_isa(threads, CpuIsa::choose()?)
+    }
+
+    /// The same with an instruction set of the caller's choice.
+    ///
+    /// # Errors
+    /// [`Error::Threads`], and [`Error::CpuIsa`] where this CPU has it not.
+    pub fn with_isa(threads: Option<NonZeroUsize>, isa: CpuIsa) -> Result<Self, Error> {
+        let isa = isa.checked()?;
         // Rayon itself reads RAYON_NUM_THREADS for zero.
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads.map_or(0, NonZeroUsize::get))
             .build()
             .map_err(|reason| Error::Threads { reason })?;
-        Ok(Self { pool })
+        Ok(Self { pool, isa, spare: Spare::default() })
     }
 
     /// How many threads there are.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
+    }
+
+    /// The instruction set that `cpu_packed` uses.
+    #[must_use]
+    pub fn isa(&self) -> CpuIsa {
+        self.isa
+    }
+
+    /// Memory that no product is using.
+    pub(super) fn spare(&self) -> &Spare {
+        &self.spare
     }
 
     /// The pool itself.

@@ -21,6 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "worker threads, one shared cursor, one element per lock",
     origin: "Hello World of parallel programming, threaded version",
     parallel: true,
+    any_order: false,
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,

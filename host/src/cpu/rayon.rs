@@ -19,6 +19,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "bands of rows in parallel, inner loop along rows of B",
     origin: "Hello World of parallel programming, with today's threads",
     parallel: true,
+    any_order: false,
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,

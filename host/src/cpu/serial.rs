@@ -18,6 +18,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "triple loop, one thread: the definition of correct",
     origin: "Hello World of parallel programming; lecture notes; C++ AMP sample",
     parallel: false,
+    any_order: false,
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,

@@ -217,6 +217,7 @@ mod tests {
         about: "writes nothing",
         origin: "a test",
         parallel: false,
+        any_order: false,
         f32: wrong,
         f64: wrong,
         i32: wrong,

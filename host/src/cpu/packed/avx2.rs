@@ -1,0 +1,149 @@
+//! AVX2 with FMA: 16 registers of 32 bytes. A tile is 2 registers by 6 columns: 12 hold sums, 2 a
+//! column of A, one an element of B.
+
+use std::arch::x86_64::*;
+
+use super::kernels::{self, InstructionSet, compiled_for};
+use super::pack::{self, Pack};
+use super::tile::Tile;
+use super::vector::Vector;
+
+/// The instruction set.
+pub(super) struct Avx2;
+
+impl InstructionSet for Avx2 {
+    const VECTORS: usize = 2;
+    const COLS: usize = 6;
+    compiled_for!("avx2,fma");
+}
+
+impl Vector for __m256 {
+    type Element = f32;
+    type Mask = __m256i;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller's promises, as in all that follows.
+        unsafe { _mm256_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: above.
+        unsafe { _mm256_storeu_ps(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn mask(lanes: usize) -> Self::Mask {
+        // SAFETY: above.
+        unsafe {
+            _mm256_cmpgt_epi32(
+                _mm256_set1_epi32(lanes as i32),
+                _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+            )
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self {
+        // SAFETY: above; lanes without their bit touch no memory.
+        unsafe { _mm256_maskload_ps(from, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_masked(self, to: *mut f32, mask: Self::Mask) {
+        // SAFETY: above; lanes without their bit touch no memory.
+        unsafe { _mm256_maskstore_ps(to, mask, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_fmadd_ps(self, b, c) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_mul_ps(self, b) }
+    }
+
+    const SIDE: usize = 8;
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, along: usize, to: *mut f32, width: usize) {
+        // SAFETY: the caller's promises.
+        unsafe { super::transpose::f32_8x8(from, along, to, width) }
+    }
+}
+
+impl Vector for __m256d {
+    type Element = f64;
+    type Mask = __m256i;
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(value: f64) -> Self {
+        // SAFETY: the caller's promises, as in all that follows.
+        unsafe { _mm256_set1_pd(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f64) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_loadu_pd(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f64) {
+        // SAFETY: above.
+        unsafe { _mm256_storeu_pd(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn mask(lanes: usize) -> Self::Mask {
+        // SAFETY: above.
+        unsafe {
+            _mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes as i64), _mm256_setr_epi64x(0, 1, 2, 3))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_masked(from: *const f64, mask: Self::Mask) -> Self {
+        // SAFETY: above; lanes without their bit touch no memory.
+        unsafe { _mm256_maskload_pd(from, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_masked(self, to: *mut f64, mask: Self::Mask) {
+        // SAFETY: above; lanes without their bit touch no memory.
+        unsafe { _mm256_maskstore_pd(to, mask, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_fmadd_pd(self, b, c) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_mul_pd(self, b) }
+    }
+
+    const SIDE: usize = 4;
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const f64, along: usize, to: *mut f64, width: usize) {
+        // SAFETY: the caller's promises.
+        unsafe { super::transpose::f64_4x4(from, along, to, width) }
+    }
+}

@@ -1,0 +1,96 @@
+//! How large the blocks are: MC, KC and NC, from this machine's caches.
+//!
+//! No result depends on them, since sums are carried from block to block in order of k.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use super::kernels::Kernels;
+
+/// What a core has, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caches {
+    /// First level, data.
+    l1: usize,
+    /// Second level.
+    l2: usize,
+    /// Third level, or the second again where there is none.
+    l3: usize,
+}
+
+impl Caches {
+    /// This machine's, read once.
+    pub(super) fn of_this_machine() -> Self {
+        static CACHES: OnceLock<Caches> = OnceLock::new();
+        *CACHES.get_or_init(|| Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache")))
+    }
+
+    /// What Linux tells in a folder, within what processors have; else what most have.
+    ///
+    /// Bounds matter for the third level above all: a virtual machine reports all of its host's, of
+    /// which it gets a share.
+    fn read(folder: &Path) -> Self {
+        let mut levels = [None; 4];
+        for index in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let text = |name: &str| {
+                let text = std::fs::read_to_string(index.path().join(name)).unwrap_or_default();
+                text.trim().to_owned()
+            };
+            let level = text("level").parse::<usize>().ok();
+            let kibibytes = text("size").strip_suffix('K').and_then(|kib| kib.parse().ok());
+            if text("type") != "Instruction"
+                && let (Some(level), Some(kib)) = (level, kibibytes)
+                && let Some(slot) = levels.get_mut(level)
+            {
+                *slot = Some(usize::saturating_mul(kib, 1024));
+            }
+        }
+        let l1 = levels[1].unwrap_or(32 << 10).clamp(16 << 10, 128 << 10);
+        let l2 = levels[2].unwrap_or(512 << 10).clamp(256 << 10, 4 << 20);
+        let l3 = levels[3].unwrap_or(l2).clamp(l2, 32 << 20);
+        Self { l1, l2, l3 }
+    }
+}
+
+/// The sizes of blocks, in elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocking {
+    /// Rows of a block of A, which stays in the second-level cache: MC.
+    pub(super) rows: usize,
+    /// Steps of k of a block: KC.
+    pub(super) k: usize,
+    /// Columns of a block of B, which stays in the last cache: NC.
+    pub(super) cols: usize,
+}
+
+impl Blocking {
+    /// Equal blocks of an m by n by k problem, none larger than the caches allow.
+    pub(super) fn new<T>(
+        kernels: &Kernels<T>,
+        caches: Caches,
+        m: usize,
+        n: usize,
+        k: usize,
+    ) -> Self {
+        let (mr, nr) = (kernels.rows, kernels.cols);
+        // Half of each level is for what passes through.
+        let elements = |bytes: usize| bytes / 2 / size_of::<T>();
+        let depth = (elements(caches.l1) / nr).clamp(64, MOST_K);
+        let k = equal(k, depth, 8);
+        // A block of A that is used once stays in the first level.
+        let cache = if n <= nr { caches.l1 } else { caches.l2 };
+        let rows = equal(m, (elements(cache) / k).max(mr), mr);
+        // Two blocks of B: while one is used the next is packed.
+        let cols = equal(n, (elements(caches.l3) / 2 / k).max(nr), nr);
+        Self { rows, k, cols }
+    }
+}
+
+/// Steps of k beyond which nothing is gained: sums are then carried seldom enough.
+const MOST_K: usize = 384;
+
+/// The size of equal parts of `whole`, a multiple of `unit` near `most` at most.
+fn equal(whole: usize, most: usize, unit: usize) -> usize {
+    let parts = whole.div_ceil((most / unit).max(1) * unit).max(1);
+    whole.div_ceil(parts).next_multiple_of(unit)
+}

@@ -1,0 +1,134 @@
+//! Packing: panels of a factor copied so that a tile reads them from front to back.
+//!
+//! A panel is `width` rows of A (or columns of B) over the steps of a block of k. In the copy the
+//! `width` elements of one step lie side by side, and step follows step; panel follows panel. Rows
+//! and columns are both given by strides, so a transposed factor is packed without a copy of its own.
+
+use gemm_spec::Element;
+
+use super::vector::Vector;
+
+/// Panels to pack.
+pub(super) struct Pack<T> {
+    /// Element (i, p) is at `from + i * along + p * step`.
+    pub(super) from: *const T,
+    /// See `from`.
+    pub(super) along: usize,
+    /// See `from`.
+    pub(super) step: usize,
+    /// Rows (or columns); the last panel is filled up with zeros.
+    pub(super) lines: usize,
+    /// Steps of k.
+    pub(super) k: usize,
+    /// Where the copy goes: panel q begins at `to + q * width * k`.
+    pub(super) to: *mut T,
+}
+
+/// Packs panels of that width, which is a constant wherever this is inlined.
+///
+/// # Safety
+/// `from` can be read at `(i, p)` for all `i < lines` and `p < k`; `to` can be written for all panels,
+/// and nobody else uses it meanwhile. The CPU has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
+    let &Pack { from, along, step, lines, k, to } = panels;
+    let (whole, rest) = (lines / width, lines % width);
+    let panel = width.wrapping_mul(k);
+    let last = to.wrapping_add(whole.wrapping_mul(panel));
+    // SAFETY: the caller's promises; `whole` panels have all their lines, the last has `rest`.
+    unsafe {
+        if along == 1 {
+            // Step by step through all panels: reads run along the lines, as they lie in memory.
+            let (mut from, mut to) = (from, to);
+            for _ in 0..k {
+                let (mut read, mut write) = (from, to);
+                for _ in 0..whole {
+                    std::ptr::copy_nonoverlapping(read, write, width);
+                    read = read.wrapping_add(width);
+                    write = write.wrapping_add(panel);
+                }
+                std::ptr::copy_nonoverlapping(read, write, rest);
+                from = from.wrapping_add(step);
+                to = to.wrapping_add(width);
+            }
+        } else if step == 1 {
+            let (mut from, mut to) = (from, to);
+            for _ in 0..whole {
+                turn::<V>(from, along, width, k, to, width);
+                from = from.wrapping_add(width.wrapping_mul(along));
+                to = to.wrapping_add(panel);
+            }
+            turn::<V>(from, along, rest, k, to, width);
+        } else {
+            let (mut from, mut to) = (from, to);
+            for _ in 0..whole {
+                copy_singly(from, (along, step), (0, width), (0, k), to, width);
+                from = from.wrapping_add(width.wrapping_mul(along));
+                to = to.wrapping_add(panel);
+            }
+            copy_singly(from, (along, step), (0, rest), (0, k), to, width);
+        }
+        if rest > 0 {
+            for p in 0..k {
+                for i in rest..width {
+                    last.wrapping_add(p.wrapping_mul(width).wrapping_add(i))
+                        .write(V::Element::ZERO);
+                }
+            }
+        }
+    }
+}
+/// The steps of each line are contiguous: squares are transposed, what is left is copied singly.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+unsafe fn turn<V: Vector>(
+    from: *const V::Element,
+    along: usize,
+    count: usize,
+    k: usize,
+    to: *mut V::Element,
+    width: usize,
+) {
+    let (lines, steps) = (count / V::SIDE * V::SIDE, k / V::SIDE * V::SIDE);
+    // SAFETY: the caller's promises; squares lie within the first `lines` and `steps`, and the three
+    // parts together are the panel.
+    unsafe {
+        // Few lines at a time: at a stride of some power of two all lie in one set of the cache.
+        for i in (0..lines).step_by(V::SIDE) {
+            for p in (0..steps).step_by(V::SIDE) {
+                let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
+                let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
+                V::transpose(from, along, to, width);
+            }
+        }
+        copy_singly(from, (along, 1), (lines, count), (0, steps), to, width);
+        copy_singly(from, (along, 1), (0, count), (steps, k), to, width);
+    }
+}
+
+/// Copies the elements of some lines and steps, one by one.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+unsafe fn copy_singly<T: Copy>(
+    from: *const T,
+    (along, step): (usize, usize),
+    lines: (usize, usize),
+    steps: (usize, usize),
+    to: *mut T,
+    width: usize,
+) {
+    for i in lines.0..lines.1 {
+        for p in steps.0..steps.1 {
+            let at = i.wrapping_mul(along).wrapping_add(p.wrapping_mul(step));
+            // SAFETY: the caller's promises.
+            unsafe {
+                let value = from.wrapping_add(at).read();
+                to.wrapping_add(p.wrapping_mul(width).wrapping_add(i)).write(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A register as an array: for any element type, and for CPUs that have no file of their own here.
+//!
+//! The compiler makes of the loops over lanes what the target has; compiled for AVX-512 the array of
+//! sixteen `i32` is one register.
+
+use gemm_spec::Element;
+
+use super::kernels::{self, InstructionSet, compiled_for};
+use super::pack::{self, Pack};
+use super::tile::Tile;
+use super::vector::Vector;
+
+/// No instruction set in particular: what the build's baseline has.
+pub(super) struct Portable;
+
+impl InstructionSet for Portable {
+    const VECTORS: usize = 2;
+    const COLS: usize = 4;
+    compiled_for!();
+}
+
+/// `N` elements.
+#[derive(Clone, Copy)]
+pub(super) struct Lanes<T, const N: usize>([T; N]);
+
+impl<T: Element, const N: usize> Vector for Lanes<T, N> {
+    type Element = T;
+    type Mask = usize;
+    const LANES: usize = N;
+
+    #[inline(always)]
+    unsafe fn splat(value: T) -> Self {
+        Self([value; N])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const T) -> Self {
+        // SAFETY: the caller says that `N` elements can be read; an array asks for no more alignment
+        // than its elements.
+        Self(unsafe { from.cast::<[T; N]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T) {
+        // SAFETY: the caller says that `N` elements can be written.
+        unsafe { to.cast::<[T; N]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn mask(lanes: usize) -> usize {
+        lanes
+    }
+
+    #[inline(always)]
+    unsafe fn load_masked(from: *const T, lanes: usize) -> Self {
+        let mut all = [T::ZERO; N];
+        for (lane, value) in all.iter_mut().enumerate().take(lanes) {
+            // SAFETY: the caller says that the first `lanes` elements can be read.
+            *value = unsafe { from.add(lane).read() };
+        }
+        Self(all)
+    }
+
+    #[inline(always)]
+    unsafe fn store_masked(self, to: *mut T, lanes: usize) {
+        for (lane, value) in self.0.into_iter().enumerate().take(lanes) {
+            // SAFETY: the caller says that the first `lanes` elements can be written.
+            unsafe { to.add(lane).write(value) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+        let mut lanes = self.0;
+        for (lane, value) in lanes.iter_mut().enumerate() {
+            *value = value.mul_add(b.0[lane], c.0[lane]);
+        }
+        Self(lanes)
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, b: Self) -> Self {
+        let mut lanes = self.0;
+        for (lane, value) in lanes.iter_mut().enumerate() {
+            *value = value.mul(b.0[lane]);
+        }
+        Self(lanes)
+    }
+
+    const SIDE: usize = 1;
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const T, _: usize, to: *mut T, _: usize) {
+        // SAFETY: the caller says that the element can be read and written.
+        unsafe { to.write(from.read()) }
+    }
+}

@@ -1,0 +1,56 @@
+//! A vector register of some instruction set: the few operations that a tile is made of.
+
+use gemm_spec::Element;
+
+/// A register of `LANES` elements.
+///
+/// Every method is inlined into a function that is compiled for the instruction set, so that each is
+/// one instruction there.
+///
+/// # Safety
+/// All methods: the CPU has the instruction set. Loads and stores: the elements that they name can be
+/// read or written; no alignment is needed.
+pub(super) trait Vector: Copy {
+    /// What a lane holds.
+    type Element: Element;
+    /// Which lanes take part in a load or store.
+    type Mask: Copy;
+    /// Elements of a register.
+    const LANES: usize;
+
+    /// The same value in every lane.
+    unsafe fn splat(value: Self::Element) -> Self;
+
+    /// `LANES` elements from memory.
+    unsafe fn load(from: *const Self::Element) -> Self;
+
+    /// `LANES` elements to memory.
+    unsafe fn store(self, to: *mut Self::Element);
+
+    /// The mask of the first `lanes` lanes, 1 to `LANES`.
+    unsafe fn mask(lanes: usize) -> Self::Mask;
+
+    /// The masked elements from memory, zeros in the other lanes; nothing else is read.
+    unsafe fn load_masked(from: *const Self::Element, mask: Self::Mask) -> Self;
+
+    /// The masked elements to memory; nothing else is written.
+    unsafe fn store_masked(self, to: *mut Self::Element, mask: Self::Mask);
+
+    /// `self * b + c`, lane by lane, as [`Element::mul_add`].
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self;
+
+    /// `self * b`, lane by lane, as [`Element::mul`].
+    unsafe fn mul(self, b: Self) -> Self;
+
+    /// Rows and columns of what [`Vector::transpose`] copies.
+    const SIDE: usize;
+
+    /// Copies a square of `SIDE` by `SIDE` elements, transposed: element (i, p) goes from
+    /// `from + i * along + p` to `to + p * width + i`.
+    unsafe fn transpose(
+        from: *const Self::Element,
+        along: usize,
+        to: *mut Self::Element,
+        width: usize,
+    );
+}

@@ -1,0 +1,412 @@
+//! What `cpu_packed` promises, on every instruction set that this CPU has: the bits of `serial` for any
+//! shape, storage order, part, thread count and caller; nothing read or written that is not an operand.
+
+#[path = "packed/pages.rs"]
+mod pages;
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pages::Fenced;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tessera::cpu::{CPU, CpuContext, CpuImpl, CpuIsa};
+use tessera::{Layout, Operand, Order, Problem, Scalar};
+
+fn packed() -> &'static CpuImpl {
+    CPU.iter().find(|implementation| implementation.id == "cpu_packed").expect("it is registered")
+}
+
+fn context(isa: CpuIsa, threads: usize) -> CpuContext {
+    CpuContext::with_isa(NonZeroUsize::new(threads), isa).expect("the CPU has it")
+}
+
+/// Operands of a problem, in buffers that end with their last element. What must not be read is NaN.
+struct Operands<T> {
+    problem: Problem<T>,
+    a: Vec<T>,
+    b: Vec<T>,
+    c: Vec<T>,
+}
+
+impl<T: Scalar> Operands<T> {
+    fn draw(problem: Problem<T>, seed: u64) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut drawn = |operand: Operand, read: bool| {
+            let (rows, cols) = problem.dims(operand);
+            let layout = problem.layout(operand);
+            let mut data = vec![T::POISON; layout.required_len(rows, cols).expect("it is small")];
+            if read {
+                for row in 0..rows {
+                    for col in 0..cols {
+                        data[layout.index(row, col)] =
+                            T::from_f64(random.random_range(-8.0..8.0f64));
+                    }
+                }
+            }
+            data
+        };
+        let read = problem.effective_k() > 0;
+        let (a, b) = (drawn(Operand::A, read), drawn(Operand::B, read));
+        let c = drawn(Operand::C, problem.beta != T::ZERO);
+        Self { problem, a, b, c }
+    }
+
+    fn by(&self, implementation: &CpuImpl, context: &CpuContext) -> Vec<T> {
+        let mut c = self.c.clone();
+        T::cpu_fn(implementation)(&self.problem, &self.a, &self.b, &mut c, context);
+        c
+    }
+
+    /// The definition of correct: `serial` on row-major copies, put where C's layout says.
+    fn expected(&self) -> Vec<T> {
+        let Problem { m, n, k, .. } = self.problem;
+        let copied = |operand: Operand, data: &[T]| {
+            let (rows, cols) = self.problem.dims(operand);
+            let layout = self.problem.layout(operand);
+            let at = |i: usize| data[layout.index(i / cols, i % cols)];
+            (0..rows * cols).map(at).collect::<Vec<T>>()
+        };
+        let plain = Problem::new(m, n, k).with_scalars(self.problem.alpha, self.problem.beta);
+        let (a, b) = (copied(Operand::A, &self.a), copied(Operand::B, &self.b));
+        let mut found = copied(Operand::C, &self.c);
+        let one = context(CpuIsa::Portable, 1);
+        T::cpu_fn(CPU[0])(&plain, &a, &b, &mut found, &one);
+        // Padding stays as it was.
+        let mut c = self.c.clone();
+        for row in 0..m {
+            for col in 0..n {
+                c[self.problem.c.index(row, col)] = found[row * n + col];
+            }
+        }
+        c
+    }
+}
+
+/// The first difference in bits, NaN being like any other NaN.
+fn difference<T: Scalar>(found: &[T], expected: &[T]) -> Option<String> {
+    let same = |x: T, y: T| x.same_bits(y) || (x.is_nan() && y.is_nan());
+    let at = found.iter().zip(expected).position(|(&x, &y)| !same(x, y))?;
+    Some(format!("element {at} of C's buffer is {}, serial has {}", found[at], expected[at]))
+}
+
+fn layout(random: &mut Xoshiro256PlusPlus, rows: usize, cols: usize) -> Layout {
+    let padding = [0, 0, 1, 3, 16][random.random_range(0..5)];
+    match random.random::<bool>() {
+        true => Layout::row_major(cols + padding),
+        false => Layout::col_major(rows + padding),
+    }
+}
+
+/// A problem with sizes round those where tiles and blocks end.
+fn some_problem<T: Scalar>(random: &mut Xoshiro256PlusPlus) -> Problem<T> {
+    const EDGES: [usize; 22] =
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 23, 31, 33, 47, 48, 49, 65, 97, 129];
+    const DEEP: [usize; 12] = [1, 2, 7, 8, 9, 15, 17, 64, 129, 257, 385, 790];
+    let mut size = || match random.random_range(0..4) {
+        0 => random.random_range(1..200),
+        _ => EDGES[random.random_range(0..EDGES.len())],
+    };
+    let (m, n) = (size(), size());
+    let k = DEEP[random.random_range(0..DEEP.len())];
+    let factors = [0.0, 1.0, -1.0, 1.5];
+    let mut factor = || T::from_f64(factors[random.random_range(0..factors.len())]);
+    let (alpha, beta) = (factor(), factor());
+    Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(
+        layout(random, m, k),
+        layout(random, k, n),
+        layout(random, m, n),
+    )
+}
+
+fn any_problem_has_the_bits_of_serial<T: Scalar>(cases: u64) {
+    let contexts: Vec<_> = CpuIsa::available()
+        .flat_map(|isa| [1, 2, 5].map(|threads| context(isa, threads)))
+        .collect();
+    for seed in 0..cases {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let operands = Operands::draw(some_problem::<T>(&mut random), seed);
+        let expected = operands.expected();
+        for context in &contexts {
+            let found = operands.by(packed(), context);
+            if let Some(what) = difference(&found, &expected) {
+                let (isa, threads) = (context.isa(), context.threads());
+                panic!("{isa}, {threads} threads, {:?}: {what}", operands.problem);
+            }
+        }
+    }
+}
+
+#[test]
+fn any_problem_of_f32_has_the_bits_of_serial() {
+    any_problem_has_the_bits_of_serial::<f32>(300);
+}
+
+#[test]
+fn any_problem_of_f64_has_the_bits_of_serial() {
+    any_problem_has_the_bits_of_serial::<f64>(200);
+}
+
+#[test]
+fn any_problem_of_i32_has_the_bits_of_serial() {
+    any_problem_has_the_bits_of_serial::<i32>(100);
+}
+
+/// Larger than every block, so that all five loops turn more than once.
+#[test]
+fn many_blocks_have_the_bits_of_serial() {
+    for isa in CpuIsa::available().filter(|&isa| isa != CpuIsa::Portable) {
+        for (m, n, k) in
+            [(1500, 70, 900), (70, 1500, 900), (9000, 9, 40), (3, 5000, 70), (9000, 1, 300)]
+        {
+            for (beta, b, padding) in
+                [(0.0, Layout::row_major(n), 1), (0.5, Layout::col_major(k), 0)]
+            {
+                let problem = Problem::<f32>::new(m, n, k).with_scalars(1.5, beta).with_layouts(
+                    Layout::row_major(k),
+                    b,
+                    Layout::row_major(n + padding),
+                );
+                let operands = Operands::draw(problem, 7);
+                let found = operands.by(packed(), &context(isa, 3));
+                assert_eq!(difference(&found, &operands.expected()), None, "{isa} {problem:?}");
+            }
+        }
+    }
+}
+
+/// Every operand ends with a page that must not be touched, and then begins with one.
+#[test]
+fn nothing_beside_the_operands_is_touched() {
+    fn try_type<T: Scalar>(seeds: u64) {
+        for seed in 0..seeds {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(1000 + seed);
+            let operands = Operands::draw(some_problem::<T>(&mut random), seed);
+            let expected = operands.expected();
+            for isa in CpuIsa::available() {
+                let context = context(isa, 2);
+                for at_end in [true, false] {
+                    let a = Fenced::new(&operands.a, at_end);
+                    let b = Fenced::new(&operands.b, at_end);
+                    let mut c = Fenced::new(&operands.c, at_end);
+                    let function = T::cpu_fn(packed());
+                    function(
+                        &operands.problem,
+                        a.as_slice(),
+                        b.as_slice(),
+                        c.as_mut_slice(),
+                        &context,
+                    );
+                    let found = difference(c.as_slice(), &expected);
+                    assert_eq!(found, None, "{isa} {:?}", operands.problem);
+                }
+            }
+        }
+    }
+    try_type::<f32>(60);
+    try_type::<f64>(60);
+    try_type::<i32>(20);
+}
+
+/// A block of columns, or of rows, computed by itself has the bits that it has within the whole.
+#[test]
+fn a_part_has_the_bits_of_the_whole() {
+    let (m, n, k) = (150, 170, 500);
+    let whole = Operands::draw(Problem::<f32>::new(m, n, k), 3);
+    for isa in CpuIsa::available() {
+        let context = context(isa, 2);
+        let c = whole.by(packed(), &context);
+        for (first, cols) in [(0, 1), (1, 8), (17, 100), (169, 1)] {
+            let part = Problem::new(m, cols, k).with_layouts(
+                whole.problem.a,
+                whole.problem.b,
+                Layout::row_major(cols),
+            );
+            let mut found = vec![f32::POISON; m * cols];
+            f32::cpu_fn(packed())(&part, &whole.a, &whole.b[first..], &mut found, &context);
+            for (index, value) in found.iter().enumerate() {
+                let at = index / cols * n + first + index % cols;
+                assert!(value.same_bits(c[at]), "{isa}: columns from {first}, element {index}");
+            }
+        }
+        for (first, rows) in [(0, 1), (3, 7), (20, 130)] {
+            let part = Problem { m: rows, ..whole.problem };
+            let mut found = vec![f32::POISON; rows * n];
+            f32::cpu_fn(packed())(&part, &whole.a[first * k..], &whole.b, &mut found, &context);
+            assert_eq!(
+                difference(&found, &c[first * n..][..rows * n]),
+                None,
+                "{isa}: from {first}"
+            );
+        }
+    }
+}
+
+/// One context serves callers at the same time, and every repeat has the same bits.
+#[test]
+fn concurrent_callers_get_the_same_bits() {
+    let isa = CpuIsa::available().next().expect("one is always there");
+    let shared = context(isa, 3);
+    let sizes = [(200, 130, 400), (64, 64, 64), (500, 40, 300), (1, 3000, 500)];
+    let products: Vec<_> = sizes
+        .map(|(m, n, k)| Operands::draw(Problem::<f32>::new(m, n, k).with_scalars(2.0, 0.0), 5))
+        .into_iter()
+        .map(|operands| (operands.expected(), operands))
+        .collect();
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for caller in 0..6 {
+            let (shared, products, done) = (&shared, &products, &done);
+            scope.spawn(move || {
+                for turn in 0..20 {
+                    let (expected, operands) = &products[(caller + turn) % products.len()];
+                    let found = operands.by(packed(), shared);
+                    assert_eq!(difference(&found, expected), None, "caller {caller}");
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(done.into_inner(), 120);
+}
+
+/// From one line to the next of a single line is any number, the largest included.
+#[test]
+fn the_leading_dimension_of_one_line_is_only_a_number() {
+    const FAR: usize = usize::MAX;
+    for isa in CpuIsa::available() {
+        let context = context(isa, 2);
+        for (m, k) in [(3, 5), (3000, 700)] {
+            // One column: B and C are a line each. Transposed, one row: A and C are.
+            let column = Problem::<f32>::new(m, 1, k).with_layouts(
+                Layout::row_major(k),
+                Layout::col_major(FAR),
+                Layout::col_major(FAR),
+            );
+            for problem in [column, column.transposed()] {
+                let near = |layout: Layout, ld: usize| match layout.ld {
+                    FAR => Layout { ld, ..layout },
+                    _ => layout,
+                };
+                let plain = Problem {
+                    a: near(problem.a, k),
+                    b: near(problem.b, k),
+                    c: near(problem.c, m),
+                    ..problem
+                };
+                let mut operands = Operands::draw(plain, 1);
+                let expected = operands.expected();
+                operands.problem = problem;
+                let found = operands.by(packed(), &context);
+                assert_eq!(difference(&found, &expected), None, "{isa} {problem:?}");
+            }
+        }
+    }
+}
+
+/// Values that arithmetic must not lose, on every path that computes: small, thin and packed.
+#[test]
+fn special_values_are_those_of_ieee() {
+    for isa in CpuIsa::available() {
+        let context = context(isa, 2);
+        for (m, n, k) in [(5, 6, 7), (3, 90, 400), (90, 3, 400), (100, 110, 400)] {
+            let run = |alpha: f32, a: &[f32], b: &[f32], beta: f32, c: f32| {
+                let problem = Problem::new(m, n, k).with_scalars(alpha, beta);
+                let mut c = vec![c; m * n];
+                f32::cpu_fn(packed())(&problem, a, b, &mut c, &context);
+                c
+            };
+            let (ones_a, ones_b) = (vec![1.0f32; m * k], vec![1.0f32; k * n]);
+            let nan = vec![f32::NAN; (m * k).max(k * n)];
+            let (nan_a, nan_b) = (&nan[..m * k], &nan[..k * n]);
+            let what = format!("{isa} {m} {n} {k}");
+            let all = |c: &[f32], value: f32| c.iter().all(|&c| c == value);
+
+            assert!(all(&run(1.0, &ones_a, &ones_b, 0.0, f32::NAN), k as f32), "{what}: old C");
+            assert!(all(&run(0.0, nan_a, nan_b, 2.0, 3.0), 6.0), "{what}: alpha 0");
+            assert!(all(&run(0.0, nan_a, nan_b, 0.0, f32::NAN), 0.0), "{what}: both 0");
+            for (alpha, beta) in [(f32::NAN, 0.0), (f32::NAN, 1.0), (1.0, f32::NAN)] {
+                let c = run(alpha, &ones_a, &ones_b, beta, 1.0);
+                assert!(c.iter().all(|c| c.is_nan()), "{what}: alpha {alpha}, beta {beta}");
+            }
+            // One NaN in A spoils one row, one infinity makes one of infinities.
+            for (value, row) in [(f32::NAN, m - 1), (f32::INFINITY, m / 2), (-f32::INFINITY, 0)] {
+                let mut a = ones_a.clone();
+                a[row * k + k / 2] = value;
+                for (index, &c) in run(1.0, &a, &ones_b, 0.0, 0.0).iter().enumerate() {
+                    let expected = if index / n == row { value } else { k as f32 };
+                    assert!(c == expected || c.is_nan() && expected.is_nan(), "{what}: {index}");
+                }
+                let c = run(1.0, &a, &vec![0.0; k * n], 0.0, 0.0);
+                assert!(c[row * n..][..n].iter().all(|c| c.is_nan()), "{what}: 0 * {value}");
+            }
+            // Subnormals are kept.
+            let tiny = f32::from_bits(1);
+            let mut a = vec![0.0; m * k];
+            a[(m - 1) * k + k - 1] = tiny;
+            let c = run(1.0, &a, &ones_b, 0.0, 0.0);
+            assert!(all(&c[(m - 1) * n..], tiny), "{what}: subnormal");
+            // A fused multiply-add rounds once.
+            let edge = 1.0 + f32::EPSILON;
+            let (a, b) = (vec![edge; m * k], vec![edge; k * n]);
+            let c = run(1.0, &a, &b, -1.0, 0.0);
+            let chain = (0..k).fold(0.0f32, |sum, _| edge.mul_add(edge, sum));
+            assert!(all(&c, chain), "{what}: fused");
+        }
+    }
+}
+
+/// The checks above see the faults that they are there for.
+#[test]
+fn the_checks_see_planted_faults() {
+    let problem = Problem::<f32>::new(60, 70, 500).with_scalars(1.5, 0.5);
+    let operands = Operands::draw(problem, 11);
+    let expected = operands.expected();
+    let one = context(CpuIsa::Portable, 1);
+    let right = operands.by(packed(), &one);
+    assert_eq!(difference(&right, &expected), None);
+    type Fault = (&'static str, fn(&mut Operands<f32>));
+    let faults: [Fault; 6] = [
+        ("last step of k lost", |x| x.problem.k -= 1),
+        ("A transposed", |x| x.a.reverse()),
+        ("beta forgotten", |x| x.problem.beta = 0.0),
+        ("alpha rounded", |x| x.problem.alpha = 1.5 + f32::EPSILON),
+        ("one element of B off by a bit", |x| x.b[777] = f32::from_bits(x.b[777].to_bits() ^ 1)),
+        ("last row of C not computed", |x| x.problem.m -= 1),
+    ];
+    for (what, plant) in faults {
+        let mut broken = Operands {
+            problem,
+            a: operands.a.clone(),
+            b: operands.b.clone(),
+            c: operands.c.clone(),
+        };
+        plant(&mut broken);
+        // A shorter k or m leaves layouts as they are: the same buffers, read short.
+        let found = broken.by(packed(), &one);
+        assert!(difference(&found, &expected).is_some(), "{what} was not seen");
+    }
+    // Sums in halves instead of one chain: an order of its own, so other bits.
+    let halves = {
+        let mut first = Operands::draw(problem, 11);
+        first.problem.k = 250;
+        first.c = first.by(packed(), &one);
+        first.problem.beta = 1.0;
+        first.a = operands.a[250..].to_vec();
+        first.b = operands.b[250 * 70..].to_vec();
+        first.by(packed(), &one)
+    };
+    assert!(difference(&halves, &expected).is_some(), "another order of sums was not seen");
+}
+
+#[test]
+fn orders_are_all_drawn() {
+    let mut seen = std::collections::HashSet::new();
+    for seed in 0..100 {
+        let problem = some_problem::<f32>(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+        seen.insert(
+            [problem.a, problem.b, problem.c].map(|layout| layout.order == Order::RowMajor),
+        );
+    }
+    assert_eq!(seen.len(), 8);
+}
