@@ -26,6 +26,6 @@ pub use dtype::DType;
 pub use element::{Element, epilogue};
 pub use kernel::{
     Arch, Block, DeviceLimits, Entry, GEMM_PARAMS, Grid, KernelSpec, LaunchShape, MinBlocks, Param,
-    ParamType, Tile, Unsupported,
+    ParamType, SHARED_WITHOUT_OPT_IN, Tile, Unsupported,
 };
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};
