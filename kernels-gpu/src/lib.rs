@@ -27,7 +27,11 @@ mod single_block;
 mod tiled;
 
 #[cfg(not(target_arch = "nvptx64"))]
+mod choice;
+#[cfg(not(target_arch = "nvptx64"))]
 mod module;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use choice::best_f32;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use module::{EmulatedEntry, EmulatedFn, emulated_entry, ptx};
 
