@@ -25,6 +25,8 @@ mod register_tile_2d;
 mod single_block;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod tiled;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
+mod warp_tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod choice;
@@ -56,6 +58,7 @@ registry! {
     tiled::{TILED16, EMULATED16},
     tiled::{TILED32, EMULATED32},
     register_tile_2d::{SPEC, EMULATED},
+    warp_tile::{SPEC, EMULATED},
     async_copy::{TILE_32X64, EMULATED_32X64},
     async_copy::{TILE_32X128, EMULATED_32X128},
     async_copy::{TILE_64X128, EMULATED_64X128},
