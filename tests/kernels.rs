@@ -81,10 +81,7 @@ fn can<T: Scalar>(spec: &KernelSpec, case: &Case) -> bool {
 
 /// Edge of the kernel's tile, for the table of shapes.
 fn tile(spec: &KernelSpec) -> usize {
-    match spec.launch {
-        LaunchShape::Grid { tile, .. } => tile.m as usize,
-        LaunchShape::SingleBlock => 8,
-    }
+    spec.launch.tile().map_or(8, |tile| tile.m as usize)
 }
 
 /// What serial computes.
@@ -135,6 +132,49 @@ fn agrees_with_serial<T: Scalar>(
 /// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32.
 fn every_small_size<T: Scalar>(backend: Backend, spec: &'static KernelSpec) -> Result<(), Failed> {
     compare::<T>(backend, spec, (1..=70).map(|n| Case::new(n, n, n)))
+}
+
+/// Just beyond a tile and within, along both of its sides, with rows that suit copies of 16 bytes and
+/// with rows and operands that do not.
+fn keeps_to_the_edges_of_its_tile<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
+    let (tile_m, tile_n) =
+        spec.launch.tile().map_or((4, 4), |tile| (tile.m as usize, tile.n as usize));
+    let mut failures = Vec::new();
+    for (m, n) in [
+        (tile_m, tile_n),
+        (tile_m + 3, tile_n + 4),
+        (2 * tile_m + 1, tile_n + 3),
+        (tile_m - 1, tile_n + 4),
+        (tile_m + 1, tile_n.saturating_sub(4).max(1)),
+    ] {
+        for (k, padding) in [(8, [0; 3]), (47, [4, 4, 4]), (41, [1, 1, 1]), (70, [0, 0, 2])] {
+            let case = Case { padding, alpha: 0.75, beta: -1.5, ..Case::new(m, n, k) };
+            if !can::<T>(spec, &case) {
+                continue;
+            }
+            let operands = Operands::<T>::draw(&case);
+            let expected = expected(&operands)?;
+            // Operands from the start of their memory, and from its second element on.
+            for shift in [0, 1] {
+                let shifted = |data: &[T]| [vec![T::POISON; shift], data.to_vec()].concat();
+                let (a, b) = (shifted(&operands.a), shifted(&operands.b));
+                let outcome = operands
+                    .run(|problem, _, _, c| backend.run(spec, problem, &a[shift..], &b[shift..], c))
+                    .and_then(|found| {
+                        let difference = first_difference(&operands.problem, &found, &expected);
+                        difference.map_or(Ok(()), Err)
+                    });
+                if let Err(what) = outcome {
+                    let id = spec.id;
+                    failures.push(format!("--kernel {id} {case}, shifted by {shift}: {what}"));
+                }
+            }
+        }
+    }
+    report(failures).map_err(Failed::from)
 }
 
 /// Exact integers: any order of the sum gives the same, and nothing is hidden by a tolerance.
@@ -269,6 +309,8 @@ fn gives_the_committed_digests<T: Scalar>(
         .iter()
         .filter_map(|(case, digest)| committed.compare(symbol, case, digest).err())
         .collect();
+    // An entry that the file lacks is one failure, not one for each case.
+    failures.dedup();
     if found.len() < 5 {
         failures.push(format!("only {} cases could be tried", found.len()));
     }
@@ -302,10 +344,11 @@ type Property = fn(Backend, &'static KernelSpec) -> Result<(), Failed>;
 const DIGESTS: &str = "gives_the_committed_digests";
 
 /// The properties for one element type.
-fn properties<T: Scalar>() -> [(&'static str, Property); 6] {
+fn properties<T: Scalar>() -> [(&'static str, Property); 7] {
     [
         ("agrees_with_serial", agrees_with_serial::<T>),
         ("every_size_from_1_to_70", every_small_size::<T>),
+        ("keeps_to_the_edges_of_its_tile", keeps_to_the_edges_of_its_tile::<T>),
         ("is_exact_on_integers", is_exact_on_integers::<T>),
         ("indices_above_two_to_the_31st", indices_above_two_to_the_31st::<T>),
         ("refuses_what_it_cannot_do", refuses_what_it_cannot_do::<T>),

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{KernelSpec, Layout, Operand, Order, Problem};
+use gemm_spec::{DType, DeviceLimits, KernelSpec, Layout, Operand, Order, Problem};
 
 use crate::cpu::{CpuContext, CpuImpl};
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::scalar::Scalar;
 const GPU_FLOPS: f64 = 2.0 * 512.0 * 512.0 * 512.0;
 /// What an engine of its own choice runs on the CPU.
 const CPU_DEFAULT: &str = "cpu_packed";
-/// What an engine of its own choice runs on a GPU.
+/// What an engine of its own choice runs on a GPU where no kernel was measured to be better.
 const GPU_DEFAULT: &str = "register_tile_2d";
 
 /// Computes matrix products.
@@ -39,6 +39,8 @@ pub struct Engine {
 
 enum Choice {
     Auto,
+    /// The GPU for every product, by the kernel that suits it.
+    AutoGpu,
     Cpu(&'static CpuImpl),
     Gpu(&'static KernelSpec),
 }
@@ -88,9 +90,11 @@ impl Engine {
             return match device {
                 DeviceChoice::Auto => Self::auto(),
                 DeviceChoice::Cpu => Self::cpu(None),
-                DeviceChoice::Cuda(_) | DeviceChoice::Emulate => {
-                    Self::open(Some(GPU_DEFAULT), device)
+                DeviceChoice::Cuda(index) => {
+                    let gpu = Some(Gpu::open(index)?);
+                    Ok(Self { cpu: CpuContext::new(None)?, gpu, choice: Choice::AutoGpu })
                 }
+                DeviceChoice::Emulate => Self::open(Some(GPU_DEFAULT), device),
             };
         };
         match (registry::find(name)?, device) {
@@ -216,10 +220,18 @@ impl Engine {
         match self.choice {
             Choice::Cpu(implementation) => Ok(Implementation::Cpu(implementation)),
             Choice::Gpu(spec) => Ok(Implementation::Gpu(spec)),
+            Choice::AutoGpu => {
+                let gpu = self.gpu.as_ref().map(|gpu| (gpu.info().multiprocessors, gpu.limits()));
+                match gpu {
+                    Some((multiprocessors, limits)) => gpu_kernel(problem, multiprocessors, limits),
+                    None => registry::find(GPU_DEFAULT),
+                }
+            }
             Choice::Auto => {
                 if let Some(gpu) = &self.gpu
                     && problem.flops() >= GPU_FLOPS
-                    && let Implementation::Gpu(spec) = registry::find(GPU_DEFAULT)?
+                    && let Implementation::Gpu(spec) =
+                        gpu_kernel(problem, gpu.info().multiprocessors, gpu.limits())?
                     && spec.supports(problem, gpu.limits()).is_ok()
                     && fits(problem, gpu)
                 {
@@ -237,6 +249,20 @@ impl Engine {
 /// As [`Engine::run`].
 pub fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> Result<(), Error> {
     Engine::auto()?.run(problem, a, b, c)
+}
+
+/// The kernel that suits a problem on a GPU of that many multiprocessors and those limits.
+fn gpu_kernel<T: Scalar>(
+    problem: &Problem<T>,
+    multiprocessors: u32,
+    limits: &DeviceLimits,
+) -> Result<Implementation, Error> {
+    let allowed = |spec: &KernelSpec| spec.supports(problem, limits).is_ok();
+    let best = match T::DTYPE {
+        DType::F32 => kernels_gpu::best_f32(problem.m, problem.n, multiprocessors, allowed),
+        DType::F64 | DType::I32 => None,
+    };
+    best.map_or_else(|| registry::find(GPU_DEFAULT), |spec| Ok(Implementation::Gpu(spec)))
 }
 
 /// Whether the free memory of a GPU holds the three matrices.
@@ -309,4 +335,31 @@ fn run_gpu<T: Scalar>(
     operands.run(spec, &mut output)?;
     output.download(gpu, &mut c[..len])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const H200: DeviceLimits = DeviceLimits {
+        compute_capability: (9, 0),
+        max_threads_per_block: 1024,
+        max_shared_bytes: 227 * 1024,
+    };
+
+    fn kernel<T: Scalar>(n: usize, limits: &DeviceLimits) -> &'static str {
+        gpu_kernel(&Problem::<T>::new(n, n, n), 132, limits).unwrap().id()
+    }
+
+    #[test]
+    fn a_gpu_gets_the_kernel_that_suits_the_product_and_the_device() {
+        assert_eq!(kernel::<f32>(1024, &H200), "async_copy_64x128");
+        assert_eq!(kernel::<f32>(8192, &H200), "async_copy_128x256");
+        assert_eq!(kernel::<f64>(1024, &H200), GPU_DEFAULT);
+        let volta = DeviceLimits { compute_capability: (7, 0), ..H200 };
+        assert_eq!(kernel::<f32>(1024, &volta), GPU_DEFAULT);
+        // No opting in: what fits 48 KiB.
+        let small = DeviceLimits { max_shared_bytes: gemm_spec::SHARED_WITHOUT_OPT_IN, ..H200 };
+        assert_eq!(kernel::<f32>(8192, &small), "async_copy_64x256");
+    }
 }

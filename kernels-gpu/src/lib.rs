@@ -1,36 +1,54 @@
 //! The GPU kernels, one idea a file, and the ordered registry of them.
 //!
-//! The crate builds twice: for `nvptx64-nvidia-cuda`, where each `#[kernel]` becomes an entry of
-//! the PTX under `ptx/`, and for the host, where the same functions run on the emulator and the
-//! registry tells everybody else which kernels there are.
+//! The crate builds for `nvptx64-nvidia-cuda`, once for each arch, where each `#[kernel]` of that
+//! arch becomes an entry of the PTX under `ptx/`, and for the host, where the same functions run on
+//! the emulator and the registry tells everybody else which kernels there are.
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
+#[cfg(not(target_arch = "nvptx64"))]
 use gemm_spec::KernelSpec;
 
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod async_copy;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod naive;
+#[cfg_attr(
+    target_arch = "nvptx64",
+    allow(dead_code, unused_imports, unused_macros, reason = "a module has some of the kernels")
+)]
 mod parts;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod register_tile_2d;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod single_block;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod tiled;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
+mod warp_tile;
 
+#[cfg(not(target_arch = "nvptx64"))]
+mod choice;
 #[cfg(not(target_arch = "nvptx64"))]
 mod module;
 #[cfg(not(target_arch = "nvptx64"))]
+pub use choice::best_f32;
+#[cfg(not(target_arch = "nvptx64"))]
 pub use module::{EmulatedEntry, EmulatedFn, emulated_entry, ptx};
 
-/// Lists the kernels: each module's specification and, for the host, its entries as functions.
+/// Lists the kernels: each module's specification, and its entries as functions for the emulator.
+#[cfg(not(target_arch = "nvptx64"))]
 macro_rules! registry {
     ($($module:ident::{$spec:ident, $emulated:ident}),+ $(,)?) => {
         /// Every kernel, in the order of the ladder. Lists, tests, tables and benches follow from it.
         pub const KERNELS: &[&KernelSpec] = &[$(&$module::$spec),+];
 
-        #[cfg(not(target_arch = "nvptx64"))]
         const EMULATED: &[&[(&str, EmulatedEntry)]] = &[$($module::$emulated),+];
     };
 }
 
+#[cfg(not(target_arch = "nvptx64"))]
 registry! {
     single_block::{SPEC, EMULATED},
     naive::{SPEC, EMULATED},
@@ -40,6 +58,12 @@ registry! {
     tiled::{TILED16, EMULATED16},
     tiled::{TILED32, EMULATED32},
     register_tile_2d::{SPEC, EMULATED},
+    warp_tile::{SPEC, EMULATED},
+    async_copy::{TILE_32X64, EMULATED_32X64},
+    async_copy::{TILE_32X128, EMULATED_32X128},
+    async_copy::{TILE_64X128, EMULATED_64X128},
+    async_copy::{TILE_64X256, EMULATED_64X256},
+    async_copy::{TILE_128X256, EMULATED_128X256},
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]

@@ -9,6 +9,7 @@ use crate::EMULATED;
 pub const fn ptx(arch: Arch) -> &'static str {
     match arch {
         Arch::Sm70 => include_str!("../ptx/sm_70.ptx"),
+        Arch::Sm80 => include_str!("../ptx/sm_80.ptx"),
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn kernels(arch: Arch) -> impl Iterator<Item = &'static KernelSpec> {
 /// What the entries of a kernel promise about their launches.
 pub(crate) fn directives(spec: &KernelSpec) -> Vec<EntryDirectives> {
     let (x, y) = match spec.launch {
-        LaunchShape::Grid { block, .. } => (block.x, block.y),
+        LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => (block.x, block.y),
         // Any shape of that many threads: the assembler and the driver look at the product.
         LaunchShape::SingleBlock => (spec.max_threads(), 1),
     };

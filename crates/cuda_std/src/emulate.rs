@@ -7,10 +7,12 @@
 //! Accesses through the views of [`memory`](crate::memory) are checked against the buffers of the
 //! [`Launch`] and against shadow state: for each word of shared memory who wrote and read it since
 //! the last barrier, for each word of global memory who wrote it. What is wrong becomes an
-//! [`EmulationError`] with the threads, the element and the source lines, and ends the launch. Since
+//! [`EmulationError`] with the threads, the element and the source lines, and ends the launch.
+//! Asynchronous copies take effect at the wait that covers them and at no other time. Since
 //! a conflict is found from the barriers and not from the order in which threads happen to run, one
 //! run finds it.
 
+mod copies;
 mod error;
 mod observe;
 mod shadow;
@@ -23,6 +25,8 @@ use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::ptr;
 
+use copies::Copies;
+pub(crate) use copies::{commit_group, copy_async, wait_group};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 pub use error::{Access, AccessKind, EmulationError, Site, WarpFault};
@@ -146,6 +150,7 @@ pub(crate) struct Thread<'b> {
     /// Barriers that it has come to.
     barriers: Cell<u32>,
     lane: Lane,
+    copies: Copies,
 }
 
 /// Why a thread gives way.
@@ -369,6 +374,9 @@ impl Thread<'_> {
                 });
                 Ok(())
             }
+            Some(Conflict::Pending { byte, thread, at: started }) => {
+                Err(self.too_early(kind, at, byte, (thread, started)))
+            }
             Some(Conflict::Race { byte, kind: other_kind, other }) => {
                 let thread = coordinates(u64::from(other.thread), block.launch.block);
                 let site = Site { block: block.index, thread, at: other.at };
@@ -486,6 +494,7 @@ fn run_block(
             yielder: Cell::new(ptr::null()),
             barriers: Cell::new(0),
             lane: Lane::default(),
+            copies: Copies::default(),
         })
         .collect();
     let mut running = Vec::with_capacity(threads.len());

@@ -6,7 +6,8 @@
 //! * [`thread`] says which thread this is and holds the barrier of a block;
 //! * [`warp`] holds the votes and shuffles of 32 threads;
 //! * [`memory`] holds the pointers through which a kernel reads and writes;
-//! * [`shared`] gives the memory that the threads of a block share.
+//! * [`shared`] gives the memory that the threads of a block share;
+//! * [`arch`] holds the instructions that only newer GPUs have.
 //!
 //! On the device each call is one instruction. On the host the same names run on [`emulate`], so
 //! that a kernel's own source can be tested where there is no GPU.
@@ -27,6 +28,7 @@
     expect(internal_features, reason = "shared memory has no stable name in the language yet")
 )]
 
+pub mod arch;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod emulate;
 pub mod memory;

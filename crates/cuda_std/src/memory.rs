@@ -117,6 +117,13 @@ macro_rules! view {
                 $name(self.0.cast())
             }
 
+            /// Whether the place suits the alignment of `T`.
+            #[inline(always)]
+            #[must_use]
+            pub fn is_aligned(self) -> bool {
+                self.0.is_aligned()
+            }
+
             /// Reads the element here.
             ///
             /// # Safety
@@ -175,5 +182,157 @@ impl<T> Shared<T> {
     #[must_use]
     pub fn cast_const(self) -> SharedConst<T> {
         SharedConst(self.0)
+    }
+}
+
+/// A place in shared memory as the copy instructions of [`arch`](crate::arch) take it: on the device
+/// the 32-bit address in the block's window, on the host the view itself.
+pub struct SharedAddress<T> {
+    #[cfg(target_arch = "nvptx64")]
+    address: u32,
+    #[cfg(target_arch = "nvptx64")]
+    element: core::marker::PhantomData<*mut T>,
+    #[cfg(not(target_arch = "nvptx64"))]
+    place: Shared<T>,
+}
+
+impl<T> Clone for SharedAddress<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for SharedAddress<T> {}
+
+impl<T> PartialEq for SharedAddress<T> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            self.address == other.address
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            self.place.0 == other.place.0
+        }
+    }
+}
+
+#[cfg(target_arch = "nvptx64")]
+impl<T> SharedAddress<T> {
+    /// The address of a place: `cvta.to.shared.u64`.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(place: Shared<T>) -> Self {
+        let address: u64;
+        // SAFETY: arithmetic on an address, whatever it is.
+        unsafe {
+            core::arch::asm!(
+                "cvta.to.shared.u64 {address}, {place};",
+                address = out(reg64) address,
+                place = in(reg64) place,
+                options(pure, nomem, nostack)
+            );
+        }
+        Self::from_address(address as u32)
+    }
+
+    /// The place so many elements further on.
+    #[inline(always)]
+    #[must_use]
+    pub fn wrapping_add(self, elements: usize) -> Self {
+        let bytes = elements.wrapping_mul(size_of::<T>()) as u32;
+        Self::from_address(self.address.wrapping_add(bytes))
+    }
+
+    /// The same place, as another type.
+    #[inline(always)]
+    #[must_use]
+    pub fn cast<U>(self) -> SharedAddress<U> {
+        SharedAddress::from_address(self.address)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(self) -> u32 {
+        self.address
+    }
+
+    #[inline(always)]
+    fn from_address(address: u32) -> Self {
+        Self { address, element: core::marker::PhantomData }
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<T> SharedAddress<T> {
+    /// The address of a place.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(place: Shared<T>) -> Self {
+        Self { place }
+    }
+
+    /// The place so many elements further on.
+    #[inline(always)]
+    #[must_use]
+    pub fn wrapping_add(self, elements: usize) -> Self {
+        Self { place: self.place.wrapping_add(elements) }
+    }
+
+    /// The same place, as another type.
+    #[inline(always)]
+    #[must_use]
+    pub fn cast<U>(self) -> SharedAddress<U> {
+        SharedAddress { place: self.place.cast() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn place(self) -> Shared<T> {
+        self.place
+    }
+}
+
+impl<T: Copy> SharedAddress<T> {
+    /// Reads four elements of four bytes by one instruction, here and not later:
+    /// `ld.shared.v4.b32`.
+    ///
+    /// A compiler that sees a load may split it or move it to the use of its value; this one it only
+    /// keeps in order with copies, barriers and other reads of this kind.
+    ///
+    /// # Safety
+    /// 1. The four lie in the block's shared memory, and the place is a multiple of 16.
+    /// 2. They have been written, and if by another thread, a barrier lies between.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[must_use]
+    pub unsafe fn read_quad(self) -> [T; 4] {
+        const { assert!(size_of::<T>() == 4, "four words are read") };
+        #[cfg(target_arch = "nvptx64")]
+        {
+            let mut words = [0u32; 4];
+            // SAFETY: the caller's promise.
+            unsafe {
+                core::arch::asm!(
+                    "ld.shared.v4.b32 {{{0}, {1}, {2}, {3}}}, [{address}];",
+                    out(reg32) words[0],
+                    out(reg32) words[1],
+                    out(reg32) words[2],
+                    out(reg32) words[3],
+                    address = in(reg32) self.address,
+                    options(readonly, nostack)
+                );
+            }
+            // SAFETY: the bits of four elements, which a thread has written as such.
+            unsafe { core::mem::transmute_copy::<[u32; 4], [T; 4]>(&words) }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            #[repr(C, align(16))]
+            #[derive(Clone, Copy)]
+            struct Quad<T>([T; 4]);
+            // SAFETY: the caller's promise.
+            unsafe { self.place.cast::<Quad<T>>().read() }.0
+        }
     }
 }

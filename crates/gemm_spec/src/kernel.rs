@@ -10,17 +10,20 @@ use crate::{DType, Element, Operand, Order, Problem};
 pub enum Arch {
     /// Volta and everything after it.
     Sm70,
+    /// Ampere and everything after it: asynchronous copies to shared memory.
+    Sm80,
 }
 
 impl Arch {
     /// Every module, in the order in which they are built.
-    pub const ALL: [Self; 1] = [Self::Sm70];
+    pub const ALL: [Self; 2] = [Self::Sm70, Self::Sm80];
 
     /// The `target-cpu` of the device compiler, which is also the file stem of the PTX.
     #[must_use]
     pub const fn target_cpu(self) -> &'static str {
         match self {
             Self::Sm70 => "sm_70",
+            Self::Sm80 => "sm_80",
         }
     }
 
@@ -29,6 +32,7 @@ impl Arch {
     pub const fn compute_capability(self) -> (u32, u32) {
         match self {
             Self::Sm70 => (7, 0),
+            Self::Sm80 => (8, 0),
         }
     }
 }
@@ -43,8 +47,29 @@ pub enum LaunchShape {
         /// Elements of C that a block owns.
         tile: Tile,
     },
+    /// A grid along x alone of equal blocks, whose tiles follow each other down a group of rows of
+    /// tiles before they go on to the next column, see [`crate::index::grouped_tile`].
+    Grouped {
+        /// Threads in a block.
+        block: Block,
+        /// Elements of C that a block owns.
+        tile: Tile,
+        /// Rows of tiles in a group.
+        rows: u32,
+    },
     /// One block whose threads are the elements of C: n along x, m along y.
     SingleBlock,
+}
+
+impl LaunchShape {
+    /// The elements of C that a block owns; none where the block follows the problem.
+    #[must_use]
+    pub const fn tile(&self) -> Option<Tile> {
+        match *self {
+            Self::Grid { tile, .. } | Self::Grouped { tile, .. } => Some(tile),
+            Self::SingleBlock => None,
+        }
+    }
 }
 
 /// Threads of a block along x and y.
@@ -148,6 +173,10 @@ pub const GEMM_PARAMS: [Param; 11] = [
     param("ldc", ParamType::U64),
 ];
 
+/// Bytes of shared memory that every device gives a block for the asking. For more, up to the
+/// device's limit, a kernel is told so before its launch.
+pub const SHARED_WITHOUT_OPT_IN: u32 = 48 * 1024;
+
 /// What a device allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
@@ -155,7 +184,7 @@ pub struct DeviceLimits {
     pub compute_capability: (u32, u32),
     /// Threads in one block.
     pub max_threads_per_block: u32,
-    /// Shared memory of one block, in bytes.
+    /// Shared memory of one block, in bytes; above [`SHARED_WITHOUT_OPT_IN`] a launch opts in.
     pub max_shared_bytes: u32,
 }
 
@@ -298,7 +327,9 @@ impl KernelSpec {
     #[must_use]
     pub const fn max_threads(&self) -> u32 {
         match self.launch {
-            LaunchShape::Grid { block, .. } => block.x * block.y,
+            LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => {
+                block.x * block.y
+            }
             LaunchShape::SingleBlock => MAX_THREADS,
         }
     }
@@ -339,7 +370,12 @@ impl KernelSpec {
             narrow * self.max_threads() <= MAX_THREADS_PER_SM,
             "a multiprocessor holds 2048 threads at most"
         );
-        if let LaunchShape::Grid { block, tile } = self.launch {
+        if let LaunchShape::Grouped { rows, .. } = self.launch {
+            assert!(rows >= 1, "a group has a row of tiles");
+        }
+        if let LaunchShape::Grid { block, tile } | LaunchShape::Grouped { block, tile, .. } =
+            self.launch
+        {
             assert!(block.x >= 1 && block.y >= 1 && tile.m >= 1 && tile.n >= 1);
             assert!(
                 (tile.m * tile.n).is_multiple_of(block.x * block.y),
@@ -366,7 +402,7 @@ impl KernelSpec {
     /// [`Unsupported::SingleBlock`].
     pub fn block(&self, m: usize, n: usize) -> Result<Block, Unsupported> {
         match self.launch {
-            LaunchShape::Grid { block, .. } => Ok(block),
+            LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => Ok(block),
             LaunchShape::SingleBlock => {
                 let limit = MAX_THREADS;
                 let refused = Unsupported::SingleBlock { m, n, limit };
@@ -385,7 +421,7 @@ impl KernelSpec {
     /// # Errors
     /// [`Unsupported::TooLarge`] where no grid covers C.
     pub fn grid(&self, m: usize, n: usize) -> Result<Grid, Unsupported> {
-        let LaunchShape::Grid { tile, .. } = self.launch else {
+        let Some(tile) = self.launch.tile() else {
             return Ok(Grid { x: 1, y: 1, z: 1 });
         };
         let refused = Unsupported::TooLarge { m, n, k: 0 };
@@ -393,6 +429,10 @@ impl KernelSpec {
         let n = u32::try_from(n).map_err(|_| refused)?;
         let x = ceil_div(n, tile.n);
         let rows = ceil_div(m, tile.m);
+        if let LaunchShape::Grouped { .. } = self.launch {
+            let blocks = x.checked_mul(rows).filter(|&blocks| i32::try_from(blocks).is_ok());
+            return blocks.map(|x| Grid { x, y: 1, z: 1 }).ok_or(refused);
+        }
         let z = ceil_div(rows, MAX_GRID_YZ);
         if z > MAX_GRID_YZ || i32::try_from(x).is_err() {
             return Err(refused);
@@ -478,6 +518,20 @@ mod tests {
             assert!(u64::from(grid.y) * u64::from(grid.z) * 2 >= m as u64, "{m}: {grid:?}");
             assert!(u64::from(grid.y) * u64::from(grid.z - 1) * 2 < m as u64, "{m}: {grid:?}");
         }
+    }
+
+    #[test]
+    fn grouped_grids_are_one_row_of_blocks_and_refuse_what_is_longer() {
+        let LaunchShape::Grid { block, tile } = GRID.launch else { unreachable!() };
+        let launch = LaunchShape::Grouped { block, tile, rows: 8 };
+        let grouped = KernelSpec { launch, ..GRID };
+        grouped.check();
+        assert_eq!(grouped.grid(5, 3), Ok(Grid { x: 6, y: 1, z: 1 }));
+        assert_eq!(grouped.block(5, 3), Ok(block));
+        let most = i32::MAX as usize;
+        assert_eq!(grouped.grid(2, most), Ok(Grid { x: 1 << 30, y: 1, z: 1 }));
+        assert!(matches!(grouped.grid(3, most), Err(Unsupported::TooLarge { .. })));
+        assert!(matches!(grouped.grid(most, most), Err(Unsupported::TooLarge { .. })));
     }
 
     #[test]

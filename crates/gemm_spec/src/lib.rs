@@ -1,6 +1,6 @@
 //! What the host and the device must agree on, written once.
 //!
-//! Four things live here, in reading order:
+//! Five things live here, in reading order:
 //!
 //! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
 //!   its operands, and the checks that its buffers are long enough;
@@ -8,6 +8,7 @@
 //!   that sum in the same order agree bit for bit;
 //! * [`KernelSpec`]: everything needed to launch a kernel, stated beside the kernel and nowhere
 //!   else;
+//! * [`time`]: what a product takes with a kernel, for a choice between kernels;
 //! * [`index`]: the pure maps from blocks and threads to matrix elements.
 //!
 //! The crate has no dependency and no unsafe code, and is `no_std` on the device.
@@ -16,16 +17,18 @@
 #![cfg_attr(target_arch = "nvptx64", feature(core_float_math))]
 #![forbid(unsafe_code)]
 
+mod choice;
 mod dtype;
 mod element;
 pub mod index;
 mod kernel;
 mod problem;
 
+pub use choice::{Pace, time};
 pub use dtype::DType;
 pub use element::{Element, epilogue};
 pub use kernel::{
     Arch, Block, DeviceLimits, Entry, GEMM_PARAMS, Grid, KernelSpec, LaunchShape, MinBlocks, Param,
-    ParamType, Tile, Unsupported,
+    ParamType, SHARED_WITHOUT_OPT_IN, Tile, Unsupported,
 };
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};

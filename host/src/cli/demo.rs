@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::bail;
 use cuda_std::emulate::{Event, Observer};
-use gemm_spec::{KernelSpec, LaunchShape, Problem, Unsupported};
+use gemm_spec::{KernelSpec, Problem, Unsupported};
 use trace::Trace;
 
 use super::output::{Replacement, complain, print};
@@ -159,10 +159,7 @@ impl Observer for Log {
 
 /// The block that owns element (row, col) of C, as x and y.
 fn owner(spec: &KernelSpec, row: usize, col: usize) -> (usize, usize) {
-    match spec.launch {
-        LaunchShape::Grid { tile, .. } => (col / tile.n as usize, row / tile.m as usize),
-        LaunchShape::SingleBlock => (0, 0),
-    }
+    spec.launch.tile().map_or((0, 0), |tile| (col / tile.n as usize, row / tile.m as usize))
 }
 
 /// Which block owns which element, as a picture and as lists.

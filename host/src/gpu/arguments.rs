@@ -318,7 +318,9 @@ mod tests {
     #[test]
     fn a_missing_entry_is_refused_with_both_lists() {
         let ptx = kernels_gpu::ptx(Arch::Sm70).replace(".entry tiled8_f64(", ".entry tiled9_f64(");
-        let error = check("sm_70.ptx", &ptx, KERNELS).unwrap_err();
+        let kernels: Vec<_> =
+            KERNELS.iter().copied().filter(|spec| spec.arch == Arch::Sm70).collect();
+        let error = check("sm_70.ptx", &ptx, &kernels).unwrap_err();
         assert!(matches!(error, Error::EntryMissing { entry: "tiled8_f64", .. }), "{error:?}");
         let message = error.to_string();
         // The columns are as wide as the longest name of the registry.

@@ -8,7 +8,7 @@ use cust::context::{Context, CurrentContext};
 use cust::device::Device;
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
-use gemm_spec::{Arch, DeviceLimits};
+use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
 
 use super::arguments;
 use super::listing::{DeviceInfo, count, describe, start};
@@ -17,8 +17,6 @@ use crate::error::Error;
 
 /// Threads in a block on every device since compute capability 2.0.
 const MAX_THREADS_PER_BLOCK: u32 = 1024;
-/// Shared memory of a block without opting in, on every device since compute capability 2.0.
-const DEFAULT_SHARED_BYTES: u32 = 48 * 1024;
 
 /// A GPU that is ready to launch.
 ///
@@ -58,7 +56,7 @@ impl Gpu {
         let limits = DeviceLimits {
             compute_capability: info.compute_capability,
             max_threads_per_block: MAX_THREADS_PER_BLOCK,
-            max_shared_bytes: DEFAULT_SHARED_BYTES,
+            max_shared_bytes: info.shared_bytes_per_block.max(SHARED_WITHOUT_OPT_IN),
         };
         Ok(Self { info, limits, modules: Default::default(), stream, context })
     }

@@ -2,15 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use cuda_lazy::FunctionAttribute;
 use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::event::{Event, EventFlags};
-use cust::function::{BlockSize, GridSize};
+use cust::function::{BlockSize, Function, GridSize};
 use cust::memory::{CopyDestination, DeviceBuffer};
-use gemm_spec::{KernelSpec, Operand, Problem};
+use gemm_spec::{KernelSpec, Operand, Problem, SHARED_WITHOUT_OPT_IN};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
+use super::listing::start;
 use super::{Gpu, GpuPeer, refused};
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -229,6 +231,10 @@ impl<T: Scalar> Operands<'_, T> {
         let module = self.gpu.module(spec.arch)?;
         let function = module.get_function(symbol).map_err(refused(during()))?;
         let shared = spec.shared_bytes(T::DTYPE);
+        if shared > SHARED_WITHOUT_OPT_IN {
+            allow_shared(&function, shared)
+                .map_err(|reason| Error::Cuda { during: during(), reason })?;
+        }
         let stream = self.gpu.stream();
         let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
         let mut arguments = Arguments {
@@ -254,6 +260,21 @@ impl<T: Scalar> Operands<'_, T> {
         unsafe { stream.launch(&function, grid, block, shared, &arguments.addresses()) }
             .map_err(refused(during()))
     }
+}
+
+/// Lets a kernel have more dynamic shared memory than every device gives for the asking.
+fn allow_shared(function: &Function<'_>, bytes: u32) -> Result<(), String> {
+    let driver = start().map_err(|error| error.to_string())?;
+    let bytes = i32::try_from(bytes).map_err(|error| error.to_string())?;
+    // SAFETY: the function borrows its module, which is loaded as long as the borrow lasts.
+    unsafe {
+        driver.func_set_attribute(
+            function.to_raw().cast(),
+            FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            bytes,
+        )
+    }
+    .map_err(|error| error.to_string())
 }
 
 /// Launches a kernel, or a library's product, `count` times without a gap, turning through the sets from

@@ -3,6 +3,8 @@
 use cuda_std::memory::{Global, GlobalMut};
 use gemm_spec::{Element, epilogue};
 
+use super::quad::Quad;
+
 /// What a GEMM entry is called with, in the order of [`gemm_spec::GEMM_PARAMS`].
 ///
 /// All operands are row-major; leading dimensions count elements.
@@ -61,5 +63,43 @@ impl<T: Element> Gemm<T> {
         // SAFETY: (row, col) lies in C, so `c` points at an element that this thread owns; with
         // `beta == 0` it is written only.
         unsafe { c.write(epilogue(self.alpha, acc, self.beta, || c.read())) }
+    }
+
+    /// Whether rows of C begin at multiples of four elements, so that [`Gemm::store_quad`] may be
+    /// used where the column is one, too.
+    #[inline(always)]
+    pub(crate) fn c_in_quads(&self) -> bool {
+        self.c.cast::<Quad<T>>().is_aligned() && self.ldc.is_multiple_of(4)
+    }
+
+    /// Whether rows of B begin at multiples of four elements.
+    #[inline(always)]
+    pub(crate) fn b_in_quads(&self) -> bool {
+        self.b.cast::<Quad<T>>().is_aligned() && self.ldb.is_multiple_of(4)
+    }
+
+    /// As [`Gemm::store`], for four neighbours from `col` on.
+    ///
+    /// # Safety
+    /// `row < m`, `col + 4 <= n`, [`Gemm::c_in_quads`] with `col` a multiple of four, `c` is valid for
+    /// C, and no other thread touches these elements.
+    #[inline(always)]
+    pub(crate) unsafe fn store_quad(&self, row: u32, col: u32, acc: [T; 4]) {
+        let c = self.c.wrapping_add((u64::from(row) * self.ldc + u64::from(col)) as usize);
+        let c = c.cast::<Quad<T>>();
+        let old = if self.beta == T::ZERO {
+            [T::ZERO; 4]
+        } else {
+            // SAFETY: the four elements lie in C, aligned; this thread owns them.
+            unsafe { c.read() }.0
+        };
+        let mut new = acc;
+        let mut i = 0;
+        while i < 4 {
+            new[i] = epilogue(self.alpha, acc[i], self.beta, || old[i]);
+            i += 1;
+        }
+        // SAFETY: as for the read.
+        unsafe { c.write(Quad(new)) };
     }
 }

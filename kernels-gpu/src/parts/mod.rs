@@ -1,6 +1,7 @@
 //! Device code that two or more kernels use unchanged.
 
 pub(crate) mod entries;
+pub(crate) mod fragments;
 pub(crate) mod gemm;
 pub(crate) mod quad;
 pub(crate) mod unroll;

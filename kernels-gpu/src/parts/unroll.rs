@@ -4,13 +4,20 @@
 //! compiled. LLVM unrolls short loops by itself, but not those with long bodies; `unroll!` does not
 //! leave it to chance.
 
-/// `unroll!(for i in 0..8 { … })`: the body four or eight times, with `i` a constant each time.
+/// `unroll!(for i in 0..8 { … })`: the body two, four, eight or sixteen times, with `i` a constant
+/// each time.
 macro_rules! unroll {
+    (for $i:ident in 0..2 $body:block) => {
+        unroll!(@ $i $body 0 1)
+    };
     (for $i:ident in 0..4 $body:block) => {
         unroll!(@ $i $body 0 1 2 3)
     };
     (for $i:ident in 0..8 $body:block) => {
         unroll!(@ $i $body 0 1 2 3 4 5 6 7)
+    };
+    (for $i:ident in 0..16 $body:block) => {
+        unroll!(@ $i $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     (@ $i:ident $body:block $($value:literal)+) => {
         $({

@@ -132,6 +132,18 @@ pub enum EmulationError {
         /// Where, from the start of the block's shared memory.
         offset: usize,
     },
+    /// An access to shared memory to which a copy is on its way.
+    #[error(
+        "too early: {access}, byte {offset} of shared memory, where a copy by {copy} has not landed"
+    )]
+    PendingCopy {
+        /// The access.
+        access: Access,
+        /// Who started the copy, and where.
+        copy: Site,
+        /// Where, from the start of the block's shared memory.
+        offset: usize,
+    },
     /// An access at an address that does not suit its type.
     #[error("misaligned: {access}, at an address that is no multiple of {align}")]
     Misaligned {

@@ -58,6 +58,9 @@ struct Word {
     reads: [Mark; 2],
     /// The bytes that somebody has written.
     written: u8,
+    /// The thread whose copy has not landed here, and where it started it.
+    departed_by: u32,
+    departed: Option<&'static Location<'static>>,
 }
 
 /// What is wrong with an access to shared memory.
@@ -66,6 +69,8 @@ pub(super) enum Conflict {
     Race { byte: usize, kind: AccessKind, other: Mark },
     /// Nobody wrote it.
     Uninitialised { byte: usize },
+    /// A copy of that thread, started there, has not landed.
+    Pending { byte: usize, thread: u32, at: &'static Location<'static> },
 }
 
 /// The words of one block's shared memory.
@@ -75,8 +80,31 @@ impl SharedShadow {
     #[track_caller]
     pub(super) fn new(bytes: usize) -> Self {
         let none = Mark { thread: 0, epoch: 0, bytes: 0, at: Location::caller() };
-        let word = Word { write: none, reads: [none; 2], written: 0 };
+        let word =
+            Word { write: none, reads: [none; 2], written: 0, departed_by: 0, departed: None };
         Self(vec![word; bytes.div_ceil(WORD)])
+    }
+
+    /// Records that a copy is on its way; until it arrives, nobody has written the words.
+    pub(super) fn depart(
+        &mut self,
+        (start, bytes): (usize, usize),
+        thread: u32,
+        at: &'static Location<'static>,
+    ) {
+        for (index, touched) in words(start, bytes) {
+            let word = &mut self.0[index];
+            word.departed_by = thread;
+            word.departed = Some(at);
+            word.written &= !touched;
+        }
+    }
+
+    /// Records that it has arrived.
+    pub(super) fn arrive(&mut self, (start, bytes): (usize, usize)) {
+        for (index, _) in words(start, bytes) {
+            self.0[index].departed = None;
+        }
     }
 
     /// Records an access and says what is wrong with it.
@@ -92,6 +120,9 @@ impl SharedShadow {
             let word = &mut self.0[index];
             let new = Mark { thread, epoch, bytes: touched, at };
             let byte = (index * WORD).max(start);
+            if let Some(at) = word.departed {
+                return Some(Conflict::Pending { byte, thread: word.departed_by, at });
+            }
             if word.write.conflicts(&new) {
                 return Some(Conflict::Race { byte, kind: AccessKind::Write, other: word.write });
             }

@@ -472,3 +472,5 @@ fn a_lane_that_misses_its_mask_is_an_error() {
         panic!("{result:?}");
     };
 }
+
+mod copies;

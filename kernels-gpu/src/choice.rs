@@ -1,0 +1,90 @@
+//! Which kernel suits a product best.
+
+use gemm_spec::{DType, KernelSpec, Pace};
+
+use crate::async_copy;
+
+/// The kernels that a product of f32 is chosen from, with what one multiprocessor does with them in
+/// GFLOP/s.
+///
+/// Measured on an H200, of which only the ratios matter: the experiment that docs/kernel-notes.md
+/// reports, its rates over the multiprocessors at work. `alone` is from 1024 x 1024, where a
+/// multiprocessor has one block at most, `full` from 8192 x 8192.
+const F32: [(&KernelSpec, Pace); 5] = [
+    // Not measured: `alone` as below with 256 multiply-adds of 312, `full` by their share from below.
+    (&async_copy::TILE_32X64, Pace { alone: 208, full: 332 }),
+    // `alone` is not measured, it is the most that two warps can reach: two of four schedulers,
+    // 253 GFLOP/s, of whose instructions 512 of 584 multiply and add.
+    (&async_copy::TILE_32X128, Pace { alone: 222, full: 355 }),
+    (&async_copy::TILE_64X128, Pace { alone: 274, full: 400 }),
+    (&async_copy::TILE_64X256, Pace { alone: 350, full: 421 }),
+    (&async_copy::TILE_128X256, Pace { alone: 422, full: 422 }),
+];
+
+/// The kernel of f32 that should be the first to end with a C of `m` by `n` on a device of that many
+/// multiprocessors, among those that `allowed` lets through; `None` where it lets none.
+#[must_use]
+pub fn best_f32(
+    m: usize,
+    n: usize,
+    multiprocessors: u32,
+    allowed: impl Fn(&KernelSpec) -> bool,
+) -> Option<&'static KernelSpec> {
+    let time = |spec, pace| gemm_spec::time(spec, DType::F32, pace, (m, n), multiprocessors);
+    F32.iter()
+        .filter(|(spec, _)| allowed(spec))
+        .filter_map(|&(spec, pace)| Some((time(spec, pace)?, spec)))
+        // Of equal ones the last, which reads A and B less often.
+        .min_by_key(|&(time, spec)| {
+            let tile = spec.launch.tile();
+            (time, core::cmp::Reverse(tile.map_or(0, |tile| tile.m * tile.n)))
+        })
+        .map(|(_, spec)| spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KERNELS;
+
+    fn best(m: usize, n: usize) -> &'static str {
+        best_f32(m, n, 132, |_| true).map_or("none", |spec| spec.id)
+    }
+
+    #[test]
+    fn every_size_has_a_kernel_of_the_registry_that_covers_it() {
+        for multiprocessors in [0, 1, 40, 108, 132, 1000] {
+            for m in (1..40).chain([64, 129, 1000, 4096, 100_000, 20_000_000]) {
+                for n in (1..40).chain([63, 256, 2047, 30_000, 1_000_000]) {
+                    let spec = best_f32(m, n, multiprocessors, |_| true).unwrap();
+                    assert!(spec.grid(m, n).is_ok(), "{} for {m} x {n}", spec.id);
+                    assert!(spec.entry(DType::F32).is_ok());
+                    assert!(KERNELS.iter().any(|known| known.id == spec.id));
+                }
+            }
+        }
+        assert!(best_f32(100, 100, 132, |_| false).is_none());
+        let only = best_f32(8192, 8192, 132, |spec| spec.id == "async_copy_32x64").unwrap();
+        assert_eq!(only.id, "async_copy_32x64");
+    }
+
+    #[test]
+    fn small_products_get_small_tiles_and_large_ones_large() {
+        let area = |n| {
+            let tile = best_f32(n, n, 132, |_| true).unwrap().launch.tile().unwrap();
+            tile.m * tile.n
+        };
+        assert!((1..=512).all(|n| area(n) <= 64 * 128));
+        assert!((1..=256).all(|n| area(n) == 32 * 64));
+        assert!([4096, 8192, 10_240, 16_384].into_iter().all(|n| area(n) >= 64 * 256));
+    }
+
+    /// The sizes of the measurements: the tile that was the fastest there, or within a hundredth.
+    #[test]
+    fn the_choice_is_what_the_measurements_say() {
+        assert_eq!(best(1024, 1024), "async_copy_64x128");
+        assert_eq!(best(2048, 2048), "async_copy_128x256");
+        assert_eq!(best(4096, 4096), "async_copy_128x256");
+        assert_eq!(best(8192, 8192), "async_copy_128x256");
+    }
+}
