@@ -8,11 +8,13 @@ use gemm_spec::{DeviceLimits, KernelSpec, Operand, Problem};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
-/// What the emulator allows a kernel: every module, and a block as large as any device takes.
+/// What the emulator allows a kernel: the instructions up to compute capability 8.0, and a block as
+/// large as any device takes.
 pub const LIMITS: DeviceLimits = DeviceLimits {
-    compute_capability: (u32::MAX, 0),
+    compute_capability: (8, 0),
     max_threads_per_block: 1024,
     max_shared_bytes: 227 * 1024,
+    multiprocessors: 132,
 };
 
 /// How a kernel is emulated.

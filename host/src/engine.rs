@@ -198,8 +198,15 @@ impl Engine {
             Order::ColMajor => (turned, b, a),
         };
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
-        let (problem, a) = row_major(problem, Operand::A, a, &mut packed_a)?;
-        let (problem, b) = row_major(problem, Operand::B, b, &mut packed_b)?;
+        // A kernel that splits its operands reads them in any order.
+        let any_order = matches!(chosen, Implementation::Gpu(spec) if !spec.is_chain());
+        let (problem, a, b) = if any_order {
+            (problem, a, b)
+        } else {
+            let (problem, a) = row_major(problem, Operand::A, a, &mut packed_a)?;
+            let (problem, b) = row_major(problem, Operand::B, b, &mut packed_b)?;
+            (problem, a, b)
+        };
         match (chosen, &self.gpu) {
             (Implementation::Gpu(spec), Some(gpu)) => run_gpu(gpu, spec, &problem, a, b, c),
             (Implementation::Gpu(_), None) => {
@@ -259,7 +266,10 @@ fn gpu_kernel<T: Scalar>(
 ) -> Result<Implementation, Error> {
     let allowed = |spec: &KernelSpec| spec.supports(problem, limits).is_ok();
     let best = match T::DTYPE {
-        DType::F32 => kernels_gpu::best_f32(problem.m, problem.n, multiprocessors, allowed),
+        DType::F32 => {
+            let Problem { m, n, k, .. } = *problem;
+            kernels_gpu::best_f32(m, n, k, multiprocessors, allowed)
+        }
         DType::F64 | DType::I32 => None,
     };
     best.map_or_else(|| registry::find(GPU_DEFAULT), |spec| Ok(Implementation::Gpu(spec)))
@@ -345,6 +355,7 @@ mod tests {
         compute_capability: (9, 0),
         max_threads_per_block: 1024,
         max_shared_bytes: 227 * 1024,
+        multiprocessors: 132,
     };
 
     fn kernel<T: Scalar>(n: usize, limits: &DeviceLimits) -> &'static str {
@@ -354,7 +365,9 @@ mod tests {
     #[test]
     fn a_gpu_gets_the_kernel_that_suits_the_product_and_the_device() {
         assert_eq!(kernel::<f32>(1024, &H200), "async_copy_64x128");
-        assert_eq!(kernel::<f32>(8192, &H200), "async_copy_128x256");
+        assert_eq!(kernel::<f32>(8192, &H200), "f16x3");
+        let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
+        assert_eq!(kernel::<f32>(8192, &ampere), "async_copy_128x256");
         assert_eq!(kernel::<f64>(1024, &H200), GPU_DEFAULT);
         let volta = DeviceLimits { compute_capability: (7, 0), ..H200 };
         assert_eq!(kernel::<f32>(1024, &volta), GPU_DEFAULT);

@@ -32,7 +32,7 @@ use cuda_std::arch::sm80::{commit_group, copy_async_4, copy_async_16, wait_group
 use cuda_std::memory::{Global, SharedAddress};
 use cuda_std::{shared, thread};
 use gemm_spec::index::{ceil_div, grouped_tile, lane_place};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::fragments::{Acc, COLS, Fragments, LANES_Y, Place, WARP_COLS, store};
@@ -78,6 +78,7 @@ macro_rules! tile {
                 },
                 shared_elements: ($stages * Of::STAGE) as u32,
                 min_blocks_per_sm: MinBlocks::same($min_blocks),
+                scheme: Scheme::Chain,
             }
         };
         const _: () = $spec.check();

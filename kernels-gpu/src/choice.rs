@@ -2,7 +2,7 @@
 
 use gemm_spec::{DType, KernelSpec, Pace};
 
-use crate::async_copy;
+use crate::{async_copy, f16x3};
 
 /// The kernels that a product of f32 is chosen from, with what one multiprocessor does with them in
 /// GFLOP/s.
@@ -21,15 +21,33 @@ const F32: [(&KernelSpec, Pace); 5] = [
     (&async_copy::TILE_128X256, Pace { alone: 422, full: 422 }),
 ];
 
-/// The kernel of f32 that should be the first to end with a C of `m` by `n` on a device of that many
-/// multiprocessors, among those that `allowed` lets through; `None` where it lets none.
+/// Whether a product in pieces on the tensor cores is both faster than one on the multiply-add units
+/// and no less exact.
+///
+/// Splitting costs time that only many multiplications win back: on an H200 the two are level at
+/// 1024 x 1024 x 1024. With few steps of k, one chain of multiply-adds has the smaller error
+/// (docs/accuracy.md).
+const fn pays_to_split(m: usize, n: usize, k: usize) -> bool {
+    const LEVEL: u128 = 1 << 30;
+    const LEAST_SIDE: usize = 256;
+    const LEAST_K: usize = 512;
+    let work = m as u128 * n as u128 * k as u128;
+    m >= LEAST_SIDE && n >= LEAST_SIDE && k >= LEAST_K && work > LEVEL
+}
+
+/// The kernel of f32 that should be the first to end with an `m` by `n` by `k` product on a device of
+/// that many multiprocessors, among those that `allowed` lets through; `None` where it lets none.
 #[must_use]
 pub fn best_f32(
     m: usize,
     n: usize,
+    k: usize,
     multiprocessors: u32,
     allowed: impl Fn(&KernelSpec) -> bool,
 ) -> Option<&'static KernelSpec> {
+    if pays_to_split(m, n, k) && allowed(&f16x3::SPEC) {
+        return Some(&f16x3::SPEC);
+    }
     let time = |spec, pace| gemm_spec::time(spec, DType::F32, pace, (m, n), multiprocessors);
     F32.iter()
         .filter(|(spec, _)| allowed(spec))
@@ -48,7 +66,7 @@ mod tests {
     use crate::KERNELS;
 
     fn best(m: usize, n: usize) -> &'static str {
-        best_f32(m, n, 132, |_| true).map_or("none", |spec| spec.id)
+        best_f32(m, n, 64, 132, |_| true).map_or("none", |spec| spec.id)
     }
 
     #[test]
@@ -56,22 +74,22 @@ mod tests {
         for multiprocessors in [0, 1, 40, 108, 132, 1000] {
             for m in (1..40).chain([64, 129, 1000, 4096, 100_000, 20_000_000]) {
                 for n in (1..40).chain([63, 256, 2047, 30_000, 1_000_000]) {
-                    let spec = best_f32(m, n, multiprocessors, |_| true).unwrap();
+                    let spec = best_f32(m, n, 64, multiprocessors, |_| true).unwrap();
                     assert!(spec.grid(m, n).is_ok(), "{} for {m} x {n}", spec.id);
                     assert!(spec.entry(DType::F32).is_ok());
                     assert!(KERNELS.iter().any(|known| known.id == spec.id));
                 }
             }
         }
-        assert!(best_f32(100, 100, 132, |_| false).is_none());
-        let only = best_f32(8192, 8192, 132, |spec| spec.id == "async_copy_32x64").unwrap();
+        assert!(best_f32(100, 100, 64, 132, |_| false).is_none());
+        let only = best_f32(8192, 8192, 8192, 132, |spec| spec.id == "async_copy_32x64").unwrap();
         assert_eq!(only.id, "async_copy_32x64");
     }
 
     #[test]
     fn small_products_get_small_tiles_and_large_ones_large() {
         let area = |n| {
-            let tile = best_f32(n, n, 132, |_| true).unwrap().launch.tile().unwrap();
+            let tile = best_f32(n, n, 64, 132, |_| true).unwrap().launch.tile().unwrap();
             tile.m * tile.n
         };
         assert!((1..=512).all(|n| area(n) <= 64 * 128));
@@ -86,5 +104,18 @@ mod tests {
         assert_eq!(best(2048, 2048), "async_copy_128x256");
         assert_eq!(best(4096, 4096), "async_copy_128x256");
         assert_eq!(best(8192, 8192), "async_copy_128x256");
+    }
+
+    #[test]
+    fn large_products_are_split_where_the_gpu_can() {
+        let id = |m, n, k, hopper: bool| {
+            best_f32(m, n, k, 132, |spec| hopper || spec.id != "f16x3").unwrap().id
+        };
+        assert_eq!(id(10_240, 10_240, 10_240, true), "f16x3");
+        assert_eq!(id(10_240, 10_240, 10_240, false), "async_copy_128x256");
+        assert_eq!(id(2048, 2048, 2048, true), "f16x3");
+        assert_ne!(id(1024, 1024, 1024, true), "f16x3");
+        assert_ne!(id(8192, 8192, 256, true), "f16x3");
+        assert_ne!(id(128, 100_000, 8192, true), "f16x3");
     }
 }

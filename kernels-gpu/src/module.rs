@@ -10,6 +10,7 @@ pub const fn ptx(arch: Arch) -> &'static str {
     match arch {
         Arch::Sm70 => include_str!("../ptx/sm_70.ptx"),
         Arch::Sm80 => include_str!("../ptx/sm_80.ptx"),
+        Arch::Sm90a => include_str!("../ptx/sm_90a.ptx"),
     }
 }
 

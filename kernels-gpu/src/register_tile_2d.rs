@@ -23,35 +23,13 @@
 //!  4*ty  +---------------+---------------+
 //! ```
 
-use cuda_std::memory::Shared;
-use cuda_std::{shared, thread};
+use cuda_std::thread;
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
-use crate::parts::quad::Quad;
-use crate::parts::unroll::unroll;
-
-/// Rows and columns of C of a block.
-const SIDE: usize = 128;
-/// Steps of k in a tile, written out by `multiply`.
-const STEPS: usize = 8;
-/// Threads along each side of a block.
-const THREADS: usize = 16;
-/// Rows, and columns, of C of a thread, in two groups of four.
-const OWN: usize = 8;
-/// From one group of a thread to the next.
-const APART: usize = SIDE / 2;
-/// From one step of k to the next in A's tile: four more than the rows, so that the transposing
-/// stores of a warp meet different banks and reads stay 16-byte aligned.
-const A_PITCH: usize = SIDE + 4;
-/// Elements of each tile that a thread loads.
-const LOADS: usize = SIDE * STEPS / (THREADS * THREADS);
-/// Rows of A's tile that the block loads together.
-const A_ROWS: usize = THREADS * THREADS / STEPS;
-/// Rows of B's tile that the block loads together.
-const B_ROWS: usize = THREADS * THREADS / SIDE;
+use crate::parts::outer_tile::{Neighbours, SHARED_ELEMENTS, SIDE, THREADS, outer_tile};
 
 gemm_entries! {
     ENTRIES, EMULATED = register_tile_2d;
@@ -69,194 +47,22 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         block: Block { x: THREADS as u32, y: THREADS as u32 },
         tile: Tile { m: SIDE as u32, n: SIDE as u32 },
     },
-    shared_elements: (STEPS * (A_PITCH + SIDE)) as u32,
+    shared_elements: SHARED_ELEMENTS,
     // Two blocks hide each other's barriers; 8-byte sums need the registers of one.
     min_blocks_per_sm: MinBlocks { narrow: 2, wide: 1 },
+    scheme: Scheme::Chain,
 };
 const _: () = SPEC.check();
-
-/// What a block shares.
-#[repr(C, align(16))]
-struct Tiles<T> {
-    /// Transposed: a step of k is a row, so that a thread's rows of C lie side by side.
-    a: [[T; A_PITCH]; STEPS],
-    b: [[T; SIDE]; STEPS],
-}
-
-/// One thread's way through global memory and the tiles.
-struct Loader<T> {
-    gemm: Gemm<T>,
-    /// Steps of k that come before the next tile.
-    done: u32,
-    /// The row of A, and the step in a tile, of this thread's first element of A.
-    a_row: u32,
-    a_step: u32,
-    /// The column of B, and the step in a tile, of this thread's first element of B.
-    b_col: u32,
-    b_step: u32,
-    a_slot: Shared<T>,
-    b_slot: Shared<T>,
-}
-
-impl<T: Element> Loader<T> {
-    /// This thread's elements of the next tiles, from global memory.
-    ///
-    /// # Safety
-    /// Obligation 1 of the entries; with `INSIDE` the tiles lie in A and B as a whole.
-    #[inline(always)]
-    unsafe fn fetch<const INSIDE: bool>(&self) -> ([T; LOADS], [T; LOADS]) {
-        let Gemm { m, n, k, .. } = self.gemm;
-        let mut a = [T::ZERO; LOADS];
-        let mut b = [T::ZERO; LOADS];
-        let step = self.done + self.a_step;
-        let mut i = 0;
-        while i < LOADS {
-            let row = self.a_row + (i * A_ROWS) as u32;
-            if INSIDE || (row < m && step < k) {
-                // SAFETY: (row, step) lies in A.
-                a[i] = unsafe { self.gemm.a_row(row).wrapping_add(step as usize).read() };
-            }
-            let step = self.done + self.b_step + (i * B_ROWS) as u32;
-            if INSIDE || (step < k && self.b_col < n) {
-                // SAFETY: (step, b_col) lies in B.
-                b[i] = unsafe { self.gemm.b_at(step, self.b_col).read() };
-            }
-            i += 1;
-        }
-        (a, b)
-    }
-
-    /// Puts fetched elements into the tiles.
-    ///
-    /// # Safety
-    /// Nobody reads the old tiles any more.
-    #[inline(always)]
-    unsafe fn put(&self, a: [T; LOADS], b: [T; LOADS]) {
-        let mut i = 0;
-        while i < LOADS {
-            // SAFETY: the slots of all threads and all `i` are the elements of the tiles, once each.
-            unsafe {
-                self.a_slot.wrapping_add(i * A_ROWS).write(a[i]);
-                self.b_slot.wrapping_add(i * B_ROWS * SIDE).write(b[i]);
-            }
-            i += 1;
-        }
-    }
-}
 
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
 unsafe fn register_tile_2d<T: Element>(gemm: Gemm<T>) {
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
-    let row0 = tile_m * SIDE as u32;
-    let col0 = thread::block_idx_x() * SIDE as u32;
-    if row0 >= gemm.m {
+    if tile_m * SIDE as u32 >= gemm.m {
         // A row of blocks that only rounds the grid up; the whole block leaves.
         return;
     }
-    let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
-    let linear = ty * THREADS + tx;
-
-    // SAFETY: obligation 2 provides the bytes; the barriers below keep writes and reads apart.
-    let tiles = unsafe { shared::launch_sized::<Tiles<T>>() };
-    let a_tile = tiles.cast::<T>();
-    let b_tile = a_tile.wrapping_add(STEPS * A_PITCH);
-    // Neighbouring threads load neighbouring steps of a row of A and columns of a row of B.
-    let (a_step, a_row) = (linear % STEPS, linear / STEPS);
-    let (b_col, b_step) = (linear % SIDE, linear / SIDE);
-    let mut loader = Loader {
-        gemm,
-        done: 0,
-        a_row: row0 + a_row as u32,
-        a_step: a_step as u32,
-        b_col: col0 + b_col as u32,
-        b_step: b_step as u32,
-        a_slot: a_tile.wrapping_add(a_step * A_PITCH + a_row),
-        b_slot: b_tile.wrapping_add(b_step * SIDE + b_col),
-    };
-    let a_frag = a_tile.wrapping_add(4 * ty);
-    let b_frag = b_tile.wrapping_add(4 * tx);
-
-    let k = gemm.effective_k();
-    let inside = row0 + SIDE as u32 <= gemm.m && col0 + SIDE as u32 <= gemm.n;
-    let whole = if inside { k - k % STEPS as u32 } else { 0 };
-
-    // --- mainloop ---
-    let mut acc = [[T::ZERO; OWN]; OWN];
-    if whole > 0 {
-        // SAFETY: the block lies inside C and the tile before `whole`.
-        let mut next = unsafe { loader.fetch::<true>() };
-        while loader.done < whole {
-            // SAFETY: the barrier at the end of the last round ended all reads of the tiles.
-            unsafe { loader.put(next.0, next.1) };
-            // Before use.
-            // SAFETY: `done` and `whole` are the same in all threads of the block.
-            unsafe { thread::sync_threads() };
-            loader.done += STEPS as u32;
-            if loader.done < whole {
-                // SAFETY: as for the first; it travels while this tile is multiplied.
-                next = unsafe { loader.fetch::<true>() };
-            }
-            // SAFETY: the tiles are whole and visible since the barrier.
-            unsafe { multiply(a_frag, b_frag, &mut acc) };
-            // Before overwrite.
-            // SAFETY: as above.
-            unsafe { thread::sync_threads() };
-        }
-    }
-    while loader.done < k {
-        // SAFETY: guarded reads; the barriers as above, in uniform control flow.
-        unsafe {
-            let (a, b) = loader.fetch::<false>();
-            loader.put(a, b);
-            thread::sync_threads();
-            multiply(a_frag, b_frag, &mut acc);
-            thread::sync_threads();
-        }
-        loader.done += STEPS as u32;
-    }
-
-    // --- epilogue ---
-    unroll!(for I in 0..8 {
-        let row = row0 + (I / 4 * APART + 4 * ty + I % 4) as u32;
-        unroll!(for J in 0..8 {
-            let col = col0 + (J / 4 * APART + 4 * tx + J % 4) as u32;
-            if row < gemm.m && col < gemm.n {
-                // SAFETY: the guard; each element belongs to one thread.
-                unsafe { gemm.store(row, col, acc[I][J]) };
-            }
-        });
-    });
-}
-
-/// Adds the products of this thread's rows and columns in the tiles, step by step of k.
-///
-/// # Safety
-/// The tiles are written and visible to this thread.
-#[inline(always)]
-unsafe fn multiply<T: Element>(a: Shared<T>, b: Shared<T>, acc: &mut [[T; OWN]; OWN]) {
-    unroll!(for STEP in 0..8 {
-        // SAFETY: both groups lie in the row of the tile, 16-byte aligned.
-        let (a, b) = unsafe {
-            (fragment(a.wrapping_add(STEP * A_PITCH)), fragment(b.wrapping_add(STEP * SIDE)))
-        };
-        unroll!(for I in 0..8 {
-            unroll!(for J in 0..8 {
-                acc[I][J] = a[I].mul_add(b[J], acc[I][J]);
-            });
-        });
-    });
-}
-
-/// Two groups of four, [`APART`] apart.
-///
-/// # Safety
-/// Both are written and visible, and 16-byte aligned.
-#[inline(always)]
-unsafe fn fragment<T: Element>(at: Shared<T>) -> [T; OWN] {
-    // SAFETY: the caller's promise.
-    let (Quad([x0, x1, x2, x3]), Quad([y0, y1, y2, y3])) =
-        unsafe { (at.cast::<Quad<T>>().read(), at.wrapping_add(APART).cast::<Quad<T>>().read()) };
-    [x0, x1, x2, x3, y0, y1, y2, y3]
+    // SAFETY: obligations 1 and 2; each block has a tile of its own.
+    unsafe { outer_tile(gemm, Neighbours::ROW_MAJOR, (tile_m, thread::block_idx_x())) };
 }

@@ -22,7 +22,7 @@
 use cuda_std::memory::{Shared, SharedConst};
 use cuda_std::{shared, thread};
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -57,6 +57,7 @@ macro_rules! width {
             },
             shared_elements: 2 * $width * $width,
             min_blocks_per_sm: MinBlocks::same($min_blocks),
+            scheme: Scheme::Chain,
         };
         const _: () = $spec.check();
     };

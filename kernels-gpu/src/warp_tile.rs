@@ -26,7 +26,7 @@
 use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::{shared, thread};
 use gemm_spec::index::{ceil_div, grouped_tile, lane_place};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::fragments::{Acc, COLS, Fragments, LANES_Y, Place, WARP_COLS, store};
@@ -74,6 +74,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: 2 * STAGE as u32,
     min_blocks_per_sm: MinBlocks::same(2),
+    scheme: Scheme::Chain,
 };
 const _: () = SPEC.check();
 

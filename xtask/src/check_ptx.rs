@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 use cuda_builder::ptxas::{Assembly, EntryUsage, Ptxas};
-use gemm_spec::{Arch, Entry, KernelSpec};
+use gemm_spec::{Arch, EntryForm, KernelSpec};
 use ptx_text::PtxModule;
 
 use crate::registers::{self, Registers, Row};
@@ -107,12 +107,12 @@ fn assemble(
         assemblies.push((target, assembly));
     }
     for spec in modules::kernels(arch) {
-        for entry in spec.entries {
+        for form in spec.forms() {
             let mut registers = Vec::new();
             for (target, assembly) in &assemblies {
-                match usage(assembly, entry) {
+                match usage(assembly, &form) {
                     Some(usage) => {
-                        let excess = excesses(usage, spec, entry);
+                        let excess = excesses(usage, &form);
                         faults.extend(excess.iter().map(|f| format!("{file} for {target}: {f}")));
                         registers.push(Registers {
                             arch: (*target).to_owned(),
@@ -122,17 +122,17 @@ fn assemble(
                     }
                     None => faults.push(format!(
                         "{file} for {target}: the assembler does not speak of {}",
-                        entry.symbol
+                        form.symbol
                     )),
                 }
             }
             rows.push(Row {
                 kernel: spec.id,
-                entry: entry.symbol,
+                entry: form.symbol,
                 module: arch.target_cpu(),
                 registers,
-                limit: spec.max_registers(entry.dtype),
-                shared_bytes: spec.shared_bytes(entry.dtype),
+                limit: form.max_registers(),
+                shared_bytes: form.shared_bytes,
             });
         }
     }
@@ -147,13 +147,13 @@ fn targets<'a>(able: &[&'a str]) -> Vec<&'a str> {
     targets
 }
 
-fn usage<'a>(assembly: &'a Assembly, entry: &Entry) -> Option<&'a EntryUsage> {
-    assembly.entries.iter().find(|usage| usage.name == entry.symbol)
+fn usage<'a>(assembly: &'a Assembly, form: &EntryForm) -> Option<&'a EntryUsage> {
+    assembly.entries.iter().find(|usage| usage.name == form.symbol)
 }
 
 /// Where an entry takes more than it may. The limit on registers follows from the blocks that share a
 /// multiprocessor; where these do not fit at all, there is none.
-fn excesses(usage: &EntryUsage, spec: &KernelSpec, entry: &Entry) -> Vec<String> {
+fn excesses(usage: &EntryUsage, form: &EntryForm) -> Vec<String> {
     let name = &usage.name;
     let mut faults = Vec::new();
     let mut none_of = |bytes: u32, what: &str| {
@@ -165,7 +165,7 @@ fn excesses(usage: &EntryUsage, spec: &KernelSpec, entry: &Entry) -> Vec<String>
     none_of(usage.spill_store_bytes, "spill stores");
     none_of(usage.spill_load_bytes, "spill loads");
     none_of(usage.shared_bytes, "static shared memory, where the launch gives all of it");
-    let limit = spec.max_registers(entry.dtype);
+    let limit = form.max_registers();
     if usage.registers > limit && !usage.min_blocks_ignored {
         let has = usage.registers;
         faults.push(format!("{name}: {has} registers, the specification allows {limit}"));
@@ -175,7 +175,7 @@ fn excesses(usage: &EntryUsage, spec: &KernelSpec, entry: &Entry) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use gemm_spec::{DType, LaunchShape};
+    use gemm_spec::{DType, Entry, LaunchShape};
 
     use super::*;
 
@@ -188,12 +188,17 @@ mod tests {
         launch: LaunchShape::SingleBlock,
         shared_elements: 0,
         min_blocks_per_sm: gemm_spec::MinBlocks::same(1),
+        scheme: gemm_spec::Scheme::Chain,
     };
+
+    fn form() -> EntryForm {
+        SPEC.forms().next().unwrap()
+    }
 
     #[test]
     fn every_excess_is_a_fault() {
         let good = EntryUsage { name: "k_f32".into(), registers: 64, ..EntryUsage::default() };
-        assert_eq!(excesses(&good, &SPEC, &SPEC.entries[0]), Vec::<String>::new());
+        assert_eq!(excesses(&good, &form()), Vec::<String>::new());
         for bad in [
             EntryUsage { registers: 65, ..good.clone() },
             EntryUsage { stack_bytes: 8, ..good.clone() },
@@ -201,10 +206,10 @@ mod tests {
             EntryUsage { spill_load_bytes: 4, ..good.clone() },
             EntryUsage { shared_bytes: 128, ..good.clone() },
         ] {
-            assert_eq!(excesses(&bad, &SPEC, &SPEC.entries[0]).len(), 1, "{bad:?}");
+            assert_eq!(excesses(&bad, &form()).len(), 1, "{bad:?}");
         }
         let unlimited = EntryUsage { registers: 65, min_blocks_ignored: true, ..good };
-        assert_eq!(excesses(&unlimited, &SPEC, &SPEC.entries[0]), Vec::<String>::new());
+        assert_eq!(excesses(&unlimited, &form()), Vec::<String>::new());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::command;
 pub(crate) struct Args {}
 
 /// A bundle above this size is a mistake: it travels to other machines.
-const LARGEST: u64 = 40 << 20;
+const LARGEST: u64 = 60 << 20;
 
 pub(crate) fn run(_: &Args) -> Result<()> {
     let program =
@@ -269,6 +269,7 @@ mod tests {
             launch: LaunchShape::SingleBlock,
             shared_elements: 0,
             min_blocks_per_sm: gemm_spec::MinBlocks::same(1),
+            scheme: gemm_spec::Scheme::Chain,
         };
         let text = script(&["host-gpu".to_owned()], &[&spec]);
         assert!(text.contains("\n  step ./tests/host-gpu\n"), "{text}");

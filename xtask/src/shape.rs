@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gemm_spec::{DType, GEMM_PARAMS, KernelSpec};
+use gemm_spec::{EntryForm, KernelSpec};
 use ptx_text::{PtxEntry, PtxModule};
 
 /// All that is wrong with a module, one sentence each; empty where nothing is.
@@ -10,12 +10,12 @@ pub(crate) fn faults(module: &PtxModule, kernels: &[&KernelSpec]) -> Vec<String>
     let mut faults = Vec::new();
     let mut expected = BTreeSet::new();
     for spec in kernels {
-        for wanted in spec.entries {
+        for wanted in spec.forms() {
             if !expected.insert(wanted.symbol) {
                 faults.push(format!("{}: the registry has this symbol twice", wanted.symbol));
             }
             match module.entry(wanted.symbol) {
-                Ok(entry) => faults.extend(entry_faults(entry, wanted.dtype, spec)),
+                Ok(entry) => faults.extend(entry_faults(entry, &wanted)),
                 Err(_) => faults.push(format!("{}: the module has no such entry", wanted.symbol)),
             }
         }
@@ -32,24 +32,24 @@ pub(crate) fn faults(module: &PtxModule, kernels: &[&KernelSpec]) -> Vec<String>
     faults
 }
 
-fn entry_faults(entry: &PtxEntry, dtype: DType, spec: &KernelSpec) -> Vec<String> {
+fn entry_faults(entry: &PtxEntry, form: &EntryForm) -> Vec<String> {
     let name = &entry.name;
     let mut faults = Vec::new();
     let has: Vec<String> = entry.params.iter().map(ToString::to_string).collect();
-    let wants: Vec<&str> = GEMM_PARAMS.iter().map(|param| param.ty.ptx(dtype)).collect();
+    let wants: Vec<&str> = form.params.iter().map(|param| param.ty.ptx(form.dtype)).collect();
     if has.len() != wants.len() {
         faults.push(format!("{name}: has {} parameters, not {}", has.len(), wants.len()));
     }
     for (at, (has, &wants)) in has.iter().zip(&wants).enumerate() {
         if has != wants {
-            let param = GEMM_PARAMS[at].name;
+            let param = form.params[at].name;
             faults.push(format!("{name}: parameter {param} is {has}, not {wants}"));
         }
     }
     let threads = entry.directives.iter().find_map(|line| threads(line));
-    if threads != Some(spec.max_threads()) {
+    if threads != Some(form.threads) {
         let stated = threads.map_or("no bound".to_owned(), |threads| threads.to_string());
-        faults.push(format!("{name}: states {stated} on threads, not {}", spec.max_threads()));
+        faults.push(format!("{name}: states {stated} on threads, not {}", form.threads));
     }
     for (what, found) in [
         ("local memory", entry.local_memory()),
@@ -71,7 +71,7 @@ fn threads(directive: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use gemm_spec::{Arch, Block, Entry, LaunchShape, Tile};
+    use gemm_spec::{Arch, Block, DType, Entry, LaunchShape, Tile};
 
     use super::*;
 
@@ -84,6 +84,7 @@ mod tests {
         launch: LaunchShape::Grid { block: Block { x: 16, y: 16 }, tile: Tile { m: 16, n: 16 } },
         shared_elements: 512,
         min_blocks_per_sm: gemm_spec::MinBlocks::same(1),
+        scheme: gemm_spec::Scheme::Chain,
     };
 
     fn module(name: &str, types: &str, body: &str) -> PtxModule {

@@ -253,8 +253,10 @@ impl<T> SharedAddress<T> {
         SharedAddress::from_address(self.address)
     }
 
+    /// The address itself, in bytes of the shared window.
     #[inline(always)]
-    pub(crate) fn get(self) -> u32 {
+    #[must_use]
+    pub fn get(self) -> u32 {
         self.address
     }
 

@@ -53,7 +53,7 @@ pub fn time(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Tile};
+    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Scheme, Tile};
 
     const SPEC: KernelSpec = KernelSpec {
         id: "k",
@@ -68,6 +68,7 @@ mod tests {
         },
         shared_elements: 0,
         min_blocks_per_sm: MinBlocks::same(4),
+        scheme: Scheme::Chain,
     };
     const PACE: Pace = Pace { alone: 100, full: 190 };
 

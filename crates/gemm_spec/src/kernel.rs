@@ -12,11 +12,13 @@ pub enum Arch {
     Sm70,
     /// Ampere and everything after it: asynchronous copies to shared memory.
     Sm80,
+    /// Hopper alone: warpgroup products, bulk copies. Its instructions run on no other GPU.
+    Sm90a,
 }
 
 impl Arch {
     /// Every module, in the order in which they are built.
-    pub const ALL: [Self; 2] = [Self::Sm70, Self::Sm80];
+    pub const ALL: [Self; 3] = [Self::Sm70, Self::Sm80, Self::Sm90a];
 
     /// The `target-cpu` of the device compiler, which is also the file stem of the PTX.
     #[must_use]
@@ -24,6 +26,7 @@ impl Arch {
         match self {
             Self::Sm70 => "sm_70",
             Self::Sm80 => "sm_80",
+            Self::Sm90a => "sm_90a",
         }
     }
 
@@ -33,6 +36,16 @@ impl Arch {
         match self {
             Self::Sm70 => (7, 0),
             Self::Sm80 => (8, 0),
+            Self::Sm90a => (9, 0),
+        }
+    }
+
+    /// Whether GPUs of a compute capability run the module.
+    #[must_use]
+    pub fn runs_on(self, compute_capability: (u32, u32)) -> bool {
+        match self {
+            Self::Sm70 | Self::Sm80 => compute_capability >= self.compute_capability(),
+            Self::Sm90a => compute_capability == self.compute_capability(),
         }
     }
 }
@@ -57,6 +70,16 @@ pub enum LaunchShape {
         /// Rows of tiles in a group.
         rows: u32,
     },
+    /// As many blocks along x as the device has multiprocessors, or as there are tiles if they are
+    /// fewer; each goes from tile to tile, in the order of [`crate::index::grouped_tile`].
+    Persistent {
+        /// Threads in a block.
+        threads: u32,
+        /// Elements of C of a block at a time.
+        tile: Tile,
+        /// Rows of tiles in a group.
+        rows: u32,
+    },
     /// One block whose threads are the elements of C: n along x, m along y.
     SingleBlock,
 }
@@ -66,7 +89,9 @@ impl LaunchShape {
     #[must_use]
     pub const fn tile(&self) -> Option<Tile> {
         match *self {
-            Self::Grid { tile, .. } | Self::Grouped { tile, .. } => Some(tile),
+            Self::Grid { tile, .. }
+            | Self::Grouped { tile, .. }
+            | Self::Persistent { tile, .. } => Some(tile),
             Self::SingleBlock => None,
         }
     }
@@ -153,7 +178,7 @@ pub struct Param {
     pub ty: ParamType,
 }
 
-const fn param(name: &'static str, ty: ParamType) -> Param {
+pub(crate) const fn param(name: &'static str, ty: ParamType) -> Param {
     Param { name, ty }
 }
 
@@ -186,6 +211,8 @@ pub struct DeviceLimits {
     pub max_threads_per_block: u32,
     /// Shared memory of one block, in bytes; above [`SHARED_WITHOUT_OPT_IN`] a launch opts in.
     pub max_shared_bytes: u32,
+    /// Multiprocessors.
+    pub multiprocessors: u32,
 }
 
 /// Why a kernel cannot run a problem on a device.
@@ -309,6 +336,93 @@ pub struct KernelSpec {
     pub shared_elements: u32,
     /// Blocks that must fit on a multiprocessor together; the assembler bounds registers by it.
     pub min_blocks_per_sm: MinBlocks,
+    /// What a product takes.
+    pub scheme: Scheme,
+}
+
+/// What a product takes: one launch, or several with memory of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// One launch of an entry with [`GEMM_PARAMS`]. Each element is one chain of multiply-adds over k
+    /// in order.
+    Chain,
+    /// The operands are split first, see [`crate::split`].
+    Split(SplitEntries),
+}
+
+/// The entries that a product of split operands launches before and after its own, and their threads
+/// in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitEntries {
+    /// Splits an operand that is contiguous along k.
+    pub rows: HelperEntry,
+    /// Finds the largest magnitudes of an operand that is not.
+    pub maxima: HelperEntry,
+    /// Splits such an operand.
+    pub across: HelperEntry,
+    /// Multiplies the operands themselves where splitting cannot hold them.
+    pub fallback: HelperEntry,
+}
+
+/// An entry that takes part in a product beside the kernel's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HelperEntry {
+    /// Its name in the PTX.
+    pub symbol: &'static str,
+    /// Threads in a block.
+    pub threads: u32,
+    /// Blocks that must fit on a multiprocessor together.
+    pub min_blocks: u32,
+    /// Bytes of shared memory in a block.
+    pub shared_bytes: u32,
+    /// Its parameters; those of the element type are f32.
+    pub params: &'static [Param],
+}
+
+/// One entry of a module as its launches and the assembler see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryForm {
+    /// Its name in the PTX.
+    pub symbol: &'static str,
+    /// What [`ParamType::Element`] stands for.
+    pub dtype: DType,
+    /// Its parameters, in order.
+    pub params: &'static [Param],
+    /// Most threads in a block.
+    pub threads: u32,
+    /// Blocks that must fit on a multiprocessor together.
+    pub min_blocks: u32,
+    /// Bytes of shared memory in a block.
+    pub shared_bytes: u32,
+}
+
+impl EntryForm {
+    /// Most registers of a thread with which the promised blocks fit: registers are given out in
+    /// eights.
+    #[must_use]
+    pub const fn max_registers(&self) -> u32 {
+        let each = REGISTERS_PER_SM / (self.threads * self.min_blocks) / 8 * 8;
+        if each < MAX_REGISTERS { each } else { MAX_REGISTERS }
+    }
+}
+
+impl HelperEntry {
+    const fn form(&self) -> EntryForm {
+        EntryForm {
+            symbol: self.symbol,
+            dtype: DType::F32,
+            params: self.params,
+            threads: self.threads,
+            min_blocks: self.min_blocks,
+            shared_bytes: self.shared_bytes,
+        }
+    }
+}
+
+impl SplitEntries {
+    const fn all(&self) -> [HelperEntry; 4] {
+        [self.rows, self.maxima, self.across, self.fallback]
+    }
 }
 
 /// Threads in a block on every device since compute capability 2.0.
@@ -330,6 +444,7 @@ impl KernelSpec {
             LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => {
                 block.x * block.y
             }
+            LaunchShape::Persistent { threads, .. } => threads,
             LaunchShape::SingleBlock => MAX_THREADS,
         }
     }
@@ -347,8 +462,50 @@ impl KernelSpec {
     /// eights.
     #[must_use]
     pub const fn max_registers(&self, dtype: DType) -> u32 {
-        let each = REGISTERS_PER_SM / (self.max_threads() * self.min_blocks(dtype)) / 8 * 8;
-        if each < MAX_REGISTERS { each } else { MAX_REGISTERS }
+        self.form(dtype, "").max_registers()
+    }
+
+    const fn form(&self, dtype: DType, symbol: &'static str) -> EntryForm {
+        EntryForm {
+            symbol,
+            dtype,
+            params: match self.scheme {
+                Scheme::Chain => &GEMM_PARAMS,
+                Scheme::Split(_) => &crate::split::MULTIPLY_PARAMS,
+            },
+            threads: self.max_threads(),
+            min_blocks: self.min_blocks(dtype),
+            shared_bytes: self.shared_bytes(dtype),
+        }
+    }
+
+    /// Every entry that launches of this kernel use: its own, then its helpers.
+    pub fn forms(&self) -> impl Iterator<Item = EntryForm> {
+        let own = self.entries.iter().map(|entry| self.form(entry.dtype, entry.symbol));
+        let helpers = match self.scheme {
+            Scheme::Chain => None,
+            Scheme::Split(entries) => Some(entries.all()),
+        };
+        own.chain(helpers.into_iter().flatten().map(|helper| helper.form()))
+    }
+
+    /// Whether each element of C is one chain of multiply-adds over k in order, so that its bits are
+    /// those of every other such implementation.
+    #[must_use]
+    pub const fn is_chain(&self) -> bool {
+        matches!(self.scheme, Scheme::Chain)
+    }
+
+    /// Bytes of device memory that a product takes besides its operands.
+    #[must_use]
+    pub fn workspace_bytes(&self, m: usize, n: usize, k: usize) -> u64 {
+        match self.scheme {
+            Scheme::Chain => 0,
+            Scheme::Split(_) => {
+                let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+                crate::split::Workspace::new(size(m), size(n), size(k)).bytes
+            }
+        }
     }
 
     /// Bytes of shared memory in a block.
@@ -370,7 +527,9 @@ impl KernelSpec {
             narrow * self.max_threads() <= MAX_THREADS_PER_SM,
             "a multiprocessor holds 2048 threads at most"
         );
-        if let LaunchShape::Grouped { rows, .. } = self.launch {
+        if let LaunchShape::Grouped { rows, .. } | LaunchShape::Persistent { rows, .. } =
+            self.launch
+        {
             assert!(rows >= 1, "a group has a row of tiles");
         }
         if let LaunchShape::Grid { block, tile } | LaunchShape::Grouped { block, tile, .. } =
@@ -403,6 +562,7 @@ impl KernelSpec {
     pub fn block(&self, m: usize, n: usize) -> Result<Block, Unsupported> {
         match self.launch {
             LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => Ok(block),
+            LaunchShape::Persistent { threads, .. } => Ok(Block { x: threads, y: 1 }),
             LaunchShape::SingleBlock => {
                 let limit = MAX_THREADS;
                 let refused = Unsupported::SingleBlock { m, n, limit };
@@ -416,7 +576,8 @@ impl KernelSpec {
         }
     }
 
-    /// Blocks of a launch for a problem with `m, n >= 1`.
+    /// Blocks of a launch for a problem with `m, n >= 1`. Of a [`LaunchShape::Persistent`] kernel
+    /// these are the tiles; no launch has more blocks than the device has multiprocessors.
     ///
     /// # Errors
     /// [`Unsupported::TooLarge`] where no grid covers C.
@@ -429,7 +590,7 @@ impl KernelSpec {
         let n = u32::try_from(n).map_err(|_| refused)?;
         let x = ceil_div(n, tile.n);
         let rows = ceil_div(m, tile.m);
-        if let LaunchShape::Grouped { .. } = self.launch {
+        if let LaunchShape::Grouped { .. } | LaunchShape::Persistent { .. } = self.launch {
             let blocks = x.checked_mul(rows).filter(|&blocks| i32::try_from(blocks).is_ok());
             return blocks.map(|x| Grid { x, y: 1, z: 1 }).ok_or(refused);
         }
@@ -450,13 +611,18 @@ impl KernelSpec {
         limits: &DeviceLimits,
     ) -> Result<(), Unsupported> {
         self.entry(T::DTYPE)?;
-        for operand in [Operand::A, Operand::B, Operand::C] {
+        let ordered: &[Operand] = match self.scheme {
+            Scheme::Chain => &[Operand::A, Operand::B, Operand::C],
+            // Operands are rearranged anyhow.
+            Scheme::Split(_) => &[Operand::C],
+        };
+        for &operand in ordered {
             if problem.layout(operand).order != Order::RowMajor {
                 return Err(Unsupported::Order { operand });
             }
         }
         let needs = self.arch.compute_capability();
-        if limits.compute_capability < needs {
+        if !self.arch.runs_on(limits.compute_capability) {
             return Err(Unsupported::ComputeCapability { needs, has: limits.compute_capability });
         }
         let Problem { m, n, k, .. } = *problem;
@@ -492,12 +658,14 @@ mod tests {
         launch: LaunchShape::Grid { block: Block { x: 2, y: 2 }, tile: Tile { m: 2, n: 2 } },
         shared_elements: 8,
         min_blocks_per_sm: MinBlocks { narrow: 512, wide: 256 },
+        scheme: Scheme::Chain,
     };
     const SINGLE: KernelSpec = KernelSpec { launch: LaunchShape::SingleBlock, ..GRID };
     const LIMITS: DeviceLimits = DeviceLimits {
         compute_capability: (9, 0),
         max_threads_per_block: 1024,
         max_shared_bytes: 48 * 1024,
+        multiprocessors: 132,
     };
 
     #[test]

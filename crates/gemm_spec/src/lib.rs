@@ -1,6 +1,6 @@
 //! What the host and the device must agree on, written once.
 //!
-//! Five things live here, in reading order:
+//! Six things live here, in reading order:
 //!
 //! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
 //!   its operands, and the checks that its buffers are long enough;
@@ -9,7 +9,8 @@
 //! * [`KernelSpec`]: everything needed to launch a kernel, stated beside the kernel and nowhere
 //!   else;
 //! * [`time`]: what a product takes with a kernel, for a choice between kernels;
-//! * [`index`]: the pure maps from blocks and threads to matrix elements.
+//! * [`index`]: the pure maps from blocks and threads to matrix elements;
+//! * [`warpgroup`] and [`split`]: those of the tensor-core kernels.
 //!
 //! The crate has no dependency and no unsafe code, and is `no_std` on the device.
 
@@ -23,12 +24,15 @@ mod element;
 pub mod index;
 mod kernel;
 mod problem;
+pub mod split;
+pub mod warpgroup;
 
 pub use choice::{Pace, time};
 pub use dtype::DType;
 pub use element::{Element, epilogue};
 pub use kernel::{
-    Arch, Block, DeviceLimits, Entry, GEMM_PARAMS, Grid, KernelSpec, LaunchShape, MinBlocks, Param,
-    ParamType, SHARED_WITHOUT_OPT_IN, Tile, Unsupported,
+    Arch, Block, DeviceLimits, Entry, EntryForm, GEMM_PARAMS, Grid, HelperEntry, KernelSpec,
+    LaunchShape, MinBlocks, Param, ParamType, SHARED_WITHOUT_OPT_IN, Scheme, SplitEntries, Tile,
+    Unsupported,
 };
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};

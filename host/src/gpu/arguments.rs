@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 
-use gemm_spec::{DType, Element, GEMM_PARAMS, KernelSpec, ParamType};
+use gemm_spec::{DType, Element, EntryForm, KernelSpec, ParamType};
 use ptx_text::PtxModule;
 
 use crate::error::Error;
@@ -26,42 +26,79 @@ macro_rules! passed_type {
     };
 }
 
-/// Defines [`Arguments`], the list of what it passes, and its addresses, in one order.
+/// Defines the arguments of one form of launch: a struct, the list of what it passes, and its
+/// addresses, in one order.
 macro_rules! arguments {
-    ($($name:ident: $kind:ident),+ $(,)?) => {
-        /// The arguments of one launch; pointers are device addresses.
-        pub(super) struct Arguments<T> {
+    ($(#[$doc:meta])* $struct:ident<T>: $($name:ident: $kind:ident),+ $(,)?) => {
+        $(#[$doc])*
+        pub(super) struct $struct<T> {
             $(pub(super) $name: passed_type!($kind, T)),+
         }
 
-        impl<T: Element> Arguments<T> {
-            /// What is passed, in order.
-            const PASSED: &'static [Passed] = &[$(Passed {
-                name: stringify!($name),
-                ty: ParamType::$kind,
-                bytes: size_of::<passed_type!($kind, T)>() as u64,
-            }),+];
+        impl<T: Element> $struct<T> {
+            arguments!(@parts T; $($name: $kind),+);
+        }
+    };
+    ($(#[$doc:meta])* $struct:ident: $($name:ident: $kind:ident),+ $(,)?) => {
+        $(#[$doc])*
+        pub(super) struct $struct {
+            $(pub(super) $name: passed_type!($kind, f32)),+
+        }
 
-            /// The addresses that the driver reads the arguments from, in the order of `PASSED`.
-            pub(super) fn addresses(&mut self) -> [*mut c_void; GEMM_PARAMS.len()] {
-                [$(ptr::from_mut(&mut self.$name).cast()),+]
-            }
+        impl $struct {
+            arguments!(@parts f32; $($name: $kind),+);
+        }
+    };
+    (@parts $element:ty; $($name:ident: $kind:ident),+) => {
+        /// What is passed, in order.
+        const PASSED: &'static [Passed] = &[$(Passed {
+            name: stringify!($name),
+            ty: ParamType::$kind,
+            bytes: size_of::<passed_type!($kind, $element)>() as u64,
+        }),+];
+
+        /// The addresses that the driver reads the arguments from, in the order of `PASSED`.
+        pub(super) fn addresses(&mut self) -> [*mut c_void; [$(stringify!($name)),+].len()] {
+            [$(ptr::from_mut(&mut self.$name).cast()),+]
         }
     };
 }
 
 arguments! {
-    m: U32,
-    n: U32,
-    k: U32,
-    alpha: Element,
-    a: U64,
-    lda: U64,
-    b: U64,
-    ldb: U64,
-    beta: Element,
-    c: U64,
+    /// A GEMM entry; pointers are device addresses, here and below.
+    Arguments<T>:
+    m: U32, n: U32, k: U32, alpha: Element, a: U64, lda: U64, b: U64, ldb: U64, beta: Element, c: U64,
     ldc: U64,
+}
+
+arguments! {
+    /// The helper that splits rows which are contiguous along k.
+    SplitRows: k: U32, from: U64, ld: U64, pieces: U64, exponents: U64, flags: U64,
+}
+
+arguments! {
+    /// The helper that finds the largest magnitudes of rows which lie across.
+    Maxima: rows: U32, k: U32, from: U64, ld: U64, maxima: U64,
+}
+
+arguments! {
+    /// The helper that splits such rows.
+    SplitAcross:
+    rows: U32, k: U32, from: U64, ld: U64, maxima: U64, pieces: U64, exponents: U64, flags: U64,
+}
+
+arguments! {
+    /// The product of split operands.
+    Multiply:
+    m: U32, n: U32, k: U32, alpha: Element, a_pieces: U64, b_pieces: U64, a_exponents: U64,
+    b_exponents: U64, beta: Element, c: U64, ldc: U64, flags: U64, unless: U32,
+}
+
+arguments! {
+    /// The product of the operands themselves.
+    Fallback:
+    m: U32, n: U32, k: U32, alpha: Element, a: U64, a_row: U64, a_step: U64, b: U64, b_step: U64,
+    b_col: U64, beta: Element, c: U64, ldc: U64, flags: U64, when: U32,
 }
 
 /// One argument of a launch.
@@ -72,13 +109,25 @@ struct Passed {
     bytes: u64,
 }
 
-/// What is passed to an entry for that element type.
-fn passed(dtype: DType) -> &'static [Passed] {
-    match dtype {
+/// What is passed to an entry of that form; none where no launch here passes just its parameters.
+fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
+    let gemm = match form.dtype {
         DType::F32 => Arguments::<f32>::PASSED,
         DType::F64 => Arguments::<f64>::PASSED,
         DType::I32 => Arguments::<i32>::PASSED,
-    }
+    };
+    let lists = [
+        gemm,
+        SplitRows::PASSED,
+        Maxima::PASSED,
+        SplitAcross::PASSED,
+        Multiply::PASSED,
+        Fallback::PASSED,
+    ];
+    lists.into_iter().find(|list| {
+        let params = form.params.iter().map(|param| (param.name, param.ty));
+        list.iter().map(|passed| (passed.name, passed.ty)).eq(params)
+    })
 }
 
 /// Compares every entry of the kernels with what a launch passes.
@@ -89,9 +138,9 @@ fn passed(dtype: DType) -> &'static [Passed] {
 pub(super) fn check(file: &str, ptx: &str, kernels: &[&KernelSpec]) -> Result<(), Error> {
     let module = PtxModule::parse(ptx)
         .map_err(|reason| Error::PtxUnreadable { file: file.to_owned(), reason })?;
-    for wanted in kernels.iter().flat_map(|spec| spec.entries) {
+    for wanted in kernels.iter().flat_map(|spec| spec.forms()) {
         let Some(entry) = module.entries.iter().find(|entry| entry.name == wanted.symbol) else {
-            let launched = kernels.iter().flat_map(|spec| spec.entries).map(|entry| entry.symbol);
+            let launched = kernels.iter().flat_map(|spec| spec.forms()).map(|form| form.symbol);
             return Err(Error::EntryMissing {
                 file: file.to_owned(),
                 entry: wanted.symbol,
@@ -101,7 +150,8 @@ pub(super) fn check(file: &str, ptx: &str, kernels: &[&KernelSpec]) -> Result<()
                 ),
             });
         };
-        let passed: Vec<(&str, Slot)> = passed(wanted.dtype)
+        let passed: Vec<(&str, Slot)> = passed(&wanted)
+            .unwrap_or_default()
             .iter()
             .map(|arg| {
                 let ty = arg.ty.ptx(wanted.dtype).to_owned();
@@ -186,19 +236,17 @@ impl fmt::Display for SideBySide {
 
 #[cfg(test)]
 mod tests {
-    use gemm_spec::Arch;
+    use gemm_spec::{Arch, GEMM_PARAMS};
     use kernels_gpu::KERNELS;
 
     use super::*;
 
     #[test]
     fn the_arguments_are_the_parameters_of_every_kernel() {
-        for dtype in DType::ALL {
-            let passed = passed(dtype);
-            assert_eq!(passed.len(), GEMM_PARAMS.len());
-            for (passed, param) in passed.iter().zip(&GEMM_PARAMS) {
-                assert_eq!((passed.name, passed.ty), (param.name, param.ty));
-                assert_eq!(passed.bytes, param.ty.size(dtype) as u64, "{}", param.name);
+        for form in KERNELS.iter().flat_map(|spec| spec.forms()) {
+            let passed = passed(&form).unwrap_or_else(|| panic!("nothing is passed to {form:?}"));
+            for (passed, param) in passed.iter().zip(form.params) {
+                assert_eq!(passed.bytes, param.ty.size(form.dtype) as u64, "{}", param.name);
             }
         }
     }
@@ -219,7 +267,7 @@ mod tests {
             ldc: 11,
         };
         let addresses = arguments.addresses();
-        for (at, (address, passed)) in addresses.iter().zip(passed(DType::F64)).enumerate() {
+        for (at, (address, passed)) in addresses.iter().zip(Arguments::<f64>::PASSED).enumerate() {
             // SAFETY: each address is that of a field of `arguments`, of the type in the list.
             let value = unsafe {
                 match passed.ty {

@@ -1,11 +1,13 @@
 //! One GPU: its context, its stream, its modules, and what it allows.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
 use cust::context::{Context, CurrentContext};
 use cust::device::Device;
+use cust::error::CudaError;
+use cust::memory::DeviceBuffer;
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
@@ -26,6 +28,8 @@ pub struct Gpu {
     limits: DeviceLimits,
     // Dropped in this order: what lives in the context goes before the context.
     modules: [OnceCell<LoadedModule>; Arch::ALL.len()],
+    /// Memory that launches use besides their operands, kept from one product to the next.
+    workspace: RefCell<Option<DeviceBuffer<u8>>>,
     stream: Stream,
     context: Context,
 }
@@ -57,8 +61,16 @@ impl Gpu {
             compute_capability: info.compute_capability,
             max_threads_per_block: MAX_THREADS_PER_BLOCK,
             max_shared_bytes: info.shared_bytes_per_block.max(SHARED_WITHOUT_OPT_IN),
+            multiprocessors: info.multiprocessors,
         };
-        Ok(Self { info, limits, modules: Default::default(), stream, context })
+        Ok(Self {
+            info,
+            limits,
+            modules: Default::default(),
+            workspace: RefCell::new(None),
+            stream,
+            context,
+        })
     }
 
     /// What the device is.
@@ -87,6 +99,38 @@ impl Gpu {
     #[must_use]
     pub fn compile_time(&self) -> Duration {
         self.modules.iter().filter_map(OnceCell::get).map(|module| module.compile).sum()
+    }
+
+    /// Calls with a workspace of so many bytes at least, whose content is whatever it was. All launches
+    /// go through one stream, so one product's use of it ends before the next one's begins.
+    pub(super) fn with_workspace<R>(
+        &self,
+        bytes: u64,
+        call: impl FnOnce(&DeviceBuffer<u8>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut workspace = self.workspace.borrow_mut();
+        let enough = |buffer: &DeviceBuffer<u8>| buffer.len() as u64 >= bytes;
+        if !workspace.as_ref().is_some_and(enough) {
+            // The old one goes first: there may be no room for both. The driver waits for its users.
+            *workspace = None;
+            let short = |available: u64| Error::OutOfMemory {
+                what: format!("the workspace of a product on {}", self.info.name),
+                needed: u128::from(bytes),
+                available: u128::from(available),
+            };
+            let available = self.free_memory()?;
+            let len = usize::try_from(bytes).map_err(|_| short(available))?;
+            if bytes > available {
+                return Err(short(available));
+            }
+            // SAFETY: bytes of any value are valid, and launches write what they read.
+            let buffer = unsafe { DeviceBuffer::uninitialized(len) };
+            *workspace = Some(buffer.map_err(|code| match code {
+                CudaError::OutOfMemory => short(available),
+                code => refused("allocating a workspace")(code),
+            })?);
+        }
+        call(workspace.as_ref().expect("invariant: the workspace was made above"))
     }
 
     pub(super) fn stream(&self) -> &Stream {

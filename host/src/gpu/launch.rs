@@ -8,12 +8,12 @@ use cust::error::CudaError;
 use cust::event::{Event, EventFlags};
 use cust::function::{BlockSize, Function, GridSize};
 use cust::memory::{CopyDestination, DeviceBuffer};
-use gemm_spec::{KernelSpec, Operand, Problem, SHARED_WITHOUT_OPT_IN};
+use gemm_spec::{Arch, Block, Grid, KernelSpec, Operand, Problem, SHARED_WITHOUT_OPT_IN, Scheme};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
-use super::listing::start;
-use super::{Gpu, GpuPeer, refused};
+use super::listing;
+use super::{Gpu, GpuPeer, refused, split};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
@@ -177,7 +177,7 @@ impl<T: Scalar> Operands<'_, T> {
         self.gpu.between_events(launch, || self.launch(launch, c))
     }
 
-    /// Puts one launch into the stream and returns without waiting.
+    /// Puts the launches of one product into the stream and returns without waiting.
     fn launch(&self, launch: Launch<'_>, c: &mut Output<T>) -> Result<(), Error> {
         match launch {
             Launch::Kernel(spec) => self.launch_kernel(spec, c),
@@ -217,54 +217,110 @@ impl<T: Scalar> Operands<'_, T> {
         let problem = &self.problem;
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
         spec.supports(problem, self.gpu.limits()).map_err(unsupported)?;
-        let block = spec.block(problem.m, problem.n).map_err(unsupported)?;
-        let grid = spec.grid(problem.m, problem.n).map_err(unsupported)?;
-        let symbol = spec.entry(T::DTYPE).map_err(unsupported)?;
         let needed = problem.required_len(Operand::C)?;
         problem.check_buffers(
             self.a.len(),
             self.b.len(),
             c.buffer.len().saturating_sub(c.start),
         )?;
-
-        let during = || format!("launching {symbol}");
-        let module = self.gpu.module(spec.arch)?;
-        let function = module.get_function(symbol).map_err(refused(during()))?;
-        let shared = spec.shared_bytes(T::DTYPE);
-        if shared > SHARED_WITHOUT_OPT_IN {
-            allow_shared(&function, shared)
-                .map_err(|reason| Error::Cuda { during: during(), reason })?;
+        let places = Places {
+            a: self.a.as_device_ptr().as_raw(),
+            b: self.b.as_device_ptr().as_raw(),
+            c: c.buffer.index(c.start..c.start + needed).as_device_ptr().as_raw(),
+        };
+        // SAFETY: the three buffers hold m x k, k x n and m x n elements at their leading dimensions, as
+        // checked above; C is a buffer of its own, borrowed exclusively; the kernel supports the
+        // problem.
+        unsafe {
+            match &spec.scheme {
+                Scheme::Chain => self.launch_chain(spec, places),
+                Scheme::Split(entries) => split::launch(self.gpu, spec, entries, problem, places),
+            }
         }
-        let stream = self.gpu.stream();
+    }
+
+    /// # Safety
+    /// The places are those of operands that are valid for the problem; C overlaps neither factor and
+    /// nobody else uses it. The kernel supports the problem.
+    unsafe fn launch_chain(&self, spec: &'static KernelSpec, places: Places) -> Result<(), Error> {
+        let problem = &self.problem;
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
         let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
         let mut arguments = Arguments {
             m: size(problem.m),
             n: size(problem.n),
             k: size(problem.k),
             alpha: problem.alpha,
-            a: self.a.as_device_ptr().as_raw(),
+            a: places.a,
             lda: problem.a.ld as u64,
-            b: self.b.as_device_ptr().as_raw(),
+            b: places.b,
             ldb: problem.b.ld as u64,
             beta: problem.beta,
-            c: c.buffer.index(c.start..c.start + needed).as_device_ptr().as_raw(),
+            c: places.c,
             ldc: problem.c.ld as u64,
         };
-        let grid = GridSize::xyz(grid.x, grid.y, grid.z);
-        let block = BlockSize::xy(block.x, block.y);
-        // SAFETY: the entry's obligations. (1) The three buffers hold m x k, k x n and m x n
-        // elements at their leading dimensions, as checked above; C is a buffer of its own, borrowed
-        // exclusively. (2) Block, grid and shared memory are the spec's for this m and n. The
-        // addresses are those of `arguments`, which outlives the call that copies them, and
-        // `arguments::check` has found their number, order and types in the module's PTX.
-        unsafe { stream.launch(&function, grid, block, shared, &arguments.addresses()) }
+        let start = Start {
+            arch: spec.arch,
+            symbol: spec.entry(T::DTYPE).map_err(unsupported)?,
+            grid: spec.grid(problem.m, problem.n).map_err(unsupported)?,
+            block: spec.block(problem.m, problem.n).map_err(unsupported)?,
+            shared_bytes: spec.shared_bytes(T::DTYPE),
+        };
+        // SAFETY: the entry's obligations. (1) The operands are the caller's promise. (2) Block, grid
+        // and shared memory are the spec's for this m and n. The addresses are those of `arguments`,
+        // which outlives the call that copies them.
+        unsafe { self.gpu.start(&start, &arguments.addresses()) }
+    }
+}
+
+/// Device addresses of the three operands.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    pub(super) a: u64,
+    pub(super) b: u64,
+    pub(super) c: u64,
+}
+
+/// One launch of an entry.
+pub(super) struct Start {
+    pub(super) arch: Arch,
+    pub(super) symbol: &'static str,
+    pub(super) grid: Grid,
+    pub(super) block: Block,
+    pub(super) shared_bytes: u32,
+}
+
+impl Gpu {
+    /// Puts a launch into the stream.
+    ///
+    /// # Safety
+    /// 1. The entry's own obligations hold for these arguments, grid, block and shared memory until
+    ///    the launch is over.
+    /// 2. The addresses are those of the arguments in the entry's order, number and types;
+    ///    `arguments::check` compares them with the PTX when the module is loaded.
+    pub(super) unsafe fn start(
+        &self,
+        start: &Start,
+        addresses: &[*mut std::ffi::c_void],
+    ) -> Result<(), Error> {
+        let during = || format!("launching {}", start.symbol);
+        let module = self.module(start.arch)?;
+        let function = module.get_function(start.symbol).map_err(refused(during()))?;
+        if start.shared_bytes > SHARED_WITHOUT_OPT_IN {
+            allow_shared(&function, start.shared_bytes)
+                .map_err(|reason| Error::Cuda { during: during(), reason })?;
+        }
+        let grid = GridSize::xyz(start.grid.x, start.grid.y, start.grid.z);
+        let block = BlockSize::xy(start.block.x, start.block.y);
+        // SAFETY: the caller's promises.
+        unsafe { self.stream().launch(&function, grid, block, start.shared_bytes, addresses) }
             .map_err(refused(during()))
     }
 }
 
 /// Lets a kernel have more dynamic shared memory than every device gives for the asking.
 fn allow_shared(function: &Function<'_>, bytes: u32) -> Result<(), String> {
-    let driver = start().map_err(|error| error.to_string())?;
+    let driver = listing::start().map_err(|error| error.to_string())?;
     let bytes = i32::try_from(bytes).map_err(|error| error.to_string())?;
     // SAFETY: the function borrows its module, which is loaded as long as the borrow lasts.
     unsafe {

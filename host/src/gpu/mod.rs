@@ -8,12 +8,13 @@ mod device;
 mod launch;
 mod listing;
 mod peer;
+mod split;
 mod state;
 
 pub use arguments::SideBySide;
 pub use device::Gpu;
-pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
 pub use launch::{Launch, Operands, Output, run_batch};
+pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
 pub use peer::{CudaLibrary, GpuPeer};
 pub use state::{GpuState, watch};
 

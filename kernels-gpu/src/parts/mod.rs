@@ -3,5 +3,6 @@
 pub(crate) mod entries;
 pub(crate) mod fragments;
 pub(crate) mod gemm;
+pub(crate) mod outer_tile;
 pub(crate) mod quad;
 pub(crate) mod unroll;

@@ -39,13 +39,17 @@ impl Launch {
             compute_capability: capability(card),
             max_threads_per_block: card.threads_per_block,
             max_shared_bytes: card.shared_per_block,
+            multiprocessors: card.multiprocessors,
         };
         match dtype {
             DType::F32 => spec.supports(&Problem::<f32>::new(n, n, n), &limits)?,
             DType::F64 => spec.supports(&Problem::<f64>::new(n, n, n), &limits)?,
             DType::I32 => spec.supports(&Problem::<i32>::new(n, n, n), &limits)?,
         }
-        let (grid, block) = (spec.grid(n, n)?, spec.block(n, n)?);
+        let (mut grid, block) = (spec.grid(n, n)?, spec.block(n, n)?);
+        if let LaunchShape::Persistent { .. } = spec.launch {
+            grid.x = grid.x.min(card.multiprocessors);
+        }
         let symbol = spec.entry(dtype)?;
         let held = registers()
             .find(|row| row.entry == symbol)

@@ -1,0 +1,17 @@
+//! What Hopper brought: barriers that count bytes, bulk copies, and products of warpgroups.
+//!
+//! The parts work together in one pattern, which all kernels here follow:
+//!
+//! ```text
+//!  producer   wait(empty) -> expect(full, bytes) -> copies that arrive at `full`
+//!  consumers  wait(full)  -> products that read the stage -> commit, wait -> arrive(empty)
+//! ```
+//!
+//! Each function is one instruction (a barrier's wait is a loop of one), with its PTX in its
+//! documentation. They exist on the device only: the emulator does not model them.
+
+pub mod bulk;
+pub mod convert;
+pub mod mbarrier;
+pub mod registers;
+pub mod wgmma;

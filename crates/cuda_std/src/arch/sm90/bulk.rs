@@ -1,0 +1,37 @@
+//! Copies of whole blocks of bytes, started by one thread and done by the copy engine.
+
+use core::arch::asm;
+
+use crate::memory::{Global, SharedAddress};
+
+/// Starts a copy of `bytes` from global to shared memory, which arrives at `barrier` with as many
+/// bytes:
+/// `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [to], [from], bytes, [barrier];`.
+///
+/// # Safety
+/// 1. `to`, `from` and `bytes` are multiples of 16. The source lies in global memory that nobody
+///    writes before the copy has landed.
+/// 2. The destination lies in the block's shared memory, and nobody touches it before the barrier's
+///    phase has ended. Earlier accesses to it have ended in the order that a barrier gives.
+/// 3. The barrier is set, visible to copies, and its phase expects these bytes.
+#[inline(always)]
+pub unsafe fn copy(
+    to: SharedAddress<u8>,
+    from: Global<u8>,
+    bytes: u32,
+    barrier: SharedAddress<u64>,
+) {
+    // SAFETY: the caller's promises are the instruction's. A generic address of global memory is its
+    // address in the global window.
+    unsafe {
+        asm!(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
+            "[{to}], [{from}], {bytes}, [{barrier}];",
+            to = in(reg32) to.get(),
+            from = in(reg64) from,
+            bytes = in(reg32) bytes,
+            barrier = in(reg32) barrier.get(),
+            options(nostack)
+        );
+    }
+}

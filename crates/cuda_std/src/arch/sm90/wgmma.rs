@@ -1,0 +1,124 @@
+//! Products of a warpgroup: 128 threads multiply a 64 x 16 tile of A by a 16 x N tile of B, both in
+//! shared memory, and add to sums in their registers, while they go on with something else.
+//!
+//! ```text
+//!  fence()             the sums in registers, and what generic stores wrote, are ready
+//!  f16_n128(..) ...    products, in order, on the same sums
+//!  commit()            closes a group
+//!  wait_group::<0>()   the group has ended: sums may be read, the tiles overwritten
+//! ```
+//!
+//! `gemm_spec::warpgroup` has the maps of tiles, descriptors and registers.
+
+use core::arch::asm;
+
+/// The sums of a thread: `EIGHTS * 8` registers of a product with `N = EIGHTS * 16`.
+///
+/// In eights: LLVM keeps an array in registers only up to a size, and arrays of small arrays always.
+pub type Sums<const EIGHTS: usize> = [[f32; 8]; EIGHTS];
+
+/// Orders accesses to the sums, and to shared memory through the products' proxy, before the products
+/// that follow: `wgmma.fence.sync.aligned;`.
+///
+/// Where the first product that follows may not be parted from it, that product has a form with the
+/// fence in it; it is the one to use.
+///
+/// # Safety
+/// All threads of the warpgroup call it together.
+#[inline(always)]
+pub unsafe fn fence() {
+    // SAFETY: the caller's promise is the instruction's.
+    unsafe { asm!("wgmma.fence.sync.aligned;", options(nostack)) };
+}
+
+/// Closes a group of the products since the last: `wgmma.commit_group.sync.aligned;`.
+///
+/// # Safety
+/// All threads of the warpgroup call it together.
+#[inline(always)]
+pub unsafe fn commit() {
+    // SAFETY: the caller's promise is the instruction's.
+    unsafe { asm!("wgmma.commit_group.sync.aligned;", options(nostack)) };
+}
+
+/// Defines the two forms of a product and the wait for its sums.
+macro_rules! product {
+    (
+        $(#[$doc:meta])* $name:ident, $fenced:ident, $wait:ident,
+        $instruction:literal, $eights:literal, [$first:literal $($register:literal)*]
+    ) => {
+        product!(@form
+            $(#[$doc])* #[doc = concat!("`", $instruction, "` on k-major tiles.")]
+            ///
+            /// With `ADD` false the sums' old values do not count.
+            ///
+            /// # Safety
+            /// 1. All threads of the warpgroup call it together, with the same descriptors.
+            /// 2. The descriptors name tiles in the block's shared memory that are written and visible
+            ///    to the products' proxy, and stay until a wait has covered this product.
+            /// 3. Nothing touches the sums between a fence and the wait but products of this form.
+            $name, "", $instruction, $eights, [$first $($register)*]);
+        product!(@form
+            #[doc = concat!("[`", stringify!($name), "`] behind a [`fence`], in one piece.")]
+            ///
+            /// # Safety
+            #[doc = concat!("Those of [`", stringify!($name), "`].")]
+            $fenced, "wgmma.fence.sync.aligned;\n", $instruction, $eights, [$first $($register)*]);
+
+        /// Waits until all groups but the youngest `PENDING` have ended, and hands the sums back:
+        /// `wgmma.wait_group.sync.aligned PENDING;`.
+        ///
+        /// # Safety
+        /// All threads of the warpgroup call it together.
+        #[inline(always)]
+        pub unsafe fn $wait<const PENDING: u32>(sums: &mut Sums<$eights>) {
+            // The sums are operands so that no read of them can move before the wait.
+            // SAFETY: the caller's promise is the instruction's.
+            unsafe {
+                asm!(
+                    concat!(
+                        "wgmma.wait_group.sync.aligned {pending}; // {", $first, "}"
+                        $(, " {", $register, "}")*
+                    ),
+                    inout(reg32) sums[$first / 8][$first % 8],
+                    $(inout(reg32) sums[$register / 8][$register % 8],)*
+                    pending = const PENDING,
+                    options(nostack)
+                );
+            }
+        }
+    };
+    (
+        @form $(#[$doc:meta])* $name:ident, $before:literal, $instruction:literal, $eights:literal,
+        [$first:literal $($register:literal)*]
+    ) => {
+        $(#[$doc])*
+        #[inline(always)]
+        pub unsafe fn $name<const ADD: bool>(sums: &mut Sums<$eights>, a: u64, b: u64) {
+            // SAFETY: the caller's promises are the instruction's.
+            unsafe {
+                asm!(
+                    concat!(
+                        $before, $instruction, " {{{", $first, "}"
+                        $(, ",{", $register, "}")*,
+                        "}}, {a}, {b}, {add}, 1, 1, 0, 0;"
+                    ),
+                    inout(reg32) sums[$first / 8][$first % 8],
+                    $(inout(reg32) sums[$register / 8][$register % 8],)*
+                    a = in(reg64) a,
+                    b = in(reg64) b,
+                    add = const ADD as u32,
+                    options(nostack)
+                );
+            }
+        }
+    };
+}
+
+product!(
+    /// 64 x 128 sums of products of f16 numbers:
+    f16_n128, fenced_f16_n128, wait_n128,
+    "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", 8,
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]
+);

@@ -1,0 +1,347 @@
+//! Two-piece splitting: how f32 operands become pairs of f16 numbers for the tensor cores.
+//!
+//! A row of A (a column of B) is scaled by a power of two so that its largest magnitude lies in
+//! `[2^14, 2^15)`, then each element is cut in two: `high` is the element rounded to f16, `low` the
+//! rest rounded to f16. Three products, `high*low + low*high + high*high`, then stand for one product
+//! of f32 numbers; what is dropped is below `2^-22` of it. `docs/accuracy.md` has the bounds.
+//!
+//! In memory a split operand is what a block wants to find in shared memory, so that one bulk copy
+//! brings it there: a panel for each [`PANEL_ROWS`] rows, in it a tile for each [`STEP_K`] of k, in it
+//! a row of 128 bytes for each row of the panel (32 `high`, then 32 `low`), in the 128-byte swizzle.
+//! A "row" is a row of A or a column of B.
+//!
+//! Source: Ootomo and Yokota 2022 for the scheme of splitting and of sums outside the tensor core.
+
+use crate::Param;
+use crate::kernel::{ParamType, param};
+use crate::warpgroup::{ROW_BYTES, swizzled};
+
+/// Rows of a panel: what a block multiplies.
+pub const PANEL_ROWS: u32 = 128;
+
+/// Steps of k in a tile.
+pub const STEP_K: u32 = 32;
+
+/// Bytes of a tile.
+pub const TILE_BYTES: u32 = PANEL_ROWS * ROW_BYTES;
+
+/// Elements that one thread splits together: 16 bytes of each piece.
+pub const OCTET: u32 = 8;
+
+/// The exponent to which a row's largest magnitude is scaled.
+const TOP: i32 = 14;
+
+/// In the flags of a product: an operand holds a NaN or an infinity.
+pub const NON_FINITE: u32 = 1;
+
+/// In the flags of a product: an element is so much smaller than the largest of its row that its
+/// pieces hold fewer than 22 bits.
+pub const REDUCED: u32 = 2;
+
+/// Scaled magnitudes below this have a `low` piece that f16 cannot hold in full.
+pub const FULL_PRECISION: f32 = 0.125;
+
+/// The `high` or the `low` numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// The element rounded to f16.
+    High,
+    /// What rounding left, rounded to f16.
+    Low,
+}
+
+/// The power of two that scales a row whose largest magnitude has these bits: zero for a row of
+/// zeros; what it is for infinities and NaNs does not matter, since such products go another way.
+#[inline(always)]
+#[must_use]
+pub const fn scale_exponent(max_bits: u32) -> i32 {
+    let biased = (max_bits >> 23) as i32;
+    if max_bits == 0 {
+        0
+    } else if biased > 0 {
+        TOP - (biased - 127)
+    } else {
+        // Subnormal: the place of the leading bit above 2^-149.
+        TOP - (31 - max_bits.leading_zeros() as i32 - 149)
+    }
+}
+
+/// `2^exponent` for exponents of normal numbers, -126 to 127.
+#[inline(always)]
+#[must_use]
+pub const fn power_of_two(exponent: i32) -> f32 {
+    f32::from_bits(((exponent + 127) as u32) << 23)
+}
+
+/// Two factors whose product is `2^exponent`, for any exponent that [`scale_exponent`] gives: up to
+/// 163, more than one f32 can be.
+#[inline(always)]
+#[must_use]
+pub const fn scale_factors(exponent: i32) -> (f32, f32) {
+    let first = if exponent > 100 { 100 } else { exponent };
+    (power_of_two(first), power_of_two(exponent - first))
+}
+
+/// `value * 2^-exponent` where `exponent` is the sum of a row's and a column's scale: overflow and
+/// underflow happen only where the result itself passes the range of f32.
+#[inline(always)]
+#[must_use]
+pub const fn unscaled(value: f32, exponent: i32) -> f32 {
+    let exponent = -exponent;
+    let first = clamp(exponent);
+    value * power_of_two(first) * power_of_two(clamp(exponent - first))
+}
+
+const fn clamp(exponent: i32) -> i32 {
+    if exponent < -126 {
+        -126
+    } else if exponent > 127 {
+        127
+    } else {
+        exponent
+    }
+}
+
+/// Tiles along k.
+#[inline(always)]
+#[must_use]
+pub const fn tiles(k: u32) -> u32 {
+    k.div_ceil(STEP_K)
+}
+
+/// Byte, in a split operand, of the 16 bytes that hold one piece of octet `octet` (eight steps of k
+/// from `8 * octet` on) of row `row`; `k_tiles` is [`tiles`] of the operand.
+#[inline(always)]
+#[must_use]
+pub const fn octet_at(row: u32, octet: u32, piece: Piece, k_tiles: u32) -> u64 {
+    const PER_TILE: u32 = STEP_K / OCTET;
+    let tile = (row / PANEL_ROWS) as u64 * k_tiles as u64 + (octet / PER_TILE) as u64;
+    let half = match piece {
+        Piece::High => 0,
+        Piece::Low => PER_TILE,
+    };
+    let within = row % PANEL_ROWS * ROW_BYTES + (half + octet % PER_TILE) * 16;
+    tile * TILE_BYTES as u64 + swizzled(within) as u64
+}
+
+/// Where everything that a product needs besides its operands lies in one buffer, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    /// Pieces of A.
+    pub a: u64,
+    /// Pieces of B.
+    pub b: u64,
+    /// Scale exponents of the rows of A, i32.
+    pub a_exponents: u64,
+    /// Scale exponents of the columns of B, i32.
+    pub b_exponents: u64,
+    /// What is zeroed before a product: the flags, one u32, then the largest magnitudes of the rows of
+    /// A and of the columns of B as bits, u32 each, for an operand that is not contiguous along k.
+    pub zeroed: u64,
+    /// Bytes from `zeroed` on that are zeroed.
+    pub zeroed_bytes: u64,
+    /// Bytes in all.
+    pub bytes: u64,
+}
+
+impl Workspace {
+    /// The workspace of an m x n x k product.
+    #[must_use]
+    pub const fn new(m: u32, n: u32, k: u32) -> Self {
+        let a = 0;
+        let b = a + operand_bytes(m, k);
+        let a_exponents = b + operand_bytes(n, k);
+        let b_exponents = a_exponents + aligned(m as u64 * 4);
+        let zeroed = b_exponents + aligned(n as u64 * 4);
+        let zeroed_bytes = Self::FLAG_BYTES + (m as u64 + n as u64) * 4;
+        Self {
+            a,
+            b,
+            a_exponents,
+            b_exponents,
+            zeroed,
+            zeroed_bytes,
+            bytes: zeroed + aligned(zeroed_bytes),
+        }
+    }
+
+    /// Bytes of the flags, with what aligns the maxima behind them.
+    const FLAG_BYTES: u64 = 16;
+
+    /// Where the largest magnitudes of the rows of A lie.
+    #[must_use]
+    pub const fn a_maxima(&self) -> u64 {
+        self.zeroed + Self::FLAG_BYTES
+    }
+
+    /// Where the largest magnitudes of the columns of B lie.
+    #[must_use]
+    pub const fn b_maxima(&self, m: u32) -> u64 {
+        self.a_maxima() + m as u64 * 4
+    }
+}
+
+/// Bytes of a split operand of so many rows.
+const fn operand_bytes(rows: u32, k: u32) -> u64 {
+    rows.div_ceil(PANEL_ROWS) as u64 * tiles(k) as u64 * TILE_BYTES as u64
+}
+
+const fn aligned(bytes: u64) -> u64 {
+    bytes.next_multiple_of(256)
+}
+
+/// Parameters of the kernel that splits an operand whose rows are contiguous along k: one block a row.
+pub const SPLIT_ROWS_PARAMS: [Param; 6] = [
+    param("k", ParamType::U32),
+    param("from", ParamType::U64),
+    param("ld", ParamType::U64),
+    param("pieces", ParamType::U64),
+    param("exponents", ParamType::U64),
+    param("flags", ParamType::U64),
+];
+
+/// Parameters of the kernel that finds the largest magnitudes of an operand whose rows lie across.
+pub const MAXIMA_PARAMS: [Param; 5] = [
+    param("rows", ParamType::U32),
+    param("k", ParamType::U32),
+    param("from", ParamType::U64),
+    param("ld", ParamType::U64),
+    param("maxima", ParamType::U64),
+];
+
+/// Parameters of the kernel that splits such an operand.
+pub const SPLIT_ACROSS_PARAMS: [Param; 8] = [
+    param("rows", ParamType::U32),
+    param("k", ParamType::U32),
+    param("from", ParamType::U64),
+    param("ld", ParamType::U64),
+    param("maxima", ParamType::U64),
+    param("pieces", ParamType::U64),
+    param("exponents", ParamType::U64),
+    param("flags", ParamType::U64),
+];
+
+/// Parameters of the kernel that multiplies split operands. It does nothing where the flags have a bit
+/// of `unless`.
+pub const MULTIPLY_PARAMS: [Param; 13] = [
+    param("m", ParamType::U32),
+    param("n", ParamType::U32),
+    param("k", ParamType::U32),
+    param("alpha", ParamType::Element),
+    param("a_pieces", ParamType::U64),
+    param("b_pieces", ParamType::U64),
+    param("a_exponents", ParamType::U64),
+    param("b_exponents", ParamType::U64),
+    param("beta", ParamType::Element),
+    param("c", ParamType::U64),
+    param("ldc", ParamType::U64),
+    param("flags", ParamType::U64),
+    param("unless", ParamType::U32),
+];
+
+/// Parameters of the kernel that multiplies the f32 operands themselves where the flags have a bit of
+/// `when`: those of a plain GEMM entry with strides along both sides of A and B, then the flags.
+pub const FALLBACK_PARAMS: [Param; 15] = [
+    param("m", ParamType::U32),
+    param("n", ParamType::U32),
+    param("k", ParamType::U32),
+    param("alpha", ParamType::Element),
+    param("a", ParamType::U64),
+    param("a_row", ParamType::U64),
+    param("a_step", ParamType::U64),
+    param("b", ParamType::U64),
+    param("b_step", ParamType::U64),
+    param("b_col", ParamType::U64),
+    param("beta", ParamType::Element),
+    param("c", ParamType::U64),
+    param("ldc", ParamType::U64),
+    param("flags", ParamType::U64),
+    param("when", ParamType::U32),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_scaled_below_two_to_the_fifteenth() {
+        let mut magnitudes: Vec<f32> =
+            vec![1.0, 1.5, 3.0, f32::MAX, f32::MIN_POSITIVE, 6e-39, 1e-45];
+        magnitudes.extend((-126..=127).map(power_of_two));
+        for max in magnitudes {
+            let exponent = scale_exponent(max.to_bits());
+            assert!((-113..=163).contains(&exponent), "{max:e}: {exponent}");
+            let (first, second) = scale_factors(exponent);
+            let scaled = max * first * second;
+            assert!((16384.0..32768.0).contains(&scaled), "{max:e}: {scaled}");
+            assert_eq!(f64::from(first) * f64::from(second), 2f64.powi(exponent));
+        }
+        assert_eq!(scale_exponent(0), 0);
+    }
+
+    #[test]
+    fn unscaling_undoes_scaling_wherever_the_result_is_an_f32() {
+        for (value, exponent) in
+            [(3.0f32, 5), (1.5, 300), (1.5, -220), (1e-30, -226), (16384.0, 28), (2.5e8, 160)]
+        {
+            let exact = f64::from(value) * 2f64.powi(-exponent);
+            assert_eq!(unscaled(value, exponent), exact as f32, "{value:e} {exponent}");
+        }
+    }
+
+    #[test]
+    fn every_octet_of_both_pieces_has_sixteen_bytes_of_its_own() {
+        let (rows, k) = (300, 100);
+        let k_tiles = tiles(k);
+        assert_eq!(k_tiles, 4);
+        let bytes = Workspace::new(rows, 1, k).b;
+        let mut seen = vec![false; (bytes / 16) as usize];
+        for row in 0..rows.next_multiple_of(PANEL_ROWS) {
+            for octet in 0..k_tiles * STEP_K / OCTET {
+                for piece in [Piece::High, Piece::Low] {
+                    let at = octet_at(row, octet, piece, k_tiles);
+                    assert_eq!(at % 16, 0);
+                    let seen = &mut seen[(at / 16) as usize];
+                    assert!(!*seen, "row {row}, octet {octet}");
+                    *seen = true;
+                }
+            }
+        }
+        assert!(seen.iter().all(|&seen| seen));
+    }
+
+    /// What a block finds in shared memory after the copy is what the instruction's descriptor says.
+    #[test]
+    fn a_tile_is_k_major_with_low_64_bytes_behind_high() {
+        let k_tiles = 3;
+        for row in 0..PANEL_ROWS {
+            for octet in 0..4 {
+                let tile = octet_at(PANEL_ROWS, 4, Piece::High, k_tiles) / u64::from(TILE_BYTES);
+                assert_eq!(tile, u64::from(k_tiles) + 1);
+                let high = octet_at(row, octet, Piece::High, k_tiles) as u32;
+                let low = octet_at(row, octet, Piece::Low, k_tiles) as u32;
+                assert_eq!(high, swizzled(row * ROW_BYTES + octet * 16));
+                assert_eq!(low, swizzled(row * ROW_BYTES + 64 + octet * 16));
+            }
+        }
+    }
+
+    #[test]
+    fn the_workspace_has_room_for_all_of_it() {
+        for (m, n, k) in [(1, 1, 1), (128, 128, 32), (129, 127, 33), (4096, 10, 1000)] {
+            let work = Workspace::new(m, n, k);
+            let operand = |rows: u32| u64::from(rows.div_ceil(128) * 128 * k.div_ceil(32) * 32) * 4;
+            assert_eq!(work.b - work.a, operand(m));
+            assert_eq!(work.a_exponents - work.b, operand(n));
+            assert!(work.b_exponents - work.a_exponents >= u64::from(m) * 4);
+            assert!(work.zeroed - work.b_exponents >= u64::from(n) * 4);
+            assert!(work.b_maxima(m) + u64::from(n) * 4 <= work.zeroed + work.zeroed_bytes);
+            assert!(work.zeroed + work.zeroed_bytes <= work.bytes);
+            for at in [work.b, work.a_exponents, work.b_exponents, work.zeroed, work.a_maxima()] {
+                assert_eq!(at % 16, 0);
+            }
+        }
+        // Four bytes for an element, as the operand itself.
+        assert!(Workspace::new(8192, 8192, 8192).bytes < 2 * 8192 * 8192 * 4 + (1 << 20));
+    }
+}

@@ -1,0 +1,131 @@
+//! How a warpgroup's matrix instruction (`wgmma`, Hopper) sees shared memory and registers.
+//!
+//! Three pure maps, so that a kernel, its tests and a reader take them from one place:
+//! [`swizzled`] says where a byte of a tile lies, [`descriptor`] names a tile to the instruction, and
+//! [`accumulator_place`] says which element of the product a thread's register holds.
+//!
+//! Source: PTX ISA 8.3, "Asynchronous warpgroup level matrix instructions".
+
+/// Threads of a warpgroup: four warps, the first a multiple of four.
+pub const THREADS: u32 = 128;
+
+/// Rows of C of one instruction.
+pub const ROWS: u32 = 64;
+
+/// Steps of k of one instruction on 16-bit elements.
+pub const STEPS: u32 = 16;
+
+/// Bytes of a row of a tile in the 128-byte swizzle: 64 elements of 16 bits.
+pub const ROW_BYTES: u32 = 128;
+
+/// Bytes that the swizzle permutes: eight rows. A tile begins at a multiple of it.
+pub const SWIZZLE_BYTES: u32 = 8 * ROW_BYTES;
+
+/// Descriptor units (16 bytes) from one step of [`STEPS`] to the next inside a row of a k-major tile.
+pub const STEP_UNITS: u64 = (STEPS as u64 * 2) / 16;
+
+/// Where byte `offset` of a tile lies: its 16-byte chunk is exchanged within its row by the number of
+/// the row in its group of eight, so that eight rows of one column of chunks meet all banks.
+#[inline(always)]
+#[must_use]
+pub const fn swizzled(offset: u32) -> u32 {
+    offset ^ ((offset >> 3) & 0x70)
+}
+
+/// The descriptor of a k-major tile at a shared-memory address: rows of [`ROW_BYTES`] with the
+/// 128-byte swizzle, groups of eight rows one after the other. `address` is a multiple of
+/// [`SWIZZLE_BYTES`].
+#[inline(always)]
+#[must_use]
+pub const fn descriptor(address: u32) -> u64 {
+    const SWIZZLE_128: u64 = 1 << 62;
+    // The leading offset has no meaning here; one is what the field holds by custom.
+    units(address) | 1 << 16 | units(SWIZZLE_BYTES) << 32 | SWIZZLE_128
+}
+
+/// The descriptor of a tile whose rows are steps of k (n-major B, m-major A): blocks of 64 elements
+/// `block_bytes` apart, each of rows of [`ROW_BYTES`] with the 128-byte swizzle.
+#[inline(always)]
+#[must_use]
+pub const fn descriptor_across(address: u32, block_bytes: u32) -> u64 {
+    const SWIZZLE_128: u64 = 1 << 62;
+    units(address) | units(block_bytes) << 16 | units(SWIZZLE_BYTES) << 32 | SWIZZLE_128
+}
+
+/// An 18-bit shared-memory address or offset in units of 16 bytes.
+const fn units(bytes: u32) -> u64 {
+    ((bytes & 0x3_ffff) >> 4) as u64
+}
+
+/// Row and column, in the 64 x N product of an instruction, of accumulator `register` of thread
+/// `thread` of the warpgroup.
+#[inline(always)]
+#[must_use]
+pub const fn accumulator_place(thread: u32, register: u32) -> (u32, u32) {
+    let (warp, lane) = (thread / 32, thread % 32);
+    let row = 16 * warp + lane / 4 + 8 * (register / 2 % 2);
+    let col = 8 * (register / 4) + 2 * (lane % 4) + register % 2;
+    (row, col)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_swizzle_permutes_chunks_within_rows_and_spreads_columns_over_banks() {
+        for row in 0..64u32 {
+            let mut seen = [false; 8];
+            for chunk in 0..8 {
+                let at = swizzled(row * ROW_BYTES + chunk * 16);
+                assert_eq!(at / ROW_BYTES, row);
+                assert_eq!(at % 16, 0);
+                assert_eq!(at % ROW_BYTES / 16, chunk ^ (row % 8));
+                seen[(at % ROW_BYTES / 16) as usize] = true;
+                assert_eq!(swizzled(row * ROW_BYTES + chunk * 16 + 7), at + 7);
+            }
+            assert!(seen.iter().all(|&seen| seen));
+        }
+        for chunk in 0..8 {
+            let mut seen = [false; 8];
+            for row in 0..8 {
+                seen[(swizzled(row * ROW_BYTES + chunk * 16) % ROW_BYTES / 16) as usize] = true;
+            }
+            assert!(seen.iter().all(|&seen| seen), "chunk {chunk}");
+        }
+    }
+
+    #[test]
+    fn registers_and_threads_cover_the_product_once() {
+        for n in [8u32, 128, 256] {
+            let mut seen = vec![false; (ROWS * n) as usize];
+            for thread in 0..THREADS {
+                for register in 0..n / 2 {
+                    let (row, col) = accumulator_place(thread, register);
+                    let seen = &mut seen[(row * n + col) as usize];
+                    assert!(!*seen, "({row}, {col}) twice");
+                    *seen = true;
+                }
+            }
+            assert!(seen.iter().all(|&seen| seen));
+        }
+        // The corners that the manual's figure shows.
+        assert_eq!(accumulator_place(0, 0), (0, 0));
+        assert_eq!(accumulator_place(1, 3), (8, 3));
+        assert_eq!(accumulator_place(127, 5), (55, 15));
+    }
+
+    #[test]
+    fn descriptors_hold_address_strides_and_mode_in_their_fields() {
+        let word = descriptor(0x2_3400);
+        assert_eq!(word & 0x3fff, 0x2340);
+        assert_eq!(word >> 16 & 0x3fff, 1);
+        assert_eq!(word >> 32 & 0x3fff, 64);
+        assert_eq!(word >> 49 & 7, 0);
+        assert_eq!(word >> 62, 1);
+        let word = descriptor_across(0x400, 8192);
+        assert_eq!(word >> 16 & 0x3fff, 512);
+        // A step of 16 elements is 32 bytes on.
+        assert_eq!(descriptor(1024) + STEP_UNITS, descriptor(1024 + 32));
+    }
+}

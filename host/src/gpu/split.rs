@@ -1,0 +1,196 @@
+//! The launches of a product whose operands are split into pieces first.
+
+use cust::memory::DeviceBuffer;
+use gemm_spec::split::{NON_FINITE, PANEL_ROWS, STEP_K, Workspace};
+use gemm_spec::{
+    Block, Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries,
+};
+
+use super::arguments::{Fallback, Maxima, Multiply, SplitAcross, SplitRows};
+use super::launch::{Places, Start};
+use super::{Gpu, refused};
+use crate::error::Error;
+use crate::scalar::Scalar;
+
+/// Steps of k that a block of the helper for maxima looks at.
+const MAXIMA_STEPS: u32 = 64;
+
+/// Splits A and B, multiplies the pieces, and multiplies the operands themselves where the pieces
+/// cannot hold them: which of the two does something, the helpers' flags decide on the device.
+///
+/// # Safety
+/// The places are those of operands that are valid for the problem; C overlaps neither factor and
+/// nobody else uses it. The kernel supports the problem.
+pub(super) unsafe fn launch<T: Scalar>(
+    gpu: &Gpu,
+    spec: &'static KernelSpec,
+    entries: &SplitEntries,
+    problem: &Problem<T>,
+    places: Places,
+) -> Result<(), Error> {
+    let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
+    let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
+    let layout = Workspace::new(m, n, k);
+    gpu.with_workspace(layout.bytes, |buffer| {
+        let product = Product { gpu, spec, entries, m, n, k, layout, at: start_of(buffer) };
+        let zeroed = layout.zeroed as usize..(layout.zeroed + layout.zeroed_bytes) as usize;
+        // With nothing to sum the factors are not read: the flags send the product to the fallback.
+        let nothing = problem.effective_k() == 0;
+        // SAFETY: the region lies in the workspace, which this stream alone uses, in order.
+        unsafe { buffer.index(zeroed).set_8_async(if nothing { 0xff } else { 0 }, gpu.stream()) }
+            .map_err(refused("clearing a workspace"))?;
+        // SAFETY: the caller's promises; each step uses what the steps before it wrote.
+        unsafe {
+            if !nothing {
+                product.split(Operand::A, problem.a, places.a)?;
+                product.split(Operand::B, problem.b, places.b)?;
+                product.multiply(problem, places)?;
+            }
+            product.fall_back(problem, places)
+        }
+    })
+}
+
+/// A device buffer's address.
+fn start_of(buffer: &DeviceBuffer<u8>) -> u64 {
+    buffer.as_device_ptr().as_raw()
+}
+
+/// One product and its workspace.
+struct Product<'a> {
+    gpu: &'a Gpu,
+    spec: &'static KernelSpec,
+    entries: &'a SplitEntries,
+    m: u32,
+    n: u32,
+    k: u32,
+    layout: Workspace,
+    /// Where the workspace begins.
+    at: u64,
+}
+
+impl Product<'_> {
+    fn flags(&self) -> u64 {
+        self.at + self.layout.zeroed
+    }
+
+    fn helper(&self, entry: HelperEntry, x: u32, y: u32) -> Start {
+        Start {
+            arch: self.spec.arch,
+            symbol: entry.symbol,
+            grid: Grid { x, y, z: 1 },
+            block: Block { x: entry.threads, y: 1 },
+            shared_bytes: entry.shared_bytes,
+        }
+    }
+
+    /// Splits A or B.
+    ///
+    /// # Safety
+    /// `from` is the address of that operand, valid for the layout.
+    unsafe fn split(&self, operand: Operand, layout: Layout, from: u64) -> Result<(), Error> {
+        let work = self.layout;
+        // A "row" is a row of A or a column of B; along k it is contiguous in a row-major A and in a
+        // column-major B.
+        let (rows, along, pieces, exponents, maxima) = match operand {
+            Operand::A => (self.m, Order::RowMajor, work.a, work.a_exponents, work.a_maxima()),
+            _ => (self.n, Order::ColMajor, work.b, work.b_exponents, work.b_maxima(self.m)),
+        };
+        let (pieces, exponents, maxima) = (self.at + pieces, self.at + exponents, self.at + maxima);
+        let (k, ld, flags) = (self.k, layout.ld as u64, self.flags());
+        if layout.order == along {
+            let start = self.helper(self.entries.rows, rows, 1);
+            let mut arguments = SplitRows { k, from, ld, pieces, exponents, flags };
+            // SAFETY: the entry's obligations: the operand is valid, the workspace has room for its
+            // pieces and exponents; a block for each row, with the spec's threads and shared memory.
+            return unsafe { self.gpu.start(&start, &arguments.addresses()) };
+        }
+        let panels = rows.div_ceil(PANEL_ROWS);
+        let start = self.helper(self.entries.maxima, panels, k.div_ceil(MAXIMA_STEPS));
+        let mut arguments = Maxima { rows, k, from, ld, maxima };
+        // SAFETY: as above; the maxima were zeroed before.
+        unsafe { self.gpu.start(&start, &arguments.addresses())? };
+        let start = self.helper(self.entries.across, panels, k.div_ceil(STEP_K));
+        let mut arguments = SplitAcross { rows, k, from, ld, maxima, pieces, exponents, flags };
+        // SAFETY: as above; the maxima are those of the launch before.
+        unsafe { self.gpu.start(&start, &arguments.addresses()) }
+    }
+
+    /// Multiplies the pieces, unless the flags forbid it.
+    ///
+    /// # Safety
+    /// Both operands are split; C is valid and nobody else uses it.
+    unsafe fn multiply<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        places: Places,
+    ) -> Result<(), Error> {
+        let unsupported = |reason| Error::Unsupported { kernel: self.spec.id, reason };
+        let tiles = self.spec.grid(problem.m, problem.n).map_err(unsupported)?;
+        let start = Start {
+            arch: self.spec.arch,
+            symbol: self.spec.entry(T::DTYPE).map_err(unsupported)?,
+            grid: Grid { x: tiles.x.min(self.gpu.limits().multiprocessors), ..tiles },
+            block: self.spec.block(problem.m, problem.n).map_err(unsupported)?,
+            shared_bytes: self.spec.shared_bytes(T::DTYPE),
+        };
+        let work = self.layout;
+        let mut arguments = Multiply {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            alpha: problem.alpha.to_f64() as f32,
+            a_pieces: self.at + work.a,
+            b_pieces: self.at + work.b,
+            a_exponents: self.at + work.a_exponents,
+            b_exponents: self.at + work.b_exponents,
+            beta: problem.beta.to_f64() as f32,
+            c: places.c,
+            ldc: problem.c.ld as u64,
+            flags: self.flags(),
+            unless: NON_FINITE,
+        };
+        // SAFETY: the entry's obligations: (1) the caller's promises; (2) block and shared memory are
+        // the spec's, the blocks no more than the tiles.
+        unsafe { self.gpu.start(&start, &arguments.addresses()) }
+    }
+
+    /// Multiplies the operands themselves, if the flags ask for it.
+    ///
+    /// # Safety
+    /// The operands are valid, and nobody else uses C.
+    unsafe fn fall_back<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        places: Places,
+    ) -> Result<(), Error> {
+        let entry = self.entries.fallback;
+        let blocks = self.gpu.limits().multiprocessors * entry.min_blocks;
+        let strides = |layout: Layout| match layout.order {
+            Order::RowMajor => (layout.ld as u64, 1),
+            Order::ColMajor => (1, layout.ld as u64),
+        };
+        let ((a_row, a_step), (b_step, b_col)) = (strides(problem.a), strides(problem.b));
+        let mut arguments = Fallback {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            alpha: problem.alpha.to_f64() as f32,
+            a: places.a,
+            a_row,
+            a_step,
+            b: places.b,
+            b_step,
+            b_col,
+            beta: problem.beta.to_f64() as f32,
+            c: places.c,
+            ldc: problem.c.ld as u64,
+            flags: self.flags(),
+            when: NON_FINITE,
+        };
+        let start = Start { block: Block { x: 16, y: 16 }, ..self.helper(entry, blocks, 1) };
+        // SAFETY: the entry's obligations: the caller's promises; the spec's threads and shared
+        // memory. The blocks share the tiles, however many they are.
+        unsafe { self.gpu.start(&start, &arguments.addresses()) }
+    }
+}

@@ -1,0 +1,49 @@
+//! The product of the operands themselves, for inputs that pieces cannot hold.
+
+use cuda_std::thread;
+use gemm_spec::index::{ceil_div, grouped_tile};
+
+use super::GROUP_ROWS;
+use crate::parts::gemm::Gemm;
+use crate::parts::outer_tile::{Neighbours, SIDE, outer_tile};
+
+/// # Safety
+/// 1. `a`, `b` and `c` are valid for m by k, k by n and m by n elements, at distances `a_row` and
+///    `a_step`, `b_step` and `b_col`, and rows of `ldc`; `c` overlaps nothing else and nobody else
+///    writes it; `flags` is valid.
+/// 2. The launch has blocks of 16 x 16 threads and the shared memory of the kernel's spec, with
+///    m, n >= 1 and fewer than 2^31 tiles.
+#[cuda_std::kernel]
+#[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
+#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+pub unsafe fn f16x3_fallback(
+    m: u32,
+    n: u32,
+    k: u32,
+    alpha: f32,
+    a: *const f32,
+    a_row: u64,
+    a_step: u64,
+    b: *const f32,
+    b_step: u64,
+    b_col: u64,
+    beta: f32,
+    c: *mut f32,
+    ldc: u64,
+    flags: *const u32,
+    when: u32,
+) {
+    // SAFETY: obligation 1; the helpers before this launch wrote the flags.
+    if unsafe { flags.read() } & when == 0 {
+        return;
+    }
+    let gemm = Gemm { m, n, k, alpha, a, lda: a_row, b, ldb: b_step, beta, c, ldc };
+    let (tiles_m, tiles_n) = (ceil_div(m, SIDE as u32), ceil_div(n, SIDE as u32));
+    let mut tile = thread::block_idx_x();
+    while tile < tiles_m * tiles_n {
+        let place = grouped_tile(tile, tiles_m, tiles_n, GROUP_ROWS);
+        // SAFETY: obligations 1 and 2; each tile is one block's alone, and ends behind a barrier.
+        unsafe { outer_tile(gemm, Neighbours { a_step, b_col }, place) };
+        tile += thread::grid_dim_x();
+    }
+}
