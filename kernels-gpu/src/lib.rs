@@ -20,6 +20,8 @@ mod naive;
 )]
 mod parts;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
+mod register_tile_1d;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod register_tile_2d;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod single_block;
@@ -57,6 +59,7 @@ registry! {
     tiled::{TILED8, EMULATED8},
     tiled::{TILED16, EMULATED16},
     tiled::{TILED32, EMULATED32},
+    register_tile_1d::{SPEC, EMULATED},
     register_tile_2d::{SPEC, EMULATED},
     warp_tile::{SPEC, EMULATED},
     async_copy::{TILE_32X64, EMULATED_32X64},
