@@ -28,6 +28,8 @@ mod single_block;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod tiled;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
+mod vector_loads;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod warp_tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -61,6 +63,7 @@ registry! {
     tiled::{TILED32, EMULATED32},
     register_tile_1d::{SPEC, EMULATED},
     register_tile_2d::{SPEC, EMULATED},
+    vector_loads::{SPEC, EMULATED},
     warp_tile::{SPEC, EMULATED},
     async_copy::{TILE_32X64, EMULATED_32X64},
     async_copy::{TILE_32X128, EMULATED_32X128},
