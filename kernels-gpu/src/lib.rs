@@ -23,11 +23,15 @@ mod naive;
 )]
 mod parts;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
+mod register_tile_1d;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod register_tile_2d;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod single_block;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod tiled;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
+mod vector_loads;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod warp_tile;
 
@@ -60,7 +64,9 @@ registry! {
     tiled::{TILED8, EMULATED8},
     tiled::{TILED16, EMULATED16},
     tiled::{TILED32, EMULATED32},
+    register_tile_1d::{SPEC, EMULATED},
     register_tile_2d::{SPEC, EMULATED},
+    vector_loads::{SPEC, EMULATED},
     warp_tile::{SPEC, EMULATED},
     async_copy::{TILE_32X64, EMULATED_32X64},
     async_copy::{TILE_32X128, EMULATED_32X128},

@@ -72,6 +72,12 @@ impl<T: Element> Gemm<T> {
         self.c.cast::<Quad<T>>().is_aligned() && self.ldc.is_multiple_of(4)
     }
 
+    /// Whether rows of A begin at multiples of four elements.
+    #[inline(always)]
+    pub(crate) fn a_in_quads(&self) -> bool {
+        self.a.cast::<Quad<T>>().is_aligned() && self.lda.is_multiple_of(4)
+    }
+
     /// Whether rows of B begin at multiples of four elements.
     #[inline(always)]
     pub(crate) fn b_in_quads(&self) -> bool {
