@@ -246,6 +246,13 @@ pub enum Unsupported {
         /// Columns of A.
         k: usize,
     },
+    /// With so few steps of k the kernel's error passes what f32 allows.
+    Steps {
+        /// The steps.
+        k: usize,
+        /// Steps that it needs.
+        least: usize,
+    },
     /// The device is older than the kernel's module.
     ComputeCapability {
         /// What the module needs.
@@ -283,6 +290,10 @@ impl fmt::Display for Unsupported {
             Self::TooLarge { m, n, k } => {
                 write!(f, "m = {m}, n = {n}, k = {k} pass the sizes that one launch can cover")
             }
+            Self::Steps { k, least } => write!(
+                f,
+                "keeps to the error bound of f32 from k = {least} on, here k is {k}"
+            ),
             Self::ComputeCapability { needs, has } => write!(
                 f,
                 "needs compute capability {}.{}, the device has {}.{}",
@@ -626,6 +637,15 @@ impl KernelSpec {
             return Err(Unsupported::ComputeCapability { needs, has: limits.compute_capability });
         }
         let Problem { m, n, k, .. } = *problem;
+        if let Scheme::Split(_) = self.scheme {
+            let (least, most) = (crate::split::LEAST_K, crate::split::MOST_K);
+            if k < least {
+                return Err(Unsupported::Steps { k, least });
+            }
+            if k > most {
+                return Err(Unsupported::TooLarge { m, n, k });
+            }
+        }
         let block = self.block(m, n)?;
         let threads = block.x * block.y;
         if threads > limits.max_threads_per_block {

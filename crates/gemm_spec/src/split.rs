@@ -25,6 +25,13 @@ pub const STEP_K: u32 = 32;
 /// Bytes of a tile.
 pub const TILE_BYTES: u32 = PANEL_ROWS * ROW_BYTES;
 
+/// Fewest steps of k with which the error stays within f32's own bound, whose k + 3 units of roundoff
+/// leave room for the seven that splitting may cost.
+pub const LEAST_K: usize = 16;
+
+/// Most steps of k: the helpers' grids have a row of blocks for each tile.
+pub const MOST_K: usize = 65_535 * STEP_K as usize;
+
 /// Elements that one thread splits together: 16 bytes of each piece.
 pub const OCTET: u32 = 8;
 
