@@ -447,8 +447,10 @@ fn repeats_its_bits(spec: &'static KernelSpec) -> Result<(), String> {
     .ok_or_else(|| "two runs differ".to_owned())
 }
 
+type SplitProperty = fn(&'static KernelSpec) -> Result<(), String>;
+
 /// Properties of kernels that split their operands, on a GPU.
-const SPLIT_PROPERTIES: [(&str, fn(&'static KernelSpec) -> Result<(), String>); 3] = [
+const SPLIT_PROPERTIES: [(&str, SplitProperty); 3] = [
     ("takes_every_order", takes_every_order),
     ("splits_what_can_be_split", splits_what_can_be_split),
     ("repeats_its_bits", repeats_its_bits),

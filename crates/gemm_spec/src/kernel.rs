@@ -290,10 +290,9 @@ impl fmt::Display for Unsupported {
             Self::TooLarge { m, n, k } => {
                 write!(f, "m = {m}, n = {n}, k = {k} pass the sizes that one launch can cover")
             }
-            Self::Steps { k, least } => write!(
-                f,
-                "keeps to the error bound of f32 from k = {least} on, here k is {k}"
-            ),
+            Self::Steps { k, least } => {
+                write!(f, "keeps to the error bound of f32 from k = {least} on, here k is {k}")
+            }
             Self::ComputeCapability { needs, has } => write!(
                 f,
                 "needs compute capability {}.{}, the device has {}.{}",

@@ -88,14 +88,14 @@ impl<T: Element> Loader<T> {
         while i < LOADS {
             let row = self.a_row + (i * A_ROWS) as u32;
             if INSIDE || (row < m && step < k) {
-                // SAFETY: (row, step) lies in A.
                 let step = (u64::from(step) * self.neighbours.a_step) as usize;
+                // SAFETY: (row, step) lies in A.
                 a[i] = unsafe { self.gemm.a_row(row).wrapping_add(step).read() };
             }
             let step = self.done + self.b_step + (i * B_ROWS) as u32;
             if INSIDE || (step < k && self.b_col < n) {
-                // SAFETY: (step, b_col) lies in B.
                 let col = (u64::from(self.b_col) * self.neighbours.b_col) as usize;
+                // SAFETY: (step, b_col) lies in B.
                 b[i] = unsafe { self.gemm.b_at(step, 0).wrapping_add(col).read() };
             }
             i += 1;
