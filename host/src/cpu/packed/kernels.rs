@@ -11,7 +11,7 @@ const MAX_COLS: usize = 8;
 
 /// Computes a tile; see [`compute`] for what it demands.
 pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
-/// Packs a panel; see [`pack`] for what it demands.
+/// Packs a panel; see `pack` for what it demands.
 pub(super) type PackFn<T> = unsafe fn(&Pack<T>);
 /// Tile functions by registers and columns, each less one.
 type TileTable<T> = [[TileFn<T>; MAX_COLS]; MAX_VECTORS];
@@ -19,7 +19,7 @@ type TileTable<T> = [[TileFn<T>; MAX_COLS]; MAX_VECTORS];
 /// An instruction set: the size of its tiles, and generic code compiled for it.
 ///
 /// # Safety
-/// All methods: the CPU has the instruction set, and what [`compute`] and [`pack`] demand.
+/// All methods: the CPU has the instruction set, and what [`compute`] and `pack` demand.
 pub(super) trait InstructionSet {
     /// Registers along a column of a whole tile.
     const VECTORS: usize;
