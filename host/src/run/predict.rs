@@ -9,11 +9,16 @@ use crate::scalar::Scalar;
 /// Edge of the first probe's cube.
 const FIRST_EDGE: f64 = 128.0;
 
-/// The same problem in small: its three sizes shrunk alike until `edge³` is left of their product.
+/// No size of a probe is below this, unless the problem's own is: some kernels refuse fewer steps of k.
+const LEAST_SIZE: usize = 16;
+
+/// The same problem in small: its three sizes shrunk alike until `edge³` is left of their product, or
+/// more where a size reaches [`LEAST_SIZE`].
 fn shrunk<T: Scalar>(problem: &Problem<T>, edge: f64) -> Problem<T> {
     let volume = problem.flops() / 2.0;
     let factor = (edge / volume.cbrt()).min(1.0);
-    let size = |size: usize| ((size as f64 * factor).round() as usize).clamp(1, size);
+    let size =
+        |size: usize| ((size as f64 * factor).round() as usize).clamp(size.min(LEAST_SIZE), size);
     Problem::new(size(problem.m), size(problem.n), size(problem.k))
         .with_scalars(problem.alpha, problem.beta)
 }
@@ -53,6 +58,14 @@ mod tests {
             Ok::<_, Infallible>(small.flops() / rate)
         });
         (seconds.unwrap_or_else(|never| match never {}), probes)
+    }
+
+    #[test]
+    fn no_size_is_shrunk_below_what_kernels_take() {
+        let small = shrunk(&Problem::<f32>::new(1563, 2881, 16), FIRST_EDGE);
+        assert_eq!(small.k, 16);
+        let small = shrunk(&Problem::<f32>::new(100_000, 1000, 3), FIRST_EDGE);
+        assert_eq!(small.k, 3);
     }
 
     #[test]
