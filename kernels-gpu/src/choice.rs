@@ -112,7 +112,7 @@ mod tests {
             best_f32(m, n, k, 132, |spec| hopper || spec.id != "f16x3").unwrap().id
         };
         assert_eq!(id(10_240, 10_240, 10_240, true), "f16x3");
-        assert_eq!(id(10_240, 10_240, 10_240, false), "async_copy_128x256");
+        assert_eq!(id(8192, 8192, 8192, false), "async_copy_128x256");
         assert_eq!(id(2048, 2048, 2048, true), "f16x3");
         assert_eq!(id(1024, 1024, 1024, true), "f16x3");
         assert_ne!(id(1000, 1000, 1000, true), "f16x3");
