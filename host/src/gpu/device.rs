@@ -4,9 +4,11 @@ use std::cell::{OnceCell, RefCell};
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
+use cuda_lazy::{Driver, FunctionAttribute};
 use cust::context::{Context, CurrentContext};
 use cust::device::Device;
 use cust::error::CudaError;
+use cust::function::Function;
 use cust::memory::DeviceBuffer;
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
@@ -177,10 +179,32 @@ impl Gpu {
         // SAFETY: just loaded, nothing of it was used.
         unsafe { driver.module_unload(raw) }.map_err(|error| failed(error.to_string()))?;
         let module = Module::from_ptx_cstr(&text, &[]).map_err(refused(during()))?;
+        for form in kernels.iter().flat_map(|spec| spec.forms()) {
+            // What the device has no room for, `supports` refuses before a launch.
+            let bytes = form.shared_bytes;
+            if bytes > SHARED_WITHOUT_OPT_IN && bytes <= self.limits.max_shared_bytes {
+                let function = module.get_function(form.symbol).map_err(refused(during()))?;
+                allow_shared(driver, &function, bytes).map_err(failed)?;
+            }
+        }
         let compile = started.elapsed();
         tracing::debug!(module = arch.target_cpu(), ?compile, "compiled by the driver");
         Ok(LoadedModule { module, compile })
     }
+}
+
+/// Lets a kernel have more dynamic shared memory than every device gives for the asking.
+fn allow_shared(driver: &Driver, function: &Function<'_>, bytes: u32) -> Result<(), String> {
+    let bytes = i32::try_from(bytes).map_err(|error| error.to_string())?;
+    // SAFETY: the function borrows its module, which is loaded as long as the borrow lasts.
+    unsafe {
+        driver.func_set_attribute(
+            function.to_raw().cast(),
+            FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            bytes,
+        )
+    }
+    .map_err(|error| error.to_string())
 }
 
 /// The lines of PTX that decide whether a driver takes it.

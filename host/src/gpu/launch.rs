@@ -2,17 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use cuda_lazy::FunctionAttribute;
 use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::event::{Event, EventFlags};
-use cust::function::{BlockSize, Function, GridSize};
+use cust::function::{BlockSize, GridSize};
 use cust::memory::{CopyDestination, DeviceBuffer};
-use gemm_spec::{Arch, Block, Grid, KernelSpec, Operand, Problem, SHARED_WITHOUT_OPT_IN, Scheme};
+use gemm_spec::{Arch, Block, Grid, KernelSpec, Operand, Problem, Scheme};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
-use super::listing;
 use super::{Gpu, GpuPeer, refused, split};
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -195,41 +193,37 @@ impl<T: Scalar> Operands<'_, T> {
         if !peer.is_of(self.gpu) {
             return Err(refused("was opened for another GPU than that of the operands".to_owned()));
         }
-        let problem = &self.problem;
-        let needed = problem.required_len(Operand::C)?;
-        problem.check_buffers(
-            self.a.len(),
-            self.b.len(),
-            c.buffer.len().saturating_sub(c.start),
-        )?;
-        let a = self.a.as_device_ptr().as_raw();
-        let b = self.b.as_device_ptr().as_raw();
-        let c = c.buffer.index(c.start..c.start + needed).as_device_ptr().as_raw();
-        let product = DeviceProduct::new(problem, a, b, c).map_err(refused)?;
-        // SAFETY: the buffers hold the operands at their leading dimensions, as checked above; C is a
+        let Places { a, b, c } = self.places(c)?;
+        let product = DeviceProduct::new(&self.problem, a, b, c).map_err(refused)?;
+        // SAFETY: the buffers hold the operands at their leading dimensions, as `places` checked; C is a
         // buffer of its own, borrowed exclusively. They outlive the product: whoever puts it into the
         // stream waits for the stream before it gives them back, and the driver frees no memory that
         // work in a stream still uses. The scalars are of the type that `DeviceProduct::new` names.
         unsafe { peer.launch(&product) }.map_err(refused)
     }
 
-    fn launch_kernel(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<(), Error> {
-        let problem = &self.problem;
-        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
-        spec.supports(problem, self.gpu.limits()).map_err(unsupported)?;
-        let needed = problem.required_len(Operand::C)?;
-        problem.check_buffers(
+    /// Where the operands lie, once they are long enough for the problem.
+    fn places(&self, c: &Output<T>) -> Result<Places, Error> {
+        let needed = self.problem.required_len(Operand::C)?;
+        self.problem.check_buffers(
             self.a.len(),
             self.b.len(),
             c.buffer.len().saturating_sub(c.start),
         )?;
-        let places = Places {
+        Ok(Places {
             a: self.a.as_device_ptr().as_raw(),
             b: self.b.as_device_ptr().as_raw(),
             c: c.buffer.index(c.start..c.start + needed).as_device_ptr().as_raw(),
-        };
+        })
+    }
+
+    fn launch_kernel(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<(), Error> {
+        let problem = &self.problem;
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
+        spec.supports(problem, self.gpu.limits()).map_err(unsupported)?;
+        let places = self.places(c)?;
         // SAFETY: the three buffers hold m x k, k x n and m x n elements at their leading dimensions, as
-        // checked above; C is a buffer of its own, borrowed exclusively; the kernel supports the
+        // `places` checked; C is a buffer of its own, borrowed exclusively; the kernel supports the
         // problem.
         unsafe {
             match &spec.scheme {
@@ -306,31 +300,12 @@ impl Gpu {
         let during = || format!("launching {}", start.symbol);
         let module = self.module(start.arch)?;
         let function = module.get_function(start.symbol).map_err(refused(during()))?;
-        if start.shared_bytes > SHARED_WITHOUT_OPT_IN {
-            allow_shared(&function, start.shared_bytes)
-                .map_err(|reason| Error::Cuda { during: during(), reason })?;
-        }
         let grid = GridSize::xyz(start.grid.x, start.grid.y, start.grid.z);
         let block = BlockSize::xy(start.block.x, start.block.y);
         // SAFETY: the caller's promises.
         unsafe { self.stream().launch(&function, grid, block, start.shared_bytes, addresses) }
             .map_err(refused(during()))
     }
-}
-
-/// Lets a kernel have more dynamic shared memory than every device gives for the asking.
-fn allow_shared(function: &Function<'_>, bytes: u32) -> Result<(), String> {
-    let driver = listing::start().map_err(|error| error.to_string())?;
-    let bytes = i32::try_from(bytes).map_err(|error| error.to_string())?;
-    // SAFETY: the function borrows its module, which is loaded as long as the borrow lasts.
-    unsafe {
-        driver.func_set_attribute(
-            function.to_raw().cast(),
-            FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES,
-            bytes,
-        )
-    }
-    .map_err(|error| error.to_string())
 }
 
 /// Launches a kernel, or a library's product, `count` times without a gap, turning through the sets from
