@@ -227,20 +227,17 @@ impl Engine {
         match self.choice {
             Choice::Cpu(implementation) => Ok(Implementation::Cpu(implementation)),
             Choice::Gpu(spec) => Ok(Implementation::Gpu(spec)),
-            Choice::AutoGpu => {
-                let gpu = self.gpu.as_ref().map(|gpu| (gpu.info().multiprocessors, gpu.limits()));
-                match gpu {
-                    Some((multiprocessors, limits)) => gpu_kernel(problem, multiprocessors, limits),
-                    None => registry::find(GPU_DEFAULT),
-                }
-            }
+            Choice::AutoGpu => match &self.gpu {
+                Some(gpu) => gpu_kernel(problem, gpu.limits(), gpu.free_memory()?),
+                None => registry::find(GPU_DEFAULT),
+            },
             Choice::Auto => {
                 if let Some(gpu) = &self.gpu
                     && problem.flops() >= GPU_FLOPS
-                    && let Implementation::Gpu(spec) =
-                        gpu_kernel(problem, gpu.info().multiprocessors, gpu.limits())?
+                    && let Ok(free) = gpu.free_memory()
+                    && let Implementation::Gpu(spec) = gpu_kernel(problem, gpu.limits(), free)?
                     && spec.supports(problem, gpu.limits()).is_ok()
-                    && fits(problem, gpu)
+                    && fits(problem, spec, free)
                 {
                     return Ok(Implementation::Gpu(spec));
                 }
@@ -258,29 +255,29 @@ pub fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> R
     Engine::auto()?.run(problem, a, b, c)
 }
 
-/// The kernel that suits a problem on a GPU of that many multiprocessors and those limits.
+/// The kernel that suits a problem on a GPU of those limits with so many bytes free; the default
+/// where none is known to be better and fits.
 fn gpu_kernel<T: Scalar>(
     problem: &Problem<T>,
-    multiprocessors: u32,
     limits: &DeviceLimits,
+    free: u64,
 ) -> Result<Implementation, Error> {
-    let allowed = |spec: &KernelSpec| spec.supports(problem, limits).is_ok();
+    let allowed =
+        |spec: &KernelSpec| spec.supports(problem, limits).is_ok() && fits(problem, spec, free);
     let best = match T::DTYPE {
         DType::F32 => {
             let Problem { m, n, k, .. } = *problem;
-            kernels_gpu::best_f32(m, n, k, multiprocessors, allowed)
+            kernels_gpu::best_f32(m, n, k, limits.multiprocessors, allowed)
         }
         DType::F64 | DType::I32 => None,
     };
     best.map_or_else(|| registry::find(GPU_DEFAULT), |spec| Ok(Implementation::Gpu(spec)))
 }
 
-/// Whether the free memory of a GPU holds the three matrices.
-fn fits<T: Scalar>(problem: &Problem<T>, gpu: &Gpu) -> bool {
-    match (problem.bytes(), gpu.free_memory()) {
-        (Some(bytes), Ok(free)) => bytes as u64 <= free,
-        _ => false,
-    }
+/// Whether so many bytes hold the three matrices and what the kernel takes besides.
+fn fits<T: Scalar>(problem: &Problem<T>, spec: &KernelSpec, free: u64) -> bool {
+    let besides = spec.workspace_bytes(problem.m, problem.n, problem.k);
+    problem.bytes().is_some_and(|bytes| bytes as u128 + u128::from(besides) <= u128::from(free))
 }
 
 /// The operand in row-major order: itself, or a copy in `packed`.
@@ -359,7 +356,7 @@ mod tests {
     };
 
     fn kernel<T: Scalar>(n: usize, limits: &DeviceLimits) -> &'static str {
-        gpu_kernel(&Problem::<T>::new(n, n, n), 132, limits).unwrap().id()
+        gpu_kernel(&Problem::<T>::new(n, n, n), limits, u64::MAX).unwrap().id()
     }
 
     #[test]
@@ -371,6 +368,10 @@ mod tests {
         assert_eq!(kernel::<f64>(1024, &H200), GPU_DEFAULT);
         let volta = DeviceLimits { compute_capability: (7, 0), ..H200 };
         assert_eq!(kernel::<f32>(1024, &volta), GPU_DEFAULT);
+        // Room for the matrices, and not for their pieces beside them.
+        let problem = Problem::<f32>::new(8192, 8192, 8192);
+        let tight = gpu_kernel(&problem, &H200, 1 << 30).unwrap();
+        assert_eq!(tight.id(), "async_copy_128x256");
         // No opting in: what fits 48 KiB.
         let small = DeviceLimits { max_shared_bytes: gemm_spec::SHARED_WITHOUT_OPT_IN, ..ampere };
         assert_eq!(kernel::<f32>(8192, &small), "async_copy_64x256");
