@@ -2,10 +2,10 @@
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f32
-//! Launch    1 to 4 helpers that split A and B, then block (384,1,1), one a multiprocessor, each
+//! Launch    2 to 4 helpers that split A and B, then block (384,1,1), one a multiprocessor, each
 //!           going from tile to tile; then a fallback that does nothing unless it is needed
 //! Shared    STAGES stages of 32 KiB and their barriers: 196704 bytes
-//! Requires  m, n, k >= 1, alpha != 0, compute capability 9.0
+//! Requires  m, n >= 1, k >= 16, compute capability 9.0
 //! Cost      6mnk flop on the tensor cores; the pieces take as much memory as the operands
 //! Bound by  power: at 8192 the clock sinks below its limit; at 2048 the helpers
 //! Source    Ootomo and Yokota 2022 for the scheme; sums outside the tensor core as there
@@ -41,8 +41,11 @@ use gemm_spec::split::{
 };
 use gemm_spec::warpgroup::THREADS;
 use gemm_spec::{
-    Arch, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme, SplitEntries, Tile,
+    Arch, Block, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme,
+    SplitEntries, Tile,
 };
+
+use crate::parts::outer_tile;
 
 /// Stages of the ring: as many as shared memory holds.
 const STAGES: u32 = 6;
@@ -54,8 +57,11 @@ const SHARED_BYTES: u32 = STAGES * STAGE_BYTES + STAGES * 16;
 const CONSUMERS: u32 = 2;
 /// Rows of tiles in a group.
 const GROUP_ROWS: u32 = 16;
-/// Threads of the helpers.
+/// Threads of the helpers that split.
 const HELPER_THREADS: u32 = 256;
+const HELPER: Block = Block { x: HELPER_THREADS, y: 1 };
+/// Threads along each side of a block of the fallback.
+const SIDE_THREADS: u32 = outer_tile::THREADS as u32;
 /// From one step of k to the next in the transposing helper's tile: odd, so that columns meet
 /// different banks.
 const ACROSS_PITCH: u32 = PANEL_ROWS + 1;
@@ -77,30 +83,30 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     scheme: Scheme::Split(SplitEntries {
         rows: HelperEntry {
             symbol: "f16x3_split_rows",
-            threads: HELPER_THREADS,
+            block: HELPER,
             min_blocks: 4,
             shared_bytes: HELPER_THREADS / 32 * 4,
             params: &SPLIT_ROWS_PARAMS,
         },
         maxima: HelperEntry {
             symbol: "f16x3_maxima",
-            threads: HELPER_THREADS,
+            block: HELPER,
             min_blocks: 4,
             shared_bytes: HELPER_THREADS * 16,
             params: &MAXIMA_PARAMS,
         },
         across: HelperEntry {
             symbol: "f16x3_split_across",
-            threads: HELPER_THREADS,
+            block: HELPER,
             min_blocks: 4,
             shared_bytes: STEP_K * ACROSS_PITCH * 4,
             params: &SPLIT_ACROSS_PARAMS,
         },
         fallback: HelperEntry {
             symbol: "f16x3_fallback",
-            threads: 256,
+            block: Block { x: SIDE_THREADS, y: SIDE_THREADS },
             min_blocks: 2,
-            shared_bytes: crate::parts::outer_tile::SHARED_ELEMENTS * 4,
+            shared_bytes: outer_tile::SHARED_ELEMENTS * 4,
             params: &FALLBACK_PARAMS,
         },
     }),

@@ -28,23 +28,13 @@ use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
+use crate::parts::outer_tile::{
+    A_PITCH, OWN, SHARED_ELEMENTS, SIDE, STEPS, THREADS as ACROSS, multiply, multiply_step, store,
+};
 use crate::parts::quad::Quad;
 use crate::parts::unroll::unroll;
 
-/// Rows and columns of C of a block.
-const SIDE: usize = 128;
-/// Steps of k in a tile, written out by `multiply`.
-const STEPS: usize = 8;
-/// Threads along each side of C's tile.
-const ACROSS: usize = 16;
 const THREADS: usize = ACROSS * ACROSS;
-/// Rows, and columns, of C of a thread, in two groups of four.
-const OWN: usize = 8;
-/// From one group of a thread to the next.
-const APART: usize = SIDE / 2;
-/// From one step of k to the next in A's tile: four more than the rows, so that the transposing
-/// stores of a warp meet different banks and reads stay 16-byte aligned.
-const A_PITCH: usize = SIDE + 4;
 /// Threads that load a row of A's tile, and one of B's.
 const A_THREADS: usize = STEPS / 4;
 const B_THREADS: usize = SIDE / 4;
@@ -66,7 +56,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         block: Block { x: THREADS as u32, y: 1 },
         tile: Tile { m: SIDE as u32, n: SIDE as u32 },
     },
-    shared_elements: (STEPS * (A_PITCH + SIDE)) as u32,
+    shared_elements: SHARED_ELEMENTS,
     // Two blocks hide each other's barriers; 8-byte sums need the registers of one.
     min_blocks_per_sm: MinBlocks { narrow: 2, wide: 1 },
     scheme: Scheme::Chain,
@@ -193,13 +183,8 @@ unsafe fn vector_loads<T: Element>(gemm: Gemm<T>) {
                 // SAFETY: as for the first; it travels while this tile is multiplied.
                 next = unsafe { loader.fetch::<true>(done) };
             }
-            unroll!(for STEP in 0..8 {
-                // SAFETY: written, and visible since the barrier.
-                unsafe {
-                    let a = a_frag.wrapping_add(STEP * A_PITCH);
-                    multiply(a, b_frag.wrapping_add(STEP * SIDE), &mut acc);
-                }
-            });
+            // SAFETY: written, and visible since the barrier.
+            unsafe { multiply(a_frag, b_frag, &mut acc) };
             // Before overwrite.
             // SAFETY: all threads of the block are here.
             unsafe { thread::sync_threads() };
@@ -218,7 +203,7 @@ unsafe fn vector_loads<T: Element>(gemm: Gemm<T>) {
         let mut step = 0;
         while step < steps {
             // SAFETY: written, and visible since the barrier.
-            unsafe { multiply(a, b, &mut acc) };
+            unsafe { multiply_step(a, b, &mut acc) };
             a = a.wrapping_add(A_PITCH);
             b = b.wrapping_add(SIDE);
             step += 1;
@@ -228,43 +213,6 @@ unsafe fn vector_loads<T: Element>(gemm: Gemm<T>) {
         unsafe { thread::sync_threads() };
     }
 
-    // --- epilogue ---
-    unroll!(for I in 0..8 {
-        let row = row0 + (I / 4 * APART + 4 * ty + I % 4) as u32;
-        unroll!(for J in 0..8 {
-            let col = col0 + (J / 4 * APART + 4 * tx + J % 4) as u32;
-            if row < gemm.m && col < gemm.n {
-                // SAFETY: the guard; each element belongs to one thread.
-                unsafe { gemm.store(row, col, acc[I][J]) };
-            }
-        });
-    });
-}
-
-/// Adds the products of this thread's rows and columns in the step of the tiles that is at `a` and
-/// `b`.
-///
-/// # Safety
-/// The step is written and visible to this thread.
-#[inline(always)]
-unsafe fn multiply<T: Element>(a: Shared<T>, b: Shared<T>, acc: &mut [[T; OWN]; OWN]) {
-    // SAFETY: both groups lie in the row of the tile, 16-byte aligned.
-    let (a, b) = unsafe { (fragment(a), fragment(b)) };
-    unroll!(for I in 0..8 {
-        unroll!(for J in 0..8 {
-            acc[I][J] = a[I].mul_add(b[J], acc[I][J]);
-        });
-    });
-}
-
-/// Two groups of four, [`APART`] apart.
-///
-/// # Safety
-/// Both are written and visible, and 16-byte aligned.
-#[inline(always)]
-unsafe fn fragment<T: Element>(at: Shared<T>) -> [T; OWN] {
-    // SAFETY: the caller's promise.
-    let (Quad([x0, x1, x2, x3]), Quad([y0, y1, y2, y3])) =
-        unsafe { (at.cast::<Quad<T>>().read(), at.wrapping_add(APART).cast::<Quad<T>>().read()) };
-    [x0, x1, x2, x3, y0, y1, y2, y3]
+    // SAFETY: obligation 1 of the entries.
+    unsafe { store(&gemm, (row0, col0), (tx, ty), &acc) };
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cuda_builder::EntryDirectives;
-use gemm_spec::{Arch, EntryForm, KernelSpec, LaunchShape};
+use gemm_spec::{Arch, EntryForm, KernelSpec};
 
 /// Everything that decides the PTX, relative to the workspace's root.
 pub(crate) const SOURCES: [&str; 12] = [
@@ -53,15 +53,10 @@ pub(crate) fn kernels(arch: Arch) -> impl Iterator<Item = &'static KernelSpec> {
 
 /// What the entries of a kernel promise about their launches.
 pub(crate) fn directives(spec: &KernelSpec) -> Vec<EntryDirectives> {
-    // Only `SingleBlock` is launched in other shapes of that many threads: the assembler and the
-    // driver look at the product.
-    let (x, y) = match spec.launch {
-        LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => (block.x, block.y),
-        LaunchShape::Persistent { .. } | LaunchShape::SingleBlock => (spec.max_threads(), 1),
-    };
     let promise = |form: EntryForm| {
-        let (x, y) = if form.threads == x * y { (x, y) } else { (form.threads, 1) };
-        EntryDirectives::new(form.symbol).max_threads(x, y, 1).min_blocks_per_sm(form.min_blocks)
+        EntryDirectives::new(form.symbol)
+            .max_threads(form.block.x, form.block.y, 1)
+            .min_blocks_per_sm(form.min_blocks)
     };
     spec.forms().map(promise).collect()
 }

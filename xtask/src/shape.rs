@@ -47,9 +47,9 @@ fn entry_faults(entry: &PtxEntry, form: &EntryForm) -> Vec<String> {
         }
     }
     let threads = entry.directives.iter().find_map(|line| threads(line));
-    if threads != Some(form.threads) {
+    if threads != Some(form.threads()) {
         let stated = threads.map_or("no bound".to_owned(), |threads| threads.to_string());
-        faults.push(format!("{name}: states {stated} on threads, not {}", form.threads));
+        faults.push(format!("{name}: states {stated} on threads, not {}", form.threads()));
     }
     for (what, found) in [
         ("local memory", entry.local_memory()),

@@ -253,7 +253,7 @@ pub enum Unsupported {
         /// Steps that it needs.
         least: usize,
     },
-    /// The device is older than the kernel's module.
+    /// The device does not run the kernel's module: it is older, or the module is for one kind alone.
     ComputeCapability {
         /// What the module needs.
         needs: (u32, u32),
@@ -380,7 +380,7 @@ pub struct HelperEntry {
     /// Its name in the PTX.
     pub symbol: &'static str,
     /// Threads in a block.
-    pub threads: u32,
+    pub block: Block,
     /// Blocks that must fit on a multiprocessor together.
     pub min_blocks: u32,
     /// Bytes of shared memory in a block.
@@ -398,8 +398,8 @@ pub struct EntryForm {
     pub dtype: DType,
     /// Its parameters, in order.
     pub params: &'static [Param],
-    /// Most threads in a block.
-    pub threads: u32,
+    /// Threads in a block; of [`LaunchShape::SingleBlock`] any shape of so many.
+    pub block: Block,
     /// Blocks that must fit on a multiprocessor together.
     pub min_blocks: u32,
     /// Bytes of shared memory in a block.
@@ -407,11 +407,17 @@ pub struct EntryForm {
 }
 
 impl EntryForm {
+    /// Most threads in a block.
+    #[must_use]
+    pub const fn threads(&self) -> u32 {
+        self.block.x * self.block.y
+    }
+
     /// Most registers of a thread with which the promised blocks fit: registers are given out in
     /// eights.
     #[must_use]
     pub const fn max_registers(&self) -> u32 {
-        let each = REGISTERS_PER_SM / (self.threads * self.min_blocks) / 8 * 8;
+        let each = REGISTERS_PER_SM / (self.threads() * self.min_blocks) / 8 * 8;
         if each < MAX_REGISTERS { each } else { MAX_REGISTERS }
     }
 }
@@ -422,7 +428,7 @@ impl HelperEntry {
             symbol: self.symbol,
             dtype: DType::F32,
             params: self.params,
-            threads: self.threads,
+            block: self.block,
             min_blocks: self.min_blocks,
             shared_bytes: self.shared_bytes,
         }
@@ -483,7 +489,11 @@ impl KernelSpec {
                 Scheme::Chain => &GEMM_PARAMS,
                 Scheme::Split(_) => &crate::split::MULTIPLY_PARAMS,
             },
-            threads: self.max_threads(),
+            block: match self.launch {
+                LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => block,
+                LaunchShape::Persistent { threads, .. } => Block { x: threads, y: 1 },
+                LaunchShape::SingleBlock => Block { x: MAX_THREADS, y: 1 },
+            },
             min_blocks: self.min_blocks(dtype),
             shared_bytes: self.shared_bytes(dtype),
         }

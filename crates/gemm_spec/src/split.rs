@@ -32,6 +32,9 @@ pub const LEAST_K: usize = 16;
 /// Most steps of k: the helpers' grids have a row of blocks for each tile.
 pub const MOST_K: usize = 65_535 * STEP_K as usize;
 
+/// Steps of k that a block of the helper for maxima looks at.
+pub const MAXIMA_STEPS: u32 = 64;
+
 /// Elements that one thread splits together: 16 bytes of each piece.
 pub const OCTET: u32 = 8;
 

@@ -43,15 +43,6 @@ pub const fn descriptor(address: u32) -> u64 {
     units(address) | 1 << 16 | units(SWIZZLE_BYTES) << 32 | SWIZZLE_128
 }
 
-/// The descriptor of a tile whose rows are steps of k (n-major B, m-major A): blocks of 64 elements
-/// `block_bytes` apart, each of rows of [`ROW_BYTES`] with the 128-byte swizzle.
-#[inline(always)]
-#[must_use]
-pub const fn descriptor_across(address: u32, block_bytes: u32) -> u64 {
-    const SWIZZLE_128: u64 = 1 << 62;
-    units(address) | units(block_bytes) << 16 | units(SWIZZLE_BYTES) << 32 | SWIZZLE_128
-}
-
 /// An 18-bit shared-memory address or offset in units of 16 bytes.
 const fn units(bytes: u32) -> u64 {
     ((bytes & 0x3_ffff) >> 4) as u64
@@ -123,8 +114,6 @@ mod tests {
         assert_eq!(word >> 32 & 0x3fff, 64);
         assert_eq!(word >> 49 & 7, 0);
         assert_eq!(word >> 62, 1);
-        let word = descriptor_across(0x400, 8192);
-        assert_eq!(word >> 16 & 0x3fff, 512);
         // A step of 16 elements is 32 bytes on.
         assert_eq!(descriptor(1024) + STEP_UNITS, descriptor(1024 + 32));
     }

@@ -1,19 +1,13 @@
 //! The launches of a product whose operands are split into pieces first.
 
-use cust::memory::DeviceBuffer;
-use gemm_spec::split::{NON_FINITE, PANEL_ROWS, STEP_K, Workspace};
-use gemm_spec::{
-    Block, Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries,
-};
+use gemm_spec::split::{MAXIMA_STEPS, NON_FINITE, PANEL_ROWS, STEP_K, Workspace};
+use gemm_spec::{Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries};
 
 use super::arguments::{Fallback, Maxima, Multiply, SplitAcross, SplitRows};
 use super::launch::{Places, Start};
 use super::{Gpu, refused};
 use crate::error::Error;
 use crate::scalar::Scalar;
-
-/// Steps of k that a block of the helper for maxima looks at.
-const MAXIMA_STEPS: u32 = 64;
 
 /// Splits A and B, multiplies the pieces, and multiplies the operands themselves where the pieces
 /// cannot hold them: which of the two does something, the helpers' flags decide on the device.
@@ -32,7 +26,8 @@ pub(super) unsafe fn launch<T: Scalar>(
     let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
     let layout = Workspace::new(m, n, k);
     gpu.with_workspace(layout.bytes, |buffer| {
-        let product = Product { gpu, spec, entries, m, n, k, layout, at: start_of(buffer) };
+        let product =
+            Product { gpu, spec, entries, m, n, k, layout, at: buffer.as_device_ptr().as_raw() };
         let zeroed = layout.zeroed as usize..(layout.zeroed + layout.zeroed_bytes) as usize;
         // With nothing to sum the factors are not read: the flags send the product to the fallback.
         let nothing = problem.effective_k() == 0;
@@ -49,11 +44,6 @@ pub(super) unsafe fn launch<T: Scalar>(
             product.fall_back(problem, places)
         }
     })
-}
-
-/// A device buffer's address.
-fn start_of(buffer: &DeviceBuffer<u8>) -> u64 {
-    buffer.as_device_ptr().as_raw()
 }
 
 /// One product and its workspace.
@@ -79,7 +69,7 @@ impl Product<'_> {
             arch: self.spec.arch,
             symbol: entry.symbol,
             grid: Grid { x, y, z: 1 },
-            block: Block { x: entry.threads, y: 1 },
+            block: entry.block,
             shared_bytes: entry.shared_bytes,
         }
     }
@@ -188,7 +178,7 @@ impl Product<'_> {
             flags: self.flags(),
             when: NON_FINITE,
         };
-        let start = Start { block: Block { x: 16, y: 16 }, ..self.helper(entry, blocks, 1) };
+        let start = self.helper(entry, blocks, 1);
         // SAFETY: the entry's obligations: the caller's promises; the spec's threads and shared
         // memory. The blocks share the tiles, however many they are.
         unsafe { self.gpu.start(&start, &arguments.addresses()) }

@@ -8,7 +8,7 @@ use cuda_std::arch::sm90::convert::{f16_pair, f16_value};
 use cuda_std::memory::{Global, GlobalMut, Shared};
 use cuda_std::{shared, thread, warp};
 use gemm_spec::split::{
-    FULL_PRECISION, NON_FINITE, OCTET, PANEL_ROWS, Piece, REDUCED, STEP_K, octet_at,
+    FULL_PRECISION, MAXIMA_STEPS, NON_FINITE, OCTET, PANEL_ROWS, Piece, REDUCED, STEP_K, octet_at,
     scale_exponent, scale_factors, tiles,
 };
 
@@ -17,6 +17,8 @@ use crate::parts::quad::Quad;
 
 /// The bits of an f32 that is not finite, without its sign, are these at least.
 const INFINITY_BITS: u32 = f32::INFINITY.to_bits();
+/// The bit of an f32 that is its sign.
+const SIGN: u32 = 1 << 31;
 /// Lanes of a warp.
 const LANES: u32 = 32;
 
@@ -36,8 +38,7 @@ pub unsafe fn f16x3_split_rows(
 ) {
     let (row, linear) = (thread::block_idx_x(), thread::thread_idx_x());
     let from = from.wrapping_add((u64::from(row) * ld) as usize);
-    let line =
-        Line { from, stride: 1, k, quads: k % 4 == 0 && from.cast::<Quad<f32>>().is_aligned() };
+    let line = Line { from, k, quads: k % 4 == 0 && from.cast::<Quad<f32>>().is_aligned() };
 
     // --- the largest magnitude, as bits ---
     let mut largest = 0;
@@ -49,12 +50,8 @@ pub unsafe fn f16x3_split_rows(
     }
     // SAFETY: obligation 2 gives the bytes; the barrier parts writes and reads.
     let maxima = unsafe { shared::launch_sized::<u32>() };
-    let mut distance = LANES / 2;
-    while distance > 0 {
-        // SAFETY: all lanes are here.
-        largest = largest.max(unsafe { warp::shuffle_xor(warp::FULL, largest, distance) });
-        distance /= 2;
-    }
+    // SAFETY: all lanes are here.
+    largest = unsafe { of_all_lanes(largest, u32::max) };
     if linear % LANES == 0 {
         // SAFETY: one word for each warp.
         unsafe { maxima.wrapping_add((linear / LANES) as usize).write(largest) };
@@ -93,17 +90,18 @@ pub unsafe fn f16x3_split_rows(
 #[cuda_std::kernel]
 #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
 pub unsafe fn f16x3_maxima(rows: u32, k: u32, from: *const f32, ld: u64, maxima: *mut u32) {
-    /// Steps of k that a thread looks at.
-    const STEPS: u32 = 8;
+    /// Steps of k that a thread looks at, and those that the block looks at together.
+    const STEPS: u32 = MAXIMA_STEPS / TOGETHER;
+    const TOGETHER: u32 = HELPER_THREADS / LANES;
     let linear = thread::thread_idx_x();
     let row0 = thread::block_idx_x() * PANEL_ROWS;
     let across = Across::new(rows, k, from, ld);
-    let (quad, first) = (linear % LANES, thread::block_idx_y() * 8 * STEPS + linear / LANES);
+    let (quad, first) = (linear % LANES, thread::block_idx_y() * MAXIMA_STEPS + linear / LANES);
     let mut largest = [0u32; 4];
     let mut i = 0;
     while i < STEPS {
         // SAFETY: obligation 1.
-        let values = unsafe { across.quad(row0 + 4 * quad, first + 8 * i) };
+        let values = unsafe { across.quad(row0 + 4 * quad, first + TOGETHER * i) };
         let of = |j: usize| largest[j].max(values[j].to_bits() & !SIGN);
         largest = [of(0), of(1), of(2), of(3)];
         i += 1;
@@ -118,7 +116,7 @@ pub unsafe fn f16x3_maxima(rows: u32, k: u32, from: *const f32, ld: u64, maxima:
     if linear < PANEL_ROWS && row < rows {
         let mut largest = 0;
         let mut i = 0;
-        while i < HELPER_THREADS / LANES {
+        while i < TOGETHER {
             let at = (i * PANEL_ROWS + linear) as usize;
             // SAFETY: written before the barrier.
             largest = largest.max(unsafe { shared.cast::<u32>().wrapping_add(at).read() });
@@ -205,8 +203,6 @@ pub unsafe fn f16x3_split_across(
     unsafe { notice(flags, noticed) };
 }
 
-const SIGN: u32 = 1 << 31;
-
 /// The larger of a magnitude's bits and those of eight values; NaN is larger than all.
 #[inline(always)]
 fn magnitude(largest: u32, values: [f32; 8]) -> u32 {
@@ -222,7 +218,6 @@ fn magnitude(largest: u32, values: [f32; 8]) -> u32 {
 /// A row that is contiguous along k.
 struct Line {
     from: Global<f32>,
-    stride: usize,
     k: u32,
     /// Whether quads are whole and aligned.
     quads: bool,
@@ -251,7 +246,7 @@ impl Line {
         let of = |j: u32| {
             if first + j < self.k {
                 // SAFETY: the guard.
-                unsafe { self.from.wrapping_add((first + j) as usize * self.stride).read() }
+                unsafe { self.from.wrapping_add((first + j) as usize).read() }
             } else {
                 0.0
             }
@@ -339,19 +334,30 @@ impl Row {
     }
 }
 
+/// The values of all lanes of the warp, combined.
+///
+/// # Safety
+/// All lanes of the warp call it.
+#[inline(always)]
+unsafe fn of_all_lanes(value: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
+    let mut value = value;
+    let mut distance = LANES / 2;
+    while distance > 0 {
+        // SAFETY: the caller's promise.
+        value = combine(value, unsafe { warp::shuffle_xor(warp::FULL, value, distance) });
+        distance /= 2;
+    }
+    value
+}
+
 /// Sets bits of the flags, once for a warp.
 ///
 /// # Safety
 /// `flags` is valid; all lanes of the warp call it.
 #[inline(always)]
 unsafe fn notice(flags: GlobalMut<u32>, noticed: u32) {
-    let mut noticed = noticed;
-    let mut distance = LANES / 2;
-    while distance > 0 {
-        // SAFETY: all lanes are here.
-        noticed |= unsafe { warp::shuffle_xor(warp::FULL, noticed, distance) };
-        distance /= 2;
-    }
+    // SAFETY: the caller's promise.
+    let noticed = unsafe { of_all_lanes(noticed, |x, y| x | y) };
     if noticed != 0 && warp::lane_id() == 0 {
         // SAFETY: the caller's promise; every writer of this launch sets bits by this instruction.
         unsafe {

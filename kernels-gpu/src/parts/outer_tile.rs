@@ -14,16 +14,16 @@ use crate::parts::unroll::unroll;
 /// Rows and columns of C of a block.
 pub(crate) const SIDE: usize = 128;
 /// Steps of k in a tile, written out by `multiply`.
-const STEPS: usize = 8;
+pub(crate) const STEPS: usize = 8;
 /// Threads along each side of a block.
 pub(crate) const THREADS: usize = 16;
 /// Rows, and columns, of C of a thread, in two groups of four.
-const OWN: usize = 8;
+pub(crate) const OWN: usize = 8;
 /// From one group of a thread to the next.
 const APART: usize = SIDE / 2;
 /// From one step of k to the next in A's tile: four more than the rows, so that the transposing
 /// stores of a warp meet different banks and reads stay 16-byte aligned.
-const A_PITCH: usize = SIDE + 4;
+pub(crate) const A_PITCH: usize = SIDE + 4;
 /// Elements of each tile that a thread loads.
 const LOADS: usize = SIDE * STEPS / (THREADS * THREADS);
 /// Rows of A's tile that the block loads together.
@@ -199,7 +199,21 @@ pub(crate) unsafe fn outer_tile<T: Element>(
         loader.done += STEPS as u32;
     }
 
-    // --- epilogue ---
+    // SAFETY: obligation 1.
+    unsafe { store(&gemm, (row0, col0), (tx, ty), &acc) };
+}
+
+/// Stores a thread's elements of the tile of C that begins at (row0, col0).
+///
+/// # Safety
+/// C is valid, and (tx, ty) is this thread's place among the 16 x 16 of the block.
+#[inline(always)]
+pub(crate) unsafe fn store<T: Element>(
+    gemm: &Gemm<T>,
+    (row0, col0): (u32, u32),
+    (tx, ty): (usize, usize),
+    acc: &[[T; OWN]; OWN],
+) {
     unroll!(for I in 0..8 {
         let row = row0 + (I / 4 * APART + 4 * ty + I % 4) as u32;
         unroll!(for J in 0..8 {
@@ -217,16 +231,30 @@ pub(crate) unsafe fn outer_tile<T: Element>(
 /// # Safety
 /// The tiles are written and visible to this thread.
 #[inline(always)]
-unsafe fn multiply<T: Element>(a: Shared<T>, b: Shared<T>, acc: &mut [[T; OWN]; OWN]) {
+pub(crate) unsafe fn multiply<T: Element>(a: Shared<T>, b: Shared<T>, acc: &mut [[T; OWN]; OWN]) {
     unroll!(for STEP in 0..8 {
-        // SAFETY: both groups lie in the row of the tile, 16-byte aligned.
-        let (a, b) = unsafe {
-            (fragment(a.wrapping_add(STEP * A_PITCH)), fragment(b.wrapping_add(STEP * SIDE)))
-        };
-        unroll!(for I in 0..8 {
-            unroll!(for J in 0..8 {
-                acc[I][J] = a[I].mul_add(b[J], acc[I][J]);
-            });
+        // SAFETY: the caller's promise.
+        unsafe {
+            multiply_step(a.wrapping_add(STEP * A_PITCH), b.wrapping_add(STEP * SIDE), acc);
+        }
+    });
+}
+
+/// Adds the products of the one step of the tiles that is at `a` and `b`.
+///
+/// # Safety
+/// The step is written and visible to this thread.
+#[inline(always)]
+pub(crate) unsafe fn multiply_step<T: Element>(
+    a: Shared<T>,
+    b: Shared<T>,
+    acc: &mut [[T; OWN]; OWN],
+) {
+    // SAFETY: both groups lie in the row of the tile, 16-byte aligned.
+    let (a, b) = unsafe { (fragment(a), fragment(b)) };
+    unroll!(for I in 0..8 {
+        unroll!(for J in 0..8 {
+            acc[I][J] = a[I].mul_add(b[J], acc[I][J]);
         });
     });
 }

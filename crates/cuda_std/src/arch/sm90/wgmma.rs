@@ -2,8 +2,8 @@
 //! shared memory, and add to sums in their registers, while they go on with something else.
 //!
 //! ```text
-//!  fence()             the sums in registers, and what generic stores wrote, are ready
-//!  f16_n128(..) ...    products, in order, on the same sums
+//!  fenced_f16_n128(..) behind a fence: the sums in registers are ready
+//!  f16_n128(..) ...    further products, in order, on the same sums
 //!  commit()            closes a group
 //!  wait_group::<0>()   the group has ended: sums may be read, the tiles overwritten
 //! ```
@@ -16,20 +16,6 @@ use core::arch::asm;
 ///
 /// In eights: LLVM keeps an array in registers only up to a size, and arrays of small arrays always.
 pub type Sums<const EIGHTS: usize> = [[f32; 8]; EIGHTS];
-
-/// Orders accesses to the sums, and to shared memory through the products' proxy, before the products
-/// that follow: `wgmma.fence.sync.aligned;`.
-///
-/// Where the first product that follows may not be parted from it, that product has a form with the
-/// fence in it; it is the one to use.
-///
-/// # Safety
-/// All threads of the warpgroup call it together.
-#[inline(always)]
-pub unsafe fn fence() {
-    // SAFETY: the caller's promise is the instruction's.
-    unsafe { asm!("wgmma.fence.sync.aligned;", options(nostack)) };
-}
 
 /// Closes a group of the products since the last: `wgmma.commit_group.sync.aligned;`.
 ///
@@ -59,7 +45,9 @@ macro_rules! product {
             /// 3. Nothing touches the sums between a fence and the wait but products of this form.
             $name, "", $instruction, $eights, [$first $($register)*]);
         product!(@form
-            #[doc = concat!("[`", stringify!($name), "`] behind a [`fence`], in one piece.")]
+            #[doc = concat!("[`", stringify!($name), "`] behind `wgmma.fence.sync.aligned`, which orders")]
+            /// accesses to the sums before the products that follow; in one piece, so that nothing can
+            /// come between.
             ///
             /// # Safety
             #[doc = concat!("Those of [`", stringify!($name), "`].")]
