@@ -6,6 +6,8 @@
 
 #[path = "kernels/digests.rs"]
 mod digests;
+#[path = "kernels/split.rs"]
+mod split;
 mod support;
 
 use std::cell::OnceCell;
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Digests, SELF_TESTS, digest, digested_cases};
+use gemm_spec::split::LEAST_K;
 use gemm_spec::{DType, KernelSpec, LaunchShape, Layout};
 use kernels_gpu::KERNELS;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -226,8 +229,16 @@ fn indices_above_two_to_the_31st<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
-    const LD: usize = (1 << 30) + 7;
-    let needed = 2 * LD * size_of::<T>();
+    const SIDE: usize = 3;
+    // As few steps as the kernel takes.
+    let k = if spec.is_chain() { SIDE } else { LEAST_K };
+    /// From one row to the next, so that the last of `rows` lies beyond 2^31 elements.
+    const fn apart(rows: usize) -> usize {
+        (1usize << 31).div_ceil(rows - 1) + 7
+    }
+    let (far, far_b) = (apart(SIDE), apart(k));
+    let len = ((SIDE - 1) * far + k).max((k - 1) * far_b + SIDE);
+    let needed = len * size_of::<T>();
     // Buffers this large travel whole to a GPU: one at a time, and for one type, since all types have
     // their indices from one source, which the emulator tries for each.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -242,17 +253,22 @@ fn indices_above_two_to_the_31st<T: Scalar>(
             return Ok(());
         }
     }
-    let plain = Problem::<T>::new(3, 3, 3);
-    let small: Vec<T> = (0..9).map(|i| T::from_f64(f64::from(10 * (i / 3) + i % 3 + 1))).collect();
+    let plain = Problem::<T>::new(SIDE, SIDE, k);
+    let numbered = |rows: usize, cols: usize| -> Vec<T> {
+        let number = |i: usize| T::from_f64((10 * (i / cols) + i % cols + 1) as f64);
+        (0..rows * cols).map(number).collect()
+    };
+    let (a, b) = (numbered(SIDE, k), numbered(k, SIDE));
     let context = CpuContext::new(None).map_err(|error| error.to_string())?;
-    let mut expected = vec![T::ZERO; 9];
-    T::cpu_fn(CPU[0])(&plain, &small, &small, &mut expected, &context);
+    let mut expected = vec![T::ZERO; SIDE * SIDE];
+    T::cpu_fn(CPU[0])(&plain, &a, &b, &mut expected, &context);
 
-    let far = Layout::row_major(LD);
-    let mut big = vec![T::ZERO; 2 * LD + 3];
-    for row in 0..3 {
-        big[row * LD..][..3].copy_from_slice(&small[row * 3..][..3]);
-    }
+    let mut big = vec![T::ZERO; len];
+    let spread = |big: &mut [T], from: &[T], cols: usize, apart: usize| {
+        for (row, line) in from.chunks_exact(cols).enumerate() {
+            big[row * apart..][..cols].copy_from_slice(line);
+        }
+    };
     let run = |problem: Problem<T>, a: &[T], b: &[T], c: &mut [T]| match backend {
         Backend::Emulator => emulate::run(spec, &problem, a, b, c),
         Backend::Gpu => with_gpu(|gpu| {
@@ -261,20 +277,24 @@ fn indices_above_two_to_the_31st<T: Scalar>(
             output.download(gpu, c).map(|_| ())
         }),
     };
-    let mut c = vec![T::POISON; 9];
-    run(Problem { a: far, ..plain }, &big, &small, &mut c).map_err(|error| error.to_string())?;
+    let layout = Layout::row_major;
+    let mut c = vec![T::POISON; SIDE * SIDE];
+    spread(&mut big, &a, k, far);
+    run(Problem { a: layout(far), ..plain }, &big, &b, &mut c).map_err(|e| e.to_string())?;
     if c != expected {
         return Err(format!("A beyond 2^31: {c:?}, not {expected:?}").into());
     }
     c.fill(T::POISON);
-    run(Problem { b: far, ..plain }, &small, &big, &mut c).map_err(|error| error.to_string())?;
+    spread(&mut big, &b, SIDE, far_b);
+    run(Problem { b: layout(far_b), ..plain }, &a, &big, &mut c).map_err(|e| e.to_string())?;
     if c != expected {
         return Err(format!("B beyond 2^31: {c:?}, not {expected:?}").into());
     }
-    run(Problem { c: far, ..plain }, &small, &small, &mut big).map_err(|e| e.to_string())?;
-    for row in 0..3 {
-        if big[row * LD..][..3] != expected[row * 3..][..3] {
-            return Err(format!("C beyond 2^31: row {row} is {:?}", &big[row * LD..][..3]).into());
+    run(Problem { c: layout(far), ..plain }, &a, &b, &mut big).map_err(|e| e.to_string())?;
+    for (row, expected) in expected.chunks_exact(SIDE).enumerate() {
+        let found = &big[row * far..][..SIDE];
+        if found != expected {
+            return Err(format!("C beyond 2^31: row {row} is {found:?}").into());
         }
     }
     Ok(())
@@ -307,154 +327,6 @@ fn refuses_what_it_cannot_do<T: Scalar>(
     }
     Ok(())
 }
-
-/// Both orders of both factors, with padding, against serial on row-major copies.
-fn takes_every_order(spec: &'static KernelSpec) -> Result<(), String> {
-    let (m, n, k) = (150, 70, 97);
-    let (a, b): (Vec<f32>, Vec<f32>) = (inputs(m * k, 3), inputs(k * n, 4));
-    let plain = Problem::<f32>::new(m, n, k);
-    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
-    let mut expected = vec![0.0; m * n];
-    <f32 as Scalar>::cpu_fn(CPU[0])(&plain, &a, &b, &mut expected, &context);
-    for orders in 0..4 {
-        let mut problem = plain;
-        let (mut a, mut b) = (a.clone(), b.clone());
-        if orders & 1 != 0 {
-            (problem.a, a) = (Layout::col_major(m + 3), turned(&a, m, k, m + 3));
-        }
-        if orders & 2 != 0 {
-            (problem.b, b) = (Layout::col_major(k + 1), turned(&b, k, n, k + 1));
-        }
-        let mut c = Guarded::new(&problem).map_err(|error| error.to_string())?;
-        Backend::Gpu.run(spec, &problem, &a, &b, &mut c)?;
-        for (at, (&found, &expected)) in c.as_mut_slice().iter().zip(&expected).enumerate() {
-            if (found - expected).abs() > 2e-4 {
-                return Err(format!("orders {orders}: element {at} is {found}, not {expected}"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Numbers in [-1, 1) from a seed.
-fn inputs(len: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-/// A row-major matrix in column-major order with a leading dimension; NaN between.
-fn turned(from: &[f32], rows: usize, cols: usize, ld: usize) -> Vec<f32> {
-    let mut to = vec![f32::NAN; cols * ld];
-    for row in 0..rows {
-        for col in 0..cols {
-            to[col * ld + row] = from[row * cols + col];
-        }
-    }
-    to
-}
-
-/// Inputs that pieces of f16 cannot hold: what is not finite gives the bits of serial, and rows of any
-/// scale, zeros and subnormals included, stay within the bound of f32.
-fn splits_what_can_be_split(spec: &'static KernelSpec) -> Result<(), String> {
-    let (m, n, k) = (140, 135, 70);
-    let problem = Problem::<f32>::new(m, n, k);
-    let run = |a: &[f32], b: &[f32]| {
-        let mut c = Guarded::new(&problem).map_err(|error| error.to_string())?;
-        Backend::Gpu.run(spec, &problem, a, b, &mut c)?;
-        Ok::<Vec<f32>, String>(c.as_mut_slice().to_vec())
-    };
-    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
-    let (plain_a, plain_b) = (inputs(m * k, 5), inputs(k * n, 6));
-    for (what, value) in
-        [("NaN", f32::NAN), ("infinity", f32::INFINITY), ("-infinity", f32::NEG_INFINITY)]
-    {
-        for in_b in [false, true] {
-            let (mut a, mut b) = (plain_a.clone(), plain_b.clone());
-            let side = if in_b { &mut b } else { &mut a };
-            side[1234] = value;
-            side[4321] = 0.0;
-            let mut expected = vec![0.0; m * n];
-            <f32 as Scalar>::cpu_fn(CPU[0])(&problem, &a, &b, &mut expected, &context);
-            let found = run(&a, &b)?;
-            let same =
-                |(x, y): (&f32, &f32)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
-            if !found.iter().zip(&expected).all(same) {
-                return Err(format!(
-                    "{what} in {}: not serial's bits",
-                    if in_b { "B" } else { "A" }
-                ));
-            }
-        }
-    }
-    let (mut a, mut b) = (plain_a, plain_b);
-    for row in 0..m {
-        // From 2^-149 to 2^120, and a row of zeros.
-        let scale = if row == 7 { 0.0 } else { 2f64.powi(row as i32 * 2 - 150) };
-        a[row * k..][..k].iter_mut().for_each(|x| *x = (f64::from(*x) * scale) as f32);
-    }
-    for col in 0..n {
-        let scale = 2f64.powi(col as i32 - 60);
-        (0..k).for_each(|step| b[step * n + col] = (f64::from(b[step * n + col]) * scale) as f32);
-    }
-    let found = run(&a, &b)?;
-    for row in 0..m {
-        for col in 0..n {
-            let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
-            let (exact, size) = terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
-            let found = found[row * n + col];
-            // One more rounding where the result is subnormal.
-            let bound = size * 2f64.powi(-20) + 2f64.powi(-148);
-            let right = if exact.abs() > f64::from(f32::MAX) * 1.0001 {
-                found.is_infinite()
-            } else {
-                (f64::from(found) - exact).abs() <= bound || size > f64::from(f32::MAX)
-            };
-            if !right {
-                return Err(format!("({row}, {col}) is {found:e}, not {exact:e}"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The same product a hundred times gives the same bits.
-fn repeats_its_bits(spec: &'static KernelSpec) -> Result<(), String> {
-    let (m, n, k) = (1000, 900, 800);
-    let problem = Problem::<f32>::new(m, n, k);
-    let (a, b) = (inputs(m * k, 7), inputs(k * n, 8));
-    with_gpu(|gpu| {
-        let (operands, _) = gpu.upload(&problem, &a, &b)?;
-        let mut first: Option<Vec<f32>> = None;
-        for _ in 0..100 {
-            let mut c = vec![f32::NAN; m * n];
-            let mut output = gpu.output(&c, 0)?;
-            operands.run(spec, &mut output)?;
-            output.download(gpu, &mut c)?;
-            let first = first.get_or_insert_with(|| c.clone());
-            if !first.iter().zip(&c).all(|(x, y)| x.to_bits() == y.to_bits()) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    })
-    .map_err(|error| error.to_string())?
-    .then_some(())
-    .ok_or_else(|| "two runs differ".to_owned())
-}
-
-type SplitProperty = fn(&'static KernelSpec) -> Result<(), String>;
-
-/// Properties of kernels that split their operands, on a GPU.
-const SPLIT_PROPERTIES: [(&str, SplitProperty); 3] = [
-    ("takes_every_order", takes_every_order),
-    ("splits_what_can_be_split", splits_what_can_be_split),
-    ("repeats_its_bits", repeats_its_bits),
-];
 
 /// Each digested case that the kernel can do, with the digest of its result.
 fn digests_of<T: Scalar>(
@@ -512,6 +384,9 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
     Ok(digests.write(path)?)
 }
 
+/// What a trial does.
+type Test = Box<dyn FnOnce() -> Result<(), Failed> + Send>;
+
 type Property = fn(Backend, &'static KernelSpec) -> Result<(), Failed>;
 
 /// The property that needs a committed file.
@@ -548,17 +423,23 @@ fn trials() -> Vec<Trial> {
                 println!("{} is not emulated: its instructions are those of one GPU", spec.id);
                 continue;
             }
+            let mut add = |name: String, is_digests: bool, test: Test| {
+                let missing = no_gpu.clone().filter(|_| backend == Backend::Gpu);
+                let without_gpu = missing.is_some() && !required;
+                let without_digests = is_digests && no_digests;
+                skipped += usize::from(without_gpu);
+                undigested += usize::from(without_digests && !without_gpu);
+                let name = format!("{}::{name}", backend.name());
+                let trial = Trial::test(name, move || match missing {
+                    Some(reason) => Err(reason.into()),
+                    None => test(),
+                });
+                trials.push(trial.with_ignored_flag(without_gpu || without_digests));
+            };
             if backend == Backend::Gpu && !spec.is_chain() {
-                for (name, property) in SPLIT_PROPERTIES {
-                    let missing = no_gpu.clone();
-                    let ignored = missing.is_some() && !required;
-                    skipped += usize::from(ignored);
-                    let name = format!("cuda::{}::{name}", spec.id);
-                    let trial = Trial::test(name, move || match missing {
-                        Some(reason) => Err(reason.into()),
-                        None => property(spec).map_err(Failed::from),
-                    });
-                    trials.push(trial.with_ignored_flag(ignored));
+                for (name, property) in split::PROPERTIES {
+                    let test = move || property(spec).map_err(Failed::from);
+                    add(format!("{}::{name}", spec.id), false, Box::new(test));
                 }
             }
             for entry in spec.entries {
@@ -568,18 +449,8 @@ fn trials() -> Vec<Trial> {
                     DType::I32 => properties::<i32>(),
                 };
                 for (name, property) in properties {
-                    let is_digests = name == DIGESTS;
-                    let name = format!("{}::{}::{name}", backend.name(), entry.symbol);
-                    let missing = no_gpu.clone().filter(|_| backend == Backend::Gpu);
-                    let without_gpu = missing.is_some() && !required;
-                    let without_digests = is_digests && no_digests;
-                    skipped += usize::from(without_gpu);
-                    undigested += usize::from(without_digests && !without_gpu);
-                    let trial = Trial::test(name, move || match missing {
-                        Some(reason) => Err(reason.into()),
-                        None => property(backend, spec),
-                    });
-                    trials.push(trial.with_ignored_flag(without_gpu || without_digests));
+                    let test = move || property(backend, spec);
+                    add(format!("{}::{name}", entry.symbol), name == DIGESTS, Box::new(test));
                 }
             }
         }

@@ -1,0 +1,163 @@
+//! Properties of kernels that split their operands, on a GPU.
+
+use gemm_spec::{KernelSpec, Layout};
+use tessera::cpu::{CPU, CpuContext};
+use tessera::fill::{Distribution, fill};
+use tessera::verify::Guarded;
+use tessera::{Problem, Scalar};
+
+use crate::{Backend, with_gpu};
+
+/// Both orders of both factors, with padding, against serial on row-major copies.
+fn takes_every_order(spec: &'static KernelSpec) -> Result<(), String> {
+    let (m, n, k) = (150, 70, 97);
+    let (a, b) = (inputs(m, k, 3), inputs(k, n, 4));
+    let plain = Problem::<f32>::new(m, n, k);
+    let expected = serial(&plain, &a, &b)?;
+    for orders in 0..4 {
+        let mut problem = plain;
+        let (mut a, mut b) = (a.clone(), b.clone());
+        if orders & 1 != 0 {
+            (problem.a, a) = (Layout::col_major(m + 3), turned(&a, m, k, m + 3));
+        }
+        if orders & 2 != 0 {
+            (problem.b, b) = (Layout::col_major(k + 1), turned(&b, k, n, k + 1));
+        }
+        let found = on_gpu(spec, &problem, &a, &b)?;
+        for (at, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
+            if (found - expected).abs() > 2e-4 {
+                return Err(format!("orders {orders}: element {at} is {found}, not {expected}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A packed matrix of uniform numbers in [-1, 1).
+fn inputs(rows: usize, cols: usize, seed: u64) -> Vec<f32> {
+    let mut data = vec![0.0; rows * cols];
+    fill(&mut data, cols, cols, Distribution::Uniform, seed, 0);
+    data
+}
+
+/// What serial computes from packed operands.
+fn serial(problem: &Problem<f32>, a: &[f32], b: &[f32]) -> Result<Vec<f32>, String> {
+    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
+    let mut c = vec![0.0; problem.m * problem.n];
+    <f32 as Scalar>::cpu_fn(CPU[0])(problem, a, b, &mut c, &context);
+    Ok(c)
+}
+
+/// What the kernel computes on the GPU, between guard words.
+fn on_gpu(
+    spec: &'static KernelSpec,
+    problem: &Problem<f32>,
+    a: &[f32],
+    b: &[f32],
+) -> Result<Vec<f32>, String> {
+    let mut c = Guarded::new(problem).map_err(|error| error.to_string())?;
+    Backend::Gpu.run(spec, problem, a, b, &mut c)?;
+    Ok(c.as_mut_slice().to_vec())
+}
+
+/// A row-major matrix in column-major order with a leading dimension; NaN between.
+fn turned(from: &[f32], rows: usize, cols: usize, ld: usize) -> Vec<f32> {
+    let mut to = vec![f32::NAN; cols * ld];
+    for row in 0..rows {
+        for col in 0..cols {
+            to[col * ld + row] = from[row * cols + col];
+        }
+    }
+    to
+}
+
+/// Inputs that pieces of f16 cannot hold: what is not finite gives the bits of serial, and rows of any
+/// scale, zeros and subnormals included, stay within the bound of f32.
+fn splits_what_can_be_split(spec: &'static KernelSpec) -> Result<(), String> {
+    let (m, n, k) = (140, 135, 70);
+    let problem = Problem::<f32>::new(m, n, k);
+    let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
+    for (what, value) in
+        [("NaN", f32::NAN), ("infinity", f32::INFINITY), ("-infinity", f32::NEG_INFINITY)]
+    {
+        for in_b in [false, true] {
+            let (mut a, mut b) = (plain_a.clone(), plain_b.clone());
+            let side = if in_b { &mut b } else { &mut a };
+            side[1234] = value;
+            side[4321] = 0.0;
+            let expected = serial(&problem, &a, &b)?;
+            let found = on_gpu(spec, &problem, &a, &b)?;
+            let same =
+                |(x, y): (&f32, &f32)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+            if !found.iter().zip(&expected).all(same) {
+                return Err(format!(
+                    "{what} in {}: not serial's bits",
+                    if in_b { "B" } else { "A" }
+                ));
+            }
+        }
+    }
+    let (mut a, mut b) = (plain_a, plain_b);
+    for row in 0..m {
+        // From 2^-149 to 2^120, and a row of zeros.
+        let scale = if row == 7 { 0.0 } else { 2f64.powi(row as i32 * 2 - 150) };
+        a[row * k..][..k].iter_mut().for_each(|x| *x = (f64::from(*x) * scale) as f32);
+    }
+    for col in 0..n {
+        let scale = 2f64.powi(col as i32 - 60);
+        (0..k).for_each(|step| b[step * n + col] = (f64::from(b[step * n + col]) * scale) as f32);
+    }
+    let found = on_gpu(spec, &problem, &a, &b)?;
+    for row in 0..m {
+        for col in 0..n {
+            let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
+            let (exact, size) = terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
+            let found = found[row * n + col];
+            // One more rounding where the result is subnormal.
+            let bound = size * 2f64.powi(-20) + 2f64.powi(-148);
+            let right = if exact.abs() > f64::from(f32::MAX) * 1.0001 {
+                found.is_infinite()
+            } else {
+                (f64::from(found) - exact).abs() <= bound || size > f64::from(f32::MAX)
+            };
+            if !right {
+                return Err(format!("({row}, {col}) is {found:e}, not {exact:e}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same product a hundred times gives the same bits.
+fn repeats_its_bits(spec: &'static KernelSpec) -> Result<(), String> {
+    let (m, n, k) = (1000, 900, 800);
+    let problem = Problem::<f32>::new(m, n, k);
+    let (a, b) = (inputs(m, k, 7), inputs(k, n, 8));
+    with_gpu(|gpu| {
+        let (operands, _) = gpu.upload(&problem, &a, &b)?;
+        let mut first: Option<Vec<f32>> = None;
+        for _ in 0..100 {
+            let mut c = vec![f32::NAN; m * n];
+            let mut output = gpu.output(&c, 0)?;
+            operands.run(spec, &mut output)?;
+            output.download(gpu, &mut c)?;
+            let first = first.get_or_insert_with(|| c.clone());
+            if !first.iter().zip(&c).all(|(x, y)| x.to_bits() == y.to_bits()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })
+    .map_err(|error| error.to_string())?
+    .then_some(())
+    .ok_or_else(|| "two runs differ".to_owned())
+}
+
+type Property = fn(&'static KernelSpec) -> Result<(), String>;
+
+/// The properties, by name.
+pub(crate) const PROPERTIES: [(&str, Property); 3] = [
+    ("takes_every_order", takes_every_order),
+    ("splits_what_can_be_split", splits_what_can_be_split),
+    ("repeats_its_bits", repeats_its_bits),
+];
