@@ -7,6 +7,7 @@ mod pages;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gemm_spec::Element;
 use pages::Fenced;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -22,7 +23,7 @@ fn context(isa: CpuIsa, threads: usize) -> CpuContext {
 }
 
 /// Operands of a problem, in buffers that end with their last element. What must not be read is NaN.
-struct Operands<T> {
+struct Operands<T: Scalar> {
     problem: Problem<T>,
     a: Vec<T>,
     b: Vec<T>,
@@ -48,7 +49,7 @@ impl<T: Scalar> Operands<T> {
         };
         let read = problem.effective_k() > 0;
         let (a, b) = (drawn(Operand::A, read), drawn(Operand::B, read));
-        let c = drawn(Operand::C, problem.beta != T::ZERO);
+        let c = drawn(Operand::C, problem.beta != T::Acc::ZERO);
         Self { problem, a, b, c }
     }
 
@@ -67,7 +68,7 @@ impl<T: Scalar> Operands<T> {
             let at = |i: usize| data[layout.index(i / cols, i % cols)];
             (0..rows * cols).map(at).collect::<Vec<T>>()
         };
-        let plain = Problem::new(m, n, k).with_scalars(self.problem.alpha, self.problem.beta);
+        let plain = Problem::<T>::new(m, n, k).with_scalars(self.problem.alpha, self.problem.beta);
         let (a, b) = (copied(Operand::A, &self.a), copied(Operand::B, &self.b));
         let mut found = copied(Operand::C, &self.c);
         let one = context(CpuIsa::Portable, 1);
@@ -110,7 +111,7 @@ fn some_problem<T: Scalar>(random: &mut Xoshiro256PlusPlus) -> Problem<T> {
     let (m, n) = (size(), size());
     let k = DEEP[random.random_range(0..DEEP.len())];
     let factors = [0.0, 1.0, -1.0, 1.5];
-    let mut factor = || T::from_f64(factors[random.random_range(0..factors.len())]);
+    let mut factor = || T::factor(factors[random.random_range(0..factors.len())]);
     let (alpha, beta) = (factor(), factor());
     Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(
         layout(random, m, k),

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{DType, DeviceLimits, KernelSpec, Layout, Operand, Order, Problem};
+use gemm_spec::{DType, DeviceLimits, Element, KernelSpec, Layout, Operand, Order, Problem};
 
 use crate::cpu::{CpuContext, CpuImpl};
 use crate::error::Error;
@@ -122,7 +122,7 @@ impl Engine {
     /// [`Error::Inner`] where the sizes do not fit, and what the implementation answers.
     pub fn multiply<T: Scalar>(&self, a: &Matrix<T>, b: &Matrix<T>) -> Result<Matrix<T>, Error> {
         let mut c = Matrix::zeros(a.rows(), b.cols())?;
-        self.gemm(T::ONE, a.view(), b.view(), T::ZERO, c.view_mut())?;
+        self.gemm(T::Acc::ONE, a.view(), b.view(), T::Acc::ZERO, c.view_mut())?;
         Ok(c)
     }
 
@@ -134,10 +134,10 @@ impl Engine {
     /// answers. C is then unchanged.
     pub fn gemm<T: Scalar>(
         &self,
-        alpha: T,
+        alpha: T::Acc,
         a: MatRef<'_, T>,
         b: MatRef<'_, T>,
-        beta: T,
+        beta: T::Acc,
         c: MatMut<'_, T>,
     ) -> Result<(), Error> {
         let (m, n, k) = (a.rows(), b.cols(), a.cols());
@@ -269,7 +269,7 @@ fn gpu_kernel<T: Scalar>(
             let Problem { m, n, k, .. } = *problem;
             kernels_gpu::best_f32(m, n, k, limits.multiprocessors, allowed)
         }
-        DType::F64 | DType::I32 => None,
+        DType::F64 | DType::I32 | DType::F16 | DType::BF16 => None,
     };
     best.map_or_else(|| registry::find(GPU_DEFAULT), |spec| Ok(Implementation::Gpu(spec)))
 }

@@ -8,7 +8,7 @@ mod turn;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, DeviceLimits, KernelSpec, Operand, Problem};
+use gemm_spec::{DType, DeviceLimits, Element, KernelSpec, Operand, Problem, bf16, f16};
 use serde::Serialize;
 
 use crate::cpu::CpuContext;
@@ -217,14 +217,16 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Err
         DType::F32 => run_as::<f32>(config, observer),
         DType::F64 => run_as::<f64>(config, observer),
         DType::I32 => run_as::<i32>(config, observer),
+        DType::F16 => run_as::<f16>(config, observer),
+        DType::BF16 => run_as::<bf16>(config, observer),
     }
 }
 
 fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
     let started = Instant::now();
     let deadline = started + config.budget;
-    let problem = Problem::new(config.m, config.n, config.k)
-        .with_scalars(T::from_f64(config.alpha), T::from_f64(config.beta));
+    let problem = Problem::<T>::new(config.m, config.n, config.k)
+        .with_scalars(T::factor(config.alpha), T::factor(config.beta));
     for operand in [Operand::A, Operand::B, Operand::C] {
         problem.required_len(operand)?;
     }
@@ -363,14 +365,14 @@ impl<T: Scalar> Inputs<T> {
         Ok(Self {
             a: drawn(Operand::A, 0)?,
             b: drawn(Operand::B, 1)?,
-            c: if problem.beta == T::ZERO { Vec::new() } else { drawn(Operand::C, 2)? },
+            c: if problem.beta == T::Acc::ZERO { Vec::new() } else { drawn(Operand::C, 2)? },
         })
     }
 }
 
 /// Refuses before anything is allocated what the memory cannot hold.
 fn check_memory<T: Scalar>(problem: &Problem<T>) -> Result<(), Error> {
-    let copies = if problem.beta == T::ZERO { 1 } else { 2 };
+    let copies = if problem.beta == T::Acc::ZERO { 1 } else { 2 };
     let elements = [Operand::A, Operand::B, Operand::C].map(|operand| {
         let (rows, cols) = problem.dims(operand);
         let times = if operand == Operand::C { copies } else { 1 };
@@ -439,13 +441,13 @@ mod tests {
         let Problem { m, n, k, .. } = *problem;
         for row in 0..m {
             for col in 0..n {
-                let mut acc = T::ZERO;
+                let mut acc = T::Acc::ZERO;
                 for step in 0..k {
                     let (i, l) = (row - row % 8 + step % 8, step - step % 8 + row % 8);
                     let value = if i < m && l < k { a[problem.a.index(i, l)] } else { T::ZERO };
                     acc = value.mul_add(b[problem.b.index(step, col)], acc);
                 }
-                c[problem.c.index(row, col)] = acc;
+                c[problem.c.index(row, col)] = T::narrow(acc);
             }
         }
     }
@@ -459,6 +461,8 @@ mod tests {
         f32: transposed_tiles,
         f64: transposed_tiles,
         i32: transposed_tiles,
+        f16: transposed_tiles,
+        bf16: transposed_tiles,
     };
 
     #[test]

@@ -2,11 +2,31 @@
 
 use std::fmt;
 
-use gemm_spec::Element;
+use gemm_spec::{Element, bf16, f16};
 use kernels_gpu::{EmulatedEntry, EmulatedFn};
 
 use crate::cpu::implementation::{CpuFn, CpuImpl};
 use crate::gpu::DeviceElement;
+
+/// What a type of its own sums has.
+macro_rules! own_factors {
+    () => {
+        #[inline]
+        fn rounded_from(self) -> (f64, f64) {
+            (self.to_f64(), self.to_f64())
+        }
+
+        #[inline]
+        fn factor(value: f64) -> Self {
+            Self::from_f64(value)
+        }
+
+        #[inline]
+        fn factor_to_f64(factor: Self) -> f64 {
+            factor.to_f64()
+        }
+    };
+}
 
 /// An element type that the host can fill, print, poison, compare and multiply.
 pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement {
@@ -19,6 +39,16 @@ pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement 
 
     /// The nearest value of this type; integers saturate, and NaN becomes 0 there.
     fn from_f64(value: f64) -> Self;
+
+    /// The numbers that round to this value, from the least to the largest: the value alone for types
+    /// of their own sums, whose results are not rounded again.
+    fn rounded_from(self) -> (f64, f64);
+
+    /// The nearest value of the type of alpha and beta, as [`Scalar::from_f64`].
+    fn factor(value: f64) -> Self::Acc;
+
+    /// A factor, or a sum, as f64; exact for every type here.
+    fn factor_to_f64(factor: Self::Acc) -> f64;
 
     /// Whether both have the same bits, so that NaN equals itself and 0 differs from -0.
     fn same_bits(self, other: Self) -> bool;
@@ -41,6 +71,8 @@ pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement 
 macro_rules! float_scalar {
     ($float:ident, $entry:ident, $poison:expr) => {
         impl Scalar for $float {
+            own_factors!();
+
             const POISON: Self = $float::from_bits($poison);
 
             #[inline]
@@ -86,7 +118,93 @@ macro_rules! float_scalar {
 float_scalar!(f32, F32, 0x7fd0_dead);
 float_scalar!(f64, F64, 0x7ffd_dead_dead_dead);
 
+macro_rules! half_scalar {
+    ($half:ident, $poison:expr, $beyond:expr) => {
+        impl Scalar for $half {
+            const POISON: Self = $half::from_bits($poison);
+
+            #[inline]
+            fn to_f64(self) -> f64 {
+                f64::from(self.widen())
+            }
+
+            #[inline]
+            fn from_f64(value: f64) -> Self {
+                Self::narrow(to_odd(value))
+            }
+
+            #[inline]
+            fn rounded_from(self) -> (f64, f64) {
+                // Infinity stands where the next value would.
+                let size = |bits: u16| match $half::from_bits(bits).to_f64() {
+                    size if size.is_infinite() => $beyond,
+                    size => size,
+                };
+                let magnitude = self.to_bits() & 0x7fff;
+                let upper = |bits: u16| (size(bits) + size(bits + 1)) / 2.0;
+                let (low, high) = match magnitude {
+                    _ if self.is_nan() => (f64::NAN, f64::NAN),
+                    0 => (-upper(0), upper(0)),
+                    _ if self.to_f64().is_infinite() => (upper(magnitude - 1), f64::INFINITY),
+                    _ => (upper(magnitude - 1), upper(magnitude)),
+                };
+                if self.to_f64() < 0.0 { (-high, -low) } else { (low, high) }
+            }
+
+            #[inline]
+            fn factor(value: f64) -> f32 {
+                value as f32
+            }
+
+            #[inline]
+            fn factor_to_f64(factor: f32) -> f64 {
+                f64::from(factor)
+            }
+
+            #[inline]
+            fn same_bits(self, other: Self) -> bool {
+                self.to_bits() == other.to_bits()
+            }
+
+            #[inline]
+            fn is_nan(self) -> bool {
+                $half::is_nan(self)
+            }
+
+            fn bit_flips(self) -> impl Iterator<Item = Self> {
+                let bits = self.to_bits();
+                (0..u16::BITS).map(move |bit| $half::from_bits(bits ^ (1 << bit)))
+            }
+
+            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
+                implementation.$half
+            }
+
+            fn emulated_fn(_: EmulatedEntry) -> Option<EmulatedFn<Self>> {
+                None
+            }
+        }
+    };
+}
+
+half_scalar!(f16, 0x7ead, 65536.0);
+half_scalar!(bf16, 0x7fad, f64::from_bits((1023 + 128) << 52));
+
+/// The f32 next to a value towards zero, its last bit set unless it is the value itself: to be rounded
+/// again to fewer bits it is as good as the value, which the nearest f32 is not.
+fn to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    let wide = f64::from(near);
+    if wide == value || value.is_nan() {
+        return near;
+    }
+    let towards_zero = if wide.abs() > value.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(towards_zero | 1)
+}
+
 impl Scalar for i32 {
+    own_factors!();
+
     const POISON: Self = 0x5a5a_dead;
 
     #[inline]

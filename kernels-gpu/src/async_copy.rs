@@ -186,7 +186,7 @@ struct Feed<T> {
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
 unsafe fn async_copy<
-    T: Element,
+    T: Element<Acc = T>,
     const WARPS_M: usize,
     const WARPS_N: usize,
     const ROWS: usize,
@@ -210,7 +210,7 @@ impl<
     /// # Safety
     /// Obligations 1 and 2 of the entries.
     #[inline(always)]
-    unsafe fn gemm<T: Element>(gemm: Gemm<T>) {
+    unsafe fn gemm<T: Element<Acc = T>>(gemm: Gemm<T>) {
         const { Self::CHECKED };
         let (bm, bn) = (Self::BM as u32, Self::BN as u32);
         let (tile_m, tile_n) = grouped_tile(
@@ -291,7 +291,7 @@ impl<
     /// # Safety
     /// `row0 < m` and `col0 < n`.
     #[inline(always)]
-    unsafe fn feed<T: Element, const WHOLE: bool>(
+    unsafe fn feed<T: Element<Acc = T>, const WHOLE: bool>(
         gemm: &Gemm<T>,
         tiles: SharedAddress<T>,
         (row0, col0): (u32, u32),
@@ -334,7 +334,7 @@ impl<
     // Out of line on the host, where its copies would only cost time to compile.
     #[cfg_attr(target_arch = "nvptx64", inline(always))]
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
-    unsafe fn copy<T: Element, const WHOLE: bool>(feed: &mut Feed<T>, slots: Places<T>) {
+    unsafe fn copy<T: Element<Acc = T>, const WHOLE: bool>(feed: &mut Feed<T>, slots: Places<T>) {
         let mut from = feed.a;
         let mut pass = 0;
         while pass < Self::A_PASSES {
@@ -388,7 +388,7 @@ impl<
     /// `rounds >= 1` tiles of the feed lie inside A and B; all threads of the block are here, with the
     /// same `rounds`; nobody reads the tiles.
     #[inline(always)]
-    unsafe fn mainloop<T: Element, const WHOLE: bool>(
+    unsafe fn mainloop<T: Element<Acc = T>, const WHOLE: bool>(
         mut feed: Feed<T>,
         rounds: u32,
         frags: Places<T>,
@@ -482,7 +482,7 @@ impl<
     /// # Safety
     /// `row0 < m`, `col0 < n`, `done + left <= k`, `left <= BK`; nobody reads the stage.
     #[inline(always)]
-    unsafe fn copy_rest<T: Element>(
+    unsafe fn copy_rest<T: Element<Acc = T>>(
         gemm: &Gemm<T>,
         tiles: SharedAddress<T>,
         (row0, col0): (u32, u32),

@@ -1,6 +1,6 @@
 //! What the host runs: the PTX of a module, or an entry as a function for the emulator.
 
-use gemm_spec::Arch;
+use gemm_spec::{Arch, Element};
 
 use crate::EMULATED;
 
@@ -15,7 +15,11 @@ pub const fn ptx(arch: Arch) -> &'static str {
 }
 
 /// A kernel entry as the host calls it, with the parameters of [`gemm_spec::GEMM_PARAMS`].
-pub type EmulatedFn<T> = unsafe fn(u32, u32, u32, T, *const T, u64, *const T, u64, T, *mut T, u64);
+pub type EmulatedFn<T> =
+    unsafe fn(u32, u32, u32, Acc<T>, *const T, u64, *const T, u64, Acc<T>, *mut T, u64);
+
+/// The type of an element type's sums, alpha and beta.
+type Acc<T> = <T as Element>::Acc;
 
 /// A kernel entry for one element type.
 #[derive(Clone, Copy)]

@@ -47,7 +47,7 @@ const _: () = SPEC.check();
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn naive<T: Element>(gemm: Gemm<T>) {
+unsafe fn naive<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let col = thread::block_idx_x() * SIDE + thread::thread_idx_x();
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     let row = tile_m * SIDE + thread::thread_idx_y();
@@ -62,7 +62,7 @@ unsafe fn naive<T: Element>(gemm: Gemm<T>) {
 /// # Safety
 /// Obligation 1 of the entries; `row < m` and `col < n`.
 #[inline(always)]
-unsafe fn dot<T: Element>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
+unsafe fn dot<T: Element<Acc = T>>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
     // Two places that step along, no index: the loop is bound by what it can issue, and a 64-bit
     // multiplication for each load of B costs nearly half the speed. Loads stand before the sums
     // that need them, a group at a time, so that they are in flight together.

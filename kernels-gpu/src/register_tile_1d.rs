@@ -74,7 +74,7 @@ struct Tiles<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn register_tile_1d<T: Element>(gemm: Gemm<T>) {
+unsafe fn register_tile_1d<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     let row0 = tile_m * SIDE as u32;
@@ -153,7 +153,7 @@ unsafe fn register_tile_1d<T: Element>(gemm: Gemm<T>) {
 /// # Safety
 /// The step of the tiles is written and visible to this thread.
 #[inline(always)]
-unsafe fn multiply<T: Element>(
+unsafe fn multiply<T: Element<Acc = T>>(
     a: SharedConst<T>,
     b: SharedConst<T>,
     step: usize,

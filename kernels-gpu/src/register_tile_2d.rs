@@ -57,7 +57,7 @@ const _: () = SPEC.check();
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn register_tile_2d<T: Element>(gemm: Gemm<T>) {
+unsafe fn register_tile_2d<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     if tile_m * SIDE as u32 >= gemm.m {
         // A row of blocks that only rounds the grid up; the whole block leaves.

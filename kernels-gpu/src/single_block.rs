@@ -37,7 +37,7 @@ const _: () = SPEC.check();
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn single_block<T: Element>(gemm: Gemm<T>) {
+unsafe fn single_block<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let (row, col) = (thread::thread_idx_y(), thread::thread_idx_x());
     if row >= gemm.m || col >= gemm.n {
         return;

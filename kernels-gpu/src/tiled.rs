@@ -102,7 +102,7 @@ struct Owner<T, const W: usize> {
     b_col: SharedConst<T>,
 }
 
-impl<T: Element, const W: usize> Owner<T, W> {
+impl<T: Element<Acc = T>, const W: usize> Owner<T, W> {
     #[inline(always)]
     fn new(tiles: Shared<Tiles<T, W>>, ty: u32, tx: u32) -> Self {
         let a = tiles.cast::<T>();
@@ -187,7 +187,7 @@ impl<T: Element, const W: usize> Owner<T, W> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn tiled<T: Element, const W: usize>(gemm: Gemm<T>) {
+unsafe fn tiled<T: Element<Acc = T>, const W: usize>(gemm: Gemm<T>) {
     let width = W as u32;
     let (tx, ty) = (thread::thread_idx_x(), thread::thread_idx_y());
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());

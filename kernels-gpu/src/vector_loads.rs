@@ -76,7 +76,7 @@ struct Loader<T> {
     b_slot: Shared<T>,
 }
 
-impl<T: Element> Loader<T> {
+impl<T: Element<Acc = T>> Loader<T> {
     /// This thread's elements of the tiles from step `done` on, zero for what lies outside.
     ///
     /// # Safety
@@ -131,7 +131,7 @@ impl<T: Element> Loader<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn vector_loads<T: Element>(gemm: Gemm<T>) {
+unsafe fn vector_loads<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let side = SIDE as u32;
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     let row0 = tile_m * side;

@@ -92,7 +92,7 @@ struct Loader<T> {
     b_slot: Shared<T>,
 }
 
-impl<T: Element> Loader<T> {
+impl<T: Element<Acc = T>> Loader<T> {
     /// This thread's elements of the tiles from step `done` on, zero for steps from `left` on.
     ///
     /// Rows and columns outside repeat the last one; with `INSIDE` there are none.
@@ -145,7 +145,7 @@ impl<T: Element> Loader<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn warp_tile<T: Element>(gemm: Gemm<T>) {
+unsafe fn warp_tile<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let side = SIDE as u32;
     let (tile_m, tile_n) = grouped_tile(
         thread::block_idx_x(),
@@ -230,7 +230,7 @@ unsafe fn warp_tile<T: Element>(gemm: Gemm<T>) {
 /// which are all here; with `INSIDE` the tile's rows and columns lie in A and B; nobody reads the
 /// tiles.
 #[inline(always)]
-unsafe fn mainloop<T: Element, const INSIDE: bool>(
+unsafe fn mainloop<T: Element<Acc = T>, const INSIDE: bool>(
     loader: &Loader<T>,
     whole: u32,
     (a_frag, b_frag): (SharedAddress<T>, SharedAddress<T>),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gemm_spec::Layout;
+use gemm_spec::{Element, Layout};
 use tessera::fill::{Distribution, fill};
 use tessera::verify::Guarded;
 use tessera::{Operand, Problem, Scalar};
@@ -36,7 +36,7 @@ impl Case {
     pub(crate) fn problem<T: Scalar>(&self) -> Problem<T> {
         let [a, b, c] = self.padding;
         Problem::new(self.m, self.n, self.k)
-            .with_scalars(T::from_f64(self.alpha), T::from_f64(self.beta))
+            .with_scalars(T::factor(self.alpha), T::factor(self.beta))
             .with_layouts(
                 Layout::row_major(self.k + a),
                 Layout::row_major(self.n + b),
@@ -100,7 +100,7 @@ pub(crate) fn cases(tile: usize) -> Vec<Case> {
 }
 
 /// Operands of a case. What must not be read is NaN: padding always, A and B where alpha is zero.
-pub(crate) struct Operands<T> {
+pub(crate) struct Operands<T: Scalar> {
     pub(crate) problem: Problem<T>,
     pub(crate) a: Vec<T>,
     pub(crate) b: Vec<T>,
@@ -119,12 +119,12 @@ impl<T: Scalar> Operands<T> {
             }
             data
         };
-        let read = problem.alpha != T::ZERO;
+        let read = problem.alpha != T::Acc::ZERO;
         Self {
             problem,
             a: drawn(Operand::A, read),
             b: drawn(Operand::B, read),
-            c: if problem.beta == T::ZERO { Vec::new() } else { drawn(Operand::C, true) },
+            c: if problem.beta == T::Acc::ZERO { Vec::new() } else { drawn(Operand::C, true) },
         }
     }
 

@@ -11,11 +11,15 @@ pub enum DType {
     F64,
     /// 32-bit two's complement integers; sums and products wrap.
     I32,
+    /// IEEE 754 binary16, accumulated in binary32 and rounded once.
+    F16,
+    /// The upper half of a binary32, accumulated in binary32 and rounded once.
+    BF16,
 }
 
 impl DType {
     /// Every element type, in the order in which they are listed to users.
-    pub const ALL: [Self; 3] = [Self::F32, Self::F64, Self::I32];
+    pub const ALL: [Self; 5] = [Self::F32, Self::F64, Self::I32, Self::F16, Self::BF16];
 
     /// The name used on the command line and in reports.
     #[must_use]
@@ -24,6 +28,8 @@ impl DType {
             Self::F32 => "f32",
             Self::F64 => "f64",
             Self::I32 => "i32",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
         }
     }
 
@@ -31,6 +37,7 @@ impl DType {
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
+            Self::F16 | Self::BF16 => 2,
             Self::F32 | Self::I32 => 4,
             Self::F64 => 8,
         }
@@ -43,6 +50,17 @@ impl DType {
             Self::F32 => (f32::EPSILON / 2.0) as f64,
             Self::F64 => f64::EPSILON / 2.0,
             Self::I32 => 0.0,
+            Self::F16 => 1.0 / (1 << 11) as f64,
+            Self::BF16 => 1.0 / (1 << 8) as f64,
+        }
+    }
+
+    /// The type of sums, and of alpha and beta: [`crate::Element::Acc`].
+    #[must_use]
+    pub const fn acc(self) -> Self {
+        match self {
+            Self::F16 | Self::BF16 => Self::F32,
+            own => own,
         }
     }
 
@@ -62,6 +80,7 @@ impl fmt::Display for DType {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Element;
 
     #[test]
     fn names_lead_back_to_their_types() {
@@ -75,5 +94,22 @@ mod tests {
     fn roundoff_is_half_the_gap_above_one() {
         assert_eq!(DType::F32.unit_roundoff(), 2f64.powi(-24));
         assert_eq!(DType::F64.unit_roundoff(), 2f64.powi(-53));
+        assert_eq!(DType::F16.unit_roundoff(), 2f64.powi(-11));
+        assert_eq!(DType::BF16.unit_roundoff(), 2f64.powi(-8));
+    }
+
+    #[test]
+    fn tags_of_sums_are_those_of_the_types() {
+        fn same<T: Element>() {
+            assert_eq!(T::DTYPE.acc(), T::Acc::DTYPE);
+            assert_eq!(T::DTYPE.size(), size_of::<T>());
+            assert_eq!(T::ONE.widen(), T::Acc::ONE);
+            assert_eq!(T::narrow(T::Acc::ZERO), T::ZERO);
+        }
+        same::<f32>();
+        same::<f64>();
+        same::<i32>();
+        same::<crate::f16>();
+        same::<crate::bf16>();
     }
 }

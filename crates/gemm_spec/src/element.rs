@@ -4,11 +4,17 @@ use core::fmt;
 
 use crate::DType;
 
-/// An element type and the three operations that a matrix product needs.
+/// An element type and the operations that a matrix product needs.
+///
+/// Products are added up in [`Element::Acc`], of which alpha and beta are too: the type itself, but
+/// f32 for the types of 16 bits, whose C is rounded once, at the end.
 ///
 /// The host and the device use the same definitions, so that two implementations that add the same
 /// products in the same order give the same bits.
 pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// The type of sums, and of alpha and beta.
+    type Acc: Element<Acc = Self::Acc>;
+
     /// The type's tag.
     const DTYPE: DType;
     /// Additive identity.
@@ -16,18 +22,45 @@ pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// Multiplicative identity.
     const ONE: Self;
 
-    /// `self * b + c`: one rounding for floats, wrapping for integers.
+    /// `self * b + c` in the type of sums: one rounding for floats, wrapping for integers.
     #[must_use]
-    fn mul_add(self, b: Self, c: Self) -> Self;
+    fn mul_add(self, b: Self, c: Self::Acc) -> Self::Acc;
 
-    /// `self * b`: rounded for floats, wrapping for integers.
+    /// `self * b` in the type of sums: rounded for floats, wrapping for integers.
     #[must_use]
-    fn mul(self, b: Self) -> Self;
+    fn mul(self, b: Self) -> Self::Acc;
+
+    /// The same value in the type of sums.
+    #[must_use]
+    fn widen(self) -> Self::Acc;
+
+    /// The nearest value of this type, the even one of two: infinite beyond the largest, NaN for NaN.
+    #[must_use]
+    fn narrow(value: Self::Acc) -> Self;
+}
+
+/// What a type of its own sums has.
+macro_rules! own_sums {
+    () => {
+        type Acc = Self;
+
+        #[inline(always)]
+        fn widen(self) -> Self {
+            self
+        }
+
+        #[inline(always)]
+        fn narrow(value: Self) -> Self {
+            value
+        }
+    };
 }
 
 macro_rules! float_element {
     ($float:ident) => {
         impl Element for $float {
+            own_sums!();
+
             const DTYPE: DType = match size_of::<$float>() {
                 4 => DType::F32,
                 _ => DType::F64,
@@ -59,6 +92,8 @@ float_element!(f32);
 float_element!(f64);
 
 impl Element for i32 {
+    own_sums!();
+
     const DTYPE: DType = DType::I32;
     const ZERO: Self = 0;
     const ONE: Self = 1;
@@ -74,13 +109,18 @@ impl Element for i32 {
     }
 }
 
-/// The value stored to C for an accumulated sum: `alpha * acc + beta * c`.
+/// The value stored to C for an accumulated sum: `alpha * acc + beta * c`, rounded to the element's
+/// type at the end.
 ///
 /// `c` is called only where `beta` is not zero: with `beta == 0` C is never read, so what it held,
 /// NaN included, does not matter. A NaN `beta` is not zero and gives NaN.
 #[inline(always)]
-pub fn epilogue<T: Element>(alpha: T, acc: T, beta: T, c: impl FnOnce() -> T) -> T {
-    if beta == T::ZERO { alpha.mul(acc) } else { alpha.mul_add(acc, beta.mul(c())) }
+pub fn epilogue<T: Element>(alpha: T::Acc, acc: T::Acc, beta: T::Acc, c: impl FnOnce() -> T) -> T {
+    T::narrow(if beta == T::Acc::ZERO {
+        alpha.mul(acc)
+    } else {
+        alpha.mul_add(acc, beta.mul(c().widen()))
+    })
 }
 
 #[cfg(test)]
@@ -89,14 +129,14 @@ mod tests {
 
     #[test]
     fn beta_zero_never_reads_c() {
-        let stored = epilogue(2.0f32, 3.0, 0.0, || panic!("C was read"));
+        let stored = epilogue::<f32>(2.0, 3.0, 0.0, || panic!("C was read"));
         assert_eq!(stored, 6.0);
     }
 
     #[test]
     fn beta_nan_is_not_zero() {
-        assert!(epilogue(1.0f64, 1.0, f64::NAN, || 1.0).is_nan());
-        assert!(epilogue(f32::NAN, 1.0f32, 0.0, || 1.0).is_nan());
+        assert!(epilogue(1.0, 1.0, f64::NAN, || 1.0f64).is_nan());
+        assert!(epilogue(f32::NAN, 1.0, 0.0, || 1.0f32).is_nan());
     }
 
     #[test]

@@ -142,7 +142,7 @@ pub enum ParamType {
     U32,
     /// 64-bit integer or pointer.
     U64,
-    /// The element type.
+    /// A number of the type of sums: a factor.
     Element,
 }
 
@@ -153,7 +153,7 @@ impl ParamType {
         match (self, dtype) {
             (Self::U32, _) | (Self::Element, DType::I32) => ".u32",
             (Self::U64, _) => ".u64",
-            (Self::Element, DType::F32) => ".f32",
+            (Self::Element, DType::F32 | DType::F16 | DType::BF16) => ".f32",
             (Self::Element, DType::F64) => ".f64",
         }
     }
@@ -164,7 +164,7 @@ impl ParamType {
         match self {
             Self::U32 => 4,
             Self::U64 => 8,
-            Self::Element => dtype.size(),
+            Self::Element => dtype.acc().size(),
         }
     }
 }
@@ -469,8 +469,8 @@ impl KernelSpec {
     #[must_use]
     pub const fn min_blocks(&self, dtype: DType) -> u32 {
         match dtype.size() {
-            4 => self.min_blocks_per_sm.narrow,
-            _ => self.min_blocks_per_sm.wide,
+            8 => self.min_blocks_per_sm.wide,
+            _ => self.min_blocks_per_sm.narrow,
         }
     }
 

@@ -12,7 +12,8 @@
 //! * [`index`]: the pure maps from blocks and threads to matrix elements;
 //! * [`warpgroup`] and [`split`]: those of the tensor-core kernels.
 //!
-//! The crate has no dependency and no unsafe code, and is `no_std` on the device.
+//! The crate has no unsafe code, is `no_std` on the device, and has no dependency there; on the host
+//! it takes the types of 16 bits from `half`.
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(core_float_math))]
@@ -21,6 +22,8 @@
 mod choice;
 mod dtype;
 mod element;
+#[cfg(not(target_arch = "nvptx64"))]
+mod half_precision;
 pub mod index;
 mod kernel;
 mod problem;
@@ -30,6 +33,8 @@ pub mod warpgroup;
 pub use choice::{Pace, time};
 pub use dtype::DType;
 pub use element::{Element, epilogue};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use half::{bf16, f16};
 pub use kernel::{
     Arch, Block, DeviceLimits, Entry, EntryForm, GEMM_PARAMS, Grid, HelperEntry, KernelSpec,
     LaunchShape, MinBlocks, Param, ParamType, SHARED_WITHOUT_OPT_IN, Scheme, SplitEntries, Tile,

@@ -153,7 +153,7 @@ impl core::error::Error for ShapeError {}
 ///
 /// `beta == 0` means that C is written without being read, `alpha == 0` that A and B are not read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Problem<T> {
+pub struct Problem<T: Element> {
     /// Rows of A and C.
     pub m: usize,
     /// Columns of B and C.
@@ -161,9 +161,9 @@ pub struct Problem<T> {
     /// Columns of A, rows of B.
     pub k: usize,
     /// Factor of the product.
-    pub alpha: T,
+    pub alpha: T::Acc,
     /// Factor of the old C.
-    pub beta: T,
+    pub beta: T::Acc,
     /// How A lies in memory.
     pub a: Layout,
     /// How B lies in memory.
@@ -180,8 +180,8 @@ impl<T: Element> Problem<T> {
             m,
             n,
             k,
-            alpha: T::ONE,
-            beta: T::ZERO,
+            alpha: T::Acc::ONE,
+            beta: T::Acc::ZERO,
             a: Layout::row_major(k),
             b: Layout::row_major(n),
             c: Layout::row_major(n),
@@ -190,7 +190,7 @@ impl<T: Element> Problem<T> {
 
     /// The same problem with other factors.
     #[must_use]
-    pub const fn with_scalars(mut self, alpha: T, beta: T) -> Self {
+    pub const fn with_scalars(mut self, alpha: T::Acc, beta: T::Acc) -> Self {
         self.alpha = alpha;
         self.beta = beta;
         self
@@ -234,7 +234,7 @@ impl<T: Element> Problem<T> {
     /// The steps of k to sum: none where `alpha` is zero, since A and B are then not read.
     #[must_use]
     pub fn effective_k(&self) -> usize {
-        if self.alpha == T::ZERO { 0 } else { self.k }
+        if self.alpha == T::Acc::ZERO { 0 } else { self.k }
     }
 
     /// Elements that an operand's buffer must hold.

@@ -27,7 +27,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gemm_spec::{DType, Problem};
+use gemm_spec::{DType, Problem, bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuContext;
@@ -240,6 +240,8 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Err
         DType::F32 => run_as::<f32>(config, observer),
         DType::F64 => run_as::<f64>(config, observer),
         DType::I32 => run_as::<i32>(config, observer),
+        DType::F16 => run_as::<f16>(config, observer),
+        DType::BF16 => run_as::<bf16>(config, observer),
     }
 }
 
@@ -290,8 +292,8 @@ fn one_by_one<T: Scalar>(
         .map(|entrant| (*entrant, entrant.ready(config, processors)))
         .collect();
     for &[m, n, k] in &config.sizes {
-        let problem =
-            Problem::new(m, n, k).with_scalars(T::from_f64(config.alpha), T::from_f64(config.beta));
+        let problem = Problem::<T>::new(m, n, k)
+            .with_scalars(T::factor(config.alpha), T::factor(config.beta));
         let mut subject = Subject::draw(&problem, config, processors)?;
         for (entrant, ready) in &entrants {
             observer.step(&format!("measuring {} at {m} x {n} x {k}", entrant.id()));

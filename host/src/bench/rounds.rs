@@ -52,8 +52,8 @@ pub(super) fn measure<T: Scalar>(
     let entrants = rehearse(config, processors, observer, document);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(config.seed);
     for &[m, n, k] in &config.sizes {
-        let problem =
-            Problem::new(m, n, k).with_scalars(T::from_f64(config.alpha), T::from_f64(config.beta));
+        let problem = Problem::<T>::new(m, n, k)
+            .with_scalars(T::factor(config.alpha), T::factor(config.beta));
         // Only what works in this process needs operands here.
         let mut subject = None;
         if entrants.iter().any(|(_, ready)| ready.is_some()) {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gemm_spec::{Operand, Problem};
+use gemm_spec::{Element, Operand, Problem};
 
 use super::{Cache, Config, Processors, Ready};
 use crate::error::Error;
@@ -90,7 +90,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
     /// Computes the first set's product on a poisoned, guarded C and judges it.
     pub(super) fn check(&mut self, ready: &Ready<'_>) -> Result<Report, Error> {
         let Set { a, b, c } = &self.host[0];
-        let before = if self.problem.beta == T::ZERO { &[][..] } else { c };
+        let before = if self.problem.beta == T::Acc::ZERO { &[][..] } else { c };
         let checker =
             Checker::new(&self.problem, a, b, before, self.config.check, self.config.seed)
                 .map_err(|error| Error::Check { reason: error.to_string() })?;

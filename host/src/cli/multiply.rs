@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use gemm_spec::{DType, Layout, Order, Problem};
+use gemm_spec::{DType, Element, Layout, Order, Problem};
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use ndarray_npy::{ReadableElement, WritableElement};
 
@@ -150,7 +150,7 @@ fn product<T: Scalar + ReadableElement + WritableElement>(
         None => allocate(m, n, "the product")?,
     };
     let (a, b) = (oriented(&matrix_a, args.trans_a), oriented(&matrix_b, args.trans_b));
-    let (alpha, beta) = (T::from_f64(args.alpha), T::from_f64(args.beta));
+    let (alpha, beta) = (T::factor(args.alpha), T::factor(args.beta));
     let problem = Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(
         a.layout(),
         b.layout(),
@@ -160,11 +160,11 @@ fn product<T: Scalar + ReadableElement + WritableElement>(
 
     let checked = args.check != Method::None;
     let mut before = Vec::new();
-    if checked && beta != T::ZERO {
+    if checked && beta != T::Acc::ZERO {
         before = reserve(m, n, "the old C")?;
         before.extend_from_slice(&product);
     }
-    if beta == T::ZERO {
+    if beta == T::Acc::ZERO {
         // What nobody writes must not pass for a zero.
         product.fill(T::POISON);
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use ::rayon::{ThreadPool, ThreadPoolBuilder};
-use gemm_spec::Problem;
+use gemm_spec::{Problem, bf16, f16};
 
 use super::CpuIsa;
 use super::packed::buffer::Spare;
@@ -28,6 +28,8 @@ pub struct CpuImpl {
     pub(crate) f32: CpuFn<f32>,
     pub(crate) f64: CpuFn<f64>,
     pub(crate) i32: CpuFn<i32>,
+    pub(crate) f16: CpuFn<f16>,
+    pub(crate) bf16: CpuFn<bf16>,
 }
 
 /// The threads that CPU implementations run on, the instruction set that `cpu_packed` uses, and the

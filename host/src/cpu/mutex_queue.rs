@@ -9,7 +9,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gemm_spec::{Problem, epilogue};
+use gemm_spec::{Element, Problem, bf16, epilogue, f16};
 
 use super::isa::{Work, vectorised};
 use super::serial::element;
@@ -25,6 +25,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
+    f16: gemm::<f16>,
+    bf16: gemm::<bf16>,
 };
 
 fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], context: &CpuContext) {
@@ -44,7 +46,7 @@ fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], context:
     });
 }
 
-struct Worker<'a, T, Cursor> {
+struct Worker<'a, T: Element, Cursor> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],

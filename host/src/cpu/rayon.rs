@@ -7,7 +7,7 @@
 //! Columns and k are walked in blocks, so that a block of B stays in the second-level cache while
 //! all rows of a band pass over it.
 
-use gemm_spec::{Problem, epilogue};
+use gemm_spec::{Element, Problem, bf16, epilogue, f16};
 use rayon::prelude::*;
 
 use super::isa::{Work, vectorised};
@@ -23,6 +23,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
+    f16: gemm::<f16>,
+    bf16: gemm::<bf16>,
 };
 
 /// Rows of a band: enough to use a block of B often while it is near.
@@ -51,7 +53,7 @@ fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], context:
 }
 
 /// Some rows of A and C.
-struct Band<'a, T> {
+struct Band<'a, T: Element> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
@@ -65,11 +67,11 @@ impl<T: Scalar> Work for Band<'_, T> {
         let Self { problem, a, b, c, rows } = self;
         let (lda, ldb, ldc) = (problem.a.ld, problem.b.ld, problem.c.ld);
         let k = problem.effective_k();
-        let mut sums = vec![T::ZERO; rows * BLOCK_COLS.min(problem.n)];
+        let mut sums = vec![T::Acc::ZERO; rows * BLOCK_COLS.min(problem.n)];
         for col in (0..problem.n).step_by(BLOCK_COLS) {
             let cols = BLOCK_COLS.min(problem.n - col);
             let sums = &mut sums[..rows * cols];
-            sums.fill(T::ZERO);
+            sums.fill(T::Acc::ZERO);
             for step in (0..k).step_by(BLOCK_K) {
                 let steps = BLOCK_K.min(k - step);
                 let b = &b[step * ldb + col..];
@@ -100,7 +102,7 @@ impl<T: Scalar> Work for Band<'_, T> {
 /// `sums += A * B` for four rows of A and as many rows of B, four at a time: each vector of B that is
 /// loaded serves four rows, each vector of sums four steps of k.
 #[inline(always)]
-fn add_four_rows<T: Scalar>(a: [&[T]; 4], b: &[T], ldb: usize, sums: &mut [T], cols: usize) {
+fn add_four_rows<T: Scalar>(a: [&[T]; 4], b: &[T], ldb: usize, sums: &mut [T::Acc], cols: usize) {
     let k = a[0].len();
     let (s0, sums) = sums.split_at_mut(cols);
     let (s1, sums) = sums.split_at_mut(cols);
@@ -134,15 +136,15 @@ fn add_four_steps<T: Scalar>(
     b1: &[T],
     b2: &[T],
     b3: &[T],
-    s0: &mut [T],
-    s1: &mut [T],
-    s2: &mut [T],
-    s3: &mut [T],
+    s0: &mut [T::Acc],
+    s1: &mut [T::Acc],
+    s2: &mut [T::Acc],
+    s3: &mut [T::Acc],
 ) {
     let cols = s0.len();
     let (b0, b1, b2, b3) = (&b0[..cols], &b1[..cols], &b2[..cols], &b3[..cols]);
     let (s1, s2, s3) = (&mut s1[..cols], &mut s2[..cols], &mut s3[..cols]);
-    let chain = |f: [T; 4], b: [T; 4], sum: T| {
+    let chain = |f: [T; 4], b: [T; 4], sum: T::Acc| {
         f[3].mul_add(b[3], f[2].mul_add(b[2], f[1].mul_add(b[1], f[0].mul_add(b[0], sum))))
     };
     for j in 0..cols {
@@ -156,7 +158,7 @@ fn add_four_steps<T: Scalar>(
 
 /// `sums += factor * b`.
 #[inline(always)]
-fn add_step<T: Scalar>(factor: T, b: &[T], sums: &mut [T]) {
+fn add_step<T: Scalar>(factor: T, b: &[T], sums: &mut [T::Acc]) {
     for (sum, &b) in sums.iter_mut().zip(b) {
         *sum = factor.mul_add(b, *sum);
     }

@@ -7,7 +7,7 @@
 //! Source: "Matrix Multiplication: the Hello World of parallel programming"; the lecture notes' host
 //! function; the C++ AMP sample's `mxm_single_cpu`.
 
-use gemm_spec::{Problem, epilogue};
+use gemm_spec::{Element, Problem, bf16, epilogue, f16};
 
 use super::isa::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -22,13 +22,15 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
+    f16: gemm::<f16>,
+    bf16: gemm::<bf16>,
 };
 
 fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], _: &CpuContext) {
     vectorised(Rows { problem, a, b, c });
 }
 
-struct Rows<'a, T> {
+struct Rows<'a, T: Element> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
@@ -58,8 +60,8 @@ pub(super) fn element<T: Scalar>(
     b: &[T],
     ldb: usize,
     col: usize,
-) -> T {
-    let mut acc = T::ZERO;
+) -> T::Acc {
+    let mut acc = T::Acc::ZERO;
     for step in 0..problem.effective_k() {
         acc = a_row[step].mul_add(b[step * ldb + col], acc);
     }

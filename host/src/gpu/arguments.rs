@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 
-use gemm_spec::{DType, Element, EntryForm, KernelSpec, ParamType};
+use gemm_spec::{DType, Element, EntryForm, KernelSpec, ParamType, bf16, f16};
 use ptx_text::PtxModule;
 
 use crate::error::Error;
@@ -22,7 +22,7 @@ macro_rules! passed_type {
         u64
     };
     (Element, $element:ty) => {
-        $element
+        <$element as Element>::Acc
     };
 }
 
@@ -31,7 +31,7 @@ macro_rules! passed_type {
 macro_rules! arguments {
     ($(#[$doc:meta])* $struct:ident<T>: $($name:ident: $kind:ident),+ $(,)?) => {
         $(#[$doc])*
-        pub(super) struct $struct<T> {
+        pub(super) struct $struct<T: Element> {
             $(pub(super) $name: passed_type!($kind, T)),+
         }
 
@@ -115,6 +115,8 @@ fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
         DType::F32 => Arguments::<f32>::PASSED,
         DType::F64 => Arguments::<f64>::PASSED,
         DType::I32 => Arguments::<i32>::PASSED,
+        DType::F16 => Arguments::<f16>::PASSED,
+        DType::BF16 => Arguments::<bf16>::PASSED,
     };
     let lists = [
         gemm,
@@ -253,11 +255,11 @@ mod tests {
 
     #[test]
     fn the_addresses_follow_the_list() {
-        let mut arguments = Arguments {
+        let mut arguments = Arguments::<f64> {
             m: 1,
             n: 2,
             k: 3,
-            alpha: 4.0f64,
+            alpha: 4.0,
             a: 5,
             lda: 6,
             b: 7,

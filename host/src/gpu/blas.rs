@@ -91,6 +91,8 @@ pub(super) struct Types {
 
 const CUDA_R_32F: i32 = 0;
 const CUDA_R_64F: i32 = 1;
+const CUDA_R_16F: i32 = 2;
+const CUDA_R_16BF: i32 = 14;
 const CUBLAS_COMPUTE_32F: i32 = 68;
 const CUBLAS_COMPUTE_64F: i32 = 70;
 
@@ -99,6 +101,8 @@ impl Types {
         let (element, scalar, compute) = match dtype {
             DType::F32 => (CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F),
             DType::F64 => (CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F),
+            DType::F16 => (CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F),
+            DType::BF16 => (CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F),
             DType::I32 => return Err(format!("has no product in {dtype}")),
         };
         Ok(Self { element, scalar, compute })

@@ -6,12 +6,12 @@ use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::event::{Event, EventFlags};
 use cust::function::{BlockSize, GridSize};
-use cust::memory::{CopyDestination, DeviceBuffer};
+use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy};
 use gemm_spec::{Arch, Block, Grid, KernelSpec, Operand, Problem, Scheme};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
-use super::{Gpu, GpuPeer, refused, split};
+use super::{DeviceElement, Gpu, GpuPeer, refused, split};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
@@ -39,23 +39,41 @@ impl Launch<'_> {
     }
 }
 
+/// An element as `cust` copies it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Cell<T>(T);
+
+// SAFETY: a `DeviceElement` is plain bytes.
+unsafe impl<T: DeviceElement> DeviceCopy for Cell<T> {}
+
+fn cells<T: DeviceElement>(data: &[T]) -> &[Cell<T>] {
+    // SAFETY: a cell is transparent over its element, so the length and the lifetime are the same.
+    unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), data.len()) }
+}
+
+fn cells_mut<T: DeviceElement>(data: &mut [T]) -> &mut [Cell<T>] {
+    // SAFETY: as in `cells`, and the borrow is as exclusive.
+    unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast(), data.len()) }
+}
+
 /// A and B of a problem in device memory.
 pub struct Operands<'g, T: Scalar> {
     gpu: &'g Gpu,
     problem: Problem<T>,
-    a: DeviceBuffer<T>,
-    b: DeviceBuffer<T>,
+    a: DeviceBuffer<Cell<T>>,
+    b: DeviceBuffer<Cell<T>>,
 }
 
 /// A buffer of C in device memory, with whatever stands before and after C in it.
 pub struct Output<T: Scalar> {
-    buffer: DeviceBuffer<T>,
+    buffer: DeviceBuffer<Cell<T>>,
     /// Where C begins in the buffer.
     start: usize,
 }
 
 /// Allocates device memory and copies a slice into it.
-fn upload<T: Scalar>(gpu: &Gpu, data: &[T], what: &str) -> Result<DeviceBuffer<T>, Error> {
+fn upload<T: Scalar>(gpu: &Gpu, data: &[T], what: &str) -> Result<DeviceBuffer<Cell<T>>, Error> {
     let needed = size_of_val(data) as u128;
     let short = |available: u64| Error::OutOfMemory {
         what: format!("{what} on {}", gpu.info().name),
@@ -69,7 +87,7 @@ fn upload<T: Scalar>(gpu: &Gpu, data: &[T], what: &str) -> Result<DeviceBuffer<T
     // The driver has no buffers of length zero.
     let empty = [T::ZERO];
     let data = if data.is_empty() { &empty[..] } else { data };
-    DeviceBuffer::from_slice(data).map_err(|code| match code {
+    DeviceBuffer::from_slice(cells(data)).map_err(|code| match code {
         CudaError::OutOfMemory => short(available),
         code => refused(format!("copying {what} to the device"))(code),
     })
@@ -143,7 +161,7 @@ impl<T: Scalar> Output<T> {
     /// [`Error::Cuda`].
     pub fn restore(&mut self, gpu: &Gpu, buffer: &[T]) -> Result<(), Error> {
         gpu.enter()?;
-        self.buffer.copy_from(buffer).map_err(refused("copying C to the device"))?;
+        self.buffer.copy_from(cells(buffer)).map_err(refused("copying C to the device"))?;
         CurrentContext::synchronize().map_err(refused("copying C to the device"))
     }
 
@@ -154,7 +172,7 @@ impl<T: Scalar> Output<T> {
     pub fn download(&self, gpu: &Gpu, buffer: &mut [T]) -> Result<Duration, Error> {
         gpu.enter()?;
         let started = Instant::now();
-        self.buffer.copy_to(buffer).map_err(refused("copying C from the device"))?;
+        self.buffer.copy_to(cells_mut(buffer)).map_err(refused("copying C from the device"))?;
         Ok(started.elapsed())
     }
 }
@@ -240,7 +258,7 @@ impl<T: Scalar> Operands<'_, T> {
         let problem = &self.problem;
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
         let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
-        let mut arguments = Arguments {
+        let mut arguments = Arguments::<T> {
             m: size(problem.m),
             n: size(problem.n),
             k: size(problem.k),

@@ -20,10 +20,23 @@ pub use state::{GpuState, watch};
 
 /// What an element type must be to lie in device memory.
 ///
-/// It stands for `cust`'s own trait, so that nothing outside this module names `cust`.
-pub trait DeviceElement: cust::memory::DeviceCopy {}
+/// It stands for `cust`'s own trait, so that nothing outside this module names `cust`, and types of
+/// other crates can have it.
+///
+/// # Safety
+/// Every value is plain bytes without padding or addresses, and any such bytes are a value.
+pub unsafe trait DeviceElement: Copy + 'static {}
 
-impl<T: cust::memory::DeviceCopy> DeviceElement for T {}
+// SAFETY: plain numbers.
+unsafe impl DeviceElement for f32 {}
+// SAFETY: as above.
+unsafe impl DeviceElement for f64 {}
+// SAFETY: as above.
+unsafe impl DeviceElement for i32 {}
+// SAFETY: as above; the type is transparent over its bits.
+unsafe impl DeviceElement for gemm_spec::f16 {}
+// SAFETY: as above.
+unsafe impl DeviceElement for gemm_spec::bf16 {}
 
 use cust::error::CudaError;
 

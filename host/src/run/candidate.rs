@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gemm_spec::{KernelSpec, Operand, Problem};
+use gemm_spec::{Element, KernelSpec, Operand, Problem};
 
 use super::predict::predict;
 use super::{DeviceChoice, Inputs, Observer, Row, supported, verdict};
@@ -271,7 +271,7 @@ fn gpu_times<T: Scalar>(
     let started = Instant::now();
     let mut output = gpu.output(c.full(), c.guard_len())?;
     // Where beta is 0 a user need not copy C to the device: only poison and guards travel here.
-    let c_h2d = if problem.beta == T::ZERO { Duration::ZERO } else { started.elapsed() };
+    let c_h2d = if problem.beta == T::Acc::ZERO { Duration::ZERO } else { started.elapsed() };
     let timing = repeat(effort, || {
         output.restore(gpu, c.full())?;
         Ok::<_, Error>(operands.run(spec, &mut output)?.as_secs_f64())

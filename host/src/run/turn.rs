@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, Operand, Problem};
+use gemm_spec::{DType, Operand, Problem, bf16, f16};
 
 use super::candidate::Candidate;
 use super::{Config, Failure, Inputs, Observer, Processors, Row, check_memory};
@@ -70,6 +70,8 @@ pub(crate) fn in_turn(
         DType::F32 => in_turn_as::<f32>(processors, config, steward, observer),
         DType::F64 => in_turn_as::<f64>(processors, config, steward, observer),
         DType::I32 => in_turn_as::<i32>(processors, config, steward, observer),
+        DType::F16 => in_turn_as::<f16>(processors, config, steward, observer),
+        DType::BF16 => in_turn_as::<bf16>(processors, config, steward, observer),
     }
 }
 
@@ -79,8 +81,8 @@ fn in_turn_as<T: Scalar>(
     steward: &mut dyn Steward,
     observer: &mut dyn Observer,
 ) -> std::io::Result<()> {
-    let problem = Problem::new(config.m, config.n, config.k)
-        .with_scalars(T::from_f64(config.alpha), T::from_f64(config.beta));
+    let problem = Problem::<T>::new(config.m, config.n, config.k)
+        .with_scalars(T::factor(config.alpha), T::factor(config.beta));
     let fits = [Operand::A, Operand::B, Operand::C]
         .into_iter()
         .try_for_each(|operand| problem.required_len(operand).map(drop))

@@ -221,6 +221,8 @@ mod tests {
         f32: wrong,
         f64: wrong,
         i32: wrong,
+        f16: wrong,
+        bf16: wrong,
     };
 
     #[test]

@@ -2,7 +2,7 @@
 
 use gemm_spec::DType;
 
-/// What the bounds need to know of an element type.
+/// What the bounds need to know of the type in which products are summed up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Format {
     /// Largest relative error of one rounding.
@@ -17,9 +17,9 @@ pub(super) struct Format {
 
 impl Format {
     pub(super) fn of(dtype: DType) -> Self {
-        let roundoff = dtype.unit_roundoff();
+        let roundoff = dtype.acc().unit_roundoff();
         match dtype {
-            DType::F32 => Self {
+            DType::F32 | DType::F16 | DType::BF16 => Self {
                 roundoff,
                 max: f64::from(f32::MAX),
                 underflow: f64::from(f32::from_bits(1)) / 2.0,

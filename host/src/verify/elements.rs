@@ -59,9 +59,9 @@ impl Elements {
         let of_tile = |tile: &Tile| {
             tile.elements()
                 .map(|(row, col, expected, scale)| {
-                    let found = c.at(row, col).to_f64();
+                    let found = c.at(row, col);
                     let error = self.judge.error(found, expected, scale);
-                    (error, Mismatch { row, col, found, expected })
+                    (error, Mismatch { row, col, found: found.to_f64(), expected })
                 })
                 .max_by(|x, y| x.0.total_cmp(&y.0))
         };
@@ -84,8 +84,8 @@ impl Tile {
 
 /// Whether everything that the problem reads is an integer, so that sums can be exact.
 pub(super) fn all_integers<T: Scalar>(source: &Source<'_, T>) -> bool {
-    let factor = |value: T| {
-        let value = value.to_f64();
+    let factor = |value: T::Acc| {
+        let value = T::factor_to_f64(value);
         value.is_finite() && value.trunc() == value
     };
     T::DTYPE == DType::I32
@@ -101,8 +101,9 @@ fn all_finite<T: Scalar>(source: &Source<'_, T>) -> bool {
     let all = |view: View<'_, T>| {
         (0..view.lines()).into_par_iter().all(|line| view.line(line).iter().all(finite))
     };
-    finite(&source.problem.alpha)
-        && finite(&source.problem.beta)
+    let factor = |value: T::Acc| T::factor_to_f64(value).is_finite();
+    factor(source.problem.alpha)
+        && factor(source.problem.beta)
         && all(source.a)
         && all(source.b)
         && source.c_before.is_none_or(all)

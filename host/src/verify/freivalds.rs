@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gemm_spec::DType;
+use gemm_spec::{DType, Element};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 use rayon::prelude::*;
@@ -19,7 +19,7 @@ use super::source::{Source, View, real};
 use crate::Scalar;
 
 /// The random vectors and what a correct result makes of them.
-pub(super) struct Freivalds<T> {
+pub(super) struct Freivalds<T: Element> {
     vectors: Vectors<T>,
     /// Largest error of a row, in its unit; 0 where sums are exact.
     pub(super) bound: f64,
@@ -29,7 +29,7 @@ pub(super) struct Freivalds<T> {
     pollution: Option<Pollution>,
 }
 
-enum Vectors<T> {
+enum Vectors<T: Element> {
     Real {
         x: Vec<Bundle<f64>>,
         expected: Vec<Bundle<f64>>,
@@ -80,7 +80,8 @@ impl<T: Scalar> Freivalds<T> {
                 *x = [0.0; VECTORS];
             }
         }
-        let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
+        let (alpha, beta) =
+            (T::factor_to_f64(source.problem.alpha), T::factor_to_f64(source.problem.beta));
         let expected = expected(&finite, alpha, beta, &x);
         let units = if exact { vec![] } else { sizes.units(source, bound)? };
         Ok(Self {
@@ -255,7 +256,7 @@ fn odd_then_any<T: Scalar>(
         std::array::from_fn(|at| {
             let any = (random.next_u64() >> 32) as u32;
             let value = if at == 0 { any | 1 } else { any };
-            Wrapping(T::from_f64(f64::from(value.cast_signed())))
+            Wrapping(T::factor(f64::from(value.cast_signed())))
         })
     };
     (0..len).map(|_| bundle()).collect()

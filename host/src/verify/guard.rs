@@ -1,6 +1,6 @@
 //! A result buffer that shows who wrote where.
 
-use gemm_spec::{Operand, Order, Problem, ShapeError};
+use gemm_spec::{Element, Operand, Order, Problem, ShapeError};
 use thiserror::Error;
 
 use crate::Scalar;
@@ -42,7 +42,7 @@ pub enum GuardError {
 /// depend on where they stand: a NaN there could come through `beta * C` with its bits unchanged and
 /// hide that it was written.
 #[derive(Clone, Debug)]
-pub struct Guarded<T> {
+pub struct Guarded<T: Element> {
     problem: Problem<T>,
     words: Vec<T>,
 }
@@ -67,7 +67,7 @@ impl<T: Scalar> Guarded<T> {
     /// # Panics
     /// If beta is not zero and `c_before` is shorter than C.
     pub fn poison(&mut self, c_before: &[T]) {
-        if self.problem.beta == T::ZERO {
+        if self.problem.beta == T::Acc::ZERO {
             self.fill(|_, _| T::POISON);
         } else {
             let layout = self.problem.c;

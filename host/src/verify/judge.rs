@@ -24,7 +24,7 @@ impl Judge {
     /// be not finite only because finite operands add up to more than f64 holds.
     pub(super) fn new<T: Scalar>(source: &Source<'_, T>, exact: bool, endless: bool) -> Self {
         let format = Format::of(T::DTYPE);
-        let alpha = source.problem.alpha.to_f64();
+        let alpha = T::factor_to_f64(source.problem.alpha);
         let bound = bound::elementwise(source.depth());
         let amplify = if source.depth() == 0 { 1.0 } else { (1.0 / alpha.abs()).max(1.0) };
         Self {
@@ -37,11 +37,13 @@ impl Judge {
         }
     }
 
-    /// How far `found` is from `expected`: in units of `u * scale`, or the difference itself where
-    /// results must be exact. Infinite where one is a number and the other is not.
+    /// How far `expected` is from what rounds to `found`: in units of `u * scale`, or the difference
+    /// itself where results must be exact. Infinite where one is a number and the other is not.
     ///
     /// `scale` is `|alpha||A||B| + |beta||C0|` of the element.
-    pub(super) fn error(&self, found: f64, expected: f64, scale: f64) -> f64 {
+    pub(super) fn error<T: Scalar>(&self, found: T, expected: f64, scale: f64) -> f64 {
+        let (low, high) = found.rounded_from();
+        let found = found.to_f64();
         if found == expected {
             return 0.0;
         }
@@ -51,12 +53,19 @@ impl Judge {
             let agree = both_nan || (self.endless && !found.is_finite());
             return if agree { 0.0 } else { f64::INFINITY };
         }
-        if !found.is_finite() {
-            return if self.may_overflow_to(found, expected, scale) { 0.0 } else { f64::INFINITY };
+        if !found.is_finite() && self.may_overflow_to(found, expected, scale) {
+            return 0.0;
         }
-        let difference = (found - expected).abs();
+        if found.is_nan() {
+            return f64::INFINITY;
+        }
         if self.exact {
-            difference
+            let nearest = T::from_f64(expected).to_f64();
+            return if found == nearest { 0.0 } else { (found - nearest).abs() };
+        }
+        let difference = (low - expected).max(expected - high).max(0.0);
+        if difference == 0.0 {
+            0.0
         } else if scale == 0.0 {
             f64::INFINITY
         } else {
@@ -83,7 +92,7 @@ impl Judge {
     /// Counts one element.
     pub(super) fn count<T: Scalar>(&self, tally: &mut Tally, element: Element<T>) {
         let Element { row, col, found, before, expected, scale } = element;
-        let error = self.error(found.to_f64(), expected, scale);
+        let error = self.error(found, expected, scale);
         let wrong = !bound::within(error, self.bound);
         let untouched = match before {
             Some(before) => wrong && found.same_bits(before),

@@ -30,7 +30,8 @@ pub(super) struct Magnitudes {
 impl Magnitudes {
     pub(super) fn of<T: Scalar>(source: &Source<'_, T>) -> Result<Self, VerifyError> {
         let format = Format::of(T::DTYPE);
-        let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
+        let (alpha, beta) =
+            (T::factor_to_f64(source.problem.alpha), T::factor_to_f64(source.problem.beta));
         let (a, b) = (Profile::of(source.a), Profile::of(source.b));
         let c = source.c_before.map(Profile::of);
         for profile in [&a, &b].into_iter().chain(&c) {
@@ -65,7 +66,8 @@ impl Magnitudes {
         source: &Source<'_, T>,
         bound: f64,
     ) -> Result<Vec<f64>, VerifyError> {
-        let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
+        let (alpha, beta) =
+            (T::factor_to_f64(source.problem.alpha), T::factor_to_f64(source.problem.beta));
         let lost = bound::underflow(source.depth(), alpha, self.format);
         let floor = source.problem.n as f64 * lost / bound;
         let unit = |(row, a): (usize, &f64)| {

@@ -75,7 +75,7 @@ mod report;
 mod sample;
 mod source;
 
-use gemm_spec::{Problem, ShapeError};
+use gemm_spec::{Element, Problem, ShapeError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use thiserror::Error;
@@ -118,12 +118,12 @@ pub enum VerifyError {
 }
 
 /// Judges results of one problem on one set of operands.
-pub struct Checker<'a, T> {
+pub struct Checker<'a, T: Element> {
     source: Source<'a, T>,
     strategy: Strategy<T>,
 }
 
-enum Strategy<T> {
+enum Strategy<T: Element> {
     Full(Elements),
     Freivalds(Box<Freivalds<T>>, Elements),
     Sample { rows: Elements, cols: Elements },

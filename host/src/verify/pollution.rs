@@ -17,7 +17,7 @@ impl Pollution {
     pub(super) fn of<T: Scalar>(source: &Source<'_, T>) -> Self {
         let factors = [source.problem.alpha, source.problem.beta];
         Self {
-            everything: factors.iter().any(|factor| !factor.to_f64().is_finite()),
+            everything: factors.iter().any(|factor| !T::factor_to_f64(*factor).is_finite()),
             rows: rows_with_pollution(source.a),
             cols: rows_with_pollution(source.b.transposed()),
         }

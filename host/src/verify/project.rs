@@ -1,5 +1,6 @@
 //! A matrix times a few vectors at once, in memory order.
 
+use gemm_spec::Element;
 use rayon::prelude::*;
 
 use super::source::{View, real};
@@ -33,13 +34,13 @@ impl<T: Scalar> Ring<T> for f64 {
 
 /// Integers modulo 2^32, as the type itself wraps.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Wrapping<T>(pub(super) T);
+pub(super) struct Wrapping<T: Element>(pub(super) T::Acc);
 
 impl<T: Scalar> Ring<T> for Wrapping<T> {
-    const ZERO: Self = Self(T::ZERO);
+    const ZERO: Self = Self(T::Acc::ZERO);
 
     fn lift(value: T) -> Self {
-        Self(value)
+        Self(value.widen())
     }
 
     fn add_product(self, a: Self, b: Self) -> Self {

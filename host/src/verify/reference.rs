@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use gemm_spec::{DType, epilogue};
+use gemm_spec::{DType, Element, epilogue};
 use rayon::prelude::*;
 
 use super::source::{Source, View, real};
@@ -84,7 +84,7 @@ impl<T: Scalar> Source<'_, T> {
             let value = epilogue(alpha, sums.whole[at], beta, || before.unwrap_or(T::ZERO));
             return (value.to_f64(), 0.0);
         }
-        let (alpha, beta) = (alpha.to_f64(), beta.to_f64());
+        let (alpha, beta) = (T::factor_to_f64(alpha), T::factor_to_f64(beta));
         let scaled = alpha.abs() * sums.scale[at];
         let (product, product_low) = two_product(alpha, sums.high[at]);
         let low = product_low + alpha * sums.low[at];
@@ -127,11 +127,11 @@ fn copy_panel<T: Copy>(
 }
 
 /// Sums of products, each with the sum of their magnitudes.
-struct Sums<T> {
+struct Sums<T: Element> {
     high: Vec<f64>,
     low: Vec<f64>,
     scale: Vec<f64>,
-    whole: Vec<T>,
+    whole: Vec<T::Acc>,
 }
 
 impl<T: Scalar> Sums<T> {
@@ -141,7 +141,7 @@ impl<T: Scalar> Sums<T> {
             high: vec![0.0; float],
             low: vec![0.0; float],
             scale: vec![0.0; float],
-            whole: vec![T::ZERO; whole],
+            whole: vec![T::Acc::ZERO; whole],
         }
     }
 
@@ -149,7 +149,7 @@ impl<T: Scalar> Sums<T> {
     fn add(&mut self, at: usize, count: usize, lanes: &Lanes<T>) {
         for (lane, at) in (at..at + count).enumerate() {
             if T::DTYPE == DType::I32 {
-                self.whole[at] = lanes.whole[lane].mul_add(T::ONE, self.whole[at]);
+                self.whole[at] = lanes.whole[lane].mul_add(T::Acc::ONE, self.whole[at]);
             } else {
                 let (sum, lost) = two_sum(self.high[at], lanes.high[lane]);
                 self.high[at] = sum;
@@ -161,16 +161,21 @@ impl<T: Scalar> Sums<T> {
 }
 
 /// Sums side by side in registers.
-struct Lanes<T> {
+struct Lanes<T: Element> {
     high: [f64; LANES],
     low: [f64; LANES],
     scale: [f64; LANES],
-    whole: [T; LANES],
+    whole: [T::Acc; LANES],
 }
 
 impl<T: Scalar> Default for Lanes<T> {
     fn default() -> Self {
-        Self { high: [0.0; LANES], low: [0.0; LANES], scale: [0.0; LANES], whole: [T::ZERO; LANES] }
+        Self {
+            high: [0.0; LANES],
+            low: [0.0; LANES],
+            scale: [0.0; LANES],
+            whole: [T::Acc::ZERO; LANES],
+        }
     }
 }
 
@@ -182,7 +187,7 @@ impl<T: Scalar> Lanes<T> {
                 DType::I32 => {
                     self.whole[lane] = factor.mul_add(value, self.whole[lane]);
                 }
-                DType::F32 => {
+                DType::F32 | DType::F16 | DType::BF16 => {
                     let product = real(factor) * real(value);
                     self.high[lane] += product;
                     self.scale[lane] += product.abs();

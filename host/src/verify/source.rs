@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use gemm_spec::{Layout, Operand, Order, Problem, ShapeError};
+use gemm_spec::{Element, Layout, Operand, Order, Problem, ShapeError, bf16, f16};
 
 use crate::Scalar;
 
@@ -15,6 +15,10 @@ pub(super) fn real<T: Scalar>(value: T) -> f64 {
         f64::from(value)
     } else if let Some(&value) = any.downcast_ref::<f64>() {
         value
+    } else if let Some(&value) = any.downcast_ref::<f16>() {
+        f64::from(value.widen())
+    } else if let Some(&value) = any.downcast_ref::<bf16>() {
+        f64::from(value.widen())
     } else {
         value.to_f64()
     }
@@ -75,7 +79,7 @@ impl<'a, T: Copy> View<'a, T> {
 /// The problem and its operands, of which only what the problem reads is ever touched: no A and B
 /// where alpha is zero, no old C where beta is zero.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a, T> {
+pub(super) struct Source<'a, T: Element> {
     pub(super) problem: Problem<T>,
     pub(super) a: View<'a, T>,
     pub(super) b: View<'a, T>,
@@ -90,7 +94,7 @@ impl<'a, T: Scalar> Source<'a, T> {
         c_before: &'a [T],
     ) -> Result<Self, ShapeError> {
         problem.required_len(Operand::C)?;
-        let reads_c = problem.beta != T::ZERO;
+        let reads_c = problem.beta != T::Acc::ZERO;
         let mut read = vec![];
         if problem.effective_k() > 0 {
             read.extend([(Operand::A, a.len()), (Operand::B, b.len())]);

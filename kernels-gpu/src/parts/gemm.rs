@@ -34,7 +34,7 @@ pub(crate) struct Gemm<T> {
     pub(crate) ldc: u64,
 }
 
-impl<T: Element> Gemm<T> {
+impl<T: Element<Acc = T>> Gemm<T> {
     /// The steps of k to sum: none where `alpha` is zero, since A and B are then not read.
     #[inline(always)]
     pub(crate) fn effective_k(&self) -> u32 {

@@ -95,7 +95,7 @@ fn kinds(dtype: DType) -> Vec<Kind> {
     macro_rules! add {
         ($vectors:literal, $f32:path, $f64:path, $bytes:literal, $chains:expr) => {{
             let (run, lanes): (fn(u64), usize) = match dtype {
-                DType::F32 => (|steps| $f32(steps), $bytes / 4),
+                DType::F32 | DType::F16 | DType::BF16 => (|steps| $f32(steps), $bytes / 4),
                 DType::F64 => (|steps| $f64(steps), $bytes / 8),
                 DType::I32 => return Vec::new(),
             };

@@ -34,8 +34,9 @@ pub fn peak(gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
 pub fn lanes(compute_capability: (u32, u32), dtype: DType) -> Option<u32> {
     let (_, [f32, f64, i32]) =
         PER_CLOCK.iter().find(|(capability, _)| *capability == compute_capability)?;
+    // Products of 16 bits are summed up by the units of f32.
     Some(match dtype {
-        DType::F32 => *f32,
+        DType::F32 | DType::F16 | DType::BF16 => *f32,
         DType::F64 => *f64,
         DType::I32 => *i32,
     })

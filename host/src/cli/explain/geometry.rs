@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use gemm_spec::{Block, DType, DeviceLimits, Grid, KernelSpec, LaunchShape, Problem, Unsupported};
+use gemm_spec::{
+    Block, DType, DeviceLimits, Grid, KernelSpec, LaunchShape, Problem, Unsupported, bf16, f16,
+};
 
 use crate::card::Card;
 
@@ -45,6 +47,8 @@ impl Launch {
             DType::F32 => spec.supports(&Problem::<f32>::new(n, n, n), &limits)?,
             DType::F64 => spec.supports(&Problem::<f64>::new(n, n, n), &limits)?,
             DType::I32 => spec.supports(&Problem::<i32>::new(n, n, n), &limits)?,
+            DType::F16 => spec.supports(&Problem::<f16>::new(n, n, n), &limits)?,
+            DType::BF16 => spec.supports(&Problem::<bf16>::new(n, n, n), &limits)?,
         }
         let (mut grid, block) = (spec.grid(n, n)?, spec.block(n, n)?);
         if let LaunchShape::Persistent { .. } = spec.launch {

@@ -36,7 +36,7 @@ pub(super) fn pays<T>(product: &Product<T>, kernels: &Kernels<T>) -> bool {
 ///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(super) unsafe fn multiply<T: Element>(
+pub(super) unsafe fn multiply<T: Element<Acc = T>>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
@@ -52,7 +52,7 @@ pub(super) unsafe fn multiply<T: Element>(
         (m.min(n) * STEPS_PER_LINE).clamp(STEPS_PER_LINE, MOST_STEPS)
     };
     // Old values of C that are still needed cannot make room for sums.
-    let apart = (beta != T::ZERO && steps < k).then(|| context.spare().take::<T>(m * n));
+    let apart = (beta != T::Acc::ZERO && steps < k).then(|| context.spare().take::<T>(m * n));
     let (sums, sums_ld) = match &apart {
         Some(buffer) => (buffer.as_mut_ptr(), m),
         None => (c, ldc),
@@ -109,7 +109,7 @@ struct Area<'a, T: 'static> {
 // own area alone.
 unsafe impl<T: Sync> Send for Area<'_, T> {}
 
-impl<T: Element> Area<'_, T> {
+impl<T: Element<Acc = T>> Area<'_, T> {
     /// # Safety
     /// As [`multiply`]; nobody else uses this area of C and of the sums.
     unsafe fn compute(&self) {

@@ -41,7 +41,7 @@ const PANELS_PER_SLICE: usize = 4;
 ///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(super) unsafe fn multiply<T: Element>(
+pub(super) unsafe fn multiply<T: Element<Acc = T>>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
@@ -108,7 +108,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<T: Element>(
+    fn new<T: Element<Acc = T>>(
         product: &Product<T>,
         kernels: &Kernels<T>,
         blocking: Blocking,
@@ -138,7 +138,7 @@ impl Plan {
             slices,
             slice_cols,
             areas: row_blocks * slices,
-            updates: product.beta != T::ZERO,
+            updates: product.beta != T::Acc::ZERO,
         }
     }
 
@@ -182,7 +182,7 @@ struct Shared<'a, T: 'static> {
 // writes where; see `work`.
 unsafe impl<T: Sync> Sync for Shared<'_, T> {}
 
-impl<T: Element> Shared<'_, T> {
+impl<T: Element<Acc = T>> Shared<'_, T> {
     /// Draws tickets until there are no more.
     ///
     /// # Safety

@@ -4,6 +4,8 @@
 use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 use std::fmt;
 
+use gemm_spec::Element;
+
 use super::kernels::Kernels;
 use super::neon::Neon;
 use super::portable::{Lanes, Portable};
@@ -104,7 +106,7 @@ impl fmt::Display for CpuIsa {
 }
 
 /// An element type that `cpu_packed` multiplies.
-pub(super) trait PackedElement: Scalar {
+pub(super) trait PackedElement: Scalar + Element<Acc = Self> {
     /// The kernels of an instruction set that this CPU has.
     fn kernels(isa: CpuIsa) -> &'static Kernels<Self>;
 }

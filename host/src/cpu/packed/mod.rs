@@ -41,7 +41,7 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use gemm_spec::{Problem, epilogue};
+use gemm_spec::{Element, Operand, Problem, bf16, epilogue, f16};
 
 pub use self::isa::CpuIsa;
 use self::isa::PackedElement;
@@ -57,6 +57,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
+    f16: widened::<f16>,
+    bf16: widened::<bf16>,
 };
 
 /// Multiply-adds for each thread beyond the first: less is done before the thread has woken.
@@ -90,11 +92,43 @@ fn gemm<T: PackedElement>(
     }
 }
 
+/// Elements of 16 bits: the product of f32 copies, rounded once.
+fn widened<T: Element<Acc = f32>>(
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+    context: &CpuContext,
+) {
+    let wide = Problem::<f32> {
+        m: problem.m,
+        n: problem.n,
+        k: problem.k,
+        alpha: problem.alpha,
+        beta: problem.beta,
+        a: problem.a,
+        b: problem.b,
+        c: problem.c,
+    };
+    let copy = |operand: Operand, data: &[T]| -> Vec<f32> {
+        let len = problem.required_len(operand).unwrap_or(data.len()).min(data.len());
+        data[..len].iter().map(|value| value.widen()).collect()
+    };
+    let mut sums = copy(Operand::C, c);
+    gemm(&wide, &copy(Operand::A, a), &copy(Operand::B, b), &mut sums, context);
+    for row in 0..problem.m {
+        for col in 0..problem.n {
+            let at = problem.c.index(row, col);
+            c[at] = T::narrow(sums[at]);
+        }
+    }
+}
+
 /// `C = beta * C`: what a product of no steps leaves.
 fn scale<T: PackedElement>(product: &Product<T>, c: &mut [T]) {
     for column in c.chunks_mut(product.ldc).take(product.n) {
         for c in column.iter_mut().take(product.m) {
-            *c = epilogue(product.alpha, T::ZERO, product.beta, || *c);
+            *c = epilogue(product.alpha, T::Acc::ZERO, product.beta, || *c);
         }
     }
 }

@@ -23,7 +23,7 @@ impl InstructionSet for Portable {
 #[derive(Clone, Copy)]
 pub(super) struct Lanes<T, const N: usize>([T; N]);
 
-impl<T: Element, const N: usize> Vector for Lanes<T, N> {
+impl<T: Element<Acc = T>, const N: usize> Vector for Lanes<T, N> {
     type Element = T;
     type Mask = usize;
     const LANES: usize = N;

@@ -29,7 +29,7 @@ pub(super) struct Product<T> {
     pub(super) ldc: usize,
 }
 
-impl<T: Element> Product<T> {
+impl<T: Element<Acc = T>> Product<T> {
     /// The product of a problem whose buffers were checked.
     pub(super) fn new(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> Self {
         // One column whose elements are contiguous is a column, whatever its order is called.

@@ -60,10 +60,10 @@ pub(super) enum Finish<T> {
     Update { alpha: T, beta: T },
 }
 
-impl<T: Element> Finish<T> {
+impl<T: Element<Acc = T>> Finish<T> {
     /// What [`gemm_spec::epilogue`] does with these factors.
     pub(super) fn last(alpha: T, beta: T) -> Self {
-        if beta == T::ZERO { Self::Write { alpha } } else { Self::Update { alpha, beta } }
+        if beta == T::Acc::ZERO { Self::Write { alpha } } else { Self::Update { alpha, beta } }
     }
 }
 

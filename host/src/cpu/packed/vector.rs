@@ -12,7 +12,7 @@ use gemm_spec::Element;
 /// read or written; no alignment is needed.
 pub(super) trait Vector: Copy {
     /// What a lane holds.
-    type Element: Element;
+    type Element: Element<Acc = Self::Element>;
     /// Which lanes take part in a load or store.
     type Mask: Copy;
     /// Elements of a register.

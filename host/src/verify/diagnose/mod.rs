@@ -33,7 +33,7 @@ mod tests;
 
 use std::fmt;
 
-use gemm_spec::{DType, Operand, Problem, ShapeError};
+use gemm_spec::{DType, Element, Operand, Problem, ShapeError};
 use serde::Serialize;
 
 use self::guess::{Score, best};
@@ -55,7 +55,7 @@ const NOISE: f64 = 1.0 / 256.0;
 
 /// A wrong result, and all that is known of how it came about.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a, T> {
+pub struct Evidence<'a, T: Element> {
     /// The problem.
     pub problem: &'a Problem<T>,
     /// A as the problem lays it out; not looked at where alpha is zero.
@@ -123,7 +123,7 @@ pub fn diagnose<T: Scalar>(evidence: &Evidence<'_, T>) -> Result<Option<Case>, V
     if problem.effective_k() > 0 {
         buffers.extend([(Operand::A, a.len()), (Operand::B, b.len())]);
     }
-    if !c_before.is_empty() || problem.beta != T::ZERO {
+    if !c_before.is_empty() || problem.beta != T::Acc::ZERO {
         buffers.push((Operand::C, c_before.len()));
     }
     for (operand, len) in buffers {

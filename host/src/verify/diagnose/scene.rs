@@ -1,6 +1,6 @@
 //! The evidence: the problem, its operands, the wrong result, and elements to test guesses on.
 
-use gemm_spec::{DType, Operand, Problem, epilogue};
+use gemm_spec::{DType, Element, Operand, Problem, epilogue};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -35,16 +35,17 @@ impl Value {
 
 /// A sum of products on its way.
 #[derive(Clone, Copy)]
-pub(super) struct Sum<T> {
+pub(super) struct Sum<T: Element> {
     pub(super) real: f64,
     pub(super) scale: f64,
-    whole: T,
+    whole: T::Acc,
     /// Whether nothing but integers was added.
     integral: bool,
 }
 
 impl<T: Scalar> Sum<T> {
-    pub(super) const ZERO: Self = Self { real: 0.0, scale: 0.0, whole: T::ZERO, integral: true };
+    pub(super) const ZERO: Self =
+        Self { real: 0.0, scale: 0.0, whole: T::Acc::ZERO, integral: true };
 
     #[inline]
     pub(super) fn add(&mut self, a: T, b: T) {
@@ -62,14 +63,14 @@ impl<T: Scalar> Sum<T> {
         Self {
             real: self.real + other.real,
             scale: self.scale + other.scale,
-            whole: T::ONE.mul_add(self.whole, other.whole),
+            whole: T::Acc::ONE.mul_add(self.whole, other.whole),
             integral: self.integral && other.integral,
         }
     }
 
     /// The sum itself; integers as they wrapped.
     pub(super) fn value(&self) -> f64 {
-        if T::DTYPE == DType::I32 { self.whole.to_f64() } else { self.real }
+        if T::DTYPE == DType::I32 { T::factor_to_f64(self.whole) } else { self.real }
     }
 }
 
@@ -96,7 +97,7 @@ pub(super) enum State {
 }
 
 /// The evidence.
-pub(super) struct Scene<'a, T> {
+pub(super) struct Scene<'a, T: Element> {
     pub(super) problem: Problem<T>,
     pub(super) a: View<'a, T>,
     pub(super) b: View<'a, T>,
@@ -127,8 +128,8 @@ impl<'a, T: Scalar> Scene<'a, T> {
             b: View::new(depth, n, problem.b, b),
             c: View::new(m, n, problem.c, c),
             before,
-            alpha: problem.alpha.to_f64(),
-            beta: problem.beta.to_f64(),
+            alpha: T::factor_to_f64(problem.alpha),
+            beta: T::factor_to_f64(problem.beta),
             depth,
             format: Format::of(T::DTYPE),
         }
@@ -175,7 +176,7 @@ impl<'a, T: Scalar> Scene<'a, T> {
             _ => T::ZERO,
         };
         if T::DTYPE == DType::I32 {
-            let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
+            let (alpha, beta) = (T::factor(alpha), T::factor(beta));
             let value = epilogue(alpha, sum.whole, beta, || before).to_f64();
             return Value { value, tolerance: 0.0, scale: value.abs() };
         }

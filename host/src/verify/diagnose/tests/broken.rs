@@ -1,6 +1,6 @@
 //! A tiled product in plain loops, with a mistake of one's choice.
 
-use gemm_spec::{Layout, Operand, Problem, epilogue};
+use gemm_spec::{Element, Layout, Operand, Problem, epilogue};
 
 use super::super::pattern::Axis;
 use crate::Scalar;
@@ -45,7 +45,7 @@ pub(super) enum Mistake {
 }
 
 /// A problem with its operands; padding is poison.
-pub(super) struct Setup<T> {
+pub(super) struct Setup<T: Element> {
     pub(super) problem: Problem<T>,
     pub(super) a: Vec<T>,
     pub(super) b: Vec<T>,
@@ -67,8 +67,8 @@ impl<T: Scalar> Setup<T> {
         distribution: Distribution,
     ) -> Self {
         let row = Layout::row_major;
-        let problem = Problem::new(m, n, k)
-            .with_scalars(T::from_f64(alpha), T::from_f64(beta))
+        let problem = Problem::<T>::new(m, n, k)
+            .with_scalars(T::factor(alpha), T::factor(beta))
             .with_layouts(row(k + padding), row(n + 2 * padding), row(n + padding));
         let filled = |operand: Operand, distribution| {
             let (rows, cols) = problem.dims(operand);
@@ -90,7 +90,7 @@ impl<T: Scalar> Setup<T> {
     /// Whether the mistake shows on this problem, and as itself.
     pub(super) fn shows(&self, mistake: Mistake) -> bool {
         let Problem { m, n, k, .. } = self.problem;
-        let (w, beta) = (self.width, self.problem.beta.to_f64());
+        let (w, beta) = (self.width, T::factor_to_f64(self.problem.beta));
         match mistake {
             Mistake::TailMissing => k % w != 0,
             // With beta the old C is scaled again and again.
@@ -104,7 +104,7 @@ impl<T: Scalar> Setup<T> {
             }
             // A transposed result of a flat C lies outside the buffer.
             Mistake::TransposedResult => m == n,
-            Mistake::Alpha(alpha) => alpha != self.problem.alpha.to_f64(),
+            Mistake::Alpha(alpha) => alpha != T::factor_to_f64(self.problem.alpha),
             Mistake::Beta(wrong) => beta != 0.0 && wrong != beta,
             Mistake::StoreWithoutGuard => n % w != 0 && self.problem.c.ld == n,
             Mistake::Nan => T::POISON.is_nan(),
@@ -146,13 +146,13 @@ impl<T: Scalar> Setup<T> {
             _ => {}
         }
         // Sums that a block leaves behind for the next along the axis.
-        let mut kept = vec![vec![T::ZERO; w * w]; grid_x.max(grid_y)];
+        let mut kept = vec![vec![T::Acc::ZERO; w * w]; grid_x.max(grid_y)];
         for block_y in 0..grid_y {
             for block_x in 0..grid_x {
                 let acc = match mistake {
                     Mistake::EarlierTiles(Axis::Columns) if block_x > 0 => kept[0].clone(),
                     Mistake::EarlierTiles(Axis::Rows) => kept[block_x].clone(),
-                    _ => vec![T::ZERO; w * w],
+                    _ => vec![T::Acc::ZERO; w * w],
                 };
                 let acc = self.block(mistake, (block_y, block_x), acc, &mut c);
                 kept[if mistake == Mistake::EarlierTiles(Axis::Rows) { block_x } else { 0 }] = acc;
@@ -167,13 +167,13 @@ impl<T: Scalar> Setup<T> {
         &self,
         mistake: Mistake,
         block: (usize, usize),
-        mut acc: Vec<T>,
+        mut acc: Vec<T::Acc>,
         c: &mut [T],
-    ) -> Vec<T> {
+    ) -> Vec<T::Acc> {
         let w = self.width;
         let k = self.problem.k;
         let mut tiles = if mistake == Mistake::TailMissing { k / w } else { k.div_ceil(w) };
-        if self.problem.alpha == T::ZERO {
+        if self.problem.alpha == T::Acc::ZERO {
             tiles = 0;
         }
         let mut shared: (Tile<T>, Tile<T>) = (vec![vec![T::ZERO; w]; w], vec![vec![T::ZERO; w]; w]);
@@ -203,7 +203,8 @@ impl<T: Scalar> Setup<T> {
                 _ => {
                     threads.iter().for_each(|&t| self.load(mistake, block, t, tile, &mut shared));
                     for &t in &threads {
-                        let start = if mistake == Mistake::LastTileOnly { T::ZERO } else { acc[t] };
+                        let start =
+                            if mistake == Mistake::LastTileOnly { T::Acc::ZERO } else { acc[t] };
                         acc[t] = self.multiply(mistake, t, &shared, start);
                     }
                     if mistake == Mistake::RunningSum && tile + 1 < tiles {
@@ -277,7 +278,13 @@ impl<T: Scalar> Setup<T> {
         };
     }
 
-    fn multiply(&self, mistake: Mistake, t: usize, (a, b): &(Tile<T>, Tile<T>), mut acc: T) -> T {
+    fn multiply(
+        &self,
+        mistake: Mistake,
+        t: usize,
+        (a, b): &(Tile<T>, Tile<T>),
+        mut acc: T::Acc,
+    ) -> T::Acc {
         let w = self.width;
         let (y, x) = (t / w, t % w);
         let short = |value: T| if mistake == Mistake::ShortInputs { half(value) } else { value };
@@ -293,7 +300,7 @@ impl<T: Scalar> Setup<T> {
         acc
     }
 
-    fn store(&self, mistake: Mistake, block: (usize, usize), t: usize, acc: T, c: &mut [T]) {
+    fn store(&self, mistake: Mistake, block: (usize, usize), t: usize, acc: T::Acc, c: &mut [T]) {
         let Problem { m, n, alpha, beta, .. } = self.problem;
         let (mut row, mut col) = self.place(Mistake::None, block, t);
         if let Mistake::OffsetMissing { stored: true, .. } = mistake {
@@ -310,14 +317,14 @@ impl<T: Scalar> Setup<T> {
         let Some(c) = c.get_mut(row * ldc + col) else { return };
         let (mut own_alpha, mut own_beta) = (alpha, beta);
         match mistake {
-            Mistake::Alpha(value) => own_alpha = T::from_f64(value),
-            Mistake::Beta(value) => own_beta = T::from_f64(value),
+            Mistake::Alpha(value) => own_alpha = T::factor(value),
+            Mistake::Beta(value) => own_beta = T::factor(value),
             _ => {}
         }
         let old = *c;
         *c = epilogue(own_alpha, acc, own_beta, || old);
         if matches!(mistake, Mistake::OldC | Mistake::RunningSum) {
-            *c = T::ONE.mul_add(old, *c);
+            *c = T::narrow(T::ONE.mul_add(old, c.widen()));
         }
     }
 
