@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use digests::{Digests, SELF_TESTS, digest, digested_cases};
 use gemm_spec::split::LEAST_K;
-use gemm_spec::{DType, KernelSpec, LaunchShape, Layout};
+use gemm_spec::{DType, KernelSpec, LaunchShape, Layout, Scheme, bf16, f16};
 use kernels_gpu::KERNELS;
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{Case, Operands, cases, first_difference, report};
@@ -231,10 +231,11 @@ fn indices_above_two_to_the_31st<T: Scalar>(
 ) -> Result<(), Failed> {
     const SIDE: usize = 3;
     // As few steps as the kernel takes.
-    let k = if spec.is_chain() { SIDE } else { LEAST_K };
-    /// From one row to the next, so that the last of `rows` lies beyond 2^31 elements.
+    let k = if let Scheme::Split(_) = spec.scheme { LEAST_K } else { SIDE };
+    /// From one row to the next, so that the last of `rows` lies beyond 2^31 elements; where rows can
+    /// begin at multiples of 16 bytes they do, as copies in bulk need it.
     const fn apart(rows: usize) -> usize {
-        (1usize << 31).div_ceil(rows - 1) + 7
+        (1usize << 31).div_ceil(rows - 1) + 8
     }
     let (far, far_b) = (apart(SIDE), apart(k));
     let len = ((SIDE - 1) * far + k).max((k - 1) * far_b + SIDE);
@@ -244,7 +245,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if backend == Backend::Gpu {
-        if T::DTYPE != DType::F32 {
+        if spec.entries.first().is_none_or(|entry| entry.dtype != T::DTYPE) {
             return Ok(());
         }
         let free = with_gpu(Gpu::free_memory).map_err(|error| error.to_string())?;
@@ -375,6 +376,8 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
                 DType::F32 => digests_of::<f32>(Backend::Gpu, spec),
                 DType::F64 => digests_of::<f64>(Backend::Gpu, spec),
                 DType::I32 => digests_of::<i32>(Backend::Gpu, spec),
+                DType::F16 => digests_of::<f16>(Backend::Gpu, spec),
+                DType::BF16 => digests_of::<bf16>(Backend::Gpu, spec),
             }?;
             let cases: BTreeMap<String, String> =
                 found.into_iter().map(|(case, digest)| (case.to_string(), digest)).collect();
@@ -436,7 +439,7 @@ fn trials() -> Vec<Trial> {
                 });
                 trials.push(trial.with_ignored_flag(without_gpu || without_digests));
             };
-            if backend == Backend::Gpu && !spec.is_chain() {
+            if let (Backend::Gpu, Scheme::Split(_)) = (backend, spec.scheme) {
                 for (name, property) in split::PROPERTIES {
                     let test = move || property(spec).map_err(Failed::from);
                     add(format!("{}::{name}", spec.id), false, Box::new(test));
@@ -447,6 +450,8 @@ fn trials() -> Vec<Trial> {
                     DType::F32 => properties::<f32>(),
                     DType::F64 => properties::<f64>(),
                     DType::I32 => properties::<i32>(),
+                    DType::F16 => properties::<f16>(),
+                    DType::BF16 => properties::<bf16>(),
                 };
                 for (name, property) in properties {
                     let test = move || property(backend, spec);

@@ -269,14 +269,17 @@ fn gpu_kernel<T: Scalar>(
             let Problem { m, n, k, .. } = *problem;
             kernels_gpu::best_f32(m, n, k, limits.multiprocessors, allowed)
         }
-        DType::F64 | DType::I32 | DType::F16 | DType::BF16 => None,
+        DType::F16 | DType::BF16 => {
+            kernels_gpu::best_half(problem.m, problem.n, limits.multiprocessors, allowed)
+        }
+        DType::F64 | DType::I32 => None,
     };
     best.map_or_else(|| registry::find(GPU_DEFAULT), |spec| Ok(Implementation::Gpu(spec)))
 }
 
 /// Whether so many bytes hold the three matrices and what the kernel takes besides.
 fn fits<T: Scalar>(problem: &Problem<T>, spec: &KernelSpec, free: u64) -> bool {
-    let besides = spec.workspace_bytes(problem.m, problem.n, problem.k);
+    let besides = spec.workspace_bytes(problem);
     problem.bytes().is_some_and(|bytes| bytes as u128 + u128::from(besides) <= u128::from(free))
 }
 

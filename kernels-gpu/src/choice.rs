@@ -2,7 +2,7 @@
 
 use gemm_spec::{DType, KernelSpec, Pace};
 
-use crate::{async_copy, f16x3};
+use crate::{async_copy, f16x3, tensor};
 
 /// The kernels that a product of f32 is chosen from, with what one multiprocessor does with them in
 /// GFLOP/s.
@@ -48,8 +48,38 @@ pub fn best_f32(
     if pays_to_split(m, n, k) && allowed(&f16x3::SPEC) {
         return Some(&f16x3::SPEC);
     }
-    let time = |spec, pace| gemm_spec::time(spec, DType::F32, pace, (m, n), multiprocessors);
-    F32.iter()
+    quickest(&F32, DType::F32, (m, n), multiprocessors, allowed)
+}
+
+/// The kernels that a product of 16-bit floats is chosen from, with what one multiprocessor does with
+/// them in GFLOP/s.
+const HALF: [(&KernelSpec, Pace); 2] = [
+    (&tensor::TILE_128X128, Pace { alone: 4000, full: 4000 }),
+    (&tensor::TILE_128X256, Pace { alone: 5200, full: 5200 }),
+];
+
+/// As [`best_f32`], for f16 and bf16.
+#[must_use]
+pub fn best_half(
+    m: usize,
+    n: usize,
+    multiprocessors: u32,
+    allowed: impl Fn(&KernelSpec) -> bool,
+) -> Option<&'static KernelSpec> {
+    quickest(&HALF, DType::F16, (m, n), multiprocessors, allowed)
+}
+
+/// Of these kernels the one that should be the first to end.
+fn quickest(
+    kernels: &[(&'static KernelSpec, Pace)],
+    dtype: DType,
+    shape: (usize, usize),
+    multiprocessors: u32,
+    allowed: impl Fn(&KernelSpec) -> bool,
+) -> Option<&'static KernelSpec> {
+    let time = |spec, pace| gemm_spec::time(spec, dtype, pace, shape, multiprocessors);
+    kernels
+        .iter()
         .filter(|(spec, _)| allowed(spec))
         .filter_map(|&(spec, pace)| Some((time(spec, pace)?, spec)))
         // Of equal ones the last, which reads A and B less often.

@@ -28,6 +28,8 @@ mod register_tile_1d;
 mod register_tile_2d;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod single_block;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
+mod tensor;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod tiled;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
@@ -40,7 +42,7 @@ mod choice;
 #[cfg(not(target_arch = "nvptx64"))]
 mod module;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use choice::best_f32;
+pub use choice::{best_f32, best_half};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use module::{EmulatedEntry, EmulatedFn, emulated_entry, ptx};
 
@@ -74,6 +76,8 @@ registry! {
     async_copy::{TILE_64X256, EMULATED_64X256},
     async_copy::{TILE_128X256, EMULATED_128X256},
     f16x3::{SPEC, EMULATED},
+    tensor::{TILE_128X128, EMULATED},
+    tensor::{TILE_128X256, EMULATED},
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cuda_builder::EntryDirectives;
-use gemm_spec::{Arch, EntryForm, KernelSpec};
+use gemm_spec::{Arch, EntryForm, KernelSpec, ParamType};
 
 /// Everything that decides the PTX, relative to the workspace's root.
 pub(crate) const SOURCES: [&str; 12] = [
@@ -54,9 +54,13 @@ pub(crate) fn kernels(arch: Arch) -> impl Iterator<Item = &'static KernelSpec> {
 /// What the entries of a kernel promise about their launches.
 pub(crate) fn directives(spec: &KernelSpec) -> Vec<EntryDirectives> {
     let promise = |form: EntryForm| {
-        EntryDirectives::new(form.symbol)
-            .max_threads(form.block.x, form.block.y, 1)
-            .min_blocks_per_sm(form.min_blocks)
+        let maps = form.params.iter().enumerate();
+        maps.filter(|(_, param)| param.ty == ParamType::TensorMap).fold(
+            EntryDirectives::new(form.symbol)
+                .max_threads(form.block.x, form.block.y, 1)
+                .min_blocks_per_sm(form.min_blocks),
+            |directives, (index, _)| directives.param_align(index, ParamType::TENSOR_MAP_ALIGN),
+        )
     };
     spec.forms().map(promise).collect()
 }

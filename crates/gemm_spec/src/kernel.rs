@@ -144,9 +144,14 @@ pub enum ParamType {
     U64,
     /// A number of the type of sums: a factor.
     Element,
+    /// The 128 bytes that describe a tensor to the copy engine, by value.
+    TensorMap,
 }
 
 impl ParamType {
+    /// What the place of a tensor map is a multiple of, in bytes.
+    pub const TENSOR_MAP_ALIGN: u32 = 64;
+
     /// How PTX declares a parameter of this type in the entry for that element type.
     #[must_use]
     pub const fn ptx(self, dtype: DType) -> &'static str {
@@ -155,6 +160,7 @@ impl ParamType {
             (Self::U64, _) => ".u64",
             (Self::Element, DType::F32 | DType::F16 | DType::BF16) => ".f32",
             (Self::Element, DType::F64) => ".f64",
+            (Self::TensorMap, _) => ".align 64 .b8[128]",
         }
     }
 
@@ -165,6 +171,7 @@ impl ParamType {
             Self::U32 => 4,
             Self::U64 => 8,
             Self::Element => dtype.acc().size(),
+            Self::TensorMap => 128,
         }
     }
 }
@@ -358,6 +365,16 @@ pub enum Scheme {
     Chain,
     /// The operands are split first, see [`crate::split`].
     Split(SplitEntries),
+    /// Operands of 16 bits reach the tensor cores by tensor maps, see [`crate::tensor`].
+    Tensor(TensorEntries),
+}
+
+/// The entry that a product by tensor maps launches before its own where an operand is out of the copy
+/// engine's reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorEntries {
+    /// Copies an operand to rows of another pitch.
+    pub pad: HelperEntry,
 }
 
 /// The entries that a product of split operands launches before and after its own, and their threads
@@ -488,6 +505,7 @@ impl KernelSpec {
             params: match self.scheme {
                 Scheme::Chain => &GEMM_PARAMS,
                 Scheme::Split(_) => &crate::split::MULTIPLY_PARAMS,
+                Scheme::Tensor(_) => &crate::tensor::TENSOR_PARAMS,
             },
             block: match self.launch {
                 LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => block,
@@ -503,8 +521,9 @@ impl KernelSpec {
     pub fn forms(&self) -> impl Iterator<Item = EntryForm> {
         let own = self.entries.iter().map(|entry| self.form(entry.dtype, entry.symbol));
         let helpers = match self.scheme {
-            Scheme::Chain => None,
-            Scheme::Split(entries) => Some(entries.all()),
+            Scheme::Chain => [None; 4],
+            Scheme::Split(entries) => entries.all().map(Some),
+            Scheme::Tensor(entries) => [Some(entries.pad), None, None, None],
         };
         own.chain(helpers.into_iter().flatten().map(|helper| helper.form()))
     }
@@ -518,12 +537,17 @@ impl KernelSpec {
 
     /// Bytes of device memory that a product takes besides its operands.
     #[must_use]
-    pub fn workspace_bytes(&self, m: usize, n: usize, k: usize) -> u64 {
+    pub fn workspace_bytes<T: Element>(&self, problem: &Problem<T>) -> u64 {
         match self.scheme {
             Scheme::Chain => 0,
             Scheme::Split(_) => {
                 let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+                let Problem { m, n, k, .. } = *problem;
                 crate::split::Workspace::new(size(m), size(n), size(k)).bytes
+            }
+            Scheme::Tensor(_) => {
+                let bytes = |operand| crate::tensor::copy_bytes(problem, operand);
+                bytes(Operand::A) + bytes(Operand::B)
             }
         }
     }
@@ -633,8 +657,8 @@ impl KernelSpec {
         self.entry(T::DTYPE)?;
         let ordered: &[Operand] = match self.scheme {
             Scheme::Chain => &[Operand::A, Operand::B, Operand::C],
-            // Operands are rearranged anyhow.
-            Scheme::Split(_) => &[Operand::C],
+            // Factors are read in any order.
+            Scheme::Split(_) | Scheme::Tensor(_) => &[Operand::C],
         };
         for &operand in ordered {
             if problem.layout(operand).order != Order::RowMajor {

@@ -28,6 +28,7 @@ pub mod index;
 mod kernel;
 mod problem;
 pub mod split;
+pub mod tensor;
 pub mod warpgroup;
 
 pub use choice::{Pace, time};
@@ -37,7 +38,7 @@ pub use element::{Element, epilogue};
 pub use half::{bf16, f16};
 pub use kernel::{
     Arch, Block, DeviceLimits, Entry, EntryForm, GEMM_PARAMS, Grid, HelperEntry, KernelSpec,
-    LaunchShape, MinBlocks, Param, ParamType, SHARED_WITHOUT_OPT_IN, Scheme, SplitEntries, Tile,
-    Unsupported,
+    LaunchShape, MinBlocks, Param, ParamType, SHARED_WITHOUT_OPT_IN, Scheme, SplitEntries,
+    TensorEntries, Tile, Unsupported,
 };
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};

@@ -43,6 +43,19 @@ pub const fn descriptor(address: u32) -> u64 {
     units(address) | 1 << 16 | units(SWIZZLE_BYTES) << 32 | SWIZZLE_128
 }
 
+/// Descriptor units from one step of [`STEPS`] to the next in a tile that is not k-major: sixteen rows.
+pub const STEP_UNITS_ACROSS: u64 = (STEPS as u64 * ROW_BYTES as u64) / 16;
+
+/// The descriptor of a tile that is contiguous along m or n: a row of [`ROW_BYTES`], 64 elements, for
+/// each step of k, with the 128-byte swizzle; `apart` bytes from one such block of 64 to the next.
+/// `address` is a multiple of [`SWIZZLE_BYTES`].
+#[inline(always)]
+#[must_use]
+pub const fn descriptor_across(address: u32, apart: u32) -> u64 {
+    const SWIZZLE_128: u64 = 1 << 62;
+    units(address) | units(apart) << 16 | units(SWIZZLE_BYTES) << 32 | SWIZZLE_128
+}
+
 /// An 18-bit shared-memory address or offset in units of 16 bytes.
 const fn units(bytes: u32) -> u64 {
     ((bytes & 0x3_ffff) >> 4) as u64
@@ -114,6 +127,13 @@ mod tests {
         assert_eq!(word >> 32 & 0x3fff, 64);
         assert_eq!(word >> 49 & 7, 0);
         assert_eq!(word >> 62, 1);
+        let across = descriptor_across(0x2_3400, 8192);
+        assert_eq!(across >> 16 & 0x3fff, 512);
+        assert_eq!(across ^ word, 512 << 16 ^ 1 << 16);
+        assert_eq!(
+            descriptor_across(1024, 8192) + STEP_UNITS_ACROSS,
+            descriptor_across(3072, 8192)
+        );
         // A step of 16 elements is 32 bytes on.
         assert_eq!(descriptor(1024) + STEP_UNITS, descriptor(1024 + 32));
     }

@@ -1,7 +1,7 @@
 //! A reader for PTX modules: as much of the language as a report and a check need.
 //!
 //! It reads the module's version and target, each entry's name, parameters and directives, and the
-//! opcodes XX
+//! statements of its body.
 
 #![forbid(unsafe_code)]
 
@@ -106,6 +106,10 @@ impl Param {
 
 impl fmt::Display for Param {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of a number the alignment follows from its type.
+        if let (Some(bytes), Some(_)) = (self.align, self.array) {
+            write!(f, ".align {bytes} ")?;
+        }
         write!(f, ".{}", self.ty)?;
         self.array.map_or(Ok(()), |count| write!(f, "[{count}]"))
     }

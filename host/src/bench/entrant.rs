@@ -1,6 +1,6 @@
 //! Who is measured: an implementation of this project or a peer.
 
-use gemm_spec::{DType, Problem};
+use gemm_spec::{DType, Problem, Scheme};
 
 use super::{Config, Processors, peak};
 use crate::cpu::CpuImpl;
@@ -60,10 +60,12 @@ impl Entrant {
     /// What a GPU can do at most for it, in operations a second.
     pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: DType) -> Option<f64> {
         match self {
-            Self::Own(Implementation::Gpu(spec)) if !spec.is_chain() => {
-                peak::split_peak(gpu.info())
-            }
-            Self::Own(_) => peak::peak(gpu.info(), dtype),
+            Self::Own(Implementation::Gpu(spec)) => match spec.scheme {
+                Scheme::Chain => peak::peak(gpu.info(), dtype),
+                Scheme::Split(_) => peak::split_peak(gpu.info()),
+                Scheme::Tensor(_) => peak::tensor_peak(gpu.info()),
+            },
+            Self::Own(_) => None,
             Self::Peer(_) => peak::library_peak(gpu.info(), dtype),
         }
     }

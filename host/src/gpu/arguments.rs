@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 
+use cuda_lazy::TensorMap;
 use gemm_spec::{DType, Element, EntryForm, KernelSpec, ParamType, bf16, f16};
 use ptx_text::PtxModule;
 
@@ -23,6 +24,9 @@ macro_rules! passed_type {
     };
     (Element, $element:ty) => {
         <$element as Element>::Acc
+    };
+    (TensorMap, $element:ty) => {
+        TensorMap
     };
 }
 
@@ -101,6 +105,18 @@ arguments! {
     b_col: U64, beta: Element, c: U64, ldc: U64, flags: U64, when: U32,
 }
 
+arguments! {
+    /// The helper that copies a factor of 16-bit elements to rows of another pitch.
+    Pad: rows: U32, width: U32, from: U64, ld: U64, to: U64, pitch: U64,
+}
+
+arguments! {
+    /// The product of factors of 16-bit elements.
+    TensorProduct<T>:
+    a_map: TensorMap, b_map: TensorMap, c_map: TensorMap, m: U32, n: U32, k: U32, alpha: Element,
+    orders: U32, beta: Element, c: U64, ldc: U64, staged: U32,
+}
+
 /// One argument of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Passed {
@@ -125,6 +141,9 @@ fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
         SplitAcross::PASSED,
         Multiply::PASSED,
         Fallback::PASSED,
+        Pad::PASSED,
+        // Scalars of both types are f32.
+        TensorProduct::<f16>::PASSED,
     ];
     lists.into_iter().find(|list| {
         let params = form.params.iter().map(|param| (param.name, param.ty));
@@ -276,6 +295,7 @@ mod tests {
                     ParamType::U32 => f64::from(*address.cast::<u32>()),
                     ParamType::U64 => *address.cast::<u64>() as f64,
                     ParamType::Element => *address.cast::<f64>(),
+                    ParamType::TensorMap => unreachable!("a chain has no tensor map"),
                 }
             };
             assert_eq!(value, (at + 1) as f64, "{}", passed.name);

@@ -11,7 +11,7 @@ use gemm_spec::{Arch, Block, Grid, KernelSpec, Operand, Problem, Scheme};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
-use super::{DeviceElement, Gpu, GpuPeer, refused, split};
+use super::{DeviceElement, Gpu, GpuPeer, refused, split, tensor};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
@@ -247,6 +247,7 @@ impl<T: Scalar> Operands<'_, T> {
             match &spec.scheme {
                 Scheme::Chain => self.launch_chain(spec, places),
                 Scheme::Split(entries) => split::launch(self.gpu, spec, entries, problem, places),
+                Scheme::Tensor(entries) => tensor::launch(self.gpu, spec, entries, problem, places),
             }
         }
     }

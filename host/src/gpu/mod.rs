@@ -10,6 +10,7 @@ mod listing;
 mod peer;
 mod split;
 mod state;
+mod tensor;
 
 pub use arguments::SideBySide;
 pub use device::Gpu;

@@ -193,12 +193,12 @@ unsafe fn multiply(turn: &mut Turn, own: u32, member: u32, k_tiles: u32) -> wgmm
             mbarrier::wait(turn.full(), turn.parity);
             let a = descriptor(turn.tile().get() + own * ROWS * ROW_BYTES);
             let b = descriptor(turn.tile().get() + TILE_BYTES);
-            wgmma::fenced_f16_n128::<false>(&mut sums, a, b + LOW);
-            wgmma::f16_n128::<true>(&mut sums, a + STEP_UNITS, b + LOW + STEP_UNITS);
-            wgmma::f16_n128::<true>(&mut sums, a + LOW, b);
-            wgmma::f16_n128::<true>(&mut sums, a + LOW + STEP_UNITS, b + STEP_UNITS);
-            wgmma::f16_n128::<true>(&mut sums, a, b);
-            wgmma::f16_n128::<true>(&mut sums, a + STEP_UNITS, b + STEP_UNITS);
+            wgmma::fenced_f16_n128::<false, false, false>(&mut sums, a, b + LOW);
+            wgmma::f16_n128::<true, false, false>(&mut sums, a + STEP_UNITS, b + LOW + STEP_UNITS);
+            wgmma::f16_n128::<true, false, false>(&mut sums, a + LOW, b);
+            wgmma::f16_n128::<true, false, false>(&mut sums, a + LOW + STEP_UNITS, b + STEP_UNITS);
+            wgmma::f16_n128::<true, false, false>(&mut sums, a, b);
+            wgmma::f16_n128::<true, false, false>(&mut sums, a + STEP_UNITS, b + STEP_UNITS);
             wgmma::commit();
             wgmma::wait_n128::<0>(&mut sums);
             if member == 0 {

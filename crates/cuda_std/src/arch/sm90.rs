@@ -14,4 +14,6 @@ pub mod bulk;
 pub mod convert;
 pub mod mbarrier;
 pub mod registers;
+pub mod tensor;
+pub mod warpgroup;
 pub mod wgmma;

@@ -35,3 +35,28 @@ pub unsafe fn copy(
         );
     }
 }
+
+/// Makes this thread's writes to shared memory visible to copies that start after a barrier:
+/// `fence.proxy.async.shared::cta;`.
+#[inline(always)]
+pub fn fence_writes() {
+    // SAFETY: a fence has no precondition.
+    unsafe { asm!("fence.proxy.async.shared::cta;", options(nostack)) };
+}
+
+/// Closes this thread's group of copies from shared memory: `cp.async.bulk.commit_group;`.
+#[inline(always)]
+pub fn commit() {
+    // SAFETY: closing a group has no precondition.
+    unsafe { asm!("cp.async.bulk.commit_group;", options(nostack)) };
+}
+
+/// Waits until all of this thread's groups but the youngest `PENDING` have read their shared memory:
+/// `cp.async.bulk.wait_group.read PENDING;`.
+#[inline(always)]
+pub fn wait_read<const PENDING: u32>() {
+    // SAFETY: waiting has no precondition.
+    unsafe {
+        asm!("cp.async.bulk.wait_group.read {count};", count = const PENDING, options(nostack))
+    };
+}

@@ -27,32 +27,9 @@ pub unsafe fn commit() {
     unsafe { asm!("wgmma.commit_group.sync.aligned;", options(nostack)) };
 }
 
-/// Defines the two forms of a product and the wait for its sums.
-macro_rules! product {
-    (
-        $(#[$doc:meta])* $name:ident, $fenced:ident, $wait:ident,
-        $instruction:literal, $eights:literal, [$first:literal $($register:literal)*]
-    ) => {
-        product!(@form
-            $(#[$doc])* #[doc = concat!("`", $instruction, "` on k-major tiles.")]
-            ///
-            /// With `ADD` false the sums' old values do not count.
-            ///
-            /// # Safety
-            /// 1. All threads of the warpgroup call it together, with the same descriptors.
-            /// 2. The descriptors name tiles in the block's shared memory that are written and visible
-            ///    to the products' proxy, and stay until a wait has covered this product.
-            /// 3. Nothing touches the sums between a fence and the wait but products of this form.
-            $name, "", $instruction, $eights, [$first $($register)*]);
-        product!(@form
-            #[doc = concat!("[`", stringify!($name), "`] behind `wgmma.fence.sync.aligned`, which orders")]
-            /// accesses to the sums before the products that follow; in one piece, so that nothing can
-            /// come between.
-            ///
-            /// # Safety
-            #[doc = concat!("Those of [`", stringify!($name), "`].")]
-            $fenced, "wgmma.fence.sync.aligned;\n", $instruction, $eights, [$first $($register)*]);
-
+/// Defines the wait for sums of so many eights of registers.
+macro_rules! wait {
+    ($wait:ident, $eights:literal, [$first:literal $($register:literal)*]) => {
         /// Waits until all groups but the youngest `PENDING` have ended, and hands the sums back:
         /// `wgmma.wait_group.sync.aligned PENDING;`.
         ///
@@ -76,26 +53,61 @@ macro_rules! product {
             }
         }
     };
+}
+
+/// Defines the two forms of a product.
+macro_rules! product {
+    (
+        $(#[$doc:meta])* $name:ident, $fenced:ident,
+        $instruction:literal, $eights:literal, [$first:literal $($register:literal)*]
+    ) => {
+        product!(@form
+            $(#[$doc])* #[doc = concat!("`", $instruction, "`.")]
+            ///
+            /// With `ADD` false the sums' old values do not count. Tiles are contiguous along k, or
+            /// with `A_ACROSS` along m and with `B_ACROSS` along n.
+            ///
+            /// # Safety
+            /// 1. All threads of the warpgroup call it together, with the same descriptors.
+            /// 2. The descriptors name tiles in the block's shared memory that are written and visible
+            ///    to the products' proxy, and stay until a wait has covered this product.
+            /// 3. Nothing touches the sums between a fence and the wait but products of this form.
+            $name, "", $instruction, $eights, [$first $($register)*]);
+        product!(@form
+            #[doc = concat!("[`", stringify!($name), "`] behind `wgmma.fence.sync.aligned`, which orders")]
+            /// accesses to the sums before the products that follow; in one piece, so that nothing can
+            /// come between.
+            ///
+            /// # Safety
+            #[doc = concat!("Those of [`", stringify!($name), "`].")]
+            $fenced, "wgmma.fence.sync.aligned;\n", $instruction, $eights, [$first $($register)*]);
+    };
     (
         @form $(#[$doc:meta])* $name:ident, $before:literal, $instruction:literal, $eights:literal,
         [$first:literal $($register:literal)*]
     ) => {
         $(#[$doc])*
         #[inline(always)]
-        pub unsafe fn $name<const ADD: bool>(sums: &mut Sums<$eights>, a: u64, b: u64) {
+        pub unsafe fn $name<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
+            sums: &mut Sums<$eights>,
+            a: u64,
+            b: u64,
+        ) {
             // SAFETY: the caller's promises are the instruction's.
             unsafe {
                 asm!(
                     concat!(
                         $before, $instruction, " {{{", $first, "}"
                         $(, ",{", $register, "}")*,
-                        "}}, {a}, {b}, {add}, 1, 1, 0, 0;"
+                        "}}, {a}, {b}, {add}, 1, 1, {a_across}, {b_across};"
                     ),
                     inout(reg32) sums[$first / 8][$first % 8],
                     $(inout(reg32) sums[$register / 8][$register % 8],)*
                     a = in(reg64) a,
                     b = in(reg64) b,
                     add = const ADD as u32,
+                    a_across = const A_ACROSS as u32,
+                    b_across = const B_ACROSS as u32,
                     options(nostack)
                 );
             }
@@ -103,10 +115,47 @@ macro_rules! product {
     };
 }
 
+wait!(
+    wait_n128, 8,
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]
+);
 product!(
     /// 64 x 128 sums of products of f16 numbers:
-    f16_n128, fenced_f16_n128, wait_n128,
+    f16_n128, fenced_f16_n128,
     "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", 8,
     [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
      32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]
+);
+product!(
+    /// 64 x 128 sums of products of bf16 numbers:
+    bf16_n128, fenced_bf16_n128,
+    "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 8,
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]
+);
+wait!(
+    wait_n256, 16,
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+     64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+     96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127]
+);
+product!(
+    /// 64 x 256 sums of products of f16 numbers:
+    f16_n256, fenced_f16_n256,
+    "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", 16,
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+     64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+     96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127]
+);
+product!(
+    /// 64 x 256 sums of products of bf16 numbers:
+    bf16_n256, fenced_bf16_n256,
+    "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", 16,
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+     64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+     96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127]
 );

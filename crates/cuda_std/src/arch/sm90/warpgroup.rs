@@ -1,0 +1,40 @@
+//! What four warps do together beside their products.
+
+use core::arch::asm;
+
+use crate::memory::SharedAddress;
+
+/// Waits until the 128 threads that name this barrier (1 to 15; 0 is that of the block) are here:
+/// `bar.sync barrier, 128;`. What they wrote to shared memory before is visible to them after.
+///
+/// # Safety
+/// Just so many threads, whole warps, reach the barrier, all in the same order.
+#[inline(always)]
+pub unsafe fn sync(barrier: u32) {
+    // SAFETY: the caller's promise is the instruction's.
+    unsafe { asm!("bar.sync {barrier}, 128;", barrier = in(reg32) barrier, options(nostack)) };
+}
+
+/// Stores four 8 x 8 matrices of 16-bit elements: `stmatrix.sync.aligned.m8n8.x4.shared.b16`.
+///
+/// Lane `l` names in `row` the place of row `l % 8` of matrix `l / 8`, and holds of row `l / 4` of
+/// matrix `i` the two elements from column `2 * (l % 4)` on in `pairs[i]`.
+///
+/// # Safety
+/// All lanes of the warp call it together; each row is 16 bytes of the block's shared memory, aligned
+/// to 16, that nobody else touches before a barrier.
+#[inline(always)]
+pub unsafe fn store_matrices(row: SharedAddress<u8>, pairs: [u32; 4]) {
+    // SAFETY: the caller's promises are the instruction's.
+    unsafe {
+        asm!(
+            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [{row}], {{{p0}, {p1}, {p2}, {p3}}};",
+            row = in(reg32) row.get(),
+            p0 = in(reg32) pairs[0],
+            p1 = in(reg32) pairs[1],
+            p2 = in(reg32) pairs[2],
+            p3 = in(reg32) pairs[3],
+            options(nostack)
+        );
+    }
+}

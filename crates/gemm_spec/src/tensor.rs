@@ -1,0 +1,126 @@
+//! Products of 16-bit operands on the tensor cores: what a launch passes, and when an operand has to be
+//! copied first.
+//!
+//! A block's copies are boxes of a tensor map, cut by the copy engine from wherever the operand lies:
+//! 64 elements along the contiguous dimension, 128 bytes, in the 128-byte swizzle. The engine asks that
+//! an operand begins, and that each of its rows begins, at a multiple of 16 bytes. One that does not is
+//! copied to a workspace with a longer pitch.
+
+use crate::kernel::{ParamType, param};
+use crate::{Element, Layout, Operand, Order, Param, Problem};
+
+/// Steps of k in a stage: one row of a k-major tile in the 128-byte swizzle.
+pub const STEP_K: u32 = 64;
+
+/// Elements of a box along the contiguous dimension.
+pub const BOX_WIDTH: u32 = 64;
+
+/// Bytes that addresses and pitches are multiples of where the copy engine reads or writes.
+pub const ALIGNMENT: u64 = 16;
+
+/// In `orders`: A is column-major, so that its tiles are contiguous along m.
+pub const A_ACROSS: u32 = 1;
+
+/// In `orders`: B is row-major, so that its tiles are contiguous along n.
+pub const B_ACROSS: u32 = 2;
+
+/// The parameters of a product's entry, in order. `k` is zero where nothing is to be summed. With
+/// `staged` zero C is stored by the threads themselves, and its map is not used.
+pub const TENSOR_PARAMS: [Param; 12] = [
+    param("a_map", ParamType::TensorMap),
+    param("b_map", ParamType::TensorMap),
+    param("c_map", ParamType::TensorMap),
+    param("m", ParamType::U32),
+    param("n", ParamType::U32),
+    param("k", ParamType::U32),
+    param("alpha", ParamType::Element),
+    param("orders", ParamType::U32),
+    param("beta", ParamType::Element),
+    param("c", ParamType::U64),
+    param("ldc", ParamType::U64),
+    param("staged", ParamType::U32),
+];
+
+/// The parameters of the helper that copies an operand to rows of another pitch, in order. A row is
+/// what is contiguous; the helper writes whole groups of eight elements.
+pub const PAD_PARAMS: [Param; 6] = [
+    param("rows", ParamType::U32),
+    param("width", ParamType::U32),
+    param("from", ParamType::U64),
+    param("ld", ParamType::U64),
+    param("to", ParamType::U64),
+    param("pitch", ParamType::U64),
+];
+
+/// Elements that a thread of the helper copies together.
+pub const PAD_GROUP: u32 = 8;
+
+/// `orders` of a product.
+#[must_use]
+pub fn orders<T: Element>(problem: &Problem<T>) -> u32 {
+    let across =
+        |layout: Layout, order: Order, bit: u32| if layout.order == order { bit } else { 0 };
+    across(problem.a, Order::ColMajor, A_ACROSS) | across(problem.b, Order::RowMajor, B_ACROSS)
+}
+
+/// Lines of an operand, contiguous each, and the elements of a line.
+#[must_use]
+pub fn lines<T: Element>(problem: &Problem<T>, operand: Operand) -> (usize, usize) {
+    let (rows, cols) = problem.dims(operand);
+    match problem.layout(operand).order {
+        Order::RowMajor => (rows, cols),
+        Order::ColMajor => (cols, rows),
+    }
+}
+
+/// Elements from one line of a copy to the next.
+#[must_use]
+pub const fn padded_pitch(width: usize) -> usize {
+    width.next_multiple_of(PAD_GROUP as usize)
+}
+
+/// Whether the copy engine reaches an operand of 16-bit elements in place.
+#[must_use]
+pub const fn reachable(address: u64, layout: Layout) -> bool {
+    address.is_multiple_of(ALIGNMENT) && (layout.ld as u64 * 2).is_multiple_of(ALIGNMENT)
+}
+
+/// Bytes of the copy of an operand, a multiple of 256; none where the engine reaches its lines. Operands
+/// begin where an allocation does, aligned to more than the engine asks for.
+#[must_use]
+pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand) -> u64 {
+    if problem.effective_k() == 0 || reachable(0, problem.layout(operand)) {
+        return 0;
+    }
+    let (count, width) = lines(problem, operand);
+    (count as u64 * padded_pitch(width) as u64 * 2).next_multiple_of(256)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_are_copied_where_lines_are_not_aligned_and_only_there() {
+        let aligned = Problem::<f32>::new(100, 64, 24);
+        assert_eq!(copy_bytes(&aligned, Operand::A) + copy_bytes(&aligned, Operand::B), 0);
+        let odd = Problem::<f32>::new(100, 63, 25);
+        assert_eq!(copy_bytes(&odd, Operand::A), 100 * 32 * 2);
+        assert_eq!(copy_bytes(&odd, Operand::B), (25 * 64 * 2u64).next_multiple_of(256));
+        // Column-major: lines are columns.
+        let turned = Problem { a: Layout::col_major(104), ..odd };
+        assert_eq!(copy_bytes(&turned, Operand::A), 0);
+        assert_eq!(lines(&turned, Operand::A), (25, 100));
+        let nothing = Problem { alpha: 0.0, ..odd };
+        assert_eq!(copy_bytes(&nothing, Operand::A), 0);
+    }
+
+    #[test]
+    fn orders_name_what_is_not_contiguous_along_k() {
+        let plain = Problem::<f32>::new(8, 8, 8);
+        assert_eq!(orders(&plain), B_ACROSS);
+        let a_turned = Problem { a: Layout::col_major(8), ..plain };
+        assert_eq!(orders(&a_turned), A_ACROSS | B_ACROSS);
+        assert_eq!(orders(&Problem { b: Layout::col_major(8), ..plain }), 0);
+    }
+}

@@ -1,0 +1,199 @@
+//! The launches of a product of 16-bit operands, which the copy engine cuts from where they lie.
+
+use cuda_lazy::{DataType, Driver, Swizzle, TensorMap, TensorMapDesc};
+use gemm_spec::tensor::{BOX_WIDTH, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable};
+use gemm_spec::warpgroup::ROWS;
+use gemm_spec::{
+    DType, Element, Grid, KernelSpec, Layout, Operand, Order, Problem, TensorEntries, Tile,
+};
+
+use super::Gpu;
+use super::arguments::{Pad, TensorProduct};
+use super::launch::{Places, Start};
+use super::listing::start;
+use crate::error::Error;
+use crate::scalar::Scalar;
+
+/// Blocks of the helper that copies, for each multiprocessor.
+const PAD_BLOCKS: u32 = 8;
+
+/// Copies what the engine cannot reach, then multiplies.
+///
+/// # Safety
+/// The places are those of operands that are valid for the problem; C overlaps neither factor and
+/// nobody else uses it. The kernel supports the problem.
+pub(super) unsafe fn launch<T: Scalar>(
+    gpu: &Gpu,
+    spec: &'static KernelSpec,
+    entries: &TensorEntries,
+    problem: &Problem<T>,
+    places: Places,
+) -> Result<(), Error> {
+    let [a_bytes, b_bytes] = [Operand::A, Operand::B].map(|operand| copy_bytes(problem, operand));
+    let product = Product { gpu, spec, entries, problem };
+    if a_bytes + b_bytes == 0 {
+        // SAFETY: the caller's promises; both factors are within reach.
+        return unsafe {
+            product.multiply((places.a, problem.a.ld), (places.b, problem.b.ld), places.c)
+        };
+    }
+    gpu.with_workspace(a_bytes + b_bytes, |buffer| {
+        let at = buffer.as_device_ptr().as_raw();
+        // SAFETY: the caller's promises; the workspace has room for both copies, which this stream alone
+        // uses, in order.
+        unsafe {
+            let a = product.reach(Operand::A, places.a, at, a_bytes)?;
+            let b = product.reach(Operand::B, places.b, at + a_bytes, b_bytes)?;
+            product.multiply(a, b, places.c)
+        }
+    })
+}
+
+/// One product.
+struct Product<'a, T: Scalar> {
+    gpu: &'a Gpu,
+    spec: &'static KernelSpec,
+    entries: &'a TensorEntries,
+    problem: &'a Problem<T>,
+}
+
+impl<T: Scalar> Product<'_, T> {
+    /// Where a factor is within the engine's reach, with its pitch: in place, or in a copy of so many
+    /// bytes at `to`.
+    ///
+    /// # Safety
+    /// The factor at `from` is valid for the problem; `to` has room for the copy.
+    unsafe fn reach(
+        &self,
+        operand: Operand,
+        from: u64,
+        to: u64,
+        bytes: u64,
+    ) -> Result<(u64, usize), Error> {
+        let layout = self.problem.layout(operand);
+        if bytes == 0 {
+            return Ok((from, layout.ld));
+        }
+        let (count, width) = lines(self.problem, operand);
+        let pitch = padded_pitch(width);
+        let rows = size(count);
+        let entry = self.entries.pad;
+        let start = Start {
+            arch: self.spec.arch,
+            symbol: entry.symbol,
+            grid: Grid { x: rows.min(self.gpu.limits().multiprocessors * PAD_BLOCKS), y: 1, z: 1 },
+            block: entry.block,
+            shared_bytes: entry.shared_bytes,
+        };
+        let mut arguments =
+            Pad { rows, width: size(width), from, ld: layout.ld as u64, to, pitch: pitch as u64 };
+        // SAFETY: the entry's obligations are the caller's promises; `copy_bytes` counts whole pitches.
+        unsafe { self.gpu.start(&start, &arguments.addresses())? };
+        Ok((to, pitch))
+    }
+
+    /// Launches the kernel itself on factors at these addresses and pitches.
+    ///
+    /// # Safety
+    /// They and C are valid for the problem, and nobody else uses C.
+    unsafe fn multiply(
+        &self,
+        (a, a_pitch): (u64, usize),
+        (b, b_pitch): (u64, usize),
+        c: u64,
+    ) -> Result<(), Error> {
+        let (spec, problem) = (self.spec, self.problem);
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
+        let Some(tile) = spec.launch.tile() else {
+            unreachable!("a kernel that goes from tile to tile has one");
+        };
+        let tiles = spec.grid(problem.m, problem.n).map_err(unsupported)?;
+        let start_at = Start {
+            arch: spec.arch,
+            symbol: spec.entry(T::DTYPE).map_err(unsupported)?,
+            grid: Grid { x: tiles.x.min(self.gpu.limits().multiprocessors), ..tiles },
+            block: spec.block(problem.m, problem.n).map_err(unsupported)?,
+            shared_bytes: spec.shared_bytes(T::DTYPE),
+        };
+        let maps = Maps { driver: start()?, problem, tile };
+        let a_map = maps.factor(Operand::A, a, a_pitch)?;
+        let b_map = maps.factor(Operand::B, b, b_pitch)?;
+        let staged = problem.beta == <T::Acc as Element>::ZERO && reachable(c, problem.c);
+        // Where threads store C themselves its map is not used; any will do.
+        let c_map = if staged { maps.result(c)? } else { a_map };
+        let mut arguments = TensorProduct::<T> {
+            a_map,
+            b_map,
+            c_map,
+            m: size(problem.m),
+            n: size(problem.n),
+            k: size(problem.effective_k()),
+            alpha: problem.alpha,
+            orders: orders(problem),
+            beta: problem.beta,
+            c,
+            ldc: problem.c.ld as u64,
+            staged: u32::from(staged),
+        };
+        // SAFETY: the entry's obligations: (1) the maps are made for this problem and tile, and the rest
+        // is the caller's promise; (2) block and shared memory are the spec's, the blocks no more than
+        // the tiles.
+        unsafe { self.gpu.start(&start_at, &arguments.addresses()) }
+    }
+}
+
+/// Makes the tensor maps of a product.
+struct Maps<'a, T: Scalar> {
+    driver: &'a Driver,
+    problem: &'a Problem<T>,
+    tile: Tile,
+}
+
+impl<T: Scalar> Maps<'_, T> {
+    /// The map of A or B.
+    fn factor(&self, operand: Operand, address: u64, pitch: usize) -> Result<TensorMap, Error> {
+        let (count, width) = lines(self.problem, operand);
+        let (along_k, side) = match operand {
+            Operand::A => (Order::RowMajor, self.tile.m),
+            _ => (Order::ColMajor, self.tile.n),
+        };
+        let layout = self.problem.layout(operand);
+        let lines_of_box = if layout.order == along_k { side } else { STEP_K };
+        self.map(address, (count, width), pitch, lines_of_box)
+    }
+
+    /// The map of C.
+    fn result(&self, address: u64) -> Result<TensorMap, Error> {
+        let Problem { m, n, c: Layout { ld, .. }, .. } = *self.problem;
+        self.map(address, (m, n), ld, ROWS)
+    }
+
+    fn map(
+        &self,
+        address: u64,
+        (count, width): (usize, usize),
+        pitch: usize,
+        lines_of_box: u32,
+    ) -> Result<TensorMap, Error> {
+        let data_type = match T::DTYPE {
+            DType::F16 => DataType::F16,
+            _ => DataType::Bf16,
+        };
+        // A factor without elements is never read; its map must be one all the same.
+        let dims = [width.max(1) as u64, count.max(1) as u64];
+        let strides = [padded_pitch(pitch.max(1)) as u64 * 2];
+        let box_dims = [BOX_WIDTH, lines_of_box];
+        let desc = TensorMapDesc {
+            swizzle: Swizzle::B128,
+            ..TensorMapDesc::new(data_type, address, &dims, &strides, &box_dims)
+        };
+        self.driver.encode_tiled(&desc).map_err(|error| Error::Cuda {
+            during: "describing an operand to the copy engine".to_owned(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+fn size(value: usize) -> u32 {
+    u32::try_from(value).expect("invariant: `supports` bounds sizes")
+}

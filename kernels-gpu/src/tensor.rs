@@ -1,0 +1,114 @@
+//! `tensor_128x256` and `tensor_128x128`: products of 16-bit floats on the tensor cores.
+//!
+//! Computes  C = alpha*A*B + beta*C, sums in f32, one rounding; beta == 0 never reads C
+//! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f16 or bf16, alpha and beta f32
+//! Launch    block (384,1,1), one a multiprocessor, each going from tile to tile; before it a copy of
+//!           each factor whose lines do not begin at multiples of 16 bytes
+//! Shared    a ring of stages of 64 steps of k, 192 KiB, and 32 KiB through which C is stored
+//! Requires  m, n >= 1, compute capability 9.0
+//! Cost      2mnk flop; a tile of C reads (128 + tile_n) k elements
+//! Bound by  power: the clock sinks below its limit
+//! Source    the pattern of producers and consumers as in NVIDIA's CUTLASS
+//!
+//! The copy engine cuts boxes from A and B wherever they lie and writes them to shared memory in the
+//! swizzle that the tensor cores read; zeros stand for what lies outside, so edges need no code. One
+//! thread keeps the ring full. Two warpgroups multiply 64 rows each of the block's tile of C; their
+//! sums, 64 or 128 registers a thread, never leave the registers before the end.
+//!
+//! ```text
+//!  copy engine ==> [stage 0][stage 1] ... ==>  warpgroup 1: rows  0..64 of the tile  ==> piece \
+//!         full/empty barriers of each stage ==> warpgroup 2: rows 64..128             ==> piece  > C
+//! ```
+
+#[cfg(target_arch = "nvptx64")]
+mod multiply;
+#[cfg(target_arch = "nvptx64")]
+mod number;
+#[cfg(target_arch = "nvptx64")]
+mod pad;
+#[cfg(target_arch = "nvptx64")]
+mod store;
+
+use gemm_spec::tensor::PAD_PARAMS;
+use gemm_spec::warpgroup::{ROW_BYTES, ROWS, THREADS};
+use gemm_spec::{
+    Arch, Block, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme,
+    TensorEntries, Tile,
+};
+
+/// Warpgroups that multiply.
+const CONSUMERS: u32 = 2;
+/// Rows of C of a tile.
+const TILE_M: u32 = CONSUMERS * ROWS;
+/// Rows of tiles in a group.
+const GROUP_ROWS: u32 = 16;
+/// Bytes of the ring: four stages of the wide tile, six of the narrow one.
+const RING_BYTES: u32 = 4 * (TILE_M + 256) * ROW_BYTES;
+/// What a warpgroup stores together: 64 rows of 64 elements.
+const PIECE_BYTES: u32 = ROWS * ROW_BYTES;
+/// One that is filled while another is on its way.
+const PIECES_EACH: u32 = 2;
+const PIECES: u32 = PIECES_EACH * CONSUMERS;
+/// Stages of the narrow tile, the most that there are.
+const MOST_STAGES: u32 = RING_BYTES / ((TILE_M + 128) * ROW_BYTES);
+/// The ring, the pieces, then a `full` and an `empty` barrier for each stage.
+const SHARED_BYTES: u32 = RING_BYTES + PIECES * PIECE_BYTES + MOST_STAGES * 16;
+
+const fn spec(
+    id: &'static str,
+    entries: &'static [Entry],
+    pad: &'static str,
+    columns: u32,
+) -> KernelSpec {
+    KernelSpec {
+        id,
+        about: "16-bit floats on the tensor cores, fed by the copy engine, sums in f32",
+        origin: "NVIDIA CUTLASS",
+        arch: Arch::Sm90a,
+        entries,
+        launch: LaunchShape::Persistent {
+            threads: (1 + CONSUMERS) * THREADS,
+            tile: Tile { m: TILE_M, n: columns },
+            rows: GROUP_ROWS,
+        },
+        shared_elements: SHARED_BYTES / 2,
+        min_blocks_per_sm: MinBlocks::same(1),
+        scheme: Scheme::Tensor(TensorEntries {
+            pad: HelperEntry {
+                symbol: pad,
+                block: Block { x: 256, y: 1 },
+                min_blocks: 8,
+                shared_bytes: 0,
+                params: &PAD_PARAMS,
+            },
+        }),
+    }
+}
+
+/// What the host needs to launch the wide tile.
+pub(crate) const TILE_128X256: KernelSpec = spec(
+    "tensor_128x256",
+    &[
+        Entry { dtype: DType::F16, symbol: "tensor_128x256_f16" },
+        Entry { dtype: DType::BF16, symbol: "tensor_128x256_bf16" },
+    ],
+    "tensor_128x256_pad",
+    256,
+);
+const _: () = TILE_128X256.check();
+
+/// What the host needs to launch the narrow tile.
+pub(crate) const TILE_128X128: KernelSpec = spec(
+    "tensor_128x128",
+    &[
+        Entry { dtype: DType::F16, symbol: "tensor_128x128_f16" },
+        Entry { dtype: DType::BF16, symbol: "tensor_128x128_bf16" },
+    ],
+    "tensor_128x128_pad",
+    128,
+);
+const _: () = TILE_128X128.check();
+
+/// The emulator does not know the instructions of compute capability 9.0.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];

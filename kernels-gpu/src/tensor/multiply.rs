@@ -1,0 +1,398 @@
+//! The entries, and what the warpgroups of a block do.
+
+use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
+use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
+use cuda_std::memory::SharedAddress;
+use cuda_std::{shared, tensor_map, thread, warp};
+use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::tensor::{A_ACROSS, B_ACROSS, BOX_WIDTH, STEP_K};
+use gemm_spec::warpgroup::{
+    ROW_BYTES, ROWS, STEP_UNITS, STEP_UNITS_ACROSS, STEPS, THREADS, descriptor, descriptor_across,
+};
+
+use super::number::{Bf16, F16, Products, Sums};
+use super::store::Store;
+use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, RING_BYTES, TILE_M};
+
+/// Registers of a thread that brings tiles, and of one that multiplies them.
+const PRODUCER_REGISTERS: u32 = 24;
+const CONSUMER_REGISTERS: u32 = 240;
+/// Bytes of a box of 64 elements and 64 lines.
+const BOX_BYTES: u32 = BOX_WIDTH * STEP_K * 2;
+/// Bytes of a stage's tile of A.
+const A_BYTES: u32 = TILE_M * ROW_BYTES;
+
+/// A block's shared memory begins at a multiple of what the swizzle permutes.
+#[repr(C, align(1024))]
+struct Ring(u8);
+
+/// Where in the ring a warpgroup is: the stage, and the parity of its present phase. A tile of C is
+/// `16 * EIGHTS` columns wide.
+#[derive(Clone, Copy)]
+struct Turn<const EIGHTS: usize> {
+    ring: SharedAddress<u8>,
+    stage: u32,
+    parity: u32,
+}
+
+impl<const EIGHTS: usize> Turn<EIGHTS> {
+    const TILE_N: u32 = 16 * EIGHTS as u32;
+    const STAGE_BYTES: u32 = A_BYTES + Self::TILE_N * ROW_BYTES;
+    const STAGES: u32 = RING_BYTES / Self::STAGE_BYTES;
+
+    #[inline(always)]
+    fn next(&mut self) {
+        self.stage += 1;
+        if self.stage == Self::STAGES {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+
+    /// Where the stage's tile of A lies; B's is behind it.
+    #[inline(always)]
+    fn tile(&self) -> SharedAddress<u8> {
+        self.ring.wrapping_add((self.stage * Self::STAGE_BYTES) as usize)
+    }
+
+    /// The barrier that the stage's bytes arrive at.
+    #[inline(always)]
+    fn full(&self) -> SharedAddress<u64> {
+        let barriers = self.ring.wrapping_add((RING_BYTES + PIECES * PIECE_BYTES) as usize);
+        barriers.cast::<u64>().wrapping_add(self.stage as usize)
+    }
+
+    /// The barrier that those arrive at who have used the stage.
+    #[inline(always)]
+    fn empty(&self) -> SharedAddress<u64> {
+        self.full().wrapping_add(Self::STAGES as usize)
+    }
+}
+
+/// What a launch passes.
+struct Launch {
+    a_map: MapAddress,
+    b_map: MapAddress,
+    c_map: MapAddress,
+    m: u32,
+    n: u32,
+    k: u32,
+    alpha: f32,
+    orders: u32,
+    beta: f32,
+    c: *mut u16,
+    ldc: u64,
+    staged: u32,
+}
+
+/// Defines an entry for each tile and type.
+macro_rules! entries {
+    ($($name:ident: $number:ty, $eights:literal;)+) => {$(
+        /// # Safety
+        /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `orders` and this tile; `c`
+        ///    is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses it.
+        /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's spec,
+        ///    with m, n >= 1 and fewer than 2^31 tiles.
+        #[cuda_std::kernel]
+        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
+        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+        pub unsafe fn $name(
+            _a_map: TensorMap,
+            _b_map: TensorMap,
+            _c_map: TensorMap,
+            m: u32,
+            n: u32,
+            k: u32,
+            alpha: f32,
+            orders: u32,
+            beta: f32,
+            c: *mut u16,
+            ldc: u64,
+            staged: u32,
+        ) {
+            let a_map = tensor_map!(stringify!($name), 0);
+            let b_map = tensor_map!(stringify!($name), 1);
+            let c_map = tensor_map!(stringify!($name), 2);
+            let launch =
+                Launch { a_map, b_map, c_map, m, n, k, alpha, orders, beta, c, ldc, staged };
+            // SAFETY: the obligations are the same.
+            unsafe { launch.run::<$number, $eights>() };
+        }
+    )+};
+}
+
+entries! {
+    tensor_128x128_f16: F16, 8;
+    tensor_128x128_bf16: Bf16, 8;
+    tensor_128x256_f16: F16, 16;
+    tensor_128x256_bf16: Bf16, 16;
+}
+
+impl Launch {
+    /// # Safety
+    /// The obligations of the entries.
+    #[inline(always)]
+    unsafe fn run<N: Products<EIGHTS>, const EIGHTS: usize>(&self) {
+        let linear = thread::thread_idx_x();
+        // The same in all threads of a warpgroup, and known to be the same in a warp.
+        // SAFETY: all lanes are here.
+        let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
+        // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
+        let place = unsafe { shared::launch_sized::<Ring>() };
+        let ring = SharedAddress::new(place).cast::<u8>();
+        let mut turn = Turn::<EIGHTS> { ring, stage: 0, parity: 0 };
+        if linear == 0 {
+            // SAFETY: obligation 1.
+            unsafe {
+                tensor::prefetch(self.a_map);
+                tensor::prefetch(self.b_map);
+                tensor::prefetch(self.c_map);
+            }
+            let mut each = turn;
+            while each.parity == 0 {
+                // SAFETY: nobody uses the barriers before the fence and the barrier below.
+                unsafe {
+                    mbarrier::init(each.full(), 1);
+                    mbarrier::init(each.empty(), CONSUMERS);
+                }
+                each.next();
+            }
+            mbarrier::fence_init();
+        }
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+
+        if group == 0 {
+            // SAFETY: the whole warpgroup is here, and needs no more.
+            unsafe { registers::release::<PRODUCER_REGISTERS>() };
+            if linear == 0 {
+                // SAFETY: one thread; the consumers take as many stages as it brings.
+                unsafe { self.bring_all(&mut turn) };
+            }
+            return;
+        }
+        // SAFETY: the whole warpgroup is here; the first has released what is missing.
+        unsafe { registers::take::<CONSUMER_REGISTERS>() };
+        let (own, member) = (group - 1, linear % THREADS);
+        let pieces = RING_BYTES + own * PIECES_EACH * PIECE_BYTES;
+        let place = place.cast::<u8>().wrapping_add(pieces as usize);
+        let pieces = ring.wrapping_add(pieces as usize);
+        let k_tiles = ceil_div(self.k, STEP_K);
+        let mut tiles = self.tiles(Turn::<EIGHTS>::TILE_N);
+        while let Some((row0, col0)) = tiles.next() {
+            // Which way the operands lie is a part of the instruction, so each has a loop of its own.
+            // SAFETY: the whole warpgroup is here; the producer brings `k_tiles` stages for this tile.
+            let sums = unsafe {
+                match self.orders {
+                    0 => multiply::<N, EIGHTS, false, false>(&mut turn, own, k_tiles),
+                    A_ACROSS => multiply::<N, EIGHTS, true, false>(&mut turn, own, k_tiles),
+                    B_ACROSS => multiply::<N, EIGHTS, false, true>(&mut turn, own, k_tiles),
+                    _ => multiply::<N, EIGHTS, true, true>(&mut turn, own, k_tiles),
+                }
+            };
+            let store = Store {
+                map: self.c_map,
+                m: self.m,
+                n: self.n,
+                alpha: self.alpha,
+                beta: self.beta,
+                c: self.c,
+                ldc: self.ldc,
+                row0: row0 + own * ROWS,
+                col0,
+                member,
+                pieces,
+                place,
+                barrier: 1 + own,
+            };
+            // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
+            unsafe {
+                if self.staged != 0 {
+                    store.staged::<N, EIGHTS>(&sums);
+                } else {
+                    store.direct::<N, EIGHTS>(&sums);
+                }
+            }
+        }
+        // What is on its way reads this block's shared memory.
+        bulk::wait_read::<0>();
+    }
+
+    /// The tiles of this block, whose width is `tile_n`.
+    #[inline(always)]
+    fn tiles(&self, tile_n: u32) -> Tiles {
+        let (tiles_m, tiles_n) = (ceil_div(self.m, TILE_M), ceil_div(self.n, tile_n));
+        Tiles { tiles_m, tiles_n, tile_n, block: thread::block_idx_x() }
+    }
+
+    /// Copies all tiles that the block needs into the ring, one stage after the other.
+    ///
+    /// # Safety
+    /// One thread calls it, and the consumers take what it brings.
+    #[inline(always)]
+    unsafe fn bring_all<const EIGHTS: usize>(&self, turn: &mut Turn<EIGHTS>) {
+        let a_across = self.orders & A_ACROSS != 0;
+        let b_across = self.orders & B_ACROSS != 0;
+        let tile_n = Turn::<EIGHTS>::TILE_N;
+        let mut tiles = self.tiles(tile_n);
+        while let Some((row0, col0)) = tiles.next() {
+            let mut step = 0;
+            while step < self.k {
+                // SAFETY: consumers arrive at `empty` when they have read the stage, and the first
+                // round passes, so nobody reads what is overwritten. `full` expects what the boxes
+                // bring: they fill the stage.
+                unsafe {
+                    mbarrier::wait(turn.empty(), turn.parity ^ 1);
+                    mbarrier::arrive_expecting(turn.full(), Turn::<EIGHTS>::STAGE_BYTES);
+                    let (to, arrive) = (turn.tile(), turn.full());
+                    bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
+                    let to = to.wrapping_add(A_BYTES as usize);
+                    bring(self.b_map, b_across, to, (col0, tile_n), step, arrive);
+                }
+                turn.next();
+                step += STEP_K;
+            }
+        }
+    }
+}
+
+/// The tiles of a block, one after the other.
+struct Tiles {
+    tiles_m: u32,
+    tiles_n: u32,
+    tile_n: u32,
+    block: u32,
+}
+
+impl Tiles {
+    /// The first row and column of the next tile.
+    #[inline(always)]
+    fn next(&mut self) -> Option<(u32, u32)> {
+        if self.block >= self.tiles_m * self.tiles_n {
+            return None;
+        }
+        let (row, col) = grouped_tile(self.block, self.tiles_m, self.tiles_n, GROUP_ROWS);
+        self.block += thread::grid_dim_x();
+        Some((row * TILE_M, col * self.tile_n))
+    }
+}
+
+/// Starts the copies of one operand's tile: `count` rows of A or columns of B from `first` on, and
+/// [`STEP_K`] steps of k from `step` on.
+///
+/// # Safety
+/// Those of [`tensor::load`], for a tile of `count * ROW_BYTES` bytes.
+#[inline(always)]
+unsafe fn bring(
+    map: MapAddress,
+    across: bool,
+    to: SharedAddress<u8>,
+    (first, count): (u32, u32),
+    step: u32,
+    arrive: SharedAddress<u64>,
+) {
+    // SAFETY: the boxes lie one after the other and fill the tile.
+    unsafe {
+        if across {
+            let mut done = 0;
+            while done < count {
+                let to = to.wrapping_add((done / BOX_WIDTH * BOX_BYTES) as usize);
+                tensor::load(to, map, first + done, step, arrive);
+                done += BOX_WIDTH;
+            }
+        } else {
+            tensor::load(to, map, step, first, arrive);
+        }
+    }
+}
+
+/// The product of rows `64 * own ..` of A's tiles and B's tiles, summed over `k_tiles` stages.
+///
+/// While the tensor cores work on one stage the next is issued; a stage is handed back when the group
+/// after it is on its way.
+///
+/// # Safety
+/// All threads of the warpgroup call it together; `k_tiles` stages come for it.
+#[inline(always)]
+unsafe fn multiply<
+    N: Products<EIGHTS>,
+    const EIGHTS: usize,
+    const A_ACROSS: bool,
+    const B_ACROSS: bool,
+>(
+    turn: &mut Turn<EIGHTS>,
+    own: u32,
+    k_tiles: u32,
+) -> Sums<EIGHTS> {
+    let mut sums = [[0.0f32; 8]; EIGHTS];
+    if k_tiles == 0 {
+        return sums;
+    }
+    let leader = thread::thread_idx_x() % THREADS == 0;
+    // SAFETY: a stage is full after the wait, and stays until this warpgroup's arrival at `empty`,
+    // which comes after its products' end.
+    unsafe {
+        mbarrier::wait(turn.full(), turn.parity);
+        stage::<N, EIGHTS, A_ACROSS, B_ACROSS, false>(turn, own, &mut sums);
+        let mut before = turn.empty();
+        turn.next();
+        let mut tile = 1;
+        while tile < k_tiles {
+            mbarrier::wait(turn.full(), turn.parity);
+            stage::<N, EIGHTS, A_ACROSS, B_ACROSS, true>(turn, own, &mut sums);
+            N::wait::<1>(&mut sums);
+            if leader {
+                mbarrier::arrive(before);
+            }
+            before = turn.empty();
+            turn.next();
+            tile += 1;
+        }
+        N::wait::<0>(&mut sums);
+        if leader {
+            mbarrier::arrive(before);
+        }
+    }
+    sums
+}
+
+/// Issues the products of one stage as a group. With `ADD` false they begin a sum.
+///
+/// # Safety
+/// All threads of the warpgroup call it together; the stage is full and stays until a wait.
+#[inline(always)]
+unsafe fn stage<
+    N: Products<EIGHTS>,
+    const EIGHTS: usize,
+    const A_ACROSS: bool,
+    const B_ACROSS: bool,
+    const ADD: bool,
+>(
+    turn: &Turn<EIGHTS>,
+    own: u32,
+    sums: &mut Sums<EIGHTS>,
+) {
+    let tile = turn.tile().get();
+    // 64 rows of a k-major tile are as many bytes as a box of 64 along m.
+    let a_at = tile + own * ROWS * ROW_BYTES;
+    let b_at = tile + A_BYTES;
+    let (a, a_step) = if A_ACROSS {
+        (descriptor_across(a_at, BOX_BYTES), STEP_UNITS_ACROSS)
+    } else {
+        (descriptor(a_at), STEP_UNITS)
+    };
+    let (b, b_step) = if B_ACROSS {
+        (descriptor_across(b_at, BOX_BYTES), STEP_UNITS_ACROSS)
+    } else {
+        (descriptor(b_at), STEP_UNITS)
+    };
+    const _: () = assert!(STEP_K / STEPS == 4);
+    // SAFETY: the caller's promises; the descriptors lie in the stage.
+    unsafe {
+        N::fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b);
+        N::add::<A_ACROSS, B_ACROSS>(sums, a + a_step, b + b_step);
+        N::add::<A_ACROSS, B_ACROSS>(sums, a + 2 * a_step, b + 2 * b_step);
+        N::add::<A_ACROSS, B_ACROSS>(sums, a + 3 * a_step, b + 3 * b_step);
+        wgmma::commit();
+    }
+}
