@@ -6,6 +6,10 @@
 
 #[path = "kernels/digests.rs"]
 mod digests;
+#[path = "kernels/orders.rs"]
+mod orders;
+#[path = "kernels/soak.rs"]
+mod soak;
 #[path = "kernels/split.rs"]
 mod split;
 mod support;
@@ -395,9 +399,9 @@ type Property = fn(Backend, &'static KernelSpec) -> Result<(), Failed>;
 /// The property that needs a committed file.
 const DIGESTS: &str = "gives_the_committed_digests";
 
-/// The properties for one element type.
-fn properties<T: Scalar>() -> [(&'static str, Property); 7] {
-    [
+/// The properties of a kernel for one element type.
+fn properties<T: Scalar>(spec: &KernelSpec, backend: Backend) -> Vec<(&'static str, Property)> {
+    let mut properties: Vec<(&'static str, Property)> = vec![
         ("agrees_with_serial", agrees_with_serial::<T>),
         ("every_size_from_1_to_70", every_small_size::<T>),
         ("keeps_to_the_edges_of_its_tile", keeps_to_the_edges_of_its_tile::<T>),
@@ -405,7 +409,14 @@ fn properties<T: Scalar>() -> [(&'static str, Property); 7] {
         ("indices_above_two_to_the_31st", indices_above_two_to_the_31st::<T>),
         ("refuses_what_it_cannot_do", refuses_what_it_cannot_do::<T>),
         (DIGESTS, gives_the_committed_digests::<T>),
-    ]
+    ];
+    if !spec.is_chain() {
+        properties.push(("takes_every_order", orders::takes_every_order::<T>));
+        if backend == Backend::Gpu {
+            properties.push(("repeats_its_bits", orders::repeats_its_bits::<T>));
+        }
+    }
+    properties
 }
 
 fn trials() -> Vec<Trial> {
@@ -447,11 +458,11 @@ fn trials() -> Vec<Trial> {
             }
             for entry in spec.entries {
                 let properties = match entry.dtype {
-                    DType::F32 => properties::<f32>(),
-                    DType::F64 => properties::<f64>(),
-                    DType::I32 => properties::<i32>(),
-                    DType::F16 => properties::<f16>(),
-                    DType::BF16 => properties::<bf16>(),
+                    DType::F32 => properties::<f32>(spec, backend),
+                    DType::F64 => properties::<f64>(spec, backend),
+                    DType::I32 => properties::<i32>(spec, backend),
+                    DType::F16 => properties::<f16>(spec, backend),
+                    DType::BF16 => properties::<bf16>(spec, backend),
                 };
                 for (name, property) in properties {
                     let test = move || property(backend, spec);
@@ -460,6 +471,14 @@ fn trials() -> Vec<Trial> {
             }
         }
     }
+    let without_gpu = no_gpu.is_some() && !required;
+    skipped += usize::from(without_gpu);
+    let missing = no_gpu.clone();
+    let soak = Trial::test("cuda::soak", move || match missing {
+        Some(reason) => Err(reason.into()),
+        None => soak::soak().map_err(Failed::from),
+    });
+    trials.push(soak.with_ignored_flag(without_gpu));
     if let Some(path) = written {
         // Asked for by name: without a GPU it fails.
         trials.push(Trial::test("cuda::write_digests", move || write_digests(&path)));

@@ -1,0 +1,71 @@
+//! Properties of kernels that are no chain of multiply-adds: they take factors in any order, and their
+//! bits, which are not those of serial, are the same each time.
+
+use gemm_spec::{KernelSpec, Layout};
+use libtest_mimic::Failed;
+use tessera::{Problem, Scalar};
+
+use crate::support::{Case, Operands};
+use crate::{Backend, difference, with_gpu};
+
+/// Both orders of both factors, with padding that keeps lines aligned and padding that does not.
+pub(crate) fn takes_every_order<T: Scalar>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
+    let (m, n, k) = (150, 70, 97);
+    let plain = Operands::<T>::draw(&Case::new(m, n, k));
+    for orders in 0..4 {
+        for padding in [0, 1, 8] {
+            let (mut problem, mut a, mut b) = (plain.problem, plain.a.clone(), plain.b.clone());
+            let ld = |rows: usize| rows.next_multiple_of(8) + padding;
+            if orders & 1 != 0 {
+                (problem.a, a) = (Layout::col_major(ld(m)), turned(&a, m, k, ld(m)));
+            }
+            if orders & 2 != 0 {
+                (problem.b, b) = (Layout::col_major(ld(k)), turned(&b, k, n, ld(k)));
+            }
+            let operands = Operands { problem, a, b, c: Vec::new() };
+            let found = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
+            difference(spec, &plain, &found)
+                .map_err(|what| format!("orders {orders}, padding {padding}: {what}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A row-major matrix in column-major order with a leading dimension; poison between.
+fn turned<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
+    let mut to = vec![T::POISON; cols * ld];
+    for row in 0..rows {
+        for col in 0..cols {
+            to[col * ld + row] = from[row * cols + col];
+        }
+    }
+    to
+}
+
+/// The same product a thousand times gives the same bits.
+pub(crate) fn repeats_its_bits<T: Scalar>(
+    _: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
+    let (m, n, k) = (700, 600, 800);
+    let Operands { problem, a, b, .. } = Operands::<T>::draw(&Case::new(m, n, k));
+    let same = with_gpu(|gpu| {
+        let (operands, _) = gpu.upload(&problem, &a, &b)?;
+        let mut first: Option<Vec<T>> = None;
+        for _ in 0..1000 {
+            let mut c = vec![T::POISON; m * n];
+            let mut output = gpu.output(&c, 0)?;
+            operands.run(spec, &mut output)?;
+            output.download(gpu, &mut c)?;
+            let first = first.get_or_insert_with(|| c.clone());
+            if !first.iter().zip(&c).all(|(x, y)| x.same_bits(*y)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    });
+    if same.map_err(|error| error.to_string())? { Ok(()) } else { Err("two runs differ".into()) }
+}

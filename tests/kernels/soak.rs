@@ -1,0 +1,169 @@
+//! Random products of small integers on a GPU, compared bit for bit.
+//!
+//! The sums are exact in f32 whatever their order, so that every kernel, one that splits its operands
+//! or sums on tensor cores included, gives the bits of the exact product. A short run is part of the
+//! tests; `TESSERA_SOAK=SECONDS` makes it as long as that.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{env, process};
+
+use gemm_spec::{DType, Element, KernelSpec, Layout, bf16, f16};
+use kernels_gpu::KERNELS;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tessera::cpu::{CPU, CpuContext};
+use tessera::fill::{Distribution, fill};
+use tessera::verify::Guarded;
+use tessera::{Operand, Order, Problem, Scalar};
+
+use crate::support::first_difference;
+use crate::{Backend, with_gpu};
+
+/// Seconds where nobody asks for more.
+const SHORT: f64 = 3.0;
+/// No product here takes as long: one that does hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest side, and now and then a longer one.
+const SIDE: usize = 600;
+const LONG_SIDE: usize = 3000;
+
+/// Draws products until the time is over.
+pub(crate) fn soak() -> Result<(), String> {
+    let seconds = match env::var("TESSERA_SOAK") {
+        Ok(text) => text.parse().map_err(|_| format!("TESSERA_SOAK={text} is no number"))?,
+        Err(_) => SHORT,
+    };
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
+    let watchdog = Watchdog::new();
+    let mut counts = BTreeMap::<&str, u64>::new();
+    let mut seed = 0;
+    while Instant::now() < end {
+        seed += 1;
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let spec = KERNELS[rng.random_range(0..KERNELS.len())];
+        let dtype = spec.entries[rng.random_range(0..spec.entries.len())].dtype;
+        let ran = match dtype {
+            DType::F32 => product::<f32>(spec, &mut rng, &context, &watchdog),
+            DType::F64 => product::<f64>(spec, &mut rng, &context, &watchdog),
+            DType::I32 => product::<i32>(spec, &mut rng, &context, &watchdog),
+            DType::F16 => product::<f16>(spec, &mut rng, &context, &watchdog),
+            DType::BF16 => product::<bf16>(spec, &mut rng, &context, &watchdog),
+        }
+        .map_err(|what| format!("number {seed}, {} {dtype}: {what}", spec.id))?;
+        *counts.entry(spec.id).or_default() += u64::from(ran);
+    }
+    watchdog.end();
+    println!("soak: {} products, by kernel {counts:?}", counts.values().sum::<u64>());
+    Ok(())
+}
+
+/// One product; whether the kernel takes it.
+fn product<T: Scalar>(
+    spec: &'static KernelSpec,
+    rng: &mut impl Rng,
+    context: &CpuContext,
+    watchdog: &Watchdog,
+) -> Result<bool, String> {
+    let problem = draw::<T>(rng, spec.is_chain());
+    let takes = with_gpu(|gpu| Ok(spec.supports(&problem, gpu.limits()).is_ok()));
+    if !takes.map_err(|error| error.to_string())? {
+        return Ok(false);
+    }
+    let operand = |operand: Operand, seed: u64| {
+        let (rows, cols) = problem.dims(operand);
+        let Layout { order, ld } = problem.layout(operand);
+        let (lines, width) = if order == Order::RowMajor { (rows, cols) } else { (cols, rows) };
+        let mut data = vec![T::POISON; lines * ld];
+        fill(&mut data, width, ld, Distribution::Int, seed, operand as u64);
+        data
+    };
+    let seed = rng.random();
+    let (a, b, old) =
+        (operand(Operand::A, seed), operand(Operand::B, seed), operand(Operand::C, seed));
+    let poisoned = || {
+        let mut c = Guarded::new(&problem).map_err(|error| error.to_string())?;
+        c.poison(if problem.beta == T::Acc::ZERO { &[] } else { &old });
+        Ok::<_, String>(c)
+    };
+    let mut expected = poisoned()?;
+    let Some(exact) = CPU.iter().find(|implementation| implementation.any_order) else {
+        return Err("no implementation takes every order".to_owned());
+    };
+    T::cpu_fn(exact)(&problem, &a, &b, expected.as_mut_slice(), context);
+    let mut found = poisoned()?;
+    watchdog.expect(format!("{} {problem:?}", spec.id));
+    Backend::Gpu.run(spec, &problem, &a, &b, &mut found)?;
+    watchdog.done();
+    found.intact().map_err(|error| format!("{problem:?}: {error}"))?;
+    first_difference(&problem, found.as_slice(), expected.as_slice())
+        .map_or(Ok(true), |what| Err(format!("{problem:?}: {what}")))
+}
+
+/// A problem with small whole factors, padded rows, and factors in any order where that is allowed.
+fn draw<T: Scalar>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
+    let mut side = || {
+        let most = if rng.random_ratio(1, 50) { LONG_SIDE } else { SIDE } as f64;
+        // As many sizes below 20 as above.
+        most.powf(rng.random::<f64>()) as usize
+    };
+    let (m, n, k) = (side(), side(), side());
+    let mut layout = |rows: usize, cols: usize, row_major: bool| {
+        let padding = [0, 0, 1, 8][rng.random_range(0..4)];
+        if row_major || rng.random() {
+            Layout::row_major(cols + padding)
+        } else {
+            Layout::col_major(rows + padding)
+        }
+    };
+    let (a, b, c) = (layout(m, k, row_major), layout(k, n, row_major), layout(m, n, true));
+    let alpha = T::factor([1.0, 1.0, -1.0, 2.0, 0.0][rng.random_range(0..5)]);
+    let beta = T::factor([0.0, 0.0, 1.0, -2.0][rng.random_range(0..4)]);
+    Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(a, b, c)
+}
+
+/// Ends the process if a product does not end.
+struct Watchdog {
+    tell: Sender<Option<String>>,
+    thread: JoinHandle<()>,
+}
+
+impl Watchdog {
+    fn new() -> Self {
+        let (tell, told) = channel::<Option<String>>();
+        let thread = thread::spawn(move || {
+            let mut running: Option<String> = None;
+            loop {
+                match told.recv_timeout(PATIENCE) {
+                    Ok(message) => running = message,
+                    Err(RecvTimeoutError::Timeout) if running.is_none() => {}
+                    Err(RecvTimeoutError::Timeout) => {
+                        println!("after {PATIENCE:?} still running: {}", running.unwrap_or_default());
+                        process::exit(1);
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        });
+        Self { tell, thread }
+    }
+
+    /// A product begins.
+    fn expect(&self, what: String) {
+        // The thread lives as long as the sender.
+        let _ = self.tell.send(Some(what));
+    }
+
+    /// It has ended.
+    fn done(&self) {
+        let _ = self.tell.send(None);
+    }
+
+    fn end(self) {
+        drop(self.tell);
+        let _ = self.thread.join();
+    }
+}
