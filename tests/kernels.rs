@@ -25,7 +25,7 @@ use support::{Case, Operands, cases, first_difference, report};
 use tessera::cpu::{CPU, CpuContext};
 use tessera::gpu::Gpu;
 use tessera::verify::{Checker, Guarded, Method};
-use tessera::{Error, Problem, Scalar, emulate};
+use tessera::{Error, Problem, Scalar, bf16, emulate, f16};
 
 /// Where a kernel runs.
 #[derive(Clone, Copy, PartialEq)]
@@ -375,6 +375,8 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
                 DType::F32 => digests_of::<f32>(Backend::Gpu, spec),
                 DType::F64 => digests_of::<f64>(Backend::Gpu, spec),
                 DType::I32 => digests_of::<i32>(Backend::Gpu, spec),
+                DType::F16 => digests_of::<f16>(Backend::Gpu, spec),
+                DType::BF16 => digests_of::<bf16>(Backend::Gpu, spec),
             }?;
             let cases: BTreeMap<String, String> =
                 found.into_iter().map(|(case, digest)| (case.to_string(), digest)).collect();
@@ -447,6 +449,8 @@ fn trials() -> Vec<Trial> {
                     DType::F32 => properties::<f32>(),
                     DType::F64 => properties::<f64>(),
                     DType::I32 => properties::<i32>(),
+                    DType::F16 => properties::<f16>(),
+                    DType::BF16 => properties::<bf16>(),
                 };
                 for (name, property) in properties {
                     let test = move || property(backend, spec);

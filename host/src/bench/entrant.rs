@@ -60,6 +60,9 @@ impl Entrant {
     /// What a GPU can do at most for it, in operations a second.
     pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: DType) -> Option<f64> {
         match self {
+            Self::Own(Implementation::Gpu(_)) if dtype.acc() != dtype => {
+                peak::tensor_peak(gpu.info())
+            }
             Self::Own(Implementation::Gpu(spec)) if !spec.is_chain() => {
                 peak::split_peak(gpu.info())
             }
