@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use support::{Case, Operands, cases, first_difference, report};
 use tessera::cpu::{CPU, CpuContext, CpuImpl};
 use tessera::verify::{Checker, Method};
-use tessera::{DType, Engine, Layout, MatMut, MatRef, Matrix, Problem, Scalar};
+use tessera::{DType, Engine, Layout, MatMut, MatRef, Matrix, Problem, Scalar, bf16, f16};
 
 fn context(threads: usize) -> CpuContext {
     CpuContext::new(NonZeroUsize::new(threads)).expect("threads start")
@@ -55,6 +55,8 @@ fn serial_agrees_with_a_reference_in_higher_precision() {
     let mut failures = serial_is_right::<f32>();
     failures.extend(serial_is_right::<f64>());
     failures.extend(serial_is_right::<i32>());
+    failures.extend(serial_is_right::<f16>());
+    failures.extend(serial_is_right::<bf16>());
     report(failures).unwrap();
 }
 
@@ -88,6 +90,8 @@ fn every_implementation_has_the_bits_of_serial_for_any_number_of_threads() {
     let mut failures = same_bits::<f32>();
     failures.extend(same_bits::<f64>());
     failures.extend(same_bits::<i32>());
+    failures.extend(same_bits::<f16>());
+    failures.extend(same_bits::<bf16>());
     report(failures).unwrap();
 }
 
@@ -278,6 +282,6 @@ fn every_type_is_in_the_table_of_types() {
             seen.push(<$element as gemm_spec::Element>::DTYPE);
         })*};
     }
-    try_type!(f32, f64, i32);
+    try_type!(f32, f64, i32, f16, bf16);
     assert_eq!(seen, DType::ALL);
 }

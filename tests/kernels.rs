@@ -29,7 +29,7 @@ use support::{Case, Operands, cases, first_difference, report};
 use tessera::cpu::{CPU, CpuContext};
 use tessera::gpu::Gpu;
 use tessera::verify::{Checker, Guarded, Method};
-use tessera::{Error, Problem, Scalar, emulate};
+use tessera::{Error, Problem, Scalar, bf16, emulate, f16};
 
 /// Where a kernel runs.
 #[derive(Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gemm_spec::{DType, Layout, Operand, Order, Problem, epilogue};
+use gemm_spec::{DType, Element, Layout, Operand, Order, Problem, bf16, epilogue, f16};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -52,7 +52,7 @@ impl Fill {
 }
 
 /// A problem with its operands; padding is NaN, or a large number.
-struct Operands<T> {
+struct Operands<T: Scalar> {
     problem: Problem<T>,
     a: Vec<T>,
     b: Vec<T>,
@@ -102,12 +102,12 @@ impl<T: Scalar> Operands<T> {
         self.b[self.problem.b.index(step, col)]
     }
 
-    fn sum(&self, row: usize, col: usize, steps: impl Iterator<Item = usize>) -> T {
-        steps.fold(T::ZERO, |acc, step| self.a(row, step).mul_add(self.b(step, col), acc))
+    fn sum(&self, row: usize, col: usize, steps: impl Iterator<Item = usize>) -> T::Acc {
+        steps.fold(T::Acc::ZERO, |acc, step| self.a(row, step).mul_add(self.b(step, col), acc))
     }
 
     /// C with each sum made by `sum`, which gets a row and a column.
-    fn result(&self, sum: impl Fn(usize, usize) -> T) -> Vec<T> {
+    fn result(&self, sum: impl Fn(usize, usize) -> T::Acc) -> Vec<T> {
         let Problem { m, n, alpha, beta, c: layout, .. } = self.problem;
         let mut c = self.fresh();
         for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
@@ -148,11 +148,11 @@ fn layouts<T: Scalar>(problem: Problem<T>) -> [Problem<T>; 3] {
 }
 
 fn problems<T: Scalar>() -> impl Iterator<Item = Problem<T>> {
-    let factors = |(alpha, beta)| (T::from_f64(alpha), T::from_f64(beta));
+    let factors = |(alpha, beta)| (T::factor(alpha), T::factor(beta));
     SHAPES.into_iter().flat_map(move |(m, n, k)| {
         FACTORS.into_iter().flat_map(move |pair| {
             let (alpha, beta) = factors(pair);
-            layouts(Problem::new(m, n, k).with_scalars(alpha, beta))
+            layouts(Problem::<T>::new(m, n, k).with_scalars(alpha, beta))
         })
     })
 }
@@ -207,6 +207,16 @@ fn correct_results_pass_in_f64() {
 #[test]
 fn correct_results_pass_in_i32() {
     correct_results_pass::<i32>();
+}
+
+#[test]
+fn correct_results_pass_in_f16() {
+    correct_results_pass::<f16>();
+}
+
+#[test]
+fn correct_results_pass_in_bf16() {
+    correct_results_pass::<bf16>();
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub mod verify;
 
 pub use engine::{Engine, gemm};
 pub use error::Error;
-pub use gemm_spec::{DType, Layout, Operand, Order, Problem};
+pub use gemm_spec::{DType, Layout, Operand, Order, Problem, bf16, f16};
 pub use matrix::{MatMut, MatRef, Matrix};
 pub use scalar::Scalar;
 

@@ -34,6 +34,9 @@ pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement 
     /// for floats, a rare value for integers.
     const POISON: Self;
 
+    /// Whether sums are of another type, so that an element is rounded once more when it is stored.
+    const ROUNDS: bool = Self::DTYPE.size() < size_of::<Self::Acc>();
+
     /// The value as f64; exact for every type here.
     fn to_f64(self) -> f64;
 
@@ -254,5 +257,43 @@ mod tests {
         assert!(!f32::POISON.same_bits(f32::NAN));
         assert!(!0.0f64.same_bits(-0.0));
         assert!(i32::POISON.same_bits(i32::POISON) && !i32::POISON.is_nan());
+        assert!(f16::POISON.is_nan() && !f16::POISON.same_bits(f16::NAN));
+        assert!(bf16::POISON.is_nan() && !bf16::POISON.same_bits(bf16::NAN));
+    }
+
+    /// What rounds to a value is what lies between the middles to its neighbours.
+    fn cells_meet<T: Scalar>(of: fn(u16) -> T) {
+        let infinity = (0..0x7fff).find(|&bits| of(bits).to_f64().is_infinite()).unwrap();
+        let mut end = -T::ZERO.rounded_from().0;
+        assert!(T::ZERO.rounded_from().1 == end && end > 0.0);
+        for bits in 1..=infinity {
+            let value = of(bits);
+            let (low, high) = value.rounded_from();
+            assert_eq!(low, end, "{bits:#06x}");
+            end = high;
+            assert!(T::from_f64(low.next_up()).same_bits(value), "{bits:#06x}");
+            assert!(!T::from_f64(low.next_down()).same_bits(value), "{bits:#06x}");
+            let even = if bits % 2 == 0 { bits } else { bits - 1 };
+            assert!(T::from_f64(low).same_bits(of(even)), "{bits:#06x}");
+            assert_eq!(of(bits | 0x8000).rounded_from(), (-high, -low), "{bits:#06x}");
+            assert!(T::from_f64(value.to_f64()).same_bits(value), "{bits:#06x}");
+        }
+        assert_eq!(end, f64::INFINITY);
+        let (low, high) = of(0x7fff).rounded_from();
+        assert!(low.is_nan() && high.is_nan() && T::from_f64(f64::NAN).is_nan());
+        assert!(T::from_f64(-1e300).same_bits(of(infinity | 0x8000)));
+        assert!(T::from_f64(-1e-300).same_bits(of(0x8000)));
+    }
+
+    #[test]
+    fn an_f64_goes_to_the_nearest_value_of_16_bits() {
+        cells_meet(f16::from_bits);
+        cells_meet(bf16::from_bits);
+    }
+
+    #[test]
+    fn types_of_their_own_sums_round_nothing_again() {
+        assert!(!f32::ROUNDS && !f64::ROUNDS && !i32::ROUNDS && f16::ROUNDS && bf16::ROUNDS);
+        assert_eq!(1.5f32.rounded_from(), (1.5, 1.5));
     }
 }

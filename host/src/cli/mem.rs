@@ -14,7 +14,7 @@ use crate::report::bytes::{binary, decimal};
 pub(super) struct Args {
     #[command(flatten)]
     sizes: values::Sizes,
-    /// Element type: f32, f64 or i32.
+    /// Element type: f32, f64, i32, f16 or bf16.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
 }

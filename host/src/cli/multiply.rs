@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use gemm_spec::{DType, Element, Layout, Order, Problem};
+use gemm_spec::{DType, Element, Layout, Order, Problem, bf16, f16};
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
-use ndarray_npy::{ReadableElement, WritableElement};
 
-use super::npy::{self, Npy};
+use super::npy::{self, Npy, NpyElement};
 use super::output::{Progress, Replacement, advise, complain};
 use super::{Exit, values};
 use crate::engine::Engine;
@@ -22,7 +21,7 @@ use crate::verify::{Checker, Method, Report};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Left factor: a 2-D array of f32 or f64, in C or Fortran order.
+    /// Left factor: a 2-D array of f32, f64, f16 or bf16, in C or Fortran order.
     #[arg(value_name = "A.npy")]
     a: PathBuf,
     /// Right factor, of the same type.
@@ -87,10 +86,12 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let inputs = open(args)?;
     let name = (args.kernel != "auto").then_some(args.kernel.as_str());
     let engine = Engine::open(name, args.device)?;
-    if inputs.a.npy.dtype == DType::F64 {
-        product::<f64>(args, inputs, &engine)
-    } else {
-        product::<f32>(args, inputs, &engine)
+    match inputs.a.npy.dtype {
+        DType::F32 => product::<f32>(args, inputs, &engine),
+        DType::F64 => product::<f64>(args, inputs, &engine),
+        DType::F16 => product::<f16>(args, inputs, &engine),
+        DType::BF16 => product::<bf16>(args, inputs, &engine),
+        dtype @ DType::I32 => bail!("{} holds {dtype}, which no file does", args.a.display()),
     }
 }
 
@@ -131,7 +132,7 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
     Ok(Inputs { a, b, c: c.filter(|_| reads_c) })
 }
 
-fn product<T: Scalar + ReadableElement + WritableElement>(
+fn product<T: NpyElement>(
     args: &Args,
     inputs: Inputs<'_>,
     engine: &Engine,
@@ -196,7 +197,7 @@ fn product<T: Scalar + ReadableElement + WritableElement>(
 }
 
 /// Puts the product in its place, unless the check has found it wrong.
-fn write_if_right<T: WritableElement>(
+fn write_if_right<T: NpyElement>(
     report: Option<&Report>,
     mut out: Replacement,
     m: usize,

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use gemm_spec::{DType, Order};
+use gemm_spec::{DType, Order, bf16, f16};
 use ndarray::ArrayView2;
 use ndarray_npy::npy::header::{Header, Layout};
 use ndarray_npy::{ReadableElement, WritableElement, WriteNpyExt};
@@ -23,7 +23,7 @@ const MAX_NESTING: usize = 8;
 pub(super) struct Npy {
     file: File,
     header: Header,
-    /// Type of the elements: f32 or f64.
+    /// Type of the elements: f32, f64, f16 or bf16.
     pub(super) dtype: DType,
     /// Rows of the matrix.
     pub(super) rows: usize,
@@ -65,15 +65,11 @@ impl Npy {
     }
 
     /// Reads the elements; they are of type `T`.
-    pub(super) fn read<T: Scalar + ReadableElement>(
-        mut self,
-        path: &Path,
-    ) -> anyhow::Result<Matrix<T>> {
+    pub(super) fn read<T: NpyElement>(mut self, path: &Path) -> anyhow::Result<Matrix<T>> {
         // The length was checked against the file, so this allocates no more than the file holds. It
         // would abort where even that cannot be had, so it is asked for before.
         drop(reserve::<T>(self.rows, self.cols, "a matrix")?);
-        let descriptor = &self.header.type_descriptor;
-        let data = T::read_to_end_exact_vec(&mut self.file, descriptor, self.rows * self.cols)
+        let data = T::read_all(&mut self.file, self.rows * self.cols)
             .with_context(|| format!("cannot read {}", path.display()))?;
         let order = match self.header.layout {
             Layout::Standard => Order::RowMajor,
@@ -84,14 +80,89 @@ impl Npy {
 }
 
 /// Writes row-major elements as a `.npy` file in C order.
-pub(super) fn write<T: WritableElement>(
+pub(super) fn write<T: NpyElement>(
     to: impl Write,
     rows: usize,
     cols: usize,
     data: &[T],
 ) -> anyhow::Result<()> {
-    ArrayView2::from_shape((rows, cols), data)?.write_npy(to)?;
-    Ok(())
+    T::write_all(to, rows, cols, data)
+}
+
+/// An element type that NumPy's files hold.
+pub(super) trait NpyElement: Scalar {
+    /// Reads that many elements, after which the file ends.
+    fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>>;
+
+    /// Writes a file of row-major elements.
+    fn write_all(to: impl Write, rows: usize, cols: usize, data: &[Self]) -> anyhow::Result<()>;
+}
+
+macro_rules! known_element {
+    ($($element:ty),*) => {$(
+        impl NpyElement for $element {
+            fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
+                Ok(Self::read_to_end_exact_vec(from, &Self::type_descriptor(), len)?)
+            }
+
+            fn write_all(
+                to: impl Write,
+                rows: usize,
+                cols: usize,
+                data: &[Self],
+            ) -> anyhow::Result<()> {
+                ArrayView2::from_shape((rows, cols), data)?.write_npy(to)?;
+                Ok(())
+            }
+        }
+    )*};
+}
+
+known_element!(f32, f64);
+
+/// Types of 16 bits travel as their bits, under their own descriptor.
+macro_rules! bits_element {
+    ($($element:ty: $descriptor:literal),*) => {$(
+        impl NpyElement for $element {
+            fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
+                let bits = u16::read_to_end_exact_vec(from, &u16::type_descriptor(), len)?;
+                Ok(bits.into_iter().map(Self::from_bits).collect())
+            }
+
+            fn write_all(
+                mut to: impl Write,
+                rows: usize,
+                cols: usize,
+                data: &[Self],
+            ) -> anyhow::Result<()> {
+                to.write_all(&bits_header($descriptor, rows, cols)?)?;
+                for run in data.chunks(1 << 12) {
+                    let bits: Vec<u16> = run.iter().map(|value| value.to_bits()).collect();
+                    u16::write_slice(&bits, &mut to)?;
+                }
+                Ok(())
+            }
+        }
+    )*};
+}
+
+// NumPy has no bf16; the arrays of the package `ml_dtypes` are saved as two bytes without a meaning.
+bits_element!(f16: "<f2", bf16: "<V2");
+
+/// The header of a matrix of 16-bit elements in C order.
+fn bits_header(descriptor: &str, rows: usize, cols: usize) -> anyhow::Result<Vec<u8>> {
+    let header = Header {
+        type_descriptor: u16::type_descriptor(),
+        layout: Layout::Standard,
+        shape: vec![rows, cols],
+    };
+    let mut bytes = header.to_bytes()?;
+    // The descriptors are as long as that of the bits, so that the header's length stays right.
+    let bits = b"'<u2'";
+    let at = bytes.windows(bits.len()).position(|window| window == bits);
+    let at = at.context("the header of 16-bit elements has another form than expected")?;
+    bytes[at + 1..][..descriptor.len()].copy_from_slice(descriptor.as_bytes());
+    Ok(bytes)
 }
 
 /// Reads the header and leaves the file at the first element.
@@ -136,14 +207,16 @@ fn nesting(text: &[u8]) -> usize {
 /// The element type, or an error that says what the file holds instead.
 fn dtype(header: &Header) -> anyhow::Result<DType> {
     let Some(descriptor) = header.type_descriptor.as_string() else {
-        bail!("it holds records, matrices here are f32 or f64; save one field of them");
+        bail!("it holds records, matrices here are f32, f64, f16 or bf16; save one field of them");
     };
     match descriptor.as_str() {
         "<f4" => Ok(DType::F32),
         "<f8" => Ok(DType::F64),
+        "<f2" => Ok(DType::F16),
+        "<V2" | "|V2" => Ok(DType::BF16),
         other => bail!(
-            "it holds {} ('{}'), matrices here are f32 ('<f4') or f64 ('<f8'); \
-             convert it with a.astype('<f4')",
+            "it holds {} ('{}'), matrices here are f32 ('<f4'), f64 ('<f8'), f16 ('<f2') or bf16 \
+             ('<V2'); convert it with a.astype('<f4')",
             words(other),
             other.escape_default()
         ),
@@ -184,7 +257,7 @@ mod tests {
             ("<i8", "64-bit integers"),
             (">f4", "big-endian 32-bit floats"),
             ("|u1", "8-bit unsigned integers"),
-            ("<f2", "16-bit floats"),
+            (">f2", "big-endian 16-bit floats"),
             ("<c16", "128-bit complex numbers"),
             ("|b1", "booleans"),
             ("|O", "Python objects"),
@@ -192,6 +265,16 @@ mod tests {
             ("é", "elements of another type"),
         ] {
             assert_eq!(words(descriptor), text, "{descriptor}");
+        }
+    }
+
+    #[test]
+    fn headers_of_16_bits_say_which_they_are() {
+        for (descriptor, dtype) in [("<f2", DType::F16), ("<V2", DType::BF16)] {
+            let bytes = bits_header(descriptor, 5, 7).unwrap();
+            let header = Header::from_reader(&mut &bytes[..]).unwrap();
+            assert_eq!(super::dtype(&header).unwrap(), dtype);
+            assert_eq!((header.layout, header.shape), (Layout::Standard, vec![5, 7]));
         }
     }
 

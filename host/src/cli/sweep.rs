@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     kernel: String,
-    /// Element type: f32, f64 or i32.
+    /// Element type: f32, f64, i32, f16 or bf16.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
     /// Processors: auto, cpu, cuda, cuda:I or emulate.

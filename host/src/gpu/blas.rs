@@ -80,8 +80,8 @@ pub(super) fn check(call: &str, status: i32) -> Result<(), String> {
 
 /// `cudaDataType_t` of the operands and of alpha and beta, and `cublasComputeType_t`.
 ///
-/// Source: library_types.h and cublas_api.h. The compute types here keep the operands' precision:
-/// TF32 would be another one.
+/// Source: library_types.h and cublas_api.h. The compute types here keep the operands' precision, and
+/// sum elements of 16 bits up in f32: TF32 and `CUBLAS_COMPUTE_16F` would be others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Types {
     pub(super) element: i32,
@@ -167,6 +167,24 @@ mod tests {
         assert!(check("x", 99).unwrap_err().ends_with("(99)"));
         assert_eq!(version_words(130_100), "13.1.0");
         assert_eq!(version_words(120_804), "12.8.4");
+    }
+
+    #[test]
+    fn elements_of_16_bits_are_summed_up_in_f32() {
+        let types = |dtype| {
+            let Types { element, scalar, compute } = Types::of(dtype).unwrap();
+            (element, scalar, compute)
+        };
+        assert_eq!(types(DType::F32), (0, 0, 68));
+        assert_eq!(types(DType::F64), (1, 1, 70));
+        assert_eq!(types(DType::F16), (2, 0, 68));
+        assert_eq!(types(DType::BF16), (14, 0, 68));
+        // The factors are where the library looks for numbers of the scalar type.
+        let problem = Problem::<gemm_spec::bf16>::new(1, 1, 1).with_scalars(0.1, 0.7);
+        let product = DeviceProduct::new(&problem, 0, 0, 0).unwrap();
+        // SAFETY: they are the problem's own factors, which are f32 here.
+        let factors = unsafe { (*product.alpha.cast::<f32>(), *product.beta.cast::<f32>()) };
+        assert_eq!(factors, (0.1, 0.7));
     }
 
     #[test]

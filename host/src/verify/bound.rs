@@ -1,6 +1,6 @@
 //! How large an error a correct result may have.
 
-use gemm_spec::DType;
+use gemm_spec::{DType, bf16, f16};
 
 /// What the bounds need to know of the type in which products are summed up.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +9,8 @@ pub(super) struct Format {
     pub(super) roundoff: f64,
     /// Largest finite value.
     pub(super) max: f64,
+    /// Largest finite value of the elements themselves.
+    pub(super) element_max: f64,
     /// Largest absolute error of one rounding below the normal range.
     pub(super) underflow: f64,
     /// Sums of integers whose magnitudes add up to no more than this are exact in any order.
@@ -19,22 +21,30 @@ impl Format {
     pub(super) fn of(dtype: DType) -> Self {
         let roundoff = dtype.acc().unit_roundoff();
         match dtype {
-            DType::F32 | DType::F16 | DType::BF16 => Self {
+            DType::F32 => Self {
                 roundoff,
                 max: f64::from(f32::MAX),
+                element_max: f64::from(f32::MAX),
                 underflow: f64::from(f32::from_bits(1)) / 2.0,
                 exact_limit: 1.0 / roundoff,
             },
+            DType::F16 => Self { element_max: f16::MAX.to_f64(), ..Self::of(DType::F32) },
+            DType::BF16 => Self { element_max: bf16::MAX.to_f64(), ..Self::of(DType::F32) },
             // Half the least f64 is no f64; the least one does as well.
             DType::F64 => Self {
                 roundoff,
                 max: f64::MAX,
+                element_max: f64::MAX,
                 underflow: f64::from_bits(1),
                 exact_limit: 1.0 / roundoff,
             },
-            DType::I32 => {
-                Self { roundoff, max: f64::INFINITY, underflow: 0.0, exact_limit: f64::INFINITY }
-            }
+            DType::I32 => Self {
+                roundoff,
+                max: f64::INFINITY,
+                element_max: f64::INFINITY,
+                underflow: 0.0,
+                exact_limit: f64::INFINITY,
+            },
         }
     }
 }
@@ -67,6 +77,18 @@ pub(super) fn projected(n: usize, k: usize, roundoff: f64) -> f64 {
     let own = 2.0 * (2.0 * n.sqrt() + k.sqrt()) * (f64::EPSILON / 2.0) / roundoff;
     (2.0 * k.sqrt()).max(8.0) + own
 }
+
+/// What the last roundings of a row's elements may add to its sum with random signs: `widths` are half
+/// the distances from one value to the next.
+///
+/// The signs are drawn without a look at the roundings, so that by Hoeffding's inequality the sum passes
+/// this with probability `2 exp(-32)`.
+pub(super) fn rounded_row(widths: impl Iterator<Item = f64>) -> f64 {
+    ROUNDED_ROW * widths.map(|width| width * width).sum::<f64>().sqrt()
+}
+
+/// See [`rounded_row`].
+pub(super) const ROUNDED_ROW: f64 = 8.0;
 
 /// What the result may lose below the type's normal range in one element, as an absolute error.
 pub(super) fn underflow(k: usize, alpha: f64, format: Format) -> f64 {

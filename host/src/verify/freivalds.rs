@@ -8,7 +8,7 @@ use rand_xoshiro::rand_core::Rng;
 use rayon::prelude::*;
 
 use super::VerifyError;
-use super::bound;
+use super::bound::{self, Format};
 use super::elements::Elements;
 use super::judge::Tally;
 use super::magnitudes::Magnitudes;
@@ -95,9 +95,12 @@ impl<T: Scalar> Freivalds<T> {
 
     /// The error of one element of a row from which on the row cannot pass, as an absolute
     /// difference: the rest of the row may err as far as allowed the other way.
-    pub(super) fn visible_error(&self, row: usize) -> f64 {
+    pub(super) fn visible_error(&self, source: &Source<'_, T>, row: usize) -> f64 {
         match &self.vectors {
-            Vectors::Real { units, .. } if !units.is_empty() => 2.0 * self.bound * units[row],
+            Vectors::Real { units, .. } if !units.is_empty() => {
+                let sums = 2.0 * self.bound * units[row];
+                if T::ROUNDS { rounded_visible(source, row, sums) } else { sums }
+            }
             _ => 0.0,
         }
     }
@@ -172,6 +175,10 @@ impl<T: Scalar> Freivalds<T> {
                 project(c, x).into_iter().zip(expected).map(wrong).collect()
             }
             Vectors::Real { x, expected, units } => {
+                let last = if T::ROUNDS && !units.is_empty() { roundings(c) } else { vec![] };
+                let with_last: Vec<f64> =
+                    units.iter().zip(&last).map(|(unit, last)| unit + last / self.bound).collect();
+                let units = if last.is_empty() { units } else { &with_last };
                 let Some(pollution) = &self.pollution else {
                     let mut errors = residuals(&project(c, x), expected, units);
                     if units.is_empty() && !is_integral(c) {
@@ -186,6 +193,34 @@ impl<T: Scalar> Freivalds<T> {
             }
         }
     }
+}
+
+/// What the last rounding of its elements may add to each row's sum.
+fn roundings<T: Scalar>(c: View<'_, T>) -> Vec<f64> {
+    let width = |value: T| {
+        let (low, high) = value.rounded_from();
+        if is_finite(value) { (high - low) / 2.0 } else { 0.0 }
+    };
+    let of_row = |row| bound::rounded_row((0..c.cols).map(|col| width(c.at(row, col))));
+    (0..c.rows).into_par_iter().map(of_row).collect()
+}
+
+/// What must be added to one element so that a row is seen to be wrong, of which sums alone need
+/// `sums`, where elements are rounded at the end: what the roundings may add on either side, and the
+/// rounding of the wrong element itself.
+fn rounded_visible<T: Scalar>(source: &Source<'_, T>, row: usize, sums: f64) -> f64 {
+    let u = T::DTYPE.unit_roundoff();
+    let least = T::ZERO.rounded_from().1;
+    let roundoff = Format::of(T::DTYPE).roundoff * bound::elementwise(source.depth());
+    let tiles = source.tiles(&[row]);
+    let sizes = || {
+        let values = tiles.iter().flat_map(|tile| tile.expected.iter().zip(&tile.scale));
+        values.map(|(expected, scale)| expected.abs() + roundoff * scale)
+    };
+    let largest = sizes().fold(0.0, f64::max);
+    let others = bound::rounded_row(sizes().map(|size| u * size + least));
+    let own = bound::ROUNDED_ROW * (u * largest + least) + least;
+    (sums + 2.0 * others + own) / (1.0 - (bound::ROUNDED_ROW + 1.0) * u)
 }
 
 /// The largest difference of each row, in its unit if it has one.

@@ -169,9 +169,10 @@ impl<T: Scalar> Guarded<T> {
     }
 }
 
-/// The pattern of word `at`.
+/// The pattern of word `at`: numbers of eight significant bits below 2^15, which every type has.
 fn guard_word<T: Scalar>(at: usize) -> T {
-    T::from_f64(-2_718_281.0 - (at % 1021) as f64)
+    let turn = at % 1021;
+    T::from_f64(-f64::from((128 + turn as u32 % 128) << (turn / 128)))
 }
 
 #[cfg(test)]
@@ -183,6 +184,22 @@ mod tests {
     fn padded(order: fn(usize) -> Layout) -> Problem<f32> {
         let problem = Problem::<f32>::new(3, 3, 2);
         problem.with_layouts(problem.a, problem.b, order(5))
+    }
+
+    #[test]
+    fn guard_words_differ_in_every_type() {
+        fn differ<T: Scalar>() {
+            let words: Vec<T> = (0..1021).map(guard_word).collect();
+            for (at, word) in words.iter().enumerate() {
+                assert!(word.to_f64().is_finite() && !word.same_bits(T::POISON));
+                assert!(words[..at].iter().all(|other| !other.same_bits(*word)), "word {at}");
+            }
+        }
+        differ::<f32>();
+        differ::<f64>();
+        differ::<i32>();
+        differ::<gemm_spec::f16>();
+        differ::<gemm_spec::bf16>();
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub(super) struct Magnitudes {
     pub(super) format: Format,
     /// Whether operands and factors are.
     pub(super) finite: bool,
-    /// Whether integers of these sizes have exact sums, in the type and in the check.
+    /// Whether integers of these sizes have exact sums that the elements hold, and exact ones in the
+    /// check.
     pub(super) exact: bool,
     /// Whether a correct result can leave the type's range.
     pub(super) may_overflow: bool,
@@ -52,8 +53,9 @@ impl Magnitudes {
             finite: [&a, &b].into_iter().chain(&c).all(|profile| profile.finite)
                 && alpha.is_finite()
                 && beta.is_finite(),
-            exact: element <= format.exact_limit && row <= EXACT_F64,
-            may_overflow: !bound::within(reach, format.max * 0.99),
+            exact: element <= format.exact_limit.min(1.0 / T::DTYPE.unit_roundoff())
+                && row <= EXACT_F64,
+            may_overflow: !bound::within(reach, format.element_max * 0.99),
             b_norm: b.norm(),
             a_rows: roots(a.row.squares),
             c_rows: c.map_or(vec![], |c| roots(c.row.squares)),

@@ -199,7 +199,7 @@ impl<'a, T: Scalar> Checker<'a, T> {
     pub fn visible_error(&self, row: usize) -> Option<f64> {
         assert!(row < self.source.problem.m, "C has {} rows", self.source.problem.m);
         match &self.strategy {
-            Strategy::Freivalds(freivalds, _) => Some(freivalds.visible_error(row)),
+            Strategy::Freivalds(freivalds, _) => Some(freivalds.visible_error(&self.source, row)),
             _ => None,
         }
     }

@@ -43,23 +43,23 @@ pub fn lanes(compute_capability: (u32, u32), dtype: DType) -> Option<u32> {
 }
 
 /// Operations a second that a library may reach, which takes tensor cores where they lose nothing: in
-/// f64 and for 16-bit floats. `None` for a GPU that the table does not know.
+/// f64, and in the types of 16 bits. `None` for a GPU that the table does not know.
 ///
 /// Source: the data sheets of A100 and H100, whose tensor cores have twice the FP64 rate of the rest.
 #[must_use]
 pub fn library_peak(gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
-    if dtype.size() == 2 {
+    if dtype.acc() != dtype {
         return tensor_peak(gpu);
     }
     let doubled = dtype == DType::F64 && matches!(gpu.compute_capability, (8 | 9, 0));
     Some(peak(gpu, dtype)? * if doubled { 2.0 } else { 1.0 })
 }
 
-/// Operations a second of the tensor cores on 16-bit floats; `None` for a GPU that the table does not
-/// know.
+/// Operations a second of the tensor cores on elements of 16 bits with sums of f32; `None` for a GPU
+/// that the table does not know.
 ///
-/// Source: the data sheet of H100, 989.4e12 operations a second in f16 with 132 multiprocessors at
-/// 1.83 GHz, which are 2048 multiply-adds in a clock each.
+/// Source: the data sheet of H100, 989.4e12 operations a second in f16 and in bf16 with 132
+/// multiprocessors at 1.83 GHz, which are 2048 multiply-adds in a clock each.
 #[must_use]
 pub fn tensor_peak(gpu: &DeviceInfo) -> Option<f64> {
     let per_clock = match gpu.compute_capability {
@@ -101,8 +101,11 @@ mod tests {
         assert_eq!(library(DType::F32), Some(66.9));
         assert_eq!(library(DType::F64), Some(66.9));
         assert_eq!(split_peak(&gpu).map(|rate| (rate / 1e12).round()), Some(357.0));
+        assert_eq!(library(DType::F16), Some(1070.5));
+        assert_eq!(library_peak(&gpu, DType::BF16), tensor_peak(&gpu));
         let unknown = DeviceInfo { compute_capability: (99, 0), ..gpu };
         assert_eq!(peak(&unknown, DType::F32), None);
         assert_eq!(split_peak(&unknown), None);
+        assert_eq!(library_peak(&unknown, DType::F16), None);
     }
 }

@@ -3,8 +3,11 @@
 
 use std::arch::x86_64::*;
 
+use gemm_spec::Element;
+
 use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
+use super::rounding::{self, Rounded};
 use super::tile::Tile;
 use super::vector::Vector;
 

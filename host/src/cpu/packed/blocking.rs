@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use gemm_spec::Element;
+
 use super::kernels::Kernels;
 
 /// What a core has, in bytes.
@@ -52,7 +54,7 @@ impl Caches {
     }
 }
 
-/// The sizes of blocks, in elements.
+/// The sizes of blocks, in elements of the type that is packed: that of sums.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocking {
     /// Rows of a block of A, which stays in the second-level cache: MC.
@@ -65,7 +67,7 @@ pub(super) struct Blocking {
 
 impl Blocking {
     /// Equal blocks of an m by n by k problem, none larger than the caches allow.
-    pub(super) fn new<T>(
+    pub(super) fn new<T: Element>(
         kernels: &Kernels<T>,
         caches: Caches,
         m: usize,
@@ -74,7 +76,7 @@ impl Blocking {
     ) -> Self {
         let (mr, nr) = (kernels.rows, kernels.cols);
         // Half of each level is for what passes through.
-        let elements = |bytes: usize| bytes / 2 / size_of::<T>();
+        let elements = |bytes: usize| bytes / 2 / size_of::<T::Acc>();
         let depth = (elements(caches.l1) / nr).clamp(64, MOST_K);
         let k = equal(k, depth, 8);
         // A block of A that is used once stays in the first level.

@@ -25,7 +25,7 @@ const STEPS_PER_LINE: usize = 16;
 const MOST_STEPS: usize = 256;
 
 /// Whether a product takes this path: rows of A contiguous, and C small or thin.
-pub(super) fn pays<T>(product: &Product<T>, kernels: &Kernels<T>) -> bool {
+pub(super) fn pays<T: Element<Acc = T>>(product: &Product<T>, kernels: &Kernels<T>) -> bool {
     let &Product { m, n, k, a_row, .. } = product;
     let small = m.saturating_mul(n).saturating_mul(k) <= SMALL;
     let thin = n <= THIN_PANELS * kernels.cols || m <= kernels.lanes;
@@ -95,7 +95,7 @@ fn part_of(whole: usize, unit: usize, part: usize, parts: usize) -> (usize, usiz
 }
 
 /// Some rows and columns of C, first and end of each.
-struct Area<'a, T: 'static> {
+struct Area<'a, T: Element> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     steps: usize,
@@ -107,7 +107,7 @@ struct Area<'a, T: 'static> {
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and each thread writes its
 // own area alone.
-unsafe impl<T: Sync> Send for Area<'_, T> {}
+unsafe impl<T: Element> Send for Area<'_, T> {}
 
 impl<T: Element<Acc = T>> Area<'_, T> {
     /// # Safety

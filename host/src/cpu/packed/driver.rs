@@ -25,6 +25,7 @@ use super::buffer::Buffer;
 use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
+use super::rounding::Rounded;
 use super::tile::{Finish, Tile};
 use crate::cpu::CpuContext;
 
@@ -41,7 +42,7 @@ const PANELS_PER_SLICE: usize = 4;
 ///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(super) unsafe fn multiply<T: Element<Acc = T>>(
+pub(super) unsafe fn multiply<T: Element>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
@@ -50,8 +51,9 @@ pub(super) unsafe fn multiply<T: Element<Acc = T>>(
     let blocking =
         Blocking::new(kernels, Caches::of_this_machine(), product.m, product.n, product.k);
     let plan = Plan::new(product, kernels, blocking, threads);
-    let panels = context.spare().take::<T>(if plan.chunks > 0 { 2 * plan.block_of_b() } else { 0 });
-    let sums = plan.carries_apart().then(|| context.spare().take::<T>(plan.m * blocking.cols));
+    let panels =
+        context.spare().take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b() } else { 0 });
+    let sums = plan.carries_apart().then(|| context.spare().take::<T::Acc>(plan.m * blocking.cols));
     let shared = Shared {
         product,
         kernels,
@@ -105,17 +107,19 @@ struct Plan {
     areas: usize,
     /// Whether C holds old values that are still needed while sums are carried.
     updates: bool,
+    /// Whether C cannot hold sums, which are of another type.
+    rounds: bool,
 }
 
 impl Plan {
-    fn new<T: Element<Acc = T>>(
+    fn new<T: Element>(
         product: &Product<T>,
         kernels: &Kernels<T>,
         blocking: Blocking,
         threads: usize,
     ) -> Self {
         let cols = kernels.cols;
-        let reads_b = product.b_row == 1;
+        let reads_b = product.b_row == 1 && kernels.round.is_none();
         let k_blocks = product.k.div_ceil(blocking.k);
         let phases = product.n.div_ceil(blocking.cols) * k_blocks;
         let row_blocks = product.m.div_ceil(blocking.rows);
@@ -139,6 +143,7 @@ impl Plan {
             slice_cols,
             areas: row_blocks * slices,
             updates: product.beta != T::Acc::ZERO,
+            rounds: kernels.round.is_some(),
         }
     }
 
@@ -154,20 +159,20 @@ impl Plan {
 
     /// Whether sums are carried in memory of their own, not in C.
     fn carries_apart(&self) -> bool {
-        self.updates && self.k_blocks > 1
+        self.rounds || self.updates && self.k_blocks > 1
     }
 }
 
 /// What the threads of a product share.
-struct Shared<'a, T: 'static> {
+struct Shared<'a, T: Element> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     plan: Plan,
     context: &'a CpuContext,
     /// Two packed blocks of B.
-    b: *mut T,
+    b: *mut T::Acc,
     /// Sums of a block of columns, m apart; null where C itself holds them.
-    sums: *mut T,
+    sums: *mut T::Acc,
     /// The next ticket.
     next: AtomicUsize,
     /// For each phase, chunks of B that are packed.
@@ -180,9 +185,9 @@ struct Shared<'a, T: 'static> {
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and tickets decide who
 // writes where; see `work`.
-unsafe impl<T: Sync> Sync for Shared<'_, T> {}
+unsafe impl<T: Element> Sync for Shared<'_, T> {}
 
-impl<T: Element<Acc = T>> Shared<'_, T> {
+impl<T: Element> Shared<'_, T> {
     /// Draws tickets until there are no more.
     ///
     /// # Safety
@@ -208,7 +213,7 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
             } else {
                 let area = index - plan.chunks;
                 let own = own.get_or_insert_with(|| OwnBlock {
-                    buffer: self.context.spare().take::<T>(plan.block_of_a()),
+                    buffer: self.context.spare().take::<T::Acc>(plan.block_of_a()),
                     holds: None,
                 });
                 let (block, slice) = (area / plan.slices, area % plan.slices);
@@ -245,7 +250,7 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
     }
 
     /// Where the packed panel that begins at a column of the phase's block lies.
-    fn panel_of_b(&self, phase: usize, col: usize, steps: usize) -> *mut T {
+    fn panel_of_b(&self, phase: usize, col: usize, steps: usize) -> *mut T::Acc {
         let block = (phase % 2) * self.plan.block_of_b();
         // Within the two blocks: col < NC and steps <= KC.
         self.b.wrapping_add(block + col * steps)
@@ -258,7 +263,7 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
         first_col: usize,
         col: usize,
         steps: usize,
-    ) -> (*const T, usize, usize) {
+    ) -> (*const T::Acc, usize, usize) {
         let Product { b, b_row, b_col, .. } = *self.product;
         if self.plan.chunks > 0 {
             return (self.panel_of_b(phase, col, steps), self.kernels.cols, 1);
@@ -266,6 +271,8 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
         let (first_step, _) = self.steps(phase % self.plan.k_blocks);
         // May be the column behind the last, for a hint: an address that need not exist.
         let b = b.wrapping_add(first_step * b_row);
+        // Only elements that are their own sums are read where they lie.
+        let b = b.cast::<T::Acc>();
         (b.wrapping_add((first_col + col).wrapping_mul(b_col)), b_row, b_col)
     }
 
@@ -292,7 +299,7 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
 
     /// # Safety
     /// As [`multiply`]; `to` has room for MC by KC elements.
-    unsafe fn pack_a(&self, to: *mut T, block: usize, k_block: usize) {
+    unsafe fn pack_a(&self, to: *mut T::Acc, block: usize, k_block: usize) {
         let Product { m, a, a_row, a_col, .. } = *self.product;
         let (first_step, steps) = self.steps(k_block);
         let first_row = block * self.plan.blocking.rows;
@@ -313,7 +320,7 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
     ///
     /// # Safety
     /// As [`multiply`]; `a` holds that block of A, B is packed, and the area is this thread's.
-    unsafe fn compute(&self, a: *const T, phase: usize, block: usize, slice: usize) {
+    unsafe fn compute(&self, a: *const T::Acc, phase: usize, block: usize, slice: usize) {
         let Product { m, alpha, beta, c, ldc, .. } = *self.product;
         let k_block = phase % self.plan.k_blocks;
         let (_, steps) = self.steps(k_block);
@@ -321,7 +328,10 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
         let first_row = block * self.plan.blocking.rows;
         let rows = self.plan.blocking.rows.min(m - first_row);
         let last = k_block + 1 == self.plan.k_blocks;
-        let finish = if last { Finish::last(alpha, beta) } else { Finish::Carry };
+        let finish = match last && !self.plan.rounds {
+            true => Finish::last(alpha, beta),
+            false => Finish::Carry,
+        };
         let end = cols.min((slice + 1) * self.plan.slice_cols);
         for col in (slice * self.plan.slice_cols..end).step_by(self.kernels.cols) {
             let tile_cols = self.kernels.cols.min(end - col);
@@ -332,7 +342,8 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
                 let at = first_row + row;
                 let c = c.wrapping_add(at + (first_col + col) * ldc);
                 let (sums, sums_ld) = match self.sums.is_null() {
-                    true => (c, ldc),
+                    // C holds sums: its elements are of their type.
+                    true => (c.cast::<T::Acc>(), ldc),
                     false => (self.sums.wrapping_add(at + col * m), m),
                 };
                 let tile = Tile {
@@ -349,7 +360,7 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
                     } else {
                         sums.wrapping_sub(row).wrapping_add(self.kernels.cols.wrapping_mul(sums_ld))
                     },
-                    c,
+                    c: c.cast::<T::Acc>(),
                     ldc,
                     last_rows: self.kernels.last_rows(tile_rows),
                     resume: k_block > 0,
@@ -359,6 +370,20 @@ impl<T: Element<Acc = T>> Shared<'_, T> {
                 // SAFETY: panels of this block's rows and this slice's columns; the tile lies in
                 // the area.
                 unsafe { self.kernels.packed(tile_rows, tile_cols)(&tile) };
+                if let Some(round) = self.kernels.round.filter(|_| last) {
+                    let tile = Rounded {
+                        sums,
+                        sums_ld,
+                        c,
+                        ldc,
+                        rows: tile_rows,
+                        cols: tile_cols,
+                        alpha,
+                        beta,
+                    };
+                    // SAFETY: the sums that were just carried, and their part of C.
+                    unsafe { round(&tile) };
+                }
             }
         }
     }

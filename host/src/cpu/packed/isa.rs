@@ -4,7 +4,7 @@
 use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 use std::fmt;
 
-use gemm_spec::Element;
+use gemm_spec::{bf16, f16};
 
 use super::kernels::Kernels;
 use super::neon::Neon;
@@ -106,7 +106,7 @@ impl fmt::Display for CpuIsa {
 }
 
 /// An element type that `cpu_packed` multiplies.
-pub(super) trait PackedElement: Scalar + Element<Acc = Self> {
+pub(super) trait PackedElement: Scalar {
     /// The kernels of an instruction set that this CPU has.
     fn kernels(isa: CpuIsa) -> &'static Kernels<Self>;
 }
@@ -128,6 +128,27 @@ macro_rules! registers {
         }
     )*};
 }
+
+/// For element types that are rounded when they are stored: the kernels of f32 round what packs and
+/// rounds.
+macro_rules! rounding {
+    ($($element:ty),*) => {$(
+        impl PackedElement for $element {
+            fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
+                match isa {
+                    #[cfg(target_arch = "x86_64")]
+                    CpuIsa::Avx512 => const { &Kernels::rounding::<Avx512, __m512>() },
+                    #[cfg(target_arch = "x86_64")]
+                    CpuIsa::Avx2 => const { &Kernels::rounding::<Avx2, __m256>() },
+                    CpuIsa::Neon => const { &Kernels::rounding::<Neon, Lanes<f32, 4>>() },
+                    _ => const { &Kernels::rounding::<Portable, Lanes<f32, 4>>() },
+                }
+            }
+        }
+    )*};
+}
+
+rounding!(f16, bf16);
 
 registers! {
     f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>;

@@ -1,6 +1,9 @@
 //! What one instruction set offers the driver for one element type.
 
+use gemm_spec::Element;
+
 use super::pack::Pack;
+use super::rounding::Rounded;
 use super::tile::{Tile, compute};
 use super::vector::Vector;
 
@@ -13,6 +16,8 @@ const MAX_COLS: usize = 8;
 pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
 /// Packs a panel; see `pack` for what it demands.
 pub(super) type PackFn<T> = unsafe fn(&Pack<T>);
+/// Stores sums as elements; see `round` for what it demands.
+pub(super) type RoundFn<T> = unsafe fn(&Rounded<T>);
 /// Tile functions by registers and columns, each less one.
 type TileTable<T> = [[TileFn<T>; MAX_COLS]; MAX_VECTORS];
 
@@ -37,6 +42,15 @@ pub(super) trait InstructionSet {
 
     /// A panel of B.
     unsafe fn pack_b<V: Vector>(panel: &Pack<V::Element>);
+
+    /// A panel of A, widened.
+    unsafe fn widen_a<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>);
+
+    /// A panel of B, widened.
+    unsafe fn widen_b<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>);
+
+    /// A tile's sums, rounded.
+    unsafe fn round<T: Element>(tile: &Rounded<T>);
 }
 
 /// The body of [`InstructionSet::packed`].
@@ -101,27 +115,65 @@ macro_rules! compiled_for {
             // SAFETY: the caller's promises.
             unsafe { pack::pack::<V>(panel, Self::COLS) }
         }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn widen_a<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>) {
+            // SAFETY: the caller's promises.
+            unsafe { rounding::pack::<V, T>(panel, Self::VECTORS * V::LANES) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn widen_b<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>) {
+            // SAFETY: the caller's promises.
+            unsafe { rounding::pack::<V, T>(panel, Self::COLS) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn round<T: Element>(tile: &Rounded<T>) {
+            // SAFETY: the caller's promises.
+            unsafe { rounding::round(tile) }
+        }
     };
 }
 pub(super) use compiled_for;
 
 /// What one instruction set offers for one element type.
-pub(super) struct Kernels<T: 'static> {
+pub(super) struct Kernels<T: Element> {
     /// Elements of a register.
     pub(super) lanes: usize,
     /// Rows of a whole tile, and the width of a panel of A: MR.
     pub(super) rows: usize,
     /// Columns of a whole tile, and the width of a panel of B: NR.
     pub(super) cols: usize,
-    packed: TileTable<T>,
-    direct: TileTable<T>,
+    packed: TileTable<T::Acc>,
+    direct: TileTable<T::Acc>,
     /// Packs a panel of A.
     pub(super) pack_a: PackFn<T>,
     /// Packs a panel of B.
     pub(super) pack_b: PackFn<T>,
+    /// Stores sums as elements, where these are of another type: a tile then only sums up.
+    pub(super) round: Option<RoundFn<T>>,
 }
 
-impl<T> Kernels<T> {
+impl<T: Element> Kernels<T> {
+    /// The kernels of instruction set `I` with registers `V` for elements that are summed up in
+    /// another type.
+    pub(super) const fn rounding<I: InstructionSet, V: Vector<Element = T::Acc>>() -> Self {
+        let Kernels { lanes, rows, cols, packed, direct, .. } = Kernels::<T::Acc>::of::<I, V>();
+        Self {
+            lanes,
+            rows,
+            cols,
+            packed,
+            direct,
+            pack_a: I::widen_a::<V, T>,
+            pack_b: I::widen_b::<V, T>,
+            round: Some(I::round::<T>),
+        }
+    }
+}
+
+impl<T: Element<Acc = T>> Kernels<T> {
     /// The kernels of instruction set `I` with registers `V`.
     pub(super) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self {
         const { assert!(I::VECTORS <= MAX_VECTORS && I::COLS <= MAX_COLS) };
@@ -141,16 +193,19 @@ impl<T> Kernels<T> {
             direct: table!(direct, 1 2 3),
             pack_a: I::pack_a::<V>,
             pack_b: I::pack_b::<V>,
+            round: None,
         }
     }
+}
 
+impl<T: Element> Kernels<T> {
     /// The function for a tile of a packed panel of A, 1 to `rows` by 1 to `cols`.
-    pub(super) fn packed(&self, rows: usize, cols: usize) -> TileFn<T> {
+    pub(super) fn packed(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
         self.packed[rows.div_ceil(self.lanes) - 1][cols - 1]
     }
 
     /// The function for a tile of operands where they lie, 1 to `rows` by 1 to `cols`.
-    pub(super) fn direct(&self, rows: usize, cols: usize) -> TileFn<T> {
+    pub(super) fn direct(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
         self.direct[rows.div_ceil(self.lanes) - 1][cols - 1]
     }
 
@@ -163,12 +218,12 @@ impl<T> Kernels<T> {
     /// `rows` rows, of which the one at `row` is about to be computed.
     pub(super) fn ask_for(
         &self,
-        b: *const T,
+        b: *const T::Acc,
         (b_step, b_col): (usize, usize),
         (steps, row): (usize, usize),
         rows: usize,
     ) {
-        let line = 64 / size_of::<T>();
+        let line = 64 / size_of::<T::Acc>();
         let share = |row: usize| row.min(rows) * steps / rows;
         let (first, end) = (share(row), share(row + self.rows));
         if b_step == 1 {

@@ -31,6 +31,7 @@ mod neon;
 mod pack;
 mod portable;
 mod product;
+mod rounding;
 mod tile;
 mod vector;
 
@@ -41,7 +42,7 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use gemm_spec::{Element, Operand, Problem, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, bf16, epilogue, f16};
 
 pub use self::isa::CpuIsa;
 use self::isa::PackedElement;
@@ -57,30 +58,23 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
-    f16: widened::<f16>,
-    bf16: widened::<bf16>,
+    f16: gemm_rounding::<f16>,
+    bf16: gemm_rounding::<bf16>,
 };
 
 /// Multiply-adds for each thread beyond the first: less is done before the thread has woken.
 const WORK_PER_THREAD: usize = 1 << 20;
 
-fn gemm<T: PackedElement>(
+fn gemm<T: PackedElement + Element<Acc = T>>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
     c: &mut [T],
     context: &CpuContext,
 ) {
-    if problem.m == 0 || problem.n == 0 {
-        return;
-    }
-    let product = Product::new(problem, a, b, c);
-    if product.k == 0 {
-        return scale(&product, c);
-    }
+    let Some(product) = to_sum(problem, a, b, c) else { return };
     let kernels = T::kernels(context.isa());
-    let work = product.m.saturating_mul(product.n).saturating_mul(product.k);
-    let threads = context.threads().min(work / WORK_PER_THREAD).max(1);
+    let threads = threads(&product, context);
     // SAFETY: the buffers were checked against the problem, and C is borrowed exclusively; the
     // context's instruction set is one that this CPU has.
     unsafe {
@@ -92,36 +86,43 @@ fn gemm<T: PackedElement>(
     }
 }
 
-/// Elements of 16 bits: the product of f32 copies, rounded once.
-fn widened<T: Element<Acc = f32>>(
+/// Elements that are rounded when they are stored: always packed, since a tile takes them widened.
+fn gemm_rounding<T: PackedElement>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
     c: &mut [T],
     context: &CpuContext,
 ) {
-    let wide = Problem::<f32> {
-        m: problem.m,
-        n: problem.n,
-        k: problem.k,
-        alpha: problem.alpha,
-        beta: problem.beta,
-        a: problem.a,
-        b: problem.b,
-        c: problem.c,
-    };
-    let copy = |operand: Operand, data: &[T]| -> Vec<f32> {
-        let len = problem.required_len(operand).unwrap_or(data.len()).min(data.len());
-        data[..len].iter().map(|value| value.widen()).collect()
-    };
-    let mut sums = copy(Operand::C, c);
-    gemm(&wide, &copy(Operand::A, a), &copy(Operand::B, b), &mut sums, context);
-    for row in 0..problem.m {
-        for col in 0..problem.n {
-            let at = problem.c.index(row, col);
-            c[at] = T::narrow(sums[at]);
-        }
+    let Some(product) = to_sum(problem, a, b, c) else { return };
+    let kernels = T::kernels(context.isa());
+    let threads = threads(&product, context);
+    // SAFETY: as in `gemm`.
+    unsafe { driver::multiply(&product, kernels, context, threads) }
+}
+
+/// The product, where there is something to sum up; what is left without is done here.
+fn to_sum<T: PackedElement>(
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+) -> Option<Product<T>> {
+    if problem.m == 0 || problem.n == 0 {
+        return None;
     }
+    let product = Product::new(problem, a, b, c);
+    if product.k == 0 {
+        scale(&product, c);
+        return None;
+    }
+    Some(product)
+}
+
+/// How many threads a product is worth.
+fn threads<T: PackedElement>(product: &Product<T>, context: &CpuContext) -> usize {
+    let work = product.m.saturating_mul(product.n).saturating_mul(product.k);
+    context.threads().min(work / WORK_PER_THREAD).max(1)
 }
 
 /// `C = beta * C`: what a product of no steps leaves.

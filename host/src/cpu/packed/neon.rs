@@ -3,8 +3,11 @@
 //! The registers are [`Lanes`](super::portable::Lanes): the target has fused multiply-adds, so the
 //! compiler needs no intrinsics to make one of each. Untried on such a machine.
 
+use gemm_spec::Element;
+
 use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
+use super::rounding::{self, Rounded};
 use super::tile::Tile;
 use super::vector::Vector;
 

@@ -9,7 +9,7 @@ use gemm_spec::Element;
 use super::vector::Vector;
 
 /// Panels to pack.
-pub(super) struct Pack<T> {
+pub(super) struct Pack<T: Element> {
     /// Element (i, p) is at `from + i * along + p * step`.
     pub(super) from: *const T,
     /// See `from`.
@@ -21,7 +21,7 @@ pub(super) struct Pack<T> {
     /// Steps of k.
     pub(super) k: usize,
     /// Where the copy goes: panel q begins at `to + q * width * k`.
-    pub(super) to: *mut T,
+    pub(super) to: *mut T::Acc,
 }
 
 /// Packs panels of that width, which is a constant wherever this is inlined.

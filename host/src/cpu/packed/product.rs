@@ -7,13 +7,13 @@ use gemm_spec::{Element, Layout, Order, Problem};
 ///
 /// Whoever uses one promises that A, B and C can be read, and C written, at every row and column,
 /// and that nobody else uses C meanwhile.
-pub(super) struct Product<T> {
+pub(super) struct Product<T: Element> {
     pub(super) m: usize,
     pub(super) n: usize,
     /// Steps to sum; none where alpha is zero.
     pub(super) k: usize,
-    pub(super) alpha: T,
-    pub(super) beta: T,
+    pub(super) alpha: T::Acc,
+    pub(super) beta: T::Acc,
     pub(super) a: *const T,
     /// From one row of A to the next, in elements.
     pub(super) a_row: usize,
@@ -29,7 +29,7 @@ pub(super) struct Product<T> {
     pub(super) ldc: usize,
 }
 
-impl<T: Element<Acc = T>> Product<T> {
+impl<T: Element> Product<T> {
     /// The product of a problem whose buffers were checked.
     pub(super) fn new(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> Self {
         // One column whose elements are contiguous is a column, whatever its order is called.

@@ -188,7 +188,12 @@ impl<'a, T: Scalar> Scene<'a, T> {
             && integral(alpha)
             && integral(old)
             && scale.max(sum.scale) <= self.format.exact_limit;
-        let tolerance = if exact { 0.0 } else { self.tolerance(scale, alpha) };
+        if exact {
+            return Value { value: T::from_f64(value).to_f64(), tolerance: 0.0, scale };
+        }
+        let (low, high) = T::from_f64(value).rounded_from();
+        let last = if T::ROUNDS { (high - low) / 2.0 } else { 0.0 };
+        let tolerance = self.tolerance(scale, alpha) + last;
         Value { value, tolerance, scale }
     }
 
@@ -209,7 +214,7 @@ impl<'a, T: Scalar> Scene<'a, T> {
     /// there is no telling.
     pub(super) fn look(&self, row: usize, col: usize) -> Option<Sample> {
         let right = self.store(row, col, &self.dot(row, col, 0..self.depth));
-        if !right.value.is_finite() || right.scale > self.format.max / 4.0 {
+        if !right.value.is_finite() || right.scale > self.format.element_max / 4.0 {
             return None;
         }
         let element = self.c.at(row, col);

@@ -1,0 +1,175 @@
+//! Elements of 16 bits: widened when they are packed, rounded when they are stored.
+//!
+//! Between the two everything is f32, in the same panels, tiles and order as a product of f32: the sums
+//! are the same chains, and each is rounded once, after alpha and beta. Both conversions are loops over
+//! runs of elements that the compiler makes vector instructions of, for each instruction set.
+
+use gemm_spec::{Element, epilogue};
+
+use super::pack::Pack;
+use super::vector::Vector;
+
+/// Packs panels of that width as [`pack`](super::pack::pack), of widened elements.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn pack<V: Vector, T: Element<Acc = V::Element>>(panels: &Pack<T>, width: usize) {
+    let &Pack { from, along, step, lines, k, to } = panels;
+    for first in (0..lines).step_by(width) {
+        let count = width.min(lines - first);
+        let from = from.wrapping_add(first.wrapping_mul(along));
+        let to = to.wrapping_add(first.wrapping_mul(k));
+        // SAFETY: the caller's promises; the panel's lines begin at `first`, and `first * k` is the
+        // number of its elements that stand before it, since all panels before are whole.
+        unsafe {
+            if along == 1 {
+                if count == width {
+                    copy_steps(from, step, width, k, to, width);
+                } else {
+                    copy_steps(from, step, count, k, to, width);
+                }
+            } else if step == 1 {
+                turn::<V, T>(from, along, count, k, to, width);
+            } else {
+                copy_singly(from, (along, step), (0, count), (0, k), to, width);
+            }
+            for p in 0..k {
+                for i in count..width {
+                    let at = p.wrapping_mul(width).wrapping_add(i);
+                    to.wrapping_add(at).write(T::Acc::ZERO);
+                }
+            }
+        }
+    }
+}
+
+/// Step by step, the lines of each being contiguous.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+unsafe fn copy_steps<T: Element>(
+    from: *const T,
+    step: usize,
+    count: usize,
+    k: usize,
+    to: *mut T::Acc,
+    width: usize,
+) {
+    for p in 0..k {
+        // SAFETY: the caller's promises: `count` lines of this step, and the panel's place for them.
+        unsafe {
+            let read = from.wrapping_add(p.wrapping_mul(step));
+            let write = to.wrapping_add(p.wrapping_mul(width));
+            for i in 0..count {
+                write.wrapping_add(i).write(read.wrapping_add(i).read().widen());
+            }
+        }
+    }
+}
+
+/// The steps of each line are contiguous: squares are widened, then transposed; what is left is copied
+/// singly.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+unsafe fn turn<V: Vector, T: Element<Acc = V::Element>>(
+    from: *const T,
+    along: usize,
+    count: usize,
+    k: usize,
+    to: *mut V::Element,
+    width: usize,
+) {
+    /// The largest side of a square.
+    const SIDE: usize = 8;
+    const { assert!(V::SIDE <= SIDE) };
+    let (lines, steps) = (count / V::SIDE * V::SIDE, k / V::SIDE * V::SIDE);
+    // SAFETY: the caller's promises; squares lie within the first `lines` and `steps`, and the three
+    // parts together are the panel.
+    unsafe {
+        for i in (0..lines).step_by(V::SIDE) {
+            for p in (0..steps).step_by(V::SIDE) {
+                let mut square = [[V::Element::ZERO; SIDE]; SIDE];
+                let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
+                for (line, square) in square.iter_mut().enumerate().take(V::SIDE) {
+                    let from = from.wrapping_add(line.wrapping_mul(along));
+                    for (step, square) in square.iter_mut().enumerate().take(V::SIDE) {
+                        *square = from.wrapping_add(step).read().widen();
+                    }
+                }
+                let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
+                V::transpose(square.as_ptr().cast(), SIDE, to, width);
+            }
+        }
+        copy_singly(from, (along, 1), (lines, count), (0, steps), to, width);
+        copy_singly(from, (along, 1), (0, count), (steps, k), to, width);
+    }
+}
+
+/// Copies the elements of some lines and steps, one by one.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+unsafe fn copy_singly<T: Element>(
+    from: *const T,
+    (along, step): (usize, usize),
+    lines: (usize, usize),
+    steps: (usize, usize),
+    to: *mut T::Acc,
+    width: usize,
+) {
+    for i in lines.0..lines.1 {
+        for p in steps.0..steps.1 {
+            let at = i.wrapping_mul(along).wrapping_add(p.wrapping_mul(step));
+            // SAFETY: the caller's promises.
+            unsafe {
+                let value = from.wrapping_add(at).read().widen();
+                to.wrapping_add(p.wrapping_mul(width).wrapping_add(i)).write(value);
+            }
+        }
+    }
+}
+
+/// A tile's sums and where they go.
+pub(super) struct Rounded<T: Element> {
+    /// Sums of column j begin at `sums + j * sums_ld`.
+    pub(super) sums: *const T::Acc,
+    /// See `sums`.
+    pub(super) sums_ld: usize,
+    /// Elements of column j begin at `c + j * ldc`.
+    pub(super) c: *mut T,
+    /// See `c`.
+    pub(super) ldc: usize,
+    /// Rows of the tile.
+    pub(super) rows: usize,
+    /// Columns of the tile.
+    pub(super) cols: usize,
+    pub(super) alpha: T::Acc,
+    pub(super) beta: T::Acc,
+}
+
+/// Stores a tile's sums as elements, with alpha and beta.
+///
+/// # Safety
+/// The sums can be read and that part of C written, and read where beta is not zero; no other thread
+/// uses either meanwhile.
+#[inline(always)]
+pub(super) unsafe fn round<T: Element>(tile: &Rounded<T>) {
+    let &Rounded { sums, sums_ld, c, ldc, rows, cols, alpha, beta } = tile;
+    for col in 0..cols {
+        // SAFETY: the caller's promises; sums and C are different buffers.
+        let (sums, c) = unsafe {
+            (
+                std::slice::from_raw_parts(sums.wrapping_add(col * sums_ld), rows),
+                std::slice::from_raw_parts_mut(c.wrapping_add(col * ldc), rows),
+            )
+        };
+        for (c, &sum) in c.iter_mut().zip(sums) {
+            *c = epilogue(alpha, sum, beta, || *c);
+        }
+    }
+}
