@@ -17,7 +17,6 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Digests, SELF_TESTS, digest, digested_cases};
-use gemm_spec::split::LEAST_K;
 use gemm_spec::{DType, KernelSpec, LaunchShape, Layout};
 use kernels_gpu::KERNELS;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -231,7 +230,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(
 ) -> Result<(), Failed> {
     const SIDE: usize = 3;
     // As few steps as the kernel takes.
-    let k = if spec.is_chain() { SIDE } else { LEAST_K };
+    let k = SIDE.max(spec.least_k());
     /// From one row to the next, so that the last of `rows` lies beyond 2^31 elements.
     const fn apart(rows: usize) -> usize {
         (1usize << 31).div_ceil(rows - 1) + 7
@@ -306,7 +305,7 @@ fn refuses_what_it_cannot_do<T: Scalar>(
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
     let fortran = Problem::<T>::new(4, 4, 4);
-    let (fortran, which) = if spec.is_chain() {
+    let (fortran, which) = if !spec.reads_any_order() {
         (Problem { a: Layout::col_major(4), ..fortran }, "A")
     } else {
         (Problem { c: Layout::col_major(4), ..fortran }, "C")
@@ -436,7 +435,7 @@ fn trials() -> Vec<Trial> {
                 });
                 trials.push(trial.with_ignored_flag(without_gpu || without_digests));
             };
-            if backend == Backend::Gpu && !spec.is_chain() {
+            if backend == Backend::Gpu && spec.reads_any_order() {
                 for (name, property) in split::PROPERTIES {
                     let test = move || property(spec).map_err(Failed::from);
                     add(format!("{}::{name}", spec.id), false, Box::new(test));

@@ -198,8 +198,7 @@ impl Engine {
             Order::ColMajor => (turned, b, a),
         };
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
-        // A kernel that splits its operands reads them in any order.
-        let any_order = matches!(chosen, Implementation::Gpu(spec) if !spec.is_chain());
+        let any_order = matches!(chosen, Implementation::Gpu(spec) if spec.reads_any_order());
         let (problem, a, b) = if any_order {
             (problem, a, b)
         } else {

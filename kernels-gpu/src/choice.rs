@@ -1,16 +1,16 @@
 //! Which kernel suits a product best.
 
-use gemm_spec::{DType, KernelSpec, Pace};
+use gemm_spec::{DType, KernelSpec, Pace, Scheme};
 
-use crate::{async_copy, f16x3};
+use crate::{async_copy, f16x3, split_k};
 
-/// The kernels that a product of f32 is chosen from, with what one multiprocessor does with them in
-/// GFLOP/s.
+/// The kernels of one chain that a product of f32 is chosen from, with what one multiprocessor does with
+/// them.
 ///
-/// Measured on an H200, of which only the ratios matter: the experiment that docs/kernel-notes.md
-/// reports, its rates over the multiprocessors at work. `alone` is from 1024 x 1024, where a
-/// multiprocessor has one block at most, `full` from 8192 x 8192.
-const F32: [(&KernelSpec, Pace); 5] = [
+/// Measured on an H200: the experiment that docs/kernel-notes.md reports, its rates over the
+/// multiprocessors at work. `alone` is from 1024 x 1024, where a multiprocessor has one block at most,
+/// `full` from 8192 x 8192.
+const CHAINS: [(&KernelSpec, Pace); 5] = [
     // Not measured: `alone` as below with 256 multiply-adds of 312, `full` by their share from below.
     (&async_copy::TILE_32X64, Pace { alone: 208, full: 332 }),
     // `alone` is not measured, it is the most that two warps can reach: two of four schedulers,
@@ -20,6 +20,10 @@ const F32: [(&KernelSpec, Pace); 5] = [
     (&async_copy::TILE_64X256, Pace { alone: 350, full: 421 }),
     (&async_copy::TILE_128X256, Pace { alone: 422, full: 422 }),
 ];
+
+/// The kernels that share k out to several blocks a tile; each knows its pace.
+const SPLIT_K: [&KernelSpec; 4] =
+    [&split_k::TILE_32X64, &split_k::TILE_32X128, &split_k::TILE_64X128, &split_k::TILE_128X64];
 
 /// Whether a product in pieces on the tensor cores is both faster than one on the multiply-add units
 /// and no less exact.
@@ -48,15 +52,18 @@ pub fn best_f32(
     if pays_to_split(m, n, k) && allowed(&f16x3::SPEC) {
         return Some(&f16x3::SPEC);
     }
-    let time = |spec, pace| gemm_spec::time(spec, DType::F32, pace, (m, n), multiprocessors);
-    F32.iter()
-        .filter(|(spec, _)| allowed(spec))
-        .filter_map(|&(spec, pace)| Some((time(spec, pace)?, spec)))
-        // Of equal ones the last, which reads A and B less often.
-        .min_by_key(|&(time, spec)| {
-            let tile = spec.launch.tile();
-            (time, core::cmp::Reverse(tile.map_or(0, |tile| tile.m * tile.n)))
-        })
+    let chains = CHAINS.iter().map(|&(spec, pace)| (spec, pace));
+    let time = |spec, pace| gemm_spec::time(spec, DType::F32, pace, (m, n, k), multiprocessors);
+    let chains = chains.filter_map(|(spec, pace)| Some((time(spec, pace)?, spec)));
+    let split = SPLIT_K.iter().filter_map(|&spec| {
+        let Scheme::SplitK(split) = spec.scheme else { return None };
+        Some((split.time(spec, (m, n, k), multiprocessors)?, spec))
+    });
+    chains
+        .chain(split)
+        .filter(|(_, spec)| allowed(spec))
+        // Of equal ones the first: a chain, and then the smaller tile.
+        .min_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, spec)| spec)
 }
 

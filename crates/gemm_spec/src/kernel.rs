@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::index::ceil_div;
+use crate::split_k::SplitK;
 use crate::{DType, Element, Operand, Order, Problem};
 
 /// The PTX module that a kernel is built into, named by the least GPU that runs it.
@@ -358,6 +359,8 @@ pub enum Scheme {
     Chain,
     /// The operands are split first, see [`crate::split`].
     Split(SplitEntries),
+    /// Ranges of k are summed apart and the sums added afterwards, see [`crate::split_k`].
+    SplitK(SplitK),
 }
 
 /// The entries that a product of split operands launches before and after its own, and their threads
@@ -486,7 +489,7 @@ impl KernelSpec {
             symbol,
             dtype,
             params: match self.scheme {
-                Scheme::Chain => &GEMM_PARAMS,
+                Scheme::Chain | Scheme::SplitK(_) => &GEMM_PARAMS,
                 Scheme::Split(_) => &crate::split::MULTIPLY_PARAMS,
             },
             block: match self.launch {
@@ -503,8 +506,9 @@ impl KernelSpec {
     pub fn forms(&self) -> impl Iterator<Item = EntryForm> {
         let own = self.entries.iter().map(|entry| self.form(entry.dtype, entry.symbol));
         let helpers = match self.scheme {
-            Scheme::Chain => None,
-            Scheme::Split(entries) => Some(entries.all()),
+            Scheme::Chain => [None; 4],
+            Scheme::Split(entries) => entries.all().map(Some),
+            Scheme::SplitK(split) => [Some(split.sum), None, None, None],
         };
         own.chain(helpers.into_iter().flatten().map(|helper| helper.form()))
     }
@@ -516,11 +520,27 @@ impl KernelSpec {
         matches!(self.scheme, Scheme::Chain)
     }
 
-    /// Bytes of device memory that a product takes besides its operands.
+    /// Whether the kernel reads A and B in either order; of others they are row-major.
+    #[must_use]
+    pub const fn reads_any_order(&self) -> bool {
+        matches!(self.scheme, Scheme::Split(_))
+    }
+
+    /// Fewest steps of k that the kernel takes.
+    #[must_use]
+    pub const fn least_k(&self) -> usize {
+        match self.scheme {
+            Scheme::Chain | Scheme::SplitK(_) => 0,
+            Scheme::Split(_) => crate::split::LEAST_K,
+        }
+    }
+
+    /// Most bytes of device memory that a product takes besides its operands.
     #[must_use]
     pub fn workspace_bytes(&self, m: usize, n: usize, k: usize) -> u64 {
         match self.scheme {
             Scheme::Chain => 0,
+            Scheme::SplitK(_) => crate::split_k::most_bytes(m, n, k),
             Scheme::Split(_) => {
                 let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
                 crate::split::Workspace::new(size(m), size(n), size(k)).bytes
@@ -632,7 +652,7 @@ impl KernelSpec {
     ) -> Result<(), Unsupported> {
         self.entry(T::DTYPE)?;
         let ordered: &[Operand] = match self.scheme {
-            Scheme::Chain => &[Operand::A, Operand::B, Operand::C],
+            Scheme::Chain | Scheme::SplitK(_) => &[Operand::A, Operand::B, Operand::C],
             // Operands are rearranged anyhow.
             Scheme::Split(_) => &[Operand::C],
         };

@@ -1,6 +1,6 @@
 //! Who is measured: an implementation of this project or a peer.
 
-use gemm_spec::{DType, Problem};
+use gemm_spec::{DType, Problem, Scheme};
 
 use super::{Config, Processors, peak};
 use crate::cpu::CpuImpl;
@@ -60,7 +60,7 @@ impl Entrant {
     /// What a GPU can do at most for it, in operations a second.
     pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: DType) -> Option<f64> {
         match self {
-            Self::Own(Implementation::Gpu(spec)) if !spec.is_chain() => {
+            Self::Own(Implementation::Gpu(spec)) if matches!(spec.scheme, Scheme::Split(_)) => {
                 peak::split_peak(gpu.info())
             }
             Self::Own(_) => peak::peak(gpu.info(), dtype),

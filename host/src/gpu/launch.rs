@@ -11,7 +11,7 @@ use gemm_spec::{Arch, Block, Grid, KernelSpec, Operand, Problem, Scheme};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
-use super::{Gpu, GpuPeer, refused, split};
+use super::{Gpu, GpuPeer, refused, split, split_k};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
@@ -229,6 +229,7 @@ impl<T: Scalar> Operands<'_, T> {
             match &spec.scheme {
                 Scheme::Chain => self.launch_chain(spec, places),
                 Scheme::Split(entries) => split::launch(self.gpu, spec, entries, problem, places),
+                Scheme::SplitK(split) => split_k::launch(self.gpu, spec, split, problem, places),
             }
         }
     }
