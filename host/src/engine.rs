@@ -256,7 +256,7 @@ pub fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> R
 
 /// The kernel that suits a problem on a GPU of those limits with so many bytes free; the default
 /// where none is known to be better and fits.
-fn gpu_kernel<T: Scalar>(
+pub(crate) fn gpu_kernel<T: Scalar>(
     problem: &Problem<T>,
     limits: &DeviceLimits,
     free: u64,

@@ -50,13 +50,13 @@ pub(super) unsafe fn launch<T: Scalar>(
     if parts == 1 {
         let mut arguments = whole;
         // SAFETY: the entry's obligations: the caller's promises; the spec's block and shared memory.
-        return unsafe { gpu.start(&start, &arguments.addresses()) };
+        return unsafe { gpu.start(&start, &mut arguments.addresses()) };
     }
     gpu.with_workspace(split_k::bytes(m, n, parts), |buffer| {
         let (sums, pitch) = (buffer.as_device_ptr().as_raw(), u64::from(split_k::pitch(n)));
         let mut product = Arguments { alpha: T::ONE, beta: T::ZERO, c: sums, ldc: pitch, ..whole };
         // SAFETY: as above, with as many rows of blocks as the workspace has room for parts.
-        unsafe { gpu.start(&start, &product.addresses())? };
+        unsafe { gpu.start(&start, &mut product.addresses())? };
         let mut sum = Arguments { k: parts, a: sums, lda: pitch, ..whole };
         let start = Start {
             arch: spec.arch,
@@ -67,6 +67,6 @@ pub(super) unsafe fn launch<T: Scalar>(
         };
         // SAFETY: the entry's obligations: the parts were written by the launch before, in the same
         // stream; the spec's block, and a thread for each four neighbours.
-        unsafe { gpu.start(&start, &sum.addresses()) }
+        unsafe { gpu.start(&start, &mut sum.addresses()) }
     })
 }
