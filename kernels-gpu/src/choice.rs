@@ -2,7 +2,7 @@
 
 use gemm_spec::{DType, KernelSpec, Pace, Scheme};
 
-use crate::{async_copy, f16x3, split_k};
+use crate::{async_copy, f16x3, small_m, small_n, split_k};
 
 /// The kernels of one chain that a product of f32 is chosen from, with what one multiprocessor does with
 /// them.
@@ -21,9 +21,15 @@ const CHAINS: [(&KernelSpec, Pace); 5] = [
     (&async_copy::TILE_128X256, Pace { alone: 422, full: 422 }),
 ];
 
-/// The kernels that share k out to several blocks a tile; each knows its pace.
-const SPLIT_K: [&KernelSpec; 4] =
-    [&split_k::TILE_32X64, &split_k::TILE_32X128, &split_k::TILE_64X128, &split_k::TILE_128X64];
+/// The kernels that can share k out to several blocks a tile; each knows its pace.
+const SPLIT_K: [&KernelSpec; 6] = [
+    &split_k::TILE_32X64,
+    &split_k::TILE_32X128,
+    &split_k::TILE_64X128,
+    &split_k::TILE_128X64,
+    &small_m::SPEC,
+    &small_n::SPEC,
+];
 
 /// Whether a product in pieces on the tensor cores is both faster than one on the multiply-add units
 /// and no less exact.
@@ -100,7 +106,7 @@ mod tests {
             tile.m * tile.n
         };
         assert!((1..=512).all(|n| area(n) <= 64 * 128));
-        assert!((1..=256).all(|n| area(n) == 32 * 64));
+        assert!((1..=256).all(|n| area(n) <= 32 * 64));
         assert!([4096, 8192, 10_240, 16_384].into_iter().all(|n| area(n) >= 64 * 256));
     }
 

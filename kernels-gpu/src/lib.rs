@@ -29,6 +29,10 @@ mod register_tile_2d;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod single_block;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod small_m;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod small_n;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod split_k;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod sum_parts;
@@ -82,6 +86,8 @@ registry! {
     split_k::{TILE_32X128, EMULATED_32X128},
     split_k::{TILE_64X128, EMULATED_64X128},
     split_k::{TILE_128X64, EMULATED_128X64},
+    small_m::{SPEC, EMULATED},
+    small_n::{SPEC, EMULATED},
     f16x3::{SPEC, EMULATED},
 }
 

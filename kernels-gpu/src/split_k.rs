@@ -115,9 +115,9 @@ unsafe fn split_k<
     unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES>::gemm(part(gemm)) }
 }
 
-/// The product of this block's part.
+/// The product of this block's part, which writes a matrix of its own.
 #[inline(always)]
-fn part<T: Element>(gemm: Gemm<T>) -> Gemm<T> {
+pub(crate) fn part<T: Element>(gemm: Gemm<T>) -> Gemm<T> {
     let steps = steps(gemm.k, thread::grid_dim_y());
     let part = thread::block_idx_y();
     let first = part * steps;

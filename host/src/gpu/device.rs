@@ -170,14 +170,12 @@ impl Gpu {
     /// An entry of a module, which is compiled on first use. It lives as long as this.
     pub(super) fn function(&self, arch: Arch, symbol: &str) -> Result<RawFunction, Error> {
         let functions = &self.loaded(arch)?.functions;
-        functions
-            .iter()
-            .find(|(name, _)| *name == symbol)
-            .map(|&(_, handle)| handle.0)
-            .ok_or_else(|| Error::Cuda {
+        functions.iter().find(|(name, _)| *name == symbol).map(|&(_, handle)| handle.0).ok_or_else(
+            || Error::Cuda {
                 during: format!("looking for {symbol}"),
                 reason: "no kernel of the registry has this entry".to_owned(),
-            })
+            },
+        )
     }
 
     fn loaded(&self, arch: Arch) -> Result<&LoadedModule, Error> {
