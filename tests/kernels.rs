@@ -21,8 +21,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Digests, SELF_TESTS, digest, digested_cases};
-use gemm_spec::split::LEAST_K;
-use gemm_spec::{DType, KernelSpec, LaunchShape, Layout, Scheme, bf16, f16};
+use gemm_spec::{DType, KernelSpec, LaunchShape, Layout, Scheme};
 use kernels_gpu::KERNELS;
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{Case, Operands, cases, first_difference, report};
@@ -235,7 +234,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(
 ) -> Result<(), Failed> {
     const SIDE: usize = 3;
     // As few steps as the kernel takes.
-    let k = if let Scheme::Split(_) = spec.scheme { LEAST_K } else { SIDE };
+    let k = SIDE.max(spec.least_k());
     /// From one row to the next, so that the last of `rows` lies beyond 2^31 elements; where rows can
     /// begin at multiples of 16 bytes they do, as copies in bulk need it.
     const fn apart(rows: usize) -> usize {
@@ -311,7 +310,7 @@ fn refuses_what_it_cannot_do<T: Scalar>(
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
     let fortran = Problem::<T>::new(4, 4, 4);
-    let (fortran, which) = if spec.is_chain() {
+    let (fortran, which) = if !spec.reads_any_order() {
         (Problem { a: Layout::col_major(4), ..fortran }, "A")
     } else {
         (Problem { c: Layout::col_major(4), ..fortran }, "C")

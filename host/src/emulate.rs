@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cuda_std::emulate::{self, Buffer, Launch, Observer};
-use gemm_spec::{DeviceLimits, KernelSpec, Operand, Problem};
+use gemm_spec::{
+    Block, DeviceLimits, Element, Grid, KernelSpec, Operand, Problem, Scheme, split_k,
+};
 
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -100,50 +102,104 @@ fn run_kernel<T: Scalar>(
         problem.required_len(Operand::B)?,
         problem.required_len(Operand::C)?,
     ];
-    let launch = Launch {
-        checked: options.checked,
-        skip_barrier: options.skip_barrier,
-        ..launch(spec, problem).map_err(refused)?
-    }
-    .with_buffer(Buffer::input("A", &a[..a_len]))
-    .with_buffer(Buffer::input("B", &b[..b_len]))
-    .with_buffer(Buffer::output("C", &mut c[..c_len]));
-    let entry = spec
-        .entry(T::DTYPE)
-        .ok()
-        .and_then(kernels_gpu::emulated_entry)
-        .and_then(T::emulated_fn)
-        .expect("invariant: each entry of a kernel is also a function of its element type");
-
     // `supports` has bounded the sizes; leading dimensions are 64-bit in a kernel.
     let (m, n, k) = (m as u32, n as u32, k as u32);
     let [lda, ldb, ldc] = [problem.a.ld, problem.b.ld, problem.c.ld].map(|ld| ld as u64);
-    // Blocks run on many threads, and each takes the one pointer to C from here.
-    let c = AtomicPtr::new(c.as_mut_ptr());
-    let body = || {
-        let c = c.load(Ordering::Relaxed);
-        // SAFETY: (1) the operands are row-major, which `supports` has checked, and their buffers
-        // hold them at these leading dimensions, which `check_buffers` has; all three are borrowed
-        // until `emulate::run` returns, C exclusively, so it overlaps neither input and nobody else
-        // touches it. (2) The launch is what the spec gives for this m and n, both of them >= 1.
-        unsafe { entry(m, n, k, alpha, a.as_ptr(), lda, b.as_ptr(), ldb, beta, c, ldc) }
+    let run = Run { spec, options, observer };
+    let (a, b, c) = (&a[..a_len], &b[..b_len], &mut c[..c_len]);
+    let grid = spec.grid(problem.m, problem.n).map_err(refused)?;
+    let block = spec.block(problem.m, problem.n).map_err(refused)?;
+    let shared_bytes = spec.shared_bytes(T::DTYPE);
+    let symbol = spec.entry(T::DTYPE).map_err(refused)?;
+    let step = Step { symbol, grid, block, shared_bytes };
+    let split = match spec.scheme {
+        Scheme::SplitK(split) => {
+            let steps = if alpha == T::Acc::ZERO { 0 } else { k };
+            let parts = split_k::parts(spec, split.pace, (m, n, steps), LIMITS.multiprocessors);
+            Some((split, steps, parts)).filter(|&(_, _, parts)| parts > 1)
+        }
+        _ => None,
     };
-    match observer {
-        None => emulate::run(&launch, body),
-        Some(observer) => emulate::run_observed(&launch, observer, body),
-    }
-    .map_err(|fault| Error::Emulation { kernel: spec.id, fault: Box::new(fault) })
+    let Some((split, steps, parts)) = split else {
+        let sizes = (m, n, k);
+        return run.launch(&step, sizes, (alpha, beta), (a, lda), Some((b, ldb)), (c, ldc));
+    };
+    // As the launches of `gpu::split_k`, which has the reasons.
+    let pitch = u64::from(split_k::pitch(n));
+    let mut sums = vec![T::POISON; split_k::bytes(m, n, parts) as usize / size_of::<T>()];
+    let step = Step { grid: Grid { y: parts, ..grid }, ..step };
+    let scalars = (T::Acc::ONE, T::Acc::ZERO);
+    run.launch(&step, (m, n, steps), scalars, (a, lda), Some((b, ldb)), (&mut sums, pitch))?;
+    let sum = Step {
+        symbol: split.sum.symbol,
+        grid: split.sum_grid(m, n),
+        block: split.sum.block,
+        shared_bytes: split.sum.shared_bytes,
+    };
+    run.launch(&sum, (m, n, parts), (alpha, beta), (&sums, pitch), None, (c, ldc))
 }
 
-/// The launch that a kernel's spec gives for a problem.
-fn launch<T: Scalar>(
-    spec: &KernelSpec,
-    problem: &Problem<T>,
-) -> Result<Launch, gemm_spec::Unsupported> {
-    let grid = spec.grid(problem.m, problem.n)?;
-    let block = spec.block(problem.m, problem.n)?;
-    let launch = Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1));
-    Ok(launch.with_shared_bytes(spec.shared_bytes(T::DTYPE) as usize))
+/// What the launches of one product have in common.
+struct Run<'r> {
+    spec: &'r KernelSpec,
+    options: Options,
+    observer: Option<&'r dyn Observer>,
+}
+
+/// One launch of an entry.
+struct Step {
+    symbol: &'static str,
+    grid: Grid,
+    block: Block,
+    shared_bytes: u32,
+}
+
+impl Run<'_> {
+    /// Runs an entry with the parameters of a GEMM; matrices are with their leading dimensions.
+    fn launch<T: Scalar>(
+        &self,
+        step: &Step,
+        (m, n, k): (u32, u32, u32),
+        (alpha, beta): (T::Acc, T::Acc),
+        (a, lda): (&[T], u64),
+        b: Option<(&[T], u64)>,
+        (c, ldc): (&mut [T], u64),
+    ) -> Result<(), Error> {
+        let Step { symbol, grid, block, shared_bytes } = *step;
+        let launch = Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
+            .with_shared_bytes(shared_bytes as usize)
+            .with_buffer(Buffer::input("A", a))
+            .with_buffer(Buffer::output("C", c));
+        let launch = match b {
+            Some((b, _)) => launch.with_buffer(Buffer::input("B", b)),
+            None => launch,
+        };
+        let launch = Launch {
+            checked: self.options.checked,
+            skip_barrier: self.options.skip_barrier,
+            ..launch
+        };
+        let entry = kernels_gpu::emulated_entry(symbol)
+            .and_then(T::emulated_fn)
+            .expect("invariant: each entry of a kernel is also a function of its element type");
+        let (b, ldb) = b.map_or((&[][..], 0), |b| b);
+        // Blocks run on many threads, and each takes the one pointer to C from here.
+        let c = AtomicPtr::new(c.as_mut_ptr());
+        let body = || {
+            let c = c.load(Ordering::Relaxed);
+            // SAFETY: (1) the operands are row-major, which `supports` has checked, and their buffers
+            // hold them at these leading dimensions, which `check_buffers` has, or which the workspace
+            // was made for; all three are borrowed until `emulate::run` returns, C exclusively, so it
+            // overlaps neither input and nobody else touches it. (2) The launch is what the spec
+            // gives for this m and n, both of them >= 1.
+            unsafe { entry(m, n, k, alpha, a.as_ptr(), lda, b.as_ptr(), ldb, beta, c, ldc) }
+        };
+        match self.observer {
+            None => emulate::run(&launch, body),
+            Some(observer) => emulate::run_observed(&launch, observer, body),
+        }
+        .map_err(|fault| Error::Emulation { kernel: self.spec.id, fault: Box::new(fault) })
+    }
 }
 
 #[cfg(test)]

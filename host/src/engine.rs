@@ -198,8 +198,7 @@ impl Engine {
             Order::ColMajor => (turned, b, a),
         };
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
-        // A kernel that splits its operands reads them in any order.
-        let any_order = matches!(chosen, Implementation::Gpu(spec) if !spec.is_chain());
+        let any_order = matches!(chosen, Implementation::Gpu(spec) if spec.reads_any_order());
         let (problem, a, b) = if any_order {
             (problem, a, b)
         } else {
@@ -257,7 +256,7 @@ pub fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> R
 
 /// The kernel that suits a problem on a GPU of those limits with so many bytes free; the default
 /// where none is known to be better and fits.
-fn gpu_kernel<T: Scalar>(
+pub(crate) fn gpu_kernel<T: Scalar>(
     problem: &Problem<T>,
     limits: &DeviceLimits,
     free: u64,
@@ -270,7 +269,8 @@ fn gpu_kernel<T: Scalar>(
             kernels_gpu::best_f32(m, n, k, limits.multiprocessors, allowed)
         }
         DType::F16 | DType::BF16 => {
-            kernels_gpu::best_half(problem.m, problem.n, limits.multiprocessors, allowed)
+            let Problem { m, n, k, .. } = *problem;
+            kernels_gpu::best_half(m, n, k, limits.multiprocessors, allowed)
         }
         DType::F64 | DType::I32 => None,
     };

@@ -41,7 +41,7 @@ use crate::parts::quad::Quad;
 use crate::parts::unroll::unroll;
 
 /// Rows of tiles in a group.
-const GROUP_ROWS: u32 = 8;
+pub(crate) const GROUP_ROWS: u32 = 8;
 /// Neighbours along k that a thread copies of a row of A: their places are constants apart, which
 /// spares the loop their addresses.
 const RUN: usize = 4;
@@ -108,7 +108,7 @@ tile!(
 
 /// What follows from a block's warps along m and n, a lane's rows, the steps of k in a stage and the
 /// stages.
-struct Shape<
+pub(crate) struct Shape<
     const WARPS_M: usize,
     const WARPS_N: usize,
     const ROWS: usize,
@@ -124,16 +124,16 @@ impl<
     const STAGES: usize,
 > Shape<WARPS_M, WARPS_N, ROWS, BK, STAGES>
 {
-    const THREADS: usize = 32 * WARPS_M * WARPS_N;
+    pub(crate) const THREADS: usize = 32 * WARPS_M * WARPS_N;
     /// Rows and columns of C of a block.
-    const BM: usize = WARPS_M * LANES_Y * ROWS;
-    const BN: usize = WARPS_N * WARP_COLS;
+    pub(crate) const BM: usize = WARPS_M * LANES_Y * ROWS;
+    pub(crate) const BN: usize = WARPS_N * WARP_COLS;
     /// From one step of k to the next in A's tile: four more than the rows, so that the transposing
     /// copies of a warp meet different banks and reads stay 16-byte aligned.
     const A_PITCH: usize = Self::BM + 4;
     /// Elements of a stage, A's tile before B's.
     const A_TILE: usize = BK * Self::A_PITCH;
-    const STAGE: usize = Self::A_TILE + BK * Self::BN;
+    pub(crate) const STAGE: usize = Self::A_TILE + BK * Self::BN;
     /// Rows of A that the block copies together, and how often.
     const A_ROWS: usize = Self::THREADS * RUN / BK;
     const A_PASSES: usize = Self::BM / Self::A_ROWS;
@@ -210,7 +210,7 @@ impl<
     /// # Safety
     /// Obligations 1 and 2 of the entries.
     #[inline(always)]
-    unsafe fn gemm<T: Element<Acc = T>>(gemm: Gemm<T>) {
+    pub(crate) unsafe fn gemm<T: Element<Acc = T>>(gemm: Gemm<T>) {
         const { Self::CHECKED };
         let (bm, bn) = (Self::BM as u32, Self::BN as u32);
         let (tile_m, tile_n) = grouped_tile(

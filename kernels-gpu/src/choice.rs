@@ -1,16 +1,16 @@
 //! Which kernel suits a product best.
 
-use gemm_spec::{DType, KernelSpec, Pace};
+use gemm_spec::{DType, KernelSpec, Pace, Scheme};
 
-use crate::{async_copy, f16x3, tensor};
+use crate::{async_copy, f16x3, small_m, small_n, split_k, tensor};
 
-/// The kernels that a product of f32 is chosen from, with what one multiprocessor does with them in
-/// GFLOP/s.
+/// The kernels of one chain that a product of f32 is chosen from, with what one multiprocessor does with
+/// them.
 ///
-/// Measured on an H200, of which only the ratios matter: the experiment that docs/kernel-notes.md
-/// reports, its rates over the multiprocessors at work. `alone` is from 1024 x 1024, where a
-/// multiprocessor has one block at most, `full` from 8192 x 8192.
-const F32: [(&KernelSpec, Pace); 5] = [
+/// Measured on an H200: the experiment that docs/kernel-notes.md reports, its rates over the
+/// multiprocessors at work. `alone` is from 1024 x 1024, where a multiprocessor has one block at most,
+/// `full` from 8192 x 8192.
+const CHAINS: [(&KernelSpec, Pace); 5] = [
     // Not measured: `alone` as below with 256 multiply-adds of 312, `full` by their share from below.
     (&async_copy::TILE_32X64, Pace { alone: 208, full: 332 }),
     // `alone` is not measured, it is the most that two warps can reach: two of four schedulers,
@@ -19,6 +19,16 @@ const F32: [(&KernelSpec, Pace); 5] = [
     (&async_copy::TILE_64X128, Pace { alone: 274, full: 400 }),
     (&async_copy::TILE_64X256, Pace { alone: 350, full: 421 }),
     (&async_copy::TILE_128X256, Pace { alone: 422, full: 422 }),
+];
+
+/// The kernels that can share k out to several blocks a tile; each knows its pace.
+const SPLIT_K: [&KernelSpec; 6] = [
+    &split_k::TILE_32X64,
+    &split_k::TILE_32X128,
+    &split_k::TILE_64X128,
+    &split_k::TILE_128X64,
+    &small_m::SPEC,
+    &small_n::SPEC,
 ];
 
 /// Whether a product in pieces on the tensor cores is both faster than one on the multiply-add units
@@ -48,14 +58,29 @@ pub fn best_f32(
     if pays_to_split(m, n, k) && allowed(&f16x3::SPEC) {
         return Some(&f16x3::SPEC);
     }
-    quickest(&F32, DType::F32, (m, n), multiprocessors, allowed)
+    let chains = CHAINS.iter().map(|&(spec, pace)| (spec, pace));
+    let time = |spec, pace| gemm_spec::time(spec, DType::F32, pace, (m, n, k), multiprocessors);
+    let chains = chains.filter_map(|(spec, pace)| Some((time(spec, pace)?, spec)));
+    let split = SPLIT_K.iter().filter_map(|&spec| {
+        let Scheme::SplitK(split) = spec.scheme else { return None };
+        Some((split.time(spec, (m, n, k), multiprocessors)?, spec))
+    });
+    chains
+        .chain(split)
+        .filter(|(_, spec)| allowed(spec))
+        // Of equal ones the first: a chain, and then the smaller tile.
+        .min_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, spec)| spec)
 }
 
 /// The kernels that a product of 16-bit floats is chosen from, with what one multiprocessor does with
-/// them in GFLOP/s.
+/// them.
+///
+/// Measured on an H200 (results/2026-11-21-h200): the rate at 8192 x 8192, where each multiprocessor
+/// has a block, over the multiprocessors.
 const HALF: [(&KernelSpec, Pace); 2] = [
-    (&tensor::TILE_128X128, Pace { alone: 4000, full: 4000 }),
-    (&tensor::TILE_128X256, Pace { alone: 5200, full: 5200 }),
+    (&tensor::TILE_128X128, Pace { alone: 4740, full: 4740 }),
+    (&tensor::TILE_128X256, Pace { alone: 5000, full: 5000 }),
 ];
 
 /// As [`best_f32`], for f16 and bf16.
@@ -63,30 +88,15 @@ const HALF: [(&KernelSpec, Pace); 2] = [
 pub fn best_half(
     m: usize,
     n: usize,
+    k: usize,
     multiprocessors: u32,
     allowed: impl Fn(&KernelSpec) -> bool,
 ) -> Option<&'static KernelSpec> {
-    quickest(&HALF, DType::F16, (m, n), multiprocessors, allowed)
-}
-
-/// Of these kernels the one that should be the first to end.
-fn quickest(
-    kernels: &[(&'static KernelSpec, Pace)],
-    dtype: DType,
-    shape: (usize, usize),
-    multiprocessors: u32,
-    allowed: impl Fn(&KernelSpec) -> bool,
-) -> Option<&'static KernelSpec> {
-    let time = |spec, pace| gemm_spec::time(spec, dtype, pace, shape, multiprocessors);
-    kernels
-        .iter()
-        .filter(|(spec, _)| allowed(spec))
+    let time = |spec, pace| gemm_spec::time(spec, DType::F16, pace, (m, n, k), multiprocessors);
+    HALF.iter()
         .filter_map(|&(spec, pace)| Some((time(spec, pace)?, spec)))
-        // Of equal ones the last, which reads A and B less often.
-        .min_by_key(|&(time, spec)| {
-            let tile = spec.launch.tile();
-            (time, core::cmp::Reverse(tile.map_or(0, |tile| tile.m * tile.n)))
-        })
+        .filter(|(_, spec)| allowed(spec))
+        .min_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, spec)| spec)
 }
 
@@ -123,7 +133,7 @@ mod tests {
             tile.m * tile.n
         };
         assert!((1..=512).all(|n| area(n) <= 64 * 128));
-        assert!((1..=256).all(|n| area(n) == 32 * 64));
+        assert!((1..=256).all(|n| area(n) <= 32 * 64));
         assert!([4096, 8192, 10_240, 16_384].into_iter().all(|n| area(n) >= 64 * 256));
     }
 
@@ -134,6 +144,14 @@ mod tests {
         assert_eq!(best(2048, 2048), "async_copy_128x256");
         assert_eq!(best(4096, 4096), "async_copy_128x256");
         assert_eq!(best(8192, 8192), "async_copy_128x256");
+    }
+
+    #[test]
+    fn products_of_16_bits_get_the_wide_tile_where_it_keeps_all_at_work() {
+        let id = |n| best_half(n, n, n, 132, |_| true).unwrap().id;
+        assert_eq!(id(1024), "tensor_128x128");
+        assert_eq!([2048, 4096, 8192, 10_240].map(id), ["tensor_128x256"; 4]);
+        assert!(best_half(64, 64, 64, 132, |_| false).is_none());
     }
 
     #[test]

@@ -28,6 +28,14 @@ mod register_tile_1d;
 mod register_tile_2d;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod single_block;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod small_m;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod small_n;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod split_k;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod sum_parts;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod tensor;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
@@ -53,7 +61,8 @@ macro_rules! registry {
         /// Every kernel, in the order of the ladder. Lists, tests, tables and benches follow from it.
         pub const KERNELS: &[&KernelSpec] = &[$(&$module::$spec),+];
 
-        const EMULATED: &[&[(&str, EmulatedEntry)]] = &[$($module::$emulated),+];
+        const EMULATED: &[&[(&str, EmulatedEntry)]] =
+            &[sum_parts::EMULATED, $($module::$emulated),+];
     };
 }
 
@@ -75,6 +84,12 @@ registry! {
     async_copy::{TILE_64X128, EMULATED_64X128},
     async_copy::{TILE_64X256, EMULATED_64X256},
     async_copy::{TILE_128X256, EMULATED_128X256},
+    split_k::{TILE_32X64, EMULATED_32X64},
+    split_k::{TILE_32X128, EMULATED_32X128},
+    split_k::{TILE_64X128, EMULATED_64X128},
+    split_k::{TILE_128X64, EMULATED_128X64},
+    small_m::{SPEC, EMULATED},
+    small_n::{SPEC, EMULATED},
     f16x3::{SPEC, EMULATED},
     tensor::{TILE_128X128, EMULATED},
     tensor::{TILE_128X256, EMULATED},

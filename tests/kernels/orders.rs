@@ -3,7 +3,7 @@
 
 use gemm_spec::{KernelSpec, Layout};
 use libtest_mimic::Failed;
-use tessera::{Problem, Scalar};
+use tessera::Scalar;
 
 use crate::support::{Case, Operands};
 use crate::{Backend, difference, with_gpu};

@@ -141,7 +141,10 @@ impl Watchdog {
                     Ok(message) => running = message,
                     Err(RecvTimeoutError::Timeout) if running.is_none() => {}
                     Err(RecvTimeoutError::Timeout) => {
-                        println!("after {PATIENCE:?} still running: {}", running.unwrap_or_default());
+                        println!(
+                            "after {PATIENCE:?} still running: {}",
+                            running.unwrap_or_default()
+                        );
                         process::exit(1);
                     }
                     Err(RecvTimeoutError::Disconnected) => return,

@@ -1,8 +1,8 @@
 //! What a product takes with a tile, from what a multiprocessor was measured to do with it.
 
-use crate::{DType, KernelSpec};
+use crate::{DType, KernelSpec, split_k};
 
-/// How fast one multiprocessor runs a kernel, in the same unit for all that are compared.
+/// How fast one multiprocessor runs a kernel, in GFLOP/s, which are operations a nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// With a single block of it.
@@ -13,41 +13,87 @@ pub struct Pace {
 
 impl Pace {
     /// The rate with that many of `resident` blocks: on the line between the two that are known.
-    const fn with(self, blocks: u64, resident: u64) -> u128 {
+    fn with(self, blocks: u64, resident: u64) -> f64 {
         if blocks >= resident {
-            return self.full as u128;
+            return f64::from(self.full);
         }
-        let gain = self.full.saturating_sub(self.alone) as u64;
-        (self.alone as u64 + gain * (blocks - 1) / (resident - 1)) as u128
+        let gain = f64::from(self.full) - f64::from(self.alone);
+        f64::from(self.alone) + gain * (blocks - 1) as f64 / (resident - 1) as f64
     }
 }
 
-/// The time that a kernel needs for a C of `m` by `n`, for comparison with other kernels: the blocks
-/// of the busiest multiprocessor, one share after another of as many as fit, each share at its rate.
+/// Nanoseconds of a launch that do not grow with the product: the launch itself, the first tiles' way
+/// and the last stores.
+const LAUNCH: f64 = 3000.0;
+
+/// Nanoseconds that a second launch in the same stream adds: it begins when the first has ended.
+const NEXT_LAUNCH: f64 = 2000.0;
+
+/// Bytes a nanosecond that parts, which stay in the second-level cache, are written and read with by
+/// all multiprocessors together.
+const PARTS_RATE: f64 = 2500.0;
+
+/// Bytes a nanosecond that all multiprocessors together get from memory.
+const MEMORY_RATE: f64 = 4000.0;
+
+/// Nanoseconds that a product is predicted to take with a kernel that runs at this pace: the blocks of
+/// the busiest multiprocessor, one share after another of as many as fit, each share at its rate; and
+/// no less than its operands take from memory.
 ///
-/// Every step of k takes its share of this, so `k` does not matter to the comparison. What does not
-/// grow with k (the launch, the first tiles' way, the stores) is left out. `None` where no grid
-/// covers C.
+/// `None` where no grid covers C.
 #[must_use]
 pub fn time(
     spec: &KernelSpec,
     dtype: DType,
     pace: Pace,
-    (m, n): (usize, usize),
+    (m, n, k): (usize, usize, usize),
     multiprocessors: u32,
-) -> Option<u128> {
-    /// Keeps what the division by a rate would round away.
-    const UNIT: u128 = 1 << 32;
+) -> Option<f64> {
     let tile = spec.launch.tile()?;
     let grid = spec.grid(m, n).ok()?;
     let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
-    let busiest = blocks.div_ceil(u64::from(multiprocessors.max(1)));
+    let work = 2.0 * f64::from(tile.m) * f64::from(tile.n) * k as f64;
     let resident = u64::from(spec.min_blocks(dtype));
+    let units = blocks_time(blocks, work, pace, resident, multiprocessors);
+    let (m, n, k) = (m as f64, n as f64, k as f64);
+    let memory = (m * k + k * n + m * n) * dtype.size() as f64 / MEMORY_RATE;
+    Some(LAUNCH + units.max(memory))
+}
+
+/// As [`time`], with `parts` ranges of k whose sums a second launch adds where there are several.
+pub(crate) fn split_time(
+    spec: &KernelSpec,
+    pace: Pace,
+    (m, n, k): (u32, u32, u32),
+    parts: u32,
+    multiprocessors: u32,
+) -> f64 {
+    let (Some(tile), Ok(grid)) = (spec.launch.tile(), spec.grid(m as usize, n as usize)) else {
+        return f64::INFINITY;
+    };
+    let work = 2.0 * f64::from(tile.m) * f64::from(tile.n) * f64::from(split_k::steps(k, parts));
+    let resident = u64::from(spec.min_blocks(DType::F32));
+    let blocks = u64::from(grid.x) * u64::from(parts);
+    let units = blocks_time(blocks, work, pace, resident, multiprocessors);
+    let (wide_m, wide_n, wide_k) = (f64::from(m), f64::from(n), f64::from(k));
+    let operands = (wide_m * wide_k + wide_k * wide_n + wide_m * wide_n) * 4.0;
+    let sum = if parts == 1 {
+        0.0
+    } else {
+        // Written and read.
+        NEXT_LAUNCH + 2.0 * split_k::bytes(m, n, parts) as f64 / PARTS_RATE
+    };
+    LAUNCH + units.max(operands / MEMORY_RATE) + sum
+}
+
+/// Nanoseconds of so many blocks, each of `work` operations.
+fn blocks_time(blocks: u64, work: f64, pace: Pace, resident: u64, multiprocessors: u32) -> f64 {
+    let busiest = blocks.div_ceil(u64::from(multiprocessors.max(1)));
     let (shares, rest) = (busiest / resident, busiest % resident);
-    let work = |blocks: u64| u128::from(blocks) * u128::from(tile.m) * u128::from(tile.n) * UNIT;
-    let whole = work(shares * resident) / pace.with(resident, resident).max(1);
-    let last = if rest == 0 { 0 } else { work(rest) / pace.with(rest, resident).max(1) };
-    Some(whole + last)
+    let whole = (shares * resident) as f64 * work / pace.with(resident, resident).max(1.0);
+    let last =
+        if rest == 0 { 0.0 } else { rest as f64 * work / pace.with(rest, resident).max(1.0) };
+    whole + last
 }
 
 #[cfg(test)]
@@ -71,9 +117,11 @@ mod tests {
         scheme: Scheme::Chain,
     };
     const PACE: Pace = Pace { alone: 100, full: 190 };
+    /// Long enough for the units and not memory to bound every product here.
+    const K: usize = 10_000;
 
-    fn of(m: usize, n: usize, multiprocessors: u32) -> u128 {
-        time(&SPEC, DType::F32, PACE, (m, n), multiprocessors).unwrap()
+    fn of(m: usize, n: usize, multiprocessors: u32) -> f64 {
+        time(&SPEC, DType::F32, PACE, (m, n, K), multiprocessors).unwrap() - LAUNCH
     }
 
     #[test]
@@ -82,7 +130,7 @@ mod tests {
             for m in 1..200 {
                 for n in [1, 64, 65, 1000, 5000] {
                     let here = of(m, n, multiprocessors);
-                    assert!(here > 0);
+                    assert!(here > 0.0);
                     assert!(of(m + 1, n, multiprocessors) >= here, "{m} x {n}");
                     assert!(of(m, n + 1, multiprocessors) >= here, "{m} x {n}");
                     assert!(of(m, n, multiprocessors + 1) <= here, "{m} x {n}");
@@ -95,21 +143,37 @@ mod tests {
     fn shares_run_at_their_rates() {
         // One block of a multiprocessor at 100; four at 190, which is less than four times as long.
         let one = of(32, 64, 132);
+        assert_eq!(one, 2.0 * 32.0 * 64.0 * K as f64 / 100.0);
         assert_eq!(one, of(32, 64 * 132, 132));
         assert_eq!(of(32 * 4, 64, 1), of(32 * 4, 64 * 132, 132));
-        assert!(of(32 * 4, 64, 1) < 3 * one && of(32 * 4, 64, 1) > 2 * one);
+        assert!(of(32 * 4, 64, 1) < 3.0 * one && of(32 * 4, 64, 1) > 2.0 * one);
         // A fifth block waits for the others and runs alone.
         assert_eq!(of(32 * 5, 64, 1), of(32 * 4, 64, 1) + one);
         // Two blocks, a third of the way from 100 to 190.
-        assert_eq!(PACE.with(2, 4), 130);
-        assert_eq!(Pace { alone: 9, full: 7 }.with(1, 1), 7);
+        assert_eq!(PACE.with(2, 4), 130.0);
+        assert_eq!(Pace { alone: 9, full: 7 }.with(1, 1), 7.0);
+    }
+
+    #[test]
+    fn no_product_is_faster_than_its_operands_travel() {
+        // With one step of k C is most of them.
+        let spent = time(&SPEC, DType::F32, PACE, (4096, 4096, 1), 132).unwrap() - LAUNCH;
+        assert!(spent >= 4096.0 * 4096.0 * 4.0 / MEMORY_RATE);
+    }
+
+    #[test]
+    fn splitting_pays_where_blocks_are_few_and_k_is_long() {
+        let split = |k, parts| split_time(&SPEC, PACE, (32, 64, k), parts, 132);
+        assert_eq!(split(9984, 1), time(&SPEC, DType::F32, PACE, (32, 64, 9984), 132).unwrap());
+        assert!(split(9984, 8) < split(9984, 1) / 3.0);
+        assert!(split(32, 2) > split(32, 1));
     }
 
     #[test]
     fn what_no_grid_covers_has_no_time() {
         let most = i32::MAX as usize;
-        assert!(time(&SPEC, DType::F32, PACE, (most, most), 132).is_none());
+        assert!(time(&SPEC, DType::F32, PACE, (most, most, 1), 132).is_none());
         let single = KernelSpec { launch: LaunchShape::SingleBlock, ..SPEC };
-        assert!(time(&single, DType::F32, PACE, (1, 1), 132).is_none());
+        assert!(time(&single, DType::F32, PACE, (1, 1, 1), 132).is_none());
     }
 }

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::index::ceil_div;
+use crate::split_k::SplitK;
 use crate::{DType, Element, Operand, Order, Problem};
 
 /// The PTX module that a kernel is built into, named by the least GPU that runs it.
@@ -367,6 +368,8 @@ pub enum Scheme {
     Split(SplitEntries),
     /// Operands of 16 bits reach the tensor cores by tensor maps, see [`crate::tensor`].
     Tensor(TensorEntries),
+    /// Ranges of k are summed apart and the sums added afterwards, see [`crate::split_k`].
+    SplitK(SplitK),
 }
 
 /// The entry that a product by tensor maps launches before its own where an operand is out of the copy
@@ -503,7 +506,7 @@ impl KernelSpec {
             symbol,
             dtype,
             params: match self.scheme {
-                Scheme::Chain => &GEMM_PARAMS,
+                Scheme::Chain | Scheme::SplitK(_) => &GEMM_PARAMS,
                 Scheme::Split(_) => &crate::split::MULTIPLY_PARAMS,
                 Scheme::Tensor(_) => &crate::tensor::TENSOR_PARAMS,
             },
@@ -524,6 +527,7 @@ impl KernelSpec {
             Scheme::Chain => [None; 4],
             Scheme::Split(entries) => entries.all().map(Some),
             Scheme::Tensor(entries) => [Some(entries.pad), None, None, None],
+            Scheme::SplitK(split) => [Some(split.sum), None, None, None],
         };
         own.chain(helpers.into_iter().flatten().map(|helper| helper.form()))
     }
@@ -535,14 +539,30 @@ impl KernelSpec {
         matches!(self.scheme, Scheme::Chain)
     }
 
-    /// Bytes of device memory that a product takes besides its operands.
+    /// Whether the kernel reads A and B in either order; of others they are row-major.
+    #[must_use]
+    pub const fn reads_any_order(&self) -> bool {
+        matches!(self.scheme, Scheme::Split(_) | Scheme::Tensor(_))
+    }
+
+    /// Fewest steps of k that the kernel takes.
+    #[must_use]
+    pub const fn least_k(&self) -> usize {
+        match self.scheme {
+            Scheme::Chain | Scheme::SplitK(_) | Scheme::Tensor(_) => 0,
+            Scheme::Split(_) => crate::split::LEAST_K,
+        }
+    }
+
+    /// Most bytes of device memory that a product takes besides its operands.
     #[must_use]
     pub fn workspace_bytes<T: Element>(&self, problem: &Problem<T>) -> u64 {
+        let Problem { m, n, k, .. } = *problem;
         match self.scheme {
             Scheme::Chain => 0,
+            Scheme::SplitK(_) => crate::split_k::most_bytes(m, n, k),
             Scheme::Split(_) => {
                 let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-                let Problem { m, n, k, .. } = *problem;
                 crate::split::Workspace::new(size(m), size(n), size(k)).bytes
             }
             Scheme::Tensor(_) => {
@@ -656,7 +676,7 @@ impl KernelSpec {
     ) -> Result<(), Unsupported> {
         self.entry(T::DTYPE)?;
         let ordered: &[Operand] = match self.scheme {
-            Scheme::Chain => &[Operand::A, Operand::B, Operand::C],
+            Scheme::Chain | Scheme::SplitK(_) => &[Operand::A, Operand::B, Operand::C],
             // Factors are read in any order.
             Scheme::Split(_) | Scheme::Tensor(_) => &[Operand::C],
         };

@@ -1,6 +1,6 @@
 //! What the host and the device must agree on, written once.
 //!
-//! Six things live here, in reading order:
+//! Seven things live here, in reading order:
 //!
 //! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
 //!   its operands, and the checks that its buffers are long enough;
@@ -10,7 +10,8 @@
 //!   else;
 //! * [`time`]: what a product takes with a kernel, for a choice between kernels;
 //! * [`index`]: the pure maps from blocks and threads to matrix elements;
-//! * [`warpgroup`] and [`split`]: those of the tensor-core kernels.
+//! * [`split_k`]: how ranges of k are summed apart;
+//! * [`warpgroup`] and [`split`]: the maps of the tensor-core kernels.
 //!
 //! The crate has no unsafe code, is `no_std` on the device, and has no dependency there; on the host
 //! it takes the types of 16 bits from `half`.
@@ -28,6 +29,7 @@ pub mod index;
 mod kernel;
 mod problem;
 pub mod split;
+pub mod split_k;
 pub mod tensor;
 pub mod warpgroup;
 

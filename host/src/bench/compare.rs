@@ -133,6 +133,7 @@ pub(super) mod tests {
             percent_of_best: Some(100.0),
             ratio_to_best_peer: None,
             peer: None,
+            chosen: None,
             check: Check { method: "full".to_owned(), ok: true, max_error: 0.0, bound: 1.0 },
             refused: None,
             before: None,

@@ -4,17 +4,23 @@ use gemm_spec::{DType, Problem, Scheme};
 
 use super::{Config, Processors, peak};
 use crate::cpu::CpuImpl;
+use crate::engine;
 use crate::error::Error;
 use crate::gpu::{Gpu, GpuPeer, Launch};
 use crate::peers::{self, CpuPeer, Peer};
 use crate::registry::{self, Implementation};
 use crate::scalar::Scalar;
 
+/// The name of [`Entrant::Auto`].
+pub const AUTO: &str = "auto";
+
 /// One that is measured.
 #[derive(Clone, Copy)]
 pub enum Entrant {
     /// An implementation of the registry.
     Own(Implementation),
+    /// The kernel that an engine chooses for the problem on this GPU.
+    Auto,
     /// A matrix product of another project.
     Peer(&'static Peer),
 }
@@ -25,6 +31,7 @@ impl Entrant {
     pub fn id(&self) -> &'static str {
         match self {
             Self::Own(implementation) => implementation.id(),
+            Self::Auto => AUTO,
             Self::Peer(peer) => peer.id,
         }
     }
@@ -35,6 +42,7 @@ impl Entrant {
     /// [`Error::UnknownKernel`].
     pub fn find(name: &str) -> Result<Self, Error> {
         match peers::find(name) {
+            None if name == AUTO => Ok(Self::Auto),
             Some(peer) => Ok(Self::Peer(peer)),
             None => Ok(Self::Own(registry::find(name)?)),
         }
@@ -45,6 +53,7 @@ impl Entrant {
     pub fn on_gpu(&self) -> bool {
         match self {
             Self::Own(implementation) => implementation.on_gpu(),
+            Self::Auto => true,
             Self::Peer(peer) => peer.cuda().is_some(),
         }
     }
@@ -53,6 +62,7 @@ impl Entrant {
     pub(super) fn threads(&self, threads: usize) -> Option<usize> {
         match self {
             Self::Own(implementation) => implementation.threads(threads),
+            Self::Auto => None,
             Self::Peer(peer) => peer.cuda().is_none().then_some(threads),
         }
     }
@@ -61,13 +71,30 @@ impl Entrant {
     pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: DType) -> Option<f64> {
         match self {
             Self::Own(Implementation::Gpu(spec)) => match spec.scheme {
-                Scheme::Chain => peak::peak(gpu.info(), dtype),
+                Scheme::Chain | Scheme::SplitK(_) => peak::peak(gpu.info(), dtype),
                 Scheme::Split(_) => peak::split_peak(gpu.info()),
                 Scheme::Tensor(_) => peak::tensor_peak(gpu.info()),
             },
-            Self::Own(_) => None,
+            Self::Own(_) | Self::Auto => peak::peak(gpu.info(), dtype),
             Self::Peer(_) => peak::library_peak(gpu.info(), dtype),
         }
+    }
+
+    /// The entrant that does the work for a problem: of [`Entrant::Auto`] the kernel that an engine
+    /// would choose, of others themselves.
+    pub(super) fn chosen<T: Scalar>(
+        self,
+        problem: &Problem<T>,
+        processors: &Processors,
+    ) -> Result<Self, String> {
+        if !matches!(self, Self::Auto) {
+            return Ok(self);
+        }
+        let reason = |error: Error| error.to_string();
+        let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
+        let free = gpu.free_memory().map_err(reason)?;
+        let chosen = engine::gpu_kernel(problem, gpu.limits(), free).map_err(reason)?;
+        Ok(Self::Own(chosen))
     }
 
     /// Makes it ready to work on these processors; says in words why it cannot.
@@ -79,6 +106,7 @@ impl Entrant {
         match *self {
             Self::Own(Implementation::Cpu(implementation)) => Ok(Ready::Cpu(implementation)),
             Self::Own(Implementation::Gpu(spec)) => Ok(Ready::Gpu(Launch::Kernel(spec))),
+            Self::Auto => Ok(Ready::Auto),
             Self::Peer(peer) => match peer.cuda() {
                 None => {
                     let peer = CpuPeer::open(peer, &config.peer_folders, &processors.cpu)?;
@@ -102,6 +130,8 @@ pub(super) enum Ready<'p> {
     CpuPeer(CpuPeer),
     Gpu(Launch<'p>),
     GpuPeer(&'static str, Box<GpuPeer<'p>>),
+    /// As soon as there is a problem: see [`Entrant::chosen`].
+    Auto,
 }
 
 impl Ready<'_> {
@@ -110,7 +140,7 @@ impl Ready<'_> {
         match self {
             Self::Gpu(launch) => Some(*launch),
             Self::GpuPeer(id, peer) => Some(Launch::Peer(id, peer)),
-            Self::Cpu(_) | Self::CpuPeer(_) => None,
+            Self::Cpu(_) | Self::CpuPeer(_) | Self::Auto => None,
         }
     }
 
@@ -119,7 +149,7 @@ impl Ready<'_> {
         match self {
             Self::CpuPeer(peer) => Some(peer.description.clone()),
             Self::GpuPeer(_, peer) => Some(peer.description().to_owned()),
-            Self::Cpu(_) | Self::Gpu(_) => None,
+            Self::Cpu(_) | Self::Gpu(_) | Self::Auto => None,
         }
     }
 
@@ -140,7 +170,7 @@ impl Ready<'_> {
             Self::CpuPeer(peer) => peer
                 .multiply(problem, a, b, c, &processors.cpu)
                 .map_err(|reason| Error::Peer { reason }),
-            Self::Gpu(_) | Self::GpuPeer(..) => {
+            Self::Gpu(_) | Self::GpuPeer(..) | Self::Auto => {
                 Err(Error::Peer { reason: "works on a GPU".to_owned() })
             }
         }

@@ -20,6 +20,7 @@ pub mod compare;
 mod entrant;
 pub mod idle;
 pub mod peak;
+pub mod ragged;
 mod rounds;
 mod subject;
 
@@ -40,8 +41,8 @@ use crate::registry::Implementation;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::Scalar;
 use crate::verify::Method;
-pub use entrant::Entrant;
 use entrant::Ready;
+pub use entrant::{AUTO, Entrant};
 pub use rounds::Rounds;
 use subject::Subject;
 
@@ -152,6 +153,9 @@ pub struct Row {
     /// What a peer says of itself: name, version, the processor that it takes this one for.
     #[serde(default)]
     pub peer: Option<String>,
+    /// The kernel that was chosen for the problem, where that was left to the program.
+    #[serde(default)]
+    pub chosen: Option<String>,
     /// The check.
     pub check: Check,
     /// Why the rate is not believed, where it is not.
@@ -377,9 +381,17 @@ fn row<T: Scalar>(
     ready: &Ready<'_>,
     subject: &mut Subject<'_, T>,
 ) -> Result<Row, String> {
-    let gpu = if entrant.on_gpu() {
+    let worker = entrant.chosen(problem, processors)?;
+    let of_worker;
+    let ready = if let Ready::Auto = ready {
+        of_worker = worker.ready(config, processors)?;
+        &of_worker
+    } else {
+        ready
+    };
+    let gpu = if worker.on_gpu() {
         let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
-        if let Entrant::Own(Implementation::Gpu(spec)) = entrant {
+        if let Entrant::Own(Implementation::Gpu(spec)) = worker {
             spec.supports(problem, gpu.limits()).map_err(|reason| reason.to_string())?;
         }
         Some(gpu)
@@ -418,7 +430,7 @@ fn row<T: Scalar>(
         .chain(peak_after)
         .max_by(|one, other| one.flops.total_cmp(&other.flops));
     let peak = match gpu {
-        Some(gpu) => entrant.gpu_peak(gpu, config.dtype),
+        Some(gpu) => worker.gpu_peak(gpu, config.dtype),
         None => cpu_peak.as_ref().map(|peak| peak.flops),
     };
     let device = gpu.map_or_else(|| "cpu".to_owned(), |gpu| format!("cuda:{}", gpu.info().index));
@@ -443,6 +455,7 @@ fn row<T: Scalar>(
         percent_of_best: None,
         ratio_to_best_peer: None,
         peer: ready.description(),
+        chosen: matches!(entrant, Entrant::Auto).then(|| worker.id().to_owned()),
         check: Check {
             method: worse.method.to_owned(),
             ok: first.ok && last.ok,
@@ -451,7 +464,7 @@ fn row<T: Scalar>(
         },
         before,
         after,
-        ptx_sources: ptx_sources(entrant),
+        ptx_sources: ptx_sources(worker),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         processor: gpu.map_or_else(|| processors.host.cpu.clone(), |gpu| gpu.info().name.clone()),
         driver: gpu.and_then(|_| processors.driver.clone()),

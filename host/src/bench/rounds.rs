@@ -159,7 +159,7 @@ fn in_a_process(
         .map_err(|error| format!("this program does not find itself: {error}"))?;
     let threads = processors.cpu.threads();
     let environment = match entrant {
-        Entrant::Own(_) => threads_environment(threads),
+        Entrant::Own(_) | Entrant::Auto => threads_environment(threads),
         Entrant::Peer(peer) => peer.environment(threads),
     };
     let point = config.point(entrant, size, threads, "cpu".to_owned());

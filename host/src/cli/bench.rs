@@ -12,7 +12,7 @@ use super::Exit;
 use super::output::{Outputs, Progress, colour, print};
 use super::values::{self, Sizes};
 use crate::bench::compare::{Comparison, compare, read};
-use crate::bench::{Cache, Config, Document, Entrant, Rounds, Row, again, run};
+use crate::bench::{AUTO, Cache, Config, Document, Entrant, Rounds, Row, again, ragged, run};
 use crate::fill::Distribution;
 use crate::peers;
 use crate::report::Format;
@@ -32,8 +32,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "M,N,K;...", value_delimiter = ';', value_parser = shape,
           conflicts_with_all = ["n", "m", "k"])]
     shapes: Vec<[usize; 3]>,
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`); beside peers
-    /// also `none`.
+    /// So many shapes of a fixed list, m, n and k between 17 and 9000 and none a multiple of 8; after
+    /// those of --shapes.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true,
+          conflicts_with_all = ["n", "m", "k"])]
+    ragged: usize,
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`), and `auto`,
+    /// the kernel that the program chooses for each shape on a GPU; beside peers also `none`.
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     kernel: String,
     /// Measure other projects' matrix products beside these, all by turns: OpenBLAS, oneDNN, BLIS, MKL,
@@ -153,12 +158,12 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     // Before any work: what cannot be read or written is known now.
     let baseline = args.baseline.as_deref().map(document).transpose()?;
     let outputs = Outputs::new(&args.out, args.format)?;
-    let sizes = if args.squares.is_empty() && args.shapes.is_empty() {
+    let listed = args.squares.iter().map(|&n| [n; 3]).chain(args.shapes.iter().copied());
+    let mut sizes: Vec<[usize; 3]> = listed.chain(ragged::shapes(args.ragged)).collect();
+    if sizes.is_empty() {
         let (m, n, k) = args.sizes.mnk();
-        vec![[m, n, k]]
-    } else {
-        args.squares.iter().map(|&n| [n; 3]).chain(args.shapes.iter().copied()).collect()
-    };
+        sizes.push([m, n, k]);
+    }
     let entrants = entrants(args)?;
     let beside_peers = args.peers || args.peers_only.is_some();
     let config = Config {
@@ -198,11 +203,15 @@ fn entrants(args: &Args) -> anyhow::Result<Vec<Entrant>> {
         None | Some("none") => Vec::new(),
         Some(patterns) => peers::select(patterns)?,
     };
-    let own = match args.kernel.as_str() {
-        "none" if !peers.is_empty() => Vec::new(),
-        patterns => values::implementations(patterns)?,
+    let (auto, patterns): (Vec<&str>, Vec<&str>) =
+        args.kernel.split(',').map(str::trim).partition(|pattern| *pattern == AUTO);
+    let own = match patterns[..] {
+        [] => Vec::new(),
+        ["none"] if !peers.is_empty() => Vec::new(),
+        _ => values::implementations(&patterns.join(","))?,
     };
-    Ok(own.into_iter().map(Entrant::Own).chain(peers.into_iter().map(Entrant::Peer)).collect())
+    let own = own.into_iter().map(Entrant::Own).chain(auto.first().map(|_| Entrant::Auto));
+    Ok(own.chain(peers.into_iter().map(Entrant::Peer)).collect())
 }
 
 pub(super) fn replay(args: &Replay) -> anyhow::Result<Exit> {

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
-use cuda_lazy::{Driver, FunctionAttribute};
+use cuda_lazy::{Driver, FunctionAttribute, RawFunction};
 use cust::context::{Context, CurrentContext};
 use cust::device::Device;
 use cust::error::CudaError;
@@ -28,6 +28,7 @@ const MAX_THREADS_PER_BLOCK: u32 = 1024;
 pub struct Gpu {
     info: DeviceInfo,
     limits: DeviceLimits,
+    driver: &'static Driver,
     // Dropped in this order: what lives in the context goes before the context.
     modules: [OnceCell<LoadedModule>; Arch::ALL.len()],
     /// Memory that launches use besides their operands, kept from one product to the next.
@@ -36,11 +37,22 @@ pub struct Gpu {
     context: Context,
 }
 
-pub(super) struct LoadedModule {
-    pub(super) module: Module,
+struct LoadedModule {
+    /// Its entries, found once: a launch asks the driver for nothing.
+    functions: Vec<(&'static str, Handle)>,
+    /// What they belong to.
+    _module: Module,
     /// How long the driver took to compile it.
     compile: Duration,
 }
+
+/// An entry as the driver names it.
+#[derive(Clone, Copy)]
+struct Handle(RawFunction);
+
+// SAFETY: a handle is a name that only the driver reads; it takes it from any thread in whose context
+// the module is.
+unsafe impl Send for Handle {}
 
 impl Gpu {
     /// Opens the GPU of that number.
@@ -68,6 +80,7 @@ impl Gpu {
         Ok(Self {
             info,
             limits,
+            driver: start()?,
             modules: Default::default(),
             workspace: RefCell::new(None),
             stream,
@@ -135,6 +148,10 @@ impl Gpu {
         call(workspace.as_ref().expect("invariant: the workspace was made above"))
     }
 
+    pub(super) fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
     pub(super) fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -145,15 +162,30 @@ impl Gpu {
             .map_err(refused(format!("using device {}", self.info.index)))
     }
 
-    /// The module, compiled on first use.
-    pub(super) fn module(&self, arch: Arch) -> Result<&Module, Error> {
+    /// Compiles a module, if that has not been done yet.
+    pub(super) fn load(&self, arch: Arch) -> Result<(), Error> {
+        self.loaded(arch).map(|_| ())
+    }
+
+    /// An entry of a module, which is compiled on first use. It lives as long as this.
+    pub(super) fn function(&self, arch: Arch, symbol: &str) -> Result<RawFunction, Error> {
+        let functions = &self.loaded(arch)?.functions;
+        functions.iter().find(|(name, _)| *name == symbol).map(|&(_, handle)| handle.0).ok_or_else(
+            || Error::Cuda {
+                during: format!("looking for {symbol}"),
+                reason: "no kernel of the registry has this entry".to_owned(),
+            },
+        )
+    }
+
+    fn loaded(&self, arch: Arch) -> Result<&LoadedModule, Error> {
         let cell = &self.modules[arch as usize];
         if cell.get().is_none() {
             let loaded = self.compile(arch)?;
             // This thread found the cell empty, and the cell is not shared between threads.
             let _ = cell.set(loaded);
         }
-        Ok(&cell.get().expect("invariant: the cell was filled above").module)
+        Ok(cell.get().expect("invariant: the cell was filled above"))
     }
 
     fn compile(&self, arch: Arch) -> Result<LoadedModule, Error> {
@@ -169,7 +201,7 @@ impl Gpu {
         self.enter()?;
         // First through the call that answers with any code and the compiler's log: `cust` has an
         // enum of the codes of its own time. The driver caches what it compiled.
-        let driver = start()?;
+        let driver = self.driver;
         let (raw, _) = driver.load_module_logged(&text, false).map_err(|failure| {
             failed(format!(
                 "{failure}; the driver may be older than the PTX needs ({})",
@@ -179,17 +211,19 @@ impl Gpu {
         // SAFETY: just loaded, nothing of it was used.
         unsafe { driver.module_unload(raw) }.map_err(|error| failed(error.to_string()))?;
         let module = Module::from_ptx_cstr(&text, &[]).map_err(refused(during()))?;
+        let mut functions = Vec::new();
         for form in kernels.iter().flat_map(|spec| spec.forms()) {
+            let function = module.get_function(form.symbol).map_err(refused(during()))?;
+            functions.push((form.symbol, Handle(function.to_raw().cast())));
             // What the device has no room for, `supports` refuses before a launch.
             let bytes = form.shared_bytes;
             if bytes > SHARED_WITHOUT_OPT_IN && bytes <= self.limits.max_shared_bytes {
-                let function = module.get_function(form.symbol).map_err(refused(during()))?;
                 allow_shared(driver, &function, bytes).map_err(failed)?;
             }
         }
         let compile = started.elapsed();
         tracing::debug!(module = arch.target_cpu(), ?compile, "compiled by the driver");
-        Ok(LoadedModule { module, compile })
+        Ok(LoadedModule { functions, _module: module, compile })
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use cuda_lazy::LaunchConfig;
 use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::event::{Event, EventFlags};
-use cust::function::{BlockSize, GridSize};
 use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy};
 use gemm_spec::{Arch, Block, Grid, KernelSpec, Operand, Problem, Scheme};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
-use super::{DeviceElement, Gpu, GpuPeer, refused, split, tensor};
+use super::{DeviceElement, Gpu, GpuPeer, refused, split, split_k, tensor};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
@@ -144,7 +144,7 @@ impl Gpu {
         let (before, after) = (event()?, event()?);
         // Compiled here, if this is the first launch, and not between the events.
         if let Launch::Kernel(spec) = launch {
-            self.module(spec.arch)?;
+            self.load(spec.arch)?;
         }
         before.record(self.stream()).map_err(refused(during()))?;
         launches()?;
@@ -248,6 +248,7 @@ impl<T: Scalar> Operands<'_, T> {
                 Scheme::Chain => self.launch_chain(spec, places),
                 Scheme::Split(entries) => split::launch(self.gpu, spec, entries, problem, places),
                 Scheme::Tensor(entries) => tensor::launch(self.gpu, spec, entries, problem, places),
+                Scheme::SplitK(split) => split_k::launch(self.gpu, spec, split, problem, places),
             }
         }
     }
@@ -282,7 +283,7 @@ impl<T: Scalar> Operands<'_, T> {
         // SAFETY: the entry's obligations. (1) The operands are the caller's promise. (2) Block, grid
         // and shared memory are the spec's for this m and n. The addresses are those of `arguments`,
         // which outlives the call that copies them.
-        unsafe { self.gpu.start(&start, &arguments.addresses()) }
+        unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
     }
 }
 
@@ -314,16 +315,21 @@ impl Gpu {
     pub(super) unsafe fn start(
         &self,
         start: &Start,
-        addresses: &[*mut std::ffi::c_void],
+        addresses: &mut [*mut std::ffi::c_void],
     ) -> Result<(), Error> {
-        let during = || format!("launching {}", start.symbol);
-        let module = self.module(start.arch)?;
-        let function = module.get_function(start.symbol).map_err(refused(during()))?;
-        let grid = GridSize::xyz(start.grid.x, start.grid.y, start.grid.z);
-        let block = BlockSize::xy(start.block.x, start.block.y);
-        // SAFETY: the caller's promises.
-        unsafe { self.stream().launch(&function, grid, block, start.shared_bytes, addresses) }
-            .map_err(refused(during()))
+        let function = self.function(start.arch, start.symbol)?;
+        let Grid { x, y, z } = start.grid;
+        let config = LaunchConfig {
+            shared_bytes: start.shared_bytes,
+            stream: self.stream().as_inner().cast(),
+            ..LaunchConfig::new([x, y, z], [start.block.x, start.block.y, 1])
+        };
+        // SAFETY: (1) the function is of a module of this context, which the caller of every launch has
+        // entered, and the stream is, too; (2) and (3) are the caller's promises.
+        unsafe { self.driver().launch_kernel_ex(function, &config, addresses) }.map_err(|error| {
+            let during = format!("launching {}", start.symbol);
+            Error::Cuda { during, reason: error.to_string() }
+        })
     }
 }
 

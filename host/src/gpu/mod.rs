@@ -9,6 +9,7 @@ mod launch;
 mod listing;
 mod peer;
 mod split;
+mod split_k;
 mod state;
 mod tensor;
 

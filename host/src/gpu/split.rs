@@ -93,17 +93,17 @@ impl Product<'_> {
             let mut arguments = SplitRows { k, from, ld, pieces, exponents, flags };
             // SAFETY: the entry's obligations: the operand is valid, the workspace has room for its
             // pieces and exponents; a block for each row, with the spec's threads and shared memory.
-            return unsafe { self.gpu.start(&start, &arguments.addresses()) };
+            return unsafe { self.gpu.start(&start, &mut arguments.addresses()) };
         }
         let panels = rows.div_ceil(PANEL_ROWS);
         let start = self.helper(self.entries.maxima, panels, k.div_ceil(MAXIMA_STEPS));
         let mut arguments = Maxima { rows, k, from, ld, maxima };
         // SAFETY: as above; the maxima were zeroed before.
-        unsafe { self.gpu.start(&start, &arguments.addresses())? };
+        unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
         let start = self.helper(self.entries.across, panels, k.div_ceil(STEP_K));
         let mut arguments = SplitAcross { rows, k, from, ld, maxima, pieces, exponents, flags };
         // SAFETY: as above; the maxima are those of the launch before.
-        unsafe { self.gpu.start(&start, &arguments.addresses()) }
+        unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
     }
 
     /// Multiplies the pieces, unless the flags forbid it.
@@ -142,7 +142,7 @@ impl Product<'_> {
         };
         // SAFETY: the entry's obligations: (1) the caller's promises; (2) block and shared memory are
         // the spec's, the blocks no more than the tiles.
-        unsafe { self.gpu.start(&start, &arguments.addresses()) }
+        unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
     }
 
     /// Multiplies the operands themselves, if the flags ask for it.
@@ -181,6 +181,6 @@ impl Product<'_> {
         let start = self.helper(entry, blocks, 1);
         // SAFETY: the entry's obligations: the caller's promises; the spec's threads and shared
         // memory. The blocks share the tiles, however many they are.
-        unsafe { self.gpu.start(&start, &arguments.addresses()) }
+        unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
     }
 }

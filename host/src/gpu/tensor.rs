@@ -88,7 +88,7 @@ impl<T: Scalar> Product<'_, T> {
         let mut arguments =
             Pad { rows, width: size(width), from, ld: layout.ld as u64, to, pitch: pitch as u64 };
         // SAFETY: the entry's obligations are the caller's promises; `copy_bytes` counts whole pitches.
-        unsafe { self.gpu.start(&start, &arguments.addresses())? };
+        unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
         Ok((to, pitch))
     }
 
@@ -138,7 +138,7 @@ impl<T: Scalar> Product<'_, T> {
         // SAFETY: the entry's obligations: (1) the maps are made for this problem and tile, and the rest
         // is the caller's promise; (2) block and shared memory are the spec's, the blocks no more than
         // the tiles.
-        unsafe { self.gpu.start(&start_at, &arguments.addresses()) }
+        unsafe { self.gpu.start(&start_at, &mut arguments.addresses()) }
     }
 }
 

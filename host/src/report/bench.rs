@@ -94,7 +94,10 @@ fn cells(row: &Row) -> Vec<Cell> {
     };
     let point = &row.point;
     vec![
-        Cell::new(&point.kernel),
+        Cell::new(match &row.chosen {
+            Some(chosen) => format!("{}: {chosen}", point.kernel),
+            None => point.kernel.clone(),
+        }),
         Cell::new(&point.device),
         Cell::new(format!("{} x {} x {}", point.m, point.n, point.k)),
         Cell::new(seconds(row.seconds.median)),
@@ -139,6 +142,7 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
     }
     notes.extend(rounds(document));
     notes.extend(peers(document));
+    notes.extend(means(document));
     for SkippedPoint { kernel, size, reason } in &document.skipped {
         notes.push(match size {
             Some([m, n, k]) => format!("skipped {kernel} at {m} x {n} x {k}: {reason}"),
@@ -219,6 +223,32 @@ fn cpu_peaks(document: &Document) -> Option<String> {
         "CPU peak: {peak} GFLOP/s, measured beside each row by {vectors} multiply-adds in registers \
          on as many threads as the row uses."
     ))
+}
+
+/// Each implementation's mean of its ratios to the best peer, where it has several.
+fn means(document: &Document) -> Vec<String> {
+    let mut kernels: Vec<&str> = Vec::new();
+    for row in &document.rows {
+        if row.peer.is_none() && !kernels.contains(&row.point.kernel.as_str()) {
+            kernels.push(&row.point.kernel);
+        }
+    }
+    kernels
+        .into_iter()
+        .filter_map(|kernel| {
+            let rows = document.rows.iter().filter(|row| row.point.kernel == kernel);
+            let ratios: Vec<f64> = rows.filter_map(|row| row.ratio_to_best_peer).collect();
+            let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+            let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+            (ratios.len() > 1).then(|| {
+                format!(
+                    "{kernel} beside the best peer: geometric mean {mean:.3}x over {} products, least \
+                     {least:.3}x.",
+                    ratios.len()
+                )
+            })
+        })
+        .collect()
 }
 
 fn csv(document: &Document) -> anyhow::Result<String> {

@@ -1,0 +1,268 @@
+//! `small_m`: a product with few rows, whose B is read once and fast.
+//!
+//! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
+//! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
+//! Launch    block (256,1,1); along x the tiles of C in groups of 8 rows of tiles, along y the parts of
+//!           k; then `sum_parts`, where there are several parts
+//! Shared    64 steps of up to 8 rows of A, or 32 of 16, turned, and then the sums of a tile: 8192 bytes
+//! Requires  m, n >= 1; B's rows 16-byte aligned for reads of 16 bytes, else they are of 4; a workspace
+//!           of 4*m*n bytes for each part
+//! Cost      2mnk flop; each element of B is read m/16 times, of A n/128 times
+//! Bound by  memory: with m rows an element of B feeds m multiply-adds, the units could do 28
+//! Source    the vector-matrix product of BLAS with a lane a column, up to 16 rows at a time
+//!
+//! The counterpart of `small_n`. A lane has four columns of B and the warps of a block share k: each
+//! takes eight of the 64 steps of a chunk, or four of 32 where sums need most registers. The rows of A lie turned in shared memory, where all lanes
+//! read the same place:
+//!
+//! ```text
+//!   A, turned  step 0 [ rows ]        B  step 0   lane 0 | lane 1 | ...      warp 0
+//!              step 1 [ rows ]           ...
+//!              ...                       step 8   lane 0 | lane 1 | ...      warp 1
+//! ```
+//!
+//! The reads of B for a chunk start before the block fills A's chunk. At the end the warps add their
+//! sums to those in shared memory, one after the other, so that a result repeats bit for bit.
+
+use cuda_std::memory::Shared;
+use cuda_std::{shared, thread};
+use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::split_k::SplitK;
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Scheme, Tile};
+
+use crate::parts::entries::gemm_entries;
+use crate::parts::gemm::Gemm;
+use crate::parts::quad::Quad;
+use crate::parts::unroll::unroll;
+use crate::split_k::part;
+use crate::sum_parts;
+
+/// Warps of a block, which share k.
+const WARPS: usize = 8;
+const THREADS: usize = 32 * WARPS;
+/// Rows and columns of C of a block, four columns a lane.
+const TILE_M: usize = 16;
+const TILE_N: usize = 128;
+/// Most steps of k of a warp in a chunk; the reads of all of them are under way at once.
+const MOST_STEPS: usize = 8;
+/// From one step of a chunk to the next: four more than the rows, so that what turns A meets different
+/// banks and reads stay 16-byte aligned.
+const PITCH: usize = TILE_M + 4;
+/// Rows of tiles in a group.
+const GROUP_ROWS: u32 = 8;
+
+gemm_entries! {
+    ENTRIES, EMULATED = small_m;
+    f32 => small_m_f32
+}
+
+/// What the host needs to launch it.
+pub(crate) const SPEC: KernelSpec = KernelSpec {
+    id: "small_m",
+    about: "up to 16 rows: a lane has four columns of B, the warps share k",
+    origin: "BLAS, vector times matrix",
+    arch: Arch::Sm80,
+    entries: ENTRIES,
+    launch: LaunchShape::Grouped {
+        block: Block { x: THREADS as u32, y: 1 },
+        tile: Tile { m: TILE_M as u32, n: TILE_N as u32 },
+        rows: GROUP_ROWS,
+    },
+    shared_elements: (TILE_M * TILE_N) as u32,
+    min_blocks_per_sm: MinBlocks::same(2),
+    scheme: Scheme::SplitK(SplitK {
+        sum: sum_parts::ENTRY,
+        // Not measured: as that of `small_n`.
+        pace: Pace { alone: 150, full: 256 },
+    }),
+};
+const _: () = SPEC.check();
+const _: () =
+    assert!(MOST_STEPS * WARPS * PITCH <= TILE_M * TILE_N, "the chunk lies where the sums will");
+
+/// # Safety
+/// Obligations 1 and 2 of the entries, with the meaning of `split_k`'s.
+#[inline(always)]
+unsafe fn small_m<T: Element<Acc = T>>(gemm: Gemm<T>) {
+    let gemm = part(gemm);
+    let (tile_m, tile_n) = grouped_tile(
+        thread::block_idx_x(),
+        ceil_div(gemm.m, TILE_M as u32),
+        ceil_div(gemm.n, TILE_N as u32),
+        GROUP_ROWS,
+    );
+    let place = (tile_m * TILE_M as u32, tile_n * TILE_N as u32);
+    // SAFETY: the caller's promises; each tile has as many rows as it says, or more.
+    unsafe {
+        match gemm.m - place.0 {
+            1 => rows::<T, 1, 8>(&gemm, place),
+            2 => rows::<T, 2, 8>(&gemm, place),
+            3 | 4 => rows::<T, 4, 8>(&gemm, place),
+            5..=8 => rows::<T, 8, 8>(&gemm, place),
+            _ => rows::<T, 16, 4>(&gemm, place),
+        }
+    }
+}
+
+/// A lane's columns in a tile: four neighbours where they can be read together, else 32 apart, so that
+/// the lanes' are neighbours.
+#[derive(Clone, Copy)]
+struct Columns {
+    lane: usize,
+    in_quads: bool,
+}
+
+impl Columns {
+    /// Column `i` of the four.
+    #[inline(always)]
+    const fn get(self, i: usize) -> usize {
+        if self.in_quads { 4 * self.lane + i } else { self.lane + 32 * i }
+    }
+}
+
+/// Computes a tile of up to `M` rows from (row0, col0) on.
+///
+/// # Safety
+/// As above; at most `M` or at least 16 rows are left from `row0` on, and all threads of the block are
+/// here.
+// Out of line on the host, where its copies would only cost time to compile.
+#[cfg_attr(target_arch = "nvptx64", inline(always))]
+#[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+unsafe fn rows<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
+    gemm: &Gemm<T>,
+    (row0, col0): (u32, u32),
+) {
+    let thread = thread::thread_idx_x() as usize;
+    let (lane, warp) = (thread % 32, thread / 32);
+    // SAFETY: obligation 2 provides the bytes; the barriers below keep writes and reads apart.
+    let chunk = unsafe { shared::launch_sized::<Quad<T>>() }.cast::<T>();
+    let in_quads = gemm.b_in_quads() && gemm.n - col0 >= TILE_N as u32;
+    let columns = Columns { lane, in_quads };
+    let k = gemm.effective_k();
+    let mut acc = [[T::ZERO; 4]; M];
+    let mut done = 0;
+    while done < k {
+        // On its way while the chunk is filled.
+        let mut b = [[T::ZERO; 4]; STEPS];
+        unroll!(for S in 0..8 {
+            let step = done.saturating_add((warp * STEPS + S) as u32);
+            if S < STEPS && step < k {
+                // SAFETY: the step lies in B.
+                b[S] = unsafe { fetch(gemm, step, col0, columns) };
+            }
+        });
+        // SAFETY: `k` is the same in all threads of the block, so all are here.
+        unsafe { thread::sync_threads() };
+        // SAFETY: nobody reads the chunk any more.
+        unsafe { fill::<T, M, STEPS>(gemm, chunk, (done, k), row0, thread) };
+        // SAFETY: as above.
+        unsafe { thread::sync_threads() };
+        let from = chunk.wrapping_add(warp * STEPS * PITCH);
+        unroll!(for S in 0..8 {
+            unroll!(for G in 0..4 {
+                if 4 * G < M && S < STEPS {
+                    let at = from.wrapping_add(S * PITCH + 4 * G).cast::<Quad<T>>();
+                    // SAFETY: written, aligned, and visible since the barrier.
+                    let a = unsafe { at.read() }.0;
+                    unroll!(for I in 0..4 {
+                        if 4 * G + I < M {
+                            unroll!(for J in 0..4 {
+                                acc[4 * G + I][J] = a[I].mul_add(b[S][J], acc[4 * G + I][J]);
+                            });
+                        }
+                    });
+                }
+            });
+        });
+        done = done.saturating_add((STEPS * WARPS) as u32);
+    }
+
+    // --- the sums of the warps, one after the other ---
+    let mut turn = 0;
+    while turn < WARPS {
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+        if turn == warp {
+            unroll!(for ROW in 0..16 {
+                if ROW < M {
+                    unroll!(for J in 0..4 {
+                        let sum = chunk.wrapping_add(ROW * TILE_N + columns.get(J));
+                        // SAFETY: nobody reads the chunk any more; the warp before has written its
+                        // sums, visible since the barrier.
+                        let before = if turn == 0 { T::ZERO } else { unsafe { sum.read() } };
+                        // SAFETY: each lane has columns of its own.
+                        unsafe { sum.write(T::ONE.mul_add(before, acc[ROW][J])) };
+                    });
+                }
+            });
+        }
+        turn += 1;
+    }
+    // SAFETY: all threads of the block are here.
+    unsafe { thread::sync_threads() };
+    let mut at = thread;
+    while at < M * TILE_N {
+        let (row, col) = (row0 + (at / TILE_N) as u32, col0 + (at % TILE_N) as u32);
+        if row < gemm.m && col < gemm.n {
+            // SAFETY: written, and visible since the barrier.
+            let sum = unsafe { chunk.wrapping_add(at).read() };
+            // SAFETY: the guards; each element of C belongs to one thread.
+            unsafe { gemm.store(row, col, sum) };
+        }
+        at += THREADS;
+    }
+}
+
+/// A lane's four columns of a step of B; columns outside repeat the last one.
+///
+/// # Safety
+/// Obligation 1 of the entries; `step < k`, and `in_quads` only where the tile's columns lie inside and
+/// rows are aligned.
+#[inline(always)]
+unsafe fn fetch<T: Element<Acc = T>>(
+    gemm: &Gemm<T>,
+    step: u32,
+    col0: u32,
+    columns: Columns,
+) -> [T; 4] {
+    if columns.in_quads {
+        let at = gemm.b_at(step, col0 + columns.get(0) as u32).cast::<Quad<T>>();
+        // SAFETY: four columns of a row of B, aligned.
+        return unsafe { at.read() }.0;
+    }
+    let mut b = [T::ZERO; 4];
+    unroll!(for I in 0..4 {
+        let col = (col0 + columns.get(I) as u32).min(gemm.n - 1);
+        // SAFETY: the step and the column lie in B.
+        b[I] = unsafe { gemm.b_at(step, col).read() };
+    });
+    b
+}
+
+/// Brings the steps of A from `done` on into the chunk, turned, in whole quads of rows; zero from step
+/// `k` and from row m on.
+///
+/// # Safety
+/// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it.
+#[inline(always)]
+unsafe fn fill<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
+    gemm: &Gemm<T>,
+    chunk: Shared<T>,
+    (done, k): (u32, u32),
+    row0: u32,
+    thread: usize,
+) {
+    let steps = STEPS * WARPS;
+    let mut at = thread;
+    while at < steps * M.next_multiple_of(4) {
+        let (step, row) = (done.saturating_add((at % steps) as u32), row0 + (at / steps) as u32);
+        let mut value = T::ZERO;
+        if step < k && row < gemm.m {
+            // SAFETY: the row and the step lie in A.
+            value = unsafe { gemm.a_row(row).wrapping_add(step as usize).read() };
+        }
+        // SAFETY: each place of the chunk belongs to one thread.
+        unsafe { chunk.wrapping_add(at % steps * PITCH + at / steps).write(value) };
+        at += THREADS;
+    }
+}

@@ -1,0 +1,134 @@
+//! `split_k_*`: tiles as in `async_copy`, with several blocks a tile that share k.
+//!
+//! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
+//! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
+//! Launch    block (32 a warp,1,1); along x the tiles of C in groups of 8 rows of tiles, along y the
+//!           parts of k; then `split_k_sum`, where there are several parts
+//! Shared    that of `async_copy`
+//! Requires  m, n >= 1; a workspace of 4*m*n bytes for each part
+//! Cost      2mnk flop; each part is written once and read once
+//! Bound by  issue slots, as `async_copy`, as soon as there are enough blocks
+//! Source    splitting k as in CUTLASS's and cuBLAS's kernels with a second launch for the sum
+//!
+//! A small C has few tiles, and a tile has one block: most multiprocessors have nothing to do, however
+//! long k is. Here each tile has as many blocks as there are parts of k. A block sums its part and
+//! writes the sums to a matrix of its part's own:
+//!
+//! ```text
+//!   A (m, k)  | part 0 | part 1 | part 2 |        each part is a product of its own:
+//!   B (k, n)  | part 0 |                          C_p = A_p * B_p
+//!             | part 1 |
+//!             | part 2 |                          split_k_sum:  C = alpha * (C_0 + C_1 + C_2) + beta * C
+//! ```
+//!
+//! How many parts there are the host decides ([`gemm_spec::split_k::parts`]); the kernel learns it from
+//! its grid. With one part the block writes C itself. The parts are added in their order, so a result
+//! repeats bit for bit, but it is not one chain over k: its bits are not those of `naive`, its error is
+//! mostly smaller.
+
+use cuda_std::thread;
+use gemm_spec::split_k::{SplitK, pitch, steps};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Scheme, Tile};
+
+use crate::async_copy::{GROUP_ROWS, Shape};
+use crate::parts::entries::gemm_entries;
+use crate::parts::gemm::Gemm;
+use crate::sum_parts;
+
+/// Defines the entry and the specification for one tile.
+macro_rules! tile {
+    (
+        $spec:ident, $entries:ident, $emulated:ident, $id:literal => $symbol:ident, $min_blocks:literal, $pace:expr;
+        warps $warps_m:literal x $warps_n:literal, rows $rows:literal, steps $bk:literal, stages $stages:literal
+    ) => {
+        gemm_entries! {
+            $entries, $emulated =
+                split_k::<_, $warps_m, $warps_n, $rows, $bk, $stages>;
+            f32 => $symbol
+        }
+
+        pub(crate) const $spec: KernelSpec = {
+            type Of = Shape<$warps_m, $warps_n, $rows, $bk, $stages>;
+            KernelSpec {
+                id: $id,
+                about: concat!(
+                    stringify!($rows),
+                    " x 8 elements of C a thread, several blocks a tile, each with a part of k"
+                ),
+                origin: "CUTLASS and cuBLAS, split-K with a second launch",
+                arch: Arch::Sm80,
+                entries: $entries,
+                launch: LaunchShape::Grouped {
+                    block: Block { x: Of::THREADS as u32, y: 1 },
+                    tile: Tile { m: Of::BM as u32, n: Of::BN as u32 },
+                    rows: GROUP_ROWS,
+                },
+                shared_elements: ($stages * Of::STAGE) as u32,
+                min_blocks_per_sm: MinBlocks::same($min_blocks),
+                scheme: Scheme::SplitK(SplitK { sum: sum_parts::ENTRY, pace: $pace }),
+            }
+        };
+        const _: () = $spec.check();
+    };
+}
+
+tile!(
+    TILE_32X64, ENTRIES_32X64, EMULATED_32X64, "split_k_32x64" => split_k_32x64_f32, 8,
+    // As those of `async_copy`, whose loop it is, here and below: see `choice`.
+    Pace { alone: 208, full: 332 };
+    warps 2 x 1, rows 4, steps 8, stages 4
+);
+tile!(
+    TILE_32X128, ENTRIES_32X128, EMULATED_32X128, "split_k_32x128" => split_k_32x128_f32, 8,
+    Pace { alone: 222, full: 355 };
+    warps 1 x 2, rows 8, steps 8, stages 4
+);
+tile!(
+    TILE_64X128, ENTRIES_64X128, EMULATED_64X128, "split_k_64x128" => split_k_64x128_f32, 4,
+    Pace { alone: 274, full: 400 };
+    warps 2 x 2, rows 8, steps 16, stages 4
+);
+tile!(
+    TILE_128X64, ENTRIES_128X64, EMULATED_128X64, "split_k_128x64" => split_k_128x64_f32, 4,
+    // Not measured: that of two warps alone, and of the 64 x 128 tile when full.
+    Pace { alone: 222, full: 400 };
+    warps 2 x 1, rows 16, steps 8, stages 4
+);
+
+/// # Safety
+/// Obligations 1 and 2 of the entries, where the grid has a row of blocks for each part along y, and
+/// with several of them `c` is valid for so many matrices of m rows and [`pitch`] columns, `ldc` is
+/// that pitch, and the scalars are one and zero.
+#[inline(always)]
+unsafe fn split_k<
+    T: Element<Acc = T>,
+    const WARPS_M: usize,
+    const WARPS_N: usize,
+    const ROWS: usize,
+    const BK: usize,
+    const STAGES: usize,
+>(
+    gemm: Gemm<T>,
+) {
+    // SAFETY: the part's operands lie in those of the whole product, or are read nowhere: the host
+    // makes no part empty. Each part has a matrix of its own to write.
+    unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES>::gemm(part(gemm)) }
+}
+
+/// The product of this block's part, which writes a matrix of its own.
+#[inline(always)]
+pub(crate) fn part<T: Element<Acc = T>>(gemm: Gemm<T>) -> Gemm<T> {
+    let steps = steps(gemm.k, thread::grid_dim_y());
+    let part = thread::block_idx_y();
+    let first = part * steps;
+    let left = gemm.k - first.min(gemm.k);
+    // Elements from one part to the next.
+    let apart = u64::from(gemm.m) * u64::from(pitch(gemm.n));
+    Gemm {
+        k: steps.min(left),
+        a: gemm.a.wrapping_add(first as usize),
+        b: gemm.b_at(first, 0),
+        c: gemm.c.wrapping_add((u64::from(part) * apart) as usize),
+        ..gemm
+    }
+}

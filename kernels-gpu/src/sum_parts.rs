@@ -1,0 +1,84 @@
+//! `sum_parts`: adds what the parts of a product have summed, and makes C of it.
+//!
+//! Computes  C = alpha*(P_0 + P_1 + ...) + beta*C; beta == 0 never reads C
+//! Operands  k parts P of m rows at lda, one after the other, in the place of A; C (m,n) ldc;
+//!           row-major f32. B is not there
+//! Launch    block (128,1,1); along x as many that each four neighbours of a row have a thread
+//! Shared    none
+//! Requires  m, n, k >= 1; lda a multiple of four and not below n; parts that are 16-byte aligned
+//! Cost      m*n additions for each part, all of whose bytes are read once
+//! Bound by  the way from the second-level cache, in which the parts still are
+//! Source    the second launch of split-K in CUTLASS and cuBLAS
+//!
+//! The parts are added in their order, so that a result repeats bit for bit. The reads of eight parts
+//! are under way together.
+
+use cuda_std::thread;
+use gemm_spec::index::ceil_div;
+use gemm_spec::{Block, Element, GEMM_PARAMS, HelperEntry};
+
+use crate::parts::entries::gemm_entries;
+use crate::parts::gemm::Gemm;
+use crate::parts::quad::Quad;
+use crate::parts::unroll::unroll;
+
+gemm_entries! {
+    ENTRIES, EMULATED = sum_parts;
+    f32 => sum_parts_f32
+}
+
+/// What the host needs to launch it.
+pub(crate) const ENTRY: HelperEntry = HelperEntry {
+    symbol: ENTRIES[0].symbol,
+    block: Block { x: 128, y: 1 },
+    min_blocks: 8,
+    shared_bytes: 0,
+    params: &GEMM_PARAMS,
+};
+
+/// # Safety
+/// Obligations 1 and 2 of the entries, with the module's meaning of A, its requirements and its launch.
+#[inline(always)]
+unsafe fn sum_parts<T: Element<Acc = T>>(gemm: Gemm<T>) {
+    // Never zero, so that no division of it can panic.
+    let quads = ceil_div(gemm.n, 4).max(1);
+    let at = thread::index_1d();
+    let (row, col) = (at / quads, at % quads * 4);
+    if row >= gemm.m {
+        return;
+    }
+    let apart = (u64::from(gemm.m) * gemm.lda / 4) as usize;
+    let mut next = gemm.a_row(row).wrapping_add(col as usize).cast::<Quad<T>>();
+    let mut sum = [T::ZERO; 4];
+    let mut left = gemm.k;
+    while left > 0 {
+        let mut read = [[T::ZERO; 4]; 8];
+        unroll!(for I in 0..8 {
+            if (I as u32) < left {
+                // SAFETY: four neighbours of a row of a part, aligned as the module requires.
+                read[I] = unsafe { next.wrapping_add(I * apart).read() }.0;
+            }
+        });
+        unroll!(for I in 0..8 {
+            if (I as u32) < left {
+                unroll!(for J in 0..4 {
+                    // One rounding: that of the sum.
+                    sum[J] = T::ONE.mul_add(read[I][J], sum[J]);
+                });
+            }
+        });
+        next = next.wrapping_add(8 * apart);
+        left = left.saturating_sub(8);
+    }
+    if gemm.c_in_quads() && col + 4 <= gemm.n {
+        // SAFETY: the guards; each element of C belongs to one thread.
+        unsafe { gemm.store_quad(row, col, sum) };
+    } else {
+        unroll!(for J in 0..4 {
+            if col + (J as u32) < gemm.n {
+                // SAFETY: the guards; each element of C belongs to one thread.
+                unsafe { gemm.store(row, col + J as u32, sum[J]) };
+            }
+        });
+    }
+}
