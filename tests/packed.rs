@@ -12,7 +12,7 @@ use pages::Fenced;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tessera::cpu::{CPU, CpuContext, CpuImpl, CpuIsa};
-use tessera::{Layout, Operand, Order, Problem, Scalar};
+use tessera::{Layout, Operand, Order, Problem, Scalar, bf16, f16};
 
 fn packed() -> &'static CpuImpl {
     CPU.iter().find(|implementation| implementation.id == "cpu_packed").expect("it is registered")
@@ -153,9 +153,25 @@ fn any_problem_of_i32_has_the_bits_of_serial() {
     any_problem_has_the_bits_of_serial::<i32>(100);
 }
 
+#[test]
+fn any_problem_of_f16_has_the_bits_of_serial() {
+    any_problem_has_the_bits_of_serial::<f16>(150);
+}
+
+#[test]
+fn any_problem_of_bf16_has_the_bits_of_serial() {
+    any_problem_has_the_bits_of_serial::<bf16>(150);
+}
+
 /// Larger than every block, so that all five loops turn more than once.
 #[test]
 fn many_blocks_have_the_bits_of_serial() {
+    many_blocks::<f32>();
+    many_blocks::<f16>();
+    many_blocks::<bf16>();
+}
+
+fn many_blocks<T: Scalar>() {
     for isa in CpuIsa::available().filter(|&isa| isa != CpuIsa::Portable) {
         for (m, n, k) in
             [(1500, 70, 900), (70, 1500, 900), (9000, 9, 40), (3, 5000, 70), (9000, 1, 300)]
@@ -163,11 +179,9 @@ fn many_blocks_have_the_bits_of_serial() {
             for (beta, b, padding) in
                 [(0.0, Layout::row_major(n), 1), (0.5, Layout::col_major(k), 0)]
             {
-                let problem = Problem::<f32>::new(m, n, k).with_scalars(1.5, beta).with_layouts(
-                    Layout::row_major(k),
-                    b,
-                    Layout::row_major(n + padding),
-                );
+                let problem = Problem::<T>::new(m, n, k)
+                    .with_scalars(T::factor(1.5), T::factor(beta))
+                    .with_layouts(Layout::row_major(k), b, Layout::row_major(n + padding));
                 let operands = Operands::draw(problem, 7);
                 let found = operands.by(packed(), &context(isa, 3));
                 assert_eq!(difference(&found, &operands.expected()), None, "{isa} {problem:?}");
@@ -207,6 +221,8 @@ fn nothing_beside_the_operands_is_touched() {
     try_type::<f32>(60);
     try_type::<f64>(60);
     try_type::<i32>(20);
+    try_type::<f16>(30);
+    try_type::<bf16>(30);
 }
 
 /// A block of columns, or of rows, computed by itself has the bits that it has within the whole.
@@ -274,12 +290,17 @@ fn concurrent_callers_get_the_same_bits() {
 /// From one line to the next of a single line is any number, the largest included.
 #[test]
 fn the_leading_dimension_of_one_line_is_only_a_number() {
+    one_line::<f32>();
+    one_line::<bf16>();
+}
+
+fn one_line<T: Scalar>() {
     const FAR: usize = usize::MAX;
     for isa in CpuIsa::available() {
         let context = context(isa, 2);
         for (m, k) in [(3, 5), (3000, 700)] {
             // One column: B and C are a line each. Transposed, one row: A and C are.
-            let column = Problem::<f32>::new(m, 1, k).with_layouts(
+            let column = Problem::<T>::new(m, 1, k).with_layouts(
                 Layout::row_major(k),
                 Layout::col_major(FAR),
                 Layout::col_major(FAR),
@@ -355,6 +376,50 @@ fn special_values_are_those_of_ieee() {
             assert!(all(&c, chain), "{what}: fused");
         }
     }
+}
+
+/// Elements of 16 bits are rounded once, after alpha and beta, however many blocks k has.
+#[test]
+fn elements_of_16_bits_are_rounded_at_the_end_alone() {
+    fn try_type<T: Scalar + Element<Acc = f32>>(largest: f32) {
+        let of = |value: f32| T::narrow(value);
+        for isa in CpuIsa::available() {
+            let context = context(isa, 2);
+            for (m, n, k) in [(5, 6, 7), (3, 90, 401), (90, 3, 1001), (100, 110, 1001)] {
+                let run = |alpha: f32, a: T, b: T, beta: f32, c: T| {
+                    let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta);
+                    let (a, b, mut c) = (vec![a; m * k], vec![b; k * n], vec![c; m * n]);
+                    T::cpu_fn(packed())(&problem, &a, &b, &mut c, &context);
+                    let same = |x: &T| x.same_bits(c[0]) || x.is_nan() && c[0].is_nan();
+                    assert!(c.iter().all(same), "{isa} {m} {n} {k}");
+                    c[0]
+                };
+                let (one, k) = (of(1.0), k as f32);
+                // Rounded at every step the sum would stay at 256 or 2048.
+                assert_eq!(run(1.0, one, one, 0.0, T::POISON), of(k));
+                assert_eq!(run(1.0, one, one, 1.0, of(3.0)), of(k + 3.0));
+                // Alpha and beta are f32: neither is a number of the type.
+                let (alpha, beta) = (1.0 + f32::EPSILON, 1.0 / 3.0);
+                let old = of(-k);
+                let exact = alpha.mul_add(k, beta * old.widen());
+                assert_eq!(run(alpha, one, one, beta, old), of(exact));
+                // Beyond the range in between, and within it at the end.
+                let huge = run(1.0 / k, of(largest), one, 0.0, T::POISON).widen();
+                assert!((huge / largest - 1.0).abs() < 0.01, "{huge:e}");
+                let beyond = f32::MAX;
+                assert_eq!(run(beyond, of(largest), one, 0.0, T::POISON).widen(), f32::INFINITY);
+                let found = run(-beyond, of(largest), one, 0.0, T::POISON).widen();
+                assert_eq!(found, f32::NEG_INFINITY);
+                assert!(run(1.0, T::POISON, one, 0.0, one).is_nan());
+                assert_eq!(run(0.0, T::POISON, T::POISON, 2.0, of(3.0)), of(6.0));
+                // The least number is subnormal and stays.
+                let least = T::from_f64(T::ZERO.rounded_from().1 * 2.0);
+                assert_eq!(run(1.0 / k, least, one, 0.0, T::POISON), least);
+            }
+        }
+    }
+    try_type::<f16>(65504.0);
+    try_type::<bf16>(2f32.powi(100));
 }
 
 /// The checks above see the faults that they are there for.

@@ -117,6 +117,15 @@ impl<T: Scalar> Operands<T> {
         c
     }
 
+    /// `|alpha||A||B| + |beta||C0|` of an element.
+    fn scale(&self, row: usize, col: usize) -> f64 {
+        let Problem { alpha, beta, c, .. } = self.problem;
+        let product = |step| (self.a(row, step).to_f64() * self.b(step, col).to_f64()).abs();
+        let sum = (0..self.problem.effective_k()).map(product).sum::<f64>();
+        let old = self.c_before[c.index(row, col)].to_f64();
+        T::factor_to_f64(alpha).abs() * sum + (T::factor_to_f64(beta) * old).abs()
+    }
+
     fn correct(&self) -> Vec<T> {
         self.result(|row, col| self.sum(row, col, 0..self.problem.effective_k()))
     }
@@ -495,6 +504,155 @@ fn one_wrong_bit_of_an_integer_is_seen_by_every_vector_that_must() {
         }
     }
     settle(cases, &failures);
+}
+
+/// One wrong element of 16 bits: by one value where every element is compared, from the stated size on
+/// by random vectors.
+fn one_wrong_element_of_16_bits<T: Scalar>(of: fn(u16) -> T, bits: fn(T) -> u16) {
+    let (mut cases, mut failures) = (0, vec![]);
+    let mut silent = 0;
+    for (alpha, beta) in [(1.0, 0.0), (1.5, -0.7), (2.0, -3.0)] {
+        let problem = Problem::<T>::new(70, 70, 77).with_scalars(T::factor(alpha), T::factor(beta));
+        for problem in layouts(problem) {
+            for fill in [Fill::Uniform, Fill::Normal, Fill::Positive, Fill::Integers] {
+                let operands = Operands::new(problem, fill, 5);
+                let right = operands.correct();
+                let (full, vectors) =
+                    (operands.checker(Method::Full), operands.checker(Method::Freivalds));
+                let random = &mut Xoshiro256PlusPlus::seed_from_u64(9);
+                for _ in 0..20 {
+                    let (row, col) =
+                        ((unit(random) * 70.0) as usize, (unit(random) * 70.0) as usize);
+                    let at = problem.c.index(row, col);
+                    let mut named = |checker: &Checker<'_, T>, value: T, must: bool| {
+                        let mut wrong = right.clone();
+                        wrong[at] = value;
+                        let report = checker.check(&wrong);
+                        let named = report.first.is_some_and(|it| (it.row, it.col) == (row, col));
+                        if must {
+                            cases += 1;
+                            if report.ok || !named || report.bad != 1 {
+                                let name = &operands.name;
+                                failures
+                                    .push(format!("C({row},{col}) = {value}, {name}: {report}"));
+                            }
+                        }
+                        report.ok
+                    };
+                    // Two values on from what is right no sum rounds to, unless values are as near as
+                    // f32 sums may err; the next value is wrong too, but for sums near the middle.
+                    let own = right[at];
+                    let scale = operands.scale(row, col);
+                    let (low, high) = own.rounded_from();
+                    let apart = high - low > 36.0 * 2f64.powi(-24) * scale;
+                    silent += usize::from(named(&full, of(bits(own) + 1), false));
+                    named(&full, of(bits(own) + 2), apart);
+                    named(&full, of(bits(own) ^ 0x8000), apart && own.to_f64() != 0.0);
+                    let visible = vectors.visible_error(row).expect("random vectors");
+                    for step in [1.01 * visible, -3.0 * visible, 30.0 * visible] {
+                        let step = if step == 0.0 { 300.0 } else { step };
+                        let value = T::from_f64(own.to_f64() + step);
+                        // Rounding may have brought it nearer than was meant.
+                        let far = (value.to_f64() - own.to_f64()).abs() > 1.01 * visible;
+                        named(&vectors, value, far && value.to_f64().is_finite());
+                    }
+                }
+            }
+        }
+    }
+    settle(cases, &failures);
+    assert!(cases > 2000, "{cases} cases");
+    assert!(silent * 25 < cases, "{silent} neighbours of right elements passed");
+}
+
+#[test]
+fn one_wrong_element_of_f16_is_seen() {
+    one_wrong_element_of_16_bits(f16::from_bits, f16::to_bits);
+}
+
+#[test]
+fn one_wrong_element_of_bf16_is_seen() {
+    one_wrong_element_of_16_bits(bf16::from_bits, bf16::to_bits);
+}
+
+/// Results that were rounded another way, or more than once, fail.
+#[test]
+fn other_roundings_to_16_bits_are_caught() {
+    fn caught<T: Scalar + Element<Acc = f32>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
+        for problem in layouts(Problem::<T>::new(33, 47, 65)) {
+            let operands = Operands::new(problem, Fill::Uniform, 8);
+            let sum = |row, col| operands.sum(row, col, 0..65);
+            // Towards zero, and every partial sum rounded.
+            let truncated = |sum: f32| {
+                let near = T::narrow(sum);
+                let away = near.widen().abs() > sum.abs();
+                if away { of(bits(near) - 1) } else { near }
+            };
+            let towards_zero = operands.result(|row, col| truncated(sum(row, col)).widen());
+            let each_step = operands.result(|row, col| {
+                (0..65).fold(0.0, |acc, step| {
+                    T::narrow(operands.a(row, step).mul_add(operands.b(step, col), acc)).widen()
+                })
+            });
+            for method in JUDGES {
+                let checker = operands.checker(method);
+                assert!(checker.check(&operands.correct()).ok);
+                for wrong in [&towards_zero, &each_step] {
+                    // Random vectors do not tell roundings, but some rows are looked at closely.
+                    let report = checker.check(wrong);
+                    assert!(!report.ok, "{method} {}: {report}", T::DTYPE);
+                }
+            }
+        }
+    }
+    caught(f16::from_bits, f16::to_bits);
+    caught(bf16::from_bits, bf16::to_bits);
+}
+
+#[test]
+fn sums_beyond_the_range_of_f16_are_infinite_and_those_at_its_edge_may_be() {
+    let problem = Problem::<f16>::new(1, 3, 2);
+    let of = f16::from_f64;
+    let a = [of(256.0), of(1.0)];
+    // 65504 + 16 is the middle between the largest number and what would come next, 65536 is that.
+    let b = [of(255.875), of(256.0), of(255.75), of(16.0), of(0.0), of(0.0)];
+    let (endless, last) = (f16::INFINITY, of(65472.0));
+    for method in JUDGES {
+        let checker = Checker::new(&problem, &a, &b, &[], method, 1).unwrap();
+        for (c, ok) in [
+            ([endless, endless, last], true),
+            ([f16::MAX, endless, last], true),
+            ([last, endless, last], false),
+            ([endless, f16::MAX, last], false),
+            ([endless, f16::NEG_INFINITY, last], false),
+            ([endless, endless, endless], false),
+            ([f16::NAN, endless, last], false),
+        ] {
+            let report = checker.check(&c);
+            assert_eq!(report.ok, ok, "{method} {c:?}: {report}");
+        }
+    }
+}
+
+#[test]
+fn subnormal_results_of_16_bits_pass_and_flushed_ones_do_not() {
+    fn settled<T: Scalar>(scale: f64) {
+        for method in JUDGES {
+            let mut operands = Operands::new(Problem::<T>::new(20, 30, 40), Fill::Uniform, 4);
+            for value in operands.a.iter_mut().chain(&mut operands.b) {
+                *value = T::from_f64(value.to_f64() * scale);
+            }
+            let right = operands.correct();
+            let report = operands.checker(method).check(&right);
+            assert!(report.ok, "{report}");
+            assert!(right.iter().any(|c| c.to_f64() != 0.0));
+            let flushed = vec![T::ZERO; right.len()];
+            assert!(!operands.checker(method).check(&flushed).ok);
+        }
+    }
+    // Sums of a few times 2^-24, and of 2^-133, the least numbers.
+    settled::<f16>(2f64.powi(-11));
+    settled::<bf16>(2f64.powi(-65));
 }
 
 #[test]

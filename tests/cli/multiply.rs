@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use tessera::{bf16, f16};
 
 use super::{Ended, command, end};
 
@@ -27,17 +28,26 @@ fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
 enum Float {
     F32,
     F64,
+    F16,
+    Bf16,
 }
 
 impl Float {
     fn descr(self) -> &'static str {
-        if self == Self::F32 { "'<f4'" } else { "'<f8'" }
+        match self {
+            Self::F32 => "'<f4'",
+            Self::F64 => "'<f8'",
+            Self::F16 => "'<f2'",
+            Self::Bf16 => "'<V2'",
+        }
     }
 
     fn bytes(self, value: f64) -> Vec<u8> {
         match self {
             Self::F32 => (value as f32).to_le_bytes().to_vec(),
             Self::F64 => value.to_le_bytes().to_vec(),
+            Self::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+            Self::Bf16 => bf16::from_f64(value).to_le_bytes().to_vec(),
         }
     }
 }
@@ -143,9 +153,9 @@ fn a_and_b() -> (Mat, Mat) {
 fn products_are_right_in_either_order_type_and_transposed() {
     let (a, b) = a_and_b();
     let none = Mat::new(0, 0, |_, _| 0.0);
-    let c = Mat::new(5, 4, |row, col| 100.0 * row as f64 + col as f64);
+    let c = Mat::new(5, 4, |row, col| 10.0 * row as f64 + col as f64);
     let bench = Bench::new();
-    for float in [Float::F32, Float::F64] {
+    for float in [Float::F32, Float::F64, Float::F16, Float::Bf16] {
         for case in 0..16 {
             let [fortran_a, fortran_b, trans_a, trans_b] =
                 [1, 2, 4, 8].map(|bit: u32| case & bit != 0);
@@ -164,6 +174,21 @@ fn products_are_right_in_either_order_type_and_transposed() {
             bench.assert_holds("c.npy", &Mat::gemm(-1.5, &a, &b, 0.5, &c), float);
         }
     }
+}
+
+/// Older files of bf16 say `|V2`.
+#[test]
+fn two_bytes_of_either_descriptor_are_bf16() {
+    let (a, b) = a_and_b();
+    let bench = Bench::new();
+    let data: Vec<u8> = a.data.iter().flat_map(|&value| Float::Bf16.bytes(value)).collect();
+    bench.put("a.npy", &npy("'|V2'", false, "(5, 7)", &data));
+    bench.put("b.npy", &b.file(Float::Bf16, true));
+    bench.run(&["a.npy", "b.npy", "-o", "c.npy"]).fine();
+    bench.assert_holds("c.npy", &Mat::gemm(1.0, &a, &b, 0.0, &a), Float::Bf16);
+    bench.put("b16.npy", &b.file(Float::F16, true));
+    let both = ["a.npy holds bf16", "b16.npy holds f16"];
+    bench.refused(&["a.npy", "b16.npy", "-o", "out.npy"], 2, &both);
 }
 
 #[test]
@@ -250,7 +275,8 @@ fn files_that_hold_no_matrix_are_refused() {
         ("i4", typed("'<i4'", 4), &["32-bit integers", "'<i4'", "f32"]),
         ("i8", typed("'<i8'", 8), &["64-bit integers"]),
         ("u1", typed("'|u1'", 1), &["8-bit unsigned integers"]),
-        ("f2", typed("'<f2'", 2), &["16-bit floats"]),
+        ("big-endian f2", typed("'>f2'", 2), &["big-endian 16-bit floats", "'<f2'"]),
+        ("V4", typed("'|V4'", 4), &["another type", "bf16 ('<V2')"]),
         ("c8", typed("'<c8'", 8), &["64-bit complex numbers"]),
         ("b1", typed("'|b1'", 1), &["booleans"]),
         ("big-endian f4", typed("'>f4'", 4), &["big-endian 32-bit floats"]),

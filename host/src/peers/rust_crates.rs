@@ -34,22 +34,26 @@ pub(super) fn multiply<T: Scalar>(
     let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
     let dtype = TypeId::of::<T>();
     if dtype == TypeId::of::<f32>() {
-        let problem = retyped(problem, |x| x.to_f64() as f32);
+        let problem = retyped(problem, |x| x as f32);
         // SAFETY: T is f32, and the buffers hold the operands, as checked above; C is exclusive.
         return unsafe { f32::multiply(which, &problem, a.cast(), b.cast(), c.cast(), context) };
     }
     if dtype == TypeId::of::<f64>() {
-        let problem = retyped(problem, Scalar::to_f64);
+        let problem = retyped(problem, |x| x);
         // SAFETY: T is f64, and the buffers hold the operands, as checked above; C is exclusive.
         return unsafe { f64::multiply(which, &problem, a.cast(), b.cast(), c.cast(), context) };
     }
     Err(format!("has no product in {}", T::DTYPE))
 }
 
-fn retyped<T: Scalar, F: Element>(problem: &Problem<T>, cast: impl Fn(T) -> F) -> Problem<F> {
-    Problem::new(problem.m, problem.n, problem.k)
+fn retyped<T: Scalar, F: Element<Acc = F>>(
+    problem: &Problem<T>,
+    cast: impl Fn(f64) -> F,
+) -> Problem<F> {
+    let factor = |factor| cast(T::factor_to_f64(factor));
+    Problem::<F>::new(problem.m, problem.n, problem.k)
         .with_layouts(problem.a, problem.b, problem.c)
-        .with_scalars(cast(problem.alpha), cast(problem.beta))
+        .with_scalars(factor(problem.alpha), factor(problem.beta))
 }
 
 /// Distance of neighbouring rows and of neighbouring columns. They fit: a buffer's bytes do.
@@ -61,7 +65,7 @@ fn strides(layout: Layout) -> (isize, isize) {
 }
 
 /// A type that the crates multiply.
-trait Float: Element {
+trait Float: Element<Acc = Self> {
     /// Computes C.
     ///
     /// # Safety

@@ -2,6 +2,8 @@
 
 use gemm_spec::{DType, bf16, f16};
 
+use crate::Scalar;
+
 /// What the bounds need to know of the type in which products are summed up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Format {
@@ -78,8 +80,16 @@ pub(super) fn projected(n: usize, k: usize, roundoff: f64) -> f64 {
     (2.0 * k.sqrt()).max(8.0) + own
 }
 
-/// What the last roundings of a row's elements may add to its sum with random signs: `widths` are half
-/// the distances from one value to the next.
+/// The most that the last rounding can have moved a number that became `value`: at a power of two the
+/// steps on both sides differ.
+pub(super) fn rounding<T: Scalar>(value: T) -> f64 {
+    let (low, high) = value.rounded_from();
+    let value = value.to_f64();
+    (high - value).max(value - low)
+}
+
+/// What the last roundings of a row's elements may add to its sum with random signs: `widths` are what
+/// [`rounding`] says of each.
 ///
 /// The signs are drawn without a look at the roundings, so that by Hoeffding's inequality the sum passes
 /// this with probability `2 exp(-32)`.
@@ -109,6 +119,16 @@ mod tests {
             assert!(elementwise(k) <= k as f64 + 3.0);
             assert!(elementwise(k) <= elementwise(k + 1));
         }
+    }
+
+    #[test]
+    fn a_rounding_moves_by_half_the_larger_step_at_most() {
+        let eight = f16::from_f32(8.0);
+        assert_eq!(rounding(eight), 2f64.powi(-8));
+        assert_eq!(rounding(-eight), 2f64.powi(-8));
+        assert_eq!(rounding(bf16::from_f32(9.0)), 2f64.powi(-5));
+        assert_eq!(rounding(f16::ZERO), 2f64.powi(-25));
+        assert_eq!(rounding(8.0f32), 0.0);
     }
 
     #[test]

@@ -197,10 +197,7 @@ impl<T: Scalar> Freivalds<T> {
 
 /// What the last rounding of its elements may add to each row's sum.
 fn roundings<T: Scalar>(c: View<'_, T>) -> Vec<f64> {
-    let width = |value: T| {
-        let (low, high) = value.rounded_from();
-        if is_finite(value) { (high - low) / 2.0 } else { 0.0 }
-    };
+    let width = |value: T| if is_finite(value) { bound::rounding(value) } else { 0.0 };
     let of_row = |row| bound::rounded_row((0..c.cols).map(|col| width(c.at(row, col))));
     (0..c.rows).into_par_iter().map(of_row).collect()
 }

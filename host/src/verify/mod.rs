@@ -27,6 +27,9 @@
 //! * Other floats are compared with a reference in better arithmetic. The error of an element counts
 //!   in units of `u * (|alpha||A||B| + |beta||C0|)`, `u` being 2^-24 for f32, and may be
 //!   `min(k + 3, max(8, 4 sqrt(k)))` of them.
+//! * f16 and bf16 are summed up in f32 and rounded once. Their error is the distance from the
+//!   reference to the nearest number that rounds to what was found, so that `u` is that of f32 for
+//!   them too; of exact data the result must be the sum, rounded.
 //! * A NaN or infinity must be one in the reference as well, with the same sign. A sum that leaves
 //!   the type's range may be infinite, or NaN where terms of both signs leave it. What still holds
 //!   the buffer's poison is wrong even where a NaN is right.
@@ -42,6 +45,7 @@
 //!   `max(8, 2 sqrt(k)) u (|alpha| ‖a_i‖₂ ‖B‖_F + |beta| ‖c0_i‖₂)`. For f32 data in [-1, 1] and
 //!   n = 10240 that is 8, a quarter of a typical element of C: what vectors see is a wrong product,
 //!   not a lost digit. For f64 the rounding of the check itself makes it four times as many units.
+//!   For f16 and bf16 the last roundings of the row's elements count besides, by their Euclidean norm.
 //! * Several errors in one row may cancel under one vector with probability 1/2 at most, and under
 //!   all four with 1/16 at most: two elements of a row that changed places, say. Errors of several
 //!   rows escape together only if each row's do.

@@ -44,6 +44,21 @@ pub(super) unsafe fn pack<V: Vector, T: Element<Acc = V::Element>>(panels: &Pack
     }
 }
 
+/// Elements that are widened together: all are read before any is written, so that the compiler need not
+/// ask whether the one is the other.
+const RUN: usize = 8;
+
+/// A run of elements.
+///
+/// # Safety
+/// They can be read.
+#[inline(always)]
+unsafe fn widened<T: Element>(from: *const T) -> [T::Acc; RUN] {
+    // SAFETY: the caller's promise; an array asks for no more alignment than its elements.
+    let elements = unsafe { from.cast::<[T; RUN]>().read() };
+    elements.map(T::widen)
+}
+
 /// Step by step, the lines of each being contiguous.
 ///
 /// # Safety
@@ -57,12 +72,17 @@ unsafe fn copy_steps<T: Element>(
     to: *mut T::Acc,
     width: usize,
 ) {
+    let whole = count / RUN * RUN;
     for p in 0..k {
         // SAFETY: the caller's promises: `count` lines of this step, and the panel's place for them.
         unsafe {
             let read = from.wrapping_add(p.wrapping_mul(step));
             let write = to.wrapping_add(p.wrapping_mul(width));
-            for i in 0..count {
+            for i in (0..whole).step_by(RUN) {
+                let run = widened(read.wrapping_add(i));
+                write.wrapping_add(i).cast::<[T::Acc; RUN]>().write(run);
+            }
+            for i in whole..count {
                 write.wrapping_add(i).write(read.wrapping_add(i).read().widen());
             }
         }
@@ -83,25 +103,27 @@ unsafe fn turn<V: Vector, T: Element<Acc = V::Element>>(
     to: *mut V::Element,
     width: usize,
 ) {
-    /// The largest side of a square.
-    const SIDE: usize = 8;
-    const { assert!(V::SIDE <= SIDE) };
+    const { assert!(V::SIDE <= RUN) };
     let (lines, steps) = (count / V::SIDE * V::SIDE, k / V::SIDE * V::SIDE);
     // SAFETY: the caller's promises; squares lie within the first `lines` and `steps`, and the three
     // parts together are the panel.
     unsafe {
         for i in (0..lines).step_by(V::SIDE) {
             for p in (0..steps).step_by(V::SIDE) {
-                let mut square = [[V::Element::ZERO; SIDE]; SIDE];
+                let mut square = [[V::Element::ZERO; RUN]; RUN];
                 let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
                 for (line, square) in square.iter_mut().enumerate().take(V::SIDE) {
                     let from = from.wrapping_add(line.wrapping_mul(along));
-                    for (step, square) in square.iter_mut().enumerate().take(V::SIDE) {
-                        *square = from.wrapping_add(step).read().widen();
+                    if V::SIDE == RUN {
+                        *square = widened(from);
+                    } else {
+                        for (step, square) in square.iter_mut().enumerate().take(V::SIDE) {
+                            *square = from.wrapping_add(step).read().widen();
+                        }
                     }
                 }
                 let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
-                V::transpose(square.as_ptr().cast(), SIDE, to, width);
+                V::transpose(square.as_ptr().cast(), RUN, to, width);
             }
         }
         copy_singly(from, (along, 1), (lines, count), (0, steps), to, width);

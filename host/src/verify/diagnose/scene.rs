@@ -4,7 +4,7 @@ use gemm_spec::{DType, Element, Operand, Problem, epilogue};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::super::bound::{self, Format};
+use super::super::bound::{self, Format, rounding};
 use super::super::report::Mismatch;
 use super::super::source::{View, real};
 use crate::Scalar;
@@ -191,8 +191,7 @@ impl<'a, T: Scalar> Scene<'a, T> {
         if exact {
             return Value { value: T::from_f64(value).to_f64(), tolerance: 0.0, scale };
         }
-        let (low, high) = T::from_f64(value).rounded_from();
-        let last = if T::ROUNDS { (high - low) / 2.0 } else { 0.0 };
+        let last = if T::ROUNDS { rounding(T::from_f64(value)) } else { 0.0 };
         let tolerance = self.tolerance(scale, alpha) + last;
         Value { value, tolerance, scale }
     }

@@ -2,7 +2,7 @@
 
 mod broken;
 
-use gemm_spec::{DType, Operand, Problem};
+use gemm_spec::{DType, Operand, Problem, bf16, f16};
 
 use self::broken::{Mistake, Setup};
 use super::*;
@@ -248,6 +248,8 @@ fn right_results_have_no_diagnosis() {
     right_results_are_left_alone::<f32>();
     right_results_are_left_alone::<f64>();
     right_results_are_left_alone::<i32>();
+    right_results_are_left_alone::<f16>();
+    right_results_are_left_alone::<bf16>();
 }
 
 /// On a poisoned C the poison itself shows what was not written.
