@@ -22,8 +22,9 @@ const CHAINS: [(&KernelSpec, Pace); 5] = [
 ];
 
 /// The kernels that can share k out to several blocks a tile; each knows its pace.
-const SPLIT_K: [&KernelSpec; 6] = [
+const SPLIT_K: [&KernelSpec; 7] = [
     &split_k::TILE_32X64,
+    &split_k::TILE_64X64,
     &split_k::TILE_32X128,
     &split_k::TILE_64X128,
     &split_k::TILE_128X64,
