@@ -81,20 +81,20 @@ macro_rules! tile {
 
 tile!(
     TILE_32X64, ENTRIES_32X64, EMULATED_32X64, "split_k_32x64" => split_k_32x64_f32, 3,
-    // Not measured: four warps alone as those of 64 x 128, and what its reads of memory leave.
-    Pace { alone: 274, full: 360 };
+    // Not measured: less than 64 x 128 by what its copies and reads of shared memory take.
+    Pace { alone: 250, full: 320 };
     warps 1 x 1, rows 8, steps 32, stages 4, slices 4
 );
 tile!(
     TILE_64X64, ENTRIES_64X64, EMULATED_64X64, "split_k_64x64" => split_k_64x64_f32, 3,
     // Not measured, as above.
-    Pace { alone: 274, full: 380 };
+    Pace { alone: 260, full: 350 };
     warps 2 x 1, rows 8, steps 16, stages 5, slices 2
 );
 tile!(
     TILE_32X128, ENTRIES_32X128, EMULATED_32X128, "split_k_32x128" => split_k_32x128_f32, 3,
     // Not measured, as above.
-    Pace { alone: 274, full: 370 };
+    Pace { alone: 260, full: 345 };
     warps 1 x 2, rows 8, steps 16, stages 4, slices 2
 );
 tile!(
