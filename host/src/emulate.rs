@@ -303,7 +303,8 @@ mod tests {
     /// others read it, where a barrier is missing.
     #[test]
     fn no_barrier_of_the_asynchronous_kernels_can_be_missed() {
-        for spec in KERNELS.iter().filter(|spec| spec.id.starts_with("async_copy")) {
+        let staged = |id: &str| id.starts_with("async_copy") || id.starts_with("split_k");
+        for spec in KERNELS.iter().filter(|spec| staged(spec.id)) {
             let tile = spec.launch.tile().unwrap();
             let (m, n) = (tile.m as usize, tile.n as usize);
             // Rounds of up to 16 steps, and steps of no whole tile at the end.

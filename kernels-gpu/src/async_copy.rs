@@ -38,6 +38,7 @@ use crate::parts::entries::gemm_entries;
 use crate::parts::fragments::{Acc, COLS, Fragments, LANES_Y, Place, WARP_COLS, store};
 use crate::parts::gemm::Gemm;
 use crate::parts::quad::Quad;
+use crate::parts::slices::{Lane, Team, pitch, store_slices};
 use crate::parts::unroll::unroll;
 
 /// Rows of tiles in a group.
@@ -54,12 +55,12 @@ macro_rules! tile {
     ) => {
         gemm_entries! {
             $entries, $emulated =
-                async_copy::<_, $warps_m, $warps_n, $rows, $bk, $stages>;
+                async_copy::<_, $warps_m, $warps_n, $rows, $bk, $stages, 1>;
             f32 => $symbol
         }
 
         pub(crate) const $spec: KernelSpec = {
-            type Of = Shape<$warps_m, $warps_n, $rows, $bk, $stages>;
+            type Of = Shape<$warps_m, $warps_n, $rows, $bk, $stages, 1>;
             KernelSpec {
                 id: $id,
                 about: concat!(
@@ -106,14 +107,15 @@ tile!(
     warps 2 x 4, rows 16, steps 8, stages 6
 );
 
-/// What follows from a block's warps along m and n, a lane's rows, the steps of k in a stage and the
-/// stages.
+/// What follows from a block's warps along m and n, a lane's rows, the steps of k in a stage, the
+/// stages, and how many times so many warps there are, each with a slice of every stage's steps.
 pub(crate) struct Shape<
     const WARPS_M: usize,
     const WARPS_N: usize,
     const ROWS: usize,
     const BK: usize,
     const STAGES: usize,
+    const SLICES: usize,
 >;
 
 impl<
@@ -122,9 +124,12 @@ impl<
     const ROWS: usize,
     const BK: usize,
     const STAGES: usize,
-> Shape<WARPS_M, WARPS_N, ROWS, BK, STAGES>
+    const SLICES: usize,
+> Shape<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>
 {
-    pub(crate) const THREADS: usize = 32 * WARPS_M * WARPS_N;
+    pub(crate) const THREADS: usize = 32 * WARPS_M * WARPS_N * SLICES;
+    /// Steps of k of a stage that a warp multiplies.
+    const PER_SLICE: usize = BK / SLICES;
     /// Rows and columns of C of a block.
     pub(crate) const BM: usize = WARPS_M * LANES_Y * ROWS;
     pub(crate) const BN: usize = WARPS_N * WARP_COLS;
@@ -134,20 +139,35 @@ impl<
     /// Elements of a stage, A's tile before B's.
     const A_TILE: usize = BK * Self::A_PITCH;
     pub(crate) const STAGE: usize = Self::A_TILE + BK * Self::BN;
+    /// Neighbours along k that a thread copies of a row of A. Small tiles copy so little that the way
+    /// to shared memory counts and not the addresses: with one element a thread, a warp's copies come
+    /// from four rows and go to 32 banks.
+    const A_RUN: usize = if SLICES == 1 { RUN } else { 1 };
+    /// Blocks of eight steps in a stage, to which warps that copy one element a thread are assigned.
+    const A_OCTETS: usize = BK / 8;
     /// Rows of A that the block copies together, and how often.
-    const A_ROWS: usize = Self::THREADS * RUN / BK;
+    const A_ROWS: usize = Self::THREADS * Self::A_RUN / BK;
     const A_PASSES: usize = Self::BM / Self::A_ROWS;
     /// Quads of a row of B that a thread copies, as far apart as there are threads for a row.
     const B_QUADS: usize = Self::BN * BK / 4 / Self::THREADS;
     const B_THREADS: usize = Self::BN / 4 / Self::B_QUADS;
-    /// Columns of B that a thread copies, element by element, where rows are not aligned.
-    const B_COLS: usize = Self::BN / Self::THREADS;
+    /// Steps of B that the block copies together, element by element, where rows are not aligned, and
+    /// columns of a thread in them.
+    const B_STEPS: usize = if Self::THREADS > Self::BN { Self::THREADS / Self::BN } else { 1 };
+    const B_COLS: usize = Self::BN * Self::B_STEPS / Self::THREADS;
     const CHECKED: () = {
-        assert!(ROWS.is_multiple_of(4) && ROWS <= 16 && BK <= 16, "what is written out");
+        assert!(ROWS.is_multiple_of(4) && ROWS <= 16, "what is written out");
+        assert!(Self::PER_SLICE >= 2 && Self::PER_SLICE <= 16, "what is written out");
+        assert!(Self::PER_SLICE * SLICES == BK && BK.is_multiple_of(Self::B_STEPS));
+        assert!(
+            SLICES == 1 || SLICES * Self::BM * pitch(Self::BN) <= STAGES * Self::STAGE,
+            "the slices' sums lie where the stages were"
+        );
         assert!(STAGES >= 3, "one stage is multiplied, one is next and one is filled");
         assert!(Self::A_PASSES * Self::A_ROWS == Self::BM && BK.is_multiple_of(RUN));
+        assert!(SLICES == 1 || (Self::THREADS / 32).is_multiple_of(Self::A_OCTETS));
         assert!(Self::B_THREADS * Self::B_QUADS * 4 == Self::BN);
-        assert!(Self::B_COLS * Self::THREADS == Self::BN && Self::B_COLS <= 2);
+        assert!(Self::B_COLS * Self::THREADS == Self::BN * Self::B_STEPS && Self::B_COLS <= 2);
     };
 }
 
@@ -192,11 +212,12 @@ unsafe fn async_copy<
     const ROWS: usize,
     const BK: usize,
     const STAGES: usize,
+    const SLICES: usize,
 >(
     gemm: Gemm<T>,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES>::gemm(gemm) }
+    unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::gemm(gemm) }
 }
 
 impl<
@@ -205,7 +226,8 @@ impl<
     const ROWS: usize,
     const BK: usize,
     const STAGES: usize,
-> Shape<WARPS_M, WARPS_N, ROWS, BK, STAGES>
+    const SLICES: usize,
+> Shape<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>
 {
     /// # Safety
     /// Obligations 1 and 2 of the entries.
@@ -227,6 +249,7 @@ impl<
 
         let thread = thread::thread_idx_x() as usize;
         let (lane, warp) = (thread % 32, thread / 32);
+        let (warp, slice) = (warp % (WARPS_M * WARPS_N), warp / (WARPS_M * WARPS_N));
         let (x, y) = lane_place(lane as u32);
         let row = warp % WARPS_M * (LANES_Y * ROWS) + 4 * y as usize;
         let col = warp / WARPS_M * WARP_COLS + 4 * x as usize;
@@ -234,8 +257,11 @@ impl<
         // SAFETY: obligation 2 provides the bytes; waits and barriers below keep copies and reads
         // apart.
         let tiles = SharedAddress::new(unsafe { shared::launch_sized::<Quad<T>>() }.cast::<T>());
-        let frags =
-            Places { a: tiles.wrapping_add(row), b: tiles.wrapping_add(Self::A_TILE + col) };
+        let own = slice * Self::PER_SLICE;
+        let frags = Places {
+            a: tiles.wrapping_add(own * Self::A_PITCH + row),
+            b: tiles.wrapping_add(Self::A_TILE + own * Self::BN + col),
+        };
 
         // --- mainloop ---
         let k = gemm.effective_k();
@@ -268,8 +294,8 @@ impl<
             // SAFETY: as above.
             unsafe { thread::sync_threads() };
             let Places { mut a, mut b } = frags;
-            let mut step = 0;
-            while step < left {
+            let mut step = own as u32;
+            while step < left && step < (own + Self::PER_SLICE) as u32 {
                 // SAFETY: step `step` of the first stage has landed, visible since the barrier.
                 unsafe { Fragments::<T, ROWS>::read(a, b) }.multiply(&mut acc);
                 a = a.wrapping_add(Self::A_PITCH);
@@ -279,10 +305,25 @@ impl<
         }
 
         // --- epilogue ---
-        let place = Place { row: row0 + row as u32, col: col0 + col as u32, first_row, first_col };
-        // SAFETY: the tiles from (first_row, first_col) on are a partition of C, the lanes' elements
-        // one of each tile.
-        unsafe { store(&gemm, place, &acc) };
+        if SLICES == 1 {
+            let place =
+                Place { row: row0 + row as u32, col: col0 + col as u32, first_row, first_col };
+            // SAFETY: the tiles from (first_row, first_col) on are a partition of C, the lanes'
+            // elements one of each tile.
+            unsafe { store(&gemm, place, &acc) };
+        } else {
+            // SAFETY: all threads of the block are here; the first barrier ends all reads of the
+            // stages, whose memory the sums take. The tiles are a partition of C.
+            unsafe {
+                thread::sync_threads();
+                let sums = shared::launch_sized::<Quad<T>>().cast::<T>();
+                let lane = Lane { slice, row, col };
+                let place = Place { row: row0, col: col0, first_row, first_col };
+                let team =
+                    Team { rows: Self::BM, cols: Self::BN, slices: SLICES, threads: Self::THREADS };
+                store_slices(&gemm, sums, (team, lane), place, &acc);
+            }
+        }
     }
 
     /// This thread's part of the copies. `WHOLE` says that all rows and columns lie inside and that
@@ -298,7 +339,13 @@ impl<
         thread: usize,
     ) -> Feed<T> {
         // Neighbouring threads copy neighbouring steps of a row of A.
-        let (a_step, a_row) = (thread % (BK / RUN) * RUN, thread / (BK / RUN));
+        let (a_step, a_row) = if SLICES == 1 {
+            (thread % (BK / RUN) * RUN, thread / (BK / RUN))
+        } else {
+            let (lane, warp) = (thread % 32, thread / 32);
+            let (octet, rows) = (warp % Self::A_OCTETS, warp / Self::A_OCTETS);
+            (8 * octet + lane % 8, 4 * rows + lane / 8)
+        };
         let a_slot = a_step * Self::A_PITCH + a_row;
         let a_row = row0 + a_row as u32;
         let lda = gemm.lda as usize;
@@ -309,9 +356,10 @@ impl<
             (b, step * Self::BN + col, BK * ldb, 0)
         } else {
             let last = gemm.n - 1;
-            let col = (col0 + thread as u32).min(last);
-            let second = (col0 + (thread + Self::THREADS) as u32).min(last);
-            (gemm.b_at(0, col), thread, ldb, (second - col) as usize)
+            let (across, step) = (thread % Self::BN, thread / Self::BN);
+            let col = (col0 + across as u32).min(last);
+            let second = (col0 + (across + Self::THREADS) as u32).min(last);
+            (gemm.b_at(step as u32, col), thread, Self::B_STEPS * ldb, (second - col) as usize)
         };
         Feed {
             a: gemm.a_row(if WHOLE { a_row } else { a_row.min(gemm.m - 1) }).wrapping_add(a_step),
@@ -339,7 +387,7 @@ impl<
         let mut pass = 0;
         while pass < Self::A_PASSES {
             let mut i = 0;
-            while i < RUN {
+            while i < Self::A_RUN {
                 let to = slots.a.wrapping_add(pass * Self::A_ROWS + i * Self::A_PITCH);
                 // SAFETY: steps of a row of A; the slots of all threads are the elements of A's tile,
                 // once each.
@@ -356,7 +404,7 @@ impl<
 
         let mut from = feed.b;
         let mut pass = 0;
-        while pass < if WHOLE { 1 } else { BK } {
+        while pass < if WHOLE { 1 } else { BK / Self::B_STEPS } {
             let mut i = 0;
             while i < if WHOLE { Self::B_QUADS } else { Self::B_COLS } {
                 if WHOLE {
@@ -367,7 +415,8 @@ impl<
                     // threads are the quads of B's tile, once each.
                     unsafe { copy_async_16(to.cast::<Quad<T>>(), from.cast()) };
                 } else {
-                    let to = slots.b.wrapping_add(pass * Self::BN + i * Self::THREADS);
+                    let to =
+                        slots.b.wrapping_add(pass * Self::B_STEPS * Self::BN + i * Self::THREADS);
                     let from = from.wrapping_add(i * feed.b_across);
                     // SAFETY: an element of a row of B; the slots of all threads are the elements of
                     // B's tile, once each.
@@ -425,8 +474,8 @@ impl<
         let mut left = rounds;
         while left > 0 {
             unroll!(for STEP in 0..16 {
-                if STEP < BK {
-                    if STEP == BK - 1 {
+                if STEP < Self::PER_SLICE {
+                    if STEP == Self::PER_SLICE - 1 {
                         Self::wait();
                         // The next tile has landed for everybody, and everybody has read the last
                         // step of this one.
@@ -441,7 +490,7 @@ impl<
                         from = frags.stage(current);
                     }
                     // The step after this one.
-                    let step = (STEP + 1) % BK;
+                    let step = (STEP + 1) % Self::PER_SLICE;
                     let a = from.a.wrapping_add(step * Self::A_PITCH);
                     let b = from.b.wrapping_add(step * Self::BN);
                     // SAFETY: the step has landed and is visible, as argued at the barrier.

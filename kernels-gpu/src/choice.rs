@@ -22,14 +22,27 @@ const CHAINS: [(&KernelSpec, Pace); 5] = [
 ];
 
 /// The kernels that can share k out to several blocks a tile; each knows its pace.
-const SPLIT_K: [&KernelSpec; 6] = [
+const SPLIT_K: [&KernelSpec; 5] = [
     &split_k::TILE_32X64,
+    &split_k::TILE_64X64,
     &split_k::TILE_32X128,
     &split_k::TILE_64X128,
     &split_k::TILE_128X64,
-    &small_m::SPEC,
-    &small_n::SPEC,
 ];
+
+/// The kernel for few rows or few columns, where the product has no more than it reads the other operand
+/// once for. Whatever is multiplied meanwhile, nothing is faster than that.
+fn small(m: usize, n: usize) -> Option<&'static KernelSpec> {
+    let fits = |spec: &KernelSpec, rows: bool| {
+        let tile = spec.launch.tile();
+        tile.is_some_and(|tile| if rows { m <= tile.m as usize } else { n <= tile.n as usize })
+    };
+    if m <= n && fits(&small_m::SPEC, true) {
+        Some(&small_m::SPEC)
+    } else {
+        Some(&small_n::SPEC).filter(|spec| n < m && fits(spec, false))
+    }
+}
 
 /// Whether a product in pieces on the tensor cores is both faster than one on the multiply-add units
 /// and no less exact.
@@ -57,6 +70,9 @@ pub fn best_f32(
 ) -> Option<&'static KernelSpec> {
     if pays_to_split(m, n, k) && allowed(&f16x3::SPEC) {
         return Some(&f16x3::SPEC);
+    }
+    if let Some(spec) = small(m, n).filter(|spec| spec.grid(m, n).is_ok() && allowed(spec)) {
+        return Some(spec);
     }
     let chains = CHAINS.iter().map(|&(spec, pace)| (spec, pace));
     let time = |spec, pace| gemm_spec::time(spec, DType::F32, pace, (m, n, k), multiprocessors);
@@ -105,8 +121,9 @@ mod tests {
     use super::*;
     use crate::KERNELS;
 
-    fn best(m: usize, n: usize) -> &'static str {
-        best_f32(m, n, 64, 132, |_| true).map_or("none", |spec| spec.id)
+    fn best(m: usize, n: usize, k: usize) -> &'static str {
+        // What the tensor cores would do is the matter of another test.
+        best_f32(m, n, k, 132, |spec| spec.id != "f16x3").map_or("none", |spec| spec.id)
     }
 
     #[test]
@@ -137,13 +154,32 @@ mod tests {
         assert!([4096, 8192, 10_240, 16_384].into_iter().all(|n| area(n) >= 64 * 256));
     }
 
-    /// The sizes of the measurements: the tile that was the fastest there, or within a hundredth.
+    /// The sizes of the measurements: of the kernels that were measured the one that was the fastest
+    /// there, or within a hundredth.
     #[test]
     fn the_choice_is_what_the_measurements_say() {
-        assert_eq!(best(1024, 1024), "async_copy_64x128");
-        assert_eq!(best(2048, 2048), "async_copy_128x256");
-        assert_eq!(best(4096, 4096), "async_copy_128x256");
-        assert_eq!(best(8192, 8192), "async_copy_128x256");
+        let best = |n| best_f32(n, n, n, 132, |spec| spec.is_chain()).unwrap().id;
+        assert_eq!(best(1024), "async_copy_64x128");
+        assert_eq!(best(2048), "async_copy_128x256");
+        assert_eq!(best(4096), "async_copy_128x256");
+        assert_eq!(best(8192), "async_copy_128x256");
+    }
+
+    #[test]
+    fn thin_products_get_kernels_that_fill_the_gpu() {
+        for (m, n, k) in [(100, 100, 8000), (20, 20, 9000), (300, 500, 9000), (33, 700, 7000)] {
+            assert!(best(m, n, k).starts_with("split_k"), "{m} {n} {k}: {}", best(m, n, k));
+        }
+        for (m, n) in [(1, 4096), (16, 9000), (3, 3), (1, 1)] {
+            assert_eq!(best(m, n, 4096), "small_m");
+        }
+        for (m, n) in [(4096, 1), (9000, 16), (3, 2)] {
+            assert_eq!(best(m, n, 4096), "small_n");
+        }
+        assert!(!best(17, 4096, 4096).starts_with("small"));
+        // Nothing to share out.
+        assert!(best(8192, 8192, 8192).starts_with("async_copy"));
+        assert!(best(4096, 4096, 16).starts_with("async_copy"));
     }
 
     #[test]

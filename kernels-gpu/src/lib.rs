@@ -85,6 +85,7 @@ registry! {
     async_copy::{TILE_64X256, EMULATED_64X256},
     async_copy::{TILE_128X256, EMULATED_128X256},
     split_k::{TILE_32X64, EMULATED_32X64},
+    split_k::{TILE_64X64, EMULATED_64X64},
     split_k::{TILE_32X128, EMULATED_32X128},
     split_k::{TILE_64X128, EMULATED_64X128},
     split_k::{TILE_128X64, EMULATED_128X64},

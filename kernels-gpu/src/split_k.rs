@@ -21,6 +21,11 @@
 //!             | part 2 |                          split_k_sum:  C = alpha * (C_0 + C_1 + C_2) + beta * C
 //! ```
 //!
+//! A small tile has room for one or two warps, and a multiprocessor wants four at least: it has a warp
+//! for each of its four schedulers. So tiles below 64 x 128 have several *slices* of warps. Each slice
+//! multiplies its own steps of every stage for the whole tile, and the slices' sums are added in shared
+//! memory at the end.
+//!
 //! How many parts there are the host decides ([`gemm_spec::split_k::parts`]); the kernel learns it from
 //! its grid. With one part the block writes C itself. The parts are added in their order, so a result
 //! repeats bit for bit, but it is not one chain over k: its bits are not those of `naive`, its error is
@@ -39,21 +44,23 @@ use crate::sum_parts;
 macro_rules! tile {
     (
         $spec:ident, $entries:ident, $emulated:ident, $id:literal => $symbol:ident, $min_blocks:literal, $pace:expr;
-        warps $warps_m:literal x $warps_n:literal, rows $rows:literal, steps $bk:literal, stages $stages:literal
+        warps $warps_m:literal x $warps_n:literal, rows $rows:literal, steps $bk:literal, stages $stages:literal, slices $slices:literal
     ) => {
         gemm_entries! {
             $entries, $emulated =
-                split_k::<_, $warps_m, $warps_n, $rows, $bk, $stages>;
+                split_k::<_, $warps_m, $warps_n, $rows, $bk, $stages, $slices>;
             f32 => $symbol
         }
 
         pub(crate) const $spec: KernelSpec = {
-            type Of = Shape<$warps_m, $warps_n, $rows, $bk, $stages>;
+            type Of = Shape<$warps_m, $warps_n, $rows, $bk, $stages, $slices>;
             KernelSpec {
                 id: $id,
                 about: concat!(
                     stringify!($rows),
-                    " x 8 elements of C a thread, several blocks a tile, each with a part of k"
+                    " x 8 elements of C a thread, several blocks a tile, each with a part of k, ",
+                    stringify!($slices),
+                    " warps for each place in the tile"
                 ),
                 origin: "CUTLASS and cuBLAS, split-K with a second launch",
                 arch: Arch::Sm80,
@@ -73,26 +80,34 @@ macro_rules! tile {
 }
 
 tile!(
-    TILE_32X64, ENTRIES_32X64, EMULATED_32X64, "split_k_32x64" => split_k_32x64_f32, 8,
-    // As those of `async_copy`, whose loop it is, here and below: see `choice`.
-    Pace { alone: 208, full: 332 };
-    warps 2 x 1, rows 4, steps 8, stages 4
+    TILE_32X64, ENTRIES_32X64, EMULATED_32X64, "split_k_32x64" => split_k_32x64_f32, 3,
+    // Not measured: less than 64 x 128 by what its copies and reads of shared memory take.
+    Pace { alone: 250, full: 320 };
+    warps 1 x 1, rows 8, steps 32, stages 4, slices 4
 );
 tile!(
-    TILE_32X128, ENTRIES_32X128, EMULATED_32X128, "split_k_32x128" => split_k_32x128_f32, 8,
-    Pace { alone: 222, full: 355 };
-    warps 1 x 2, rows 8, steps 8, stages 4
+    TILE_64X64, ENTRIES_64X64, EMULATED_64X64, "split_k_64x64" => split_k_64x64_f32, 3,
+    // Not measured, as above.
+    Pace { alone: 260, full: 350 };
+    warps 2 x 1, rows 8, steps 16, stages 5, slices 2
+);
+tile!(
+    TILE_32X128, ENTRIES_32X128, EMULATED_32X128, "split_k_32x128" => split_k_32x128_f32, 3,
+    // Not measured, as above.
+    Pace { alone: 260, full: 345 };
+    warps 1 x 2, rows 8, steps 16, stages 4, slices 2
 );
 tile!(
     TILE_64X128, ENTRIES_64X128, EMULATED_64X128, "split_k_64x128" => split_k_64x128_f32, 4,
+    // Those of `async_copy_64x128`, whose loop it is: see `choice`.
     Pace { alone: 274, full: 400 };
-    warps 2 x 2, rows 8, steps 16, stages 4
+    warps 2 x 2, rows 8, steps 16, stages 4, slices 1
 );
 tile!(
     TILE_128X64, ENTRIES_128X64, EMULATED_128X64, "split_k_128x64" => split_k_128x64_f32, 4,
     // Not measured: that of two warps alone, and of the 64 x 128 tile when full.
     Pace { alone: 222, full: 400 };
-    warps 2 x 1, rows 16, steps 8, stages 4
+    warps 2 x 1, rows 16, steps 8, stages 4, slices 1
 );
 
 /// # Safety
@@ -107,12 +122,13 @@ unsafe fn split_k<
     const ROWS: usize,
     const BK: usize,
     const STAGES: usize,
+    const SLICES: usize,
 >(
     gemm: Gemm<T>,
 ) {
     // SAFETY: the part's operands lie in those of the whole product, or are read nowhere: the host
     // makes no part empty. Each part has a matrix of its own to write.
-    unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES>::gemm(part(gemm)) }
+    unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::gemm(part(gemm)) }
 }
 
 /// The product of this block's part, which writes a matrix of its own.

@@ -158,3 +158,26 @@ fn what_cannot_be_measured_or_compared_is_one_line() {
     tessera(&["bench", "--kernel", "tilde32"]).refused(2, &["tiled32"]);
     tessera(&["bench", "--device", "cuda"]).refused(3, &[]);
 }
+
+#[test]
+fn ragged_shapes_come_after_the_others_and_auto_is_for_gpus() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("ragged.json");
+    let words = "bench --kernel cpu_packed,auto --device cpu --squares 20 --ragged 2 --time 0.01 --check none --out";
+    let words: Vec<&str> = words.split(' ').chain(path.to_str()).collect();
+    tessera(&words).fine();
+    let text = fs::read_to_string(&path).expect("read");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let rows = document["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[0]["m"], 20);
+    for row in &rows[1..] {
+        for size in ["m", "n", "k"] {
+            let size = row[size].as_u64().expect("a size");
+            assert!((17..=9000).contains(&size) && size % 8 != 0, "{row}");
+        }
+    }
+    let skipped = document["skipped"].as_array().expect("skipped");
+    assert_eq!(skipped.len(), 3);
+    assert!(skipped.iter().all(|skipped| skipped["kernel"] == "auto"), "{skipped:?}");
+}

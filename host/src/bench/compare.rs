@@ -89,7 +89,7 @@ fn median_error(row: &Row) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::bench::{Cache, Check};
     use crate::measure::Timing;

@@ -315,3 +315,33 @@ fn csv(document: &Document) -> anyhow::Result<String> {
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::compare::tests::{document, row};
+
+    #[test]
+    fn the_mean_beside_peers_is_geometric_and_names_the_least() {
+        let with = |kernel: &str, ratio: Option<f64>| {
+            let mut row = row(kernel, 1.0, 0.0);
+            row.ratio_to_best_peer = ratio;
+            row
+        };
+        let mut peer = with("cublas", Some(1.0));
+        peer.peer = Some("a library".to_owned());
+        let rows = vec![with("a", Some(0.5)), with("a", Some(2.0)), with("b", Some(3.0)), peer];
+        let means = means(&document(rows));
+        assert_eq!(means.len(), 1, "{means:?}");
+        assert!(means[0].starts_with("a beside the best peer: geometric mean 1.000x over 2"));
+        assert!(means[0].ends_with("least 0.500x."), "{means:?}");
+    }
+
+    #[test]
+    fn a_chosen_kernel_is_named_in_its_row() {
+        let mut row = row("auto", 1.0, 0.0);
+        row.chosen = Some("split_k_64x64".to_owned());
+        let cells: Vec<String> = cells(&row).iter().map(Cell::content).collect();
+        assert_eq!(cells[0], "auto: split_k_64x64");
+    }
+}

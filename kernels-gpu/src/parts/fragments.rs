@@ -26,9 +26,9 @@ pub(crate) const LANES_Y: usize = 4;
 /// Columns of C of a lane.
 pub(crate) const COLS: usize = 8;
 /// Rows from one group of a lane to the next.
-const ROWS_APART: usize = 16;
+pub(crate) const ROWS_APART: usize = 16;
 /// Columns from one group of a lane to the next.
-const COLS_APART: usize = 32;
+pub(crate) const COLS_APART: usize = 32;
 
 /// A lane's sums.
 pub(crate) type Acc<T, const ROWS: usize> = [[T; COLS]; ROWS];

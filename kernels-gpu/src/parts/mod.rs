@@ -5,4 +5,5 @@ pub(crate) mod fragments;
 pub(crate) mod gemm;
 pub(crate) mod outer_tile;
 pub(crate) mod quad;
+pub(crate) mod slices;
 pub(crate) mod unroll;
