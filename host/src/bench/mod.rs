@@ -44,7 +44,7 @@ use crate::verify::Method;
 use entrant::Ready;
 pub use entrant::{AUTO, Entrant};
 pub use rounds::Rounds;
-use subject::Subject;
+use subject::{Inputs, Subject};
 
 /// The version of the documents that this module writes and reads.
 pub const FORMAT: &str = "tessera-bench 1";
@@ -298,7 +298,8 @@ fn one_by_one<T: Scalar>(
     for &[m, n, k] in &config.sizes {
         let problem = Problem::<T>::new(m, n, k)
             .with_scalars(T::factor(config.alpha), T::factor(config.beta));
-        let mut subject = Subject::draw(&problem, config, processors)?;
+        let inputs = Inputs::draw(&problem, config, processors)?;
+        let mut subject = Subject::new(&inputs, config, processors)?;
         for (entrant, ready) in &entrants {
             observer.step(&format!("measuring {} at {m} x {n} x {k}", entrant.id()));
             let found = match ready {

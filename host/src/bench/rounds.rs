@@ -19,7 +19,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use super::compare::read;
 use super::entrant::{Entrant, Ready};
-use super::subject::Subject;
+use super::subject::{Inputs, Subject};
 use super::{Config, Document, Processors, Row, SkippedPoint, idle, row, words};
 use crate::error::Error;
 use crate::measure::Timing;
@@ -55,10 +55,12 @@ pub(super) fn measure<T: Scalar>(
         let problem = Problem::<T>::new(m, n, k)
             .with_scalars(T::factor(config.alpha), T::factor(config.beta));
         // Only what works in this process needs operands here.
-        let mut subject = None;
+        let mut inputs = None;
         if entrants.iter().any(|(_, ready)| ready.is_some()) {
-            subject = Some(Subject::draw(&problem, config, processors)?);
+            inputs = Some(Inputs::draw(&problem, config, processors)?);
         }
+        let subject = |inputs| Subject::new(inputs, config, processors);
+        let mut subject = inputs.as_ref().map(subject).transpose()?;
         let mut turns: Vec<Vec<Row>> = entrants.iter().map(|_| Vec::new()).collect();
         let mut left: Vec<usize> = (0..entrants.len()).collect();
         for round in 1..=rounds.count {

@@ -28,24 +28,17 @@ struct Set<T: Scalar> {
     c: Vec<T>,
 }
 
-/// What is measured.
-pub(super) struct Subject<'p, T: Scalar> {
+/// What is multiplied: at least one set of operands; more for cold caches.
+pub(super) struct Inputs<T: Scalar> {
     problem: Problem<T>,
-    config: Config,
-    processors: &'p Processors,
-    /// At least one; more for cold caches.
-    host: Vec<Set<T>>,
-    /// The same sets on the GPU, uploaded by the first kernel.
-    device: Vec<(Operands<'p, T>, Output<T>)>,
-    /// The set that the next run begins with.
-    turn: usize,
+    sets: Vec<Set<T>>,
 }
 
-impl<'p, T: Scalar> Subject<'p, T> {
+impl<T: Scalar> Inputs<T> {
     pub(super) fn draw(
         problem: &Problem<T>,
         config: &Config,
-        processors: &'p Processors,
+        processors: &Processors,
     ) -> Result<Self, Error> {
         let sets = match config.cache {
             Cache::Warm => 1,
@@ -63,7 +56,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
             fill(&mut data, cols, cols, config.distribution, config.seed, stream);
             Ok(data)
         };
-        let host = (0..sets)
+        let sets = (0..sets)
             .map(|set| {
                 Ok(Set {
                     a: drawn(Operand::A, set)?,
@@ -72,45 +65,66 @@ impl<'p, T: Scalar> Subject<'p, T> {
                 })
             })
             .collect::<Result<_, Error>>()?;
-        Ok(Self {
-            problem: *problem,
-            config: config.clone(),
-            processors,
-            host,
-            device: Vec::new(),
-            turn: 0,
-        })
+        Ok(Self { problem: *problem, sets })
+    }
+}
+
+/// What is measured.
+pub(super) struct Subject<'p, T: Scalar> {
+    inputs: &'p Inputs<T>,
+    processors: &'p Processors,
+    /// Judges results of the first set; what it needs to know of the inputs it has found out once.
+    checker: Checker<'p, T>,
+    /// What C held before, for the checks.
+    before: &'p [T],
+    /// A C for each set that CPU runs write, made by the first of them.
+    results: Vec<Vec<T>>,
+    /// The sets on the GPU, uploaded by the first kernel.
+    device: Vec<(Operands<'p, T>, Output<T>)>,
+    /// The set that the next run begins with.
+    turn: usize,
+}
+
+impl<'p, T: Scalar> Subject<'p, T> {
+    pub(super) fn new(
+        inputs: &'p Inputs<T>,
+        config: &Config,
+        processors: &'p Processors,
+    ) -> Result<Self, Error> {
+        let Set { a, b, c } = &inputs.sets[0];
+        let before = if inputs.problem.beta == T::Acc::ZERO { &[][..] } else { c };
+        let checker = Checker::new(&inputs.problem, a, b, before, config.check, config.seed)
+            .map_err(|error| Error::Check { reason: error.to_string() })?;
+        let (results, device) = (Vec::new(), Vec::new());
+        Ok(Self { inputs, processors, checker, before, results, device, turn: 0 })
     }
 
     /// Sets that the runs turn through.
     pub(super) fn sets(&self) -> usize {
-        self.host.len()
+        self.inputs.sets.len()
     }
 
     /// Computes the first set's product on a poisoned, guarded C and judges it.
     pub(super) fn check(&mut self, ready: &Ready<'_>) -> Result<Report, Error> {
-        let Set { a, b, c } = &self.host[0];
-        let before = if self.problem.beta == T::Acc::ZERO { &[][..] } else { c };
-        let checker =
-            Checker::new(&self.problem, a, b, before, self.config.check, self.config.seed)
-                .map_err(|error| Error::Check { reason: error.to_string() })?;
-        if checker.method() == Method::None {
-            return Ok(checker.check(c));
+        let Inputs { problem, sets } = self.inputs;
+        let Set { a, b, c } = &sets[0];
+        if self.checker.method() == Method::None {
+            return Ok(self.checker.check(c));
         }
-        let mut result = Guarded::new(&self.problem)?;
-        result.poison(before);
+        let mut result = Guarded::new(problem)?;
+        result.poison(self.before);
         match ready.launch() {
             None => {
-                ready.multiply(&self.problem, a, b, result.as_mut_slice(), self.processors)?;
+                ready.multiply(problem, a, b, result.as_mut_slice(), self.processors)?;
             }
             Some(launch) => {
                 let gpu = self.gpu()?;
                 let mut output = gpu.output(result.full(), result.guard_len())?;
-                gpu.upload(&self.problem, a, b)?.0.run(launch, &mut output)?;
+                gpu.upload(problem, a, b)?.0.run(launch, &mut output)?;
                 output.download(gpu, result.full_mut())?;
             }
         }
-        let mut report = checker.check(result.as_slice());
+        let mut report = self.checker.check(result.as_slice());
         report.ok &= result.intact().is_ok();
         Ok(report)
     }
@@ -135,19 +149,23 @@ impl<'p, T: Scalar> Subject<'p, T> {
         if let Some(launch) = ready.launch() {
             return self.batch_seconds(launch, batch);
         }
-        let sets = self.host.len();
-        let Set { a, b, c } = &mut self.host[self.turn % sets];
+        let Inputs { problem, sets } = self.inputs;
+        if self.results.is_empty() {
+            self.results = sets.iter().map(|set| set.c.clone()).collect();
+        }
+        let set = self.turn % sets.len();
+        let (Set { a, b, .. }, c) = (&sets[set], &mut self.results[set]);
         self.turn += 1;
         let started = Instant::now();
-        ready.multiply(&self.problem, a, b, c, self.processors)?;
+        ready.multiply(problem, a, b, c, self.processors)?;
         Ok(started.elapsed().as_secs_f64())
     }
 
     fn batch_seconds(&mut self, launch: Launch<'_>, batch: usize) -> Result<f64, Error> {
         if self.device.is_empty() {
             let gpu = self.gpu()?;
-            for Set { a, b, c } in &self.host {
-                let operands = gpu.upload(&self.problem, a, b)?.0;
+            for Set { a, b, c } in &self.inputs.sets {
+                let operands = gpu.upload(&self.inputs.problem, a, b)?.0;
                 self.device.push((operands, gpu.output(c, 0)?));
             }
         }
