@@ -31,6 +31,7 @@ mod neon;
 mod pack;
 mod portable;
 mod product;
+mod thresholds;
 mod tile;
 mod vector;
 
@@ -46,6 +47,7 @@ use gemm_spec::{Problem, epilogue};
 pub use self::isa::CpuIsa;
 use self::isa::PackedElement;
 use self::product::Product;
+use self::thresholds::WORK_PER_THREAD;
 use super::{CpuContext, CpuImpl};
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
@@ -58,9 +60,6 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f64: gemm::<f64>,
     i32: gemm::<i32>,
 };
-
-/// Multiply-adds for each thread beyond the first: less is done before the thread has woken.
-const WORK_PER_THREAD: usize = 1 << 20;
 
 fn gemm<T: PackedElement>(
     problem: &Problem<T>,
