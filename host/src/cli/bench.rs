@@ -33,7 +33,7 @@ pub(super) struct Args {
           conflicts_with_all = ["n", "m", "k"])]
     shapes: Vec<[usize; 3]>,
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`); beside peers
-    /// also `none`.
+    /// also `none`. Steps of the ladder that are there for one idea run where they are named.
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     kernel: String,
     /// Measure other projects' matrix products beside these, all by turns: OpenBLAS, oneDNN, BLIS, MKL,

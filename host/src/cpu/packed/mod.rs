@@ -56,6 +56,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     origin: "Goto and van de Geijn 2008; Van Zee and van de Geijn 2015",
     parallel: true,
     any_order: true,
+    study: false,
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
