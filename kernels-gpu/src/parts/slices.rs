@@ -43,7 +43,7 @@ pub(crate) struct Team {
 /// 2. `gemm.c` is valid for C; the elements of all blocks from `first_row` and `first_col` on are
 ///    different ones.
 #[inline(always)]
-pub(crate) unsafe fn store_slices<T: Element, const ROWS: usize>(
+pub(crate) unsafe fn store_slices<T: Element<Acc = T>, const ROWS: usize>(
     gemm: &Gemm<T>,
     sums: Shared<T>,
     (team, lane): (Team, Lane),
