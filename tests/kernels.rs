@@ -409,11 +409,11 @@ fn properties<T: Scalar>(spec: &KernelSpec, backend: Backend) -> Vec<(&'static s
         ("refuses_what_it_cannot_do", refuses_what_it_cannot_do::<T>),
         (DIGESTS, gives_the_committed_digests::<T>),
     ];
-    if !spec.is_chain() {
+    if spec.reads_any_order() {
         properties.push(("takes_every_order", orders::takes_every_order::<T>));
-        if backend == Backend::Gpu {
-            properties.push(("repeats_its_bits", orders::repeats_its_bits::<T>));
-        }
+    }
+    if !spec.is_chain() && backend == Backend::Gpu {
+        properties.push(("repeats_its_bits", orders::repeats_its_bits::<T>));
     }
     properties
 }

@@ -1,5 +1,5 @@
-//! Properties of kernels that are no chain of multiply-adds: they take factors in any order, and their
-//! bits, which are not those of serial, are the same each time.
+//! Properties of kernels beyond the plain chain of multiply-adds: some take factors in any order, and
+//! those whose bits are not serial's have the same bits each time.
 
 use gemm_spec::{KernelSpec, Layout};
 use libtest_mimic::Failed;

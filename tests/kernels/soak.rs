@@ -68,7 +68,7 @@ fn product<T: Scalar>(
     context: &CpuContext,
     watchdog: &Watchdog,
 ) -> Result<bool, String> {
-    let problem = draw::<T>(rng, spec.is_chain());
+    let problem = draw::<T>(rng, !spec.reads_any_order());
     let takes = with_gpu(|gpu| Ok(spec.supports(&problem, gpu.limits()).is_ok()));
     if !takes.map_err(|error| error.to_string())? {
         return Ok(false);
