@@ -1,19 +1,20 @@
-//! Which products take which path: every number that was measured and not derived.
+//! Which products take which path: every number that is chosen and not derived.
 //!
 //! Measured with f32 and AVX-512 on one core of an Ice Lake Xeon (48 KiB and 1.25 MiB of cache), each
 //! candidate and the one before it by turns in processes of their own, by the least CPU time of several
-//! turns. No result depends on any of them.
+//! turns; what was not measured says so. No result depends on any of them.
 
 /// Products of at most that many multiply-adds are not packed ahead: 128 x 128 x 128. All operands lie
 /// in the second-level cache, where a tile reads them about as fast as from panels.
 pub(super) const SMALL: usize = 1 << 21;
 
 /// C is thin where it has at most that many times a tile's columns, rows of A being contiguous: each
-/// element of A then meets too few columns to pay for a copy. With a copy, 16 columns
-/// of 4096 x 4096 took a quarter longer; at 32 it paid.
+/// element of A then meets too few columns to pay for a copy. With a copy, 16 columns of 4096 x 4096
+/// took a quarter longer, 32 as long.
 pub(super) const THIN_PANELS: usize = 2;
 
-/// The same where A must be transposed on its way: from 16 columns on, larger blocks paid.
+/// The same where A must be transposed on its way: at 64 columns larger blocks paid; the sizes between
+/// were not measured.
 pub(super) const THIN_TURNED_PANELS: usize = 1;
 
 /// Steps of k that a thin C is swept for before the next, where it is one tile wide. A's columns are
@@ -36,7 +37,7 @@ pub(super) const TILES_AHEAD: usize = 2;
 pub(super) const WORK_PER_THREAD: usize = 1 << 20;
 
 /// Parts of a thin or small product for each thread, where there are rows or columns enough: a thread
-/// that begins late takes fewer.
+/// that begins late takes fewer. Not measured.
 pub(super) const PARTS_PER_THREAD: usize = 4;
 
 /// Tiles of rows of such a part at least, where A's columns are contiguous: of shorter pieces too little
