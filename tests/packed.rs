@@ -173,9 +173,16 @@ fn many_blocks_have_the_bits_of_serial() {
 
 fn many_blocks<T: Scalar>() {
     for isa in CpuIsa::available().filter(|&isa| isa != CpuIsa::Portable) {
-        for (m, n, k) in
-            [(1500, 70, 900), (70, 1500, 900), (9000, 9, 40), (3, 5000, 70), (9000, 1, 300)]
-        {
+        for (m, n, k) in [
+            (1500, 70, 900),
+            (70, 1500, 900),
+            (9000, 9, 40),
+            (3, 5000, 70),
+            (9000, 1, 300),
+            (1, 9000, 300),
+            (13, 4000, 300),
+            (7, 4000, 300),
+        ] {
             for (beta, b, padding) in
                 [(0.0, Layout::row_major(n), 1), (0.5, Layout::col_major(k), 0)]
             {

@@ -50,6 +50,12 @@ impl Implementation {
         matches!(self, Self::Gpu(_))
     }
 
+    /// Whether it runs only where it is named.
+    #[must_use]
+    pub fn study(&self) -> bool {
+        matches!(self, Self::Cpu(implementation) if implementation.study)
+    }
+
     /// CPU threads that it uses of so many; `None` where it runs on a GPU.
     #[must_use]
     pub fn threads(&self, threads: usize) -> Option<usize> {
@@ -87,7 +93,7 @@ pub fn find(name: &str) -> Result<Implementation, Error> {
 /// The implementations that a list of patterns selects, in registry order.
 ///
 /// Patterns are separated by commas; `*` and `?` stand for any text and any character; `!` in front
-/// takes away. Without a pattern that adds, all are taken first.
+/// takes away. Without a pattern that adds, all but the studies are taken first.
 ///
 /// # Errors
 /// [`Error::UnknownKernel`] where a pattern matches nothing, so that a slip is not silent.
@@ -109,7 +115,8 @@ pub fn select(patterns: &str) -> Result<Vec<Implementation>, Error> {
     let adds = matchers.iter().any(|(add, _)| *add);
     Ok(all()
         .filter(|implementation| {
-            matchers.iter().fold(!adds, |taken, (add, matcher)| {
+            let first = !adds && !implementation.study();
+            matchers.iter().fold(first, |taken, (add, matcher)| {
                 if matcher.matches(implementation.id()) { *add } else { taken }
             })
         })
@@ -149,11 +156,19 @@ mod tests {
 
     #[test]
     fn patterns_add_and_take_away_in_registry_order() {
-        assert_eq!(ids("").len(), all().count());
+        let by_default = all().filter(|implementation| !implementation.study()).count();
+        assert_eq!(ids("").len(), by_default);
         assert_eq!(ids("naive,serial"), ["serial", "naive"]);
         assert_eq!(ids("tiled*,!tiled?"), ["tiled16", "tiled32"]);
         assert!(!ids("!serial").contains(&"serial"));
-        assert_eq!(ids("!serial").len(), all().count() - 1);
+        assert_eq!(ids("!serial").len(), by_default - 1);
+    }
+
+    #[test]
+    fn a_study_runs_where_it_is_named() {
+        assert!(!ids("").contains(&"loop_order") && !ids("!serial").contains(&"loop_order"));
+        assert_eq!(ids("loop_order,serial"), ["serial", "loop_order"]);
+        assert_eq!(ids("*").len(), all().count());
     }
 
     #[test]

@@ -458,6 +458,7 @@ mod tests {
         origin: "a test",
         parallel: false,
         any_order: false,
+        study: false,
         f32: transposed_tiles,
         f64: transposed_tiles,
         i32: transposed_tiles,

@@ -62,7 +62,8 @@ pub(super) enum Command {
 pub(super) struct Run {
     #[command(flatten)]
     pub(super) sizes: Sizes,
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
+    /// ladder that are there for one idea run where they are named.
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     pub(super) kernel: String,
     /// Element type: f32, f64, i32, f16 or bf16.

@@ -38,7 +38,8 @@ pub(super) struct Args {
           conflicts_with_all = ["n", "m", "k"])]
     ragged: usize,
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`), and `auto`,
-    /// the kernel that the program chooses for each shape on a GPU; beside peers also `none`.
+    /// the kernel that the program chooses for each shape on a GPU; beside peers also `none`. Steps of
+    /// the ladder that are there for one idea run where they are named.
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     kernel: String,
     /// Measure other projects' matrix products beside these, all by turns: OpenBLAS, oneDNN, BLIS, MKL,

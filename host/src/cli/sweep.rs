@@ -22,7 +22,8 @@ pub(super) struct Args {
     /// Square sizes: 8:2096:8 (from, to, step), 2^4:2^13, 64,128,1000, or a mixture with commas.
     #[arg(long, value_name = "SIZES", default_value = "2^4:2^10")]
     sizes: SizeList,
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`).
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
+    /// ladder that are there for one idea run where they are named.
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     kernel: String,
     /// Element type: f32, f64, i32, f16 or bf16.

@@ -25,6 +25,8 @@ pub struct CpuImpl {
     pub parallel: bool,
     /// Whether it takes operands of any storage order; else all three are row-major.
     pub any_order: bool,
+    /// Whether it is there for one idea of the ladder alone: it runs where it is named, not by default.
+    pub study: bool,
     pub(crate) f32: CpuFn<f32>,
     pub(crate) f64: CpuFn<f64>,
     pub(crate) i32: CpuFn<i32>,

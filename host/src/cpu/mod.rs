@@ -1,9 +1,14 @@
 //! The implementations that run on the CPU, and the ordered registry of them.
 
+mod cache_blocks;
 pub(crate) mod implementation;
 mod isa;
+mod loop_order;
+mod micro_kernel;
 mod mutex_queue;
 mod packed;
+mod packed_bands;
+mod packed_panels;
 mod rayon;
 mod serial;
 
@@ -11,4 +16,14 @@ pub use implementation::{CpuContext, CpuFn, CpuImpl};
 pub use packed::CpuIsa;
 
 /// Every CPU implementation, in the order of the ladder. The first is the definition of correct.
-pub const CPU: &[&CpuImpl] = &[&serial::IMPL, &mutex_queue::IMPL, &rayon::IMPL, &packed::IMPL];
+pub const CPU: &[&CpuImpl] = &[
+    &serial::IMPL,
+    &mutex_queue::IMPL,
+    &rayon::IMPL,
+    &loop_order::IMPL,
+    &cache_blocks::IMPL,
+    &micro_kernel::IMPL,
+    &packed_panels::IMPL,
+    &packed_bands::IMPL,
+    &packed::IMPL,
+];

@@ -22,6 +22,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     origin: "Hello World of parallel programming, threaded version",
     parallel: true,
     any_order: false,
+    study: false,
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,

@@ -11,6 +11,7 @@ use gemm_spec::{Element, Problem, bf16, epilogue, f16};
 use rayon::prelude::*;
 
 use super::isa::{Work, vectorised};
+use super::loop_order::add_step;
 use super::{CpuContext, CpuImpl};
 use crate::scalar::Scalar;
 
@@ -20,6 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     origin: "Hello World of parallel programming, with today's threads",
     parallel: true,
     any_order: false,
+    study: false,
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
@@ -153,13 +155,5 @@ fn add_four_steps<T: Scalar>(
         s1[j] = chain(f1, b, s1[j]);
         s2[j] = chain(f2, b, s2[j]);
         s3[j] = chain(f3, b, s3[j]);
-    }
-}
-
-/// `sums += factor * b`.
-#[inline(always)]
-fn add_step<T: Scalar>(factor: T, b: &[T], sums: &mut [T::Acc]) {
-    for (sum, &b) in sums.iter_mut().zip(b) {
-        *sum = factor.mul_add(b, *sum);
     }
 }

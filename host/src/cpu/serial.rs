@@ -19,6 +19,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     origin: "Hello World of parallel programming; lecture notes; C++ AMP sample",
     parallel: false,
     any_order: false,
+    study: false,
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,

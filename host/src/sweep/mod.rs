@@ -218,6 +218,7 @@ mod tests {
         origin: "a test",
         parallel: false,
         any_order: false,
+        study: false,
         f32: wrong,
         f64: wrong,
         i32: wrong,

@@ -1,38 +1,42 @@
-//! Small and thin products: tiles straight from A and B, nothing packed.
+//! Small and thin products: tiles straight from A and B, nothing packed ahead.
 //!
 //! A packed panel pays by being read again. Where a factor is read once or twice, or all of it lies
 //! in the nearest cache, the copy costs more than it saves.
 //!
+//! A tile needs a column of A in a register, and a sum must not be cut along k. Where rows of A lie
+//! apart, as in a row-major matrix times a vector, some rows and steps at a time are transposed into a
+//! panel that stays in the first-level cache, each row being read from front to back.
+//!
 //! The sums are the same chains as in the packed path, so which path computes an element cannot be
 //! seen in its bits.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gemm_spec::Element;
 
 use super::kernels::Kernels;
+use super::pack::Pack;
 use super::product::Product;
-use super::tile::{Finish, Tile};
+use super::thresholds::{
+    LEAST_TILES, NARROW_STEPS, PANEL_BYTES, PARTS_PER_THREAD, SMALL, THIN_PANELS,
+    THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
+};
+use super::tile::{Finish, Hint, Tile};
 use crate::cpu::CpuContext;
 
-/// Products of at most that many multiply-adds are not packed.
-const SMALL: usize = 128 * 128 * 128;
-/// C is thin where it has at most that many times a tile's columns, or a register's rows: each
-/// element of the large factor then meets few of the other.
-const THIN_PANELS: usize = 1;
-/// Steps of k at a time for each row or column of a thin C, within bounds: all of C is swept before
-/// the next steps, so that a large factor whose steps are lines is read line by line.
-const STEPS_PER_LINE: usize = 16;
-/// See [`STEPS_PER_LINE`].
-const MOST_STEPS: usize = 256;
-
-/// Whether a product takes this path: rows of A contiguous, and C small or thin.
+/// Whether a product takes this path: C small or thin.
 pub(super) fn pays<T: Element<Acc = T>>(product: &Product<T>, kernels: &Kernels<T>) -> bool {
-    let &Product { m, n, k, a_row, .. } = product;
-    let small = m.saturating_mul(n).saturating_mul(k) <= SMALL;
-    let thin = n <= THIN_PANELS * kernels.cols || m <= kernels.lanes;
-    a_row == 1 && (small || thin)
+    let &Product { m, n, a_row, .. } = product;
+    let panels = if a_row == 1 { THIN_PANELS } else { THIN_TURNED_PANELS };
+    is_small(product) || n <= panels * kernels.cols || m <= kernels.lanes
 }
 
-/// Computes the product, k at least 1 and rows of A contiguous.
+fn is_small<T: Element>(product: &Product<T>) -> bool {
+    product.m.saturating_mul(product.n).saturating_mul(product.k) <= SMALL
+}
+
+/// Computes the product, k at least 1.
 ///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
@@ -42,14 +46,17 @@ pub(super) unsafe fn multiply<T: Element<Acc = T>>(
     context: &CpuContext,
     threads: usize,
 ) {
-    let &Product { m, n, k, beta, b_row, c, ldc, .. } = product;
-    let small = m.saturating_mul(n).saturating_mul(k) <= SMALL;
+    let &Product { m, n, k, a_row, beta, b_row, c, ldc, .. } = product;
     // A thin A beside a B whose steps are contiguous: B is read as it lies, column by column.
     let along_columns = m <= kernels.lanes && b_row == 1;
-    let steps = if small || along_columns {
+    let steps = if a_row != 1 {
+        PANEL_BYTES / size_of::<T>() / kernels.rows
+    } else if along_columns || is_small(product) {
         k
+    } else if n <= kernels.cols {
+        NARROW_STEPS
     } else {
-        (m.min(n) * STEPS_PER_LINE).clamp(STEPS_PER_LINE, MOST_STEPS)
+        WIDE_STEPS
     };
     // Old values of C that are still needed cannot make room for sums.
     let apart = (beta != T::Acc::ZERO && steps < k).then(|| context.spare().take::<T>(m * n));
@@ -57,29 +64,30 @@ pub(super) unsafe fn multiply<T: Element<Acc = T>>(
         Some(buffer) => (buffer.as_mut_ptr(), m),
         None => (c, ldc),
     };
-    let area = |rows: (usize, usize), cols: (usize, usize)| Area {
-        product,
-        kernels,
-        steps,
-        sums,
-        sums_ld,
-        rows,
-        cols,
-    };
+    // What is small is near.
+    let ahead = if is_small(product) { 0 } else { TILES_AHEAD * kernels.rows };
+    let whole = Area { product, kernels, steps, ahead, sums, sums_ld, rows: (0, m), cols: (0, n) };
     if threads == 1 {
         // SAFETY: the caller's promises; the area is all of C.
-        unsafe { area((0, m), (0, n)).compute() };
+        unsafe { whole.compute() };
     } else {
-        let parts = (0..threads).map(|part| match m >= n {
-            true => area(part_of(m, kernels.rows, part, threads), (0, n)),
-            false => area((0, m), part_of(n, kernels.cols, part, threads)),
-        });
-        let parts: Vec<_> = parts.collect();
-        context.pool().scope(move |scope| {
-            for area in parts {
+        let parts = whole.parts(threads);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let part = next.fetch_add(1, Ordering::Relaxed);
+                if part >= parts {
+                    break;
+                }
                 // SAFETY: the caller's promises; no two parts share an element of C.
-                scope.spawn(move |_| unsafe { area.compute() });
+                unsafe { whole.part(part, parts).compute() };
             }
+        };
+        context.pool().scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|_| work());
+            }
+            work();
         });
     }
     if let Some(buffer) = apart {
@@ -87,18 +95,13 @@ pub(super) unsafe fn multiply<T: Element<Acc = T>>(
     }
 }
 
-/// One of equal parts of `whole`, in units.
-fn part_of(whole: usize, unit: usize, part: usize, parts: usize) -> (usize, usize) {
-    let units = whole.div_ceil(unit);
-    let bound = |part: usize| (units * part / parts * unit).min(whole);
-    (bound(part), bound(part + 1))
-}
-
 /// Some rows and columns of C, first and end of each.
+#[derive(Clone, Copy)]
 struct Area<'a, T: Element> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     steps: usize,
+    ahead: usize,
     sums: *mut T,
     sums_ld: usize,
     rows: (usize, usize),
@@ -106,43 +109,113 @@ struct Area<'a, T: Element> {
 }
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and each thread writes its
-// own area alone.
-unsafe impl<T: Element> Send for Area<'_, T> {}
+// own part alone.
+unsafe impl<T: Element> Sync for Area<'_, T> {}
 
 impl<T: Element<Acc = T>> Area<'_, T> {
+    /// What the whole is cut along, the longer side of C, and in which units.
+    fn along(&self) -> (usize, usize) {
+        let &Product { m, n, .. } = self.product;
+        if m >= n { (m, self.kernels.rows) } else { (n, self.kernels.cols) }
+    }
+
+    /// Into how many parts the whole is cut, some of which may be empty.
+    fn parts(&self, threads: usize) -> usize {
+        let (along, unit) = self.along();
+        let units = along.div_ceil(unit);
+        let cuts_columns_of_a = self.product.a_row == 1 && self.product.m >= self.product.n;
+        let most = if cuts_columns_of_a { units / LEAST_TILES } else { units };
+        (threads * PARTS_PER_THREAD).min(most).max(threads)
+    }
+
+    /// One of so many equal parts of the whole.
+    fn part(self, part: usize, parts: usize) -> Self {
+        let (along, unit) = self.along();
+        let bound = |part: usize| (along.div_ceil(unit) * part / parts * unit).min(along);
+        let range = (bound(part), bound(part + 1));
+        match self.product.m >= self.product.n {
+            true => Self { rows: range, ..self },
+            false => Self { cols: range, ..self },
+        }
+    }
+
     /// # Safety
     /// As [`multiply`]; nobody else uses this area of C and of the sums.
     unsafe fn compute(&self) {
-        let &Product { k, alpha, beta, a, a_col, b, b_row, b_col, c, ldc, .. } = self.product;
-        let (whole_rows, whole_cols) = (self.kernels.rows, self.kernels.cols);
-        for first in (0..k).step_by(self.steps) {
-            let steps = self.steps.min(k - first);
-            let finish = if first + steps == k { Finish::last(alpha, beta) } else { Finish::Carry };
-            for col in (self.cols.0..self.cols.1).step_by(whole_cols) {
-                let cols = whole_cols.min(self.cols.1 - col);
-                for row in (self.rows.0..self.rows.1).step_by(whole_rows) {
-                    let rows = whole_rows.min(self.rows.1 - row);
-                    let sums = self.sums.wrapping_add(row + col * self.sums_ld);
-                    let tile = Tile {
-                        k: steps,
-                        a: a.wrapping_add(row + first * a_col),
-                        a_step: a_col,
-                        b: b.wrapping_add(first * b_row + col * b_col),
-                        b_step: b_row,
-                        b_col,
-                        sums,
-                        sums_ld: self.sums_ld,
-                        next: sums,
-                        c: c.wrapping_add(row + col * ldc),
-                        ldc,
-                        last_rows: self.kernels.last_rows(rows),
-                        resume: first > 0,
-                        finish,
-                    };
-                    // SAFETY: rows, columns and steps that exist, of this area.
-                    unsafe { self.kernels.direct(rows, cols)(&tile) };
+        let &Product { k, a_row, .. } = self.product;
+        if a_row == 1 {
+            // All rows before the next steps: a column of A is read from front to back.
+            for first in (0..k).step_by(self.steps) {
+                for row in (self.rows.0..self.rows.1).step_by(self.kernels.rows) {
+                    // SAFETY: the caller's promises.
+                    unsafe { self.tiles_of_rows(row, first, None) };
+                }
+            }
+        } else {
+            // All steps before the next rows: a row of A is read from front to back.
+            let mut panel = Panel([MaybeUninit::uninit(); PANEL_BYTES]);
+            for row in (self.rows.0..self.rows.1).step_by(self.kernels.rows) {
+                for first in (0..k).step_by(self.steps) {
+                    // SAFETY: the caller's promises.
+                    unsafe { self.tiles_of_rows(row, first, Some(&mut panel)) };
                 }
             }
         }
     }
+
+    /// The tiles of some rows over some steps, from A as it lies or from a panel that is packed here.
+    ///
+    /// # Safety
+    /// As [`Self::compute`].
+    unsafe fn tiles_of_rows(&self, row: usize, first: usize, panel: Option<&mut Panel>) {
+        let &Product { k, alpha, beta, a, a_row, a_col, b, b_row, b_col, c, ldc, .. } =
+            self.product;
+        let rows = self.kernels.rows.min(self.rows.1 - row);
+        let steps = self.steps.min(k - first);
+        let finish = if first + steps == k { Finish::last(alpha, beta) } else { Finish::Carry };
+        let from = a.wrapping_add(row.wrapping_mul(a_row).wrapping_add(first.wrapping_mul(a_col)));
+        let packed = panel.is_some();
+        let a = match panel {
+            None => from,
+            Some(panel) => {
+                let to = panel.0.as_mut_ptr().cast();
+                let lines = Pack { from, along: a_row, step: a_col, lines: rows, k: steps, to };
+                // SAFETY: rows and steps of A that exist; the panel has room for both.
+                unsafe { (self.kernels.pack_a)(&lines) };
+                to.cast_const()
+            }
+        };
+        for col in (self.cols.0..self.cols.1).step_by(self.kernels.cols) {
+            let cols = self.kernels.cols.min(self.cols.1 - col);
+            let sums = self.sums.wrapping_add(row + col * self.sums_ld);
+            let tile = Tile {
+                k: steps,
+                a,
+                a_step: a_col,
+                ahead: self.ahead,
+                b: b.wrapping_add(first * b_row + col * b_col),
+                b_step: b_row,
+                b_col,
+                sums,
+                sums_ld: self.sums_ld,
+                next: sums,
+                c: c.wrapping_add(row + col * ldc),
+                ldc,
+                last_rows: self.kernels.last_rows(rows),
+                resume: first > 0,
+                finish,
+                hint: Hint::NONE,
+            };
+            let function = match packed {
+                true => self.kernels.packed(rows, cols),
+                false => self.kernels.direct(rows, cols),
+            };
+            // SAFETY: rows, columns and steps that exist, of this area.
+            unsafe { function(&tile) };
+        }
+    }
 }
+
+/// Room for a packed panel of A.
+#[repr(align(64))]
+struct Panel([MaybeUninit<u8>; PANEL_BYTES]);

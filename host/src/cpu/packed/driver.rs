@@ -26,7 +26,7 @@ use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
 use super::rounding::Rounded;
-use super::tile::{Finish, Tile};
+use super::tile::{Finish, Hint, Tile};
 use crate::cpu::CpuContext;
 
 /// Tickets of all phases for each thread, where there is work enough, so that all end together.
@@ -337,7 +337,12 @@ impl<T: Element> Shared<'_, T> {
             let tile_cols = self.kernels.cols.min(end - col);
             let (b, b_step, b_col) = self.columns_of_b(phase, first_col, col, steps);
             let (next_b, _, _) = self.columns_of_b(phase, first_col, col + tile_cols, steps);
+            // The next columns of B are asked for by this block's tiles, each a share: as they lie, or
+            // of a packed panel as many pieces.
+            let apart = if b_step == 1 { b_col } else { steps };
+            let share = |row: usize| row.min(rows) * self.kernels.cols / rows;
             for row in (0..rows).step_by(self.kernels.rows) {
+                let first_piece = share(row);
                 let tile_rows = self.kernels.rows.min(rows - row);
                 let at = first_row + row;
                 let c = c.wrapping_add(at + (first_col + col) * ldc);
@@ -350,6 +355,7 @@ impl<T: Element> Shared<'_, T> {
                     k: steps,
                     a: a.wrapping_add(row * steps),
                     a_step: 0,
+                    ahead: 0,
                     b,
                     b_step,
                     b_col,
@@ -365,8 +371,12 @@ impl<T: Element> Shared<'_, T> {
                     last_rows: self.kernels.last_rows(tile_rows),
                     resume: k_block > 0,
                     finish,
+                    hint: Hint {
+                        from: next_b.wrapping_add(first_piece.wrapping_mul(apart)),
+                        apart,
+                        pieces: share(row + self.kernels.rows) - first_piece,
+                    },
                 };
-                self.kernels.ask_for(next_b, (b_step, b_col), (steps, row), rows);
                 // SAFETY: panels of this block's rows and this slice's columns; the tile lies in
                 // the area.
                 unsafe { self.kernels.packed(tile_rows, tile_cols)(&tile) };

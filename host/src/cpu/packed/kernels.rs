@@ -213,31 +213,6 @@ impl<T: Element> Kernels<T> {
     pub(super) fn last_rows(&self, rows: usize) -> usize {
         (rows - 1) % self.lanes + 1
     }
-
-    /// Asks for a share of the columns of B that come next, spread over the tiles of a block of
-    /// `rows` rows, of which the one at `row` is about to be computed.
-    pub(super) fn ask_for(
-        &self,
-        b: *const T::Acc,
-        (b_step, b_col): (usize, usize),
-        (steps, row): (usize, usize),
-        rows: usize,
-    ) {
-        let line = 64 / size_of::<T::Acc>();
-        let share = |row: usize| row.min(rows) * steps / rows;
-        let (first, end) = (share(row), share(row + self.rows));
-        if b_step == 1 {
-            for col in 0..self.cols {
-                for p in (first..end).step_by(line) {
-                    prefetch(b.wrapping_add(col.wrapping_mul(b_col)).wrapping_add(p));
-                }
-            }
-        } else {
-            for at in (first * self.cols..end * self.cols).step_by(line) {
-                prefetch(b.wrapping_add(at));
-            }
-        }
-    }
 }
 
 /// Asks for the cache line of an address, which need not exist.

@@ -32,6 +32,7 @@ mod pack;
 mod portable;
 mod product;
 mod rounding;
+mod thresholds;
 mod tile;
 mod vector;
 
@@ -47,6 +48,7 @@ use gemm_spec::{Element, Problem, bf16, epilogue, f16};
 pub use self::isa::CpuIsa;
 use self::isa::PackedElement;
 use self::product::Product;
+use self::thresholds::WORK_PER_THREAD;
 use super::{CpuContext, CpuImpl};
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
@@ -55,15 +57,13 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     origin: "Goto and van de Geijn 2008; Van Zee and van de Geijn 2015",
     parallel: true,
     any_order: true,
+    study: false,
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
     f16: gemm_rounding::<f16>,
     bf16: gemm_rounding::<bf16>,
 };
-
-/// Multiply-adds for each thread beyond the first: less is done before the thread has woken.
-const WORK_PER_THREAD: usize = 1 << 20;
 
 fn gemm<T: PackedElement + Element<Acc = T>>(
     problem: &Problem<T>,

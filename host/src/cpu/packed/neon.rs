@@ -1,7 +1,8 @@
 //! aarch64: 32 registers of 16 bytes, in every build's baseline. A tile is 3 registers by 8 columns.
 //!
 //! The registers are [`Lanes`](super::portable::Lanes): the target has fused multiply-adds, so the
-//! compiler needs no intrinsics to make one of each. Untried on such a machine.
+//! compiler needs no intrinsics to make one of each. Its bits were compared with those of `serial` under
+//! an emulated CPU; its speed was measured nowhere.
 
 use gemm_spec::Element;
 

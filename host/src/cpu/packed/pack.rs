@@ -70,7 +70,7 @@ pub(super) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
         }
         if rest > 0 {
             for p in 0..k {
-                for i in rest..width {
+                for i in rest..rest.next_multiple_of(V::LANES).min(width) {
                     last.wrapping_add(p.wrapping_mul(width).wrapping_add(i))
                         .write(V::Element::ZERO);
                 }

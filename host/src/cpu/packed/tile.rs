@@ -25,6 +25,9 @@ pub(super) struct Tile<T> {
     pub(super) a: *const T,
     /// See `a`. A packed tile does not look at it: the step is the panel's height.
     pub(super) a_step: usize,
+    /// From what is used of A to what is asked for ahead, where A lies as it is: only a hint,
+    /// and none where it is zero.
+    pub(super) ahead: usize,
     /// Element (p, j) of B is at `b + p * b_step + j * b_col`.
     pub(super) b: *const T,
     /// See `b`.
@@ -47,6 +50,18 @@ pub(super) struct Tile<T> {
     pub(super) resume: bool,
     /// What becomes of the sums.
     pub(super) finish: Finish<T>,
+    /// What to ask for meanwhile.
+    pub(super) hint: Hint<T>,
+}
+
+/// Memory that the next tiles will read: `pieces` pieces, each as long as the steps of k.
+pub(super) struct Hint<T> {
+    /// The first piece.
+    pub(super) from: *const T,
+    /// From one piece to the next.
+    pub(super) apart: usize,
+    /// How many pieces.
+    pub(super) pieces: usize,
 }
 
 /// What becomes of a tile's sums.
@@ -58,6 +73,11 @@ pub(super) enum Finish<T> {
     Write { alpha: T },
     /// `c = alpha * sum + beta * c`.
     Update { alpha: T, beta: T },
+}
+
+impl<T> Hint<T> {
+    /// Nothing.
+    pub(super) const NONE: Self = Self { from: std::ptr::null(), apart: 0, pieces: 0 };
 }
 
 impl<T: Element<Acc = T>> Finish<T> {
@@ -102,15 +122,37 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
             }
         }
         let (mut a, mut b) = (tile.a, tile.b);
-        // The next tile's sums are asked for shortly before they are needed, so that they are near
-        // and have not yet been pushed out by the panels.
-        let late = tile.k.min(PREFETCH_STEPS);
-        for steps in [tile.k.wrapping_sub(late), late] {
+        // What comes next is asked for while this is summed, a cache line's steps at a time: asked for
+        // at once, it would occupy the paths on which this tile's own operands come.
+        let line = 64 / size_of::<V::Element>();
+        let (mut left, mut piece, mut asked) = (tile.k, tile.hint.from, false);
+        while left > 0 {
+            let steps = left.min(line);
+            let mut ask = piece;
+            for _ in 0..tile.hint.pieces {
+                prefetch(ask);
+                ask = ask.wrapping_add(tile.hint.apart);
+            }
+            piece = piece.wrapping_add(line);
+            // The next tile's sums shortly before they are needed, so that they are near and have not
+            // yet been pushed out by the panels.
+            if left <= PREFETCH_STEPS && !asked {
+                asked = true;
+                let mut next = tile.next;
+                for _ in 0..COLS {
+                    for vector in 0..VECTORS {
+                        prefetch(next.wrapping_add(vector.wrapping_mul(V::LANES)));
+                    }
+                    next = next.wrapping_add(tile.sums_ld);
+                }
+            }
+            left = left.wrapping_sub(steps);
             for _ in 0..steps {
                 let column: [V; VECTORS] =
                     if a_is_padded { load_padded(a) } else { load_column(a, mask) };
-                if a_is_padded {
-                    let ahead = a.wrapping_add(a_step.wrapping_mul(STEPS_AHEAD));
+                let ahead = if a_is_padded { a_step.wrapping_mul(STEPS_AHEAD) } else { tile.ahead };
+                if ahead != 0 {
+                    let ahead = a.wrapping_add(ahead);
                     for vector in 0..VECTORS {
                         prefetch(ahead.wrapping_add(vector.wrapping_mul(V::LANES)));
                     }
@@ -125,15 +167,6 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                 }
                 a = a.wrapping_add(a_step);
                 b = b.wrapping_add(tile.b_step);
-            }
-            if steps != late {
-                let mut next = tile.next;
-                for _ in 0..COLS {
-                    for vector in 0..VECTORS {
-                        prefetch(next.wrapping_add(vector.wrapping_mul(V::LANES)));
-                    }
-                    next = next.wrapping_add(tile.sums_ld);
-                }
             }
         }
         match tile.finish {

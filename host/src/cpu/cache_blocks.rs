@@ -1,0 +1,71 @@
+//! `cache_blocks`: B in blocks that stay in the second-level cache.
+//!
+//! `loop_order` reads all of B for each row of C; once B is larger than the caches, it comes from memory
+//! each time. Here a block of B is read by all rows of A before the next block is begun. The sums of a
+//! block's columns are kept from one block of k to the next, so each element is one chain in order.
+//!
+//! Source: Lam, Rothberg and Wolf, "The Cache Performance and Optimizations of Blocked Algorithms".
+
+use gemm_spec::{Element, Problem, bf16, epilogue, f16};
+
+use super::isa::{Work, vectorised};
+use super::loop_order::add_step;
+use super::{CpuContext, CpuImpl};
+use crate::scalar::Scalar;
+
+pub(super) const IMPL: CpuImpl = CpuImpl {
+    id: "cache_blocks",
+    about: "one thread, blocks of B that stay in the cache",
+    origin: "Lam, Rothberg and Wolf 1991",
+    parallel: false,
+    any_order: false,
+    study: true,
+    f32: gemm::<f32>,
+    f64: gemm::<f64>,
+    i32: gemm::<i32>,
+    f16: gemm::<f16>,
+    bf16: gemm::<bf16>,
+};
+
+/// Columns of a block of B.
+const BLOCK_COLS: usize = 512;
+/// Rows of a block of B: with the columns half a mebibyte of f32.
+const BLOCK_K: usize = 256;
+
+fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], _: &CpuContext) {
+    vectorised(Blocks { problem, a, b, c });
+}
+
+struct Blocks<'a, T: Element> {
+    problem: &'a Problem<T>,
+    a: &'a [T],
+    b: &'a [T],
+    c: &'a mut [T],
+}
+
+impl<T: Scalar> Work for Blocks<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { problem, a, b, c } = self;
+        let (lda, ldb, ldc) = (problem.a.ld, problem.b.ld, problem.c.ld);
+        let k = problem.effective_k();
+        let mut sums = vec![T::Acc::ZERO; problem.m * BLOCK_COLS.min(problem.n)];
+        for col in (0..problem.n).step_by(BLOCK_COLS) {
+            let cols = BLOCK_COLS.min(problem.n - col);
+            let sums = &mut sums[..problem.m * cols];
+            sums.fill(T::Acc::ZERO);
+            for first in (0..k).step_by(BLOCK_K) {
+                for (row, sums) in sums.chunks_exact_mut(cols).enumerate() {
+                    for step in first..k.min(first + BLOCK_K) {
+                        add_step(a[row * lda + step], &b[step * ldb + col..][..cols], sums);
+                    }
+                }
+            }
+            for (row, sums) in sums.chunks_exact(cols).enumerate() {
+                for (c, &acc) in c[row * ldc + col..][..cols].iter_mut().zip(sums) {
+                    *c = epilogue(problem.alpha, acc, problem.beta, || *c);
+                }
+            }
+        }
+    }
+}

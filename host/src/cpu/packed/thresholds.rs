@@ -1,0 +1,45 @@
+//! Which products take which path: every number that is chosen and not derived.
+//!
+//! Measured with f32 and AVX-512 on one core of an Ice Lake Xeon (48 KiB and 1.25 MiB of cache), each
+//! candidate and the one before it by turns in processes of their own, by the least CPU time of several
+//! turns; what was not measured says so. No result depends on any of them.
+
+/// Products of at most that many multiply-adds are not packed ahead: 128 x 128 x 128. All operands lie
+/// in the second-level cache, where a tile reads them about as fast as from panels.
+pub(super) const SMALL: usize = 1 << 21;
+
+/// C is thin where it has at most that many times a tile's columns, rows of A being contiguous: each
+/// element of A then meets too few columns to pay for a copy. With a copy, 16 columns of 4096 x 4096
+/// took a quarter longer, 32 as long.
+pub(super) const THIN_PANELS: usize = 2;
+
+/// The same where A must be transposed on its way: at 64 columns larger blocks paid; the sizes between
+/// were not measured.
+pub(super) const THIN_TURNED_PANELS: usize = 1;
+
+/// Steps of k that a thin C is swept for before the next, where it is one tile wide. A's columns are
+/// then read side by side, no more at once than the processor's prefetcher follows.
+pub(super) const NARROW_STEPS: usize = 32;
+
+/// The same where it is wider: a slab of A must be met by several tiles before it is gone from the
+/// first-level cache, and sums are loaded and stored once a slab.
+pub(super) const WIDE_STEPS: usize = 128;
+
+/// Bytes of a panel of A that is packed where it is used: half of a first-level cache, so that the next
+/// panel's lines do not push it out.
+pub(super) const PANEL_BYTES: usize = 24 << 10;
+
+/// How far ahead of a tile its rows of A are asked for, in tiles, where A lies as it is: the columns of
+/// a large A are pages apart, and the processor's own prefetcher begins anew with each.
+pub(super) const TILES_AHEAD: usize = 2;
+
+/// Multiply-adds for each thread beyond the first: less is done before the thread has woken.
+pub(super) const WORK_PER_THREAD: usize = 1 << 20;
+
+/// Parts of a thin or small product for each thread, where there are rows or columns enough: a thread
+/// that begins late takes fewer. Not measured.
+pub(super) const PARTS_PER_THREAD: usize = 4;
+
+/// Tiles of rows of such a part at least, where A's columns are contiguous: of shorter pieces too little
+/// lies on one page. Chosen for pieces of a few lines; not measured with many threads.
+pub(super) const LEAST_TILES: usize = 8;
