@@ -73,7 +73,9 @@ pub(super) fn measure<T: Scalar>(
                 let busy = idle::wait(rounds.patience);
                 let found = match (ready, &mut subject) {
                     (Some(ready), Some(subject)) => {
-                        row(config, processors, &problem, *entrant, ready, subject)
+                        // One that was wrong has no further turn.
+                        let was_right = !turns[at].is_empty();
+                        row(config, processors, &problem, *entrant, ready, subject, was_right)
                     }
                     _ => in_a_process(config, processors, *entrant, [m, n, k]),
                 };

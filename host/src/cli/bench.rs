@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use gemm_spec::DType;
 
 use super::Exit;
-use super::output::{Outputs, Progress, colour, print};
+use super::output::{Outputs, Progress, advise, colour, print};
 use super::values::{self, Sizes};
 use crate::bench::compare::{Comparison, compare, read};
 use crate::bench::{AUTO, Cache, Config, Document, Entrant, Rounds, Row, again, ragged, run};
@@ -236,7 +236,7 @@ pub(super) fn replay(args: &Replay) -> anyhow::Result<Exit> {
     let comparisons = compare(&old, &new);
     print(&render(&new, &comparisons, args.format, colour())?)?;
     // A replay tells; it is a baseline that judges.
-    Ok(if new.all_believed() { Exit::Fine } else { Exit::Wrong })
+    Ok(exit(&new, &[]))
 }
 
 /// A document of an earlier run.
@@ -259,6 +259,12 @@ fn text(path: &Path) -> anyhow::Result<String> {
 }
 
 fn exit(document: &Document, comparisons: &[Comparison]) -> Exit {
+    // The document may go to a file: what ends the program with an error is said here, too.
+    for row in document.rows.iter().filter(|row| !row.believed()) {
+        let [m, n, k] = [row.point.m, row.point.n, row.point.k];
+        let reason = row.refused.as_deref().unwrap_or("the check failed");
+        advise(&format!("{} at {m} x {n} x {k}: {reason}", row.point.kernel));
+    }
     if !document.all_believed() {
         Exit::Wrong
     } else if comparisons.iter().any(|comparison| comparison.slower) {

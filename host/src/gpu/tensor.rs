@@ -1,7 +1,9 @@
 //! The launches of a product of 16-bit operands, which the copy engine cuts from where they lie.
 
 use cuda_lazy::{DataType, Driver, Swizzle, TensorMap, TensorMapDesc};
-use gemm_spec::tensor::{BOX_WIDTH, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable};
+use gemm_spec::tensor::{
+    ALIGNMENT, BOX_WIDTH, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable,
+};
 use gemm_spec::warpgroup::ROWS;
 use gemm_spec::{
     DType, Element, Grid, KernelSpec, Layout, Operand, Order, Problem, TensorEntries, Tile,
@@ -118,7 +120,11 @@ impl<T: Scalar> Product<'_, T> {
         let maps = Maps { driver: start()?, problem, tile };
         let a_map = maps.factor(Operand::A, a, a_pitch)?;
         let b_map = maps.factor(Operand::B, b, b_pitch)?;
-        let staged = problem.beta == <T::Acc as Element>::ZERO && reachable(c, problem.c);
+        // A line that ends within 16 bytes is not for the engine to store: of an odd width it was seen
+        // to write the element behind, too.
+        let whole = (problem.n as u64 * 2).is_multiple_of(ALIGNMENT);
+        let zero = <T::Acc as Element>::ZERO;
+        let staged = problem.beta == zero && reachable(c, problem.c) && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if staged { maps.result(c)? } else { a_map };
         let mut arguments = TensorProduct::<T> {
