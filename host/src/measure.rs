@@ -76,6 +76,20 @@ impl Timing {
         }
     }
 
+    /// The timing of one of so many equal parts of each run.
+    #[must_use]
+    pub fn of_each(self, parts: usize) -> Self {
+        let each = |seconds: f64| seconds / parts as f64;
+        Self {
+            median: each(self.median),
+            min: each(self.min),
+            max: each(self.max),
+            q25: each(self.q25),
+            q75: each(self.q75),
+            runs: self.runs,
+        }
+    }
+
     /// The middle half of the runs lies within this share of the median. A single outlier does not
     /// move it, as it would a deviation.
     #[must_use]
@@ -162,6 +176,14 @@ mod tests {
         let effort = Effort { most: 4, ..Effort::ROW };
         let (timing, calls) = timing(effort, &[0.0; 50]);
         assert_eq!((timing.runs, calls), (4, 5));
+    }
+
+    #[test]
+    fn the_parts_of_a_batch_share_its_time() {
+        let (whole, _) = timing(Effort::ROW, &[0.4, 0.1, 0.15, 0.12]);
+        let each = whole.of_each(10);
+        assert!((each.median - 0.012).abs() < 1e-15 && each.runs == whole.runs);
+        assert!((each.spread() - whole.spread()).abs() < 1e-12);
     }
 
     #[test]

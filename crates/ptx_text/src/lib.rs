@@ -348,7 +348,7 @@ $L__BB2_2:
         let module = PtxModule::parse(MODULE).unwrap();
         let params = &module.entry("gemm_f32").unwrap().params;
         let shown: Vec<String> = params.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, [".u32", ".f64", ".u64", ".b8[128]"]);
+        assert_eq!(shown, [".u32", ".f64", ".u64", ".align 64 .b8[128]"]);
         let sizes: Vec<u64> = params.iter().map(Param::size).collect();
         assert_eq!(sizes, [4, 8, 8, 128]);
         assert_eq!(params[2].align, None, "the alignment of what a pointer points to");

@@ -427,7 +427,9 @@ fn row<T: Scalar>(
         most: 100_000,
         spread: config.spread,
     };
-    let seconds = repeat(effort, || subject.seconds(ready, batch)).map_err(reason)?;
+    // The time that a row may take is that of its batches.
+    let whole = || Ok(subject.seconds(ready, batch)? * batch as f64);
+    let seconds = repeat(effort, whole).map_err(reason)?.of_each(batch);
     let after = eye.as_ref().map(|eye| eye.look());
     let peak_after = cpu_peak();
     let last = subject.check(ready).map_err(reason)?;
