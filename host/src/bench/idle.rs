@@ -13,22 +13,23 @@ pub const IDLE: f64 = 0.12;
 pub fn wait(patience: Duration) -> Option<f64> {
     let kind = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing().with_usage());
     let mut system = System::new_with_specifics(kind).ok()?;
+    let started = Instant::now();
     until_idle(patience, || {
         std::thread::sleep(MINIMUM_CPU_UPDATE_INTERVAL);
         system.refresh_cpu_usage();
-        f64::from(system.global_cpu_usage()) / 100.0
+        (f64::from(system.global_cpu_usage()) / 100.0, started.elapsed())
     })
 }
 
 /// Looks until a look shows an idle machine or the patience is at its end; once at least.
-fn until_idle(patience: Duration, mut look: impl FnMut() -> f64) -> Option<f64> {
-    let started = Instant::now();
+/// A look gives the share of time in use and the time since the first look began.
+fn until_idle(patience: Duration, mut look: impl FnMut() -> (f64, Duration)) -> Option<f64> {
     loop {
-        let busy = look();
+        let (busy, waited) = look();
         if !busy.is_finite() {
             return None;
         }
-        if busy < IDLE || started.elapsed() >= patience {
+        if busy < IDLE || waited >= patience {
             return Some(busy);
         }
     }
@@ -40,17 +41,18 @@ mod tests {
 
     #[test]
     fn it_waits_for_idleness_and_no_longer_than_it_may() {
-        let mut looks = [0.9, 0.5, 0.05, 0.0].into_iter();
-        let look = || looks.next().unwrap_or(1.0);
-        assert_eq!(until_idle(Duration::from_secs(60), look), Some(0.05));
-        assert_eq!(until_idle(Duration::ZERO, || 0.9), Some(0.9));
-        let mut count = 0;
-        let busy = until_idle(Duration::from_millis(20), || {
-            count += 1;
-            std::thread::sleep(Duration::from_millis(5));
-            0.9
-        });
-        assert!(busy == Some(0.9) && (2..=5).contains(&count), "{count} looks");
-        assert_eq!(until_idle(Duration::ZERO, || f64::NAN), None);
+        // A look a second, by a clock that no load of the machine moves.
+        let after_looks = |patience: u64, shares: &[f64]| {
+            let mut looks = 0;
+            let busy = until_idle(Duration::from_secs(patience), || {
+                looks += 1;
+                (shares[(looks - 1).min(shares.len() - 1)], Duration::from_secs(looks as u64))
+            });
+            (busy, looks)
+        };
+        assert_eq!(after_looks(60, &[0.9, 0.5, 0.05, 0.0]), (Some(0.05), 3));
+        assert_eq!(after_looks(0, &[0.9]), (Some(0.9), 1));
+        assert_eq!(after_looks(4, &[0.9]), (Some(0.9), 4));
+        assert_eq!(after_looks(9, &[0.9, f64::NAN]), (None, 2));
     }
 }
