@@ -7,7 +7,9 @@ use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::event::{Event, EventFlags};
 use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy};
-use gemm_spec::{Arch, Block, Grid, KernelSpec, Operand, Problem, Scheme};
+use gemm_spec::{
+    Arch, Block, Grid, HelperEntry, KernelSpec, LaunchShape, Operand, Problem, Scheme,
+};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
@@ -257,29 +259,8 @@ impl<T: Scalar> Operands<'_, T> {
     /// The places are those of operands that are valid for the problem; C overlaps neither factor and
     /// nobody else uses it. The kernel supports the problem.
     unsafe fn launch_chain(&self, spec: &'static KernelSpec, places: Places) -> Result<(), Error> {
-        let problem = &self.problem;
-        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
-        let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
-        let mut arguments = Arguments::<T> {
-            m: size(problem.m),
-            n: size(problem.n),
-            k: size(problem.k),
-            alpha: problem.alpha,
-            a: places.a,
-            lda: problem.a.ld as u64,
-            b: places.b,
-            ldb: problem.b.ld as u64,
-            beta: problem.beta,
-            c: places.c,
-            ldc: problem.c.ld as u64,
-        };
-        let start = Start {
-            arch: spec.arch,
-            symbol: spec.entry(T::DTYPE).map_err(unsupported)?,
-            grid: spec.grid(problem.m, problem.n).map_err(unsupported)?,
-            block: spec.block(problem.m, problem.n).map_err(unsupported)?,
-            shared_bytes: spec.shared_bytes(T::DTYPE),
-        };
+        let start = Start::own(self.gpu, spec, &self.problem)?;
+        let mut arguments = Arguments::of(&self.problem, places);
         // SAFETY: the entry's obligations. (1) The operands are the caller's promise. (2) Block, grid
         // and shared memory are the spec's for this m and n. The addresses are those of `arguments`,
         // which outlives the call that copies them.
@@ -302,6 +283,62 @@ pub(super) struct Start {
     pub(super) grid: Grid,
     pub(super) block: Block,
     pub(super) shared_bytes: u32,
+}
+
+impl Start {
+    /// The launch of a kernel's own entry: a block for each tile, or, where blocks go from tile to tile,
+    /// no more of them than the device has multiprocessors.
+    pub(super) fn own<T: Scalar>(
+        gpu: &Gpu,
+        spec: &'static KernelSpec,
+        problem: &Problem<T>,
+    ) -> Result<Self, Error> {
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
+        let mut grid = spec.grid(problem.m, problem.n).map_err(unsupported)?;
+        if let LaunchShape::Persistent { .. } = spec.launch {
+            grid.x = grid.x.min(gpu.limits().multiprocessors);
+        }
+        Ok(Self {
+            arch: spec.arch,
+            symbol: spec.entry(T::DTYPE).map_err(unsupported)?,
+            grid,
+            block: spec.block(problem.m, problem.n).map_err(unsupported)?,
+            shared_bytes: spec.shared_bytes(T::DTYPE),
+        })
+    }
+
+    /// The launch of a helper of a kernel, with so many blocks.
+    pub(super) fn helper(spec: &KernelSpec, entry: &HelperEntry, grid: Grid) -> Self {
+        let HelperEntry { symbol, block, shared_bytes, .. } = *entry;
+        Self { arch: spec.arch, symbol, grid, block, shared_bytes }
+    }
+}
+
+/// A size as kernels take it.
+///
+/// # Panics
+/// Where [`KernelSpec::supports`] was not asked: it refuses what is larger.
+pub(super) fn size(value: usize) -> u32 {
+    u32::try_from(value).expect("invariant: `supports` bounds sizes")
+}
+
+impl<T: Scalar> Arguments<T> {
+    /// What a GEMM entry gets for a problem.
+    pub(super) fn of(problem: &Problem<T>, places: Places) -> Self {
+        Self {
+            m: size(problem.m),
+            n: size(problem.n),
+            k: size(problem.k),
+            alpha: problem.alpha,
+            a: places.a,
+            lda: problem.a.ld as u64,
+            b: places.b,
+            ldb: problem.b.ld as u64,
+            beta: problem.beta,
+            c: places.c,
+            ldc: problem.c.ld as u64,
+        }
+    }
 }
 
 impl Gpu {

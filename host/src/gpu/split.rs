@@ -4,7 +4,7 @@ use gemm_spec::split::{MAXIMA_STEPS, NON_FINITE, PANEL_ROWS, STEP_K, Workspace};
 use gemm_spec::{Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries};
 
 use super::arguments::{Fallback, Maxima, Multiply, SplitAcross, SplitRows};
-use super::launch::{Places, Start};
+use super::launch::{Places, Start, size};
 use super::{Gpu, refused};
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -22,7 +22,6 @@ pub(super) unsafe fn launch<T: Scalar>(
     problem: &Problem<T>,
     places: Places,
 ) -> Result<(), Error> {
-    let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
     let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
     let layout = Workspace::new(m, n, k);
     gpu.with_workspace(layout.bytes, |buffer| {
@@ -65,13 +64,7 @@ impl Product<'_> {
     }
 
     fn helper(&self, entry: HelperEntry, x: u32, y: u32) -> Start {
-        Start {
-            arch: self.spec.arch,
-            symbol: entry.symbol,
-            grid: Grid { x, y, z: 1 },
-            block: entry.block,
-            shared_bytes: entry.shared_bytes,
-        }
+        Start::helper(self.spec, &entry, Grid { x, y, z: 1 })
     }
 
     /// Splits A or B.
@@ -115,15 +108,7 @@ impl Product<'_> {
         problem: &Problem<T>,
         places: Places,
     ) -> Result<(), Error> {
-        let unsupported = |reason| Error::Unsupported { kernel: self.spec.id, reason };
-        let tiles = self.spec.grid(problem.m, problem.n).map_err(unsupported)?;
-        let start = Start {
-            arch: self.spec.arch,
-            symbol: self.spec.entry(T::DTYPE).map_err(unsupported)?,
-            grid: Grid { x: tiles.x.min(self.gpu.limits().multiprocessors), ..tiles },
-            block: self.spec.block(problem.m, problem.n).map_err(unsupported)?,
-            shared_bytes: self.spec.shared_bytes(T::DTYPE),
-        };
+        let start = Start::own(self.gpu, self.spec, problem)?;
         let work = self.layout;
         let mut arguments = Multiply {
             m: self.m,

@@ -1,11 +1,11 @@
 //! The launches of a product whose steps of k are shared out to several blocks a tile.
 
 use gemm_spec::split_k::{self, SplitK};
-use gemm_spec::{Element, Grid, KernelSpec, Problem};
+use gemm_spec::{Element, KernelSpec, Problem};
 
 use super::Gpu;
 use super::arguments::Arguments;
-use super::launch::{Places, Start};
+use super::launch::{Places, Start, size};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
@@ -21,32 +21,12 @@ pub(super) unsafe fn launch<T: Scalar>(
     problem: &Problem<T>,
     places: Places,
 ) -> Result<(), Error> {
-    let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
-    let size = |value: usize| u32::try_from(value).expect("invariant: `supports` bounds sizes");
     // With nothing to sum the factors are not read.
     let (m, n, k) = (size(problem.m), size(problem.n), size(problem.effective_k()));
     let parts = split_k::parts(spec, split.pace, (m, n, k), gpu.limits().multiprocessors);
-    let tiles = spec.grid(problem.m, problem.n).map_err(unsupported)?;
-    let start = Start {
-        arch: spec.arch,
-        symbol: spec.entry(T::DTYPE).map_err(unsupported)?,
-        grid: Grid { y: parts, ..tiles },
-        block: spec.block(problem.m, problem.n).map_err(unsupported)?,
-        shared_bytes: spec.shared_bytes(T::DTYPE),
-    };
-    let whole = Arguments::<T> {
-        m,
-        n,
-        k,
-        alpha: problem.alpha,
-        a: places.a,
-        lda: problem.a.ld as u64,
-        b: places.b,
-        ldb: problem.b.ld as u64,
-        beta: problem.beta,
-        c: places.c,
-        ldc: problem.c.ld as u64,
-    };
+    let mut start = Start::own(gpu, spec, problem)?;
+    start.grid.y = parts;
+    let whole = Arguments { k, ..Arguments::of(problem, places) };
     if parts == 1 {
         let mut arguments = whole;
         // SAFETY: the entry's obligations: the caller's promises; the spec's block and shared memory.
@@ -59,13 +39,7 @@ pub(super) unsafe fn launch<T: Scalar>(
         // SAFETY: as above, with as many rows of blocks as the workspace has room for parts.
         unsafe { gpu.start(&start, &mut product.addresses())? };
         let mut sum = Arguments { k: parts, a: sums, lda: pitch, ..whole };
-        let start = Start {
-            arch: spec.arch,
-            symbol: split.sum.symbol,
-            grid: split.sum_grid(m, n),
-            block: split.sum.block,
-            shared_bytes: split.sum.shared_bytes,
-        };
+        let start = Start::helper(spec, &split.sum, split.sum_grid(m, n));
         // SAFETY: the entry's obligations: the parts were written by the launch before, in the same
         // stream; the spec's block, and a thread for each four neighbours.
         unsafe { gpu.start(&start, &mut sum.addresses()) }

@@ -11,7 +11,7 @@ use gemm_spec::{
 
 use super::Gpu;
 use super::arguments::{Pad, TensorProduct};
-use super::launch::{Places, Start};
+use super::launch::{Places, Start, size};
 use super::listing::start;
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -79,14 +79,8 @@ impl<T: Scalar> Product<'_, T> {
         let (count, width) = lines(self.problem, operand);
         let pitch = padded_pitch(width);
         let rows = size(count);
-        let entry = self.entries.pad;
-        let start = Start {
-            arch: self.spec.arch,
-            symbol: entry.symbol,
-            grid: Grid { x: rows.min(self.gpu.limits().multiprocessors * PAD_BLOCKS), y: 1, z: 1 },
-            block: entry.block,
-            shared_bytes: entry.shared_bytes,
-        };
+        let x = rows.min(self.gpu.limits().multiprocessors * PAD_BLOCKS);
+        let start = Start::helper(self.spec, &self.entries.pad, Grid { x, y: 1, z: 1 });
         let mut arguments =
             Pad { rows, width: size(width), from, ld: layout.ld as u64, to, pitch: pitch as u64 };
         // SAFETY: the entry's obligations are the caller's promises; `copy_bytes` counts whole pitches.
@@ -105,18 +99,10 @@ impl<T: Scalar> Product<'_, T> {
         c: u64,
     ) -> Result<(), Error> {
         let (spec, problem) = (self.spec, self.problem);
-        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
         let Some(tile) = spec.launch.tile() else {
             unreachable!("a kernel that goes from tile to tile has one");
         };
-        let tiles = spec.grid(problem.m, problem.n).map_err(unsupported)?;
-        let start_at = Start {
-            arch: spec.arch,
-            symbol: spec.entry(T::DTYPE).map_err(unsupported)?,
-            grid: Grid { x: tiles.x.min(self.gpu.limits().multiprocessors), ..tiles },
-            block: spec.block(problem.m, problem.n).map_err(unsupported)?,
-            shared_bytes: spec.shared_bytes(T::DTYPE),
-        };
+        let launch = Start::own(self.gpu, spec, problem)?;
         let maps = Maps { driver: start()?, problem, tile };
         let a_map = maps.factor(Operand::A, a, a_pitch)?;
         let b_map = maps.factor(Operand::B, b, b_pitch)?;
@@ -144,7 +130,7 @@ impl<T: Scalar> Product<'_, T> {
         // SAFETY: the entry's obligations: (1) the maps are made for this problem and tile, and the rest
         // is the caller's promise; (2) block and shared memory are the spec's, the blocks no more than
         // the tiles.
-        unsafe { self.gpu.start(&start_at, &mut arguments.addresses()) }
+        unsafe { self.gpu.start(&launch, &mut arguments.addresses()) }
     }
 }
 
@@ -198,8 +184,4 @@ impl<T: Scalar> Maps<'_, T> {
             reason: error.to_string(),
         })
     }
-}
-
-fn size(value: usize) -> u32 {
-    u32::try_from(value).expect("invariant: `supports` bounds sizes")
 }
