@@ -406,10 +406,7 @@ fn row<T: Scalar>(
         None
     };
     let reason = |error: Error| error.to_string();
-    let first = match was_right {
-        true => None,
-        false => Some(subject.check(ready).map_err(reason)?),
-    };
+    let first = (!was_right).then(|| subject.check(ready)).transpose().map_err(reason)?;
     let batch = subject.batch(ready).map_err(reason)?;
 
     let cpu_peak = || {
