@@ -12,8 +12,8 @@
 //! Source    the vector-matrix product of BLAS with a lane a column, up to 16 rows at a time
 //!
 //! The counterpart of `small_n`. A lane has four columns of B and the warps of a block share k: each
-//! takes eight of the 64 steps of a chunk, or four of 32 where sums need most registers. The rows of A lie turned in shared memory, where all lanes
-//! read the same place:
+//! takes eight of the 64 steps of a chunk, or four of 32 where sums need most registers. The rows of A
+//! lie turned in shared memory, where all lanes read the same place:
 //!
 //! ```text
 //!   A, turned  step 0 [ rows ]        B  step 0   lane 0 | lane 1 | ...      warp 0

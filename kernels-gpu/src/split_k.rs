@@ -3,7 +3,7 @@
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
 //! Launch    block (32 a warp,1,1); along x the tiles of C in groups of 8 rows of tiles, along y the
-//!           parts of k; then `split_k_sum`, where there are several parts
+//!           parts of k; then `sum_parts`, where there are several parts
 //! Shared    that of `async_copy`
 //! Requires  m, n >= 1; a workspace of 4*m*n bytes for each part
 //! Cost      2mnk flop; each part is written once and read once
@@ -18,7 +18,7 @@
 //!   A (m, k)  | part 0 | part 1 | part 2 |        each part is a product of its own:
 //!   B (k, n)  | part 0 |                          C_p = A_p * B_p
 //!             | part 1 |
-//!             | part 2 |                          split_k_sum:  C = alpha * (C_0 + C_1 + C_2) + beta * C
+//!             | part 2 |                          sum_parts:  C = alpha * (C_0 + C_1 + C_2) + beta * C
 //! ```
 //!
 //! A small tile has room for one or two warps, and a multiprocessor wants four at least: it has a warp

@@ -675,10 +675,9 @@ impl KernelSpec {
         limits: &DeviceLimits,
     ) -> Result<(), Unsupported> {
         self.entry(T::DTYPE)?;
-        let ordered: &[Operand] = match self.scheme {
-            Scheme::Chain | Scheme::SplitK(_) => &[Operand::A, Operand::B, Operand::C],
-            // Factors are read in any order.
-            Scheme::Split(_) | Scheme::Tensor(_) => &[Operand::C],
+        let ordered: &[Operand] = match self.reads_any_order() {
+            true => &[Operand::C],
+            false => &[Operand::A, Operand::B, Operand::C],
         };
         for &operand in ordered {
             if problem.layout(operand).order != Order::RowMajor {
@@ -690,14 +689,11 @@ impl KernelSpec {
             return Err(Unsupported::ComputeCapability { needs, has: limits.compute_capability });
         }
         let Problem { m, n, k, .. } = *problem;
-        if let Scheme::Split(_) = self.scheme {
-            let (least, most) = (crate::split::LEAST_K, crate::split::MOST_K);
-            if k < least {
-                return Err(Unsupported::Steps { k, least });
-            }
-            if k > most {
-                return Err(Unsupported::TooLarge { m, n, k });
-            }
+        if k < self.least_k() {
+            return Err(Unsupported::Steps { k, least: self.least_k() });
+        }
+        if matches!(self.scheme, Scheme::Split(_)) && k > crate::split::MOST_K {
+            return Err(Unsupported::TooLarge { m, n, k });
         }
         let block = self.block(m, n)?;
         let threads = block.x * block.y;

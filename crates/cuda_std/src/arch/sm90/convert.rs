@@ -2,41 +2,32 @@
 
 use core::arch::asm;
 
-/// Two numbers rounded to f16, the first in the low half: `cvt.rn.f16x2.f32 pair, second, first;`.
-#[inline(always)]
-#[must_use]
-pub fn f16_pair(first: f32, second: f32) -> u32 {
-    let pair: u32;
-    // SAFETY: arithmetic on registers.
-    unsafe {
-        asm!(
-            "cvt.rn.f16x2.f32 {pair}, {second}, {first};",
-            pair = out(reg32) pair,
-            second = in(reg32) second,
-            first = in(reg32) first,
-            options(pure, nomem, nostack)
-        );
-    }
-    pair
+/// Defines the conversion of two f32 to a register with both.
+macro_rules! pair {
+    ($name:ident, $type:literal) => {
+        #[doc = concat!("Two numbers rounded to ", $type, ", the first in the low half:")]
+        #[doc = concat!("`cvt.rn.", $type, "x2.f32 pair, second, first;`.")]
+        #[inline(always)]
+        #[must_use]
+        pub fn $name(first: f32, second: f32) -> u32 {
+            let pair: u32;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(
+                    concat!("cvt.rn.", $type, "x2.f32 {pair}, {second}, {first};"),
+                    pair = out(reg32) pair,
+                    second = in(reg32) second,
+                    first = in(reg32) first,
+                    options(pure, nomem, nostack)
+                );
+            }
+            pair
+        }
+    };
 }
 
-/// Two numbers rounded to bf16, the first in the low half: `cvt.rn.bf16x2.f32 pair, second, first;`.
-#[inline(always)]
-#[must_use]
-pub fn bf16_pair(first: f32, second: f32) -> u32 {
-    let pair: u32;
-    // SAFETY: arithmetic on registers.
-    unsafe {
-        asm!(
-            "cvt.rn.bf16x2.f32 {pair}, {second}, {first};",
-            pair = out(reg32) pair,
-            second = in(reg32) second,
-            first = in(reg32) first,
-            options(pure, nomem, nostack)
-        );
-    }
-    pair
-}
+pair!(f16_pair, "f16");
+pair!(bf16_pair, "bf16");
 
 /// The bf16 of these bits: they are the high half of an f32.
 #[inline(always)]

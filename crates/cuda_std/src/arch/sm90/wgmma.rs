@@ -59,7 +59,7 @@ macro_rules! wait {
 macro_rules! product {
     (
         $(#[$doc:meta])* $name:ident, $fenced:ident,
-        $instruction:literal, $eights:literal, [$first:literal $($register:literal)*]
+        $instruction:expr, $eights:literal, [$first:literal $($register:literal)*]
     ) => {
         product!(@form
             $(#[$doc])* #[doc = concat!("`", $instruction, "`.")]
@@ -83,7 +83,7 @@ macro_rules! product {
             $fenced, "wgmma.fence.sync.aligned;\n", $instruction, $eights, [$first $($register)*]);
     };
     (
-        @form $(#[$doc:meta])* $name:ident, $before:literal, $instruction:literal, $eights:literal,
+        @form $(#[$doc:meta])* $name:ident, $before:literal, $instruction:expr, $eights:literal,
         [$first:literal $($register:literal)*]
     ) => {
         $(#[$doc])*
@@ -115,47 +115,40 @@ macro_rules! product {
     };
 }
 
-wait!(
-    wait_n128, 8,
+/// Defines the wait and the products of one width, whose sums are in these registers.
+macro_rules! width {
+    ($n:literal: $wait:ident, $f16:ident, $fenced_f16:ident, $bf16:ident, $fenced_bf16:ident,
+     $eights:literal, $registers:tt) => {
+        wait!($wait, $eights, $registers);
+        product!(
+            #[doc = concat!("64 x ", $n, " sums of products of f16 numbers:")]
+            $f16,
+            $fenced_f16,
+            concat!("wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.f16.f16"),
+            $eights,
+            $registers
+        );
+        product!(
+            #[doc = concat!("64 x ", $n, " sums of products of bf16 numbers:")]
+            $bf16,
+            $fenced_bf16,
+            concat!("wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.bf16.bf16"),
+            $eights,
+            $registers
+        );
+    };
+}
+
+width!(
+    128: wait_n128, f16_n128, fenced_f16_n128, bf16_n128, fenced_bf16_n128, 8,
     [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
      32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]
 );
-product!(
-    /// 64 x 128 sums of products of f16 numbers:
-    f16_n128, fenced_f16_n128,
-    "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", 8,
-    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]
-);
-product!(
-    /// 64 x 128 sums of products of bf16 numbers:
-    bf16_n128, fenced_bf16_n128,
-    "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 8,
-    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]
-);
-wait!(
-    wait_n256, 16,
+width!(
+    256: wait_n256, f16_n256, fenced_f16_n256, bf16_n256, fenced_bf16_n256, 16,
     [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
      32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
      64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
-     96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127]
-);
-product!(
-    /// 64 x 256 sums of products of f16 numbers:
-    f16_n256, fenced_f16_n256,
-    "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", 16,
-    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
-     64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
-     96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127]
-);
-product!(
-    /// 64 x 256 sums of products of bf16 numbers:
-    bf16_n256, fenced_bf16_n256,
-    "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", 16,
-    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
-     64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
-     96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127]
+     96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120
+     121 122 123 124 125 126 127]
 );
