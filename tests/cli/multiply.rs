@@ -198,7 +198,8 @@ fn every_cpu_implementation_and_check_can_be_named() {
     let bench = Bench::new();
     bench.put("a.npy", &a.file(Float::F32, false));
     bench.put("b.npy", &b.file(Float::F32, true));
-    for kernel in ["auto", "serial", "mutex_queue", "rayon", "cpu_packed"] {
+    let every = tessera::cpu::CPU.iter().map(|implementation| implementation.id);
+    for kernel in std::iter::once("auto").chain(every) {
         for check in ["auto", "full", "freivalds", "sample", "none"] {
             let _ = fs::remove_file(bench.path("c.npy"));
             let args = ["a.npy", "b.npy", "-o", "c.npy", "--kernel", kernel, "--check", check];
