@@ -334,7 +334,7 @@ fn what_cannot_be_meant_is_one_line() {
         (&["--kernel", "zzzzzzzzzzzzzzzzzzzz"], &["zzz", "`tessera list`"]),
         (&["--kernel", "serial,!serial"], &["takes every implementation away"]),
         (&["--format", "xml"], &["`xml`", "table, md, csv, json"]),
-        (&["--dtype", "f33"], &["`f33`", "f32, f64, i32, f16, bf16"]),
+        (&["--dtype", "f33"], &["`f33`", "f32, f64, i32, i8, f16, bf16"]),
         (&["--device", "gpu"], &["`gpu`", "auto, cpu, emulate, cuda"]),
         (&["--check", "maybe"], &["`maybe`", "freivalds"]),
         (&["--dist", "gauss"], &["`gauss`", "uniform"]),

@@ -18,7 +18,7 @@ fn run<T: Scalar>(
     implementation: &CpuImpl,
     operands: &Operands<T>,
     context: &CpuContext,
-) -> Result<Vec<T>, String> {
+) -> Result<Vec<T::Out>, String> {
     operands.run(|problem, a, b, c| {
         T::cpu_fn(implementation)(problem, a, b, c.as_mut_slice(), context);
         Ok(())
@@ -26,7 +26,7 @@ fn run<T: Scalar>(
 }
 
 /// The registry's first is the definition of correct.
-fn serial<T: Scalar>(operands: &Operands<T>) -> Vec<T> {
+fn serial<T: Scalar>(operands: &Operands<T>) -> Vec<T::Out> {
     run(CPU[0], operands, &context(1)).expect("serial writes C alone")
 }
 
@@ -55,6 +55,7 @@ fn serial_agrees_with_a_reference_in_higher_precision() {
     let mut failures = serial_is_right::<f32>();
     failures.extend(serial_is_right::<f64>());
     failures.extend(serial_is_right::<i32>());
+    failures.extend(serial_is_right::<i8>());
     failures.extend(serial_is_right::<f16>());
     failures.extend(serial_is_right::<bf16>());
     report(failures).unwrap();
@@ -90,6 +91,7 @@ fn every_implementation_has_the_bits_of_serial_for_any_number_of_threads() {
     let mut failures = same_bits::<f32>();
     failures.extend(same_bits::<f64>());
     failures.extend(same_bits::<i32>());
+    failures.extend(same_bits::<i8>());
     failures.extend(same_bits::<f16>());
     failures.extend(same_bits::<bf16>());
     report(failures).unwrap();
@@ -221,13 +223,13 @@ fn empty_dimensions_are_defined() {
     for implementation in CPU {
         let engine = Engine::named(implementation.id).unwrap();
         let mut c = vec![3.0f32; 6];
-        engine.run(&Problem::new(2, 3, 0).with_scalars(1.0, 2.0), &[], &[], &mut c).unwrap();
+        engine.run(&Problem::<f32>::new(2, 3, 0).with_scalars(1.0, 2.0), &[], &[], &mut c).unwrap();
         assert_eq!(c, [6.0; 6], "{}", implementation.id);
         let mut c = vec![f32::NAN; 6];
-        engine.run(&Problem::new(2, 3, 0), &[], &[], &mut c).unwrap();
+        engine.run(&Problem::<f32>::new(2, 3, 0), &[], &[], &mut c).unwrap();
         assert_eq!(c, [0.0; 6], "{}", implementation.id);
         // Leading dimensions of nothing are only numbers.
-        let wide = Problem::new(2, 3, 0).with_layouts(
+        let wide = Problem::<f32>::new(2, 3, 0).with_layouts(
             Layout::row_major(5),
             Layout::col_major(9),
             Layout::row_major(3),
@@ -278,10 +280,10 @@ fn every_type_is_in_the_table_of_types() {
         ($($element:ty),*) => {$({
             let a = Matrix::<$element>::from_fn(2, 2, |row, _| <$element>::from_f64(row as f64));
             let c = engine.multiply(&a.unwrap(), &Matrix::from_fn(2, 2, |_, col| <$element>::from_f64(col as f64)).unwrap());
-            assert_eq!(c.unwrap().get(1, 1), Some(<$element>::from_f64(2.0)));
+            assert_eq!(c.unwrap().get(1, 1), Some(<<$element as Scalar>::Out as Scalar>::from_f64(2.0)));
             seen.push(<$element as gemm_spec::Element>::DTYPE);
         })*};
     }
-    try_type!(f32, f64, i32, f16, bf16);
+    try_type!(f32, f64, i32, i8, f16, bf16);
     assert_eq!(seen, DType::ALL);
 }

@@ -46,7 +46,7 @@ impl Backend {
     }
 
     /// Runs a kernel on a C that stands between guard words, which travel to the device and back.
-    fn run<T: Scalar>(
+    fn run<T: Scalar<Out = T>>(
         self,
         spec: &'static KernelSpec,
         problem: &Problem<T>,
@@ -81,7 +81,7 @@ fn with_gpu<R>(run: impl FnOnce(&Gpu) -> Result<R, Error>) -> Result<R, Error> {
 }
 
 /// Whether a kernel can do a case there; a single block has a limit.
-fn can<T: Scalar>(backend: Backend, spec: &KernelSpec, case: &Case) -> bool {
+fn can<T: Scalar<Out = T>>(backend: Backend, spec: &KernelSpec, case: &Case) -> bool {
     let problem = case.problem::<T>();
     match backend {
         Backend::Emulator => spec.supports(&problem, &emulate::LIMITS).is_ok(),
@@ -98,7 +98,7 @@ fn is_emulated(spec: &KernelSpec) -> bool {
 
 /// What is wrong with a result: against serial's bits where the kernel promises them, else against the
 /// error bound of its type.
-fn difference<T: Scalar>(
+fn difference<T: Scalar<Out = T>>(
     spec: &KernelSpec,
     operands: &Operands<T>,
     found: &[T],
@@ -118,7 +118,7 @@ fn tile(spec: &KernelSpec) -> usize {
 }
 
 /// What serial computes.
-fn expected<T: Scalar>(operands: &Operands<T>) -> Result<Vec<T>, String> {
+fn expected<T: Scalar<Out = T>>(operands: &Operands<T>) -> Result<Vec<T>, String> {
     let context = CpuContext::new(None).map_err(|error| error.to_string())?;
     operands.run(|problem, a, b, c| {
         T::cpu_fn(CPU[0])(problem, a, b, c.as_mut_slice(), &context);
@@ -127,7 +127,7 @@ fn expected<T: Scalar>(operands: &Operands<T>) -> Result<Vec<T>, String> {
 }
 
 /// Compares a kernel with serial on these cases.
-fn compare<T: Scalar>(
+fn compare<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
     cases: impl IntoIterator<Item = Case>,
@@ -154,7 +154,7 @@ fn compare<T: Scalar>(
 }
 
 /// Ragged shapes, all scalars, padded rows, NaN in everything that must not be read.
-fn agrees_with_serial<T: Scalar>(
+fn agrees_with_serial<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -162,13 +162,16 @@ fn agrees_with_serial<T: Scalar>(
 }
 
 /// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32.
-fn every_small_size<T: Scalar>(backend: Backend, spec: &'static KernelSpec) -> Result<(), Failed> {
+fn every_small_size<T: Scalar<Out = T>>(
+    backend: Backend,
+    spec: &'static KernelSpec,
+) -> Result<(), Failed> {
     compare::<T>(backend, spec, (1..=70).map(|n| Case::new(n, n, n)))
 }
 
 /// Just beyond a tile and within, along both of its sides, with rows that suit copies of 16 bytes and
 /// with rows and operands that do not.
-fn keeps_to_the_edges_of_its_tile<T: Scalar>(
+fn keeps_to_the_edges_of_its_tile<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -206,7 +209,7 @@ fn keeps_to_the_edges_of_its_tile<T: Scalar>(
 }
 
 /// Exact integers: any order of the sum gives the same, and nothing is hidden by a tolerance.
-fn is_exact_on_integers<T: Scalar>(
+fn is_exact_on_integers<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -228,7 +231,7 @@ fn is_exact_on_integers<T: Scalar>(
 
 /// n * n wraps in 32 bits from n = 46341 on. With rows this far apart the third row of A, B or C lies
 /// beyond 2^31 elements. Most of the buffer is never touched: on the host it costs no memory.
-fn indices_above_two_to_the_31st<T: Scalar>(
+fn indices_above_two_to_the_31st<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -305,7 +308,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(
 }
 
 /// A product that a kernel cannot do is refused before anything is launched, with its limit.
-fn refuses_what_it_cannot_do<T: Scalar>(
+fn refuses_what_it_cannot_do<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -333,7 +336,7 @@ fn refuses_what_it_cannot_do<T: Scalar>(
 }
 
 /// Each digested case that the kernel can do, with the digest of its result.
-fn digests_of<T: Scalar>(
+fn digests_of<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<Vec<(Case, String)>, String> {
@@ -347,7 +350,7 @@ fn digests_of<T: Scalar>(
 }
 
 /// The committed digests of a GPU's results are this backend's, too.
-fn gives_the_committed_digests<T: Scalar>(
+fn gives_the_committed_digests<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -379,6 +382,7 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
                 DType::F32 => digests_of::<f32>(Backend::Gpu, spec),
                 DType::F64 => digests_of::<f64>(Backend::Gpu, spec),
                 DType::I32 => digests_of::<i32>(Backend::Gpu, spec),
+                DType::I8 => unreachable!("no kernel multiplies i8"),
                 DType::F16 => digests_of::<f16>(Backend::Gpu, spec),
                 DType::BF16 => digests_of::<bf16>(Backend::Gpu, spec),
             }?;
@@ -399,7 +403,10 @@ type Property = fn(Backend, &'static KernelSpec) -> Result<(), Failed>;
 const DIGESTS: &str = "gives_the_committed_digests";
 
 /// The properties of a kernel for one element type.
-fn properties<T: Scalar>(spec: &KernelSpec, backend: Backend) -> Vec<(&'static str, Property)> {
+fn properties<T: Scalar<Out = T>>(
+    spec: &KernelSpec,
+    backend: Backend,
+) -> Vec<(&'static str, Property)> {
     let mut properties: Vec<(&'static str, Property)> = vec![
         ("agrees_with_serial", agrees_with_serial::<T>),
         ("every_size_from_1_to_70", every_small_size::<T>),
@@ -460,6 +467,7 @@ fn trials() -> Vec<Trial> {
                     DType::F32 => properties::<f32>(spec, backend),
                     DType::F64 => properties::<f64>(spec, backend),
                     DType::I32 => properties::<i32>(spec, backend),
+                    DType::I8 => unreachable!("no kernel multiplies i8"),
                     DType::F16 => properties::<f16>(spec, backend),
                     DType::BF16 => properties::<bf16>(spec, backend),
                 };

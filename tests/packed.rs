@@ -27,50 +27,33 @@ struct Operands<T: Scalar> {
     problem: Problem<T>,
     a: Vec<T>,
     b: Vec<T>,
-    c: Vec<T>,
+    c: Vec<T::Out>,
 }
 
 impl<T: Scalar> Operands<T> {
     fn draw(problem: Problem<T>, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut drawn = |operand: Operand, read: bool| {
-            let (rows, cols) = problem.dims(operand);
-            let layout = problem.layout(operand);
-            let mut data = vec![T::POISON; layout.required_len(rows, cols).expect("it is small")];
-            if read {
-                for row in 0..rows {
-                    for col in 0..cols {
-                        data[layout.index(row, col)] =
-                            T::from_f64(random.random_range(-8.0..8.0f64));
-                    }
-                }
-            }
-            data
-        };
         let read = problem.effective_k() > 0;
-        let (a, b) = (drawn(Operand::A, read), drawn(Operand::B, read));
-        let c = drawn(Operand::C, problem.beta != T::Acc::ZERO);
+        let a = drawn(&problem, Operand::A, read, &mut random);
+        let b = drawn(&problem, Operand::B, read, &mut random);
+        let c = drawn(&problem, Operand::C, problem.beta != T::Acc::ZERO, &mut random);
         Self { problem, a, b, c }
     }
 
-    fn by(&self, implementation: &CpuImpl, context: &CpuContext) -> Vec<T> {
+    fn by(&self, implementation: &CpuImpl, context: &CpuContext) -> Vec<T::Out> {
         let mut c = self.c.clone();
         T::cpu_fn(implementation)(&self.problem, &self.a, &self.b, &mut c, context);
         c
     }
 
     /// The definition of correct: `serial` on row-major copies, put where C's layout says.
-    fn expected(&self) -> Vec<T> {
+    fn expected(&self) -> Vec<T::Out> {
         let Problem { m, n, k, .. } = self.problem;
-        let copied = |operand: Operand, data: &[T]| {
-            let (rows, cols) = self.problem.dims(operand);
-            let layout = self.problem.layout(operand);
-            let at = |i: usize| data[layout.index(i / cols, i % cols)];
-            (0..rows * cols).map(at).collect::<Vec<T>>()
-        };
         let plain = Problem::<T>::new(m, n, k).with_scalars(self.problem.alpha, self.problem.beta);
-        let (a, b) = (copied(Operand::A, &self.a), copied(Operand::B, &self.b));
-        let mut found = copied(Operand::C, &self.c);
+        let problem = &self.problem;
+        let a = copied(problem, Operand::A, &self.a);
+        let b = copied(problem, Operand::B, &self.b);
+        let mut found = copied(problem, Operand::C, &self.c);
         let one = context(CpuIsa::Portable, 1);
         T::cpu_fn(CPU[0])(&plain, &a, &b, &mut found, &one);
         // Padding stays as it was.
@@ -82,6 +65,34 @@ impl<T: Scalar> Operands<T> {
         }
         c
     }
+}
+
+/// An operand of random elements; of small integers all that there are, the least and the largest often.
+fn drawn<T: Scalar, E: Scalar>(
+    problem: &Problem<T>,
+    operand: Operand,
+    read: bool,
+    random: &mut Xoshiro256PlusPlus,
+) -> Vec<E> {
+    let (rows, cols) = problem.dims(operand);
+    let layout = problem.layout(operand);
+    let mut data = vec![E::POISON; layout.required_len(rows, cols).expect("it is small")];
+    let range = if size_of::<E>() == 1 { 160.0 } else { 8.0 };
+    if read {
+        for row in 0..rows {
+            for col in 0..cols {
+                data[layout.index(row, col)] = E::from_f64(random.random_range(-range..range));
+            }
+        }
+    }
+    data
+}
+
+/// A row-major copy of an operand.
+fn copied<T: Scalar, E: Scalar>(problem: &Problem<T>, operand: Operand, data: &[E]) -> Vec<E> {
+    let (rows, cols) = problem.dims(operand);
+    let layout = problem.layout(operand);
+    (0..rows * cols).map(|i| data[layout.index(i / cols, i % cols)]).collect()
 }
 
 /// The first difference in bits, NaN being like any other NaN.
@@ -154,6 +165,11 @@ fn any_problem_of_i32_has_the_bits_of_serial() {
 }
 
 #[test]
+fn any_problem_of_i8_has_the_bits_of_serial() {
+    any_problem_has_the_bits_of_serial::<i8>(300);
+}
+
+#[test]
 fn any_problem_of_f16_has_the_bits_of_serial() {
     any_problem_has_the_bits_of_serial::<f16>(150);
 }
@@ -167,6 +183,7 @@ fn any_problem_of_bf16_has_the_bits_of_serial() {
 #[test]
 fn many_blocks_have_the_bits_of_serial() {
     many_blocks::<f32>();
+    many_blocks::<i8>();
     many_blocks::<f16>();
     many_blocks::<bf16>();
 }
@@ -176,6 +193,7 @@ fn many_blocks<T: Scalar>() {
         for (m, n, k) in [
             (1500, 70, 900),
             (70, 1500, 900),
+            (50, 60, 5003),
             (9000, 9, 40),
             (3, 5000, 70),
             (9000, 1, 300),
@@ -228,6 +246,7 @@ fn nothing_beside_the_operands_is_touched() {
     try_type::<f32>(60);
     try_type::<f64>(60);
     try_type::<i32>(20);
+    try_type::<i8>(60);
     try_type::<f16>(30);
     try_type::<bf16>(30);
 }
@@ -298,6 +317,7 @@ fn concurrent_callers_get_the_same_bits() {
 #[test]
 fn the_leading_dimension_of_one_line_is_only_a_number() {
     one_line::<f32>();
+    one_line::<i8>();
     one_line::<bf16>();
 }
 
@@ -328,6 +348,32 @@ fn one_line<T: Scalar>() {
                 operands.problem = problem;
                 let found = operands.by(packed(), &context);
                 assert_eq!(difference(&found, &expected), None, "{isa} {problem:?}");
+            }
+        }
+    }
+}
+
+/// Sums of 8-bit integers wrap in 32 bits, and the extremes of the type are numbers like any other.
+#[test]
+fn extremes_of_8_bits_are_exact_and_sums_wrap() {
+    for isa in CpuIsa::available() {
+        let context = context(isa, 2);
+        for (m, n, k) in [(3, 5, 7), (50, 9, 4001), (2, 2, 140_000)] {
+            for (a, b) in [(-128, -128), (-128, 127), (127, 127), (127, -128), (0, -128), (-1, 1)] {
+                for (alpha, beta, old) in [(1, 0, 0x5a5a_5a5a), (-3, 7, i32::MAX)] {
+                    let problem = Problem::<i8>::new(m, n, k).with_scalars(alpha, beta);
+                    let mut c = vec![old; m * n];
+                    i8::cpu_fn(packed())(
+                        &problem,
+                        &vec![a; m * k],
+                        &vec![b; k * n],
+                        &mut c,
+                        &context,
+                    );
+                    let sum = i64::from(a) * i64::from(b) * k as i64;
+                    let exact = i64::from(alpha) * sum + i64::from(beta) * i64::from(old);
+                    assert!(c.iter().all(|&c| c == exact as i32), "{isa} {a} {b} {problem:?}");
+                }
             }
         }
     }
@@ -388,7 +434,7 @@ fn special_values_are_those_of_ieee() {
 /// Elements of 16 bits are rounded once, after alpha and beta, however many blocks k has.
 #[test]
 fn elements_of_16_bits_are_rounded_at_the_end_alone() {
-    fn try_type<T: Scalar + Element<Acc = f32>>(largest: f32) {
+    fn try_type<T: Scalar<Acc = f32, Out = T>>(largest: f32) {
         let of = |value: f32| T::narrow(value);
         for isa in CpuIsa::available() {
             let context = context(isa, 2);

@@ -51,12 +51,34 @@ impl Fill {
     }
 }
 
+/// The elements of an operand. Integers use their whole range, so that sums wrap.
+fn filled<T: Scalar, E: Scalar>(
+    problem: &Problem<T>,
+    operand: Operand,
+    fill: Fill,
+    random: &mut Xoshiro256PlusPlus,
+) -> Vec<E> {
+    let fractions = [Fill::Uniform, Fill::Normal, Fill::Positive].contains(&fill);
+    let scale = match E::DTYPE {
+        DType::I8 if fractions => 100.0,
+        DType::I32 if fractions => 3e8,
+        _ => 1.0,
+    };
+    let (rows, cols) = problem.dims(operand);
+    let layout = problem.layout(operand);
+    let mut data = vec![E::from_f64(f64::NAN); problem.required_len(operand).expect("valid")];
+    for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+        data[layout.index(row, col)] = E::from_f64(scale * fill.value(random, row, col));
+    }
+    data
+}
+
 /// A problem with its operands; padding is NaN, or a large number.
 struct Operands<T: Scalar> {
     problem: Problem<T>,
     a: Vec<T>,
     b: Vec<T>,
-    c_before: Vec<T>,
+    c_before: Vec<T::Out>,
     /// How to repeat it.
     name: String,
 }
@@ -64,20 +86,9 @@ struct Operands<T: Scalar> {
 impl<T: Scalar> Operands<T> {
     fn new(problem: Problem<T>, fill: Fill, seed: u64) -> Self {
         let random = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
-        // Integers use their whole range, so that sums wrap.
-        let fractions = [Fill::Uniform, Fill::Normal, Fill::Positive].contains(&fill);
-        let scale = if T::DTYPE == DType::I32 && fractions { 3e8 } else { 1.0 };
-        let mut filled = |operand| {
-            let (rows, cols) = problem.dims(operand);
-            let layout = problem.layout(operand);
-            let mut data =
-                vec![T::from_f64(f64::NAN); problem.required_len(operand).expect("valid")];
-            for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
-                data[layout.index(row, col)] = T::from_f64(scale * fill.value(random, row, col));
-            }
-            data
-        };
-        let (a, b, c_before) = (filled(Operand::A), filled(Operand::B), filled(Operand::C));
+        let a = filled(&problem, Operand::A, fill, random);
+        let b = filled(&problem, Operand::B, fill, random);
+        let c_before = filled(&problem, Operand::C, fill, random);
         let name = format!("Operands::new({problem:?}, Fill::{fill:?}, {seed})");
         Self { problem, a, b, c_before, name }
     }
@@ -88,7 +99,7 @@ impl<T: Scalar> Operands<T> {
     }
 
     /// C before a run: poison, or the old elements.
-    fn fresh(&self) -> Vec<T> {
+    fn fresh(&self) -> Vec<T::Out> {
         let mut c = Guarded::new(&self.problem).expect("valid");
         c.poison(&self.c_before);
         c.as_slice().to_vec()
@@ -107,7 +118,7 @@ impl<T: Scalar> Operands<T> {
     }
 
     /// C with each sum made by `sum`, which gets a row and a column.
-    fn result(&self, sum: impl Fn(usize, usize) -> T::Acc) -> Vec<T> {
+    fn result(&self, sum: impl Fn(usize, usize) -> T::Acc) -> Vec<T::Out> {
         let Problem { m, n, alpha, beta, c: layout, .. } = self.problem;
         let mut c = self.fresh();
         for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
@@ -126,7 +137,7 @@ impl<T: Scalar> Operands<T> {
         T::factor_to_f64(alpha).abs() * sum + (T::factor_to_f64(beta) * old).abs()
     }
 
-    fn correct(&self) -> Vec<T> {
+    fn correct(&self) -> Vec<T::Out> {
         self.result(|row, col| self.sum(row, col, 0..self.problem.effective_k()))
     }
 }
@@ -216,6 +227,11 @@ fn correct_results_pass_in_f64() {
 #[test]
 fn correct_results_pass_in_i32() {
     correct_results_pass::<i32>();
+}
+
+#[test]
+fn correct_results_pass_in_i8() {
+    correct_results_pass::<i8>();
 }
 
 #[test]
@@ -476,8 +492,13 @@ fn one_wrong_element_is_seen_from_the_stated_size_on() {
 
 #[test]
 fn one_wrong_bit_of_an_integer_is_seen_by_every_vector_that_must() {
+    one_wrong_bit_is_seen::<i32>();
+    one_wrong_bit_is_seen::<i8>();
+}
+
+fn one_wrong_bit_is_seen<T: Scalar<Acc = i32, Out = i32>>() {
     let (mut cases, mut failures) = (0, vec![]);
-    let problem = Problem::<i32>::new(40, 50, 60).with_scalars(3, -5);
+    let problem = Problem::<T>::new(40, 50, 60).with_scalars(3, -5);
     for problem in layouts(problem) {
         let operands = Operands::new(problem, Fill::Uniform, 2);
         let right = operands.correct();
@@ -508,7 +529,7 @@ fn one_wrong_bit_of_an_integer_is_seen_by_every_vector_that_must() {
 
 /// One wrong element of 16 bits: by one value where every element is compared, from the stated size on
 /// by random vectors.
-fn one_wrong_element_of_16_bits<T: Scalar>(of: fn(u16) -> T, bits: fn(T) -> u16) {
+fn one_wrong_element_of_16_bits<T: Scalar<Out = T>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
     let (mut cases, mut failures) = (0, vec![]);
     let mut silent = 0;
     for (alpha, beta) in [(1.0, 0.0), (1.5, -0.7), (2.0, -3.0)] {
@@ -578,7 +599,7 @@ fn one_wrong_element_of_bf16_is_seen() {
 /// Results that were rounded another way, or more than once, fail.
 #[test]
 fn other_roundings_to_16_bits_are_caught() {
-    fn caught<T: Scalar + Element<Acc = f32>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
+    fn caught<T: Scalar<Acc = f32, Out = T>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
         for problem in layouts(Problem::<T>::new(33, 47, 65)) {
             let operands = Operands::new(problem, Fill::Uniform, 8);
             let sum = |row, col| operands.sum(row, col, 0..65);
@@ -636,7 +657,7 @@ fn sums_beyond_the_range_of_f16_are_infinite_and_those_at_its_edge_may_be() {
 
 #[test]
 fn subnormal_results_of_16_bits_pass_and_flushed_ones_do_not() {
-    fn settled<T: Scalar>(scale: f64) {
+    fn settled<T: Scalar<Out = T>>(scale: f64) {
         for method in JUDGES {
             let mut operands = Operands::new(Problem::<T>::new(20, 30, 40), Fill::Uniform, 4);
             for value in operands.a.iter_mut().chain(&mut operands.b) {

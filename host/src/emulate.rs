@@ -48,7 +48,7 @@ pub fn run<T: Scalar>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
 ) -> Result<(), Error> {
     run_with(Options::default(), spec, problem, a, b, c)
 }
@@ -63,7 +63,7 @@ pub fn run_with<T: Scalar>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
 ) -> Result<(), Error> {
     run_kernel(options, None, spec, problem, (a, b, c))
 }
@@ -77,7 +77,7 @@ pub fn run_observed<T: Scalar>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
     observer: &dyn Observer,
 ) -> Result<(), Error> {
     run_kernel(Options::default(), Some(observer), spec, problem, (a, b, c))
@@ -88,7 +88,7 @@ fn run_kernel<T: Scalar>(
     observer: Option<&dyn Observer>,
     spec: &KernelSpec,
     problem: &Problem<T>,
-    (a, b, c): (&[T], &[T], &mut [T]),
+    (a, b, c): (&[T], &[T], &mut [T::Out]),
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     let Problem { m, n, k, alpha, beta, .. } = *problem;
@@ -126,7 +126,7 @@ fn run_kernel<T: Scalar>(
     };
     // As the launches of `gpu::split_k`, which has the reasons.
     let pitch = u64::from(split_k::pitch(n));
-    let mut sums = vec![T::POISON; split_k::bytes(m, n, parts) as usize / size_of::<T>()];
+    let mut sums = vec![T::Out::POISON; split_k::bytes(m, n, parts) as usize / size_of::<T::Out>()];
     let step = Step { grid: Grid { y: parts, ..grid }, ..step };
     let scalars = (T::Acc::ONE, T::Acc::ZERO);
     run.launch(&step, (m, n, steps), scalars, (a, lda), Some((b, ldb)), (&mut sums, pitch))?;
@@ -136,7 +136,7 @@ fn run_kernel<T: Scalar>(
         block: split.sum.block,
         shared_bytes: split.sum.shared_bytes,
     };
-    run.launch(&sum, (m, n, parts), (alpha, beta), (&sums, pitch), None, (c, ldc))
+    run.launch::<T::Out>(&sum, (m, n, parts), (alpha, beta), (&sums, pitch), None, (c, ldc))
 }
 
 /// What the launches of one product have in common.
@@ -163,7 +163,7 @@ impl Run<'_> {
         (alpha, beta): (T::Acc, T::Acc),
         (a, lda): (&[T], u64),
         b: Option<(&[T], u64)>,
-        (c, ldc): (&mut [T], u64),
+        (c, ldc): (&mut [T::Out], u64),
     ) -> Result<(), Error> {
         let Step { symbol, grid, block, shared_bytes } = *step;
         let launch = Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// Runs a tiled kernel on three tiles of k with one barrier skipped.
-    fn skipping<T: Scalar>(spec: &KernelSpec, barrier: u32) -> Option<EmulationError> {
+    fn skipping<T: Scalar<Out = T>>(spec: &KernelSpec, barrier: u32) -> Option<EmulationError> {
         let side = spec.launch.tile()?.m as usize;
         let problem = Problem::<T>::new(side, side, 3 * side);
         let (a, b) = (vec![T::ONE; 3 * side * side], vec![T::ONE; 3 * side * side]);
@@ -380,19 +380,19 @@ mod tests {
     fn what_a_kernel_cannot_do_leaves_c_alone() {
         let spec = KERNELS.iter().find(|spec| spec.id == "single_block").unwrap();
         let mut c = vec![7f32; 33 * 32];
-        let wide = Problem::new(33, 32, 1);
+        let wide = Problem::<f32>::new(33, 32, 1);
         let refused = run(spec, &wide, &[1.0; 33], &[1.0; 32], &mut c);
         assert!(matches!(
             refused,
             Err(Error::Unsupported { reason: Unsupported::SingleBlock { .. }, .. })
         ));
-        let transposed = Problem { b: Layout::col_major(4), ..Problem::new(4, 4, 4) };
+        let transposed = Problem { b: Layout::col_major(4), ..Problem::<f32>::new(4, 4, 4) };
         assert!(matches!(
             run(spec, &transposed, &[1.0; 16], &[1.0; 16], &mut c),
             Err(Error::Unsupported { reason: Unsupported::Order { operand: Operand::B }, .. })
         ));
         assert!(matches!(
-            run(spec, &Problem::new(4, 4, 4), &[1.0; 15], &[1.0; 16], &mut c),
+            run(spec, &Problem::<f32>::new(4, 4, 4), &[1.0; 15], &[1.0; 16], &mut c),
             Err(Error::Shape(_))
         ));
         assert!(c.iter().all(|&value| value == 7.0));

@@ -120,7 +120,11 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Inner`] where the sizes do not fit, and what the implementation answers.
-    pub fn multiply<T: Scalar>(&self, a: &Matrix<T>, b: &Matrix<T>) -> Result<Matrix<T>, Error> {
+    pub fn multiply<T: Scalar>(
+        &self,
+        a: &Matrix<T>,
+        b: &Matrix<T>,
+    ) -> Result<Matrix<T::Out>, Error> {
         let mut c = Matrix::zeros(a.rows(), b.cols())?;
         self.gemm(T::Acc::ONE, a.view(), b.view(), T::Acc::ZERO, c.view_mut())?;
         Ok(c)
@@ -138,7 +142,7 @@ impl Engine {
         a: MatRef<'_, T>,
         b: MatRef<'_, T>,
         beta: T::Acc,
-        c: MatMut<'_, T>,
+        c: MatMut<'_, T::Out>,
     ) -> Result<(), Error> {
         let (m, n, k) = (a.rows(), b.cols(), a.cols());
         if k != b.rows() {
@@ -165,7 +169,7 @@ impl Engine {
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
-        c: &mut [T],
+        c: &mut [T::Out],
     ) -> Result<(), Error> {
         problem.check_buffers(a.len(), b.len(), c.len())?;
         if problem.m == 0 || problem.n == 0 {
@@ -250,7 +254,12 @@ impl Engine {
 ///
 /// # Errors
 /// As [`Engine::run`].
-pub fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> Result<(), Error> {
+pub fn gemm<T: Scalar>(
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T::Out],
+) -> Result<(), Error> {
     Engine::auto()?.run(problem, a, b, c)
 }
 
@@ -272,7 +281,7 @@ pub(crate) fn gpu_kernel<T: Scalar>(
             let Problem { m, n, k, .. } = *problem;
             kernels_gpu::best_half(m, n, k, limits.multiprocessors, allowed)
         }
-        DType::F64 | DType::I32 => None,
+        DType::F64 | DType::I32 | DType::I8 => None,
     };
     best.map_or_else(|| registry::find(GPU_DEFAULT), |spec| Ok(Implementation::Gpu(spec)))
 }
@@ -334,7 +343,7 @@ fn run_gpu<T: Scalar>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
 ) -> Result<(), Error> {
     spec.supports(problem, gpu.limits())
         .map_err(|reason| Error::Unsupported { kernel: spec.id, reason })?;

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use gemm_spec::{Element, Operand, Problem};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rayon::prelude::*;
 
+use crate::error::Error;
+use crate::matrix::allocate;
 use crate::scalar::Scalar;
 
 /// How the elements of the inputs are drawn.
@@ -87,6 +90,33 @@ pub fn fill<T: Scalar>(
     });
 }
 
+/// What a product's operands are drawn with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw {
+    pub(crate) distribution: Distribution,
+    pub(crate) seed: u64,
+    /// Added to the stream of each operand, which is its place in A, B, C.
+    pub(crate) stream: u64,
+    /// What the matrices are for, in the words of a refusal for want of memory.
+    pub(crate) what: &'static str,
+}
+
+impl Draw {
+    /// A new matrix of an operand's size, tightly packed: of A or B with elements `T`, of C with those
+    /// of the result.
+    pub(crate) fn operand<T: Scalar, E: Element>(
+        &self,
+        problem: &Problem<E>,
+        operand: Operand,
+    ) -> Result<Vec<T>, Error> {
+        let (rows, cols) = problem.dims(operand);
+        let mut data = allocate(rows, cols, self.what)?;
+        let stream = self.stream + operand as u64;
+        fill(&mut data, cols, cols, self.distribution, self.seed, stream);
+        Ok(data)
+    }
+}
+
 /// The generator of one row: one 64-bit mix of the three numbers seeds it.
 fn generator(seed: u64, stream: u64, row: u64) -> Xoshiro256PlusPlus {
     // Odd constants far apart keep the rows of different matrices and seeds from meeting;
@@ -104,7 +134,7 @@ fn draw(
     row: usize,
     col: usize,
 ) -> f64 {
-    let integers = dtype == gemm_spec::DType::I32;
+    let integers = dtype.is_integer();
     match distribution {
         Distribution::Uniform if integers => f64::from(rng.random_range(-INT_MAX..=INT_MAX)),
         Distribution::Uniform => 2.0 * rng.random::<f64>() - 1.0,

@@ -13,11 +13,10 @@ use serde::Serialize;
 
 use crate::cpu::CpuContext;
 use crate::error::Error;
-use crate::fill::{Distribution, fill};
+use crate::fill::{Distribution, Draw};
 use crate::gpu::{DeviceInfo, DriverInfo, Gpu};
 use crate::history;
 use crate::machine::{Machine, available_memory};
-use crate::matrix::allocate;
 use crate::registry::Implementation;
 use crate::scalar::Scalar;
 use crate::verify::{Checker, Method, Report};
@@ -217,6 +216,7 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Err
         DType::F32 => run_as::<f32>(config, observer),
         DType::F64 => run_as::<f64>(config, observer),
         DType::I32 => run_as::<i32>(config, observer),
+        DType::I8 => run_as::<i8>(config, observer),
         DType::F16 => run_as::<f16>(config, observer),
         DType::BF16 => run_as::<bf16>(config, observer),
     }
@@ -348,24 +348,21 @@ impl Processors {
 }
 
 /// The operands in host memory; `c` is what C holds before, empty where beta is 0.
-struct Inputs<T> {
+struct Inputs<T: Scalar> {
     a: Vec<T>,
     b: Vec<T>,
-    c: Vec<T>,
+    c: Vec<T::Out>,
 }
 
 impl<T: Scalar> Inputs<T> {
     fn draw(problem: &Problem<T>, config: &Config) -> Result<Self, Error> {
-        let drawn = |operand: Operand, stream: u64| -> Result<Vec<T>, Error> {
-            let (rows, cols) = problem.dims(operand);
-            let mut data = allocate(rows, cols, "an operand")?;
-            fill(&mut data, cols, cols, config.distribution, config.seed, stream);
-            Ok(data)
-        };
+        let Config { distribution, seed, .. } = *config;
+        let draw = Draw { distribution, seed, stream: 0, what: "an operand" };
+        let reads_c = problem.beta != T::Acc::ZERO;
         Ok(Self {
-            a: drawn(Operand::A, 0)?,
-            b: drawn(Operand::B, 1)?,
-            c: if problem.beta == T::Acc::ZERO { Vec::new() } else { drawn(Operand::C, 2)? },
+            a: draw.operand(problem, Operand::A)?,
+            b: draw.operand(problem, Operand::B)?,
+            c: if reads_c { draw.operand(problem, Operand::C)? } else { Vec::new() },
         })
     }
 }
@@ -373,12 +370,12 @@ impl<T: Scalar> Inputs<T> {
 /// Refuses before anything is allocated what the memory cannot hold.
 fn check_memory<T: Scalar>(problem: &Problem<T>) -> Result<(), Error> {
     let copies = if problem.beta == T::Acc::ZERO { 1 } else { 2 };
-    let elements = [Operand::A, Operand::B, Operand::C].map(|operand| {
+    let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| {
         let (rows, cols) = problem.dims(operand);
         let times = if operand == Operand::C { copies } else { 1 };
-        rows as u128 * cols as u128 * times
+        (rows as u128 * cols as u128).saturating_mul(T::DTYPE.size_in(operand) as u128 * times)
     });
-    let needed = elements.iter().sum::<u128>() * size_of::<T>() as u128;
+    let needed = bytes.into_iter().fold(0, u128::saturating_add);
     let Some(available) = available_memory().map(u128::from) else { return Ok(()) };
     if needed > available {
         let what = format!("a product of {} x {} x {}", problem.m, problem.n, problem.k);
@@ -435,7 +432,7 @@ mod tests {
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
-        c: &mut [T],
+        c: &mut [T::Out],
         _: &CpuContext,
     ) {
         let Problem { m, n, k, .. } = *problem;
@@ -447,7 +444,7 @@ mod tests {
                     let value = if i < m && l < k { a[problem.a.index(i, l)] } else { T::ZERO };
                     acc = value.mul_add(b[problem.b.index(step, col)], acc);
                 }
-                c[problem.c.index(row, col)] = T::narrow(acc);
+                c[problem.c.index(row, col)] = T::Out::narrow(acc);
             }
         }
     }
@@ -462,6 +459,7 @@ mod tests {
         f32: transposed_tiles,
         f64: transposed_tiles,
         i32: transposed_tiles,
+        i8: transposed_tiles,
         f16: transposed_tiles,
         bf16: transposed_tiles,
     };

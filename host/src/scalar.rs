@@ -30,12 +30,15 @@ macro_rules! own_factors {
 
 /// An element type that the host can fill, print, poison, compare and multiply.
 pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement {
+    /// What an element of C is: the type itself, but i32 for i8.
+    type Out: Scalar<Acc = Self::Acc, Out = Self::Out>;
+
     /// What a result buffer holds before a run, so that an element nobody wrote is recognised: a NaN
     /// for floats, a rare value for integers.
     const POISON: Self;
 
-    /// Whether sums are of another type, so that an element is rounded once more when it is stored.
-    const ROUNDS: bool = Self::DTYPE.size() < size_of::<Self::Acc>();
+    /// Whether elements of C are not of the type of sums, so that each is rounded when it is stored.
+    const ROUNDS: bool = size_of::<Self::Out>() < size_of::<Self::Acc>();
 
     /// The value as f64; exact for every type here.
     fn to_f64(self) -> f64;
@@ -68,12 +71,14 @@ pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement 
 
     /// A kernel's entry for the emulator, where it is one for this type.
     #[doc(hidden)]
-    fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self>>;
+    fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>>;
 }
 
 macro_rules! float_scalar {
     ($float:ident, $entry:ident, $poison:expr) => {
         impl Scalar for $float {
+            type Out = Self;
+
             own_factors!();
 
             const POISON: Self = $float::from_bits($poison);
@@ -107,7 +112,7 @@ macro_rules! float_scalar {
                 implementation.$float
             }
 
-            fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self>> {
+            fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
                 match entry {
                     EmulatedEntry::$entry(function) => Some(function),
                     _ => None,
@@ -124,6 +129,8 @@ float_scalar!(f64, F64, 0x7ffd_dead_dead_dead);
 macro_rules! half_scalar {
     ($half:ident, $poison:expr, $beyond:expr) => {
         impl Scalar for $half {
+            type Out = Self;
+
             const POISON: Self = $half::from_bits($poison);
 
             #[inline]
@@ -183,7 +190,7 @@ macro_rules! half_scalar {
                 implementation.$half
             }
 
-            fn emulated_fn(_: EmulatedEntry) -> Option<EmulatedFn<Self>> {
+            fn emulated_fn(_: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
                 None
             }
         }
@@ -205,46 +212,69 @@ fn to_odd(value: f64) -> f32 {
     f32::from_bits(towards_zero | 1)
 }
 
-impl Scalar for i32 {
-    own_factors!();
+macro_rules! integer_scalar {
+    ($integer:ident, $poison:expr, $emulated:expr) => {
+        impl Scalar for $integer {
+            type Out = i32;
 
-    const POISON: Self = 0x5a5a_dead;
+            const POISON: Self = $poison;
 
-    #[inline]
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
+            #[inline]
+            fn rounded_from(self) -> (f64, f64) {
+                (self.to_f64(), self.to_f64())
+            }
 
-    #[inline]
-    fn from_f64(value: f64) -> Self {
-        value as i32
-    }
+            #[inline]
+            fn factor(value: f64) -> i32 {
+                value as i32
+            }
 
-    #[inline]
-    fn same_bits(self, other: Self) -> bool {
-        self == other
-    }
+            #[inline]
+            fn factor_to_f64(factor: i32) -> f64 {
+                f64::from(factor)
+            }
 
-    #[inline]
-    fn is_nan(self) -> bool {
-        false
-    }
+            #[inline]
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
 
-    fn bit_flips(self) -> impl Iterator<Item = Self> {
-        (0..i32::BITS).map(move |bit| self ^ (1 << bit))
-    }
+            #[inline]
+            fn from_f64(value: f64) -> Self {
+                value as $integer
+            }
 
-    fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
-        implementation.i32
-    }
+            #[inline]
+            fn same_bits(self, other: Self) -> bool {
+                self == other
+            }
 
-    fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self>> {
-        match entry {
-            EmulatedEntry::I32(function) => Some(function),
-            _ => None,
+            #[inline]
+            fn is_nan(self) -> bool {
+                false
+            }
+
+            fn bit_flips(self) -> impl Iterator<Item = Self> {
+                (0..$integer::BITS).map(move |bit| self ^ (1 << bit))
+            }
+
+            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
+                implementation.$integer
+            }
+
+            fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
+                $emulated(entry)
+            }
         }
-    }
+    };
 }
+
+integer_scalar!(i32, 0x5a5a_dead, |entry| match entry {
+    EmulatedEntry::I32(function) => Some(function),
+    _ => None,
+});
+// No kernel multiplies them.
+integer_scalar!(i8, 0x5a, |_| None);
 
 #[cfg(test)]
 mod tests {
@@ -293,7 +323,7 @@ mod tests {
 
     #[test]
     fn types_of_their_own_sums_round_nothing_again() {
-        assert_eq!([f32::ROUNDS, f64::ROUNDS, i32::ROUNDS], [false; 3]);
+        assert_eq!([f32::ROUNDS, f64::ROUNDS, i32::ROUNDS, i8::ROUNDS], [false; 4]);
         assert_eq!([f16::ROUNDS, bf16::ROUNDS], [true; 2]);
         assert_eq!(1.5f32.rounded_from(), (1.5, 1.5));
     }

@@ -273,7 +273,7 @@ fn files_that_hold_no_matrix_are_refused() {
         ("no Python", npy("'<f4", false, "(5, 7)", &zeros(140)), &["no array"]),
         ("nested", npy(&"{".repeat(3000), false, "(5, 7)", &zeros(140)), &["no array"]),
         ("long", npy(&"'".repeat(9000), false, "(5, 7)", &zeros(140)), &["header has", "4096"]),
-        ("i4", typed("'<i4'", 4), &["32-bit integers", "'<i4'", "f32"]),
+        ("i2", typed("'<i2'", 2), &["16-bit integers", "'<i2'", "f32"]),
         ("i8", typed("'<i8'", 8), &["64-bit integers"]),
         ("u1", typed("'|u1'", 1), &["8-bit unsigned integers"]),
         ("big-endian f2", typed("'>f2'", 2), &["big-endian 16-bit floats", "'<f2'"]),

@@ -9,7 +9,7 @@ use crate::support::{Case, Operands};
 use crate::{Backend, difference, with_gpu};
 
 /// Both orders of both factors, with padding that keeps lines aligned and padding that does not.
-pub(crate) fn takes_every_order<T: Scalar>(
+pub(crate) fn takes_every_order<T: Scalar<Out = T>>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -35,7 +35,7 @@ pub(crate) fn takes_every_order<T: Scalar>(
 }
 
 /// A row-major matrix in column-major order with a leading dimension; poison between.
-fn turned<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
+fn turned<T: Scalar<Out = T>>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
     let mut to = vec![T::POISON; cols * ld];
     for row in 0..rows {
         for col in 0..cols {
@@ -46,7 +46,7 @@ fn turned<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> 
 }
 
 /// The same product a thousand times gives the same bits.
-pub(crate) fn repeats_its_bits<T: Scalar>(
+pub(crate) fn repeats_its_bits<T: Scalar<Out = T>>(
     _: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {

@@ -50,6 +50,7 @@ pub(crate) fn soak() -> Result<(), String> {
             DType::F32 => product::<f32>(spec, &mut rng, &context, &watchdog),
             DType::F64 => product::<f64>(spec, &mut rng, &context, &watchdog),
             DType::I32 => product::<i32>(spec, &mut rng, &context, &watchdog),
+            DType::I8 => unreachable!("no kernel multiplies {dtype}"),
             DType::F16 => product::<f16>(spec, &mut rng, &context, &watchdog),
             DType::BF16 => product::<bf16>(spec, &mut rng, &context, &watchdog),
         }
@@ -62,7 +63,7 @@ pub(crate) fn soak() -> Result<(), String> {
 }
 
 /// One product; whether the kernel takes it.
-fn product<T: Scalar>(
+fn product<T: Scalar<Out = T>>(
     spec: &'static KernelSpec,
     rng: &mut impl Rng,
     context: &CpuContext,
@@ -104,7 +105,7 @@ fn product<T: Scalar>(
 }
 
 /// A problem with small whole factors, padded rows, and factors in any order where that is allowed.
-fn draw<T: Scalar>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
+fn draw<T: Scalar<Out = T>>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
     let mut side = || {
         let most = if rng.random_ratio(1, 50) { LONG_SIDE } else { SIDE } as f64;
         // As many sizes below 20 as above.

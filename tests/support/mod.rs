@@ -104,27 +104,21 @@ pub(crate) struct Operands<T: Scalar> {
     pub(crate) problem: Problem<T>,
     pub(crate) a: Vec<T>,
     pub(crate) b: Vec<T>,
-    pub(crate) c: Vec<T>,
+    pub(crate) c: Vec<T::Out>,
 }
 
 impl<T: Scalar> Operands<T> {
     pub(crate) fn draw(case: &Case) -> Self {
         let problem = case.problem::<T>();
-        let drawn = |operand: Operand, used: bool| {
-            let (rows, cols) = problem.dims(operand);
-            let ld = problem.layout(operand).ld;
-            let mut data = vec![T::POISON; rows * ld];
-            if used {
-                fill(&mut data, cols, ld, case.distribution, 1, operand as u64);
-            }
-            data
-        };
         let read = problem.alpha != T::Acc::ZERO;
         Self {
             problem,
-            a: drawn(Operand::A, read),
-            b: drawn(Operand::B, read),
-            c: if problem.beta == T::Acc::ZERO { Vec::new() } else { drawn(Operand::C, true) },
+            a: drawn(&problem, Operand::A, read, case.distribution),
+            b: drawn(&problem, Operand::B, read, case.distribution),
+            c: match problem.beta == T::Acc::ZERO {
+                true => Vec::new(),
+                false => drawn(&problem, Operand::C, true, case.distribution),
+            },
         }
     }
 
@@ -132,7 +126,7 @@ impl<T: Scalar> Operands<T> {
     pub(crate) fn run(
         &self,
         run: impl FnOnce(&Problem<T>, &[T], &[T], &mut Guarded<T>) -> Result<(), String>,
-    ) -> Result<Vec<T>, String> {
+    ) -> Result<Vec<T::Out>, String> {
         let mut c = Guarded::new(&self.problem).map_err(|error| error.to_string())?;
         c.poison(&self.c);
         run(&self.problem, &self.a, &self.b, &mut c)?;
@@ -141,11 +135,26 @@ impl<T: Scalar> Operands<T> {
     }
 }
 
+fn drawn<T: Scalar, E: Scalar>(
+    problem: &Problem<T>,
+    operand: Operand,
+    used: bool,
+    distribution: Distribution,
+) -> Vec<E> {
+    let (rows, cols) = problem.dims(operand);
+    let ld = problem.layout(operand).ld;
+    let mut data = vec![E::POISON; rows * ld];
+    if used {
+        fill(&mut data, cols, ld, distribution, 1, operand as u64);
+    }
+    data
+}
+
 /// The first element of C whose bits differ, in words.
 pub(crate) fn first_difference<T: Scalar>(
     problem: &Problem<T>,
-    found: &[T],
-    expected: &[T],
+    found: &[T::Out],
+    expected: &[T::Out],
 ) -> Option<String> {
     for row in 0..problem.m {
         for col in 0..problem.n {

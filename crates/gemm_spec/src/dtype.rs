@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-/// The type of the elements of A, B and C.
+use crate::Operand;
+
+/// The type of the elements of A and B, and, but for [`DType::out`], of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     /// IEEE 754 binary32, accumulated in binary32.
@@ -11,6 +13,8 @@ pub enum DType {
     F64,
     /// 32-bit two's complement integers; sums and products wrap.
     I32,
+    /// 8-bit two's complement integers; products are exact in 32 bits, sums wrap there, and so is C.
+    I8,
     /// IEEE 754 binary16, accumulated in binary32 and rounded once.
     F16,
     /// The upper half of a binary32, accumulated in binary32 and rounded once.
@@ -19,7 +23,7 @@ pub enum DType {
 
 impl DType {
     /// Every element type, in the order in which they are listed to users.
-    pub const ALL: [Self; 5] = [Self::F32, Self::F64, Self::I32, Self::F16, Self::BF16];
+    pub const ALL: [Self; 6] = [Self::F32, Self::F64, Self::I32, Self::I8, Self::F16, Self::BF16];
 
     /// The name used on the command line and in reports.
     #[must_use]
@@ -28,18 +32,35 @@ impl DType {
             Self::F32 => "f32",
             Self::F64 => "f64",
             Self::I32 => "i32",
+            Self::I8 => "i8",
             Self::F16 => "f16",
             Self::BF16 => "bf16",
         }
     }
 
-    /// Bytes in one element.
+    /// Whether arithmetic is that of integers: exact, and wrapping.
+    #[must_use]
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::I32 | Self::I8)
+    }
+
+    /// Bytes in one element of A or B.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
+            Self::I8 => 1,
             Self::F16 | Self::BF16 => 2,
             Self::F32 | Self::I32 => 4,
             Self::F64 => 8,
+        }
+    }
+
+    /// Bytes in one element of an operand.
+    #[must_use]
+    pub const fn size_in(self, operand: Operand) -> usize {
+        match operand {
+            Operand::A | Operand::B => self.size(),
+            Operand::C => self.out().size(),
         }
     }
 
@@ -49,7 +70,7 @@ impl DType {
         match self {
             Self::F32 => (f32::EPSILON / 2.0) as f64,
             Self::F64 => f64::EPSILON / 2.0,
-            Self::I32 => 0.0,
+            Self::I32 | Self::I8 => 0.0,
             Self::F16 => 1.0 / (1 << 11) as f64,
             Self::BF16 => 1.0 / (1 << 8) as f64,
         }
@@ -60,6 +81,16 @@ impl DType {
     pub const fn acc(self) -> Self {
         match self {
             Self::F16 | Self::BF16 => Self::F32,
+            Self::I8 => Self::I32,
+            own => own,
+        }
+    }
+
+    /// The type of C's elements: the type itself, but that of sums for integers of 8 bits.
+    #[must_use]
+    pub const fn out(self) -> Self {
+        match self {
+            Self::I8 => Self::I32,
             own => own,
         }
     }
@@ -109,6 +140,7 @@ mod tests {
         same::<f32>();
         same::<f64>();
         same::<i32>();
+        same::<i8>();
         same::<crate::f16>();
         same::<crate::bf16>();
     }

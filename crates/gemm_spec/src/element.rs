@@ -7,7 +7,7 @@ use crate::DType;
 /// An element type and the operations that a matrix product needs.
 ///
 /// Products are added up in [`Element::Acc`], of which alpha and beta are too: the type itself, but
-/// f32 for the types of 16 bits, whose C is rounded once, at the end.
+/// f32 for the types of 16 bits, whose C is rounded once, at the end, and i32 for i8.
 ///
 /// The host and the device use the same definitions, so that two implementations that add the same
 /// products in the same order give the same bits.
@@ -106,6 +106,40 @@ impl Element for i32 {
     #[inline(always)]
     fn mul(self, b: Self) -> Self {
         self.wrapping_mul(b)
+    }
+}
+
+impl Element for i8 {
+    type Acc = i32;
+
+    const DTYPE: DType = DType::I8;
+    const ZERO: Self = 0;
+    const ONE: Self = 1;
+
+    #[inline(always)]
+    fn mul_add(self, b: Self, c: i32) -> i32 {
+        self.mul(b).wrapping_add(c)
+    }
+
+    #[inline(always)]
+    fn mul(self, b: Self) -> i32 {
+        self.widen() * b.widen()
+    }
+
+    #[inline(always)]
+    fn widen(self) -> i32 {
+        self as i32
+    }
+
+    #[inline(always)]
+    fn narrow(value: i32) -> Self {
+        if value < Self::MIN as i32 {
+            Self::MIN
+        } else if value > Self::MAX as i32 {
+            Self::MAX
+        } else {
+            value as i8
+        }
     }
 }
 

@@ -157,7 +157,7 @@ impl ParamType {
     #[must_use]
     pub const fn ptx(self, dtype: DType) -> &'static str {
         match (self, dtype) {
-            (Self::U32, _) | (Self::Element, DType::I32) => ".u32",
+            (Self::U32, _) | (Self::Element, DType::I32 | DType::I8) => ".u32",
             (Self::U64, _) => ".u64",
             (Self::Element, DType::F32 | DType::F16 | DType::BF16) => ".f32",
             (Self::Element, DType::F64) => ".f64",

@@ -248,21 +248,23 @@ impl<T: Element> Problem<T> {
         if layout.ld < min {
             return Err(ShapeError::LeadingDimension { operand, ld: layout.ld, min });
         }
+        let size = T::DTYPE.size_in(operand);
         layout
             .required_len(rows, cols)
-            .filter(|len| len.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize))
+            .filter(|len| len.checked_mul(size).is_some_and(|bytes| bytes <= isize::MAX as usize))
             .ok_or(ShapeError::TooLarge { operand, rows, cols })
     }
 
     /// Bytes of the three matrices without padding; `None` where that overflows.
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
-        let mut elements = 0usize;
+        let mut bytes = 0usize;
         for operand in [Operand::A, Operand::B, Operand::C] {
             let (rows, cols) = self.dims(operand);
-            elements = elements.checked_add(rows.checked_mul(cols)?)?;
+            let own = rows.checked_mul(cols)?.checked_mul(T::DTYPE.size_in(operand))?;
+            bytes = bytes.checked_add(own)?;
         }
-        elements.checked_mul(size_of::<T>())
+        Some(bytes)
     }
 
     /// Checks that buffers of these lengths hold the three matrices.

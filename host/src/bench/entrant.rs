@@ -159,7 +159,7 @@ impl Ready<'_> {
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
-        c: &mut [T],
+        c: &mut [T::Out],
         processors: &Processors,
     ) -> Result<(), Error> {
         match self {

@@ -244,6 +244,7 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Err
         DType::F32 => run_as::<f32>(config, observer),
         DType::F64 => run_as::<f64>(config, observer),
         DType::I32 => run_as::<i32>(config, observer),
+        DType::I8 => run_as::<i8>(config, observer),
         DType::F16 => run_as::<f16>(config, observer),
         DType::BF16 => run_as::<bf16>(config, observer),
     }

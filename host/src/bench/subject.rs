@@ -6,9 +6,8 @@ use gemm_spec::{Element, Operand, Problem};
 
 use super::{Cache, Config, Processors, Ready};
 use crate::error::Error;
-use crate::fill::fill;
+use crate::fill::Draw;
 use crate::gpu::{Gpu, Launch, Operands, Output, run_batch};
-use crate::matrix::allocate;
 use crate::scalar::Scalar;
 use crate::verify::{Checker, Guarded, Method, Report};
 
@@ -25,7 +24,7 @@ const MOST_LAUNCHES: usize = 500;
 struct Set<T: Scalar> {
     a: Vec<T>,
     b: Vec<T>,
-    c: Vec<T>,
+    c: Vec<T::Out>,
 }
 
 /// What is multiplied: at least one set of operands; more for cold caches.
@@ -48,20 +47,16 @@ impl<T: Scalar> Inputs<T> {
                 cold_sets(problem.bytes().unwrap_or(usize::MAX), cache)
             }
         };
-        let drawn = |operand: Operand, set: usize| -> Result<Vec<T>, Error> {
-            let (rows, cols) = problem.dims(operand);
-            let mut data = allocate(rows, cols, "an operand")?;
-            // Each matrix of each set has numbers of its own.
-            let stream = operand as u64 + 3 * set as u64;
-            fill(&mut data, cols, cols, config.distribution, config.seed, stream);
-            Ok(data)
-        };
         let sets = (0..sets)
             .map(|set| {
+                // Each matrix of each set has numbers of its own.
+                let stream = 3 * set as u64;
+                let Config { distribution, seed, .. } = *config;
+                let draw = Draw { distribution, seed, stream, what: "an operand" };
                 Ok(Set {
-                    a: drawn(Operand::A, set)?,
-                    b: drawn(Operand::B, set)?,
-                    c: drawn(Operand::C, set)?,
+                    a: draw.operand(problem, Operand::A)?,
+                    b: draw.operand(problem, Operand::B)?,
+                    c: draw.operand(problem, Operand::C)?,
                 })
             })
             .collect::<Result<_, Error>>()?;
@@ -76,11 +71,11 @@ pub(super) struct Subject<'p, T: Scalar> {
     /// Judges results of the first set; what it needs to know of the inputs it has found out once.
     checker: Checker<'p, T>,
     /// What C held before, for the checks.
-    before: &'p [T],
+    before: &'p [T::Out],
     /// A C for each set that CPU runs write, made by the first of them.
-    results: Vec<Vec<T>>,
+    results: Vec<Vec<T::Out>>,
     /// The sets on the GPU, uploaded by the first kernel.
-    device: Vec<(Operands<'p, T>, Output<T>)>,
+    device: Vec<(Operands<'p, T>, Output<T::Out>)>,
     /// The set that the next run begins with.
     turn: usize,
 }

@@ -6,7 +6,7 @@ mod sources;
 use std::fmt::Write;
 
 use anyhow::Context;
-use gemm_spec::{DType, KernelSpec};
+use gemm_spec::{DType, KernelSpec, Operand};
 
 use super::output::print;
 use super::roofline::chosen;
@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// Size of the square product; up to 3 its sums are written out.
     #[arg(short = 'n', value_name = "N", default_value = "1024", value_parser = values::size)]
     n: usize,
-    /// Element type: f32, f64, i32, f16 or bf16.
+    /// Element type: f32, f64, i32, i8, f16 or bf16.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
     /// The card of the launch, as in `tessera roofline`, or this: the GPU at hand.
@@ -93,7 +93,8 @@ fn amount(value: f64) -> String {
 
 fn work(text: &mut String, n: usize, dtype: DType) -> std::fmt::Result {
     let size = n as f64;
-    let matrices = 3.0 * size.powi(2) * dtype.size() as f64;
+    let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| dtype.size_in(operand));
+    let matrices = size.powi(2) * bytes.iter().sum::<usize>() as f64;
     writeln!(text, "  2n^3 = {} operations", amount(2.0 * size.powi(3)))?;
     writeln!(text, "  A, B and C take {} bytes", amount(matrices))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gemm_spec::DType;
+use gemm_spec::{DType, Operand};
 
 use super::output::print;
 use super::{Exit, values};
@@ -14,7 +14,7 @@ use crate::report::bytes::{binary, decimal};
 pub(super) struct Args {
     #[command(flatten)]
     sizes: values::Sizes,
-    /// Element type: f32, f64, i32, f16 or bf16.
+    /// Element type: f32, f64, i32, i8, f16 or bf16.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
 }
@@ -51,12 +51,12 @@ fn matrices(
     dtype: DType,
 ) -> Result<Option<u128>, std::fmt::Error> {
     let mut sum = Some(0u128);
-    for (name, rows, cols) in [("A", m, k), ("B", k, n), ("C", m, n)] {
+    for (operand, rows, cols) in [(Operand::A, m, k), (Operand::B, k, n), (Operand::C, m, n)] {
         // The product of two usize fits.
         let elements = rows as u128 * cols as u128;
-        let bytes = elements.checked_mul(dtype.size() as u128);
+        let bytes = elements.checked_mul(dtype.size_in(operand) as u128);
         sum = sum.zip(bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
-        writeln!(text, "{name}: {rows} x {cols} = {elements} elements = {}", amount(bytes))?;
+        writeln!(text, "{operand}: {rows} x {cols} = {elements} elements = {}", amount(bytes))?;
     }
     writeln!(text, "sum: {}", amount(sum))?;
     Ok(sum)
@@ -79,7 +79,8 @@ fn verdict(needed: Option<u128>, free: Option<u64>, dtype: DType) -> String {
 
 /// The largest n whose three square matrices fit.
 fn largest(free: u128, dtype: DType) -> u128 {
-    (free / (3 * dtype.size() as u128)).isqrt()
+    let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| dtype.size_in(operand));
+    (free / bytes.iter().sum::<usize>() as u128).isqrt()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::verify::{Checker, Method, Report};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Left factor: a 2-D array of f32, f64, f16 or bf16, in C or Fortran order.
+    /// Left factor: a 2-D array of f32, f64, i32, i8, f16 or bf16, in C or Fortran order.
     #[arg(value_name = "A.npy")]
     a: PathBuf,
     /// Right factor, of the same type.
@@ -89,9 +89,10 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     match inputs.a.npy.dtype {
         DType::F32 => product::<f32>(args, inputs, &engine),
         DType::F64 => product::<f64>(args, inputs, &engine),
+        DType::I32 => product::<i32>(args, inputs, &engine),
+        DType::I8 => product::<i8>(args, inputs, &engine),
         DType::F16 => product::<f16>(args, inputs, &engine),
         DType::BF16 => product::<bf16>(args, inputs, &engine),
-        dtype @ DType::I32 => bail!("{} holds {dtype}, which no file does", args.a.display()),
     }
 }
 
@@ -105,15 +106,14 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
     let a = Input::open(&args.a, args.trans_a)?;
     let b = Input::open(&args.b, args.trans_b)?;
     let c = args.c.as_deref().map(|path| Input::open(path, false)).transpose()?;
-    for other in std::iter::once(&b).chain(&c) {
-        if other.npy.dtype != a.npy.dtype {
-            bail!(
-                "{} holds {} and {} holds {}: convert one, so that all are of one type",
-                a.path.display(),
-                a.npy.dtype,
-                other.path.display(),
-                other.npy.dtype
-            );
+    let dtype = a.npy.dtype;
+    values::check_scalars(dtype, args.alpha, args.beta)?;
+    let others = std::iter::once((&b, dtype)).chain(c.iter().map(|c| (c, dtype.out())));
+    for (other, needed) in others {
+        let (path, held) = (other.path.display(), other.npy.dtype);
+        if held != needed {
+            let a = a.path.display();
+            bail!("{a} holds {dtype} and {path} holds {held}: convert it to {needed}");
         }
     }
     let ((m, k), (b_rows, n)) = (a.dims(), b.dims());
@@ -132,7 +132,7 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
     Ok(Inputs { a, b, c: c.filter(|_| reads_c) })
 }
 
-fn product<T: NpyElement>(
+fn product<T: NpyElement<Out: NpyElement>>(
     args: &Args,
     inputs: Inputs<'_>,
     engine: &Engine,
@@ -146,7 +146,7 @@ fn product<T: NpyElement>(
     let mut progress = Progress::new();
     progress.step("reading");
     let (matrix_a, matrix_b) = (a.npy.read::<T>(a.path)?, b.npy.read::<T>(b.path)?);
-    let mut product = match c {
+    let mut product: Vec<T::Out> = match c {
         Some(c) => row_major(c.npy.read(c.path)?)?,
         None => allocate(m, n, "the product")?,
     };
@@ -167,7 +167,7 @@ fn product<T: NpyElement>(
     }
     if beta == T::Acc::ZERO {
         // What nobody writes must not pass for a zero.
-        product.fill(T::POISON);
+        product.fill(T::Out::POISON);
     }
     progress.step("multiplying");
     let started = Instant::now();
@@ -188,7 +188,7 @@ fn product<T: NpyElement>(
         advise(&format!(
             "{}: {m} x {n} {}, by {kernel} in {} s, {}",
             args.output.display(),
-            T::DTYPE,
+            T::Out::DTYPE,
             seconds(took),
             report.map_or_else(|| "not checked".to_owned(), |report| report.to_string())
         ));
@@ -235,8 +235,9 @@ fn check_memory<T: Scalar>(m: usize, n: usize, k: usize, args: &Args) -> Result<
     let [m, n, k] = [m, n, k].map(|size| size as u128);
     // The old C is kept for the check.
     let copies = if args.beta != 0.0 && args.check != Method::None { 2 } else { 1 };
-    let needed = (m * k).saturating_add(k * n).saturating_add((m * n).saturating_mul(copies));
-    let needed = needed.saturating_mul(size_of::<T>() as u128);
+    let factors = (m * k).saturating_add(k * n).saturating_mul(size_of::<T>() as u128);
+    let result = (m * n).saturating_mul(copies * size_of::<T::Out>() as u128);
+    let needed = factors.saturating_add(result);
     match available_memory().map(u128::from) {
         Some(available) if needed > available => Err(Error::OutOfMemory {
             what: format!("a product of {m} x {n} x {k}"),

@@ -23,7 +23,7 @@ const MAX_NESTING: usize = 8;
 pub(super) struct Npy {
     file: File,
     header: Header,
-    /// Type of the elements: f32, f64, f16 or bf16.
+    /// Type of the elements.
     pub(super) dtype: DType,
     /// Rows of the matrix.
     pub(super) rows: usize,
@@ -118,7 +118,7 @@ macro_rules! known_element {
     )*};
 }
 
-known_element!(f32, f64);
+known_element!(f32, f64, i32, i8);
 
 /// Types of 16 bits travel as their bits, under their own descriptor.
 macro_rules! bits_element {
@@ -204,19 +204,24 @@ fn nesting(text: &[u8]) -> usize {
     deepest
 }
 
+/// The types that are read, with what NumPy calls them.
+const KNOWN: &str =
+    "f32 ('<f4'), f64 ('<f8'), i32 ('<i4'), i8 ('|i1'), f16 ('<f2') or bf16 ('<V2')";
+
 /// The element type, or an error that says what the file holds instead.
 fn dtype(header: &Header) -> anyhow::Result<DType> {
     let Some(descriptor) = header.type_descriptor.as_string() else {
-        bail!("it holds records, matrices here are f32, f64, f16 or bf16; save one field of them");
+        bail!("it holds records, matrices here are of {KNOWN}; save one field of them");
     };
     match descriptor.as_str() {
         "<f4" => Ok(DType::F32),
         "<f8" => Ok(DType::F64),
+        "<i4" => Ok(DType::I32),
+        "|i1" | "<i1" => Ok(DType::I8),
         "<f2" => Ok(DType::F16),
         "<V2" | "|V2" => Ok(DType::BF16),
         other => bail!(
-            "it holds {} ('{}'), matrices here are f32 ('<f4'), f64 ('<f8'), f16 ('<f2') or bf16 \
-             ('<V2'); convert it with a.astype('<f4')",
+            "it holds {} ('{}'), matrices here are of {KNOWN}; convert it with a.astype('<f4')",
             words(other),
             other.escape_default()
         ),

@@ -43,8 +43,8 @@ pub(super) fn implementations(patterns: &str) -> anyhow::Result<Vec<Implementati
 pub(super) fn check_scalars(dtype: DType, alpha: f64, beta: f64) -> anyhow::Result<()> {
     for (name, value) in [("--alpha", alpha), ("--beta", beta)] {
         let integer = value.fract() == 0.0 && i32::try_from(value as i64).is_ok();
-        if dtype == DType::I32 && !integer {
-            anyhow::bail!("{name} {value} is no 32-bit integer, which --dtype i32 needs");
+        if dtype.is_integer() && !integer {
+            anyhow::bail!("{name} {value} is no 32-bit integer, which products of {dtype} need");
         }
     }
     Ok(())

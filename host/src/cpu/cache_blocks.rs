@@ -23,6 +23,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
+    i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
 };
@@ -32,15 +33,15 @@ const BLOCK_COLS: usize = 512;
 /// Rows of a block of B: with the columns half a mebibyte of f32.
 const BLOCK_K: usize = 256;
 
-fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], _: &CpuContext) {
+fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], _: &CpuContext) {
     vectorised(Blocks { problem, a, b, c });
 }
 
-struct Blocks<'a, T: Element> {
+struct Blocks<'a, T: Scalar> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T],
+    c: &'a mut [T::Out],
 }
 
 impl<T: Scalar> Work for Blocks<'_, T> {

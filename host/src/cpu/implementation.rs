@@ -8,10 +8,11 @@ use gemm_spec::{Problem, bf16, f16};
 use super::CpuIsa;
 use super::packed::buffer::Spare;
 use crate::error::Error;
+use crate::scalar::Scalar;
 
 /// A matrix product on the CPU: operands whose buffers were checked against the problem, row-major
 /// unless the implementation takes any order.
-pub type CpuFn<T> = fn(&Problem<T>, &[T], &[T], &mut [T], &CpuContext);
+pub type CpuFn<T> = fn(&Problem<T>, &[T], &[T], &mut [<T as Scalar>::Out], &CpuContext);
 
 /// One CPU implementation, for every element type.
 pub struct CpuImpl {
@@ -30,6 +31,7 @@ pub struct CpuImpl {
     pub(crate) f32: CpuFn<f32>,
     pub(crate) f64: CpuFn<f64>,
     pub(crate) i32: CpuFn<i32>,
+    pub(crate) i8: CpuFn<i8>,
     pub(crate) f16: CpuFn<f16>,
     pub(crate) bf16: CpuFn<bf16>,
 }

@@ -25,6 +25,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32, 32>,
     f64: gemm::<f64, 16>,
     i32: gemm::<i32, 32>,
+    i8: gemm::<i8, 32>,
     f16: gemm::<f16, 32>,
     bf16: gemm::<bf16, 32>,
 };
@@ -39,17 +40,17 @@ fn gemm<T: Scalar, const COLS: usize>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
     _: &CpuContext,
 ) {
     vectorised(Strips::<T, COLS> { problem, a, b, c });
 }
 
-struct Strips<'a, T: Element, const COLS: usize> {
+struct Strips<'a, T: Scalar, const COLS: usize> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T],
+    c: &'a mut [T::Out],
 }
 
 impl<T: Scalar, const COLS: usize> Work for Strips<'_, T, COLS> {
@@ -124,7 +125,7 @@ fn add_row<Acc: Element<Acc = Acc>, const COLS: usize>(
 pub(super) fn store<T: Scalar, const COLS: usize>(
     problem: &Problem<T>,
     acc: &Tile<T::Acc, COLS>,
-    c: &mut [T],
+    c: &mut [T::Out],
     (rows, cols): (usize, usize),
 ) {
     for (row, acc) in acc.iter().enumerate().take(rows) {

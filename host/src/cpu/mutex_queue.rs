@@ -9,7 +9,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gemm_spec::{Element, Problem, bf16, epilogue, f16};
+use gemm_spec::{Problem, bf16, epilogue, f16};
 
 use super::isa::{Work, vectorised};
 use super::serial::element;
@@ -26,11 +26,12 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
+    i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
 };
 
-fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], context: &CpuContext) {
+fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], context: &CpuContext) {
     let (n, ldc) = (problem.n, problem.c.ld);
     if n == 0 {
         return;
@@ -47,7 +48,7 @@ fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], context:
     });
 }
 
-struct Worker<'a, T: Element, Cursor> {
+struct Worker<'a, T: Scalar, Cursor> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
@@ -57,7 +58,7 @@ struct Worker<'a, T: Element, Cursor> {
 impl<'c, T, Cursor> Work for Worker<'_, T, Cursor>
 where
     T: Scalar,
-    Cursor: Iterator<Item = (usize, usize, &'c mut T)>,
+    Cursor: Iterator<Item = (usize, usize, &'c mut T::Out)>,
 {
     #[inline(always)]
     fn run(self) {

@@ -23,6 +23,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32, 32>,
     f64: gemm::<f64, 16>,
     i32: gemm::<i32, 32>,
+    i8: gemm::<i8, 32>,
     f16: gemm::<f16, 32>,
     bf16: gemm::<bf16, 32>,
 };
@@ -36,7 +37,7 @@ fn gemm<T: Scalar, const COLS: usize>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
     context: &CpuContext,
 ) {
     if problem.n == 0 {

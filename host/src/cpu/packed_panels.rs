@@ -27,6 +27,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32, 32>,
     f64: gemm::<f64, 16>,
     i32: gemm::<i32, 32>,
+    i8: gemm::<i8, 32>,
     f16: gemm::<f16, 32>,
     bf16: gemm::<bf16, 32>,
 };
@@ -40,7 +41,7 @@ fn gemm<T: Scalar, const COLS: usize>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
     _: &CpuContext,
 ) {
     for row in (0..problem.m).step_by(BLOCK_ROWS) {
@@ -55,17 +56,17 @@ pub(super) fn multiply_rows<T: Scalar, const COLS: usize>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
     rows: usize,
 ) {
     vectorised(Rows::<T, COLS> { problem, a, b, c, rows });
 }
 
-struct Rows<'a, T: Element, const COLS: usize> {
+struct Rows<'a, T: Scalar, const COLS: usize> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T],
+    c: &'a mut [T::Out],
     rows: usize,
 }
 

@@ -25,6 +25,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
+    i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
 };
@@ -37,7 +38,7 @@ const BANDS_PER_THREAD: usize = 4;
 const BLOCK_COLS: usize = 512;
 /// Rows of a block of B.
 const BLOCK_K: usize = 256;
-fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], context: &CpuContext) {
+fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], context: &CpuContext) {
     if problem.n == 0 {
         return;
     }
@@ -55,11 +56,11 @@ fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], context:
 }
 
 /// Some rows of A and C.
-struct Band<'a, T: Element> {
+struct Band<'a, T: Scalar> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T],
+    c: &'a mut [T::Out],
     rows: usize,
 }
 

@@ -23,19 +23,20 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
+    i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
 };
 
-fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T], _: &CpuContext) {
+fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], _: &CpuContext) {
     vectorised(Rows { problem, a, b, c });
 }
 
-struct Rows<'a, T: Element> {
+struct Rows<'a, T: Scalar> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T],
+    c: &'a mut [T::Out],
 }
 
 impl<T: Scalar> Work for Rows<'_, T> {

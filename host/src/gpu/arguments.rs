@@ -130,7 +130,7 @@ fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
     let gemm = match form.dtype {
         DType::F32 => Arguments::<f32>::PASSED,
         DType::F64 => Arguments::<f64>::PASSED,
-        DType::I32 => Arguments::<i32>::PASSED,
+        DType::I32 | DType::I8 => Arguments::<i32>::PASSED,
         DType::F16 => Arguments::<f16>::PASSED,
         DType::BF16 => Arguments::<bf16>::PASSED,
     };

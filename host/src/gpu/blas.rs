@@ -103,7 +103,7 @@ impl Types {
             DType::F64 => (CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F),
             DType::F16 => (CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F),
             DType::BF16 => (CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F),
-            DType::I32 => return Err(format!("has no product in {dtype}")),
+            DType::I32 | DType::I8 => return Err(format!("has no product in {dtype}")),
         };
         Ok(Self { element, scalar, compute })
     }

@@ -189,14 +189,14 @@ impl<T: Scalar> Operands<'_, T> {
     pub fn run<'l>(
         &self,
         launch: impl Into<Launch<'l>>,
-        c: &mut Output<T>,
+        c: &mut Output<T::Out>,
     ) -> Result<Duration, Error> {
         let launch = launch.into();
         self.gpu.between_events(launch, || self.launch(launch, c))
     }
 
     /// Puts the launches of one product into the stream and returns without waiting.
-    fn launch(&self, launch: Launch<'_>, c: &mut Output<T>) -> Result<(), Error> {
+    fn launch(&self, launch: Launch<'_>, c: &mut Output<T::Out>) -> Result<(), Error> {
         match launch {
             Launch::Kernel(spec) => self.launch_kernel(spec, c),
             Launch::Peer(id, peer) => self.launch_peer(id, peer, c),
@@ -207,7 +207,7 @@ impl<T: Scalar> Operands<'_, T> {
         &self,
         id: &'static str,
         peer: &GpuPeer<'_>,
-        c: &mut Output<T>,
+        c: &mut Output<T::Out>,
     ) -> Result<(), Error> {
         let refused = |reason: String| Error::Peer { reason: format!("{id}: {reason}") };
         if !peer.is_of(self.gpu) {
@@ -223,7 +223,7 @@ impl<T: Scalar> Operands<'_, T> {
     }
 
     /// Where the operands lie, once they are long enough for the problem.
-    fn places(&self, c: &Output<T>) -> Result<Places, Error> {
+    fn places(&self, c: &Output<T::Out>) -> Result<Places, Error> {
         let needed = self.problem.required_len(Operand::C)?;
         self.problem.check_buffers(
             self.a.len(),
@@ -237,7 +237,11 @@ impl<T: Scalar> Operands<'_, T> {
         })
     }
 
-    fn launch_kernel(&self, spec: &'static KernelSpec, c: &mut Output<T>) -> Result<(), Error> {
+    fn launch_kernel(
+        &self,
+        spec: &'static KernelSpec,
+        c: &mut Output<T::Out>,
+    ) -> Result<(), Error> {
         let problem = &self.problem;
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
         spec.supports(problem, self.gpu.limits()).map_err(unsupported)?;
@@ -377,7 +381,7 @@ impl Gpu {
 /// As [`Operands::run`].
 pub fn run_batch<'l, T: Scalar>(
     launch: impl Into<Launch<'l>>,
-    sets: &mut [(Operands<'_, T>, Output<T>)],
+    sets: &mut [(Operands<'_, T>, Output<T::Out>)],
     first: usize,
     count: usize,
 ) -> Result<Duration, Error> {

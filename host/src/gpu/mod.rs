@@ -35,6 +35,8 @@ unsafe impl DeviceElement for f32 {}
 unsafe impl DeviceElement for f64 {}
 // SAFETY: as above.
 unsafe impl DeviceElement for i32 {}
+// SAFETY: as above.
+unsafe impl DeviceElement for i8 {}
 // SAFETY: as above; the type is transparent over its bits.
 unsafe impl DeviceElement for gemm_spec::f16 {}
 // SAFETY: as above.

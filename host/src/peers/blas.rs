@@ -52,7 +52,7 @@ impl Blas {
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
-        c: &mut [T],
+        c: &mut [T::Out],
     ) -> Result<(), String> {
         let gemm = match TypeId::of::<T>() {
             float if float == TypeId::of::<f32>() => self.sgemm,

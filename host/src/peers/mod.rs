@@ -267,7 +267,7 @@ impl CpuPeer {
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
-        c: &mut [T],
+        c: &mut [T::Out],
         context: &CpuContext,
     ) -> Result<(), String> {
         match &self.product {

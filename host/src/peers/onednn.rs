@@ -80,7 +80,7 @@ impl OneDnn {
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
-        c: &mut [T],
+        c: &mut [T::Out],
     ) -> Result<(), String> {
         if TypeId::of::<T>() != TypeId::of::<f32>() {
             return Err(format!("has no product in {}", T::DTYPE));

@@ -27,7 +27,7 @@ pub(super) fn multiply<T: Scalar>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
     context: &CpuContext,
 ) -> Result<(), String> {
     problem.check_buffers(a.len(), b.len(), c.len()).map_err(|error| error.to_string())?;

@@ -9,9 +9,8 @@ use super::{DeviceChoice, Inputs, Observer, Row, supported, verdict};
 use crate::cpu::CpuContext;
 use crate::emulate;
 use crate::error::Error;
-use crate::fill::{Distribution, fill};
+use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, Operands};
-use crate::matrix::allocate;
 use crate::measure::{Effort, repeat};
 use crate::registry::Implementation;
 use crate::scalar::Scalar;
@@ -98,14 +97,11 @@ impl<'d> Candidate<'d> {
 
     /// Seconds of a small problem, operands being where they are needed.
     fn probe<T: Scalar>(&self, problem: &Problem<T>) -> Result<f64, Error> {
-        let drawn = |operand: Operand| -> Result<Vec<T>, Error> {
-            let (rows, cols) = problem.dims(operand);
-            let mut data = allocate(rows, cols, "a probe")?;
-            fill(&mut data, cols, cols, Distribution::Uniform, 0, operand as u64);
-            Ok(data)
-        };
-        let (a, b) = (drawn(Operand::A)?, drawn(Operand::B)?);
-        let mut c = drawn(Operand::C)?;
+        let draw =
+            Draw { distribution: Distribution::Uniform, seed: 0, stream: 0, what: "a probe" };
+        let a: Vec<T> = draw.operand(problem, Operand::A)?;
+        let b: Vec<T> = draw.operand(problem, Operand::B)?;
+        let mut c: Vec<T::Out> = draw.operand(problem, Operand::C)?;
         let timing = match (self.device, self.implementation) {
             (Device::Gpu(gpu), Implementation::Gpu(spec)) => {
                 let (operands, _) = gpu.upload(problem, &a, &b)?;
@@ -200,8 +196,8 @@ impl<'d> Candidate<'d> {
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
-        before: &[T],
-    ) -> Result<Vec<T>, Error> {
+        before: &[T::Out],
+    ) -> Result<Vec<T::Out>, Error> {
         let mut c = before.to_vec();
         match (self.device, self.implementation) {
             (Device::Gpu(gpu), Implementation::Gpu(spec)) => {
@@ -250,7 +246,7 @@ fn emulated<T: Scalar>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
 ) -> Result<f64, Error> {
     let started = Instant::now();
     cpu.pool().install(|| emulate::run(spec, problem, a, b, c))?;

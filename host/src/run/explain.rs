@@ -6,8 +6,7 @@ use serde::Serialize;
 use super::Inputs;
 use super::candidate::Candidate;
 use crate::error::Error;
-use crate::fill::{Distribution, fill};
-use crate::matrix::allocate;
+use crate::fill::{Distribution, Draw};
 use crate::scalar::Scalar;
 use crate::verify::{Diagnosis, Evidence, Mismatch, diagnose};
 
@@ -41,7 +40,7 @@ impl Candidate<'_> {
         &self,
         problem: &Problem<T>,
         inputs: &Inputs<T>,
-        c: &[T],
+        c: &[T::Out],
         hint: Option<(usize, usize)>,
     ) -> Option<Explanation> {
         let Inputs { a, b, c: before } = inputs;
@@ -60,13 +59,11 @@ impl Candidate<'_> {
     }
 
     fn rerun<T: Scalar>(&self, problem: &Problem<T>) -> Result<Option<Explanation>, Error> {
-        let drawn = |operand: Operand| -> Result<Vec<T>, Error> {
-            let (rows, cols) = problem.dims(operand);
-            let mut data = allocate(rows, cols, "a second run")?;
-            fill(&mut data, cols, cols, Distribution::Position, 0, operand as u64);
-            Ok(data)
-        };
-        let (a, b, before) = (drawn(Operand::A)?, drawn(Operand::B)?, drawn(Operand::C)?);
+        let distribution = Distribution::Position;
+        let draw = Draw { distribution, seed: 0, stream: 0, what: "a second run" };
+        let a: Vec<T> = draw.operand(problem, Operand::A)?;
+        let b: Vec<T> = draw.operand(problem, Operand::B)?;
+        let before: Vec<T::Out> = draw.operand(problem, Operand::C)?;
         let c = self.compute(problem, &a, &b, &before)?;
         let evidence = Evidence { c_before: &before, ..Evidence::new(problem, &a, &b, &c) };
         Ok(explanation(&evidence, true))

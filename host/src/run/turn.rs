@@ -70,6 +70,7 @@ pub(crate) fn in_turn(
         DType::F32 => in_turn_as::<f32>(processors, config, steward, observer),
         DType::F64 => in_turn_as::<f64>(processors, config, steward, observer),
         DType::I32 => in_turn_as::<i32>(processors, config, steward, observer),
+        DType::I8 => in_turn_as::<i8>(processors, config, steward, observer),
         DType::F16 => in_turn_as::<f16>(processors, config, steward, observer),
         DType::BF16 => in_turn_as::<bf16>(processors, config, steward, observer),
     }

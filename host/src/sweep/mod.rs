@@ -205,11 +205,11 @@ mod tests {
         problem: &gemm_spec::Problem<T>,
         _: &[T],
         _: &[T],
-        c: &mut [T],
+        c: &mut [T::Out],
         _: &crate::cpu::CpuContext,
     ) {
         // One element right, the others never written.
-        c[problem.c.index(0, 0)] = T::ZERO;
+        c[problem.c.index(0, 0)] = crate::scalar::Scalar::from_f64(0.0);
     }
 
     static WRONG: crate::cpu::CpuImpl = crate::cpu::CpuImpl {
@@ -222,6 +222,7 @@ mod tests {
         f32: wrong,
         f64: wrong,
         i32: wrong,
+        i8: wrong,
         f16: wrong,
         bf16: wrong,
     };

@@ -40,7 +40,7 @@ impl Format {
                 underflow: f64::from_bits(1),
                 exact_limit: 1.0 / roundoff,
             },
-            DType::I32 => Self {
+            DType::I32 | DType::I8 => Self {
                 roundoff,
                 max: f64::INFINITY,
                 element_max: f64::INFINITY,

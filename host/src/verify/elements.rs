@@ -31,14 +31,19 @@ impl Elements {
     }
 
     /// Compares these rows of `c`.
-    pub(super) fn check<T: Scalar>(&self, source: &Source<'_, T>, c: View<'_, T>) -> Tally {
+    pub(super) fn check<T: Scalar>(&self, source: &Source<'_, T>, c: View<'_, T::Out>) -> Tally {
         self.tiles
             .par_iter()
             .map(|tile| self.check_tile(tile, source, c))
             .reduce(Tally::default, Tally::merge)
     }
 
-    fn check_tile<T: Scalar>(&self, tile: &Tile, source: &Source<'_, T>, c: View<'_, T>) -> Tally {
+    fn check_tile<T: Scalar>(
+        &self,
+        tile: &Tile,
+        source: &Source<'_, T>,
+        c: View<'_, T::Out>,
+    ) -> Tally {
         let mut tally = Tally::default();
         for (row, col, expected, scale) in tile.elements() {
             let element = Element {
@@ -88,7 +93,7 @@ pub(super) fn all_integers<T: Scalar>(source: &Source<'_, T>) -> bool {
         let value = T::factor_to_f64(value);
         value.is_finite() && value.trunc() == value
     };
-    T::DTYPE == DType::I32
+    T::DTYPE.is_integer()
         || factor(source.problem.alpha)
             && factor(source.problem.beta)
             && is_integral(source.a)
@@ -97,10 +102,10 @@ pub(super) fn all_integers<T: Scalar>(source: &Source<'_, T>) -> bool {
 }
 
 fn all_finite<T: Scalar>(source: &Source<'_, T>) -> bool {
-    let finite = |value: &T| value.to_f64().is_finite();
-    let all = |view: View<'_, T>| {
+    fn all<T: Scalar>(view: View<'_, T>) -> bool {
+        let finite = |value: &T| value.to_f64().is_finite();
         (0..view.lines()).into_par_iter().all(|line| view.line(line).iter().all(finite))
-    };
+    }
     let factor = |value: T::Acc| T::factor_to_f64(value).is_finite();
     factor(source.problem.alpha)
         && factor(source.problem.beta)

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use gemm_spec::{DType, Element};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 use rayon::prelude::*;
@@ -14,12 +13,12 @@ use super::judge::Tally;
 use super::magnitudes::Magnitudes;
 use super::pollution::Pollution;
 use super::profile::{is_integral, line_is_integral};
-use super::project::{Bundle, Ring, VECTORS, Wrapping, project};
+use super::project::{Bundle, Lift, VECTORS, Wrapping, project};
 use super::source::{Source, View, real};
 use crate::Scalar;
 
 /// The random vectors and what a correct result makes of them.
-pub(super) struct Freivalds<T: Element> {
+pub(super) struct Freivalds<T: Scalar> {
     vectors: Vectors<T>,
     /// Largest error of a row, in its unit; 0 where sums are exact.
     pub(super) bound: f64,
@@ -29,7 +28,7 @@ pub(super) struct Freivalds<T: Element> {
     pollution: Option<Pollution>,
 }
 
-enum Vectors<T: Element> {
+enum Vectors<T: Scalar> {
     Real {
         x: Vec<Bundle<f64>>,
         expected: Vec<Bundle<f64>>,
@@ -37,8 +36,8 @@ enum Vectors<T: Element> {
         units: Vec<f64>,
     },
     Modular {
-        x: Vec<Bundle<Wrapping<T>>>,
-        expected: Vec<Bundle<Wrapping<T>>>,
+        x: Vec<Bundle<Wrapping<T::Acc>>>,
+        expected: Vec<Bundle<Wrapping<T::Acc>>>,
     },
 }
 
@@ -48,8 +47,8 @@ impl<T: Scalar> Freivalds<T> {
         integral: bool,
         random: &mut Xoshiro256PlusPlus,
     ) -> Result<Self, VerifyError> {
-        if T::DTYPE == DType::I32 {
-            let x = odd_then_any(source.problem.n, random);
+        if T::DTYPE.is_integer() {
+            let x = odd_then_any::<T>(source.problem.n, random);
             let (alpha, beta) = (Wrapping(source.problem.alpha), Wrapping(source.problem.beta));
             let expected = expected(source, alpha, beta, &x);
             let vectors = Vectors::Modular { x, expected };
@@ -112,7 +111,7 @@ impl<T: Scalar> Freivalds<T> {
     }
 
     /// Checks every row; `checked` and `bad` of the tally count rows.
-    pub(super) fn check(&self, source: &Source<'_, T>, c: View<'_, T>) -> Tally {
+    pub(super) fn check(&self, source: &Source<'_, T>, c: View<'_, T::Out>) -> Tally {
         let errors = self.row_errors(source, c);
         let closer = |row: usize| Elements::new(source, &[row], self.integral);
         let mut wrong = vec![];
@@ -140,7 +139,7 @@ impl<T: Scalar> Freivalds<T> {
     }
 
     /// Counts what can be said about the elements of a wrong row without a reference.
-    fn describe(&self, source: &Source<'_, T>, c: View<'_, T>, row: usize) -> Tally {
+    fn describe(&self, source: &Source<'_, T>, c: View<'_, T::Out>, row: usize) -> Tally {
         let mut tally = Tally::default();
         if let Some(before) = source.c_before
             && (0..c.cols).all(|col| c.at(row, col).same_bits(before.at(row, col)))
@@ -151,10 +150,10 @@ impl<T: Scalar> Freivalds<T> {
         for col in 0..c.cols {
             let found = c.at(row, col);
             // No poison of floats is a number, which is quicker seen.
-            if T::DTYPE != DType::I32 && !real(found).is_nan() {
+            if !T::DTYPE.is_integer() && !real(found).is_nan() {
                 continue;
             }
-            if source.c_before.is_none() && found.same_bits(T::POISON) {
+            if source.c_before.is_none() && found.same_bits(T::Out::POISON) {
                 tally.unwritten += 1;
             } else if found.is_nan() && !self.is_polluted(source, row, col) {
                 tally.nan += 1;
@@ -168,10 +167,11 @@ impl<T: Scalar> Freivalds<T> {
     }
 
     /// The error of each row in its unit; infinite where it is no number.
-    fn row_errors(&self, source: &Source<'_, T>, c: View<'_, T>) -> Vec<f64> {
+    fn row_errors(&self, source: &Source<'_, T>, c: View<'_, T::Out>) -> Vec<f64> {
         match &self.vectors {
             Vectors::Modular { x, expected } => {
-                let wrong = |(z, want): (Bundle<Wrapping<T>>, &_)| f64::from(u8::from(z != *want));
+                let wrong =
+                    |(z, want): (Bundle<Wrapping<T::Acc>>, &_)| f64::from(u8::from(z != *want));
                 project(c, x).into_iter().zip(expected).map(wrong).collect()
             }
             Vectors::Real { x, expected, units } => {
@@ -246,7 +246,7 @@ fn mark_fractions<T: Scalar>(c: View<'_, T>, errors: &mut [f64]) {
 }
 
 /// `alpha A (B x) + beta C0 x`
-fn expected<T: Scalar, R: Ring<T>>(
+fn expected<T: Scalar, R: Lift<T> + Lift<T::Out>>(
     source: &Source<'_, T>,
     alpha: R,
     beta: R,
@@ -283,7 +283,7 @@ fn signs(len: usize, random: &mut Xoshiro256PlusPlus) -> Vec<Bundle<f64>> {
 fn odd_then_any<T: Scalar>(
     len: usize,
     random: &mut Xoshiro256PlusPlus,
-) -> Vec<Bundle<Wrapping<T>>> {
+) -> Vec<Bundle<Wrapping<T::Acc>>> {
     let mut bundle = || {
         std::array::from_fn(|at| {
             let any = (random.next_u64() >> 32) as u32;

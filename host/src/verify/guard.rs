@@ -42,9 +42,9 @@ pub enum GuardError {
 /// depend on where they stand: a NaN there could come through `beta * C` with its bits unchanged and
 /// hide that it was written.
 #[derive(Clone, Debug)]
-pub struct Guarded<T: Element> {
+pub struct Guarded<T: Scalar> {
     problem: Problem<T>,
-    words: Vec<T>,
+    words: Vec<T::Out>,
 }
 
 impl<T: Scalar> Guarded<T> {
@@ -56,8 +56,8 @@ impl<T: Scalar> Guarded<T> {
     pub fn new(problem: &Problem<T>) -> Result<Self, ShapeError> {
         let body = problem.required_len(Operand::C)?;
         let mut guarded =
-            Self { problem: *problem, words: vec![T::POISON; body.saturating_add(2 * GUARD)] };
-        guarded.fill(|_, _| T::POISON);
+            Self { problem: *problem, words: vec![T::Out::POISON; body.saturating_add(2 * GUARD)] };
+        guarded.fill(|_, _| T::Out::POISON);
         Ok(guarded)
     }
 
@@ -66,16 +66,16 @@ impl<T: Scalar> Guarded<T> {
     ///
     /// # Panics
     /// If beta is not zero and `c_before` is shorter than C.
-    pub fn poison(&mut self, c_before: &[T]) {
+    pub fn poison(&mut self, c_before: &[T::Out]) {
         if self.problem.beta == T::Acc::ZERO {
-            self.fill(|_, _| T::POISON);
+            self.fill(|_, _| T::Out::POISON);
         } else {
             let layout = self.problem.c;
             self.fill(|row, col| c_before[layout.index(row, col)]);
         }
     }
 
-    fn fill(&mut self, element: impl Fn(usize, usize) -> T) {
+    fn fill(&mut self, element: impl Fn(usize, usize) -> T::Out) {
         for (at, word) in self.words.iter_mut().enumerate() {
             *word = guard_word(at);
         }
@@ -113,24 +113,24 @@ impl<T: Scalar> Guarded<T> {
 
     /// C as the problem lays it out, from its first to its last element.
     #[must_use]
-    pub fn as_slice(&self) -> &[T] {
+    pub fn as_slice(&self) -> &[T::Out] {
         &self.words[self.body()]
     }
 
     /// C as the problem lays it out, to be written.
-    pub fn as_mut_slice(&mut self) -> &mut [T] {
+    pub fn as_mut_slice(&mut self) -> &mut [T::Out] {
         let body = self.body();
         &mut self.words[body]
     }
 
     /// C with the guard words on both sides; C begins at [`Guarded::guard_len`].
     #[must_use]
-    pub fn full(&self) -> &[T] {
+    pub fn full(&self) -> &[T::Out] {
         &self.words
     }
 
     /// C with the guard words on both sides, to be written: a device's copy comes back through this.
-    pub fn full_mut(&mut self) -> &mut [T] {
+    pub fn full_mut(&mut self) -> &mut [T::Out] {
         &mut self.words
     }
 

@@ -79,7 +79,7 @@ mod report;
 mod sample;
 mod source;
 
-use gemm_spec::{Element, Problem, ShapeError};
+use gemm_spec::{Problem, ShapeError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use thiserror::Error;
@@ -122,12 +122,12 @@ pub enum VerifyError {
 }
 
 /// Judges results of one problem on one set of operands.
-pub struct Checker<'a, T: Element> {
+pub struct Checker<'a, T: Scalar> {
     source: Source<'a, T>,
     strategy: Strategy<T>,
 }
 
-enum Strategy<T: Element> {
+enum Strategy<T: Scalar> {
     Full(Elements),
     Freivalds(Box<Freivalds<T>>, Elements),
     Sample { rows: Elements, cols: Elements },
@@ -148,7 +148,7 @@ impl<'a, T: Scalar> Checker<'a, T> {
         problem: &Problem<T>,
         a: &'a [T],
         b: &'a [T],
-        c_before: &'a [T],
+        c_before: &'a [T::Out],
         method: Method,
         seed: u64,
     ) -> Result<Self, VerifyError> {
@@ -213,7 +213,7 @@ impl<'a, T: Scalar> Checker<'a, T> {
     /// # Panics
     /// If `c` is shorter than C.
     #[must_use]
-    pub fn check(&self, c: &[T]) -> Report {
+    pub fn check(&self, c: &[T::Out]) -> Report {
         let source = &self.source;
         let problem = &source.problem;
         let needed = problem.c.required_len(problem.m, problem.n);

@@ -30,7 +30,7 @@ impl Pollution {
         row: usize,
         col: usize,
     ) -> bool {
-        let old = |c: View<'_, T>| !real(c.at(row, col)).is_finite();
+        let old = |c: View<'_, T::Out>| !real(c.at(row, col)).is_finite();
         self.everything || self.rows[row] || self.cols[col] || source.c_before.is_some_and(old)
     }
 
@@ -39,12 +39,12 @@ impl Pollution {
     pub(super) fn correct<T: Scalar>(
         &self,
         source: &Source<'_, T>,
-        c: View<'_, T>,
+        c: View<'_, T::Out>,
         errors: &mut [f64],
     ) {
         errors.par_iter_mut().enumerate().for_each(|(row, error)| {
-            let finite = |value: T| real(value).is_finite();
-            let old = |c: View<'_, T>| (0..c.cols).any(|col| !finite(c.at(row, col)));
+            let finite = |value: T::Out| real(value).is_finite();
+            let old = |c: View<'_, T::Out>| (0..c.cols).any(|col| !finite(c.at(row, col)));
             if self.everything || self.rows[row] || source.c_before.is_some_and(old) {
                 *error = 0.0;
             }

@@ -12,44 +12,52 @@ pub(super) const VECTORS: usize = 4;
 /// One element of each vector.
 pub(super) type Bundle<R> = [R; VECTORS];
 
-/// The arithmetic in which elements of `T` are summed.
-pub(super) trait Ring<T>: Copy + Send + Sync {
+/// Numbers that are summed.
+pub(super) trait Ring: Copy + Send + Sync {
     const ZERO: Self;
-    fn lift(value: T) -> Self;
     fn add_product(self, a: Self, b: Self) -> Self;
 }
 
-/// Real numbers as far as f64 knows them; products of two f32 are exact.
-impl<T: Scalar> Ring<T> for f64 {
-    const ZERO: Self = 0.0;
+/// Numbers in which elements of `T` are summed.
+pub(super) trait Lift<T>: Ring {
+    fn lift(value: T) -> Self;
+}
 
-    fn lift(value: T) -> Self {
-        real(value)
-    }
+/// Real numbers as far as f64 knows them; products of two f32 are exact.
+impl Ring for f64 {
+    const ZERO: Self = 0.0;
 
     fn add_product(self, a: Self, b: Self) -> Self {
         self + a * b
     }
 }
 
+impl<T: Scalar> Lift<T> for f64 {
+    fn lift(value: T) -> Self {
+        real(value)
+    }
+}
+
 /// Integers modulo 2^32, as the type itself wraps.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Wrapping<T: Element>(pub(super) T::Acc);
+pub(super) struct Wrapping<Acc>(pub(super) Acc);
 
-impl<T: Scalar> Ring<T> for Wrapping<T> {
-    const ZERO: Self = Self(T::Acc::ZERO);
-
-    fn lift(value: T) -> Self {
-        Self(value.widen())
-    }
+impl<Acc: Element<Acc = Acc>> Ring for Wrapping<Acc> {
+    const ZERO: Self = Self(Acc::ZERO);
 
     fn add_product(self, a: Self, b: Self) -> Self {
         Self(a.0.mul_add(b.0, self.0))
     }
 }
 
+impl<T: Scalar> Lift<T> for Wrapping<T::Acc> {
+    fn lift(value: T) -> Self {
+        Self(value.widen())
+    }
+}
+
 /// `matrix * x`: one bundle for each row.
-pub(super) fn project<T: Scalar, R: Ring<T>>(
+pub(super) fn project<T: Scalar, R: Lift<T>>(
     matrix: View<'_, T>,
     x: &[Bundle<R>],
 ) -> Vec<Bundle<R>> {
@@ -71,7 +79,7 @@ pub(super) fn project<T: Scalar, R: Ring<T>>(
 /// Lines that are read side by side, so that each element of x is fetched for all of them.
 const LINES: usize = 4;
 
-fn project_rows<T: Scalar, R: Ring<T>>(
+fn project_rows<T: Scalar, R: Lift<T>>(
     matrix: View<'_, T>,
     first: usize,
     x: &[Bundle<R>],
@@ -98,7 +106,7 @@ fn project_rows<T: Scalar, R: Ring<T>>(
     }
 }
 
-fn project_cols<T: Scalar, R: Ring<T>>(
+fn project_cols<T: Scalar, R: Lift<T>>(
     matrix: View<'_, T>,
     first: usize,
     x: &[Bundle<R>],
@@ -125,7 +133,7 @@ fn project_cols<T: Scalar, R: Ring<T>>(
 }
 
 #[inline(always)]
-fn add_scaled<T, R: Ring<T>>(sum: &mut Bundle<R>, factor: R, x: &Bundle<R>) {
+fn add_scaled<R: Ring>(sum: &mut Bundle<R>, factor: R, x: &Bundle<R>) {
     for (sum, &x) in sum.iter_mut().zip(x) {
         *sum = sum.add_product(factor, x);
     }

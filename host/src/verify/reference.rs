@@ -80,15 +80,15 @@ impl<T: Scalar> Source<'_, T> {
     fn finish(&self, sums: &Sums<T>, at: usize, row: usize, col: usize) -> (f64, f64) {
         let (alpha, beta) = (self.problem.alpha, self.problem.beta);
         let before = self.c_before.map(|c| c.at(row, col));
-        if T::DTYPE == DType::I32 {
-            let value = epilogue(alpha, sums.whole[at], beta, || before.unwrap_or(T::ZERO));
+        if T::DTYPE.is_integer() {
+            let value = epilogue(alpha, sums.whole[at], beta, || before.unwrap_or(T::Out::ZERO));
             return (value.to_f64(), 0.0);
         }
         let (alpha, beta) = (T::factor_to_f64(alpha), T::factor_to_f64(beta));
         let scaled = alpha.abs() * sums.scale[at];
         let (product, product_low) = two_product(alpha, sums.high[at]);
         let low = product_low + alpha * sums.low[at];
-        let Some(before) = before.map(T::to_f64) else {
+        let Some(before) = before.map(T::Out::to_f64) else {
             return (compensated(product, low), scaled);
         };
         let (old, old_low) = two_product(beta, before);
@@ -136,7 +136,7 @@ struct Sums<T: Element> {
 
 impl<T: Scalar> Sums<T> {
     fn new(len: usize) -> Self {
-        let (float, whole) = if T::DTYPE == DType::I32 { (0, len) } else { (len, 0) };
+        let (float, whole) = if T::DTYPE.is_integer() { (0, len) } else { (len, 0) };
         Self {
             high: vec![0.0; float],
             low: vec![0.0; float],
@@ -148,7 +148,7 @@ impl<T: Scalar> Sums<T> {
     /// Adds the first `count` lanes to the sums from `at` on.
     fn add(&mut self, at: usize, count: usize, lanes: &Lanes<T>) {
         for (lane, at) in (at..at + count).enumerate() {
-            if T::DTYPE == DType::I32 {
+            if T::DTYPE.is_integer() {
                 self.whole[at] = lanes.whole[lane].mul_add(T::Acc::ONE, self.whole[at]);
             } else {
                 let (sum, lost) = two_sum(self.high[at], lanes.high[lane]);
@@ -184,7 +184,7 @@ impl<T: Scalar> Lanes<T> {
     fn add(&mut self, factor: T, values: &[T; LANES]) {
         for (lane, &value) in values.iter().enumerate() {
             match T::DTYPE {
-                DType::I32 => {
+                DType::I32 | DType::I8 => {
                     self.whole[lane] = factor.mul_add(value, self.whole[lane]);
                 }
                 DType::F32 | DType::F16 | DType::BF16 => {
@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    fn expected<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &[T]) -> Vec<f64> {
+    fn expected<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &[T::Out]) -> Vec<f64> {
         let source = Source::new(problem, a, b, c).unwrap();
         let rows: Vec<_> = (0..problem.m).collect();
         let mut all = vec![f64::NAN; problem.m * problem.n];

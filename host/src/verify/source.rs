@@ -79,11 +79,11 @@ impl<'a, T: Copy> View<'a, T> {
 /// The problem and its operands, of which only what the problem reads is ever touched: no A and B
 /// where alpha is zero, no old C where beta is zero.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a, T: Element> {
+pub(super) struct Source<'a, T: Scalar> {
     pub(super) problem: Problem<T>,
     pub(super) a: View<'a, T>,
     pub(super) b: View<'a, T>,
-    pub(super) c_before: Option<View<'a, T>>,
+    pub(super) c_before: Option<View<'a, T::Out>>,
 }
 
 impl<'a, T: Scalar> Source<'a, T> {
@@ -91,7 +91,7 @@ impl<'a, T: Scalar> Source<'a, T> {
         problem: &Problem<T>,
         a: &'a [T],
         b: &'a [T],
-        c_before: &'a [T],
+        c_before: &'a [T::Out],
     ) -> Result<Self, ShapeError> {
         problem.required_len(Operand::C)?;
         let reads_c = problem.beta != T::Acc::ZERO;
@@ -123,7 +123,7 @@ impl<'a, T: Scalar> Source<'a, T> {
     }
 
     /// A result in its buffer.
-    pub(super) fn result<'c>(&self, c: &'c [T]) -> View<'c, T> {
+    pub(super) fn result<'c>(&self, c: &'c [T::Out]) -> View<'c, T::Out> {
         View::new(self.problem.m, self.problem.n, self.problem.c, c)
     }
 

@@ -97,7 +97,7 @@ fn kinds(dtype: DType) -> Vec<Kind> {
             let (run, lanes): (fn(u64), usize) = match dtype {
                 DType::F32 | DType::F16 | DType::BF16 => (|steps| $f32(steps), $bytes / 4),
                 DType::F64 => (|steps| $f64(steps), $bytes / 8),
-                DType::I32 => return Vec::new(),
+                DType::I32 | DType::I8 => return Vec::new(),
             };
             kinds.push(Kind { vectors: $vectors, flops_per_step: 2 * lanes * $chains, run });
         }};

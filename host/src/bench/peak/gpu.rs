@@ -38,7 +38,7 @@ pub fn lanes(compute_capability: (u32, u32), dtype: DType) -> Option<u32> {
     Some(match dtype {
         DType::F32 | DType::F16 | DType::BF16 => *f32,
         DType::F64 => *f64,
-        DType::I32 => *i32,
+        DType::I32 | DType::I8 => *i32,
     })
 }
 

@@ -47,6 +47,7 @@ impl Launch {
             DType::F32 => spec.supports(&Problem::<f32>::new(n, n, n), &limits)?,
             DType::F64 => spec.supports(&Problem::<f64>::new(n, n, n), &limits)?,
             DType::I32 => spec.supports(&Problem::<i32>::new(n, n, n), &limits)?,
+            DType::I8 => spec.supports(&Problem::<i8>::new(n, n, n), &limits)?,
             DType::F16 => spec.supports(&Problem::<f16>::new(n, n, n), &limits)?,
             DType::BF16 => spec.supports(&Problem::<bf16>::new(n, n, n), &limits)?,
         }

@@ -3,13 +3,12 @@
 
 use std::arch::x86_64::*;
 
-use gemm_spec::Element;
-
+use super::groups::{self, Group};
 use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
 use super::rounding::{self, Rounded};
 use super::tile::Tile;
-use super::vector::Vector;
+use super::vector::{Vector, no_transpose};
 
 /// The instruction set.
 pub(super) struct Avx2;
@@ -85,6 +84,73 @@ impl Vector for __m256 {
         // SAFETY: the caller's promises.
         unsafe { super::transpose::f32_8x8(from, along, to, width) }
     }
+}
+
+/// Eight sums of 32 bits, or as many [pairs](groups::Pairs).
+#[derive(Clone, Copy)]
+pub(super) struct Pairs256(__m256i);
+
+impl Vector for Pairs256 {
+    type Element = i32;
+    type Mask = __m256i;
+    const LANES: usize = 8;
+    const STARTS: bool = groups::Pairs::STARTS;
+
+    #[inline(always)]
+    unsafe fn splat(value: i32) -> Self {
+        // SAFETY: the caller's promises, as in all that follows.
+        Self(unsafe { _mm256_set1_epi32(value) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: above.
+        Self(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32) {
+        // SAFETY: above.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn mask(lanes: usize) -> Self::Mask {
+        // SAFETY: above.
+        unsafe { <__m256 as Vector>::mask(lanes) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_masked(from: *const i32, mask: Self::Mask) -> Self {
+        // SAFETY: above; lanes without their bit touch no memory.
+        Self(unsafe { _mm256_maskload_epi32(from, mask) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_masked(self, to: *mut i32, mask: Self::Mask) {
+        // SAFETY: above; lanes without their bit touch no memory.
+        unsafe { _mm256_maskstore_epi32(to, mask, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+        // SAFETY: above.
+        Self(unsafe { _mm256_add_epi32(_mm256_mullo_epi32(self.0, b.0), c.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, b: Self) -> Self {
+        // SAFETY: above.
+        Self(unsafe { _mm256_mullo_epi32(self.0, b.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn step(self, b: Self, c: Self) -> Self {
+        // SAFETY: above.
+        Self(unsafe { _mm256_add_epi32(c.0, _mm256_madd_epi16(self.0, b.0)) })
+    }
+
+    no_transpose!();
 }
 
 impl Vector for __m256d {

@@ -3,8 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use gemm_spec::Element;
-
+use super::groups::{self, Group};
 use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
 use super::rounding::{self, Rounded};

@@ -5,9 +5,8 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use gemm_spec::Element;
-
 use super::kernels::Kernels;
+use crate::scalar::Scalar;
 
 /// What a core has, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +66,7 @@ pub(super) struct Blocking {
 
 impl Blocking {
     /// Equal blocks of an m by n by k problem, none larger than the caches allow.
-    pub(super) fn new<T: Element>(
+    pub(super) fn new<T: Scalar>(
         kernels: &Kernels<T>,
         caches: Caches,
         m: usize,
@@ -78,12 +77,14 @@ impl Blocking {
         // Half of each level is for what passes through.
         let elements = |bytes: usize| bytes / 2 / size_of::<T::Acc>();
         let depth = (elements(caches.l1) / nr).clamp(64, MOST_K);
-        let k = equal(k, depth, 8);
+        // A multiple of the steps of any packed element.
+        let k = equal(k, depth * kernels.group, 8);
+        let steps = kernels.packed_steps(k);
         // A block of A that is used once stays in the first level.
         let cache = if n <= nr { caches.l1 } else { caches.l2 };
-        let rows = equal(m, (elements(cache) / k).max(mr), mr);
+        let rows = equal(m, (elements(cache) / steps).max(mr), mr);
         // Two blocks of B: while one is used the next is packed.
-        let cols = equal(n, (elements(caches.l3) / 2 / k).max(nr), nr);
+        let cols = equal(n, (elements(caches.l3) / 2 / steps).max(nr), nr);
         Self { rows, k, cols }
     }
 }

@@ -13,8 +13,6 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gemm_spec::Element;
-
 use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
@@ -24,15 +22,19 @@ use super::thresholds::{
 };
 use super::tile::{Finish, Hint, Tile};
 use crate::cpu::CpuContext;
+use crate::scalar::Scalar;
 
 /// Whether a product takes this path: C small or thin.
-pub(super) fn pays<T: Element<Acc = T>>(product: &Product<T>, kernels: &Kernels<T>) -> bool {
+pub(super) fn pays<T: Scalar<Acc = T, Out = T>>(
+    product: &Product<T>,
+    kernels: &Kernels<T>,
+) -> bool {
     let &Product { m, n, a_row, .. } = product;
     let panels = if a_row == 1 { THIN_PANELS } else { THIN_TURNED_PANELS };
     is_small(product) || n <= panels * kernels.cols || m <= kernels.lanes
 }
 
-fn is_small<T: Element>(product: &Product<T>) -> bool {
+fn is_small<T: Scalar>(product: &Product<T>) -> bool {
     product.m.saturating_mul(product.n).saturating_mul(product.k) <= SMALL
 }
 
@@ -40,7 +42,7 @@ fn is_small<T: Element>(product: &Product<T>) -> bool {
 ///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(super) unsafe fn multiply<T: Element<Acc = T>>(
+pub(super) unsafe fn multiply<T: Scalar<Acc = T, Out = T>>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
@@ -97,7 +99,7 @@ pub(super) unsafe fn multiply<T: Element<Acc = T>>(
 
 /// Some rows and columns of C, first and end of each.
 #[derive(Clone, Copy)]
-struct Area<'a, T: Element> {
+struct Area<'a, T: Scalar> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     steps: usize,
@@ -110,9 +112,9 @@ struct Area<'a, T: Element> {
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and each thread writes its
 // own part alone.
-unsafe impl<T: Element> Sync for Area<'_, T> {}
+unsafe impl<T: Scalar> Sync for Area<'_, T> {}
 
-impl<T: Element<Acc = T>> Area<'_, T> {
+impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
     /// What the whole is cut along, the longer side of C, and in which units.
     fn along(&self) -> (usize, usize) {
         let &Product { m, n, .. } = self.product;

@@ -28,6 +28,7 @@ use super::product::Product;
 use super::rounding::Rounded;
 use super::tile::{Finish, Hint, Tile};
 use crate::cpu::CpuContext;
+use crate::scalar::Scalar;
 
 /// Tickets of all phases for each thread, where there is work enough, so that all end together.
 const TICKETS_PER_THREAD: usize = 16;
@@ -42,7 +43,7 @@ const PANELS_PER_SLICE: usize = 4;
 ///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(super) unsafe fn multiply<T: Element>(
+pub(super) unsafe fn multiply<T: Scalar>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
@@ -52,7 +53,7 @@ pub(super) unsafe fn multiply<T: Element>(
         Blocking::new(kernels, Caches::of_this_machine(), product.m, product.n, product.k);
     let plan = Plan::new(product, kernels, blocking, threads);
     let panels =
-        context.spare().take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b() } else { 0 });
+        context.spare().take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 });
     let sums = plan.carries_apart().then(|| context.spare().take::<T::Acc>(plan.m * blocking.cols));
     let shared = Shared {
         product,
@@ -109,17 +110,20 @@ struct Plan {
     updates: bool,
     /// Whether C cannot hold sums, which are of another type.
     rounds: bool,
+    /// Elements of a packed block of A, and of B.
+    block_of_a: usize,
+    block_of_b: usize,
 }
 
 impl Plan {
-    fn new<T: Element>(
+    fn new<T: Scalar>(
         product: &Product<T>,
         kernels: &Kernels<T>,
         blocking: Blocking,
         threads: usize,
     ) -> Self {
         let cols = kernels.cols;
-        let reads_b = product.b_row == 1 && kernels.round.is_none();
+        let reads_b = product.b_row == 1 && kernels.in_place;
         let k_blocks = product.k.div_ceil(blocking.k);
         let phases = product.n.div_ceil(blocking.cols) * k_blocks;
         let row_blocks = product.m.div_ceil(blocking.rows);
@@ -144,17 +148,9 @@ impl Plan {
             areas: row_blocks * slices,
             updates: product.beta != T::Acc::ZERO,
             rounds: kernels.round.is_some(),
+            block_of_a: blocking.rows * kernels.packed_steps(blocking.k),
+            block_of_b: blocking.cols * kernels.packed_column(blocking.k),
         }
-    }
-
-    /// Elements of a packed block of A.
-    fn block_of_a(&self) -> usize {
-        self.blocking.rows * self.blocking.k
-    }
-
-    /// Elements of a packed block of B.
-    fn block_of_b(&self) -> usize {
-        self.blocking.k * self.blocking.cols
     }
 
     /// Whether sums are carried in memory of their own, not in C.
@@ -164,7 +160,7 @@ impl Plan {
 }
 
 /// What the threads of a product share.
-struct Shared<'a, T: Element> {
+struct Shared<'a, T: Scalar> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     plan: Plan,
@@ -185,9 +181,9 @@ struct Shared<'a, T: Element> {
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and tickets decide who
 // writes where; see `work`.
-unsafe impl<T: Element> Sync for Shared<'_, T> {}
+unsafe impl<T: Scalar> Sync for Shared<'_, T> {}
 
-impl<T: Element> Shared<'_, T> {
+impl<T: Scalar> Shared<'_, T> {
     /// Draws tickets until there are no more.
     ///
     /// # Safety
@@ -213,7 +209,7 @@ impl<T: Element> Shared<'_, T> {
             } else {
                 let area = index - plan.chunks;
                 let own = own.get_or_insert_with(|| OwnBlock {
-                    buffer: self.context.spare().take::<T::Acc>(plan.block_of_a()),
+                    buffer: self.context.spare().take::<T::Acc>(plan.block_of_a),
                     holds: None,
                 });
                 let (block, slice) = (area / plan.slices, area % plan.slices);
@@ -251,9 +247,9 @@ impl<T: Element> Shared<'_, T> {
 
     /// Where the packed panel that begins at a column of the phase's block lies.
     fn panel_of_b(&self, phase: usize, col: usize, steps: usize) -> *mut T::Acc {
-        let block = (phase % 2) * self.plan.block_of_b();
+        let block = (phase % 2) * self.plan.block_of_b;
         // Within the two blocks: col < NC and steps <= KC.
-        self.b.wrapping_add(block + col * steps)
+        self.b.wrapping_add(block + col * self.kernels.packed_column(steps))
     }
 
     /// Where a tile finds its columns of B, and what is from one step and one column to the next.
@@ -324,6 +320,7 @@ impl<T: Element> Shared<'_, T> {
         let Product { m, alpha, beta, c, ldc, .. } = *self.product;
         let k_block = phase % self.plan.k_blocks;
         let (_, steps) = self.steps(k_block);
+        let packed_steps = self.kernels.packed_steps(steps);
         let (first_col, cols) = self.columns(phase);
         let first_row = block * self.plan.blocking.rows;
         let rows = self.plan.blocking.rows.min(m - first_row);
@@ -339,7 +336,7 @@ impl<T: Element> Shared<'_, T> {
             let (next_b, _, _) = self.columns_of_b(phase, first_col, col + tile_cols, steps);
             // The next columns of B are asked for by this block's tiles, each a share: as they lie, or
             // of a packed panel as many pieces.
-            let apart = if b_step == 1 { b_col } else { steps };
+            let apart = if b_step == 1 { b_col } else { packed_steps };
             let share = |row: usize| row.min(rows) * self.kernels.cols / rows;
             for row in (0..rows).step_by(self.kernels.rows) {
                 let first_piece = share(row);
@@ -352,8 +349,8 @@ impl<T: Element> Shared<'_, T> {
                     false => (self.sums.wrapping_add(at + col * m), m),
                 };
                 let tile = Tile {
-                    k: steps,
-                    a: a.wrapping_add(row * steps),
+                    k: packed_steps,
+                    a: a.wrapping_add(row * packed_steps),
                     a_step: 0,
                     ahead: 0,
                     b,

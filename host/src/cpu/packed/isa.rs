@@ -10,7 +10,12 @@ use super::kernels::Kernels;
 use super::neon::Neon;
 use super::portable::{Lanes, Portable};
 #[cfg(target_arch = "x86_64")]
-use super::{avx2::Avx2, avx512::Avx512};
+use super::{
+    avx2::{Avx2, Pairs256},
+    avx512::Avx512,
+    groups::{Pairs, Quads},
+    vnni::{Quads512, Vnni},
+};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
@@ -20,7 +25,7 @@ const VARIABLE: &str = "TESSERA_CPU_ISA";
 /// An instruction set that `cpu_packed` has tiles for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuIsa {
-    /// x86-64 with AVX-512F.
+    /// x86-64 with AVX-512F; i8 with VNNI, where there is that.
     Avx512,
     /// x86-64 with AVX2 and FMA.
     Avx2,
@@ -129,26 +134,42 @@ macro_rules! registers {
     )*};
 }
 
-/// For element types that are rounded when they are stored: the kernels of f32 round what packs and
-/// rounds.
-macro_rules! rounding {
+/// For element types that are widened to sums: the registers of those.
+macro_rules! widened {
     ($($element:ty),*) => {$(
         impl PackedElement for $element {
             fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx512 => const { &Kernels::rounding::<Avx512, __m512>() },
+                    CpuIsa::Avx512 => const { &Kernels::widening::<Avx512, __m512>() },
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx2 => const { &Kernels::rounding::<Avx2, __m256>() },
-                    CpuIsa::Neon => const { &Kernels::rounding::<Neon, Lanes<f32, 4>>() },
-                    _ => const { &Kernels::rounding::<Portable, Lanes<f32, 4>>() },
+                    CpuIsa::Avx2 => const { &Kernels::widening::<Avx2, __m256>() },
+                    CpuIsa::Neon => const { &Kernels::widening::<Neon, Lanes<f32, 4>>() },
+                    _ => const { &Kernels::widening::<Portable, Lanes<f32, 4>>() },
                 }
             }
         }
     )*};
 }
 
-rounding!(f16, bf16);
+widened!(f16, bf16);
+
+impl PackedElement for i8 {
+    fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            CpuIsa::Avx512 if Vnni::is_available() => {
+                const { &Kernels::grouping::<Vnni, Quads512, Quads>() }
+            }
+            #[cfg(target_arch = "x86_64")]
+            CpuIsa::Avx512 | CpuIsa::Avx2 if CpuIsa::Avx2.is_available() => {
+                const { &Kernels::grouping::<Avx2, Pairs256, Pairs>() }
+            }
+            CpuIsa::Neon => const { &Kernels::widening::<Neon, Lanes<i32, 4>>() },
+            _ => const { &Kernels::widening::<Portable, Lanes<i32, 4>>() },
+        }
+    }
+}
 
 registers! {
     f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>;

@@ -2,10 +2,12 @@
 
 use gemm_spec::Element;
 
+use super::groups::Group;
 use super::pack::Pack;
 use super::rounding::Rounded;
 use super::tile::{Tile, compute};
 use super::vector::Vector;
+use crate::scalar::Scalar;
 
 /// The most registers along a column of a tile, of any instruction set.
 const MAX_VECTORS: usize = 3;
@@ -49,8 +51,14 @@ pub(super) trait InstructionSet {
     /// A panel of B, widened.
     unsafe fn widen_b<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>);
 
+    /// A panel of A, in groups of steps.
+    unsafe fn group_a<V: Vector, G: Group>(panel: &Pack<i8>);
+
+    /// A panel of B, in groups of steps.
+    unsafe fn group_b<G: Group>(panel: &Pack<i8>);
+
     /// A tile's sums, rounded.
-    unsafe fn round<T: Element>(tile: &Rounded<T>);
+    unsafe fn round<T: Scalar>(tile: &Rounded<T>);
 }
 
 /// The body of [`InstructionSet::packed`].
@@ -117,19 +125,31 @@ macro_rules! compiled_for {
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn widen_a<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>) {
+        unsafe fn widen_a<V: Vector, T: gemm_spec::Element<Acc = V::Element>>(panel: &Pack<T>) {
             // SAFETY: the caller's promises.
             unsafe { rounding::pack::<V, T>(panel, Self::VECTORS * V::LANES) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn widen_b<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>) {
+        unsafe fn widen_b<V: Vector, T: gemm_spec::Element<Acc = V::Element>>(panel: &Pack<T>) {
             // SAFETY: the caller's promises.
             unsafe { rounding::pack::<V, T>(panel, Self::COLS) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn round<T: Element>(tile: &Rounded<T>) {
+        unsafe fn group_a<V: Vector, G: Group>(panel: &Pack<i8>) {
+            // SAFETY: the caller's promises.
+            unsafe { groups::pack_a::<G>(panel, Self::VECTORS * V::LANES) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn group_b<G: Group>(panel: &Pack<i8>) {
+            // SAFETY: the caller's promises.
+            unsafe { groups::pack_b::<G>(panel, Self::COLS) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn round<T: $crate::scalar::Scalar>(tile: &Rounded<T>) {
             // SAFETY: the caller's promises.
             unsafe { rounding::round(tile) }
         }
@@ -138,7 +158,7 @@ macro_rules! compiled_for {
 pub(super) use compiled_for;
 
 /// What one instruction set offers for one element type.
-pub(super) struct Kernels<T: Element> {
+pub(super) struct Kernels<T: Scalar> {
     /// Elements of a register.
     pub(super) lanes: usize,
     /// Rows of a whole tile, and the width of a panel of A: MR.
@@ -153,52 +173,92 @@ pub(super) struct Kernels<T: Element> {
     pub(super) pack_b: PackFn<T>,
     /// Stores sums as elements, where these are of another type: a tile then only sums up.
     pub(super) round: Option<RoundFn<T>>,
+    /// Whether a tile can take operands where they lie; else both are packed.
+    pub(super) in_place: bool,
+    /// Steps of k in a packed element.
+    pub(super) group: usize,
+    /// Whether sums begin with a number that stands behind the panel of B.
+    starts: bool,
 }
 
-impl<T: Element> Kernels<T> {
-    /// The kernels of instruction set `I` with registers `V` for elements that are summed up in
-    /// another type.
-    pub(super) const fn rounding<I: InstructionSet, V: Vector<Element = T::Acc>>() -> Self {
-        let Kernels { lanes, rows, cols, packed, direct, .. } = Kernels::<T::Acc>::of::<I, V>();
-        Self {
-            lanes,
-            rows,
-            cols,
-            packed,
-            direct,
-            pack_a: I::widen_a::<V, T>,
-            pack_b: I::widen_b::<V, T>,
-            round: Some(I::round::<T>),
-        }
+/// Stands where no tile takes operands as they lie.
+fn not_in_place<T>(_: &Tile<T>) {
+    unreachable!("invariant: `in_place` is asked before")
+}
+
+/// The functions of all tiles of instruction set `I` with registers `V`.
+macro_rules! table {
+    ($i:ident, $v:ident, $form:ident, $($vectors:literal)*) => {[$([
+        $i::$form::<$v, $vectors, 1>, $i::$form::<$v, $vectors, 2>,
+        $i::$form::<$v, $vectors, 3>, $i::$form::<$v, $vectors, 4>,
+        $i::$form::<$v, $vectors, 5>, $i::$form::<$v, $vectors, 6>,
+        $i::$form::<$v, $vectors, 7>, $i::$form::<$v, $vectors, 8>,
+    ]),*]};
+}
+
+impl<T: Scalar> Kernels<T> {
+    /// The kernels of instruction set `I` with registers `V` for elements that are sums themselves.
+    pub(super) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self
+    where
+        T: Element<Acc = T>,
+    {
+        let direct = table!(I, V, direct, 1 2 3);
+        Self { direct, in_place: true, ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>) }
     }
-}
 
-impl<T: Element<Acc = T>> Kernels<T> {
-    /// The kernels of instruction set `I` with registers `V`.
-    pub(super) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self {
+    /// The same for elements that are widened to the type of sums.
+    pub(super) const fn widening<I: InstructionSet, V: Vector<Element = T::Acc>>() -> Self {
+        let round: Option<RoundFn<T>> = if T::ROUNDS { Some(I::round::<T>) } else { None };
+        Self { round, ..Self::new::<I, V>(I::widen_a::<V, T>, I::widen_b::<V, T>) }
+    }
+
+    const fn new<I: InstructionSet, V: Vector<Element = T::Acc>>(
+        pack_a: PackFn<T>,
+        pack_b: PackFn<T>,
+    ) -> Self {
         const { assert!(I::VECTORS <= MAX_VECTORS && I::COLS <= MAX_COLS) };
-        macro_rules! table {
-            ($form:ident, $($vectors:literal)*) => {[$([
-                I::$form::<V, $vectors, 1>, I::$form::<V, $vectors, 2>,
-                I::$form::<V, $vectors, 3>, I::$form::<V, $vectors, 4>,
-                I::$form::<V, $vectors, 5>, I::$form::<V, $vectors, 6>,
-                I::$form::<V, $vectors, 7>, I::$form::<V, $vectors, 8>,
-            ]),*]};
-        }
         Self {
             lanes: V::LANES,
             rows: I::VECTORS * V::LANES,
             cols: I::COLS,
-            packed: table!(packed, 1 2 3),
-            direct: table!(direct, 1 2 3),
-            pack_a: I::pack_a::<V>,
-            pack_b: I::pack_b::<V>,
+            packed: table!(I, V, packed, 1 2 3),
+            // Of operands that are packed none is ever taken where it lies.
+            direct: [[not_in_place; MAX_COLS]; MAX_VECTORS],
+            pack_a,
+            pack_b,
             round: None,
+            in_place: false,
+            group: 1,
+            starts: V::STARTS,
         }
     }
 }
 
-impl<T: Element> Kernels<T> {
+impl Kernels<i8> {
+    /// The kernels of instruction set `I` whose registers `V` multiply groups `G` of steps.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) const fn grouping<I, V, G>() -> Self
+    where
+        I: InstructionSet,
+        V: Vector<Element = i32>,
+        G: Group,
+    {
+        const { assert!(V::STARTS == G::STARTS && G::STEPS <= 4) };
+        Self { group: G::STEPS, ..Self::new::<I, V>(I::group_a::<V, G>, I::group_b::<G>) }
+    }
+}
+
+impl<T: Scalar> Kernels<T> {
+    /// Packed elements of a row of A for so many steps of k.
+    pub(super) fn packed_steps(&self, steps: usize) -> usize {
+        steps.div_ceil(self.group)
+    }
+
+    /// The same of a column of B, with what stands behind.
+    pub(super) fn packed_column(&self, steps: usize) -> usize {
+        self.packed_steps(steps) + usize::from(self.starts)
+    }
+
     /// The function for a tile of a packed panel of A, 1 to `rows` by 1 to `cols`.
     pub(super) fn packed(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
         self.packed[rows.div_ceil(self.lanes) - 1][cols - 1]

@@ -25,6 +25,7 @@ mod blocking;
 pub(crate) mod buffer;
 mod direct;
 mod driver;
+mod groups;
 mod isa;
 mod kernels;
 mod neon;
@@ -42,6 +43,8 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
 
 use gemm_spec::{Element, Problem, bf16, epilogue, f16};
 
@@ -61,15 +64,16 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     f32: gemm::<f32>,
     f64: gemm::<f64>,
     i32: gemm::<i32>,
-    f16: gemm_rounding::<f16>,
-    bf16: gemm_rounding::<bf16>,
+    i8: gemm_packing::<i8>,
+    f16: gemm_packing::<f16>,
+    bf16: gemm_packing::<bf16>,
 };
 
-fn gemm<T: PackedElement + Element<Acc = T>>(
+fn gemm<T: PackedElement<Acc = T, Out = T>>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
     context: &CpuContext,
 ) {
     let Some(product) = to_sum(problem, a, b, c) else { return };
@@ -86,12 +90,12 @@ fn gemm<T: PackedElement + Element<Acc = T>>(
     }
 }
 
-/// Elements that are rounded when they are stored: always packed, since a tile takes them widened.
-fn gemm_rounding<T: PackedElement>(
+/// Elements that a tile takes in another form: always packed.
+fn gemm_packing<T: PackedElement>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
     context: &CpuContext,
 ) {
     let Some(product) = to_sum(problem, a, b, c) else { return };
@@ -106,7 +110,7 @@ fn to_sum<T: PackedElement>(
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
-    c: &mut [T],
+    c: &mut [T::Out],
 ) -> Option<Product<T>> {
     if problem.m == 0 || problem.n == 0 {
         return None;
@@ -126,7 +130,7 @@ fn threads<T: PackedElement>(product: &Product<T>, context: &CpuContext) -> usiz
 }
 
 /// `C = beta * C`: what a product of no steps leaves.
-fn scale<T: PackedElement>(product: &Product<T>, c: &mut [T]) {
+fn scale<T: PackedElement>(product: &Product<T>, c: &mut [T::Out]) {
     for column in c.chunks_mut(product.ldc).take(product.n) {
         for c in column.iter_mut().take(product.m) {
             *c = epilogue(product.alpha, T::Acc::ZERO, product.beta, || *c);

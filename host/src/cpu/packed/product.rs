@@ -1,13 +1,14 @@
 //! A product as pointers and strides, turned so that the columns of C are contiguous.
 
-use gemm_spec::{Element, Layout, Order, Problem};
+use crate::scalar::Scalar;
+use gemm_spec::{Layout, Order, Problem};
 
 /// `C = alpha * A * B + beta * C` with C's columns contiguous: a row-major C is computed as the
 /// transposed product, `C^T = B^T * A^T`, whose elements are the same sums.
 ///
 /// Whoever uses one promises that A, B and C can be read, and C written, at every row and column,
 /// and that nobody else uses C meanwhile.
-pub(super) struct Product<T: Element> {
+pub(super) struct Product<T: Scalar> {
     pub(super) m: usize,
     pub(super) n: usize,
     /// Steps to sum; none where alpha is zero.
@@ -24,14 +25,14 @@ pub(super) struct Product<T: Element> {
     pub(super) b_row: usize,
     /// From one column of B to the next.
     pub(super) b_col: usize,
-    pub(super) c: *mut T,
+    pub(super) c: *mut T::Out,
     /// From one column of C to the next.
     pub(super) ldc: usize,
 }
 
-impl<T: Element> Product<T> {
+impl<T: Scalar> Product<T> {
     /// The product of a problem whose buffers were checked.
-    pub(super) fn new(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T]) -> Self {
+    pub(super) fn new(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out]) -> Self {
         // One column whose elements are contiguous is a column, whatever its order is called.
         let is_column = problem.n == 1 && problem.c.ld == 1;
         let (problem, a, b) = match problem.c.order {

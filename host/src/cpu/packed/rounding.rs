@@ -8,6 +8,7 @@ use gemm_spec::{Element, epilogue};
 
 use super::pack::Pack;
 use super::vector::Vector;
+use crate::scalar::Scalar;
 
 /// Packs panels of that width as [`pack`](super::pack::pack), of widened elements.
 ///
@@ -157,13 +158,13 @@ unsafe fn copy_singly<T: Element>(
 }
 
 /// A tile's sums and where they go.
-pub(super) struct Rounded<T: Element> {
+pub(super) struct Rounded<T: Scalar> {
     /// Sums of column j begin at `sums + j * sums_ld`.
     pub(super) sums: *const T::Acc,
     /// See `sums`.
     pub(super) sums_ld: usize,
     /// Elements of column j begin at `c + j * ldc`.
-    pub(super) c: *mut T,
+    pub(super) c: *mut T::Out,
     /// See `c`.
     pub(super) ldc: usize,
     /// Rows of the tile.
@@ -180,7 +181,7 @@ pub(super) struct Rounded<T: Element> {
 /// The sums can be read and that part of C written, and read where beta is not zero; no other thread
 /// uses either meanwhile.
 #[inline(always)]
-pub(super) unsafe fn round<T: Element>(tile: &Rounded<T>) {
+pub(super) unsafe fn round<T: Scalar>(tile: &Rounded<T>) {
     let &Rounded { sums, sums_ld, c, ldc, rows, cols, alpha, beta } = tile;
     for col in 0..cols {
         // SAFETY: the caller's promises; sums and C are different buffers.

@@ -19,7 +19,7 @@ use super::vector::Vector;
 
 /// What a tile is computed from and where it goes.
 pub(super) struct Tile<T> {
-    /// Steps of k.
+    /// Steps of k, as they are packed.
     pub(super) k: usize,
     /// Column p of A is at `a + p * a_step`, its rows contiguous.
     pub(super) a: *const T,
@@ -121,6 +121,17 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                 from = from.wrapping_add(tile.sums_ld);
             }
         }
+        if V::STARTS {
+            // B is a panel: its last step is followed by a number for each column.
+            let mut start = tile.b.wrapping_add(tile.k.wrapping_mul(tile.b_step));
+            for acc in &mut acc {
+                let first = V::splat(*start);
+                for acc in acc {
+                    *acc = first.mul_add(V::splat(V::Element::ONE), *acc);
+                }
+                start = start.wrapping_add(1);
+            }
+        }
         let (mut a, mut b) = (tile.a, tile.b);
         // What comes next is asked for while this is summed, a cache line's steps at a time: asked for
         // at once, it would occupy the paths on which this tile's own operands come.
@@ -161,7 +172,7 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                 for acc in &mut acc {
                     let factor = V::splat(*element);
                     for (acc, column) in acc.iter_mut().zip(column) {
-                        *acc = column.mul_add(factor, *acc);
+                        *acc = column.step(factor, *acc);
                     }
                     element = element.wrapping_add(tile.b_col);
                 }

@@ -42,6 +42,17 @@ pub(super) trait Vector: Copy {
     /// `self * b`, lane by lane, as [`Element::mul`].
     unsafe fn mul(self, b: Self) -> Self;
 
+    /// What a packed element of A and one of B add to a sum: their product, or those of the steps that
+    /// they hold.
+    #[inline(always)]
+    unsafe fn step(self, b: Self, c: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.mul_add(b, c) }
+    }
+
+    /// Whether sums begin with a number that stands behind the panel of B.
+    const STARTS: bool = false;
+
     /// Rows and columns of what [`Vector::transpose`] copies.
     const SIDE: usize;
 
@@ -54,3 +65,19 @@ pub(super) trait Vector: Copy {
         width: usize,
     );
 }
+
+/// For registers whose operands are packed by code of their own.
+#[cfg(target_arch = "x86_64")]
+macro_rules! no_transpose {
+    () => {
+        const SIDE: usize = 1;
+
+        #[inline(always)]
+        unsafe fn transpose(from: *const i32, _: usize, to: *mut i32, _: usize) {
+            // SAFETY: the caller's promises: a square of one element.
+            unsafe { to.write(from.read()) }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use no_transpose;

@@ -1,7 +1,5 @@
 //! Guesses about alpha and beta: the value that explains the result is solved for, then tested.
 
-use gemm_spec::DType;
-
 use super::guess::Guess;
 use super::pattern::{Factor, Pattern};
 use super::scene::{Sample, Scene, Survey};
@@ -33,7 +31,7 @@ impl<T: Scalar> Scene<'_, T> {
         let mut values = likely.to_vec();
         values.extend(self.solved(&survey.wrong, factor, &likely));
         values.retain(|value| value.is_finite() && *value != own);
-        if T::DTYPE == DType::I32 {
+        if T::DTYPE.is_integer() {
             values.retain(|value| value.trunc() == *value && value.abs() < f64::from(1 << 30));
         }
         // Beta one too large is an old C that was added on top, which has a name of its own.
@@ -69,7 +67,7 @@ impl<T: Scalar> Scene<'_, T> {
         if !value.is_finite() {
             return None;
         }
-        let rounded = T::from_f64(value).to_f64();
+        let rounded = T::factor_to_f64(T::factor(value));
         let near = |likely: &&f64| (value - **likely).abs() <= 1e-4 * likely.abs().max(1e-3);
         // A typed value has few digits; take it where it is next to what was solved for.
         let typed = (value * 1e4).round() / 1e4;

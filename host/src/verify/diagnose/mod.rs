@@ -33,7 +33,7 @@ mod tests;
 
 use std::fmt;
 
-use gemm_spec::{DType, Element, Operand, Problem, ShapeError};
+use gemm_spec::{Element, Operand, Problem, ShapeError};
 use serde::Serialize;
 
 use self::guess::{Score, best};
@@ -55,7 +55,7 @@ const NOISE: f64 = 1.0 / 256.0;
 
 /// A wrong result, and all that is known of how it came about.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a, T: Element> {
+pub struct Evidence<'a, T: Scalar> {
     /// The problem.
     pub problem: &'a Problem<T>,
     /// A as the problem lays it out; not looked at where alpha is zero.
@@ -64,9 +64,9 @@ pub struct Evidence<'a, T: Element> {
     pub b: &'a [T],
     /// What C held before the run, laid out as C is. Empty stands for [`Scalar::POISON`]
     /// everywhere; with numbers here, even where beta is zero, an old C that was added shows.
-    pub c_before: &'a [T],
+    pub c_before: &'a [T::Out],
     /// The result.
-    pub c: &'a [T],
+    pub c: &'a [T::Out],
     /// An element known to be wrong, so that it is looked at in any case.
     pub hint: Option<(usize, usize)>,
 }
@@ -74,7 +74,7 @@ pub struct Evidence<'a, T: Element> {
 impl<'a, T: Scalar> Evidence<'a, T> {
     /// The result of a run on a poisoned C, with no hint.
     #[must_use]
-    pub fn new(problem: &'a Problem<T>, a: &'a [T], b: &'a [T], c: &'a [T]) -> Self {
+    pub fn new(problem: &'a Problem<T>, a: &'a [T], b: &'a [T], c: &'a [T::Out]) -> Self {
         Self { problem, a, b, c_before: &[], c, hint: None }
     }
 }
@@ -183,7 +183,7 @@ fn candidates<T: Scalar>(scene: &Scene<'_, T>, survey: &Survey) -> Vec<(Pattern,
     }
     consider(not_finite(survey));
     consider(never_written(survey));
-    consider(single_element::<T>(survey));
+    consider(single_element::<T::Out>(survey));
     consider(noise(scene, survey));
     found
 }
@@ -263,7 +263,7 @@ fn single_element<T: Scalar>(survey: &Survey) -> Option<(Pattern, Score)> {
 
 fn noise<T: Scalar>(scene: &Scene<'_, T>, survey: &Survey) -> Option<(Pattern, Score)> {
     // One element that is a little off is no noise.
-    if T::DTYPE == DType::I32 || survey.wrong_count < 2 {
+    if T::DTYPE.is_integer() || survey.wrong_count < 2 {
         return None;
     }
     let error = |sample: &&scene::Sample| (sample.found - sample.right.value).abs();

@@ -49,7 +49,7 @@ impl<T: Scalar> Sum<T> {
 
     #[inline]
     pub(super) fn add(&mut self, a: T, b: T) {
-        if T::DTYPE == DType::I32 {
+        if T::DTYPE.is_integer() {
             self.whole = a.mul_add(b, self.whole);
         } else {
             let product = real(a) * real(b);
@@ -70,7 +70,7 @@ impl<T: Scalar> Sum<T> {
 
     /// The sum itself; integers as they wrapped.
     pub(super) fn value(&self) -> f64 {
-        if T::DTYPE == DType::I32 { T::factor_to_f64(self.whole) } else { self.real }
+        if T::DTYPE.is_integer() { T::factor_to_f64(self.whole) } else { self.real }
     }
 }
 
@@ -97,13 +97,13 @@ pub(super) enum State {
 }
 
 /// The evidence.
-pub(super) struct Scene<'a, T: Element> {
+pub(super) struct Scene<'a, T: Scalar> {
     pub(super) problem: Problem<T>,
     pub(super) a: View<'a, T>,
     pub(super) b: View<'a, T>,
-    pub(super) c: View<'a, T>,
+    pub(super) c: View<'a, T::Out>,
     /// What C held before; poison where it is not known.
-    pub(super) before: Option<View<'a, T>>,
+    pub(super) before: Option<View<'a, T::Out>>,
     pub(super) alpha: f64,
     pub(super) beta: f64,
     /// Steps of k that are summed.
@@ -116,8 +116,8 @@ impl<'a, T: Scalar> Scene<'a, T> {
         problem: &Problem<T>,
         a: &'a [T],
         b: &'a [T],
-        before: &'a [T],
-        c: &'a [T],
+        before: &'a [T::Out],
+        c: &'a [T::Out],
     ) -> Self {
         let Problem { m, n, .. } = *problem;
         let depth = problem.effective_k();
@@ -173,9 +173,9 @@ impl<'a, T: Scalar> Scene<'a, T> {
     ) -> Value {
         let before = match self.before {
             Some(before) if beta != 0.0 => before.at(row, col),
-            _ => T::ZERO,
+            _ => T::Out::ZERO,
         };
-        if T::DTYPE == DType::I32 {
+        if T::DTYPE.is_integer() {
             let (alpha, beta) = (T::factor(alpha), T::factor(beta));
             let value = epilogue(alpha, sum.whole, beta, || before).to_f64();
             return Value { value, tolerance: 0.0, scale: value.abs() };
@@ -189,9 +189,9 @@ impl<'a, T: Scalar> Scene<'a, T> {
             && integral(old)
             && scale.max(sum.scale) <= self.format.exact_limit;
         if exact {
-            return Value { value: T::from_f64(value).to_f64(), tolerance: 0.0, scale };
+            return Value { value: T::Out::from_f64(value).to_f64(), tolerance: 0.0, scale };
         }
-        let last = if T::ROUNDS { rounding(T::from_f64(value)) } else { 0.0 };
+        let last = if T::ROUNDS { rounding(T::Out::from_f64(value)) } else { 0.0 };
         let tolerance = self.tolerance(scale, alpha) + last;
         Value { value, tolerance, scale }
     }
@@ -220,7 +220,7 @@ impl<'a, T: Scalar> Scene<'a, T> {
         let found = element.to_f64();
         let untouched = match self.before {
             Some(before) => element.same_bits(before.at(row, col)),
-            None => element.same_bits(T::POISON),
+            None => element.same_bits(T::Out::POISON),
         };
         let state = match right.fits(found) {
             true => State::Right,
