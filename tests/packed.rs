@@ -518,6 +518,40 @@ fn the_checks_see_planted_faults() {
     assert!(difference(&halves, &expected).is_some(), "another order of sums was not seen");
 }
 
+/// Faults that a tester of BLAS has been seen to let pass, in results that are right otherwise.
+#[test]
+fn what_other_testers_let_pass_is_seen() {
+    const LD: usize = 53;
+    let problem = Problem::<f32>::new(33, 50, 100).with_layouts(
+        Layout::row_major(100),
+        Layout::row_major(50),
+        Layout::row_major(LD),
+    );
+    let operands = Operands::draw(problem, 12);
+    let expected = operands.expected();
+    let one = context(CpuIsa::Portable, 1);
+    let right = operands.by(packed(), &one);
+    assert_eq!(difference(&right, &expected), None);
+    type Mutant = (&'static str, fn(&mut [f32], &[f32]));
+    let mutants: [Mutant; 8] = [
+        ("every element NaN", |c, _| c.fill(f32::NAN)),
+        ("one element NaN", |c, _| c[7 * LD + 9] = f32::NAN),
+        ("the old C added though beta is 0", |c, old| {
+            c.iter_mut().zip(old).for_each(|(c, old)| *c += old)
+        }),
+        ("wrong from row 16 on", |c, _| c[16 * LD..][..50].fill(0.0)),
+        ("20 roundings in one element", |c, _| c[5] *= 1.0 + 20.0 * f32::EPSILON),
+        ("one rounding in one element", |c, _| c[32 * LD + 49] = c[32 * LD + 49].next_up()),
+        ("a thousandth more in a corner", |c, _| c[0] += 1e-3),
+        ("a word of the padding written", |c, _| c[3 * LD + 51] = 0.0),
+    ];
+    for (what, mutate) in mutants {
+        let mut found = right.clone();
+        mutate(&mut found, &operands.c);
+        assert!(difference(&found, &expected).is_some(), "{what} was not seen");
+    }
+}
+
 #[test]
 fn orders_are_all_drawn() {
     let mut seen = std::collections::HashSet::new();

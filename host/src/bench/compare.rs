@@ -136,6 +136,7 @@ pub(crate) mod tests {
             chosen: None,
             check: Check { method: "full".to_owned(), ok: true, max_error: 0.0, bound: 1.0 },
             refused: None,
+            energy: None,
             before: None,
             after: None,
             command: vec!["tessera".to_owned()],

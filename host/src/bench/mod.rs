@@ -17,6 +17,7 @@
 //! Implementations can be measured beside [peers](crate::peers), all of them by turns: see [`Rounds`].
 
 pub mod compare;
+mod energy;
 mod entrant;
 pub mod idle;
 pub mod peak;
@@ -26,7 +27,7 @@ mod subject;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gemm_spec::{DType, Problem, bf16, f16};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,7 @@ use crate::registry::Implementation;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::Scalar;
 use crate::verify::Method;
+pub use energy::Energy;
 use entrant::Ready;
 pub use entrant::{AUTO, Entrant};
 pub use rounds::Rounds;
@@ -164,6 +166,9 @@ pub struct Row {
     pub before: Option<GpuState>,
     /// The GPU when they ended.
     pub after: Option<GpuState>,
+    /// What the runs cost the GPU, warm-up included; with rounds, those of all of them.
+    #[serde(default)]
+    pub energy: Option<Energy>,
     /// The command that measures this row again.
     pub command: Vec<String>,
     /// SHA-256 of the sources of the PTX, for kernels.
@@ -426,8 +431,14 @@ fn row<T: Scalar>(
         spread: config.spread,
     };
     // The time that a row may take is that of its batches.
-    let whole = || Ok(subject.seconds(ready, batch)? * batch as f64);
+    let mut products = 0;
+    let whole = || {
+        products += batch;
+        Ok(subject.seconds(ready, batch)? * batch as f64)
+    };
+    let began = Instant::now();
     let seconds = repeat(effort, whole).map_err(reason)?.of_each(batch);
+    let lasted = began.elapsed().as_secs_f64();
     let after = eye.as_ref().map(|eye| eye.look());
     let peak_after = cpu_peak();
     let last = subject.check(ready).map_err(reason)?;
@@ -471,6 +482,7 @@ fn row<T: Scalar>(
             max_error: first_error.max(last.max_error),
             bound: worse.bound,
         },
+        energy: Energy::between(before.as_ref(), after.as_ref(), products, lasted),
         before,
         after,
         ptx_sources: ptx_sources(worker),

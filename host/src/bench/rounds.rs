@@ -214,6 +214,7 @@ fn merge(turns: Vec<Row>, spread: f64) -> Option<Row> {
     let busy = turns.iter().filter_map(|turn| turn.busy_before).reduce(f64::max);
     let after = turns.last()?.after.clone();
     let peaks = turns.iter().filter_map(|turn| turn.peak_gflops).reduce(f64::max);
+    let energy = turns.iter().map(|turn| turn.energy).reduce(|sum, turn| Some(sum?.and(turn?)));
     let worst = turns.iter().find(|turn| !turn.check.ok).map(|turn| turn.check.clone());
     let max_error = turns.iter().map(|turn| turn.check.max_error).fold(0.0, f64::max);
     let mut row = turns.into_iter().next()?;
@@ -225,6 +226,7 @@ fn merge(turns: Vec<Row>, spread: f64) -> Option<Row> {
     row.rounds = rounds;
     row.busy_before = busy;
     row.after = after;
+    row.energy = energy.flatten();
     row.peak_gflops = peaks;
     row.check = worst.unwrap_or(row.check);
     row.check.max_error = row.check.max_error.max(max_error);

@@ -56,6 +56,8 @@ const HEADER: [&str; 11] = [
 
 /// Where the ratio to the best peer stands, if there is one.
 const RATIO: usize = 9;
+/// Columns behind that of the work for each joule, if there is one.
+const BEHIND_ENERGY: usize = 1;
 
 fn table(document: &Document) -> Table {
     let mut table = Table::new();
@@ -63,6 +65,10 @@ fn table(document: &Document) -> Table {
     let mut header = HEADER.to_vec();
     if peers {
         header.insert(RATIO, "to best peer");
+    }
+    let energy = document.rows.iter().any(|row| gflop_of_a_joule(row).is_some());
+    if energy {
+        header.insert(header.len() - BEHIND_ENERGY, "GFLOP/J");
     }
     let numbers = 3..header.len() - 1;
     table.set_header(header);
@@ -72,6 +78,10 @@ fn table(document: &Document) -> Table {
             let ratio = row.ratio_to_best_peer;
             cells.insert(RATIO, Cell::new(ratio.map_or_else(String::new, |r| format!("{r:.3}x"))));
         }
+        if energy {
+            let work = gflop_of_a_joule(row).map_or_else(String::new, |work| format!("{work:.1}"));
+            cells.insert(cells.len() - BEHIND_ENERGY, Cell::new(work));
+        }
         table.add_row(cells);
     }
     for index in numbers {
@@ -80,6 +90,12 @@ fn table(document: &Document) -> Table {
         }
     }
     table
+}
+
+/// 10⁹ operations for each joule that the GPU took, where that was measured.
+fn gflop_of_a_joule(row: &Row) -> Option<f64> {
+    let flops = row.gflops * row.seconds.median;
+    Some(flops / row.energy?.of_one()?)
 }
 
 fn cells(row: &Row) -> Vec<Cell> {
@@ -276,6 +292,7 @@ fn csv(document: &Document) -> anyhow::Result<String> {
         "ratio_to_best_peer",
         "rounds",
         "busy_before",
+        "joules",
         "peer",
         "check_ok",
         "refused",
@@ -307,6 +324,7 @@ fn csv(document: &Document) -> anyhow::Result<String> {
             number(row.ratio_to_best_peer),
             row.rounds.len().to_string(),
             number(row.busy_before),
+            number(row.energy.and_then(|energy| energy.of_one())),
             row.peer.clone().unwrap_or_default(),
             row.check.ok.to_string(),
             row.refused.clone().unwrap_or_default(),
@@ -319,6 +337,7 @@ fn csv(document: &Document) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Energy;
     use crate::bench::compare::tests::{document, row};
 
     #[test]
@@ -343,5 +362,17 @@ mod tests {
         row.chosen = Some("split_k_64x64".to_owned());
         let cells: Vec<String> = cells(&row).iter().map(Cell::content).collect();
         assert_eq!(cells[0], "auto: split_k_64x64");
+    }
+
+    #[test]
+    fn energy_has_a_column_where_it_was_measured() {
+        let mut measured = row("a", 2.0, 0.0);
+        measured.gflops = 50.0;
+        let without = table(&document(vec![measured.clone()])).to_string();
+        measured.energy = Some(Energy { joules: 80.0, products: 4, seconds: 8.0 });
+        let with = table(&document(vec![measured, row("b", 1.0, 0.0)])).to_string();
+        assert!(!without.contains("GFLOP/J") && with.contains("GFLOP/J"), "{with}");
+        // 100 GFLOP for 20 J.
+        assert!(with.contains(" 5.0 "), "{with}");
     }
 }
