@@ -1,5 +1,7 @@
 //! The program as its users meet it: arguments in; data, one-line errors and an exit code out.
 
+#[path = "cli/accuracy.rs"]
+mod accuracy;
 #[path = "cli/bench.rs"]
 mod bench;
 #[path = "cli/cards.rs"]

@@ -118,7 +118,7 @@ impl Draw {
 }
 
 /// The generator of one row: one 64-bit mix of the three numbers seeds it.
-fn generator(seed: u64, stream: u64, row: u64) -> Xoshiro256PlusPlus {
+pub(crate) fn generator(seed: u64, stream: u64, row: u64) -> Xoshiro256PlusPlus {
     // Odd constants far apart keep the rows of different matrices and seeds from meeting;
     // `seed_from_u64` runs SplitMix64 over the result.
     let mixed = seed
@@ -148,7 +148,7 @@ fn draw(
 }
 
 /// A standard normal number, by Box and Muller.
-fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
+pub(crate) fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
     let u = 1.0 - rng.random::<f64>();
     let v = rng.random::<f64>();
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()

@@ -5,6 +5,7 @@
 //! [`registry`] knows every implementation, [`verify`] says whether a result is right and by how
 //! much, [`measure`] how long something takes, [`run`](mod@run) puts the three together.
 
+pub mod accuracy;
 pub mod bench;
 pub mod card;
 pub mod cli;

@@ -1,8 +1,10 @@
 //! Who is measured: an implementation of this project or a peer.
 
+use std::path::PathBuf;
+
 use gemm_spec::{DType, Problem, Scheme};
 
-use super::{Config, Processors, peak};
+use super::{Processors, peak};
 use crate::cpu::CpuImpl;
 use crate::engine;
 use crate::error::Error;
@@ -10,6 +12,7 @@ use crate::gpu::{Gpu, GpuPeer, Launch};
 use crate::peers::{self, CpuPeer, Peer};
 use crate::registry::{self, Implementation};
 use crate::scalar::Scalar;
+use crate::verify::Guarded;
 
 /// The name of [`Entrant::Auto`].
 pub const AUTO: &str = "auto";
@@ -82,7 +85,7 @@ impl Entrant {
 
     /// The entrant that does the work for a problem: of [`Entrant::Auto`] the kernel that an engine
     /// would choose, of others themselves.
-    pub(super) fn chosen<T: Scalar>(
+    pub(crate) fn chosen<T: Scalar>(
         self,
         problem: &Problem<T>,
         processors: &Processors,
@@ -97,10 +100,11 @@ impl Entrant {
         Ok(Self::Own(chosen))
     }
 
-    /// Makes it ready to work on these processors; says in words why it cannot.
-    pub(super) fn ready<'p>(
+    /// Makes it ready to work on these processors, a peer's library being looked for in these folders
+    /// first; says in words why it cannot.
+    pub(crate) fn ready<'p>(
         &self,
-        config: &Config,
+        peer_folders: &[PathBuf],
         processors: &'p Processors,
     ) -> Result<Ready<'p>, String> {
         match *self {
@@ -109,14 +113,13 @@ impl Entrant {
             Self::Auto => Ok(Ready::Auto),
             Self::Peer(peer) => match peer.cuda() {
                 None => {
-                    let peer = CpuPeer::open(peer, &config.peer_folders, &processors.cpu)?;
+                    let peer = CpuPeer::open(peer, peer_folders, &processors.cpu)?;
                     Ok(Ready::CpuPeer(peer))
                 }
                 Some(library) => {
                     let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
-                    let opened = gpu
-                        .open_peer(library, &config.peer_folders)
-                        .map_err(|error| error.to_string())?;
+                    let opened =
+                        gpu.open_peer(library, peer_folders).map_err(|error| error.to_string())?;
                     Ok(Ready::GpuPeer(peer.id, Box::new(opened)))
                 }
             },
@@ -125,7 +128,7 @@ impl Entrant {
 }
 
 /// An entrant at the start.
-pub(super) enum Ready<'p> {
+pub(crate) enum Ready<'p> {
     Cpu(&'static CpuImpl),
     CpuPeer(CpuPeer),
     Gpu(Launch<'p>),
@@ -151,6 +154,24 @@ impl Ready<'_> {
             Self::GpuPeer(_, peer) => Some(peer.description().to_owned()),
             Self::Cpu(_) | Self::Gpu(_) | Self::Auto => None,
         }
+    }
+
+    /// Computes a product in a guarded buffer, wherever it works; operands are brought there and back.
+    pub(crate) fn compute<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        (a, b): (&[T], &[T]),
+        result: &mut Guarded<T>,
+        processors: &Processors,
+    ) -> Result<(), Error> {
+        let Some(launch) = self.launch() else {
+            return self.multiply(problem, a, b, result.as_mut_slice(), processors);
+        };
+        let gpu = processors.gpu()?;
+        let mut output = gpu.output(result.full(), result.guard_len())?;
+        gpu.upload(problem, a, b)?.0.run(launch, &mut output)?;
+        output.download(gpu, result.full_mut())?;
+        Ok(())
     }
 
     /// Computes C on the CPU, if that is where it works.

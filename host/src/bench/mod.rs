@@ -21,6 +21,7 @@ mod energy;
 mod entrant;
 pub mod idle;
 pub mod peak;
+mod processors;
 pub mod ragged;
 mod rounds;
 mod subject;
@@ -32,19 +33,18 @@ use std::time::{Duration, Instant};
 use gemm_spec::{DType, Problem, bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::CpuContext;
 use crate::error::Error;
 use crate::fill::Distribution;
-use crate::gpu::{Gpu, GpuState, watch};
-use crate::machine::Machine;
+use crate::gpu::{GpuState, watch};
 use crate::measure::{Effort, Timing, repeat};
 use crate::registry::Implementation;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::Scalar;
 use crate::verify::Method;
 pub use energy::Energy;
-use entrant::Ready;
+pub(crate) use entrant::Ready;
 pub use entrant::{AUTO, Entrant};
+pub(crate) use processors::Processors;
 pub use rounds::Rounds;
 use subject::{Inputs, Subject};
 
@@ -255,28 +255,8 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Err
     }
 }
 
-/// The processors of a benchmark.
-struct Processors {
-    cpu: CpuContext,
-    gpu: Result<Gpu, Error>,
-    host: Machine,
-    driver: Option<String>,
-}
-
 fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
-    let gpu = match config.device {
-        DeviceChoice::Auto => Gpu::open(0),
-        DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
-        _ => {
-            Err(Error::NoDevice { reason: "the benchmark was told to stay on the CPU".to_owned() })
-        }
-    };
-    let processors = Processors {
-        cpu: CpuContext::new(config.threads)?,
-        driver: gpu.as_ref().ok().and_then(|_| crate::gpu::driver().ok()?.version),
-        gpu,
-        host: Machine::probe(),
-    };
+    let processors = Processors::open(config.device, config.threads)?;
     let mut document =
         Document { format: FORMAT.to_owned(), rows: Vec::new(), skipped: Vec::new() };
     match config.rounds {
@@ -299,7 +279,7 @@ fn one_by_one<T: Scalar>(
     let entrants: Vec<_> = config
         .entrants
         .iter()
-        .map(|entrant| (*entrant, entrant.ready(config, processors)))
+        .map(|entrant| (*entrant, entrant.ready(&config.peer_folders, processors)))
         .collect();
     for &[m, n, k] in &config.sizes {
         let problem = Problem::<T>::new(m, n, k)
@@ -395,7 +375,7 @@ fn row<T: Scalar>(
     let worker = entrant.chosen(problem, processors)?;
     let of_worker;
     let ready = if let Ready::Auto = ready {
-        of_worker = worker.ready(config, processors)?;
+        of_worker = worker.ready(&config.peer_folders, processors)?;
         &of_worker
     } else {
         ready

@@ -138,7 +138,7 @@ fn rehearse<'p>(
                 .gpu
                 .as_ref()
                 .map_err(ToString::to_string)
-                .and_then(|_| entrant.ready(config, processors))
+                .and_then(|_| entrant.ready(&config.peer_folders, processors))
                 .map(Some),
         };
         match ready {

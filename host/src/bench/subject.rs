@@ -7,7 +7,7 @@ use gemm_spec::{Element, Operand, Problem};
 use super::{Cache, Config, Processors, Ready};
 use crate::error::Error;
 use crate::fill::Draw;
-use crate::gpu::{Gpu, Launch, Operands, Output, run_batch};
+use crate::gpu::{Launch, Operands, Output, run_batch};
 use crate::scalar::Scalar;
 use crate::verify::{Checker, Guarded, Method, Report};
 
@@ -108,17 +108,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
         }
         let mut result = Guarded::new(problem)?;
         result.poison(self.before);
-        match ready.launch() {
-            None => {
-                ready.multiply(problem, a, b, result.as_mut_slice(), self.processors)?;
-            }
-            Some(launch) => {
-                let gpu = self.gpu()?;
-                let mut output = gpu.output(result.full(), result.guard_len())?;
-                gpu.upload(problem, a, b)?.0.run(launch, &mut output)?;
-                output.download(gpu, result.full_mut())?;
-            }
-        }
+        ready.compute(problem, (a, b), &mut result, self.processors)?;
         let mut report = self.checker.check(result.as_slice());
         report.ok &= result.intact().is_ok();
         Ok(report)
@@ -158,7 +148,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
 
     fn batch_seconds(&mut self, launch: Launch<'_>, batch: usize) -> Result<f64, Error> {
         if self.device.is_empty() {
-            let gpu = self.gpu()?;
+            let gpu = self.processors.gpu()?;
             for Set { a, b, c } in &self.inputs.sets {
                 let operands = gpu.upload(&self.inputs.problem, a, b)?.0;
                 self.device.push((operands, gpu.output(c, 0)?));
@@ -168,11 +158,6 @@ impl<'p, T: Scalar> Subject<'p, T> {
         self.turn += batch;
         let time = run_batch(launch, &mut self.device, first, batch)?;
         Ok(time.as_secs_f64() / batch as f64)
-    }
-
-    fn gpu(&self) -> Result<&'p Gpu, Error> {
-        let gpu = self.processors.gpu.as_ref();
-        gpu.map_err(|_| Error::NoDevice { reason: "kernels need one".to_owned() })
     }
 }
 

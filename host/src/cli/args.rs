@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use gemm_spec::DType;
 
 use super::values::{Sizes, budget, device, dtype};
-use super::{bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles};
+use super::{accuracy, bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles};
 use crate::fill::Distribution;
 use crate::report::Format;
 use crate::run::DeviceChoice;
@@ -40,6 +40,8 @@ pub(super) enum Command {
     Replay(bench::Replay),
     /// Measure and check implementations over many sizes, and find where one overtakes another.
     Sweep(sweep::Args),
+    /// How far products of f32 are from the truth, on data from harmless to unkind.
+    Accuracy(accuracy::Args),
     /// Multiply two matrices from `.npy` files and write the product as one.
     Multiply(multiply::Args),
     /// Show every implementation: types, limits, what it does and where it comes from.

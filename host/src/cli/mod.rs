@@ -1,5 +1,6 @@
 //! The program: arguments in, text and an exit code out.
 
+mod accuracy;
 mod args;
 mod bench;
 mod demo;
@@ -68,6 +69,7 @@ pub fn main() -> ExitCode {
         Some(Command::Run(args)) => run::main(&args),
         Some(Command::Bench(args)) => bench::main(&args),
         Some(Command::Replay(args)) => bench::replay(&args),
+        Some(Command::Accuracy(args)) => accuracy::main(&args),
         Some(Command::Sweep(args)) => sweep::main(&args),
         Some(Command::Multiply(args)) => multiply::main(&args),
         Some(Command::List(args)) => list::main(&args),

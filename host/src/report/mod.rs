@@ -1,5 +1,6 @@
 //! What a run found, as a table, Markdown, CSV or JSON: four views of one [`Document`].
 
+pub mod accuracy;
 pub mod bench;
 pub mod bytes;
 pub mod duration;

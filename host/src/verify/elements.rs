@@ -11,6 +11,16 @@ use super::report::Mismatch;
 use super::source::{Source, View};
 use crate::Scalar;
 
+/// How far a result is from the reference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accuracy {
+    /// Norm of the errors over the norm of the reference, both of Frobenius.
+    pub frobenius: f64,
+    /// The largest error of an element over `|alpha||A||B| + |beta||C0|` of that element: what rounding
+    /// the terms once would leave is at most the unit roundoff.
+    pub worst: f64,
+}
+
 /// The reference for some rows of C.
 pub(super) struct Elements {
     tiles: Vec<Tile>,
@@ -57,6 +67,31 @@ impl Elements {
             self.judge.count(&mut tally, element);
         }
         tally
+    }
+
+    /// How far `c` is from the reference as a whole.
+    pub(super) fn accuracy<T: Scalar>(&self, c: View<'_, T>) -> Accuracy {
+        let of_tile = |tile: &Tile| {
+            tile.elements().fold(
+                [0.0f64; 3],
+                |[errors, sizes, worst], (row, col, expected, scale)| {
+                    let error = (c.at(row, col).to_f64() - expected).abs();
+                    let share = if error == 0.0 { 0.0 } else { error / scale };
+                    // A NaN is the worst that there is.
+                    let share = if share.is_nan() { f64::INFINITY } else { share };
+                    [errors + error * error, sizes + expected * expected, worst.max(share)]
+                },
+            )
+        };
+        let sum = |[e, s, w]: [f64; 3], [errors, sizes, worst]: [f64; 3]| {
+            [e + errors, s + sizes, w.max(worst)]
+        };
+        // In the order of the tiles, so that the same result has the same figures.
+        let [errors, sizes, worst] =
+            self.tiles.par_iter().map(of_tile).collect::<Vec<_>>().into_iter().fold([0.0; 3], sum);
+        let frobenius = if errors == 0.0 { 0.0 } else { (errors / sizes).sqrt() };
+        let frobenius = if frobenius.is_nan() { f64::INFINITY } else { frobenius };
+        Accuracy { frobenius, worst }
     }
 
     /// The element of `c` whose error is largest.

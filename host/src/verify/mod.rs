@@ -89,6 +89,7 @@ pub use guard::{GuardError, Guarded};
 pub use method::{Method, UnknownMethod};
 pub use report::{Mismatch, Report, Sampled};
 
+pub use self::elements::Accuracy;
 use self::elements::{Elements, all_integers};
 use self::freivalds::Freivalds;
 use self::judge::Tally;
@@ -204,6 +205,21 @@ impl<'a, T: Scalar> Checker<'a, T> {
         assert!(row < self.source.problem.m, "C has {} rows", self.source.problem.m);
         match &self.strategy {
             Strategy::Freivalds(freivalds, _) => Some(freivalds.visible_error(&self.source, row)),
+            _ => None,
+        }
+    }
+
+    /// How far a result, laid out as the problem says, is from the reference; `None` unless every
+    /// element is compared ([`Method::Full`]), and for integers, which are right or wrong.
+    ///
+    /// # Panics
+    /// If `c` is shorter than C.
+    #[must_use]
+    pub fn accuracy(&self, c: &[T::Out]) -> Option<Accuracy> {
+        match &self.strategy {
+            Strategy::Full(elements) if !T::DTYPE.is_integer() => {
+                Some(elements.accuracy(self.source.result(c)))
+            }
             _ => None,
         }
     }

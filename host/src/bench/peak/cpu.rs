@@ -141,6 +141,25 @@ macro_rules! chains {
     };
 }
 
+/// The same, compiled for features of the CPU.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! guarded {
+    ($name:ident, $inner:ident, $features:literal, $count:expr, $splat:expr, $fma:expr) => {
+        pub(super) fn $name(steps: u64) {
+            chains!(
+                #[target_feature(enable = $features)]
+                $inner,
+                $count,
+                $splat,
+                $fma
+            );
+            // SAFETY: `kinds` names this function only where the CPU has these features and the
+            // system saves their registers.
+            unsafe { $inner(steps) }
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64 as arch;
@@ -150,23 +169,6 @@ mod x86 {
     pub(super) const AVX512_CHAINS: usize = 24;
     /// Of 16 registers; two units of five cycles, the slowest that there are, need ten.
     pub(super) const AVX2_CHAINS: usize = 12;
-
-    macro_rules! guarded {
-        ($name:ident, $inner:ident, $features:literal, $count:expr, $splat:expr, $fma:expr) => {
-            pub(super) fn $name(steps: u64) {
-                chains!(
-                    #[target_feature(enable = $features)]
-                    $inner,
-                    $count,
-                    $splat,
-                    $fma
-                );
-                // SAFETY: `kinds` names this function only where the CPU has these features and the
-                // system saves their registers.
-                unsafe { $inner(steps) }
-            }
-        };
-    }
 
     guarded!(
         avx512_f32,
@@ -196,22 +198,10 @@ mod neon {
     /// Of 32 registers; four units of four cycles need sixteen.
     pub(super) const CHAINS: usize = 24;
 
-    // NEON is part of the architecture. Its instruction adds a product to the register of the sum, so
-    // here a chain is `sum = sum + factor * term`, which would need 2^127 steps to overflow.
-    chains!(
-        #[target_feature(enable = "neon")]
-        f32,
-        CHAINS,
-        arch::vdupq_n_f32,
-        arch::vfmaq_f32
-    );
-    chains!(
-        #[target_feature(enable = "neon")]
-        f64,
-        CHAINS,
-        arch::vdupq_n_f64,
-        arch::vfmaq_f64
-    );
+    // Its instruction adds a product to the register of the sum, so here a chain is
+    // `sum = sum + factor * term`, which would need 2^127 steps to overflow.
+    guarded!(f32, inner, "neon", CHAINS, arch::vdupq_n_f32, arch::vfmaq_f32);
+    guarded!(f64, inner, "neon", CHAINS, arch::vdupq_n_f64, arch::vfmaq_f64);
 }
 
 /// For CPUs whose vectors this module does not know: multiplications and additions that the compiler

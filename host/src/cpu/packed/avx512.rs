@@ -3,7 +3,6 @@
 
 use std::arch::x86_64::*;
 
-use super::groups::{self, Group};
 use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
 use super::rounding::{self, Rounded};

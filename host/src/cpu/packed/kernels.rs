@@ -2,6 +2,7 @@
 
 use gemm_spec::Element;
 
+#[cfg(target_arch = "x86_64")]
 use super::groups::Group;
 use super::pack::Pack;
 use super::rounding::Rounded;
@@ -52,9 +53,11 @@ pub(super) trait InstructionSet {
     unsafe fn widen_b<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>);
 
     /// A panel of A, in groups of steps.
+    #[cfg(target_arch = "x86_64")]
     unsafe fn group_a<V: Vector, G: Group>(panel: &Pack<i8>);
 
     /// A panel of B, in groups of steps.
+    #[cfg(target_arch = "x86_64")]
     unsafe fn group_b<G: Group>(panel: &Pack<i8>);
 
     /// A tile's sums, rounded.
@@ -136,16 +139,18 @@ macro_rules! compiled_for {
             unsafe { rounding::pack::<V, T>(panel, Self::COLS) }
         }
 
+        #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $features)])?
-        unsafe fn group_a<V: Vector, G: Group>(panel: &Pack<i8>) {
+        unsafe fn group_a<V: Vector, G: $crate::cpu::packed::groups::Group>(panel: &Pack<i8>) {
             // SAFETY: the caller's promises.
-            unsafe { groups::pack_a::<G>(panel, Self::VECTORS * V::LANES) }
+            unsafe { $crate::cpu::packed::groups::pack_a::<G>(panel, Self::VECTORS * V::LANES) }
         }
 
+        #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $features)])?
-        unsafe fn group_b<G: Group>(panel: &Pack<i8>) {
+        unsafe fn group_b<G: $crate::cpu::packed::groups::Group>(panel: &Pack<i8>) {
             // SAFETY: the caller's promises.
-            unsafe { groups::pack_b::<G>(panel, Self::COLS) }
+            unsafe { $crate::cpu::packed::groups::pack_b::<G>(panel, Self::COLS) }
         }
 
         $(#[target_feature(enable = $features)])?

@@ -25,7 +25,6 @@ mod blocking;
 pub(crate) mod buffer;
 mod direct;
 mod driver;
-mod groups;
 mod isa;
 mod kernels;
 mod neon;
@@ -41,6 +40,8 @@ mod vector;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod groups;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,6 @@
 //! compiler needs no intrinsics to make one of each. Its bits were compared with those of `serial` under
 //! an emulated CPU; its speed was measured nowhere.
 
-use super::groups::{self, Group};
 use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
 use super::rounding::{self, Rounded};

@@ -5,7 +5,6 @@
 
 use gemm_spec::Element;
 
-use super::groups::{self, Group};
 use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
 use super::rounding::{self, Rounded};

@@ -1,0 +1,184 @@
+//! The data on which products of f32 are judged: from harmless to what a scheme is likely to break on.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::fill::{generator, normal};
+
+/// A way to draw A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataSet {
+    /// Normal, mean 0 and deviation 1.
+    Normal,
+    /// Uniform in [0, 1): all terms of a sum have one sign, and errors add up.
+    Positive,
+    /// Signed, exponents uniform from -20 to 20: rows whose elements differ by 2^40.
+    Spread20,
+    /// Signed, exponents uniform from -60 to 60: more than pieces of 16 bits can hold.
+    Spread60,
+    /// Normal, but one element of each row of A is 2^20 times as large.
+    Spike,
+    /// Each sum is the small rest of terms that cancel.
+    Cancellation,
+    /// A holds subnormal numbers alone, B is large, so that C is normal.
+    Subnormal,
+    /// Integers from -8 to 8: sums are exact in any order.
+    Integers,
+}
+
+impl DataSet {
+    /// Every set, in the order in which they are shown.
+    pub const ALL: [Self; 8] = [
+        Self::Normal,
+        Self::Positive,
+        Self::Spread20,
+        Self::Spread60,
+        Self::Spike,
+        Self::Cancellation,
+        Self::Subnormal,
+        Self::Integers,
+    ];
+
+    /// The name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Positive => "positive",
+            Self::Spread20 => "spread20",
+            Self::Spread60 => "spread60",
+            Self::Spike => "spike",
+            Self::Cancellation => "cancellation",
+            Self::Subnormal => "subnormal",
+            Self::Integers => "integers",
+        }
+    }
+
+    /// A, m by k, and B, k by n, row-major.
+    #[must_use]
+    pub fn draw(self, m: usize, n: usize, k: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
+        let mut a = rows(m, seed, 0, |rng| self.row_of_a(k, rng));
+        let mut b = rows(k, seed, 1, |rng| self.row_of_b(n, rng));
+        if self == Self::Cancellation {
+            // The second half of k repeats the first, with B's sign turned and a little added.
+            let half = k / 2;
+            for row in a.chunks_exact_mut(k.max(1)) {
+                row.copy_within(..half, k - half);
+            }
+            for step in 0..half {
+                for col in 0..n {
+                    let rest = b[(k - half + step) * n + col] * REST;
+                    b[(k - half + step) * n + col] = rest - b[step * n + col];
+                }
+            }
+        }
+        (a, b)
+    }
+
+    fn row_of_a(self, k: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
+        let mut row: Vec<f32> = (0..k).map(|_| self.element(rng)).collect();
+        match self {
+            Self::Spike if k > 0 => row[rng.random_range(0..k)] *= 1048576.0,
+            Self::Subnormal => row.iter_mut().for_each(|value| *value *= SUBNORMAL),
+            _ => {}
+        }
+        row
+    }
+
+    fn row_of_b(self, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
+        let mut row: Vec<f32> = (0..n).map(|_| self.element(rng)).collect();
+        if self == Self::Subnormal {
+            row.iter_mut().for_each(|value| *value *= 2f32.powi(100));
+        }
+        row
+    }
+
+    fn element(self, rng: &mut Xoshiro256PlusPlus) -> f32 {
+        let spread = |rng: &mut Xoshiro256PlusPlus, most: i32| {
+            let fraction = 1.0 + rng.random::<f32>();
+            let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
+            sign * fraction * 2f32.powi(rng.random_range(-most..=most))
+        };
+        match self {
+            Self::Positive => rng.random::<f32>(),
+            Self::Spread20 => spread(rng, 20),
+            Self::Spread60 => spread(rng, 60),
+            Self::Integers => rng.random_range(-8..=8i8).into(),
+            Self::Normal | Self::Spike | Self::Cancellation | Self::Subnormal => normal(rng) as f32,
+        }
+    }
+}
+
+/// 2^-130, itself subnormal.
+const SUBNORMAL: f32 = f32::from_bits(1 << (149 - 130));
+
+/// What is left of a term that cancels, beside the term.
+const REST: f32 = 1.0 / 4096.0;
+
+fn rows(
+    count: usize,
+    seed: u64,
+    stream: u64,
+    row: impl Fn(&mut Xoshiro256PlusPlus) -> Vec<f32>,
+) -> Vec<f32> {
+    (0..count).flat_map(|index| row(&mut generator(seed, stream, index as u64))).collect()
+}
+
+impl fmt::Display for DataSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for DataSet {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|set| set.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|set| set.name()).collect();
+            format!("`{name}` is none of {}", names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_what_they_are_called() {
+        let (m, n, k) = (7, 9, 64);
+        let drawn = |set: DataSet| set.draw(m, n, k, 3);
+        for set in DataSet::ALL {
+            let (a, b) = drawn(set);
+            assert_eq!((a.len(), b.len()), (m * k, k * n), "{set}");
+            assert!(a.iter().chain(&b).all(|value| value.is_finite()), "{set}");
+            assert_eq!(set.name().parse(), Ok(set));
+            assert_eq!(drawn(set), drawn(set), "{set} is not repeatable");
+        }
+        let (a, _) = drawn(DataSet::Subnormal);
+        assert!(a.iter().all(|value| value.is_subnormal() || *value == 0.0));
+        assert!(a.iter().filter(|value| **value != 0.0).count() > m * k / 2);
+        let (a, b) = drawn(DataSet::Positive);
+        assert!(a.iter().chain(&b).all(|value| (0.0..1.0).contains(value)));
+        let (a, _) = drawn(DataSet::Spike);
+        for row in a.chunks_exact(k) {
+            assert_eq!(row.iter().filter(|value| value.abs() > 1e4).count(), 1, "{row:?}");
+        }
+        let (a, _) = drawn(DataSet::Spread60);
+        let sizes = a.iter().map(|value| value.abs());
+        assert!(sizes.clone().fold(0.0, f32::max) / sizes.fold(f32::MAX, f32::min) > 1e25);
+        // The terms of a sum are thousands of times as large as the sum.
+        let (a, b) = drawn(DataSet::Cancellation);
+        for (row, col) in [(0, 0), (3, 5), (6, 8)] {
+            let terms =
+                (0..k).map(|step| f64::from(a[row * k + step]) * f64::from(b[step * n + col]));
+            let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), x| (sum + x, size + x.abs()));
+            assert!(sum != 0.0 && sum.abs() < size / 500.0, "{sum} of {size}");
+        }
+        assert!("ones".parse::<DataSet>().is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! How far products of f32 are from the truth: every way to sum, beside peers, on data from harmless to
+//! unkind.
+//!
+//! An element is compared with a reference that is exact but for f64's last digits, see
+//! [`verify`](crate::verify). Two figures are told of a product: the relative error in the Frobenius
+//! norm, and the worst element's error over `|A||B|` of that element.
+
+mod data;
+
+use std::path::PathBuf;
+
+use gemm_spec::{DType, Problem};
+use serde::Serialize;
+
+pub use self::data::DataSet;
+use crate::bench::{Entrant, Processors, Ready};
+use crate::error::Error;
+use crate::registry::{self, Implementation};
+use crate::run::{DeviceChoice, Observer};
+use crate::verify::{Checker, Guarded, Method};
+
+/// What a document of this form calls itself.
+pub const FORMAT: &str = "tessera-accuracy-1";
+
+/// What to compare on what.
+#[derive(Clone)]
+pub struct Config {
+    /// Implementations and peers, in the order in which they are shown.
+    pub entrants: Vec<Entrant>,
+    /// Folders in which peers' libraries are looked for first.
+    pub peer_folders: Vec<PathBuf>,
+    /// Data sets.
+    pub sets: Vec<DataSet>,
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Steps, each value of its own.
+    pub steps: Vec<usize>,
+    /// Processors.
+    pub device: DeviceChoice,
+    /// Seed of the data.
+    pub seed: u64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Document {
+    /// [`FORMAT`].
+    pub format: &'static str,
+    /// Seed of the data.
+    pub seed: u64,
+    /// Version of this program.
+    pub version: &'static str,
+    /// The processor, and the GPU if there is one.
+    pub processors: Vec<String>,
+    /// The GPU's driver.
+    pub driver: Option<String>,
+    /// Products, in the order of data sets, steps and implementations.
+    pub rows: Vec<Row>,
+    /// What could not be compared.
+    pub skipped: Vec<Skipped>,
+}
+
+/// One product.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The data set.
+    pub data: &'static str,
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Steps.
+    pub k: usize,
+    /// The implementation or peer.
+    pub kernel: &'static str,
+    /// Norm of the errors over that of the reference; `None` where an element is no number.
+    pub frobenius: Option<f64>,
+    /// The largest error of an element over `|A||B|`; `None` where that has no end.
+    pub worst: Option<f64>,
+    /// Whether every element is within the bound that all implementations are checked by.
+    pub ok: bool,
+}
+
+/// An implementation that has no row, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Skipped {
+    /// The implementation or peer.
+    pub kernel: &'static str,
+    /// Steps for which it has none; `None` for all.
+    pub k: Option<usize>,
+    /// Why.
+    pub reason: String,
+}
+
+impl Document {
+    /// Whether every product is within its bound.
+    #[must_use]
+    pub fn ok(&self) -> bool {
+        self.rows.iter().all(|row| row.ok)
+    }
+}
+
+/// One implementation for each way to sum in f32: the CPU engine for all that add in one chain, since
+/// their bits are the same, and every kernel that does not.
+#[must_use]
+pub fn ways_to_sum() -> Vec<Implementation> {
+    let differs = |implementation: &Implementation| match implementation {
+        Implementation::Cpu(cpu) => cpu.id == "cpu_packed",
+        Implementation::Gpu(spec) => !spec.is_chain() && spec.entry(DType::F32).is_ok(),
+    };
+    registry::all().filter(differs).collect()
+}
+
+/// Computes and compares everything that the configuration asks for.
+///
+/// # Errors
+/// What stops all of it: a demanded device that is not there, sizes beyond memory. An implementation
+/// that fails is skipped with the reason.
+pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
+    let processors = Processors::open(config.device, None)?;
+    let gpu = processors.gpu.as_ref().ok();
+    let mut document = Document {
+        format: FORMAT,
+        seed: config.seed,
+        version: env!("CARGO_PKG_VERSION"),
+        processors: std::iter::once(processors.host.cpu.clone())
+            .chain(gpu.map(|gpu| gpu.info().name.clone()))
+            .collect(),
+        driver: processors.driver.clone(),
+        rows: Vec::new(),
+        skipped: Vec::new(),
+    };
+    let mut ready = Vec::new();
+    for entrant in &config.entrants {
+        observer.step(&format!("preparing {}", entrant.id()));
+        match prepare(*entrant, config, &processors) {
+            Ok(prepared) => ready.push((entrant.id(), prepared)),
+            Err(reason) => {
+                document.skipped.push(Skipped { kernel: entrant.id(), k: None, reason });
+            }
+        }
+    }
+    for &set in &config.sets {
+        for &k in &config.steps {
+            let (m, n) = (config.m, config.n);
+            let problem = Problem::<f32>::new(m, n, k);
+            observer.step(&format!("computing the reference of {set}, k = {k}"));
+            let (a, b) = set.draw(m, n, k, config.seed);
+            let checker = Checker::new(&problem, &a, &b, &[], Method::Full, config.seed)
+                .map_err(|error| Error::Check { reason: error.to_string() })?;
+            for (kernel, ready) in &ready {
+                observer.step(&format!("comparing {kernel} on {set}, k = {k}"));
+                let mut c = Guarded::new(&problem)?;
+                c.poison(&[]);
+                match ready.compute(&problem, (&a, &b), &mut c, &processors) {
+                    Ok(()) => {
+                        document.rows.push(row(set, (m, n, k), kernel, &checker, &c));
+                    }
+                    Err(error) => {
+                        let skipped = Skipped { kernel, k: Some(k), reason: error.to_string() };
+                        if !document.skipped.contains(&skipped) {
+                            document.skipped.push(skipped);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(document)
+}
+
+fn prepare<'p>(
+    entrant: Entrant,
+    config: &Config,
+    processors: &'p Processors,
+) -> Result<Ready<'p>, String> {
+    if entrant.on_gpu() {
+        processors.gpu().map_err(|error| error.to_string())?;
+    } else if matches!(config.device, DeviceChoice::Cuda(_)) {
+        return Err("the comparison was told to stay on the GPU".to_owned());
+    }
+    entrant.ready(&config.peer_folders, processors)
+}
+
+fn row(
+    set: DataSet,
+    (m, n, k): (usize, usize, usize),
+    kernel: &'static str,
+    checker: &Checker<'_, f32>,
+    c: &Guarded<f32>,
+) -> Row {
+    let accuracy = checker.accuracy(c.as_slice());
+    let finite = |value: f64| value.is_finite().then_some(value);
+    Row {
+        data: set.name(),
+        m,
+        n,
+        k,
+        kernel,
+        frobenius: accuracy.and_then(|accuracy| finite(accuracy.frobenius)),
+        worst: accuracy.and_then(|accuracy| finite(accuracy.worst)),
+        ok: checker.check(c.as_slice()).ok && c.intact().is_ok(),
+    }
+}

@@ -1,0 +1,47 @@
+//! The processors that a measurement may use.
+
+use std::num::NonZeroUsize;
+
+use crate::cpu::CpuContext;
+use crate::error::Error;
+use crate::gpu::Gpu;
+use crate::machine::Machine;
+use crate::run::DeviceChoice;
+
+/// The CPU, and the GPU or why there is none.
+pub(crate) struct Processors {
+    pub(crate) cpu: CpuContext,
+    pub(crate) gpu: Result<Gpu, Error>,
+    pub(crate) host: Machine,
+    pub(crate) driver: Option<String>,
+}
+
+impl Processors {
+    /// Opens what a choice names.
+    ///
+    /// # Errors
+    /// A GPU that was demanded and is not there; threads that the system refuses.
+    pub(crate) fn open(device: DeviceChoice, threads: Option<NonZeroUsize>) -> Result<Self, Error> {
+        let gpu = match device {
+            DeviceChoice::Auto => Gpu::open(0),
+            DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
+            _ => Err(Error::NoDevice {
+                reason: "the measurement was told to stay on the CPU".to_owned(),
+            }),
+        };
+        Ok(Self {
+            cpu: CpuContext::new(threads)?,
+            driver: gpu.as_ref().ok().and_then(|_| crate::gpu::driver().ok()?.version),
+            gpu,
+            host: Machine::probe(),
+        })
+    }
+
+    /// The GPU, where kernels need one.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`].
+    pub(crate) fn gpu(&self) -> Result<&Gpu, Error> {
+        self.gpu.as_ref().map_err(|reason| Error::NoDevice { reason: reason.to_string() })
+    }
+}

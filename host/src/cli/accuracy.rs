@@ -1,0 +1,79 @@
+//! `tessera accuracy`: how far products of f32 are from the truth.
+
+use std::path::PathBuf;
+
+use super::output::{Outputs, Progress};
+use super::{Exit, values};
+use crate::accuracy::{Config, DataSet, run, ways_to_sum};
+use crate::bench::Entrant;
+use crate::peers;
+use crate::report::Format;
+use crate::report::accuracy::render;
+use crate::run::DeviceChoice;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Implementations: patterns such as 'f16x3,split_k_*' [default: `cpu_packed`, whose bits all have
+    /// that sum in one chain, and every kernel that sums in another way].
+    #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
+    kernel: String,
+    /// Compare other projects' products too: openblas, onednn, blis, mkl, cublas, cublaslt and others,
+    /// see `tessera bench --help`.
+    #[arg(long, value_name = "LIST")]
+    peers_only: Option<String>,
+    /// Look for peers' libraries in this folder first; may be given more than once.
+    #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
+    peer_path: Vec<PathBuf>,
+    /// Data: normal, positive, spread20, spread60, spike, cancellation, subnormal, integers
+    /// [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    data: Vec<DataSet>,
+    /// Steps of the sums: columns of A and rows of B.
+    #[arg(short = 'k', value_name = "LIST", value_delimiter = ',', value_parser = values::size,
+          default_value = "16,256,4096")]
+    k: Vec<usize>,
+    /// Columns of B and C.
+    #[arg(short = 'n', value_name = "N", default_value = "256", value_parser = values::size)]
+    n: usize,
+    /// Rows of A and C [default: N].
+    #[arg(short = 'm', value_name = "M", value_parser = values::size)]
+    m: Option<usize>,
+    /// Processors: auto, cpu, cuda or cuda:I.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
+    device: DeviceChoice,
+    /// Seed of the data.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Output: table, md, csv or json [default: by the ending of --out, else table].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Write to this file and not to standard output; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    out: Vec<PathBuf>,
+}
+
+pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
+    let outputs = Outputs::new(&args.out, args.format)?;
+    let own = match args.kernel.as_str() {
+        "" => ways_to_sum(),
+        patterns => values::implementations(patterns)?,
+    };
+    let others = match args.peers_only.as_deref() {
+        None => Vec::new(),
+        Some(patterns) => peers::select(patterns)?,
+    };
+    let own = own.into_iter().map(Entrant::Own);
+    let config = Config {
+        entrants: own.chain(others.into_iter().map(Entrant::Peer)).collect(),
+        peer_folders: args.peer_path.clone(),
+        sets: if args.data.is_empty() { DataSet::ALL.to_vec() } else { args.data.clone() },
+        m: args.m.unwrap_or(args.n),
+        n: args.n,
+        steps: args.k.clone(),
+        device: args.device,
+        seed: args.seed,
+    };
+    let document = run(&config, &mut Progress::new())?;
+    outputs.write(|format, colour| render(&document, format, colour))?;
+    Ok(if document.ok() { Exit::Fine } else { Exit::Wrong })
+}

@@ -1,0 +1,51 @@
+//! `accuracy`: every way to sum against the truth.
+
+use serde_json::Value;
+
+use super::{command, end};
+
+fn rows(args: &[&str]) -> Vec<Value> {
+    let text = end(command(&["accuracy", "--format", "json", "-n", "24"]).args(args)).fine();
+    let document: Value = serde_json::from_str(&text).expect("a document");
+    document["rows"].as_array().expect("rows").clone()
+}
+
+#[test]
+fn errors_are_those_of_one_chain_and_integers_are_exact() {
+    let rows = rows(&["-k", "8,300", "--kernel", "serial,cpu_packed"]);
+    assert_eq!(rows.len(), 8 * 2 * 2);
+    for pair in rows.chunks_exact(2) {
+        // Both sum in one chain, so every figure is the same.
+        let figures = |row: &Value| (row["frobenius"].clone(), row["worst"].clone());
+        assert_eq!(figures(&pair[0]), figures(&pair[1]), "{pair:?}");
+        let (frobenius, worst) = (&pair[0]["frobenius"], &pair[0]["worst"]);
+        let (frobenius, worst) =
+            (frobenius.as_f64().expect("a number"), worst.as_f64().expect("a number"));
+        let (data, k) = (pair[0]["data"].as_str(), pair[0]["k"].as_f64().expect("a number"));
+        let u = f64::from(f32::EPSILON) / 2.0;
+        if data == Some("integers") {
+            assert_eq!((frobenius, worst), (0.0, 0.0));
+            continue;
+        }
+        // A rounding for each step, of a sum that is at most |A||B|.
+        assert!(worst > 0.0 && worst < (k + 1.0) * u, "{pair:?}");
+        // Where terms cancel the product is small beside what rounds them.
+        let cancels = data == Some("cancellation");
+        assert_eq!(frobenius > 100.0 * u, cancels, "{pair:?}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_skipped_and_mistakes_are_named() {
+    let ended = end(&mut command(&["accuracy", "-n", "8", "-k", "8", "--data", "normal"]));
+    assert!(ended.stdout.contains("cpu_packed") && ended.stdout.contains("skipped f16x3: no CUDA"));
+    ended.fine();
+    let refused = |args: &[&str], words: &[&str]| {
+        end(command(&["accuracy"]).args(args)).refused(2, words);
+    };
+    refused(&["--data", "ones"], &["`ones`", "cancellation"]);
+    refused(&["-k", "0"], &["sizes start at 1"]);
+    refused(&["--kernel", "nonsense"], &["nonsense"]);
+    refused(&["--out", "/nonexistent/x.md"], &["/nonexistent/x.md"]);
+    end(&mut command(&["accuracy", "--device", "cuda"])).refused(3, &["no CUDA device"]);
+}
