@@ -12,6 +12,7 @@ mod command;
 mod docs;
 mod gpu_bundle;
 mod modules;
+mod neon;
 mod peers;
 mod registers;
 mod sanitize;
@@ -38,6 +39,7 @@ enum Task {
     Docs(docs::Args),
     Peers(peers::Args),
     Sanitize(sanitize::Args),
+    Neon(neon::Args),
     Ci(ci::Args),
 }
 
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Task::Docs(args) => docs::run(&args),
         Task::Peers(args) => peers::run(&args),
         Task::Sanitize(args) => sanitize::run(&args).map(drop),
+        Task::Neon(args) => neon::run(&args),
         Task::Ci(args) => ci::run(&args),
     };
     match done {
