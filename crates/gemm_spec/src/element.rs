@@ -123,7 +123,7 @@ impl Element for i8 {
 
     #[inline(always)]
     fn mul(self, b: Self) -> i32 {
-        self.widen() * b.widen()
+        i32::from(self) * i32::from(b)
     }
 
     #[inline(always)]
