@@ -8,7 +8,7 @@ mod turn;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, DeviceLimits, Element, KernelSpec, Operand, Problem, bf16, f16};
+use gemm_spec::{DType, DeviceLimits, Element, KernelSpec, Operand, Problem};
 use serde::Serialize;
 
 use crate::cpu::CpuContext;
@@ -18,7 +18,7 @@ use crate::gpu::{DeviceInfo, DriverInfo, Gpu};
 use crate::history;
 use crate::machine::{Machine, available_memory};
 use crate::registry::Implementation;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, with_type};
 use crate::verify::{Checker, Method, Report};
 use candidate::Candidate;
 pub use explain::Explanation;
@@ -212,14 +212,7 @@ impl Observer for () {
 /// What stops the whole run: sizes beyond memory, a demanded device that is not there, operands that
 /// cannot be checked. An implementation that fails becomes a skipped one with the reason.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
-    match config.dtype {
-        DType::F32 => run_as::<f32>(config, observer),
-        DType::F64 => run_as::<f64>(config, observer),
-        DType::I32 => run_as::<i32>(config, observer),
-        DType::I8 => run_as::<i8>(config, observer),
-        DType::F16 => run_as::<f16>(config, observer),
-        DType::BF16 => run_as::<bf16>(config, observer),
-    }
+    with_type!(config.dtype, T => run_as::<T>(config, observer))
 }
 
 fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {

@@ -8,6 +8,40 @@ use kernels_gpu::{EmulatedEntry, EmulatedFn};
 use crate::cpu::implementation::{CpuFn, CpuImpl};
 use crate::gpu::DeviceElement;
 
+/// Evaluates an expression with the Rust type of an element type in place of a name:
+/// `with_type!(dtype, T => size_of::<T>())`.
+macro_rules! with_type {
+    ($dtype:expr, $name:ident => $value:expr) => {
+        match $dtype {
+            gemm_spec::DType::F32 => {
+                type $name = f32;
+                $value
+            }
+            gemm_spec::DType::F64 => {
+                type $name = f64;
+                $value
+            }
+            gemm_spec::DType::I32 => {
+                type $name = i32;
+                $value
+            }
+            gemm_spec::DType::I8 => {
+                type $name = i8;
+                $value
+            }
+            gemm_spec::DType::F16 => {
+                type $name = gemm_spec::f16;
+                $value
+            }
+            gemm_spec::DType::BF16 => {
+                type $name = gemm_spec::bf16;
+                $value
+            }
+        }
+    };
+}
+pub(crate) use with_type;
+
 /// What a type of its own sums has.
 macro_rules! own_factors {
     () => {

@@ -30,7 +30,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, Problem, bf16, f16};
+use gemm_spec::{DType, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -39,7 +39,7 @@ use crate::gpu::{GpuState, watch};
 use crate::measure::{Effort, Timing, repeat};
 use crate::registry::Implementation;
 use crate::run::{DeviceChoice, Observer};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, with_type};
 use crate::verify::Method;
 pub use energy::Energy;
 pub(crate) use entrant::Ready;
@@ -245,14 +245,7 @@ pub struct Config {
 /// What stops the whole benchmark: a demanded device that is not there, sizes beyond memory. An
 /// implementation that fails becomes a skipped one with the reason.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
-    match config.dtype {
-        DType::F32 => run_as::<f32>(config, observer),
-        DType::F64 => run_as::<f64>(config, observer),
-        DType::I32 => run_as::<i32>(config, observer),
-        DType::I8 => run_as::<i8>(config, observer),
-        DType::F16 => run_as::<f16>(config, observer),
-        DType::BF16 => run_as::<bf16>(config, observer),
-    }
+    with_type!(config.dtype, T => run_as::<T>(config, observer))
 }
 
 fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use gemm_spec::{DType, Operand};
+use gemm_spec::{DType, KernelSpec, Operand, Problem};
 
 use super::output::print;
 use super::{Exit, values};
 use crate::gpu::{self, Gpu};
 use crate::machine::available_memory;
 use crate::report::bytes::{binary, decimal};
+use crate::scalar::with_type;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -24,6 +25,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let mut text = String::new();
     writeln!(text, "C = A B of {m} x {n} x {k} (m x n x k), {}", args.dtype)?;
     let needed = matrices(&mut text, m, n, k, args.dtype)?;
+    workspaces(&mut text, m, n, k, args.dtype)?;
 
     let mut line = |place: &str, free: Option<u64>| {
         writeln!(text, "{place}: {}", verdict(needed, free, args.dtype))
@@ -60,6 +62,33 @@ fn matrices(
     }
     writeln!(text, "sum: {}", amount(sum))?;
     Ok(sum)
+}
+
+/// What kernels take of a GPU's memory besides the matrices, where these are row-major.
+fn workspaces(
+    text: &mut String,
+    m: usize,
+    n: usize,
+    k: usize,
+    dtype: DType,
+) -> Result<(), std::fmt::Error> {
+    // Larger ones no kernel takes.
+    if [m, n, k].into_iter().any(|size| i32::try_from(size).is_err()) {
+        return Ok(());
+    }
+    let bytes = |spec: &KernelSpec| with_type!(dtype, T => spec.workspace_bytes(&Problem::<T>::new(m, n, k)));
+    let mut taken: Vec<(u64, Vec<&str>)> = Vec::new();
+    for spec in kernels_gpu::KERNELS.iter().filter(|spec| spec.entry(dtype).is_ok()) {
+        match (bytes(spec), taken.last_mut()) {
+            (0, _) => {}
+            (bytes, Some((same, ids))) if *same == bytes => ids.push(spec.id),
+            (bytes, _) => taken.push((bytes, vec![spec.id])),
+        }
+    }
+    for (bytes, ids) in taken {
+        writeln!(text, "besides, at most: {} for {}", amount(Some(bytes.into())), ids.join(", "))?;
+    }
+    Ok(())
 }
 
 fn amount(bytes: Option<u128>) -> String {

@@ -9,10 +9,11 @@ use std::fmt;
 use std::ptr;
 
 use cuda_lazy::TensorMap;
-use gemm_spec::{DType, Element, EntryForm, KernelSpec, ParamType, bf16, f16};
+use gemm_spec::{Element, EntryForm, KernelSpec, ParamType, f16};
 use ptx_text::PtxModule;
 
 use crate::error::Error;
+use crate::scalar::with_type;
 
 /// The Rust type of each kind of parameter.
 macro_rules! passed_type {
@@ -127,13 +128,7 @@ struct Passed {
 
 /// What is passed to an entry of that form; none where no launch here passes just its parameters.
 fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
-    let gemm = match form.dtype {
-        DType::F32 => Arguments::<f32>::PASSED,
-        DType::F64 => Arguments::<f64>::PASSED,
-        DType::I32 | DType::I8 => Arguments::<i32>::PASSED,
-        DType::F16 => Arguments::<f16>::PASSED,
-        DType::BF16 => Arguments::<bf16>::PASSED,
-    };
+    let gemm = with_type!(form.dtype, T => Arguments::<T>::PASSED);
     let lists = [
         gemm,
         SplitRows::PASSED,
@@ -321,7 +316,7 @@ mod tests {
         for entry in naive.entries {
             let mut types: Vec<&str> =
                 GEMM_PARAMS.iter().map(|param| param.ty.ptx(entry.dtype)).collect();
-            if entry.dtype == DType::F32 {
+            if entry.dtype == gemm_spec::DType::F32 {
                 edit(&mut types);
             }
             let params: Vec<String> =

@@ -5,13 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, Operand, Problem, bf16, f16};
+use gemm_spec::{Operand, Problem};
 
 use super::candidate::Candidate;
 use super::{Config, Failure, Inputs, Observer, Processors, Row, check_memory};
 use crate::error::Error;
 use crate::measure::Effort;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, with_type};
 use crate::verify::Checker;
 
 /// Predicts the seconds of an implementation from probes that may take so long.
@@ -66,14 +66,7 @@ pub(crate) fn in_turn(
     steward: &mut dyn Steward,
     observer: &mut dyn Observer,
 ) -> std::io::Result<()> {
-    match config.dtype {
-        DType::F32 => in_turn_as::<f32>(processors, config, steward, observer),
-        DType::F64 => in_turn_as::<f64>(processors, config, steward, observer),
-        DType::I32 => in_turn_as::<i32>(processors, config, steward, observer),
-        DType::I8 => in_turn_as::<i8>(processors, config, steward, observer),
-        DType::F16 => in_turn_as::<f16>(processors, config, steward, observer),
-        DType::BF16 => in_turn_as::<bf16>(processors, config, steward, observer),
-    }
+    with_type!(config.dtype, T => in_turn_as::<T>(processors, config, steward, observer))
 }
 
 fn in_turn_as<T: Scalar>(

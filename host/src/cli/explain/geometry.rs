@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use gemm_spec::{
-    Block, DType, DeviceLimits, Grid, KernelSpec, LaunchShape, Problem, Unsupported, bf16, f16,
-};
+use gemm_spec::{Block, DType, DeviceLimits, Grid, KernelSpec, LaunchShape, Problem, Unsupported};
 
 use crate::card::Card;
+use crate::scalar::with_type;
 
 /// 32-bit registers of a multiprocessor, of every card that runs the kernels.
 const REGISTERS_PER_SM: u64 = 65_536;
@@ -43,14 +42,7 @@ impl Launch {
             max_shared_bytes: card.shared_per_block,
             multiprocessors: card.multiprocessors,
         };
-        match dtype {
-            DType::F32 => spec.supports(&Problem::<f32>::new(n, n, n), &limits)?,
-            DType::F64 => spec.supports(&Problem::<f64>::new(n, n, n), &limits)?,
-            DType::I32 => spec.supports(&Problem::<i32>::new(n, n, n), &limits)?,
-            DType::I8 => spec.supports(&Problem::<i8>::new(n, n, n), &limits)?,
-            DType::F16 => spec.supports(&Problem::<f16>::new(n, n, n), &limits)?,
-            DType::BF16 => spec.supports(&Problem::<bf16>::new(n, n, n), &limits)?,
-        }
+        with_type!(dtype, T => spec.supports(&Problem::<T>::new(n, n, n), &limits))?;
         let (mut grid, block) = (spec.grid(n, n)?, spec.block(n, n)?);
         if let LaunchShape::Persistent { .. } = spec.launch {
             grid.x = grid.x.min(card.multiprocessors);
