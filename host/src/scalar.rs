@@ -355,6 +355,17 @@ mod tests {
         cells_meet(bf16::from_bits);
     }
 
+    /// Sizes in bytes are reckoned by the tags, buffers are made of the types.
+    #[test]
+    fn tags_of_results_are_those_of_the_types() {
+        fn same<T: Scalar>() {
+            assert_eq!(T::DTYPE.out(), T::Out::DTYPE);
+        }
+        for dtype in gemm_spec::DType::ALL {
+            with_type!(dtype, T => same::<T>());
+        }
+    }
+
     #[test]
     fn types_of_their_own_sums_round_nothing_again() {
         assert_eq!([f32::ROUNDS, f64::ROUNDS, i32::ROUNDS, i8::ROUNDS], [false; 4]);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use gemm_spec::{DType, Element, Layout, Order, Problem, bf16, f16};
+use gemm_spec::{Element, Layout, Order, Problem};
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 
 use super::npy::{self, Npy, NpyElement};
@@ -16,7 +16,7 @@ use crate::machine::available_memory;
 use crate::matrix::{MatMut, MatRef, Matrix, allocate, reserve};
 use crate::report::duration::seconds;
 use crate::run::{DeviceChoice, Observer};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, with_type};
 use crate::verify::{Checker, Method, Report};
 
 #[derive(clap::Args)]
@@ -86,14 +86,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let inputs = open(args)?;
     let name = (args.kernel != "auto").then_some(args.kernel.as_str());
     let engine = Engine::open(name, args.device)?;
-    match inputs.a.npy.dtype {
-        DType::F32 => product::<f32>(args, inputs, &engine),
-        DType::F64 => product::<f64>(args, inputs, &engine),
-        DType::I32 => product::<i32>(args, inputs, &engine),
-        DType::I8 => product::<i8>(args, inputs, &engine),
-        DType::F16 => product::<f16>(args, inputs, &engine),
-        DType::BF16 => product::<bf16>(args, inputs, &engine),
-    }
+    with_type!(inputs.a.npy.dtype, T => product::<T>(args, inputs, &engine))
 }
 
 /// Opens the files and finds every mistake that their headers show.

@@ -1,9 +1,9 @@
 //! A comparison of accuracies as a table, Markdown, CSV or JSON.
 
-use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
 use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::Format;
+use super::table::{as_markdown, for_terminal};
 use crate::accuracy::{Document, Row, Skipped};
 
 /// Writes a document.
@@ -11,23 +11,11 @@ use crate::accuracy::{Document, Row, Skipped};
 /// # Errors
 /// What the writers of CSV and JSON answer, which for these types is nothing.
 pub fn render(document: &Document, format: Format, colour: bool) -> anyhow::Result<String> {
-    let mut table = table(document);
     Ok(match format {
-        Format::Json => serde_json::to_string_pretty(document)? + "\n",
+        Format::Table => for_terminal(table(document), &notes(document), colour),
+        Format::Markdown => as_markdown(table(document), &notes(document)),
         Format::Csv => csv(document)?,
-        Format::Table => {
-            table.load_style(UTF8_FULL_CONDENSED);
-            if !colour {
-                table.force_no_tty();
-            }
-            format!("{table}\n{}", notes(document))
-        }
-        Format::Markdown => {
-            table.load_style(ASCII_MARKDOWN).force_no_tty();
-            let notes = notes(document);
-            let notes: String = notes.lines().map(|line| format!("\n{line}  ")).collect();
-            format!("{table}\n{notes}\n")
-        }
+        Format::Json => serde_json::to_string_pretty(document)? + "\n",
     })
 }
 

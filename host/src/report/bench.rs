@@ -1,10 +1,10 @@
 //! A benchmark's document as a table, Markdown, CSV or JSON.
 
-use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
 use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::Format;
 use super::duration::seconds;
+use super::table::{as_markdown, for_terminal};
 use crate::bench::compare::Comparison;
 use crate::bench::idle::IDLE;
 use crate::bench::{Cache, Document, Row, SkippedPoint};
@@ -22,21 +22,8 @@ pub fn render(
     Ok(match format {
         Format::Json => serde_json::to_string_pretty(document)? + "\n",
         Format::Csv => csv(document)?,
-        Format::Table => {
-            let mut table = table(document);
-            table.load_style(UTF8_FULL_CONDENSED);
-            if !colour {
-                table.force_no_tty();
-            }
-            format!("{table}\n{}", notes(document, comparisons))
-        }
-        Format::Markdown => {
-            let mut table = table(document);
-            table.load_style(ASCII_MARKDOWN).force_no_tty();
-            let notes = notes(document, comparisons);
-            let notes: String = notes.lines().map(|line| format!("\n{line}  ")).collect();
-            format!("{table}\n{notes}\n")
-        }
+        Format::Table => for_terminal(table(document), &notes(document, comparisons), colour),
+        Format::Markdown => as_markdown(table(document), &notes(document, comparisons)),
     })
 }
 

@@ -9,19 +9,29 @@ use crate::run::{Document, Explanation, Row};
 /// Aligned columns, for a terminal.
 pub(super) fn terminal(document: &Document, colour: bool) -> String {
     let mut table = rows(document);
-    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
-    if !colour {
-        table.force_no_tty();
-    }
-    format!("{}\n{table}\n{}", headline(document), notes(document))
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    format!("{}\n{}", headline(document), for_terminal(table, &notes(document), colour))
 }
 
 /// The same as Markdown.
 pub(super) fn markdown(document: &Document) -> String {
-    let mut table = rows(document);
+    format!("{}\n\n{}", headline(document), as_markdown(rows(document), &notes(document)))
+}
+
+/// A table with its notes, for a terminal.
+pub(super) fn for_terminal(mut table: Table, notes: &str, colour: bool) -> String {
+    table.load_style(UTF8_FULL_CONDENSED);
+    if !colour {
+        table.force_no_tty();
+    }
+    format!("{table}\n{notes}")
+}
+
+/// The same as Markdown, where two blanks end a line.
+pub(super) fn as_markdown(mut table: Table, notes: &str) -> String {
     table.load_style(ASCII_MARKDOWN).force_no_tty();
-    let notes: String = notes(document).lines().map(|line| format!("\n{line}  ")).collect();
-    format!("{}\n\n{table}\n{notes}\n", headline(document))
+    let notes: String = notes.lines().map(|line| format!("\n{line}  ")).collect();
+    format!("{table}\n{notes}\n")
 }
 
 /// What was computed, and where.
