@@ -115,7 +115,7 @@ fn run_kernel<T: Scalar>(
     let split = match spec.scheme {
         Scheme::SplitK(split) => {
             let steps = if alpha == T::Acc::ZERO { 0 } else { k };
-            let parts = split_k::parts(spec, split.pace, (m, n, steps), LIMITS.multiprocessors);
+            let parts = split_k::parts(spec, split.paces, (m, n, steps), LIMITS.multiprocessors);
             Some((split, steps, parts)).filter(|&(_, _, parts)| parts > 1)
         }
         _ => None,

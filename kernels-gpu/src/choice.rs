@@ -1,24 +1,32 @@
 //! Which kernel suits a product best.
 
-use gemm_spec::{DType, KernelSpec, Pace, Scheme};
+use gemm_spec::{DType, KernelSpec, Pace, Paces, Scheme};
 
 use crate::{async_copy, f16x3, small_m, small_n, split_k, tensor};
 
 /// The kernels of one chain that a product of f32 is chosen from, with what one multiprocessor does with
-/// them.
-///
-/// Measured on an H200: the experiment that docs/kernel-notes.md reports, its rates over the
-/// multiprocessors at work. `alone` is from 1024 x 1024, where a multiprocessor has one block at most,
-/// `full` from 8192 x 8192.
-const CHAINS: [(&KernelSpec, Pace); 5] = [
-    // Not measured: `alone` as below with 256 multiply-adds of 312, `full` by their share from below.
-    (&async_copy::TILE_32X64, Pace { alone: 208, full: 332 }),
-    // `alone` is not measured, it is the most that two warps can reach: two of four schedulers,
-    // 253 GFLOP/s, of whose instructions 512 of 584 multiply and add.
-    (&async_copy::TILE_32X128, Pace { alone: 222, full: 355 }),
-    (&async_copy::TILE_64X128, Pace { alone: 274, full: 400 }),
-    (&async_copy::TILE_64X256, Pace { alone: 350, full: 421 }),
-    (&async_copy::TILE_128X256, Pace { alone: 422, full: 422 }),
+/// them: fitted to times measured on an H200 (docs/kernel-notes.md, "The choice").
+const CHAINS: [(&KernelSpec, Paces); 5] = [
+    (
+        &async_copy::TILE_32X64,
+        Paces { aligned: Pace { alone: 208, full: 307 }, ragged: Pace { alone: 138, full: 316 } },
+    ),
+    (
+        &async_copy::TILE_32X128,
+        Paces { aligned: Pace { alone: 237, full: 376 }, ragged: Pace { alone: 153, full: 344 } },
+    ),
+    (
+        &async_copy::TILE_64X128,
+        Paces { aligned: Pace { alone: 283, full: 373 }, ragged: Pace { alone: 283, full: 313 } },
+    ),
+    (
+        &async_copy::TILE_64X256,
+        Paces { aligned: Pace { alone: 361, full: 401 }, ragged: Pace { alone: 273, full: 275 } },
+    ),
+    (
+        &async_copy::TILE_128X256,
+        Paces { aligned: Pace { alone: 411, full: 411 }, ragged: Pace { alone: 316, full: 316 } },
+    ),
 ];
 
 /// The kernels that can share k out to several blocks a tile; each knows its pace.
@@ -74,9 +82,8 @@ pub fn best_f32(
     if let Some(spec) = small(m, n).filter(|spec| spec.grid(m, n).is_ok() && allowed(spec)) {
         return Some(spec);
     }
-    let chains = CHAINS.iter().map(|&(spec, pace)| (spec, pace));
-    let time = |spec, pace| gemm_spec::time(spec, DType::F32, pace, (m, n, k), multiprocessors);
-    let chains = chains.filter_map(|(spec, pace)| Some((time(spec, pace)?, spec)));
+    let time = |spec, paces| gemm_spec::time(spec, DType::F32, paces, (m, n, k), multiprocessors);
+    let chains = CHAINS.iter().filter_map(|&(spec, paces)| Some((time(spec, paces)?, spec)));
     let split = SPLIT_K.iter().filter_map(|&spec| {
         let Scheme::SplitK(split) = spec.scheme else { return None };
         Some((split.time(spec, (m, n, k), multiprocessors)?, spec))
@@ -94,9 +101,9 @@ pub fn best_f32(
 ///
 /// Measured on an H200 (results/2026-11-21-h200): the rate at 8192 x 8192, where each multiprocessor
 /// has a block, over the multiprocessors.
-const HALF: [(&KernelSpec, Pace); 2] = [
-    (&tensor::TILE_128X128, Pace { alone: 4740, full: 4740 }),
-    (&tensor::TILE_128X256, Pace { alone: 5000, full: 5000 }),
+const HALF: [(&KernelSpec, Paces); 2] = [
+    (&tensor::TILE_128X128, Paces::same(Pace { alone: 4740, full: 4740 })),
+    (&tensor::TILE_128X256, Paces::same(Pace { alone: 5000, full: 5000 })),
 ];
 
 /// As [`best_f32`], for f16 and bf16.
@@ -108,9 +115,9 @@ pub fn best_half(
     multiprocessors: u32,
     allowed: impl Fn(&KernelSpec) -> bool,
 ) -> Option<&'static KernelSpec> {
-    let time = |spec, pace| gemm_spec::time(spec, DType::F16, pace, (m, n, k), multiprocessors);
+    let time = |spec, paces| gemm_spec::time(spec, DType::F16, paces, (m, n, k), multiprocessors);
     HALF.iter()
-        .filter_map(|&(spec, pace)| Some((time(spec, pace)?, spec)))
+        .filter_map(|&(spec, paces)| Some((time(spec, paces)?, spec)))
         .filter(|(_, spec)| allowed(spec))
         .min_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, spec)| spec)

@@ -2,7 +2,7 @@
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f32
-//! Launch    2 to 4 helpers that split A and B, then block (384,1,1), one a multiprocessor, each
+//! Launch    2 to 4 helpers that split A and B and one that looks at samples of C, then block (384,1,1), one a multiprocessor, each
 //!           going from tile to tile; then a fallback that does nothing unless it is needed
 //! Shared    STAGES stages of 32 KiB and their barriers: 196704 bytes
 //! Requires  m, n >= 1, k >= 16, compute capability 9.0
@@ -29,42 +29,23 @@
 //! ```
 
 #[cfg(target_arch = "nvptx64")]
-mod fallback;
+mod device;
 #[cfg(target_arch = "nvptx64")]
-mod multiply;
-#[cfg(target_arch = "nvptx64")]
-mod pieces;
+mod probe;
 
 use gemm_spec::split::{
-    FALLBACK_PARAMS, MAXIMA_PARAMS, PANEL_ROWS, SPLIT_ACROSS_PARAMS, SPLIT_ROWS_PARAMS, STEP_K,
-    TILE_BYTES,
+    MAXIMA_PARAMS, PROBE_COLUMNS, PROBE_PARAMS, Pieces, SPLIT_ACROSS_PARAMS, SPLIT_ROWS_PARAMS,
 };
-use gemm_spec::warpgroup::THREADS;
-use gemm_spec::{
-    Arch, Block, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme,
-    SplitEntries, Tile,
-};
+use gemm_spec::{Arch, DType, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries};
 
-use crate::parts::outer_tile;
+use crate::pieces::{
+    ACROSS_BYTES, FALLBACK, HELPER_THREADS, LAUNCH, ROWS_BYTES, helper, shared_bytes,
+};
 
 /// Stages of the ring: as many as shared memory holds.
 const STAGES: u32 = 6;
-/// A stage: a tile of A and one of B.
-const STAGE_BYTES: u32 = 2 * TILE_BYTES;
-/// The ring, then a `full` and an `empty` barrier for each stage.
-const SHARED_BYTES: u32 = STAGES * STAGE_BYTES + STAGES * 16;
-/// Warpgroups that multiply.
-const CONSUMERS: u32 = 2;
-/// Rows of tiles in a group.
-const GROUP_ROWS: u32 = 16;
-/// Threads of the helpers that split.
-const HELPER_THREADS: u32 = 256;
-const HELPER: Block = Block { x: HELPER_THREADS, y: 1 };
-/// Threads along each side of a block of the fallback.
-const SIDE_THREADS: u32 = outer_tile::THREADS as u32;
-/// From one step of k to the next in the transposing helper's tile: odd, so that columns meet
-/// different banks.
-const ACROSS_PITCH: u32 = PANEL_ROWS + 1;
+/// Bytes in which the warps of the probe add what they found: two sums for each column.
+const PROBE_BYTES: u32 = HELPER_THREADS / 32 * 2 * PROBE_COLUMNS * 4;
 
 /// What the host needs to launch it.
 pub(crate) const SPEC: KernelSpec = KernelSpec {
@@ -73,42 +54,17 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     origin: "Ootomo and Yokota 2022",
     arch: Arch::Sm90a,
     entries: &[Entry { dtype: DType::F32, symbol: "f16x3_f32" }],
-    launch: LaunchShape::Persistent {
-        threads: (1 + CONSUMERS) * THREADS,
-        tile: Tile { m: PANEL_ROWS, n: PANEL_ROWS },
-        rows: GROUP_ROWS,
-    },
-    shared_elements: SHARED_BYTES / 4,
+    launch: LAUNCH,
+    shared_elements: shared_bytes(Pieces::TwoF16, STAGES) / 4,
     min_blocks_per_sm: MinBlocks::same(1),
     scheme: Scheme::Split(SplitEntries {
-        rows: HelperEntry {
-            symbol: "f16x3_split_rows",
-            block: HELPER,
-            min_blocks: 4,
-            shared_bytes: HELPER_THREADS / 32 * 4,
-            params: &SPLIT_ROWS_PARAMS,
-        },
-        maxima: HelperEntry {
-            symbol: "f16x3_maxima",
-            block: HELPER,
-            min_blocks: 4,
-            shared_bytes: HELPER_THREADS * 16,
-            params: &MAXIMA_PARAMS,
-        },
-        across: HelperEntry {
-            symbol: "f16x3_split_across",
-            block: HELPER,
-            min_blocks: 4,
-            shared_bytes: STEP_K * ACROSS_PITCH * 4,
-            params: &SPLIT_ACROSS_PARAMS,
-        },
-        fallback: HelperEntry {
-            symbol: "f16x3_fallback",
-            block: Block { x: SIDE_THREADS, y: SIDE_THREADS },
-            min_blocks: 2,
-            shared_bytes: outer_tile::SHARED_ELEMENTS * 4,
-            params: &FALLBACK_PARAMS,
-        },
+        pieces: Pieces::TwoF16,
+        products: 3,
+        rows: helper("f16x3_split_rows", ROWS_BYTES, &SPLIT_ROWS_PARAMS),
+        maxima: Some(helper("f16x3_maxima", HELPER_THREADS * 16, &MAXIMA_PARAMS)),
+        across: helper("f16x3_split_across", ACROSS_BYTES, &SPLIT_ACROSS_PARAMS),
+        probe: Some(helper("f16x3_probe", PROBE_BYTES, &PROBE_PARAMS)),
+        fallback: FALLBACK,
     }),
 };
 const _: () = SPEC.check();

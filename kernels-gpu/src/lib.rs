@@ -14,6 +14,8 @@ use gemm_spec::KernelSpec;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod async_copy;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
+mod bf16x9;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod f16x3;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod naive;
@@ -22,6 +24,8 @@ mod naive;
     allow(dead_code, unused_imports, unused_macros, reason = "a module has some of the kernels")
 )]
 mod parts;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
+mod pieces;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod register_tile_1d;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
@@ -91,7 +95,10 @@ registry! {
     split_k::{TILE_128X64, EMULATED_128X64},
     small_m::{SPEC, EMULATED},
     small_n::{SPEC, EMULATED},
+    bf16x9::{NINE, EMULATED},
+    bf16x9::{SIX, EMULATED},
     f16x3::{SPEC, EMULATED},
+    tensor::{TILE_64X128, EMULATED},
     tensor::{TILE_128X128, EMULATED},
     tensor::{TILE_128X256, EMULATED},
 }

@@ -28,7 +28,9 @@ use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::split_k::SplitK;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Scheme, Tile};
+use gemm_spec::{
+    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Paces, Scheme, Tile,
+};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -73,7 +75,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     scheme: Scheme::SplitK(SplitK {
         sum: sum_parts::ENTRY,
         // Not measured: as that of `small_n`.
-        pace: Pace { alone: 150, full: 256 },
+        paces: Paces::same(Pace { alone: 150, full: 256 }),
     }),
 };
 const _: () = SPEC.check();

@@ -31,7 +31,9 @@ use cuda_std::warp::{FULL, Shuffle, shuffle_xor};
 use cuda_std::{shared, thread};
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::split_k::SplitK;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Scheme, Tile};
+use gemm_spec::{
+    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Paces, Scheme, Tile,
+};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -87,7 +89,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         sum: sum_parts::ENTRY,
         // Not measured. `full`: eight elements of A a nanosecond, which is a multiprocessor's share of
         // the memory of an H200, times 16 columns; `alone`: with half as many reads under way.
-        pace: Pace { alone: 150, full: 256 },
+        paces: Paces::same(Pace { alone: 150, full: 256 }),
     }),
 };
 const _: () = SPEC.check();

@@ -1,14 +1,20 @@
-//! `tensor_128x256` and `tensor_128x128`: products of 16-bit floats on the tensor cores.
+//! `tensor_64x128`, `tensor_128x128` and `tensor_128x256`: products of 16-bit floats on the tensor
+//! cores.
 //!
 //! Computes  C = alpha*A*B + beta*C, sums in f32, one rounding; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f16 or bf16, alpha and beta f32
-//! Launch    block (384,1,1), one a multiprocessor, each going from tile to tile; before it a copy of
-//!           each factor whose lines do not begin at multiples of 16 bytes
-//! Shared    a ring of stages of 64 steps of k, 192 KiB, and 32 KiB through which C is stored
+//! Launch    block (384,1,1), one a multiprocessor, each going from tile to tile; of `tensor_64x128`
+//!           block (128,1,1), one a tile; before it a copy of each factor whose lines do not begin at
+//!           multiples of 16 bytes
+//! Shared    a ring of stages of 64 steps of k, 192 KiB, and 32 KiB through which C is stored; of
+//!           `tensor_64x128` one stage and 16 KiB: 40968 bytes
 //! Requires  m, n >= 1, compute capability 9.0
 //! Cost      2mnk flop; a tile of C reads (128 + tile_n) k elements
-//! Bound by  power: the clock sinks below its limit
+//! Bound by  power: the clock sinks below its limit; `tensor_64x128` waits for its tiles
 //! Source    the pattern of producers and consumers as in NVIDIA's CUTLASS
+//!
+//! `tensor_64x128` is the first step: a warpgroup brings a stage, waits, multiplies, waits, and brings the
+//! next. The others do all of that at once.
 //!
 //! The copy engine cuts boxes from A and B wherever they lie and writes them to shared memory in the
 //! swizzle that the tensor cores read; zeros stand for what lies outside, so edges need no code. One
@@ -26,6 +32,8 @@ mod multiply;
 mod number;
 #[cfg(target_arch = "nvptx64")]
 mod pad;
+#[cfg(target_arch = "nvptx64")]
+mod single_stage;
 #[cfg(target_arch = "nvptx64")]
 mod store;
 
@@ -54,12 +62,25 @@ const MOST_STAGES: u32 = RING_BYTES / ((TILE_M + 128) * ROW_BYTES);
 /// The ring, the pieces, then a `full` and an `empty` barrier for each stage.
 const SHARED_BYTES: u32 = RING_BYTES + PIECES * PIECE_BYTES + MOST_STAGES * 16;
 
-const fn spec(
-    id: &'static str,
-    entries: &'static [Entry],
-    pad: &'static str,
-    columns: u32,
-) -> KernelSpec {
+/// Columns of C of a tile of the kernel with a single stage.
+const SINGLE_N: u32 = 128;
+/// Bytes of that stage, of A before B.
+const SINGLE_A_BYTES: u32 = ROWS * ROW_BYTES;
+const SINGLE_STAGE_BYTES: u32 = SINGLE_A_BYTES + SINGLE_N * ROW_BYTES;
+/// The stage, the pieces through which C is stored, then the barrier.
+const SINGLE_SHARED_BYTES: u32 = SINGLE_STAGE_BYTES + PIECES_EACH * PIECE_BYTES + 8;
+
+const SCHEME: Scheme = Scheme::Tensor(TensorEntries {
+    pad: HelperEntry {
+        symbol: "tensor_pad",
+        block: Block { x: 256, y: 1 },
+        min_blocks: 8,
+        shared_bytes: 0,
+        params: &PAD_PARAMS,
+    },
+});
+
+const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> KernelSpec {
     KernelSpec {
         id,
         about: "16-bit floats on the tensor cores, fed by the copy engine, sums in f32",
@@ -73,17 +94,30 @@ const fn spec(
         },
         shared_elements: SHARED_BYTES / 2,
         min_blocks_per_sm: MinBlocks::same(1),
-        scheme: Scheme::Tensor(TensorEntries {
-            pad: HelperEntry {
-                symbol: pad,
-                block: Block { x: 256, y: 1 },
-                min_blocks: 8,
-                shared_bytes: 0,
-                params: &PAD_PARAMS,
-            },
-        }),
+        scheme: SCHEME,
     }
 }
+
+/// What the host needs to launch the kernel with a single stage.
+pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
+    about: "16-bit floats on the tensor cores, one stage at a time, sums in f32",
+    launch: LaunchShape::Grouped {
+        block: Block { x: THREADS, y: 1 },
+        tile: Tile { m: ROWS, n: SINGLE_N },
+        rows: GROUP_ROWS,
+    },
+    shared_elements: SINGLE_SHARED_BYTES / 2,
+    min_blocks_per_sm: MinBlocks::same(4),
+    ..spec(
+        "tensor_64x128",
+        &[
+            Entry { dtype: DType::F16, symbol: "tensor_64x128_f16" },
+            Entry { dtype: DType::BF16, symbol: "tensor_64x128_bf16" },
+        ],
+        SINGLE_N,
+    )
+};
+const _: () = TILE_64X128.check();
 
 /// What the host needs to launch the wide tile.
 pub(crate) const TILE_128X256: KernelSpec = spec(
@@ -92,7 +126,6 @@ pub(crate) const TILE_128X256: KernelSpec = spec(
         Entry { dtype: DType::F16, symbol: "tensor_128x256_f16" },
         Entry { dtype: DType::BF16, symbol: "tensor_128x256_bf16" },
     ],
-    "tensor_128x256_pad",
     256,
 );
 const _: () = TILE_128X256.check();
@@ -104,7 +137,6 @@ pub(crate) const TILE_128X128: KernelSpec = spec(
         Entry { dtype: DType::F16, symbol: "tensor_128x128_f16" },
         Entry { dtype: DType::BF16, symbol: "tensor_128x128_bf16" },
     ],
-    "tensor_128x128_pad",
     128,
 );
 const _: () = TILE_128X128.check();

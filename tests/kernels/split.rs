@@ -1,6 +1,7 @@
 //! Properties of kernels that split their operands, on a GPU.
 
-use gemm_spec::KernelSpec;
+use gemm_spec::split::Pieces;
+use gemm_spec::{KernelSpec, Scheme};
 use tessera::cpu::{CPU, CpuContext};
 use tessera::fill::{Distribution, fill};
 use tessera::verify::Guarded;
@@ -35,8 +36,14 @@ fn on_gpu(
     Ok(c.as_mut_slice().to_vec())
 }
 
-/// Inputs that pieces of f16 cannot hold: what is not finite gives the bits of serial, and rows of any
-/// scale, zeros and subnormals included, stay within the bound of f32.
+/// Whether the kernel cuts scaled rows into two pieces.
+fn scales(spec: &KernelSpec) -> bool {
+    matches!(spec.scheme, Scheme::Split(entries) if entries.pieces == Pieces::TwoF16)
+}
+
+/// Inputs that pieces cannot hold: what is not finite gives the bits of serial; rows of any scale, zeros
+/// and subnormals included, stay within the bound of f32, or, where pieces are not scaled, give the bits
+/// of serial, too.
 fn splits_what_can_be_split(spec: &'static KernelSpec) -> Result<(), String> {
     let (m, n, k) = (140, 135, 70);
     let problem = Problem::<f32>::new(m, n, k);
@@ -72,6 +79,10 @@ fn splits_what_can_be_split(spec: &'static KernelSpec) -> Result<(), String> {
         (0..k).for_each(|step| b[step * n + col] = (f64::from(b[step * n + col]) * scale) as f32);
     }
     let found = on_gpu(spec, &problem, &a, &b)?;
+    if !scales(spec) {
+        let right = found == serial(&problem, &a, &b)?;
+        return if right { Ok(()) } else { Err("subnormal rows: not serial's bits".to_owned()) };
+    }
     for row in 0..m {
         for col in 0..n {
             let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
@@ -92,8 +103,55 @@ fn splits_what_can_be_split(spec: &'static KernelSpec) -> Result<(), String> {
     Ok(())
 }
 
+/// Rows whose elements are far apart. Three pieces hold them all and are multiplied; two pieces do where
+/// the small meet the small, and elsewhere give way to multiply-adds, whose bits are those of serial.
+fn wide_rows_lose_nothing(spec: &'static KernelSpec) -> Result<(), String> {
+    let (m, n, k) = (140, 135, 96);
+    let problem = Problem::<f32>::new(m, n, k);
+    let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
+    let two = scales(spec);
+    // By which A's columns are multiplied, and by which B's rows are; whether two pieces hold it.
+    type Exponent = fn(usize) -> i32;
+    let cases: [(&str, Exponent, Exponent, bool); 4] = [
+        ("plain", |_| 0, |_| 0, true),
+        ("small meet small", |step| (step % 30) as i32 - 15, |step| (step % 30) as i32 - 15, true),
+        ("units", |step| (step % 31) as i32 - 15, |step| 15 - (step % 31) as i32, false),
+        ("mostly lost", |step| if step % 4 == 0 { 30 } else { -30 }, |_| 0, false),
+    ];
+    for (what, of_a, of_b, fits_two) in cases {
+        let (mut a, mut b) = (plain_a.clone(), plain_b.clone());
+        for (index, value) in a.iter_mut().enumerate() {
+            *value *= 2f32.powi(of_a(index % k));
+        }
+        for (index, value) in b.iter_mut().enumerate() {
+            *value *= 2f32.powi(of_b(index / n));
+        }
+        let found = on_gpu(spec, &problem, &a, &b)?;
+        let chain = serial(&problem, &a, &b)?;
+        let multiplied_pieces = !two || fits_two;
+        if (found == chain) == multiplied_pieces {
+            let what_else = if multiplied_pieces { "multiply-adds" } else { "pieces" };
+            return Err(format!("{what}: the product is that of {what_else}"));
+        }
+        for row in 0..m {
+            for col in 0..n {
+                let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
+                let (exact, size) =
+                    terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
+                let error = (f64::from(found[row * n + col]) - exact).abs();
+                if error > size * (k + 3) as f64 * 2f64.powi(-24) {
+                    return Err(format!("{what}: ({row}, {col}) is off by {error:e} of {size:e}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 type Property = fn(&'static KernelSpec) -> Result<(), String>;
 
 /// The properties, by name.
-pub(crate) const PROPERTIES: [(&str, Property); 1] =
-    [("splits_what_can_be_split", splits_what_can_be_split)];
+pub(crate) const PROPERTIES: [(&str, Property); 2] = [
+    ("splits_what_can_be_split", splits_what_can_be_split),
+    ("wide_rows_lose_nothing", wide_rows_lose_nothing),
+];

@@ -1,6 +1,6 @@
 //! What a product takes with a tile, from what a multiprocessor was measured to do with it.
 
-use crate::{DType, KernelSpec, split_k};
+use crate::{DType, KernelSpec, Tile, split_k};
 
 /// How fast one multiprocessor runs a kernel, in GFLOP/s, which are operations a nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +22,49 @@ impl Pace {
     }
 }
 
-/// Nanoseconds of a launch that do not grow with the product: the launch itself, the first tiles' way
-/// and the last stores.
-const LAUNCH: f64 = 3000.0;
+/// [`Pace`] for rows of B that are 16-byte aligned, where copies are of 16 bytes, and for others, where
+/// they are of 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paces {
+    /// With n a multiple of 4.
+    pub aligned: Pace,
+    /// With any other n.
+    pub ragged: Pace,
+}
+
+impl Paces {
+    /// The same for all rows.
+    #[must_use]
+    pub const fn same(pace: Pace) -> Self {
+        Self { aligned: pace, ragged: pace }
+    }
+
+    /// For a B of n columns whose rows lie side by side.
+    fn of(self, n: usize) -> Pace {
+        if n.is_multiple_of(4) { self.aligned } else { self.ragged }
+    }
+}
+
+// The figures below, and the paces of the kernels, are those with which the times predicted here are
+// nearest to times measured on an H200 (docs/kernel-notes.md, "The choice").
+
+/// Nanoseconds of a launch that do not grow with the product.
+const LAUNCH: f64 = 2700.0;
 
 /// Nanoseconds that a second launch in the same stream adds: it begins when the first has ended.
 const NEXT_LAUNCH: f64 = 2000.0;
 
+/// Nanoseconds that a share of blocks takes besides its steps of k: it waits for its first tiles, and
+/// for its last stores.
+const SHARE: f64 = 770.0;
+
+/// Steps of k that take as long as what a block does besides: the less there is to overlap with, the
+/// more a tile's way to the multiprocessor and back counts.
+const START_STEPS: f64 = 60.0;
+
 /// Bytes a nanosecond that parts, which stay in the second-level cache, are written and read with by
 /// all multiprocessors together.
-const PARTS_RATE: f64 = 2500.0;
+const PARTS_RATE: f64 = 4600.0;
 
 /// Bytes a nanosecond that all multiprocessors together get from memory.
 const MEMORY_RATE: f64 = 4000.0;
@@ -45,16 +78,16 @@ const MEMORY_RATE: f64 = 4000.0;
 pub fn time(
     spec: &KernelSpec,
     dtype: DType,
-    pace: Pace,
+    paces: Paces,
     (m, n, k): (usize, usize, usize),
     multiprocessors: u32,
 ) -> Option<f64> {
     let tile = spec.launch.tile()?;
     let grid = spec.grid(m, n).ok()?;
     let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
-    let work = 2.0 * f64::from(tile.m) * f64::from(tile.n) * k as f64;
+    let work = work(tile, k as f64);
     let resident = u64::from(spec.min_blocks(dtype));
-    let units = blocks_time(blocks, work, pace, resident, multiprocessors);
+    let units = blocks_time(blocks, work, paces.of(n), resident, multiprocessors);
     let (m, n, k) = (m as f64, n as f64, k as f64);
     let memory = (m * k + k * n + m * n) * dtype.size() as f64 / MEMORY_RATE;
     Some(LAUNCH + units.max(memory))
@@ -63,7 +96,7 @@ pub fn time(
 /// As [`time`], with `parts` ranges of k whose sums a second launch adds where there are several.
 pub(crate) fn split_time(
     spec: &KernelSpec,
-    pace: Pace,
+    paces: Paces,
     (m, n, k): (u32, u32, u32),
     parts: u32,
     multiprocessors: u32,
@@ -71,10 +104,12 @@ pub(crate) fn split_time(
     let (Some(tile), Ok(grid)) = (spec.launch.tile(), spec.grid(m as usize, n as usize)) else {
         return f64::INFINITY;
     };
-    let work = 2.0 * f64::from(tile.m) * f64::from(tile.n) * f64::from(split_k::steps(k, parts));
+    // A single part ends where k does.
+    let steps = if parts == 1 { k } else { split_k::steps(k, parts) };
+    let work = work(tile, f64::from(steps));
     let resident = u64::from(spec.min_blocks(DType::F32));
     let blocks = u64::from(grid.x) * u64::from(parts);
-    let units = blocks_time(blocks, work, pace, resident, multiprocessors);
+    let units = blocks_time(blocks, work, paces.of(n as usize), resident, multiprocessors);
     let (wide_m, wide_n, wide_k) = (f64::from(m), f64::from(n), f64::from(k));
     let operands = (wide_m * wide_k + wide_k * wide_n + wide_m * wide_n) * 4.0;
     let sum = if parts == 1 {
@@ -86,20 +121,24 @@ pub(crate) fn split_time(
     LAUNCH + units.max(operands / MEMORY_RATE) + sum
 }
 
+/// Operations that a block's time amounts to.
+fn work(tile: Tile, steps: f64) -> f64 {
+    2.0 * f64::from(tile.m) * f64::from(tile.n) * (steps + START_STEPS)
+}
+
 /// Nanoseconds of so many blocks, each of `work` operations.
 fn blocks_time(blocks: u64, work: f64, pace: Pace, resident: u64, multiprocessors: u32) -> f64 {
     let busiest = blocks.div_ceil(u64::from(multiprocessors.max(1)));
     let (shares, rest) = (busiest / resident, busiest % resident);
-    let whole = (shares * resident) as f64 * work / pace.with(resident, resident).max(1.0);
-    let last =
-        if rest == 0 { 0.0 } else { rest as f64 * work / pace.with(rest, resident).max(1.0) };
-    whole + last
+    let share = |blocks: u64| SHARE + blocks as f64 * work / pace.with(blocks, resident).max(1.0);
+    let last = if rest == 0 { 0.0 } else { share(rest) };
+    shares as f64 * share(resident) + last
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Scheme, Tile};
+    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Scheme};
 
     const SPEC: KernelSpec = KernelSpec {
         id: "k",
@@ -117,11 +156,12 @@ mod tests {
         scheme: Scheme::Chain,
     };
     const PACE: Pace = Pace { alone: 100, full: 190 };
+    const PACES: Paces = Paces { aligned: PACE, ragged: Pace { alone: 50, full: 95 } };
     /// Long enough for the units and not memory to bound every product here.
     const K: usize = 10_000;
 
     fn of(m: usize, n: usize, multiprocessors: u32) -> f64 {
-        time(&SPEC, DType::F32, PACE, (m, n, K), multiprocessors).unwrap() - LAUNCH
+        time(&SPEC, DType::F32, PACES, (m, n, K), multiprocessors).unwrap() - LAUNCH
     }
 
     #[test]
@@ -132,7 +172,8 @@ mod tests {
                     let here = of(m, n, multiprocessors);
                     assert!(here > 0.0);
                     assert!(of(m + 1, n, multiprocessors) >= here, "{m} x {n}");
-                    assert!(of(m, n + 1, multiprocessors) >= here, "{m} x {n}");
+                    // Columns of the same kind.
+                    assert!(of(m, n + 4, multiprocessors) >= here, "{m} x {n}");
                     assert!(of(m, n, multiprocessors + 1) <= here, "{m} x {n}");
                 }
             }
@@ -143,7 +184,9 @@ mod tests {
     fn shares_run_at_their_rates() {
         // One block of a multiprocessor at 100; four at 190, which is less than four times as long.
         let one = of(32, 64, 132);
-        assert_eq!(one, 2.0 * 32.0 * 64.0 * K as f64 / 100.0);
+        assert_eq!(one, SHARE + 2.0 * 32.0 * 64.0 * (K as f64 + START_STEPS) / 100.0);
+        // Rows that are not aligned, at 50.
+        assert_eq!(of(32, 63, 132) - SHARE, 2.0 * (one - SHARE));
         assert_eq!(one, of(32, 64 * 132, 132));
         assert_eq!(of(32 * 4, 64, 1), of(32 * 4, 64 * 132, 132));
         assert!(of(32 * 4, 64, 1) < 3.0 * one && of(32 * 4, 64, 1) > 2.0 * one);
@@ -157,14 +200,14 @@ mod tests {
     #[test]
     fn no_product_is_faster_than_its_operands_travel() {
         // With one step of k C is most of them.
-        let spent = time(&SPEC, DType::F32, PACE, (4096, 4096, 1), 132).unwrap() - LAUNCH;
+        let spent = time(&SPEC, DType::F32, PACES, (4096, 4096, 1), 132).unwrap() - LAUNCH;
         assert!(spent >= 4096.0 * 4096.0 * 4.0 / MEMORY_RATE);
     }
 
     #[test]
     fn splitting_pays_where_blocks_are_few_and_k_is_long() {
-        let split = |k, parts| split_time(&SPEC, PACE, (32, 64, k), parts, 132);
-        assert_eq!(split(9984, 1), time(&SPEC, DType::F32, PACE, (32, 64, 9984), 132).unwrap());
+        let split = |k, parts| split_time(&SPEC, PACES, (32, 64, k), parts, 132);
+        assert_eq!(split(9984, 1), time(&SPEC, DType::F32, PACES, (32, 64, 9984), 132).unwrap());
         assert!(split(9984, 8) < split(9984, 1) / 3.0);
         assert!(split(32, 2) > split(32, 1));
     }
@@ -172,8 +215,8 @@ mod tests {
     #[test]
     fn what_no_grid_covers_has_no_time() {
         let most = i32::MAX as usize;
-        assert!(time(&SPEC, DType::F32, PACE, (most, most, 1), 132).is_none());
+        assert!(time(&SPEC, DType::F32, PACES, (most, most, 1), 132).is_none());
         let single = KernelSpec { launch: LaunchShape::SingleBlock, ..SPEC };
-        assert!(time(&single, DType::F32, PACE, (1, 1, 1), 132).is_none());
+        assert!(time(&single, DType::F32, PACES, (1, 1, 1), 132).is_none());
     }
 }

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::index::ceil_div;
+use crate::split::Pieces;
 use crate::split_k::SplitK;
 use crate::{DType, Element, Operand, Order, Problem};
 
@@ -384,12 +385,18 @@ pub struct TensorEntries {
 /// in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitEntries {
+    /// What operands are split into.
+    pub pieces: Pieces,
+    /// Products of pieces that stand for one of the operands.
+    pub products: u32,
     /// Splits an operand that is contiguous along k.
     pub rows: HelperEntry,
-    /// Finds the largest magnitudes of an operand that is not.
-    pub maxima: HelperEntry,
+    /// Finds the largest magnitudes of an operand that is not, where rows are scaled by them.
+    pub maxima: Option<HelperEntry>,
     /// Splits such an operand.
     pub across: HelperEntry,
+    /// Looks at some elements of C for what their pieces would lack, where pieces have a range.
+    pub probe: Option<HelperEntry>,
     /// Multiplies the operands themselves where splitting cannot hold them.
     pub fallback: HelperEntry,
 }
@@ -456,8 +463,8 @@ impl HelperEntry {
 }
 
 impl SplitEntries {
-    const fn all(&self) -> [HelperEntry; 4] {
-        [self.rows, self.maxima, self.across, self.fallback]
+    const fn all(&self) -> [Option<HelperEntry>; 5] {
+        [Some(self.rows), self.maxima, Some(self.across), self.probe, Some(self.fallback)]
     }
 }
 
@@ -524,10 +531,10 @@ impl KernelSpec {
     pub fn forms(&self) -> impl Iterator<Item = EntryForm> {
         let own = self.entries.iter().map(|entry| self.form(entry.dtype, entry.symbol));
         let helpers = match self.scheme {
-            Scheme::Chain => [None; 4],
-            Scheme::Split(entries) => entries.all().map(Some),
-            Scheme::Tensor(entries) => [Some(entries.pad), None, None, None],
-            Scheme::SplitK(split) => [Some(split.sum), None, None, None],
+            Scheme::Chain => [None; 5],
+            Scheme::Split(entries) => entries.all(),
+            Scheme::Tensor(entries) => [Some(entries.pad), None, None, None, None],
+            Scheme::SplitK(split) => [Some(split.sum), None, None, None, None],
         };
         own.chain(helpers.into_iter().flatten().map(|helper| helper.form()))
     }
@@ -561,9 +568,9 @@ impl KernelSpec {
         match self.scheme {
             Scheme::Chain => 0,
             Scheme::SplitK(_) => crate::split_k::most_bytes(m, n, k),
-            Scheme::Split(_) => {
+            Scheme::Split(entries) => {
                 let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-                crate::split::Workspace::new(size(m), size(n), size(k)).bytes
+                crate::split::Workspace::new(entries.pieces, size(m), size(n), size(k)).bytes
             }
             Scheme::Tensor(_) => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand);

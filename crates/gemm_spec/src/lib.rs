@@ -33,7 +33,7 @@ pub mod split_k;
 pub mod tensor;
 pub mod warpgroup;
 
-pub use choice::{Pace, time};
+pub use choice::{Pace, Paces, time};
 pub use dtype::DType;
 pub use element::{Element, epilogue};
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,20 +1,26 @@
-//! Two-piece splitting: how f32 operands become pairs of f16 numbers for the tensor cores.
+//! Splitting: how f32 operands become 16-bit numbers for the tensor cores.
 //!
-//! A row of A (a column of B) is scaled by a power of two so that its largest magnitude lies in
-//! `[2^14, 2^15)`, then each element is cut in two: `high` is the element rounded to f16, `low` the
-//! rest rounded to f16. Three products, `high*low + low*high + high*high`, then stand for one product
-//! of f32 numbers; what is dropped is below `2^-22` of it. `docs/accuracy.md` has the bounds.
+//! *Two pieces of f16.* A row of A (a column of B) is scaled by a power of two so that its largest
+//! magnitude lies in `[2^14, 2^15)`, then each element is cut in two: `high` is the element rounded to
+//! f16, `low` the rest rounded to f16. Three products, `high*low + low*high + high*high`, then stand for
+//! one product of f32 numbers; what is dropped is below `2^-22` of it.
+//!
+//! *Three pieces of bf16*, which has the exponents of f32, so that nothing is scaled: three times eight
+//! bits hold an f32 whole. All nine products are the exact product; the three smallest are below `2^-23`
+//! of it together. `docs/accuracy.md` has the bounds.
 //!
 //! In memory a split operand is what a block wants to find in shared memory, so that one bulk copy
-//! brings it there: a panel for each [`PANEL_ROWS`] rows, in it a tile for each [`STEP_K`] of k, in it
-//! a row of 128 bytes for each row of the panel (32 `high`, then 32 `low`), in the 128-byte swizzle.
-//! A "row" is a row of A or a column of B.
+//! brings it there: a panel for each [`PANEL_ROWS`] rows, in it a tile for each [`STEP_K`] of k, in it,
+//! of two pieces, a row of 128 bytes for each row of the panel (32 `high`, then 32 `low`) in the 128-byte
+//! swizzle; of three pieces, one after the other a plane for each, with a row of 64 bytes for each row of
+//! the panel in the 64-byte swizzle. A "row" is a row of A or a column of B.
 //!
-//! Source: Ootomo and Yokota 2022 for the scheme of splitting and of sums outside the tensor core.
+//! Source: Ootomo and Yokota 2022 for two pieces and for sums outside the tensor core; Henry, Tang and
+//! Heinecke 2019 for three of bf16.
 
 use crate::Param;
 use crate::kernel::{ParamType, param};
-use crate::warpgroup::{ROW_BYTES, swizzled};
+use crate::warpgroup::{HALF_ROW_BYTES, ROW_BYTES, swizzled, swizzled_half};
 
 /// Rows of a panel: what a block multiplies.
 pub const PANEL_ROWS: u32 = 128;
@@ -22,8 +28,28 @@ pub const PANEL_ROWS: u32 = 128;
 /// Steps of k in a tile.
 pub const STEP_K: u32 = 32;
 
-/// Bytes of a tile.
-pub const TILE_BYTES: u32 = PANEL_ROWS * ROW_BYTES;
+/// Bytes of one of three pieces of a tile.
+pub const PLANE_BYTES: u32 = PANEL_ROWS * HALF_ROW_BYTES;
+
+/// What an operand is split into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pieces {
+    /// Two of f16, of scaled rows.
+    TwoF16,
+    /// Three of bf16.
+    ThreeBf16,
+}
+
+impl Pieces {
+    /// Bytes of a tile.
+    #[must_use]
+    pub const fn tile_bytes(self) -> u32 {
+        match self {
+            Self::TwoF16 => PANEL_ROWS * ROW_BYTES,
+            Self::ThreeBf16 => 3 * PLANE_BYTES,
+        }
+    }
+}
 
 /// Fewest steps of k with which the error stays within f32's own bound, whose k + 3 units of roundoff
 /// leave room for the seven that splitting may cost.
@@ -44,12 +70,56 @@ const TOP: i32 = 14;
 /// In the flags of a product: an operand holds a NaN or an infinity.
 pub const NON_FINITE: u32 = 1;
 
-/// In the flags of a product: an element is so much smaller than the largest of its row that its
-/// pieces hold fewer than 22 bits.
-pub const REDUCED: u32 = 2;
+/// In the flags of a product: an operand holds elements that the pieces cannot. Of two pieces, more than
+/// half of a row lies below [`LOST`], or the probe has found an element of C that [`lacks`] too much;
+/// of three, an element lies outside [`LEAST`] to [`LIMIT`].
+pub const WIDE: u32 = 2;
 
-/// Scaled magnitudes below this have a `low` piece that f16 cannot hold in full.
-pub const FULL_PRECISION: f32 = 0.125;
+/// Flags with which the operands themselves are multiplied, by multiply-adds.
+pub const FALL_BACK: u32 = NON_FINITE | WIDE;
+
+/// Of a scaled magnitude below this, 2^-28 of its row's largest, two pieces hold fewer than eleven bits.
+pub const LOST: f32 = power_of_two(-14);
+
+/// Of a scaled magnitude below this, two pieces hold fewer than 22 bits: up to 2^-25 is missing.
+pub const FULL_PRECISION: f32 = power_of_two(-3);
+
+/// Blocks of the probe, each of which looks at [`PROBE_COLUMNS`] elements of one row of C.
+pub const PROBE_BLOCKS: u32 = 128;
+
+/// Neighbouring elements of C that a block of the probe looks at.
+pub const PROBE_COLUMNS: u32 = 8;
+
+/// Whether pieces would lack so much in an element of C that little is left of f32's own bound, k units
+/// of roundoff of |A||B|: more than half of it. `size` is the sum over k of the products of its scaled
+/// magnitudes, `meets` the sum of the magnitudes that meet one of less than [`FULL_PRECISION`].
+#[inline(always)]
+#[must_use]
+pub const fn lacks(size: f32, meets: f32, k: u32) -> bool {
+    // 2^-25 for each that is met, against k units of 2^-24.
+    meets > k as f32 * size
+}
+
+/// The row and the first column of C that block `block` of the probe looks at: spread over C, and no two
+/// blocks in one row or strip of columns where C has as many.
+#[inline(always)]
+#[must_use]
+pub const fn probed(block: u32, m: u32, n: u32) -> (u32, u32) {
+    // An odd number of strips apart, modulo the blocks, so that the places are no diagonal.
+    let strip = block * 37 % PROBE_BLOCKS;
+    (spread(block, m), spread(strip, n.div_ceil(PROBE_COLUMNS)) * PROBE_COLUMNS)
+}
+
+/// The middle of part `part` of [`PROBE_BLOCKS`] parts of `count`.
+const fn spread(part: u32, count: u32) -> u32 {
+    ((2 * part as u64 + 1) * count as u64 / (2 * PROBE_BLOCKS as u64)) as u32
+}
+
+/// The least magnitude but zero that three pieces hold with all its bits, and room for products.
+pub const LEAST: f32 = power_of_two(-100);
+
+/// Magnitudes from this one on might be rounded to infinity.
+pub const LIMIT: f32 = power_of_two(127);
 
 /// The `high` or the `low` numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +201,18 @@ pub const fn octet_at(row: u32, octet: u32, piece: Piece, k_tiles: u32) -> u64 {
         Piece::Low => PER_TILE,
     };
     let within = row % PANEL_ROWS * ROW_BYTES + (half + octet % PER_TILE) * 16;
-    tile * TILE_BYTES as u64 + swizzled(within) as u64
+    tile * Pieces::TwoF16.tile_bytes() as u64 + swizzled(within) as u64
+}
+
+/// [`octet_at`] for piece `piece` of three, of which 0 is the largest.
+#[inline(always)]
+#[must_use]
+pub const fn octet_of_three_at(row: u32, octet: u32, piece: u32, k_tiles: u32) -> u64 {
+    const PER_TILE: u32 = STEP_K / OCTET;
+    let tile = (row / PANEL_ROWS) as u64 * k_tiles as u64 + (octet / PER_TILE) as u64;
+    let within = row % PANEL_ROWS * HALF_ROW_BYTES + octet % PER_TILE * 16;
+    let plane = piece * PLANE_BYTES + swizzled_half(within);
+    tile * Pieces::ThreeBf16.tile_bytes() as u64 + plane as u64
 }
 
 /// Where everything that a product needs besides its operands lies in one buffer, in bytes.
@@ -145,8 +226,9 @@ pub struct Workspace {
     pub a_exponents: u64,
     /// Scale exponents of the columns of B, i32.
     pub b_exponents: u64,
-    /// What is zeroed before a product: the flags, one u32, then the largest magnitudes of the rows of
-    /// A and of the columns of B as bits, u32 each, for an operand that is not contiguous along k.
+    /// What is zeroed before a product: the flags, one u32, then for the rows of A and the columns of B
+    /// their largest magnitudes as bits, where an operand is not contiguous along k, and then how many
+    /// of their elements are [`LOST`]; u32 each.
     pub zeroed: u64,
     /// Bytes from `zeroed` on that are zeroed.
     pub zeroed_bytes: u64,
@@ -157,13 +239,13 @@ pub struct Workspace {
 impl Workspace {
     /// The workspace of an m x n x k product.
     #[must_use]
-    pub const fn new(m: u32, n: u32, k: u32) -> Self {
+    pub const fn new(pieces: Pieces, m: u32, n: u32, k: u32) -> Self {
         let a = 0;
-        let b = a + operand_bytes(m, k);
-        let a_exponents = b + operand_bytes(n, k);
+        let b = a + operand_bytes(pieces, m, k);
+        let a_exponents = b + operand_bytes(pieces, n, k);
         let b_exponents = a_exponents + aligned(m as u64 * 4);
         let zeroed = b_exponents + aligned(n as u64 * 4);
-        let zeroed_bytes = Self::FLAG_BYTES + (m as u64 + n as u64) * 4;
+        let zeroed_bytes = Self::FLAG_BYTES + (m as u64 + n as u64) * 8;
         Self {
             a,
             b,
@@ -189,11 +271,23 @@ impl Workspace {
     pub const fn b_maxima(&self, m: u32) -> u64 {
         self.a_maxima() + m as u64 * 4
     }
+
+    /// Where the counts of lost elements of the rows of A lie.
+    #[must_use]
+    pub const fn a_lost(&self, m: u32, n: u32) -> u64 {
+        self.b_maxima(m) + n as u64 * 4
+    }
+
+    /// Where the counts of lost elements of the columns of B lie.
+    #[must_use]
+    pub const fn b_lost(&self, m: u32, n: u32) -> u64 {
+        self.a_lost(m, n) + m as u64 * 4
+    }
 }
 
 /// Bytes of a split operand of so many rows.
-const fn operand_bytes(rows: u32, k: u32) -> u64 {
-    rows.div_ceil(PANEL_ROWS) as u64 * tiles(k) as u64 * TILE_BYTES as u64
+const fn operand_bytes(pieces: Pieces, rows: u32, k: u32) -> u64 {
+    rows.div_ceil(PANEL_ROWS) as u64 * tiles(k) as u64 * pieces.tile_bytes() as u64
 }
 
 const fn aligned(bytes: u64) -> u64 {
@@ -201,12 +295,13 @@ const fn aligned(bytes: u64) -> u64 {
 }
 
 /// Parameters of the kernel that splits an operand whose rows are contiguous along k: one block a row.
-pub const SPLIT_ROWS_PARAMS: [Param; 6] = [
+pub const SPLIT_ROWS_PARAMS: [Param; 7] = [
     param("k", ParamType::U32),
     param("from", ParamType::U64),
     param("ld", ParamType::U64),
     param("pieces", ParamType::U64),
     param("exponents", ParamType::U64),
+    param("lost", ParamType::U64),
     param("flags", ParamType::U64),
 ];
 
@@ -220,7 +315,7 @@ pub const MAXIMA_PARAMS: [Param; 5] = [
 ];
 
 /// Parameters of the kernel that splits such an operand.
-pub const SPLIT_ACROSS_PARAMS: [Param; 8] = [
+pub const SPLIT_ACROSS_PARAMS: [Param; 9] = [
     param("rows", ParamType::U32),
     param("k", ParamType::U32),
     param("from", ParamType::U64),
@@ -228,6 +323,24 @@ pub const SPLIT_ACROSS_PARAMS: [Param; 8] = [
     param("maxima", ParamType::U64),
     param("pieces", ParamType::U64),
     param("exponents", ParamType::U64),
+    param("lost", ParamType::U64),
+    param("flags", ParamType::U64),
+];
+
+/// Parameters of the kernel that looks at some elements of C: the operands with strides along both
+/// sides, and their rows' scale exponents.
+pub const PROBE_PARAMS: [Param; 12] = [
+    param("m", ParamType::U32),
+    param("n", ParamType::U32),
+    param("k", ParamType::U32),
+    param("a", ParamType::U64),
+    param("a_row", ParamType::U64),
+    param("a_step", ParamType::U64),
+    param("b", ParamType::U64),
+    param("b_step", ParamType::U64),
+    param("b_col", ParamType::U64),
+    param("a_exponents", ParamType::U64),
+    param("b_exponents", ParamType::U64),
     param("flags", ParamType::U64),
 ];
 
@@ -304,7 +417,7 @@ mod tests {
         let (rows, k) = (300, 100);
         let k_tiles = tiles(k);
         assert_eq!(k_tiles, 4);
-        let bytes = Workspace::new(rows, 1, k).b;
+        let bytes = Workspace::new(Pieces::TwoF16, rows, 1, k).b;
         let mut seen = vec![false; (bytes / 16) as usize];
         for row in 0..rows.next_multiple_of(PANEL_ROWS) {
             for octet in 0..k_tiles * STEP_K / OCTET {
@@ -320,13 +433,37 @@ mod tests {
         assert!(seen.iter().all(|&seen| seen));
     }
 
+    #[test]
+    fn every_octet_of_three_pieces_has_sixteen_bytes_of_its_own_in_its_plane() {
+        let (rows, k) = (300, 100);
+        let k_tiles = tiles(k);
+        let tile_bytes = u64::from(Pieces::ThreeBf16.tile_bytes());
+        let bytes = Workspace::new(Pieces::ThreeBf16, rows, 1, k).b;
+        let mut seen = vec![false; (bytes / 16) as usize];
+        for row in 0..rows.next_multiple_of(PANEL_ROWS) {
+            for octet in 0..k_tiles * STEP_K / OCTET {
+                for piece in 0..3 {
+                    let at = octet_of_three_at(row, octet, piece, k_tiles);
+                    let tile = row / PANEL_ROWS * k_tiles + octet / 4;
+                    assert_eq!(at / tile_bytes, u64::from(tile));
+                    assert_eq!(at % tile_bytes / u64::from(PLANE_BYTES), u64::from(piece));
+                    let seen = &mut seen[(at / 16) as usize];
+                    assert!(!*seen && at.is_multiple_of(16), "row {row}, octet {octet}");
+                    *seen = true;
+                }
+            }
+        }
+        assert!(seen.iter().all(|&seen| seen));
+    }
+
     /// What a block finds in shared memory after the copy is what the instruction's descriptor says.
     #[test]
     fn a_tile_is_k_major_with_low_64_bytes_behind_high() {
         let k_tiles = 3;
         for row in 0..PANEL_ROWS {
             for octet in 0..4 {
-                let tile = octet_at(PANEL_ROWS, 4, Piece::High, k_tiles) / u64::from(TILE_BYTES);
+                let tile = octet_at(PANEL_ROWS, 4, Piece::High, k_tiles)
+                    / u64::from(Pieces::TwoF16.tile_bytes());
                 assert_eq!(tile, u64::from(k_tiles) + 1);
                 let high = octet_at(row, octet, Piece::High, k_tiles) as u32;
                 let low = octet_at(row, octet, Piece::Low, k_tiles) as u32;
@@ -337,21 +474,57 @@ mod tests {
     }
 
     #[test]
+    fn probed_places_lie_in_c_and_apart() {
+        for (m, n) in [(1, 1), (7, 130), (128, 1024), (4096, 4096), (20_000_000, 9)] {
+            let places: Vec<_> = (0..PROBE_BLOCKS).map(|block| probed(block, m, n)).collect();
+            assert!(places.iter().all(|&(row, col)| row < m && col < n && col.is_multiple_of(8)));
+            let different = |of: fn(&(u32, u32)) -> u32| {
+                places.iter().map(of).collect::<std::collections::HashSet<_>>().len()
+            };
+            assert_eq!(different(|place| place.0), m.min(PROBE_BLOCKS) as usize);
+            let strips = n.div_ceil(PROBE_COLUMNS);
+            assert_eq!(different(|place| place.1), strips.min(PROBE_BLOCKS) as usize);
+        }
+    }
+
+    #[test]
+    fn what_meets_its_like_lacks_nothing_and_what_meets_the_opposite_does() {
+        // A scaled row whose elements fall by half, and a column that falls with it or against it.
+        let row: Vec<f32> = (0..40).map(|step| power_of_two(14 - step)).collect();
+        let lacks = |column: &[f32]| {
+            let meets = |x: f32, y: f32| if x < FULL_PRECISION { y } else { 0.0 };
+            let pairs = row.iter().zip(column);
+            let sums = pairs.fold((0.0, 0.0), |(size, meeting), (&x, &y)| {
+                (size + x * y, meeting + meets(x, y) + meets(y, x))
+            });
+            lacks(sums.0, sums.1, 40)
+        };
+        let mut column = row.clone();
+        assert!(!lacks(&column));
+        column.reverse();
+        assert!(lacks(&column));
+    }
+
+    #[test]
     fn the_workspace_has_room_for_all_of_it() {
         for (m, n, k) in [(1, 1, 1), (128, 128, 32), (129, 127, 33), (4096, 10, 1000)] {
-            let work = Workspace::new(m, n, k);
+            let work = Workspace::new(Pieces::TwoF16, m, n, k);
             let operand = |rows: u32| u64::from(rows.div_ceil(128) * 128 * k.div_ceil(32) * 32) * 4;
             assert_eq!(work.b - work.a, operand(m));
             assert_eq!(work.a_exponents - work.b, operand(n));
             assert!(work.b_exponents - work.a_exponents >= u64::from(m) * 4);
             assert!(work.zeroed - work.b_exponents >= u64::from(n) * 4);
-            assert!(work.b_maxima(m) + u64::from(n) * 4 <= work.zeroed + work.zeroed_bytes);
+            assert_eq!(work.b_maxima(m) + u64::from(n) * 4, work.a_lost(m, n));
+            assert!(work.b_lost(m, n) + u64::from(n) * 4 <= work.zeroed + work.zeroed_bytes);
+            let three = Workspace::new(Pieces::ThreeBf16, m, n, k);
+            assert_eq!(2 * three.a_exponents, 3 * work.a_exponents);
             assert!(work.zeroed + work.zeroed_bytes <= work.bytes);
             for at in [work.b, work.a_exponents, work.b_exponents, work.zeroed, work.a_maxima()] {
                 assert_eq!(at % 16, 0);
             }
         }
         // Four bytes for an element, as the operand itself.
-        assert!(Workspace::new(8192, 8192, 8192).bytes < 2 * 8192 * 8192 * 4 + (1 << 20));
+        let pieces = Pieces::TwoF16;
+        assert!(Workspace::new(pieces, 8192, 8192, 8192).bytes < 2 * 8192 * 8192 * 4 + (1 << 20));
     }
 }

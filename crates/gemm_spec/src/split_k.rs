@@ -13,7 +13,7 @@
 //!     +----+----+----+   times that of B
 //! ```
 
-use crate::choice::{Pace, split_time};
+use crate::choice::{Paces, split_time};
 use crate::index::ceil_div;
 use crate::{DType, Grid, HelperEntry, KernelSpec};
 
@@ -34,7 +34,7 @@ pub struct SplitK {
     /// their number, `lda` their pitch; `b` is not read.
     pub sum: HelperEntry,
     /// How fast a multiprocessor runs the kernel; the number of parts follows from it.
-    pub pace: Pace,
+    pub paces: Paces,
 }
 
 impl SplitK {
@@ -57,8 +57,8 @@ impl SplitK {
         let size = |size: usize| u32::try_from(size).ok();
         let sizes = (size(m)?, size(n)?, size(k)?);
         spec.grid(m, n).ok()?;
-        let parts = parts(spec, self.pace, sizes, multiprocessors);
-        Some(split_time(spec, self.pace, sizes, parts, multiprocessors))
+        let parts = parts(spec, self.paces, sizes, multiprocessors);
+        Some(split_time(spec, self.paces, sizes, parts, multiprocessors))
     }
 }
 
@@ -98,7 +98,7 @@ pub fn most_bytes(m: usize, n: usize, k: usize) -> u64 {
 #[must_use]
 pub fn parts(
     spec: &KernelSpec,
-    pace: Pace,
+    paces: Paces,
     (m, n, k): (u32, u32, u32),
     multiprocessors: u32,
 ) -> u32 {
@@ -117,7 +117,7 @@ pub fn parts(
             let parts = parts.min(most);
             ceil_div(k, steps(k, parts)).max(1)
         })
-        .map(|parts| (split_time(spec, pace, (m, n, k), parts, multiprocessors), parts))
+        .map(|parts| (split_time(spec, paces, (m, n, k), parts, multiprocessors), parts))
         .min_by(|(one, few), (other, many)| one.total_cmp(other).then(few.cmp(many)))
         .map_or(1, |(_, parts)| parts)
 }
@@ -125,9 +125,9 @@ pub fn parts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Scheme, Tile};
+    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Pace, Scheme, Tile};
 
-    const PACE: Pace = Pace { alone: 200, full: 400 };
+    const PACES: Paces = Paces::same(Pace { alone: 200, full: 400 });
     const SPEC: KernelSpec = KernelSpec {
         id: "k",
         about: "",
@@ -145,7 +145,7 @@ mod tests {
     };
 
     fn of(m: u32, n: u32, k: u32) -> u32 {
-        parts(&SPEC, PACE, (m, n, k), 132)
+        parts(&SPEC, PACES, (m, n, k), 132)
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(of(256, 384, 16), 1);
         // Nothing to sum, or nothing to write.
         assert_eq!(of(256, 384, 0), 1);
-        assert_eq!(parts(&SPEC, PACE, (0, 0, 10), 0), 1);
+        assert_eq!(parts(&SPEC, PACES, (0, 0, 10), 0), 1);
     }
 
     #[test]

@@ -32,6 +32,26 @@ pub const fn swizzled(offset: u32) -> u32 {
     offset ^ ((offset >> 3) & 0x70)
 }
 
+/// Bytes of a row of a tile in the 64-byte swizzle: 32 elements of 16 bits.
+pub const HALF_ROW_BYTES: u32 = 64;
+
+/// [`swizzled`] for rows of [`HALF_ROW_BYTES`]: a 16-byte chunk is exchanged within its row by the number
+/// of the pair of rows in its group of eight.
+#[inline(always)]
+#[must_use]
+pub const fn swizzled_half(offset: u32) -> u32 {
+    offset ^ ((offset >> 3) & 0x30)
+}
+
+/// [`descriptor`] for rows of [`HALF_ROW_BYTES`] with the 64-byte swizzle. `address` is a multiple of
+/// eight such rows.
+#[inline(always)]
+#[must_use]
+pub const fn descriptor_half(address: u32) -> u64 {
+    const SWIZZLE_64: u64 = 2 << 62;
+    units(address) | 1 << 16 | units(8 * HALF_ROW_BYTES) << 32 | SWIZZLE_64
+}
+
 /// The descriptor of a k-major tile at a shared-memory address: rows of [`ROW_BYTES`] with the
 /// 128-byte swizzle, groups of eight rows one after the other. `address` is a multiple of
 /// [`SWIZZLE_BYTES`].
@@ -97,6 +117,25 @@ mod tests {
             }
             assert!(seen.iter().all(|&seen| seen), "chunk {chunk}");
         }
+    }
+
+    #[test]
+    fn the_swizzle_of_short_rows_spreads_columns_over_banks_too() {
+        for chunk in 0..4 {
+            let mut seen = [false; 8];
+            for row in 0..64u32 {
+                let at = swizzled_half(row * HALF_ROW_BYTES + chunk * 16);
+                assert_eq!(at / HALF_ROW_BYTES, row);
+                assert_eq!(at % HALF_ROW_BYTES / 16, chunk ^ (row / 2 % 4));
+                // Two rows fill the banks once.
+                seen[(at % 128 / 16) as usize] |= row < 8;
+            }
+            assert!(seen.iter().all(|&seen| seen), "chunk {chunk}");
+        }
+        let descriptor = descriptor_half(0x1_2400);
+        assert_eq!(descriptor >> 62, 2);
+        assert_eq!((descriptor & 0x3fff) << 4, 0x1_2400);
+        assert_eq!((descriptor >> 32 & 0x3fff) << 4, 512);
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub enum DataSet {
     Spread20,
     /// Signed, exponents uniform from -60 to 60: more than pieces of 16 bits can hold.
     Spread60,
+    /// Normal, but the steps are quantities in different units: columns of A times powers of two from
+    /// -20 to 20, rows of B divided by them.
+    Units,
     /// Normal, but one element of each row of A is 2^20 times as large.
     Spike,
     /// Each sum is the small rest of terms that cancel.
@@ -31,11 +34,12 @@ pub enum DataSet {
 
 impl DataSet {
     /// Every set, in the order in which they are shown.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Normal,
         Self::Positive,
         Self::Spread20,
         Self::Spread60,
+        Self::Units,
         Self::Spike,
         Self::Cancellation,
         Self::Subnormal,
@@ -50,6 +54,7 @@ impl DataSet {
             Self::Positive => "positive",
             Self::Spread20 => "spread20",
             Self::Spread60 => "spread60",
+            Self::Units => "units",
             Self::Spike => "spike",
             Self::Cancellation => "cancellation",
             Self::Subnormal => "subnormal",
@@ -73,6 +78,14 @@ impl DataSet {
                     let rest = b[(k - half + step) * n + col] * REST;
                     b[(k - half + step) * n + col] = rest - b[step * n + col];
                 }
+            }
+        }
+        if self == Self::Units {
+            let mut rng = generator(seed, 2, 0);
+            for step in 0..k {
+                let unit = 2f32.powi(rng.random_range(-20..=20));
+                a.iter_mut().skip(step).step_by(k).for_each(|value| *value *= unit);
+                b[step * n..][..n].iter_mut().for_each(|value| *value /= unit);
             }
         }
         (a, b)
@@ -107,7 +120,9 @@ impl DataSet {
             Self::Spread20 => spread(rng, 20),
             Self::Spread60 => spread(rng, 60),
             Self::Integers => rng.random_range(-8..=8i8).into(),
-            Self::Normal | Self::Spike | Self::Cancellation | Self::Subnormal => normal(rng) as f32,
+            Self::Normal | Self::Units | Self::Spike | Self::Cancellation | Self::Subnormal => {
+                normal(rng) as f32
+            }
         }
     }
 }
@@ -171,6 +186,16 @@ mod tests {
         let (a, _) = drawn(DataSet::Spread60);
         let sizes = a.iter().map(|value| value.abs());
         assert!(sizes.clone().fold(0.0, f32::max) / sizes.fold(f32::MAX, f32::min) > 1e25);
+        // Columns of A and rows of B differ by much; the terms do not.
+        let ((a, b), (plain_a, plain_b)) = (drawn(DataSet::Units), drawn(DataSet::Normal));
+        let unit = |step: usize| a[step] / plain_a[step];
+        assert!((0..k).any(|step| unit(step) > 1e3) && (0..k).any(|step| unit(step) < 1e-3));
+        for step in 0..k {
+            assert_eq!(
+                a[3 * k + step] * b[step * n + 5],
+                plain_a[3 * k + step] * plain_b[step * n + 5]
+            );
+        }
         // The terms of a sum are thousands of times as large as the sum.
         let (a, b) = drawn(DataSet::Cancellation);
         for (row, col) in [(0, 0), (3, 5), (6, 8)] {

@@ -75,7 +75,7 @@ impl Entrant {
         match self {
             Self::Own(Implementation::Gpu(spec)) => match spec.scheme {
                 Scheme::Chain | Scheme::SplitK(_) => peak::peak(gpu.info(), dtype),
-                Scheme::Split(_) => peak::split_peak(gpu.info()),
+                Scheme::Split(split) => peak::split_peak(gpu.info(), split.products),
                 Scheme::Tensor(_) => peak::tensor_peak(gpu.info()),
             },
             Self::Own(_) | Self::Auto => peak::peak(gpu.info(), dtype),

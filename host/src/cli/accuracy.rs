@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// Look for peers' libraries in this folder first; may be given more than once.
     #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
     peer_path: Vec<PathBuf>,
-    /// Data: normal, positive, spread20, spread60, spike, cancellation, subnormal, integers
+    /// Data: normal, positive, spread20, spread60, units, spike, cancellation, subnormal, integers
     /// [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     data: Vec<DataSet>,

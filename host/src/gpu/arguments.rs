@@ -78,7 +78,8 @@ arguments! {
 
 arguments! {
     /// The helper that splits rows which are contiguous along k.
-    SplitRows: k: U32, from: U64, ld: U64, pieces: U64, exponents: U64, flags: U64,
+    SplitRows:
+    k: U32, from: U64, ld: U64, pieces: U64, exponents: U64, lost: U64, flags: U64,
 }
 
 arguments! {
@@ -89,7 +90,15 @@ arguments! {
 arguments! {
     /// The helper that splits such rows.
     SplitAcross:
-    rows: U32, k: U32, from: U64, ld: U64, maxima: U64, pieces: U64, exponents: U64, flags: U64,
+    rows: U32, k: U32, from: U64, ld: U64, maxima: U64, pieces: U64, exponents: U64, lost: U64,
+    flags: U64,
+}
+
+arguments! {
+    /// The helper that looks at samples of C.
+    Probe:
+    m: U32, n: U32, k: U32, a: U64, a_row: U64, a_step: U64, b: U64, b_step: U64, b_col: U64,
+    a_exponents: U64, b_exponents: U64, flags: U64,
 }
 
 arguments! {
@@ -134,6 +143,7 @@ fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
         SplitRows::PASSED,
         Maxima::PASSED,
         SplitAcross::PASSED,
+        Probe::PASSED,
         Multiply::PASSED,
         Fallback::PASSED,
         Pad::PASSED,

@@ -1,9 +1,9 @@
 //! The launches of a product whose operands are split into pieces first.
 
-use gemm_spec::split::{MAXIMA_STEPS, NON_FINITE, PANEL_ROWS, STEP_K, Workspace};
+use gemm_spec::split::{FALL_BACK, MAXIMA_STEPS, PANEL_ROWS, PROBE_BLOCKS, STEP_K, Workspace};
 use gemm_spec::{Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries};
 
-use super::arguments::{Fallback, Maxima, Multiply, SplitAcross, SplitRows};
+use super::arguments::{Fallback, Maxima, Multiply, Probe, SplitAcross, SplitRows};
 use super::launch::{Places, Start, size};
 use super::{Gpu, refused};
 use crate::error::Error;
@@ -23,7 +23,7 @@ pub(super) unsafe fn launch<T: Scalar>(
     places: Places,
 ) -> Result<(), Error> {
     let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
-    let layout = Workspace::new(m, n, k);
+    let layout = Workspace::new(entries.pieces, m, n, k);
     gpu.with_workspace(layout.bytes, |buffer| {
         let product =
             Product { gpu, spec, entries, m, n, k, layout, at: buffer.as_device_ptr().as_raw() };
@@ -38,6 +38,7 @@ pub(super) unsafe fn launch<T: Scalar>(
             if !nothing {
                 product.split(Operand::A, problem.a, places.a)?;
                 product.split(Operand::B, problem.b, places.b)?;
+                product.probe(problem, places)?;
                 product.multiply(problem, places)?;
             }
             product.fall_back(problem, places)
@@ -75,28 +76,61 @@ impl Product<'_> {
         let work = self.layout;
         // A "row" is a row of A or a column of B; along k it is contiguous in a row-major A and in a
         // column-major B.
-        let (rows, along, pieces, exponents, maxima) = match operand {
-            Operand::A => (self.m, Order::RowMajor, work.a, work.a_exponents, work.a_maxima()),
-            _ => (self.n, Order::ColMajor, work.b, work.b_exponents, work.b_maxima(self.m)),
+        let (m, n) = (self.m, self.n);
+        let (rows, along) = match operand {
+            Operand::A => (m, Order::RowMajor),
+            _ => (n, Order::ColMajor),
         };
-        let (pieces, exponents, maxima) = (self.at + pieces, self.at + exponents, self.at + maxima);
+        let [pieces, exponents, maxima, lost] = match operand {
+            Operand::A => [work.a, work.a_exponents, work.a_maxima(), work.a_lost(m, n)],
+            _ => [work.b, work.b_exponents, work.b_maxima(m), work.b_lost(m, n)],
+        }
+        .map(|offset| self.at + offset);
         let (k, ld, flags) = (self.k, layout.ld as u64, self.flags());
         if layout.order == along {
             let start = self.helper(self.entries.rows, rows, 1);
-            let mut arguments = SplitRows { k, from, ld, pieces, exponents, flags };
+            let mut arguments = SplitRows { k, from, ld, pieces, exponents, lost, flags };
             // SAFETY: the entry's obligations: the operand is valid, the workspace has room for its
             // pieces and exponents; a block for each row, with the spec's threads and shared memory.
             return unsafe { self.gpu.start(&start, &mut arguments.addresses()) };
         }
         let panels = rows.div_ceil(PANEL_ROWS);
-        let start = self.helper(self.entries.maxima, panels, k.div_ceil(MAXIMA_STEPS));
-        let mut arguments = Maxima { rows, k, from, ld, maxima };
-        // SAFETY: as above; the maxima were zeroed before.
-        unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
+        if let Some(entry) = self.entries.maxima {
+            let start = self.helper(entry, panels, k.div_ceil(MAXIMA_STEPS));
+            let mut arguments = Maxima { rows, k, from, ld, maxima };
+            // SAFETY: as above; the maxima were zeroed before.
+            unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
+        }
         let start = self.helper(self.entries.across, panels, k.div_ceil(STEP_K));
-        let mut arguments = SplitAcross { rows, k, from, ld, maxima, pieces, exponents, flags };
+        let mut arguments =
+            SplitAcross { rows, k, from, ld, maxima, pieces, exponents, lost, flags };
         // SAFETY: as above; the maxima are those of the launch before.
         unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
+    }
+
+    /// Looks at samples of C, where pieces have a range.
+    ///
+    /// # Safety
+    /// Both operands are valid and split.
+    unsafe fn probe<T: Scalar>(&self, problem: &Problem<T>, places: Places) -> Result<(), Error> {
+        let Some(entry) = self.entries.probe else { return Ok(()) };
+        let ((a_row, a_step), (b_step, b_col)) = (strides(problem.a), strides(problem.b));
+        let mut arguments = Probe {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            a: places.a,
+            a_row,
+            a_step,
+            b: places.b,
+            b_step,
+            b_col,
+            a_exponents: self.at + self.layout.a_exponents,
+            b_exponents: self.at + self.layout.b_exponents,
+            flags: self.flags(),
+        };
+        // SAFETY: the entry's obligations: the caller's promises; the spec's threads and shared memory.
+        unsafe { self.gpu.start(&self.helper(entry, PROBE_BLOCKS, 1), &mut arguments.addresses()) }
     }
 
     /// Multiplies the pieces, unless the flags forbid it.
@@ -123,7 +157,7 @@ impl Product<'_> {
             c: places.c,
             ldc: problem.c.ld as u64,
             flags: self.flags(),
-            unless: NON_FINITE,
+            unless: FALL_BACK,
         };
         // SAFETY: the entry's obligations: (1) the caller's promises; (2) block and shared memory are
         // the spec's, the blocks no more than the tiles.
@@ -141,10 +175,6 @@ impl Product<'_> {
     ) -> Result<(), Error> {
         let entry = self.entries.fallback;
         let blocks = self.gpu.limits().multiprocessors * entry.min_blocks;
-        let strides = |layout: Layout| match layout.order {
-            Order::RowMajor => (layout.ld as u64, 1),
-            Order::ColMajor => (1, layout.ld as u64),
-        };
         let ((a_row, a_step), (b_step, b_col)) = (strides(problem.a), strides(problem.b));
         let mut arguments = Fallback {
             m: self.m,
@@ -161,11 +191,19 @@ impl Product<'_> {
             c: places.c,
             ldc: problem.c.ld as u64,
             flags: self.flags(),
-            when: NON_FINITE,
+            when: FALL_BACK,
         };
         let start = self.helper(entry, blocks, 1);
         // SAFETY: the entry's obligations: the caller's promises; the spec's threads and shared
         // memory. The blocks share the tiles, however many they are.
         unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
+    }
+}
+
+/// Elements from one row to the next, and from one column to the next.
+fn strides(layout: Layout) -> (u64, u64) {
+    match layout.order {
+        Order::RowMajor => (layout.ld as u64, 1),
+        Order::ColMajor => (1, layout.ld as u64),
     }
 }

@@ -23,7 +23,7 @@ pub(super) unsafe fn launch<T: Scalar>(
 ) -> Result<(), Error> {
     // With nothing to sum the factors are not read.
     let (m, n, k) = (size(problem.m), size(problem.n), size(problem.effective_k()));
-    let parts = split_k::parts(spec, split.pace, (m, n, k), gpu.limits().multiprocessors);
+    let parts = split_k::parts(spec, split.paces, (m, n, k), gpu.limits().multiprocessors);
     let mut start = Start::own(gpu, spec, problem)?;
     start.grid.y = parts;
     let whole = Arguments { k, ..Arguments::of(problem, places) };

@@ -18,13 +18,13 @@ use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, RING_BYTES,
 const PRODUCER_REGISTERS: u32 = 24;
 const CONSUMER_REGISTERS: u32 = 240;
 /// Bytes of a box of 64 elements and 64 lines.
-const BOX_BYTES: u32 = BOX_WIDTH * STEP_K * 2;
+pub(super) const BOX_BYTES: u32 = BOX_WIDTH * STEP_K * 2;
 /// Bytes of a stage's tile of A.
 const A_BYTES: u32 = TILE_M * ROW_BYTES;
 
 /// A block's shared memory begins at a multiple of what the swizzle permutes.
 #[repr(C, align(1024))]
-struct Ring(u8);
+pub(super) struct Ring(u8);
 
 /// Where in the ring a warpgroup is: the stage, and the parity of its present phase. A tile of C is
 /// `16 * EIGHTS` columns wide.
@@ -70,24 +70,24 @@ impl<const EIGHTS: usize> Turn<EIGHTS> {
 }
 
 /// What a launch passes.
-struct Launch {
-    a_map: MapAddress,
-    b_map: MapAddress,
-    c_map: MapAddress,
-    m: u32,
-    n: u32,
-    k: u32,
-    alpha: f32,
-    orders: u32,
-    beta: f32,
-    c: *mut u16,
-    ldc: u64,
-    staged: u32,
+pub(super) struct Launch {
+    pub(super) a_map: MapAddress,
+    pub(super) b_map: MapAddress,
+    pub(super) c_map: MapAddress,
+    pub(super) m: u32,
+    pub(super) n: u32,
+    pub(super) k: u32,
+    pub(super) alpha: f32,
+    pub(super) orders: u32,
+    pub(super) beta: f32,
+    pub(super) c: *mut u16,
+    pub(super) ldc: u64,
+    pub(super) staged: u32,
 }
 
 /// Defines an entry for each tile and type.
 macro_rules! entries {
-    ($($name:ident: $number:ty, $eights:literal;)+) => {$(
+    ($($name:ident: $run:ident::<$($of:tt),+>;)+) => {$(
         /// # Safety
         /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `orders` and this tile; `c`
         ///    is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses it.
@@ -116,16 +116,18 @@ macro_rules! entries {
             let launch =
                 Launch { a_map, b_map, c_map, m, n, k, alpha, orders, beta, c, ldc, staged };
             // SAFETY: the obligations are the same.
-            unsafe { launch.run::<$number, $eights>() };
+            unsafe { launch.$run::<$($of),+>() };
         }
     )+};
 }
 
 entries! {
-    tensor_128x128_f16: F16, 8;
-    tensor_128x128_bf16: Bf16, 8;
-    tensor_128x256_f16: F16, 16;
-    tensor_128x256_bf16: Bf16, 16;
+    tensor_64x128_f16: stage_by_stage::<F16>;
+    tensor_64x128_bf16: stage_by_stage::<Bf16>;
+    tensor_128x128_f16: run::<F16, 8>;
+    tensor_128x128_bf16: run::<Bf16, 8>;
+    tensor_128x256_f16: run::<F16, 16>;
+    tensor_128x256_bf16: run::<Bf16, 16>;
 }
 
 impl Launch {
@@ -283,7 +285,7 @@ impl Tiles {
 /// # Safety
 /// Those of [`tensor::load`], for a tile of `count * ROW_BYTES` bytes.
 #[inline(always)]
-unsafe fn bring(
+pub(super) unsafe fn bring(
     map: MapAddress,
     across: bool,
     to: SharedAddress<u8>,
@@ -375,7 +377,27 @@ unsafe fn stage<
     let tile = turn.tile().get();
     // 64 rows of a k-major tile are as many bytes as a box of 64 along m.
     let a_at = tile + own * ROWS * ROW_BYTES;
-    let b_at = tile + A_BYTES;
+    // SAFETY: the caller's promises.
+    unsafe { products::<N, EIGHTS, A_ACROSS, B_ACROSS, ADD>(a_at, tile + A_BYTES, sums) };
+}
+
+/// Issues the products of 64 rows of A at one shared-memory address with a tile of B at another as a
+/// group. With `ADD` false they begin a sum.
+///
+/// # Safety
+/// All threads of the warpgroup call it together; both tiles have [`STEP_K`] steps and stay until a wait.
+#[inline(always)]
+pub(super) unsafe fn products<
+    N: Products<EIGHTS>,
+    const EIGHTS: usize,
+    const A_ACROSS: bool,
+    const B_ACROSS: bool,
+    const ADD: bool,
+>(
+    a_at: u32,
+    b_at: u32,
+    sums: &mut Sums<EIGHTS>,
+) {
     let (a, a_step) = if A_ACROSS {
         (descriptor_across(a_at, BOX_BYTES), STEP_UNITS_ACROSS)
     } else {

@@ -1,6 +1,5 @@
 //! Copies of operands whose lines the copy engine does not reach.
 
-use cuda_std::memory::{Global, GlobalMut};
 use cuda_std::thread;
 use gemm_spec::tensor::PAD_GROUP;
 
@@ -8,41 +7,21 @@ use gemm_spec::tensor::PAD_GROUP;
 #[repr(C, align(16))]
 struct Group([u16; PAD_GROUP as usize]);
 
-/// Defines the helper of each kernel.
-macro_rules! entries {
-    ($($name:ident)+) => {$(
-        /// # Safety
-        /// `from` is valid for `rows` lines of `width` elements at `ld`, `to`, aligned to 16 bytes, for
-        /// as many at `pitch`, a multiple of eight and at least `width`; nobody else uses `to`.
-        #[cuda_std::kernel]
-        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-        pub unsafe fn $name(
-            rows: u32,
-            width: u32,
-            from: *const u16,
-            ld: u64,
-            to: *mut u16,
-            pitch: u64,
-        ) {
-            // SAFETY: the same obligations.
-            unsafe { pad(rows, width, (from, ld), (to, pitch)) };
-        }
-    )+};
-}
-
-entries! { tensor_128x128_pad tensor_128x256_pad }
-
 /// Copies lines, a block one after the other, a thread a group of elements at a time. The rest of the
 /// last group of a line is zero.
 ///
 /// # Safety
-/// Those of the entries.
-#[inline(always)]
-unsafe fn pad(
+/// `from` is valid for `rows` lines of `width` elements at `ld`, `to`, aligned to 16 bytes, for as many
+/// at `pitch`, a multiple of eight and at least `width`; nobody else uses `to`.
+#[cuda_std::kernel]
+#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+pub unsafe fn tensor_pad(
     rows: u32,
     width: u32,
-    (from, ld): (Global<u16>, u64),
-    (to, pitch): (GlobalMut<u16>, u64),
+    from: *const u16,
+    ld: u64,
+    to: *mut u16,
+    pitch: u64,
 ) {
     let mut row = thread::block_idx_x();
     while row < rows {

@@ -70,12 +70,11 @@ pub fn tensor_peak(gpu: &DeviceInfo) -> Option<f64> {
     Some(2.0 * per_clock * f64::from(gpu.multiprocessors) * clock)
 }
 
-/// Operations a second of an f32 product that takes three products of f16 numbers on the tensor cores;
+/// Operations a second of an f32 product that takes so many products of 16-bit numbers on the tensor cores;
 /// `None` for a GPU that the table does not know.
 #[must_use]
-pub fn split_peak(gpu: &DeviceInfo) -> Option<f64> {
-    const PRODUCTS: f64 = 3.0;
-    Some(tensor_peak(gpu)? / PRODUCTS)
+pub fn split_peak(gpu: &DeviceInfo, products: u32) -> Option<f64> {
+    Some(tensor_peak(gpu)? / f64::from(products))
 }
 
 #[cfg(test)]
@@ -100,12 +99,12 @@ mod tests {
         let library = |dtype| library_peak(&gpu, dtype).map(|rate| (rate / 1e11).round() / 10.0);
         assert_eq!(library(DType::F32), Some(66.9));
         assert_eq!(library(DType::F64), Some(66.9));
-        assert_eq!(split_peak(&gpu).map(|rate| (rate / 1e12).round()), Some(357.0));
+        assert_eq!(split_peak(&gpu, 3).map(|rate| (rate / 1e12).round()), Some(357.0));
         assert_eq!(library(DType::F16), Some(1070.5));
         assert_eq!(library_peak(&gpu, DType::BF16), tensor_peak(&gpu));
         let unknown = DeviceInfo { compute_capability: (99, 0), ..gpu };
         assert_eq!(peak(&unknown, DType::F32), None);
-        assert_eq!(split_peak(&unknown), None);
+        assert_eq!(split_peak(&unknown, 3), None);
         assert_eq!(library_peak(&unknown, DType::F16), None);
     }
 }

@@ -1,18 +1,17 @@
-//! The helpers that split an operand into high and low pieces.
+//! The helpers that cut an operand into pieces.
 //!
-//! A "row" is a row of A or a column of B. Where rows are contiguous along k, one block reads a row
-//! twice, for its largest magnitude and to split it. Where they lie across, one helper finds the
-//! largest magnitudes of all rows, another turns 32 steps of 128 rows in shared memory and splits.
+//! A "row" is a row of A or a column of B. Where rows are contiguous along k, one block cuts a row; if it
+//! is to be scaled it reads it first, for its largest magnitude. Where they lie across, 32 steps of 128
+//! rows are turned in shared memory and cut; if they are to be scaled, a launch before has found the
+//! largest magnitudes.
 
-use cuda_std::arch::sm90::convert::{f16_pair, f16_value};
 use cuda_std::memory::{Global, GlobalMut, Shared};
 use cuda_std::{shared, thread, warp};
 use gemm_spec::split::{
-    FULL_PRECISION, MAXIMA_STEPS, NON_FINITE, OCTET, PANEL_ROWS, Piece, REDUCED, STEP_K, octet_at,
-    scale_exponent, scale_factors, tiles,
+    MAXIMA_STEPS, NON_FINITE, OCTET, PANEL_ROWS, STEP_K, WIDE, scale_exponent, tiles,
 };
 
-use super::{ACROSS_PITCH, HELPER_THREADS};
+use super::{ACROSS_PITCH, Cut, HELPER_THREADS};
 use crate::parts::quad::Quad;
 
 /// The bits of an f32 that is not finite, without its sign, are these at least.
@@ -22,28 +21,113 @@ const SIGN: u32 = 1 << 31;
 /// Lanes of a warp.
 const LANES: u32 = 32;
 
+/// Where the pieces of an operand go, and what is found out about it.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) pieces: GlobalMut<u8>,
+    pub(crate) exponents: GlobalMut<i32>,
+    pub(crate) lost: GlobalMut<u32>,
+    pub(crate) flags: GlobalMut<u32>,
+}
+
+/// Defines the entries that cut in one way.
+macro_rules! cut_entries {
+    ($rows:ident, $across:ident: $cut:ty) => {
+        /// # Safety
+        /// 1. `from` is valid for a row of k elements at `ld` for each block; `pieces`, `exponents`,
+        ///    `lost` and `flags` are those of a workspace for as many rows.
+        /// 2. A block has 256 threads and the shared memory of the kernel's spec; k >= 1.
+        #[cuda_std::kernel]
+        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
+        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+        pub unsafe fn $rows(
+            k: u32,
+            from: *const f32,
+            ld: u64,
+            pieces: *mut u8,
+            exponents: *mut i32,
+            lost: *mut u32,
+            flags: *mut u32,
+        ) {
+            let target = $crate::pieces::cut::Target { pieces, exponents, lost, flags };
+            // SAFETY: the obligations are the same.
+            unsafe { $crate::pieces::cut::rows::<$cut>(k, from, ld, target) };
+        }
+
+        /// # Safety
+        /// 1. `from` is valid for k lines of `rows` elements at `ld`; where rows are scaled, `maxima` has
+        ///    their largest magnitudes; `pieces`, `exponents`, `lost` and `flags` are those of a
+        ///    workspace for `rows` rows.
+        /// 2. The grid has a block for each 128 rows along x and for each tile of k along y; a block has
+        ///    256 threads and the shared memory of the kernel's spec.
+        #[cuda_std::kernel]
+        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
+        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+        pub unsafe fn $across(
+            rows: u32,
+            k: u32,
+            from: *const f32,
+            ld: u64,
+            maxima: *const u32,
+            pieces: *mut u8,
+            exponents: *mut i32,
+            lost: *mut u32,
+            flags: *mut u32,
+        ) {
+            let target = $crate::pieces::cut::Target { pieces, exponents, lost, flags };
+            // SAFETY: the obligations are the same.
+            unsafe { $crate::pieces::cut::across::<$cut>((rows, k), from, ld, maxima, target) };
+        }
+    };
+}
+pub(crate) use cut_entries;
+
 /// # Safety
-/// 1. `from` is valid for a row of k elements at `ld` for each block; `pieces`, `exponents` and
-///    `flags` are those of a workspace for as many rows.
-/// 2. A block has 256 threads and the shared memory of the kernel's spec; k >= 1.
-#[cuda_std::kernel]
-#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn f16x3_split_rows(
-    k: u32,
-    from: *const f32,
-    ld: u64,
-    pieces: *mut u8,
-    exponents: *mut i32,
-    flags: *mut u32,
-) {
+/// The obligations of the entry.
+#[inline(always)]
+pub(crate) unsafe fn rows<C: Cut>(k: u32, from: Global<f32>, ld: u64, target: Target) {
     let (row, linear) = (thread::block_idx_x(), thread::thread_idx_x());
     let from = from.wrapping_add((u64::from(row) * ld) as usize);
     let line = Line { from, k, quads: k % 4 == 0 && from.cast::<Quad<f32>>().is_aligned() };
 
-    // --- the largest magnitude, as bits ---
+    let exponent = if C::SCALED {
+        // SAFETY: obligations 1 and 2; all threads of the block are here.
+        let (largest, exponent) = unsafe { scale(&line) };
+        if linear == 0 {
+            // SAFETY: each block has a row of its own.
+            unsafe { target.exponents.wrapping_add(row as usize).write(exponent) };
+        }
+        // SAFETY: obligation 1.
+        unsafe { notice(target.flags, if largest >= INFINITY_BITS { NON_FINITE } else { 0 }) };
+        exponent
+    } else {
+        0
+    };
+    let row = Row { row, exponent, k_tiles: tiles(k), pieces: target.pieces };
+    let mut seen = Noticed::default();
+    let mut octet = linear;
+    while octet < row.k_tiles * STEP_K / OCTET {
+        // SAFETY: obligation 1; what lies beyond k is zero.
+        seen = seen.and(unsafe { C::store(&row, octet, line.octet(octet)) });
+        octet += HELPER_THREADS;
+    }
+    // SAFETY: obligation 1.
+    unsafe {
+        let wide = lose(target.lost.wrapping_add(row.row as usize), seen.lost, k / 2);
+        notice(target.flags, seen.flags | wide);
+    }
+}
+
+/// The bits of the largest magnitude of a row, and the exponent by which it is scaled.
+///
+/// # Safety
+/// The row is valid; all threads of the block call it together, with the shared memory for it.
+#[inline(always)]
+unsafe fn scale(line: &Line) -> (u32, i32) {
+    let linear = thread::thread_idx_x();
     let mut largest = 0;
     let mut octet = linear;
-    while octet * OCTET < k {
+    while octet * OCTET < line.k {
         // SAFETY: obligation 1.
         largest = magnitude(largest, unsafe { line.octet(octet) });
         octet += HELPER_THREADS;
@@ -65,31 +149,18 @@ pub unsafe fn f16x3_split_rows(
         of_warp += 1;
     }
 
-    // --- the pieces ---
-    let row = Row { row, exponent: scale_exponent(largest), k_tiles: tiles(k), pieces };
-    let mut noticed = if largest >= INFINITY_BITS { NON_FINITE } else { 0 };
-    if linear == 0 {
-        // SAFETY: each block has a row of its own.
-        unsafe { exponents.wrapping_add(row.row as usize).write(row.exponent) };
-    }
-    let mut octet = linear;
-    while octet < row.k_tiles * STEP_K / OCTET {
-        // SAFETY: obligation 1; what lies beyond k is zero.
-        noticed |= unsafe { row.store(octet, line.octet(octet)) };
-        octet += HELPER_THREADS;
-    }
-    // SAFETY: obligation 1.
-    unsafe { notice(flags, noticed) };
+    (largest, scale_exponent(largest))
 }
 
+/// Raises `maxima` to the largest magnitudes of rows that lie across.
+///
 /// # Safety
 /// 1. `from` is valid for k lines of `rows` elements at `ld`, `maxima` for `rows` words that were
 ///    zero.
 /// 2. The grid has a block for each 128 rows along x and for each 64 steps of k along y; a block has
 ///    256 threads and the shared memory of the kernel's spec.
-#[cuda_std::kernel]
-#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn f16x3_maxima(rows: u32, k: u32, from: *const f32, ld: u64, maxima: *mut u32) {
+#[inline(always)]
+pub(crate) unsafe fn maxima(rows: u32, k: u32, from: Global<f32>, ld: u64, maxima: GlobalMut<u32>) {
     /// Steps of k that a thread looks at, and those that the block looks at together.
     const STEPS: u32 = MAXIMA_STEPS / TOGETHER;
     const TOGETHER: u32 = HELPER_THREADS / LANES;
@@ -128,22 +199,14 @@ pub unsafe fn f16x3_maxima(rows: u32, k: u32, from: *const f32, ld: u64, maxima:
 }
 
 /// # Safety
-/// 1. `from` is valid for k lines of `rows` elements at `ld`, `maxima` has their largest magnitudes;
-///    `pieces`, `exponents` and `flags` are those of a workspace for `rows` rows.
-/// 2. The grid has a block for each 128 rows along x and for each tile of k along y; a block has 256
-///    threads and the shared memory of the kernel's spec.
-#[cuda_std::kernel]
-#[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
-#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn f16x3_split_across(
-    rows: u32,
-    k: u32,
-    from: *const f32,
+/// The obligations of the entry.
+#[inline(always)]
+pub(crate) unsafe fn across<C: Cut>(
+    (rows, k): (u32, u32),
+    from: Global<f32>,
     ld: u64,
-    maxima: *const u32,
-    pieces: *mut u8,
-    exponents: *mut i32,
-    flags: *mut u32,
+    maxima: Global<u32>,
+    target: Target,
 ) {
     let linear = thread::thread_idx_x();
     let (row0, tile) = (thread::block_idx_x() * PANEL_ROWS, thread::block_idx_y());
@@ -174,33 +237,37 @@ pub unsafe fn f16x3_split_across(
     while item < PANEL_ROWS * OCTETS {
         let (row, octet) = (item / OCTETS, item % OCTETS);
         if row0 + row < rows {
-            // SAFETY: obligation 1.
-            let largest = unsafe { maxima.wrapping_add((row0 + row) as usize).read() };
+            let mut exponent = 0;
+            if C::SCALED {
+                // SAFETY: obligation 1.
+                let largest = unsafe { maxima.wrapping_add((row0 + row) as usize).read() };
+                exponent = scale_exponent(largest);
+                if largest >= INFINITY_BITS {
+                    noticed |= NON_FINITE;
+                }
+                if tile == 0 && octet == 0 {
+                    let at = target.exponents.wrapping_add((row0 + row) as usize);
+                    // SAFETY: one thread of the grid has this row, this tile and this octet.
+                    unsafe { at.write(exponent) };
+                }
+            }
             let from = turned.wrapping_add((octet * OCTET * ACROSS_PITCH + row) as usize);
             // SAFETY: written before the barrier.
             let of =
                 |step: usize| unsafe { from.wrapping_add(step * ACROSS_PITCH as usize).read() };
             let values = [of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7)];
-            let row = Row {
-                row: row0 + row,
-                exponent: scale_exponent(largest),
-                k_tiles: tiles(k),
-                pieces,
-            };
-            if tile == 0 && octet == 0 {
-                // SAFETY: one thread of the grid has this row, this tile and this octet.
-                unsafe { exponents.wrapping_add(row.row as usize).write(row.exponent) };
-            }
-            if largest >= INFINITY_BITS {
-                noticed |= NON_FINITE;
-            }
+            let row = Row { row: row0 + row, exponent, k_tiles: tiles(k), pieces: target.pieces };
             // SAFETY: obligation 1.
-            noticed |= unsafe { row.store(tile * OCTETS + octet, values) };
+            unsafe {
+                let seen = C::store(&row, tile * OCTETS + octet, values);
+                let lost = target.lost.wrapping_add(row.row as usize);
+                noticed |= seen.flags | lose(lost, seen.lost, k / 2);
+            }
         }
         item += HELPER_THREADS;
     }
     // SAFETY: obligation 1.
-    unsafe { notice(flags, noticed) };
+    unsafe { notice(target.flags, noticed) };
 }
 
 /// The larger of a magnitude's bits and those of eight values; NaN is larger than all.
@@ -295,43 +362,52 @@ impl Across {
 }
 
 /// Where the pieces of a row go.
-struct Row {
-    row: u32,
-    exponent: i32,
-    k_tiles: u32,
-    pieces: GlobalMut<u8>,
+pub(crate) struct Row {
+    pub(crate) row: u32,
+    /// The power of two by which it is scaled, where it is.
+    pub(crate) exponent: i32,
+    pub(crate) k_tiles: u32,
+    pub(crate) pieces: GlobalMut<u8>,
 }
 
-impl Row {
-    /// Scales and cuts eight elements and stores both pieces; tells what was noticed.
-    ///
-    /// # Safety
-    /// The octet lies in the split operand, and is this thread's alone.
+/// What cutting found.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Noticed {
+    /// Bits of the flags.
+    pub(crate) flags: u32,
+    /// Elements of which the pieces hold too little.
+    pub(crate) lost: u32,
+}
+
+impl Noticed {
     #[inline(always)]
-    unsafe fn store(&self, octet: u32, values: [f32; 8]) -> u32 {
-        let (first, second) = scale_factors(self.exponent);
-        let mut reduced = false;
-        let mut pair = |x: f32, y: f32| {
-            let (x, y) = (x * first * second, y * first * second);
-            let small = |x: f32| x.abs() < FULL_PRECISION && x != 0.0;
-            reduced |= small(x) || small(y);
-            let high = f16_pair(x, y);
-            let rest = |x: f32, bits: u32| x - f16_value(bits as u16);
-            (high, f16_pair(rest(x, high), rest(y, high >> 16)))
-        };
-        let [a, b, c, d, e, f, g, h] = values;
-        let (p0, p1, p2, p3) = (pair(a, b), pair(c, d), pair(e, f), pair(g, h));
-        let at = |piece| {
-            let at = octet_at(self.row, octet, piece, self.k_tiles);
-            self.pieces.wrapping_add(at as usize).cast::<Quad<u32>>()
-        };
-        // SAFETY: 16 bytes each that `octet_at` gives to this octet alone.
-        unsafe {
-            at(Piece::High).write(Quad([p0.0, p1.0, p2.0, p3.0]));
-            at(Piece::Low).write(Quad([p0.1, p1.1, p2.1, p3.1]));
-        }
-        if reduced { REDUCED } else { 0 }
+    fn and(self, other: Self) -> Self {
+        Self { flags: self.flags | other.flags, lost: self.lost + other.lost }
     }
+}
+
+/// Counts the lost elements of a row: the flag of a wide one where this passes `most`.
+///
+/// # Safety
+/// `count` is valid, and every writer of this launch adds by this instruction.
+#[inline(always)]
+unsafe fn lose(count: GlobalMut<u32>, lost: u32, most: u32) -> u32 {
+    if lost == 0 {
+        return 0;
+    }
+    let before: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        core::arch::asm!(
+            "atom.global.add.u32 {before}, [{count}], {lost};",
+            before = out(reg32) before,
+            count = in(reg64) count,
+            lost = in(reg32) lost,
+            options(nostack)
+        );
+    }
+    // Of all who add, one sees the count pass.
+    if before <= most && before + lost > most { WIDE } else { 0 }
 }
 
 /// The values of all lanes of the warp, combined.
@@ -355,7 +431,7 @@ unsafe fn of_all_lanes(value: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
 /// # Safety
 /// `flags` is valid; all lanes of the warp call it.
 #[inline(always)]
-unsafe fn notice(flags: GlobalMut<u32>, noticed: u32) {
+pub(crate) unsafe fn notice(flags: GlobalMut<u32>, noticed: u32) {
     // SAFETY: the caller's promise.
     let noticed = unsafe { of_all_lanes(noticed, |x, y| x | y) };
     if noticed != 0 && warp::lane_id() == 0 {

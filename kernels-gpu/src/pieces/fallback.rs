@@ -16,7 +16,7 @@ use crate::parts::outer_tile::{Neighbours, SIDE, outer_tile};
 #[cuda_std::kernel]
 #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
 #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn f16x3_fallback(
+pub unsafe fn pieces_fallback(
     m: u32,
     n: u32,
     k: u32,

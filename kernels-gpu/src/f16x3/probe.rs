@@ -1,0 +1,129 @@
+//! The helper that looks at samples of C for what their pieces would lack.
+//!
+//! Small elements of a row lose bits beside its largest. That harms no element of C whose terms are
+//! mostly of the large ones; it harms all of them where the small elements of A's rows meet the large
+//! ones of B's columns, as they do where the steps of k are quantities in different units. A block looks
+//! at eight neighbours in one row of C: it sums the magnitudes of their terms, and those of what meets a
+//! small element.
+
+use cuda_std::{memory::Global, shared, thread, warp};
+use gemm_spec::split::{FULL_PRECISION, PROBE_COLUMNS, WIDE, lacks, probed, scale_factors};
+
+use crate::parts::unroll::unroll;
+use crate::pieces::HELPER_THREADS;
+use crate::pieces::cut::notice;
+
+const COLUMNS: usize = PROBE_COLUMNS as usize;
+const WARPS: u32 = HELPER_THREADS / 32;
+
+/// # Safety
+/// 1. `a` and `b` are valid for m by k and k by n elements, at distances `a_row` and `a_step`, `b_step`
+///    and `b_col`; there are m and n exponents; `flags` is valid.
+/// 2. A block has 256 threads and the shared memory of the kernel's spec; m, n >= 1.
+#[cuda_std::kernel]
+#[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
+#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+pub unsafe fn f16x3_probe(
+    m: u32,
+    n: u32,
+    k: u32,
+    a: *const f32,
+    a_row: u64,
+    a_step: u64,
+    b: *const f32,
+    b_step: u64,
+    b_col: u64,
+    a_exponents: *const i32,
+    b_exponents: *const i32,
+    flags: *mut u32,
+) {
+    let linear = thread::thread_idx_x();
+    let (row, col0) = probed(thread::block_idx_x(), m, n);
+    // SAFETY: obligation 1.
+    let (a_first, a_second) =
+        scale_factors(unsafe { a_exponents.wrapping_add(row as usize).read() });
+    let line = a.wrapping_add((u64::from(row) * a_row) as usize);
+    // Beyond the last column the last one again.
+    let col = |j: usize| (col0 + j as u32).min(n - 1);
+    let mut columns: [Global<f32>; COLUMNS] = [b; COLUMNS];
+    let mut scales = [(0.0f32, 0.0f32); COLUMNS];
+    unroll!(for J in 0..8 {
+        columns[J] = b.wrapping_add((u64::from(col(J)) * b_col) as usize);
+        // SAFETY: obligation 1.
+        scales[J] = scale_factors(unsafe { b_exponents.wrapping_add(col(J) as usize).read() });
+    });
+    let mut size = [0.0f32; COLUMNS];
+    let mut meets = [0.0f32; COLUMNS];
+    let mut step = linear;
+    while step < k {
+        // SAFETY: obligation 1.
+        let x = unsafe { line.wrapping_add((u64::from(step) * a_step) as usize).read() };
+        let x = (x * a_first * a_second).abs();
+        let apart = (u64::from(step) * b_step) as usize;
+        unroll!(for J in 0..8 {
+            // SAFETY: obligation 1.
+            let y = unsafe { columns[J].wrapping_add(apart).read() };
+            let y = (y * scales[J].0 * scales[J].1).abs();
+            size[J] += x * y;
+            meets[J] += if small(x) { y } else { 0.0 };
+            meets[J] += if small(y) { x } else { 0.0 };
+        });
+        step += HELPER_THREADS;
+    }
+
+    // --- the sums of all threads ---
+    // SAFETY: obligation 2 gives the bytes; the barrier parts writes and reads.
+    let sums = unsafe { shared::launch_sized::<f32>() };
+    unroll!(for J in 0..8 {
+        // SAFETY: all lanes are here.
+        let (size, meets) = unsafe { (of_all_lanes(size[J]), of_all_lanes(meets[J])) };
+        if linear % 32 == 0 {
+            let at = sums.wrapping_add((linear / 32) as usize * 2 * COLUMNS + 2 * J);
+            // SAFETY: two words for each warp and column.
+            unsafe {
+                at.write(size);
+                at.wrapping_add(1).write(meets);
+            }
+        }
+    });
+    // SAFETY: all threads of the block are here.
+    unsafe { thread::sync_threads() };
+    if linear < 32 {
+        let (mut size, mut meets) = (0.0, 0.0);
+        let mut of_warp = 0;
+        while of_warp < WARPS {
+            let at = of_warp as usize * 2 * COLUMNS + 2 * (linear as usize % COLUMNS);
+            // SAFETY: written before the barrier.
+            unsafe {
+                size += sums.wrapping_add(at).read();
+                meets += sums.wrapping_add(at + 1).read();
+            }
+            of_warp += 1;
+        }
+        // SAFETY: obligation 1; all lanes of the warp are here.
+        unsafe { notice(flags, if lacks(size, meets, k) { WIDE } else { 0 }) };
+    }
+}
+
+/// Whether a scaled magnitude is one that its pieces do not hold in full.
+#[inline(always)]
+fn small(x: f32) -> bool {
+    x < FULL_PRECISION && x != 0.0
+}
+
+/// The sum over all lanes of the warp.
+///
+/// # Safety
+/// All lanes of the warp call it.
+#[inline(always)]
+unsafe fn of_all_lanes(value: f32) -> f32 {
+    let mut value = value;
+    let mut distance = 16;
+    while distance > 0 {
+        // SAFETY: the caller's promise.
+        let other = unsafe { warp::shuffle_xor(warp::FULL, value.to_bits(), distance) };
+        value += f32::from_bits(other);
+        distance /= 2;
+    }
+    value
+}

@@ -1,0 +1,376 @@
+//! The product of split operands.
+
+use core::marker::PhantomData;
+
+use cuda_std::arch::sm90::{bulk, mbarrier, registers, wgmma};
+use cuda_std::memory::{Global, GlobalMut, SharedAddress};
+use cuda_std::{shared, thread, warp};
+use gemm_spec::epilogue;
+use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::split::{PANEL_ROWS, tiles, unscaled};
+use gemm_spec::warpgroup::{ROWS, THREADS, accumulator_place};
+
+use super::{CONSUMERS, Cut, GROUP_ROWS};
+use crate::parts::unroll::unroll;
+
+/// Registers of a thread that brings tiles, and of one that multiplies them.
+const PRODUCER_REGISTERS: u32 = 40;
+const CONSUMER_REGISTERS: u32 = 232;
+
+/// A block's shared memory begins at a multiple of what the swizzle permutes.
+#[repr(C, align(1024))]
+struct Ring(u8);
+
+/// Where in the ring a warpgroup is: the stage, and the parity of its present phase.
+struct Turn<C> {
+    ring: SharedAddress<u8>,
+    stage: u32,
+    parity: u32,
+    cut: PhantomData<C>,
+}
+
+impl<C: Cut> Turn<C> {
+    #[inline(always)]
+    fn first(ring: SharedAddress<u8>) -> Self {
+        Self { ring, stage: 0, parity: 0, cut: PhantomData }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) {
+        self.stage += 1;
+        if self.stage == C::STAGES {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+
+    /// Where the stage's tile of A lies; B's is behind it.
+    #[inline(always)]
+    fn tile(&self) -> SharedAddress<u8> {
+        self.ring.wrapping_add((self.stage * C::STAGE_BYTES) as usize)
+    }
+
+    /// The barrier that the stage's bytes arrive at.
+    #[inline(always)]
+    fn full(&self) -> SharedAddress<u64> {
+        let barriers = self.ring.wrapping_add((C::STAGES * C::STAGE_BYTES) as usize).cast::<u64>();
+        barriers.wrapping_add(self.stage as usize)
+    }
+
+    /// The barrier that those arrive at who have used the stage.
+    #[inline(always)]
+    fn empty(&self) -> SharedAddress<u64> {
+        self.full().wrapping_add(C::STAGES as usize)
+    }
+}
+
+/// What a launch passes.
+pub(crate) struct Launch {
+    pub(crate) m: u32,
+    pub(crate) n: u32,
+    pub(crate) k: u32,
+    pub(crate) alpha: f32,
+    pub(crate) a_pieces: Global<u8>,
+    pub(crate) b_pieces: Global<u8>,
+    pub(crate) a_exponents: Global<i32>,
+    pub(crate) b_exponents: Global<i32>,
+    pub(crate) beta: f32,
+    pub(crate) c: GlobalMut<f32>,
+    pub(crate) ldc: u64,
+    pub(crate) flags: Global<u32>,
+    pub(crate) unless: u32,
+}
+
+/// Defines the entry of a way to cut.
+macro_rules! product_entry {
+    ($name:ident: $cut:ty) => {
+        /// # Safety
+        /// 1. The operands are split into `a_pieces` and `b_pieces` as `gemm_spec::split` says, with the
+        ///    exponents of m rows and n columns where they are scaled; `c` is valid for m by n elements
+        ///    at `ldc`, overlaps nothing else and nobody else writes it; `flags` is valid.
+        /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's spec,
+        ///    with m, n, k >= 1 and fewer than 2^31 tiles.
+        #[cuda_std::kernel]
+        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
+        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+        pub unsafe fn $name(
+            m: u32,
+            n: u32,
+            k: u32,
+            alpha: f32,
+            a_pieces: *const u8,
+            b_pieces: *const u8,
+            a_exponents: *const i32,
+            b_exponents: *const i32,
+            beta: f32,
+            c: *mut f32,
+            ldc: u64,
+            flags: *const u32,
+            unless: u32,
+        ) {
+            let launch = $crate::pieces::product::Launch {
+                m,
+                n,
+                k,
+                alpha,
+                a_pieces,
+                b_pieces,
+                a_exponents,
+                b_exponents,
+                beta,
+                c,
+                ldc,
+                flags,
+                unless,
+            };
+            // SAFETY: the obligations are the same.
+            unsafe { launch.run::<$cut>() };
+        }
+    };
+}
+pub(crate) use product_entry;
+
+impl Launch {
+    /// # Safety
+    /// The obligations of the entries.
+    #[inline(always)]
+    pub(crate) unsafe fn run<C: Cut>(&self) {
+        let Self { m, n, k, alpha, a_pieces, b_pieces, a_exponents, b_exponents, .. } = *self;
+        let Self { beta, c, ldc, flags, unless, .. } = *self;
+        // SAFETY: obligation 1; the helpers before this launch wrote the flags.
+        if unsafe { flags.read() } & unless != 0 {
+            return;
+        }
+        let linear = thread::thread_idx_x();
+        // The same in all threads of a warpgroup, and known to be the same in a warp.
+        // SAFETY: all lanes are here.
+        let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
+        // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
+        let ring = SharedAddress::new(unsafe { shared::launch_sized::<Ring>() }).cast::<u8>();
+        let mut turn = Turn::<C>::first(ring);
+        if linear == 0 {
+            let mut each = Turn::<C>::first(ring);
+            while each.parity == 0 {
+                // SAFETY: nobody uses the barriers before the fence and the barrier below.
+                unsafe {
+                    mbarrier::init(each.full(), 1);
+                    mbarrier::init(each.empty(), CONSUMERS);
+                }
+                each.next();
+            }
+            mbarrier::fence_init();
+        }
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+
+        let (tiles_m, tiles_n) = (ceil_div(m, PANEL_ROWS), ceil_div(n, PANEL_ROWS));
+        let k_tiles = tiles(k);
+        let mut block = thread::block_idx_x();
+        if group == 0 {
+            // SAFETY: the whole warpgroup is here, and needs no more.
+            unsafe { registers::release::<PRODUCER_REGISTERS>() };
+            if linear == 0 {
+                while block < tiles_m * tiles_n {
+                    let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
+                    let panel =
+                        |tile: u32| tile as usize * k_tiles as usize * C::TILE_BYTES as usize;
+                    let a = a_pieces.wrapping_add(panel(tile_m));
+                    let b = b_pieces.wrapping_add(panel(tile_n));
+                    // SAFETY: both panels lie in the pieces.
+                    unsafe { bring(&mut turn, a, b, k_tiles) };
+                    block += thread::grid_dim_x();
+                }
+            }
+        } else {
+            // SAFETY: the whole warpgroup is here; the first has released what is missing.
+            unsafe { registers::take::<CONSUMER_REGISTERS>() };
+            let (own, member) = (group - 1, linear % THREADS);
+            while block < tiles_m * tiles_n {
+                let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
+                // SAFETY: the producer brings `k_tiles` stages for this tile.
+                let total = unsafe { multiply(&mut turn, own, member, k_tiles) };
+                let store = Store {
+                    m,
+                    n,
+                    alpha,
+                    beta,
+                    c,
+                    ldc,
+                    a_exponents,
+                    b_exponents,
+                    row0: tile_m * PANEL_ROWS + own * ROWS,
+                    col0: tile_n * PANEL_ROWS,
+                };
+                // SAFETY: obligation 1; this block alone has the tile, this thread these elements.
+                unsafe { store.all::<C>(member, &total) };
+                block += thread::grid_dim_x();
+            }
+        }
+    }
+}
+
+/// Copies the tiles of two panels into the ring, one stage after the other.
+///
+/// # Safety
+/// One thread calls it; both panels have `k_tiles` tiles.
+#[inline(always)]
+unsafe fn bring<C: Cut>(turn: &mut Turn<C>, mut a: Global<u8>, mut b: Global<u8>, k_tiles: u32) {
+    let mut tile = 0;
+    while tile < k_tiles {
+        // SAFETY: consumers arrive at `empty` when they have read the stage, and the first round
+        // passes, so nobody reads what is overwritten. `full` expects what the two copies bring.
+        unsafe {
+            mbarrier::wait(turn.empty(), turn.parity ^ 1);
+            mbarrier::arrive_expecting(turn.full(), C::STAGE_BYTES);
+            bulk::copy(turn.tile(), a, C::TILE_BYTES, turn.full());
+            let behind = turn.tile().wrapping_add(C::TILE_BYTES as usize);
+            bulk::copy(behind, b, C::TILE_BYTES, turn.full());
+        }
+        a = a.wrapping_add(C::TILE_BYTES as usize);
+        b = b.wrapping_add(C::TILE_BYTES as usize);
+        turn.next();
+        tile += 1;
+    }
+}
+
+/// The product, scaled where the rows were, of rows `64 * own ..` of A's panel and B's panel.
+///
+/// # Safety
+/// All threads of the warpgroup call it together; `k_tiles` stages come for it.
+#[inline(always)]
+unsafe fn multiply<C: Cut>(
+    turn: &mut Turn<C>,
+    own: u32,
+    member: u32,
+    k_tiles: u32,
+) -> wgmma::Sums<8> {
+    let mut total = [[0.0f32; 8]; 8];
+    let mut tile = 0;
+    while tile < k_tiles {
+        let mut sums = [[0.0f32; 8]; 8];
+        // SAFETY: the stage is full after the wait, and stays until this warpgroup's arrival at
+        // `empty`, which comes after the products' end.
+        unsafe {
+            mbarrier::wait(turn.full(), turn.parity);
+            let a = turn.tile().get();
+            C::multiply(&mut sums, a, own, a + C::TILE_BYTES);
+            wgmma::commit();
+            wgmma::wait_n128::<0>(&mut sums);
+            if member == 0 {
+                mbarrier::arrive(turn.empty());
+            }
+        }
+        turn.next();
+        tile += 1;
+        unroll!(for I in 0..8 {
+            unroll!(for J in 0..8 {
+                total[I][J] += sums[I][J];
+            });
+        });
+    }
+    total
+}
+
+/// What turns sums into elements of C.
+struct Store {
+    m: u32,
+    n: u32,
+    alpha: f32,
+    beta: f32,
+    c: GlobalMut<f32>,
+    ldc: u64,
+    a_exponents: Global<i32>,
+    b_exponents: Global<i32>,
+    /// The first row and column of the warpgroup's part of C.
+    row0: u32,
+    col0: u32,
+}
+
+impl Store {
+    /// Stores what a thread of the warpgroup has.
+    ///
+    /// # Safety
+    /// Obligation 1 of the entry; nobody else has these elements.
+    #[inline(always)]
+    unsafe fn all<C: Cut>(&self, member: u32, total: &wgmma::Sums<8>) {
+        let (row, col) = accumulator_place(member, 0);
+        let (row, col) = (self.row0 + row, self.col0 + col);
+        // All exponents before the first store: the compiler moves no read past a store that might
+        // change it, and each would wait for memory.
+        let mut of_cols = [[0i32; 4]; 8];
+        unroll!(for I in 0..8 {
+            unroll!(for J in 0..4 {
+                // Octet 2 I + J / 2 of the columns, neighbour J % 2.
+                let col = col + (8 * (2 * I + J / 2) + J % 2) as u32;
+                if C::SCALED {
+                    // SAFETY: there are n exponents.
+                    of_cols[I][J] = unsafe { exponent(self.b_exponents, col, self.n) };
+                }
+            });
+        });
+        let of_rows = if C::SCALED {
+            // SAFETY: there are m exponents.
+            [row, row + 8].map(|row| unsafe { exponent(self.a_exponents, row, self.m) })
+        } else {
+            [0; 2]
+        };
+        unroll!(for H in 0..2 {
+            let row = row + 8 * H as u32;
+            if row < self.m {
+                let line = self.c.wrapping_add((u64::from(row) * self.ldc) as usize);
+                let pairs = line.wrapping_add(col as usize).cast::<Pair>().is_aligned();
+                unroll!(for I in 0..8 {
+                    unroll!(for O in 0..2 {
+                        let col = col + (8 * (2 * I + O)) as u32;
+                        let value = [
+                            unscaled(total[I][4 * O + 2 * H], of_rows[H] + of_cols[I][2 * O]),
+                            unscaled(
+                                total[I][4 * O + 2 * H + 1],
+                                of_rows[H] + of_cols[I][2 * O + 1],
+                            ),
+                        ];
+                        let at = line.wrapping_add(col as usize);
+                        // SAFETY: (row, col) and its neighbour lie in C where they are stored.
+                        unsafe { self.pair(at, col, pairs, value) };
+                    });
+                });
+            }
+        });
+    }
+
+    /// Stores two neighbours, `aligned` telling whether one instruction can.
+    ///
+    /// # Safety
+    /// As [`Store::all`]; `at` is the element of C in column `col`.
+    #[inline(always)]
+    unsafe fn pair(&self, at: GlobalMut<f32>, col: u32, aligned: bool, value: [f32; 2]) {
+        // SAFETY: the guards; with `beta == 0` C is written only.
+        unsafe {
+            if aligned && self.beta == 0.0 && col + 1 < self.n {
+                at.cast::<Pair>().write(Pair([self.alpha * value[0], self.alpha * value[1]]));
+                return;
+            }
+            if col < self.n {
+                at.write(epilogue(self.alpha, value[0], self.beta, || at.read()));
+            }
+            let at = at.wrapping_add(1);
+            if col + 1 < self.n {
+                at.write(epilogue(self.alpha, value[1], self.beta, || at.read()));
+            }
+        }
+    }
+}
+
+/// Two neighbours, stored by one instruction.
+#[repr(C, align(8))]
+struct Pair([f32; 2]);
+
+/// The exponent of row or column `index`, of `count`; that of none is not used.
+///
+/// # Safety
+/// There are `count` exponents.
+#[inline(always)]
+unsafe fn exponent(exponents: Global<i32>, index: u32, count: u32) -> i32 {
+    // SAFETY: the guard.
+    if index < count { unsafe { exponents.wrapping_add(index as usize).read() } } else { 0 }
+}

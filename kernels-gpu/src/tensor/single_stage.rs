@@ -1,0 +1,107 @@
+//! A warpgroup that brings a stage, waits for it, multiplies it, waits, and brings the next.
+
+use cuda_std::arch::sm90::mbarrier;
+use cuda_std::memory::SharedAddress;
+use cuda_std::{shared, thread};
+use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
+use gemm_spec::warpgroup::ROWS;
+
+use super::multiply::{Launch, Ring, bring, products};
+use super::number::{Products, Sums};
+use super::store::Store;
+use super::{GROUP_ROWS, PIECE_BYTES, PIECES_EACH, SINGLE_A_BYTES, SINGLE_N, SINGLE_STAGE_BYTES};
+
+/// Sums in eights of registers of a thread.
+const EIGHTS: usize = SINGLE_N as usize / 16;
+
+impl Launch {
+    /// # Safety
+    /// The obligations of the entries.
+    #[inline(always)]
+    pub(super) unsafe fn stage_by_stage<N: Products<EIGHTS>>(&self) {
+        // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
+        let place = unsafe { shared::launch_sized::<Ring>() };
+        let stage = SharedAddress::new(place).cast::<u8>();
+        let pieces = SINGLE_STAGE_BYTES as usize;
+        let arrived = stage.wrapping_add(pieces + (PIECES_EACH * PIECE_BYTES) as usize).cast();
+        let member = thread::thread_idx_x();
+        if member == 0 {
+            // SAFETY: nobody uses the barrier before the fence and the barrier below.
+            unsafe { mbarrier::init(arrived, 1) };
+            mbarrier::fence_init();
+        }
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+
+        let (tiles_m, tiles_n) = (ceil_div(self.m, ROWS), ceil_div(self.n, SINGLE_N));
+        let (row, col) = grouped_tile(thread::block_idx_x(), tiles_m, tiles_n, GROUP_ROWS);
+        let (row0, col0) = (row * ROWS, col * SINGLE_N);
+        // Which way the operands lie is a part of the instruction, so each has a loop of its own.
+        // SAFETY: all threads are here; the maps are those of the operands.
+        let sums = unsafe {
+            match self.orders {
+                0 => self.sum::<N, false, false>(stage, arrived, (row0, col0)),
+                A_ACROSS => self.sum::<N, true, false>(stage, arrived, (row0, col0)),
+                B_ACROSS => self.sum::<N, false, true>(stage, arrived, (row0, col0)),
+                _ => self.sum::<N, true, true>(stage, arrived, (row0, col0)),
+            }
+        };
+        let store = Store {
+            map: self.c_map,
+            m: self.m,
+            n: self.n,
+            alpha: self.alpha,
+            beta: self.beta,
+            c: self.c,
+            ldc: self.ldc,
+            row0,
+            col0,
+            member,
+            pieces: stage.wrapping_add(pieces),
+            place: place.cast::<u8>().wrapping_add(pieces),
+            barrier: 1,
+        };
+        // SAFETY: obligation 1; this block alone has the tile.
+        unsafe { store.direct::<N, EIGHTS>(&sums) };
+    }
+
+    /// The sums of the tile of C from `(row0, col0)` on.
+    ///
+    /// # Safety
+    /// All threads of the block call it together; the maps describe A and B, nobody uses the stage, and
+    /// the barrier expects one arrival.
+    #[inline(always)]
+    unsafe fn sum<N: Products<EIGHTS>, const A_TURNED: bool, const B_TURNED: bool>(
+        &self,
+        stage: SharedAddress<u8>,
+        arrived: SharedAddress<u64>,
+        (row0, col0): (u32, u32),
+    ) -> Sums<EIGHTS> {
+        let b_tile = stage.wrapping_add(SINGLE_A_BYTES as usize);
+        let mut sums = [[0.0f32; 8]; EIGHTS];
+        let (mut step, mut parity) = (0, 0);
+        while step < self.k {
+            // SAFETY: the barrier below parts the reads of the stage from the next copies; the barrier
+            // expects what the boxes bring: they fill the stage.
+            unsafe {
+                if thread::thread_idx_x() == 0 {
+                    mbarrier::arrive_expecting(arrived, SINGLE_STAGE_BYTES);
+                    bring(self.a_map, A_TURNED, stage, (row0, ROWS), step, arrived);
+                    bring(self.b_map, B_TURNED, b_tile, (col0, SINGLE_N), step, arrived);
+                }
+                mbarrier::wait(arrived, parity);
+                products::<N, EIGHTS, A_TURNED, B_TURNED, true>(
+                    stage.get(),
+                    b_tile.get(),
+                    &mut sums,
+                );
+                N::wait::<0>(&mut sums);
+                thread::sync_threads();
+            }
+            parity ^= 1;
+            step += STEP_K;
+        }
+        sums
+    }
+}
