@@ -226,9 +226,9 @@ pub struct Workspace {
     pub a_exponents: u64,
     /// Scale exponents of the columns of B, i32.
     pub b_exponents: u64,
-    /// What is zeroed before a product: the flags, one u32, then for the rows of A and the columns of B
-    /// their largest magnitudes as bits, where an operand is not contiguous along k, and then how many
-    /// of their elements are [`LOST`]; u32 each.
+    /// What is zeroed before a product: the flags, one u32; then for the rows of A their largest
+    /// magnitudes as bits, where A is not contiguous along k, and how many of their elements are
+    /// [`LOST`]; then the same for the columns of B; u32 each.
     pub zeroed: u64,
     /// Bytes from `zeroed` on that are zeroed.
     pub zeroed_bytes: u64,
@@ -260,28 +260,28 @@ impl Workspace {
     /// Bytes of the flags, with what aligns the maxima behind them.
     const FLAG_BYTES: u64 = 16;
 
-    /// Where the largest magnitudes of the rows of A lie.
+    /// Where the largest magnitudes of the rows of A lie, and behind them the counts of lost elements.
     #[must_use]
     pub const fn a_maxima(&self) -> u64 {
         self.zeroed + Self::FLAG_BYTES
     }
 
-    /// Where the largest magnitudes of the columns of B lie.
+    /// Where the counts of lost elements of the rows of A lie.
     #[must_use]
-    pub const fn b_maxima(&self, m: u32) -> u64 {
+    pub const fn a_lost(&self, m: u32) -> u64 {
         self.a_maxima() + m as u64 * 4
     }
 
-    /// Where the counts of lost elements of the rows of A lie.
+    /// Where the largest magnitudes of the columns of B lie.
     #[must_use]
-    pub const fn a_lost(&self, m: u32, n: u32) -> u64 {
-        self.b_maxima(m) + n as u64 * 4
+    pub const fn b_maxima(&self, m: u32) -> u64 {
+        self.a_lost(m) + m as u64 * 4
     }
 
     /// Where the counts of lost elements of the columns of B lie.
     #[must_use]
     pub const fn b_lost(&self, m: u32, n: u32) -> u64 {
-        self.a_lost(m, n) + m as u64 * 4
+        self.b_maxima(m) + n as u64 * 4
     }
 }
 
@@ -327,9 +327,11 @@ pub const SPLIT_ACROSS_PARAMS: [Param; 9] = [
     param("flags", ParamType::U64),
 ];
 
-/// Parameters of the kernel that looks at some elements of C: the operands with strides along both
-/// sides, and their rows' scale exponents.
-pub const PROBE_PARAMS: [Param; 12] = [
+/// Parameters of the kernel that looks at some elements of C, of which A has the `m` rows from `first`
+/// on, out of `rows`: the operands with strides along both sides, and their rows' scale exponents.
+pub const PROBE_PARAMS: [Param; 14] = [
+    param("rows", ParamType::U32),
+    param("first", ParamType::U32),
     param("m", ParamType::U32),
     param("n", ParamType::U32),
     param("k", ParamType::U32),
@@ -514,7 +516,7 @@ mod tests {
             assert_eq!(work.a_exponents - work.b, operand(n));
             assert!(work.b_exponents - work.a_exponents >= u64::from(m) * 4);
             assert!(work.zeroed - work.b_exponents >= u64::from(n) * 4);
-            assert_eq!(work.b_maxima(m) + u64::from(n) * 4, work.a_lost(m, n));
+            assert_eq!(work.b_maxima(m) - work.a_maxima(), u64::from(m) * 8);
             assert!(work.b_lost(m, n) + u64::from(n) * 4 <= work.zeroed + work.zeroed_bytes);
             let three = Workspace::new(Pieces::ThreeBf16, m, n, k);
             assert_eq!(2 * three.a_exponents, 3 * work.a_exponents);

@@ -97,7 +97,7 @@ arguments! {
 arguments! {
     /// The helper that looks at samples of C.
     Probe:
-    m: U32, n: U32, k: U32, a: U64, a_row: U64, a_step: U64, b: U64, b_step: U64, b_col: U64,
+    rows: U32, first: U32, m: U32, n: U32, k: U32, a: U64, a_row: U64, a_step: U64, b: U64, b_step: U64, b_col: U64,
     a_exponents: U64, b_exponents: U64, flags: U64,
 }
 

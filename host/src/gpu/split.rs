@@ -82,7 +82,7 @@ impl Product<'_> {
             _ => (n, Order::ColMajor),
         };
         let [pieces, exponents, maxima, lost] = match operand {
-            Operand::A => [work.a, work.a_exponents, work.a_maxima(), work.a_lost(m, n)],
+            Operand::A => [work.a, work.a_exponents, work.a_maxima(), work.a_lost(m)],
             _ => [work.b, work.b_exponents, work.b_maxima(m), work.b_lost(m, n)],
         }
         .map(|offset| self.at + offset);
@@ -116,6 +116,8 @@ impl Product<'_> {
         let Some(entry) = self.entries.probe else { return Ok(()) };
         let ((a_row, a_step), (b_step, b_col)) = (strides(problem.a), strides(problem.b));
         let mut arguments = Probe {
+            rows: self.m,
+            first: 0,
             m: self.m,
             n: self.n,
             k: self.k,

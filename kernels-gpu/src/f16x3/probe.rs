@@ -18,12 +18,15 @@ const WARPS: u32 = HELPER_THREADS / 32;
 
 /// # Safety
 /// 1. `a` and `b` are valid for m by k and k by n elements, at distances `a_row` and `a_step`, `b_step`
-///    and `b_col`; there are m and n exponents; `flags` is valid.
+///    and `b_col`; the m rows are those from `first` on of `rows`; there are m and n exponents; `flags`
+///    is valid.
 /// 2. A block has 256 threads and the shared memory of the kernel's spec; m, n >= 1.
 #[cuda_std::kernel]
 #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
 #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
 pub unsafe fn f16x3_probe(
+    rows: u32,
+    first: u32,
     m: u32,
     n: u32,
     k: u32,
@@ -38,7 +41,12 @@ pub unsafe fn f16x3_probe(
     flags: *mut u32,
 ) {
     let linear = thread::thread_idx_x();
-    let (row, col0) = probed(thread::block_idx_x(), m, n);
+    let (row, col0) = probed(thread::block_idx_x(), rows, n);
+    // Rows before `first` wrap round and are as far away as can be.
+    let row = row.wrapping_sub(first);
+    if row >= m {
+        return;
+    }
     // SAFETY: obligation 1.
     let (a_first, a_second) =
         scale_factors(unsafe { a_exponents.wrapping_add(row as usize).read() });
