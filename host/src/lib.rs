@@ -9,6 +9,7 @@ pub mod accuracy;
 pub mod bench;
 pub mod card;
 pub mod cli;
+pub mod contract;
 pub mod cpu;
 pub mod emulate;
 pub mod engine;
@@ -29,6 +30,7 @@ mod shared_library;
 pub mod sweep;
 pub mod verify;
 
+pub use contract::Accuracy;
 pub use engine::{Engine, gemm};
 pub use error::Error;
 pub use gemm_spec::{DType, Layout, Operand, Order, Problem, bf16, f16};

@@ -2,7 +2,7 @@
 
 use gemm_spec::{DType, KernelSpec, Pace, Paces, Scheme};
 
-use crate::{async_copy, f16x3, small_m, small_n, split_k, tensor};
+use crate::{async_copy, bf16x9, f16x3, small_m, small_n, split_k, tensor};
 
 /// The kernels of one chain that a product of f32 is chosen from, with what one multiprocessor does with
 /// them: fitted to times measured on an H200 (docs/kernel-notes.md, "The choice").
@@ -76,8 +76,12 @@ pub fn best_f32(
     multiprocessors: u32,
     allowed: impl Fn(&KernelSpec) -> bool,
 ) -> Option<&'static KernelSpec> {
-    if pays_to_split(m, n, k) && allowed(&f16x3::SPEC) {
-        return Some(&f16x3::SPEC);
+    if pays_to_split(m, n, k) {
+        // The fewest products first.
+        let split = [&f16x3::SPEC, &bf16x9::SIX].into_iter().find(|&spec| allowed(spec));
+        if split.is_some() {
+            return split;
+        }
     }
     if let Some(spec) = small(m, n).filter(|spec| spec.grid(m, n).is_ok() && allowed(spec)) {
         return Some(spec);
@@ -125,12 +129,14 @@ pub fn best_half(
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::Arch;
+
     use super::*;
     use crate::KERNELS;
 
     fn best(m: usize, n: usize, k: usize) -> &'static str {
         // What the tensor cores would do is the matter of another test.
-        best_f32(m, n, k, 132, |spec| spec.id != "f16x3").map_or("none", |spec| spec.id)
+        best_f32(m, n, k, 132, |spec| !spec.reads_any_order()).map_or("none", |spec| spec.id)
     }
 
     #[test]
@@ -200,8 +206,10 @@ mod tests {
     #[test]
     fn large_products_are_split_where_the_gpu_can() {
         let id = |m, n, k, hopper: bool| {
-            best_f32(m, n, k, 132, |spec| hopper || spec.id != "f16x3").unwrap().id
+            best_f32(m, n, k, 132, |spec| hopper || spec.arch != Arch::Sm90a).unwrap().id
         };
+        let exact = best_f32(4096, 4096, 4096, 132, |spec| spec.id != "f16x3").unwrap();
+        assert_eq!(exact.id, "bf16x6");
         assert_eq!(id(10_240, 10_240, 10_240, true), "f16x3");
         assert_eq!(id(8192, 8192, 8192, false), "async_copy_128x256");
         assert_eq!(id(2048, 2048, 2048, true), "f16x3");
