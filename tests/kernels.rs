@@ -6,6 +6,8 @@
 
 #[path = "kernels/digests.rs"]
 mod digests;
+#[path = "kernels/host_path.rs"]
+mod host_path;
 #[path = "kernels/orders.rs"]
 mod orders;
 #[path = "kernels/soak.rs"]
@@ -58,8 +60,8 @@ impl Backend {
             Self::Emulator => emulate::run(spec, problem, a, b, c.as_mut_slice()),
             Self::Gpu => with_gpu(|gpu| {
                 let mut output = gpu.output(c.full(), c.guard_len())?;
-                gpu.upload(problem, a, b)?.0.run(spec, &mut output)?;
-                output.download(gpu, c.full_mut()).map(|_| ())
+                gpu.upload(problem, a, b)?.run(spec, &mut output)?;
+                output.download(gpu, c.full_mut())
             }),
         }
         .map_err(|error| error.to_string())
@@ -280,8 +282,8 @@ fn indices_above_two_to_the_31st<T: Scalar<Out = T>>(
         Backend::Emulator => emulate::run(spec, &problem, a, b, c),
         Backend::Gpu => with_gpu(|gpu| {
             let mut output = gpu.output(c, 0)?;
-            gpu.upload(&problem, a, b)?.0.run(spec, &mut output)?;
-            output.download(gpu, c).map(|_| ())
+            gpu.upload(&problem, a, b)?.run(spec, &mut output)?;
+            output.download(gpu, c)
         }),
     };
     let layout = Layout::row_major;
@@ -471,6 +473,18 @@ fn trials() -> Vec<Trial> {
                     DType::F16 => properties::<f16>(spec, backend),
                     DType::BF16 => properties::<bf16>(spec, backend),
                 };
+                if backend == Backend::Gpu {
+                    let test: fn(&'static KernelSpec) -> Result<(), String> = match entry.dtype {
+                        DType::F32 => host_path::bands_have_the_bits_of_the_whole::<f32>,
+                        DType::F64 => host_path::bands_have_the_bits_of_the_whole::<f64>,
+                        DType::I32 => host_path::bands_have_the_bits_of_the_whole::<i32>,
+                        DType::I8 => unreachable!("no kernel multiplies i8"),
+                        DType::F16 => host_path::bands_have_the_bits_of_the_whole::<f16>,
+                        DType::BF16 => host_path::bands_have_the_bits_of_the_whole::<bf16>,
+                    };
+                    let test = move || test(spec).map_err(Failed::from);
+                    add(format!("host_path::{}", entry.symbol), false, Box::new(test));
+                }
                 for (name, property) in properties {
                     let test = move || property(backend, spec);
                     add(format!("{}::{name}", entry.symbol), name == DIGESTS, Box::new(test));
@@ -486,6 +500,15 @@ fn trials() -> Vec<Trial> {
         None => soak::soak().map_err(Failed::from),
     });
     trials.push(soak.with_ignored_flag(without_gpu));
+    for (name, property) in host_path::PROPERTIES {
+        skipped += usize::from(without_gpu);
+        let missing = no_gpu.clone();
+        let trial = Trial::test(format!("cuda::host_path::{name}"), move || match missing {
+            Some(reason) => Err(reason.into()),
+            None => property().map_err(Failed::from),
+        });
+        trials.push(trial.with_ignored_flag(without_gpu));
+    }
     if let Some(path) = written {
         // Asked for by name: without a GPU it fails.
         trials.push(Trial::test("cuda::write_digests", move || write_digests(&path)));

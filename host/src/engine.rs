@@ -135,7 +135,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Inner`] and [`Error::Outer`] where the sizes do not fit, and what the implementation
-    /// answers. C is then unchanged.
+    /// answers. C is then unchanged; but after [`Error::Cuda`] some of it may have been written.
     pub fn gemm<T: Scalar>(
         &self,
         alpha: T::Acc,
@@ -163,7 +163,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Shape`] where a buffer is too short, and what the implementation answers. C is then
-    /// unchanged.
+    /// unchanged; but after [`Error::Cuda`] some of it may have been written.
     pub fn run<T: Scalar>(
         &self,
         problem: &Problem<T>,
@@ -211,7 +211,9 @@ impl Engine {
             (problem, a, b)
         };
         match (chosen, &self.gpu) {
-            (Implementation::Gpu(spec), Some(gpu)) => run_gpu(gpu, spec, &problem, a, b, c),
+            (Implementation::Gpu(spec), Some(gpu)) => {
+                gpu.host_path(&self.cpu).multiply(spec, &problem, a, b, c).map(|_| ())
+            }
             (Implementation::Gpu(_), None) => {
                 Err(Error::NoDevice { reason: "this engine stays on the CPU".to_owned() })
             }
@@ -289,7 +291,9 @@ pub(crate) fn gpu_kernel<T: Scalar>(
 /// Whether so many bytes hold the three matrices and what the kernel takes besides.
 fn fits<T: Scalar>(problem: &Problem<T>, spec: &KernelSpec, free: u64) -> bool {
     let besides = spec.workspace_bytes(problem);
-    problem.bytes().is_some_and(|bytes| bytes as u128 + u128::from(besides) <= u128::from(free))
+    // Lines are padded on the device, by a sixteenth at most.
+    let with_padding = |bytes: usize| bytes as u128 + bytes as u128 / 16;
+    problem.bytes().is_some_and(|bytes| with_padding(bytes) + u128::from(besides) <= free.into())
 }
 
 /// The operand in row-major order: itself, or a copy in `packed`.
@@ -335,25 +339,6 @@ fn transpose<T: Scalar>(from: &[T], ld: usize, to: &mut [T], rows: usize, cols: 
             }
         }
     });
-}
-
-fn run_gpu<T: Scalar>(
-    gpu: &Gpu,
-    spec: &'static KernelSpec,
-    problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
-) -> Result<(), Error> {
-    spec.supports(problem, gpu.limits())
-        .map_err(|reason| Error::Unsupported { kernel: spec.id, reason })?;
-    let len = problem.required_len(Operand::C)?;
-    let (operands, _) = gpu.upload(problem, a, b)?;
-    // The padding between rows travels both ways, so that it comes back as it was.
-    let mut output = gpu.output(&c[..len], 0)?;
-    operands.run(spec, &mut output)?;
-    output.download(gpu, &mut c[..len])?;
-    Ok(())
 }
 
 #[cfg(test)]

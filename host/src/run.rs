@@ -2,6 +2,7 @@
 
 mod candidate;
 mod explain;
+mod on_gpu;
 mod predict;
 mod turn;
 
@@ -138,11 +139,11 @@ pub struct Row {
     pub estimated: bool,
     /// `2mnk` over the time of the computation alone, in 10⁹ a second.
     pub gflops: f64,
-    /// Copying A and B (and C, where beta is not 0) to the device.
+    /// Copying A and B (and C, where beta is not 0) to the device, while the product goes on.
     pub h2d_seconds: Option<f64>,
-    /// The kernel between two events.
+    /// The kernel between two events, all operands being on the device.
     pub kernel_seconds: Option<f64>,
-    /// Copying C from the device.
+    /// Copying C from the device, while the product goes on.
     pub d2h_seconds: Option<f64>,
     /// Seconds of `serial` over these seconds, where `serial` is a row.
     pub speedup: Option<f64>,

@@ -35,7 +35,12 @@ pub(crate) fn takes_every_order<T: Scalar<Out = T>>(
 }
 
 /// A row-major matrix in column-major order with a leading dimension; poison between.
-fn turned<T: Scalar<Out = T>>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
+pub(crate) fn turned<T: Scalar<Out = T>>(
+    from: &[T],
+    rows: usize,
+    cols: usize,
+    ld: usize,
+) -> Vec<T> {
     let mut to = vec![T::POISON; cols * ld];
     for row in 0..rows {
         for col in 0..cols {
@@ -53,7 +58,7 @@ pub(crate) fn repeats_its_bits<T: Scalar<Out = T>>(
     let (m, n, k) = (700, 600, 800);
     let Operands { problem, a, b, .. } = Operands::<T>::draw(&Case::new(m, n, k));
     let same = with_gpu(|gpu| {
-        let (operands, _) = gpu.upload(&problem, &a, &b)?;
+        let operands = gpu.upload(&problem, &a, &b)?;
         let mut first: Option<Vec<T>> = None;
         for _ in 0..1000 {
             let mut c = vec![T::POISON; m * n];

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gemm_spec::{DType, Problem, Scheme};
+use gemm_spec::{DType, Problem};
 
 use super::{Processors, peak};
 use crate::cpu::CpuImpl;
@@ -73,11 +73,7 @@ impl Entrant {
     /// What a GPU can do at most for it, in operations a second.
     pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: DType) -> Option<f64> {
         match self {
-            Self::Own(Implementation::Gpu(spec)) => match spec.scheme {
-                Scheme::Chain | Scheme::SplitK(_) => peak::peak(gpu.info(), dtype),
-                Scheme::Split(split) => peak::split_peak(gpu.info(), split.products),
-                Scheme::Tensor(_) => peak::tensor_peak(gpu.info()),
-            },
+            Self::Own(Implementation::Gpu(spec)) => peak::kernel_peak(spec, gpu.info(), dtype),
             Self::Own(_) | Self::Auto => peak::peak(gpu.info(), dtype),
             Self::Peer(_) => peak::library_peak(gpu.info(), dtype),
         }
@@ -169,7 +165,7 @@ impl Ready<'_> {
         };
         let gpu = processors.gpu()?;
         let mut output = gpu.output(result.full(), result.guard_len())?;
-        gpu.upload(problem, a, b)?.0.run(launch, &mut output)?;
+        gpu.upload(problem, a, b)?.run(launch, &mut output)?;
         output.download(gpu, result.full_mut())?;
         Ok(())
     }

@@ -150,7 +150,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
         if self.device.is_empty() {
             let gpu = self.processors.gpu()?;
             for Set { a, b, c } in &self.inputs.sets {
-                let operands = gpu.upload(&self.inputs.problem, a, b)?.0;
+                let operands = gpu.upload(&self.inputs.problem, a, b)?;
                 self.device.push((operands, gpu.output(c, 0)?));
             }
         }

@@ -15,6 +15,7 @@ use cust::stream::{Stream, StreamFlags};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
 
 use super::arguments;
+use super::host_path::Kept;
 use super::listing::{DeviceInfo, count, describe, start};
 use super::refused;
 use crate::error::Error;
@@ -33,6 +34,8 @@ pub struct Gpu {
     modules: [OnceCell<LoadedModule>; Arch::ALL.len()],
     /// Memory that launches use besides their operands, kept from one product to the next.
     workspace: RefCell<Option<DeviceBuffer<u8>>>,
+    /// What operands in host memory travel through, kept likewise.
+    host_path: RefCell<Option<Kept>>,
     stream: Stream,
     context: Context,
 }
@@ -83,6 +86,7 @@ impl Gpu {
             driver: start()?,
             modules: Default::default(),
             workspace: RefCell::new(None),
+            host_path: RefCell::new(None),
             stream,
             context,
         })
@@ -100,14 +104,69 @@ impl Gpu {
         &self.limits
     }
 
-    /// Bytes of device memory that are free.
+    /// Bytes of device memory that a product can have: those that are free, and those that are kept from
+    /// earlier products.
     ///
     /// # Errors
     /// [`Error::Cuda`].
     pub fn free_memory(&self) -> Result<u64, Error> {
+        let length = |memory: &Option<DeviceBuffer<u8>>| memory.as_ref().map_or(0, |m| m.len());
+        let workspace = self.workspace.try_borrow().map_or(0, |workspace| length(&workspace));
+        let operands = self
+            .host_path
+            .try_borrow()
+            .map_or(0, |kept| kept.as_ref().map_or(0, |kept| length(&kept.memory)));
+        Ok(self.unused_memory()? + (workspace + operands) as u64)
+    }
+
+    /// Bytes of device memory that nobody has.
+    fn unused_memory(&self) -> Result<u64, Error> {
         self.enter()?;
         let (free, _) = cust::memory::mem_get_info().map_err(refused("reading free memory"))?;
         Ok(free as u64)
+    }
+
+    /// Bytes that can be allocated; where they are fewer than needed, what is kept from earlier products
+    /// and not in use is given up first.
+    pub(super) fn make_room(&self, needed: u128) -> Result<u64, Error> {
+        let unused = self.unused_memory()?;
+        if u128::from(unused) >= needed {
+            return Ok(unused);
+        }
+        // The driver waits for work that still uses the memory.
+        if let Ok(mut kept) = self.host_path.try_borrow_mut()
+            && let Some(kept) = &mut *kept
+        {
+            kept.memory = None;
+        }
+        if let Ok(mut workspace) = self.workspace.try_borrow_mut() {
+            *workspace = None;
+        }
+        self.unused_memory()
+    }
+
+    /// Allocates device memory, whose content is whatever it was.
+    pub(super) fn allocate(&self, bytes: u64, what: &str) -> Result<DeviceBuffer<u8>, Error> {
+        let available = self.make_room(u128::from(bytes))?;
+        let short = || Error::OutOfMemory {
+            what: what.to_owned(),
+            needed: u128::from(bytes),
+            available: u128::from(available),
+        };
+        let len = usize::try_from(bytes).map_err(|_| short())?;
+        if bytes > available {
+            return Err(short());
+        }
+        // SAFETY: bytes of any value are valid, and launches write what they read.
+        unsafe { DeviceBuffer::uninitialized(len) }.map_err(|code| match code {
+            CudaError::OutOfMemory => short(),
+            code => refused(format!("allocating {what}"))(code),
+        })
+    }
+
+    /// What operands in host memory travel through, if there has been a product of such.
+    pub(super) fn host_path_kept(&self) -> &RefCell<Option<Kept>> {
+        &self.host_path
     }
 
     /// How long the driver took to compile the modules in use; it is part of no measurement.
@@ -128,22 +187,8 @@ impl Gpu {
         if !workspace.as_ref().is_some_and(enough) {
             // The old one goes first: there may be no room for both. The driver waits for its users.
             *workspace = None;
-            let short = |available: u64| Error::OutOfMemory {
-                what: format!("the workspace of a product on {}", self.info.name),
-                needed: u128::from(bytes),
-                available: u128::from(available),
-            };
-            let available = self.free_memory()?;
-            let len = usize::try_from(bytes).map_err(|_| short(available))?;
-            if bytes > available {
-                return Err(short(available));
-            }
-            // SAFETY: bytes of any value are valid, and launches write what they read.
-            let buffer = unsafe { DeviceBuffer::uninitialized(len) };
-            *workspace = Some(buffer.map_err(|code| match code {
-                CudaError::OutOfMemory => short(available),
-                code => refused("allocating a workspace")(code),
-            })?);
+            let what = format!("the workspace of a product on {}", self.info.name);
+            *workspace = Some(self.allocate(bytes, &what)?);
         }
         call(workspace.as_ref().expect("invariant: the workspace was made above"))
     }

@@ -1,6 +1,6 @@
 //! Operands on the device, and the one launcher of GEMM kernels.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cuda_lazy::LaunchConfig;
 use cust::context::CurrentContext;
@@ -13,7 +13,8 @@ use gemm_spec::{
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
-use super::{DeviceElement, Gpu, GpuPeer, refused, split, split_k, tensor};
+use super::split::{self, Band};
+use super::{DeviceElement, Gpu, GpuPeer, refused, split_k, tensor};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
@@ -82,7 +83,7 @@ fn upload<T: Scalar>(gpu: &Gpu, data: &[T], what: &str) -> Result<DeviceBuffer<C
         needed,
         available: u128::from(available),
     };
-    let available = gpu.free_memory()?;
+    let available = gpu.make_room(needed)?;
     if needed > u128::from(available) {
         return Err(short(available));
     }
@@ -96,8 +97,7 @@ fn upload<T: Scalar>(gpu: &Gpu, data: &[T], what: &str) -> Result<DeviceBuffer<C
 }
 
 impl Gpu {
-    /// Copies A and B to the device; also gives how long that took, without the allocation's share
-    /// being told apart.
+    /// Copies A and B to the device.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::OutOfMemory`] and [`Error::Cuda`].
@@ -106,17 +106,16 @@ impl Gpu {
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
-    ) -> Result<(Operands<'_, T>, Duration), Error> {
+    ) -> Result<Operands<'_, T>, Error> {
         let a = &a[..problem.required_len(Operand::A)?.min(a.len())];
         let b = &b[..problem.required_len(Operand::B)?.min(b.len())];
         problem.check_buffers(a.len(), b.len(), usize::MAX)?;
         self.enter()?;
-        let started = Instant::now();
         let a = upload(self, a, "A")?;
         let b = upload(self, b, "B")?;
         // A copy from pageable memory may still be on its way when the call returns.
         CurrentContext::synchronize().map_err(refused("copying A and B to the device"))?;
-        Ok((Operands { gpu: self, problem: *problem, a, b }, started.elapsed()))
+        Ok(Operands { gpu: self, problem: *problem, a, b })
     }
 
     /// Copies a buffer of C to the device: guard words, poison or the old C, whatever it holds.
@@ -167,15 +166,13 @@ impl<T: Scalar> Output<T> {
         CurrentContext::synchronize().map_err(refused("copying C to the device"))
     }
 
-    /// Copies the whole buffer back; gives how long that took.
+    /// Copies the whole buffer back.
     ///
     /// # Errors
     /// [`Error::Cuda`].
-    pub fn download(&self, gpu: &Gpu, buffer: &mut [T]) -> Result<Duration, Error> {
+    pub fn download(&self, gpu: &Gpu, buffer: &mut [T]) -> Result<(), Error> {
         gpu.enter()?;
-        let started = Instant::now();
-        self.buffer.copy_to(cells_mut(buffer)).map_err(refused("copying C from the device"))?;
-        Ok(started.elapsed())
+        self.buffer.copy_to(cells_mut(buffer)).map_err(refused("copying C from the device"))
     }
 }
 
@@ -248,28 +245,52 @@ impl<T: Scalar> Operands<'_, T> {
         let places = self.places(c)?;
         // SAFETY: the three buffers hold m x k, k x n and m x n elements at their leading dimensions, as
         // `places` checked; C is a buffer of its own, borrowed exclusively; the kernel supports the
-        // problem.
-        unsafe {
-            match &spec.scheme {
-                Scheme::Chain => self.launch_chain(spec, places),
-                Scheme::Split(entries) => split::launch(self.gpu, spec, entries, problem, places),
-                Scheme::Tensor(entries) => tensor::launch(self.gpu, spec, entries, problem, places),
-                Scheme::SplitK(split) => split_k::launch(self.gpu, spec, split, problem, places),
-            }
+        // problem, which is whole.
+        unsafe { put(self.gpu, spec, problem, places, Band::whole(problem)) }
+    }
+}
+
+/// Puts the launches of a product by a kernel into the stream.
+///
+/// # Safety
+/// The places are those of operands that are valid for the problem; C overlaps neither factor and
+/// nobody else uses it. The kernel supports the problem. A band after the first comes right behind the
+/// one before it, and B is the same.
+pub(super) unsafe fn put<T: Scalar>(
+    gpu: &Gpu,
+    spec: &'static KernelSpec,
+    problem: &Problem<T>,
+    places: Places,
+    band: Band,
+) -> Result<(), Error> {
+    // SAFETY: the caller's promises.
+    unsafe {
+        match &spec.scheme {
+            Scheme::Chain => chain(gpu, spec, problem, places),
+            Scheme::Split(entries) => split::launch(gpu, spec, entries, problem, places, band),
+            Scheme::Tensor(entries) => tensor::launch(gpu, spec, entries, problem, places),
+            Scheme::SplitK(split) => split_k::launch(gpu, spec, split, problem, places),
         }
     }
+}
 
-    /// # Safety
-    /// The places are those of operands that are valid for the problem; C overlaps neither factor and
-    /// nobody else uses it. The kernel supports the problem.
-    unsafe fn launch_chain(&self, spec: &'static KernelSpec, places: Places) -> Result<(), Error> {
-        let start = Start::own(self.gpu, spec, &self.problem)?;
-        let mut arguments = Arguments::of(&self.problem, places);
-        // SAFETY: the entry's obligations. (1) The operands are the caller's promise. (2) Block, grid
-        // and shared memory are the spec's for this m and n. The addresses are those of `arguments`,
-        // which outlives the call that copies them.
-        unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
-    }
+/// Launches a kernel's own entry.
+///
+/// # Safety
+/// The places are those of operands that are valid for the problem; C overlaps neither factor and
+/// nobody else uses it. The kernel supports the problem.
+unsafe fn chain<T: Scalar>(
+    gpu: &Gpu,
+    spec: &'static KernelSpec,
+    problem: &Problem<T>,
+    places: Places,
+) -> Result<(), Error> {
+    let start = Start::own(gpu, spec, problem)?;
+    let mut arguments = Arguments::of(problem, places);
+    // SAFETY: the entry's obligations. (1) The operands are the caller's promise. (2) Block, grid and
+    // shared memory are the spec's for this m and n. The addresses are those of `arguments`, which
+    // outlives the call that copies them.
+    unsafe { gpu.start(&start, &mut arguments.addresses()) }
 }
 
 /// Device addresses of the three operands.

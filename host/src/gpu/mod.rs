@@ -1,20 +1,29 @@
 //! The only code that knows `cust`: devices, modules, launches and timing on the GPU.
 
 mod arguments;
+mod bands;
 mod blas;
+mod copies;
 mod cublas;
 mod cublaslt;
 mod device;
+mod host_path;
 mod launch;
 mod listing;
 mod peer;
+mod pitched;
+mod schedule;
 mod split;
 mod split_k;
+mod staging;
 mod state;
 mod tensor;
 
 pub use arguments::SideBySide;
+pub use bands::Pipeline;
+pub use copies::HostMemory;
 pub use device::Gpu;
+pub use host_path::{HostPath, HostTimes};
 pub use launch::{Launch, Operands, Output, run_batch};
 pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
 pub use peer::{CudaLibrary, GpuPeer};

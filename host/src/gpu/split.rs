@@ -1,5 +1,6 @@
 //! The launches of a product whose operands are split into pieces first.
 
+use cust::memory::CopyDestination;
 use gemm_spec::split::{FALL_BACK, MAXIMA_STEPS, PANEL_ROWS, PROBE_BLOCKS, STEP_K, Workspace};
 use gemm_spec::{Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries};
 
@@ -9,25 +10,52 @@ use super::{Gpu, refused};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
+/// Which of the bands of rows of a larger product a product is: they have B in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Band {
+    /// Rows of the tallest band.
+    pub(super) tallest: usize,
+    /// Rows of the whole product.
+    pub(super) all: usize,
+    /// Where the band begins among them. The launches of those before it are in the stream already.
+    pub(super) first: usize,
+}
+
+impl Band {
+    /// A product that is no part of another.
+    pub(super) fn whole<T: Scalar>(problem: &Problem<T>) -> Self {
+        Self { tallest: problem.m, all: problem.m, first: 0 }
+    }
+}
+
 /// Splits A and B, multiplies the pieces, and multiplies the operands themselves where the pieces
-/// cannot hold them: which of the two does something, the helpers' flags decide on the device.
+/// cannot hold them: which of the two does something, the helpers' flags decide on the device. Bands
+/// after the first find B's pieces where the first has left them, and its flags.
 ///
 /// # Safety
 /// The places are those of operands that are valid for the problem; C overlaps neither factor and
-/// nobody else uses it. The kernel supports the problem.
+/// nobody else uses it. The kernel supports the problem. A band after the first comes right behind the
+/// one before it: nothing else has used the workspace, and B is the same.
 pub(super) unsafe fn launch<T: Scalar>(
     gpu: &Gpu,
     spec: &'static KernelSpec,
     entries: &SplitEntries,
     problem: &Problem<T>,
     places: Places,
+    band: Band,
 ) -> Result<(), Error> {
     let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
-    let layout = Workspace::new(entries.pieces, m, n, k);
+    let tallest = size(band.tallest);
+    let layout = Workspace::new(entries.pieces, tallest, n, k);
     gpu.with_workspace(layout.bytes, |buffer| {
-        let product =
-            Product { gpu, spec, entries, m, n, k, layout, at: buffer.as_device_ptr().as_raw() };
-        let zeroed = layout.zeroed as usize..(layout.zeroed + layout.zeroed_bytes) as usize;
+        let at = buffer.as_device_ptr().as_raw();
+        let product = Product { gpu, spec, entries, band, tallest, m, n, k, layout, at };
+        // The first clears the flags and what is found of all rows, the others that of A's rows alone.
+        let (from, to) = match band.first {
+            0 => (layout.zeroed, layout.zeroed + layout.zeroed_bytes),
+            _ => (layout.a_maxima(), layout.b_maxima(tallest)),
+        };
+        let zeroed = from as usize..to as usize;
         // With nothing to sum the factors are not read: the flags send the product to the fallback.
         let nothing = problem.effective_k() == 0;
         // SAFETY: the region lies in the workspace, which this stream alone uses, in order.
@@ -37,7 +65,9 @@ pub(super) unsafe fn launch<T: Scalar>(
         unsafe {
             if !nothing {
                 product.split(Operand::A, problem.a, places.a)?;
-                product.split(Operand::B, problem.b, places.b)?;
+                if band.first == 0 {
+                    product.split(Operand::B, problem.b, places.b)?;
+                }
                 product.probe(problem, places)?;
                 product.multiply(problem, places)?;
             }
@@ -46,11 +76,36 @@ pub(super) unsafe fn launch<T: Scalar>(
     })
 }
 
+/// Whether pieces could not hold the product in bands that was launched last: in which band that was
+/// found, nobody knows. Nothing is under way any more.
+pub(super) fn fell_back<T: Scalar>(
+    gpu: &Gpu,
+    entries: &SplitEntries,
+    problem: &Problem<T>,
+    tallest: usize,
+) -> Result<bool, Error> {
+    if problem.effective_k() == 0 {
+        return Ok(false);
+    }
+    let (tallest, n, k) = (size(tallest), size(problem.n), size(problem.k));
+    let layout = Workspace::new(entries.pieces, tallest, n, k);
+    gpu.with_workspace(layout.bytes, |buffer| {
+        let at = layout.zeroed as usize;
+        let mut flags = [0; size_of::<u32>()];
+        let own = buffer.index(at..at + flags.len());
+        own.copy_to(&mut flags).map_err(refused("reading the flags of a product"))?;
+        Ok(u32::from_ne_bytes(flags) & FALL_BACK != 0)
+    })
+}
+
 /// One product and its workspace.
 struct Product<'a> {
     gpu: &'a Gpu,
     spec: &'static KernelSpec,
     entries: &'a SplitEntries,
+    band: Band,
+    /// Rows of A that the workspace has room for.
+    tallest: u32,
     m: u32,
     n: u32,
     k: u32,
@@ -76,14 +131,14 @@ impl Product<'_> {
         let work = self.layout;
         // A "row" is a row of A or a column of B; along k it is contiguous in a row-major A and in a
         // column-major B.
-        let (m, n) = (self.m, self.n);
+        let (tallest, n) = (self.tallest, self.n);
         let (rows, along) = match operand {
-            Operand::A => (m, Order::RowMajor),
+            Operand::A => (self.m, Order::RowMajor),
             _ => (n, Order::ColMajor),
         };
         let [pieces, exponents, maxima, lost] = match operand {
-            Operand::A => [work.a, work.a_exponents, work.a_maxima(), work.a_lost(m)],
-            _ => [work.b, work.b_exponents, work.b_maxima(m), work.b_lost(m, n)],
+            Operand::A => [work.a, work.a_exponents, work.a_maxima(), work.a_lost(tallest)],
+            _ => [work.b, work.b_exponents, work.b_maxima(tallest), work.b_lost(tallest, n)],
         }
         .map(|offset| self.at + offset);
         let (k, ld, flags) = (self.k, layout.ld as u64, self.flags());
@@ -116,8 +171,8 @@ impl Product<'_> {
         let Some(entry) = self.entries.probe else { return Ok(()) };
         let ((a_row, a_step), (b_step, b_col)) = (strides(problem.a), strides(problem.b));
         let mut arguments = Probe {
-            rows: self.m,
-            first: 0,
+            rows: size(self.band.all),
+            first: size(self.band.first),
             m: self.m,
             n: self.n,
             k: self.k,

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use gemm_spec::{Element, KernelSpec, Operand, Problem};
+use gemm_spec::{KernelSpec, Operand, Problem};
 
+use super::on_gpu::OnGpu;
 use super::predict::predict;
 use super::{DeviceChoice, Inputs, Observer, Row, supported, verdict};
 use crate::cpu::CpuContext;
@@ -33,20 +34,26 @@ pub(super) struct Candidate<'d> {
 #[derive(Clone, Copy)]
 enum Device<'d> {
     Cpu(&'d CpuContext),
-    Gpu(&'d Gpu),
+    /// Kernels there, the threads copying operands.
+    Gpu(&'d Gpu, &'d CpuContext),
     /// Kernels on these threads.
     Emulator(&'d CpuContext),
 }
 
-/// A and B on the device and how long it took to bring them there: shared by all GPU rows.
-pub(super) type Uploaded<'d, T> = (Operands<'d, T>, Duration);
-
 /// Times of one result.
-struct Times {
-    seconds: f64,
-    runs: usize,
+pub(super) struct Times {
+    pub(super) seconds: f64,
+    pub(super) runs: usize,
     /// To the device, kernel, from the device.
-    split: Option<(f64, f64, f64)>,
+    pub(super) split: Option<(f64, f64, f64)>,
+    /// What is wrong with the product that the seconds are of, where it is not the one that is checked.
+    pub(super) differs: Option<String>,
+}
+
+impl Times {
+    fn of(seconds: f64, runs: usize) -> Self {
+        Self { seconds, runs, split: None, differs: None }
+    }
 }
 
 impl<'d> Candidate<'d> {
@@ -74,7 +81,7 @@ impl<'d> Candidate<'d> {
             Implementation::Gpu(spec) => {
                 let gpu = gpu.as_ref().map_err(ToString::to_string)?;
                 supported(spec, problem, gpu.limits())?;
-                Device::Gpu(gpu)
+                Device::Gpu(gpu, cpu)
             }
         };
         let (predicted, failure, effort) = (0.0, None, Effort::ROW);
@@ -103,8 +110,8 @@ impl<'d> Candidate<'d> {
         let b: Vec<T> = draw.operand(problem, Operand::B)?;
         let mut c: Vec<T::Out> = draw.operand(problem, Operand::C)?;
         let timing = match (self.device, self.implementation) {
-            (Device::Gpu(gpu), Implementation::Gpu(spec)) => {
-                let (operands, _) = gpu.upload(problem, &a, &b)?;
+            (Device::Gpu(gpu, _), Implementation::Gpu(spec)) => {
+                let operands = gpu.upload(problem, &a, &b)?;
                 let mut output = gpu.output(&c, 0)?;
                 repeat(Effort::PROBE, || {
                     Ok::<_, Error>(operands.run(spec, &mut output)?.as_secs_f64())
@@ -127,7 +134,7 @@ impl<'d> Candidate<'d> {
 
     /// The row of an implementation that does not fit the budget.
     pub(super) fn estimate<T: Scalar>(&self, problem: &Problem<T>) -> Row {
-        self.row(problem, &Times { seconds: self.predicted, runs: 0, split: None }, true)
+        self.row(problem, &Times::of(self.predicted, 0), true)
     }
 
     /// Computes, times and checks the result.
@@ -135,18 +142,14 @@ impl<'d> Candidate<'d> {
         &self,
         problem: &Problem<T>,
         inputs: &Inputs<T>,
-        uploaded: &mut Option<Uploaded<'d, T>>,
+        uploaded: &mut Option<Operands<'d, T>>,
         checker: &Checker<'_, T>,
         observer: &mut dyn Observer,
     ) -> Result<Row, Error> {
         let mut c = Guarded::new(problem)?;
         let times = match (self.device, self.implementation) {
-            (Device::Gpu(gpu), Implementation::Gpu(spec)) => {
-                let (operands, h2d) = match uploaded {
-                    Some(uploaded) => uploaded,
-                    None => uploaded.insert(gpu.upload(problem, &inputs.a, &inputs.b)?),
-                };
-                gpu_times(gpu, spec, operands, (*h2d, self.effort), problem, inputs, &mut c)?
+            (Device::Gpu(gpu, cpu), Implementation::Gpu(spec)) => {
+                OnGpu { gpu, cpu, spec, problem, inputs }.measure(uploaded, self.effort, &mut c)?
             }
             (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
                 let timing = repeat(self.effort, || {
@@ -156,14 +159,14 @@ impl<'d> Candidate<'d> {
                     function(problem, &inputs.a, &inputs.b, c.as_mut_slice(), cpu);
                     Ok::<_, Error>(started.elapsed().as_secs_f64())
                 })?;
-                Times { seconds: timing.median, runs: timing.runs, split: None }
+                Times::of(timing.median, timing.runs)
             }
             (Device::Emulator(cpu), Implementation::Gpu(spec)) => {
                 let timing = repeat(self.effort, || {
                     c.poison(&inputs.c);
                     emulated(cpu, spec, problem, &inputs.a, &inputs.b, c.as_mut_slice())
                 })?;
-                Times { seconds: timing.median, runs: timing.runs, split: None }
+                Times::of(timing.median, timing.runs)
             }
             _ => unreachable!("invariant: `new` pairs kernels with GPUs"),
         };
@@ -175,6 +178,10 @@ impl<'d> Candidate<'d> {
         if let Err(error) = c.intact() {
             found.ok = false;
             found.detail = Some(error.to_string());
+        }
+        if let Some(differs) = times.differs {
+            found.ok = false;
+            found.detail.get_or_insert(differs);
         }
         if !found.ok {
             observer.step(&format!("explaining {}", self.id()));
@@ -200,9 +207,9 @@ impl<'d> Candidate<'d> {
     ) -> Result<Vec<T::Out>, Error> {
         let mut c = before.to_vec();
         match (self.device, self.implementation) {
-            (Device::Gpu(gpu), Implementation::Gpu(spec)) => {
+            (Device::Gpu(gpu, _), Implementation::Gpu(spec)) => {
                 let mut output = gpu.output(&c, 0)?;
-                gpu.upload(problem, a, b)?.0.run(spec, &mut output)?;
+                gpu.upload(problem, a, b)?.run(spec, &mut output)?;
                 output.download(gpu, &mut c)?;
             }
             (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
@@ -222,7 +229,7 @@ impl<'d> Candidate<'d> {
             kernel: self.id(),
             device: match self.device {
                 Device::Cpu(_) => "cpu".to_owned(),
-                Device::Gpu(gpu) => format!("cuda:{}", gpu.info().index),
+                Device::Gpu(gpu, _) => format!("cuda:{}", gpu.info().index),
                 Device::Emulator(_) => "emulate".to_owned(),
             },
             seconds: times.seconds,
@@ -251,28 +258,4 @@ fn emulated<T: Scalar>(
     let started = Instant::now();
     cpu.pool().install(|| emulate::run(spec, problem, a, b, c))?;
     Ok(started.elapsed().as_secs_f64())
-}
-
-/// Runs a kernel on uploaded operands and brings the result back.
-fn gpu_times<T: Scalar>(
-    gpu: &Gpu,
-    spec: &'static KernelSpec,
-    operands: &Operands<'_, T>,
-    (h2d, effort): (Duration, Effort),
-    problem: &Problem<T>,
-    inputs: &Inputs<T>,
-    c: &mut Guarded<T>,
-) -> Result<Times, Error> {
-    c.poison(&inputs.c);
-    let started = Instant::now();
-    let mut output = gpu.output(c.full(), c.guard_len())?;
-    // Where beta is 0 a user need not copy C to the device: only poison and guards travel here.
-    let c_h2d = if problem.beta == T::Acc::ZERO { Duration::ZERO } else { started.elapsed() };
-    let timing = repeat(effort, || {
-        output.restore(gpu, c.full())?;
-        Ok::<_, Error>(operands.run(spec, &mut output)?.as_secs_f64())
-    })?;
-    let d2h = output.download(gpu, c.full_mut())?;
-    let split = ((h2d + c_h2d).as_secs_f64(), timing.median, d2h.as_secs_f64());
-    Ok(Times { seconds: split.0 + split.1 + split.2, runs: timing.runs, split: Some(split) })
 }

@@ -1,6 +1,6 @@
 //! What a GPU's arithmetic units could do at most.
 
-use gemm_spec::DType;
+use gemm_spec::{DType, KernelSpec, Scheme};
 
 use crate::gpu::DeviceInfo;
 
@@ -75,6 +75,17 @@ pub fn tensor_peak(gpu: &DeviceInfo) -> Option<f64> {
 #[must_use]
 pub fn split_peak(gpu: &DeviceInfo, products: u32) -> Option<f64> {
     Some(tensor_peak(gpu)? / f64::from(products))
+}
+
+/// Operations a second of the units that a kernel multiplies with; `None` for a GPU that the tables do
+/// not know.
+#[must_use]
+pub fn kernel_peak(spec: &KernelSpec, gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
+    match spec.scheme {
+        Scheme::Chain | Scheme::SplitK(_) => peak(gpu, dtype),
+        Scheme::Split(split) => split_peak(gpu, split.products),
+        Scheme::Tensor(_) => tensor_peak(gpu),
+    }
 }
 
 #[cfg(test)]

@@ -7,4 +7,4 @@ mod cpu;
 mod gpu;
 
 pub use cpu::{CpuPeak, measure};
-pub use gpu::{lanes, library_peak, peak, split_peak, tensor_peak};
+pub use gpu::{kernel_peak, lanes, library_peak, peak, split_peak, tensor_peak};

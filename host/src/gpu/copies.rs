@@ -1,0 +1,65 @@
+//! What the way between host memory and a GPU costs, without a product.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::HostPath;
+use super::pitched::Block;
+use crate::error::Error;
+
+/// Where the host's bytes of a copy are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostMemory {
+    /// In memory as programs allocate it: they travel as operands do.
+    Allocated,
+    /// In the page-locked buffers already: the bus alone is at work.
+    PageLocked,
+}
+
+impl HostPath<'_> {
+    /// Copies so many bytes to the device and then back, and gives how long each took by the host's
+    /// clock.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] and [`Error::Cuda`].
+    pub fn copies(&self, host: &mut [u8], from: HostMemory) -> Result<(Duration, Duration), Error> {
+        let (pool, slot_bytes) = (self.pool(), self.pipeline().slot_bytes.max(1));
+        let block = Block::new(0, 1, host.len(), host.len());
+        let allocated = from == HostMemory::Allocated;
+        self.with_kept(|kept| {
+            let (memory, mut lanes) = kept.ready(self.gpu(), block.bytes())?;
+            let [up, down] = &mut lanes.lanes;
+            let starts = (0..block.bytes()).step_by(slot_bytes);
+            let chunks = starts.map(|from| from..block.bytes().min(from + slot_bytes));
+
+            let started = Instant::now();
+            for bytes in chunks.clone() {
+                up.upload(&mut memory.index(bytes.clone()), |staged| {
+                    if allocated {
+                        block.load(pool, host, bytes.start, staged);
+                    }
+                })?;
+            }
+            up.settle()?;
+            let there = started.elapsed();
+
+            let started = Instant::now();
+            let (mut ahead, mut coming) = (chunks, VecDeque::new());
+            loop {
+                while coming.len() < down.slots()
+                    && let Some(bytes) = ahead.next()
+                {
+                    down.fetch(&memory.index(bytes.clone()))?;
+                    coming.push_back(bytes);
+                }
+                let Some(bytes) = coming.pop_front() else { break };
+                down.drain(bytes.len(), |data| {
+                    if allocated {
+                        block.store(pool, bytes.start, data, host);
+                    }
+                })?;
+            }
+            Ok((there, started.elapsed()))
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! A matrix in host memory and its copy on the device, as bytes: which line goes where.
+
+use std::ops::Range;
+
+use rayon::ThreadPool;
+use rayon::prelude::*;
+
+/// Lines on the device begin at multiples of this many bytes, so that kernels may load several
+/// elements at once; it is a multiple of every element's size.
+const ALIGNMENT: usize = 16;
+/// Lines shorter than this many bytes follow one another without a gap: padding would be a good part
+/// of what travels.
+const LEAST_PADDED: usize = 256;
+/// Bytes that one thread copies at a time: below, handing the work over takes longer than the work.
+const PIECE: usize = 256 << 10;
+
+/// A part of a matrix: lines that are contiguous each, `ld` bytes apart in host memory and `pitch`
+/// bytes apart on the device. A line is a row of a row-major matrix, a column of a column-major one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    /// Where the first line begins in the host's buffer.
+    start: usize,
+    lines: usize,
+    /// Bytes of a line.
+    width: usize,
+    ld: usize,
+    pitch: usize,
+}
+
+/// The bytes from one line's beginning to the next's on the device.
+pub(super) fn pitch(width: usize) -> usize {
+    if width < LEAST_PADDED { width } else { width.next_multiple_of(ALIGNMENT) }
+}
+
+/// Bytes that are contiguous on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    /// Where it begins in the host's buffer.
+    host: usize,
+    /// Where it begins in the piece.
+    at: usize,
+    len: usize,
+}
+
+impl Block {
+    /// Lines of `width` bytes, `ld` apart, the first at `start`.
+    pub(super) fn new(start: usize, lines: usize, width: usize, ld: usize) -> Self {
+        let pitch = pitch(width);
+        if ld == width && pitch == width {
+            // Nothing lies between the lines: they are one.
+            let width = lines * width;
+            return Self { start, lines: usize::from(width > 0), width, ld: width, pitch: width };
+        }
+        Self { start, lines, width, ld, pitch }
+    }
+
+    /// Bytes on the device.
+    pub(super) fn bytes(&self) -> usize {
+        self.lines * self.pitch
+    }
+
+    /// The parts of the block's bytes on the device that hold something, from `from` on for `len`.
+    fn segments(&self, from: usize, len: usize) -> impl Iterator<Item = Segment> + use<> {
+        let Self { start, width, ld, pitch, .. } = *self;
+        let end = from + len;
+        let first = from.checked_div(pitch).unwrap_or(0);
+        let last = end.div_ceil(pitch.max(1));
+        (first..last).filter_map(move |line| {
+            let begins = (line * pitch).max(from);
+            let ends = (line * pitch + width).min(end);
+            let host = start + line * ld + (begins - line * pitch);
+            (begins < ends).then(|| Segment { host, at: begins - from, len: ends - begins })
+        })
+    }
+
+    /// Copies what belongs into these bytes of the block, from `from` on, out of the host's buffer.
+    fn gather(&self, host: &[u8], from: usize, to: &mut [u8]) {
+        for Segment { host: source, at, len } in self.segments(from, to.len()) {
+            to[at..at + len].copy_from_slice(&host[source..source + len]);
+        }
+    }
+
+    /// Fills `to` with the block's bytes from `from` on; what pads lines keeps its value.
+    pub(super) fn load(&self, pool: &ThreadPool, host: &[u8], from: usize, to: &mut [u8]) {
+        if to.len() <= PIECE {
+            return self.gather(host, from, to);
+        }
+        pool.install(|| {
+            let pieces = to.par_chunks_mut(PIECE).enumerate();
+            pieces.for_each(|(index, piece)| self.gather(host, from + index * PIECE, piece));
+        });
+    }
+
+    /// Puts the block's bytes from `from` on into the host's buffer, whose other bytes stay as they are.
+    pub(super) fn store(&self, pool: &ThreadPool, from: usize, data: &[u8], host: &mut [u8]) {
+        let scatter = |from: usize, data: &[u8], span: &Range<usize>, host: &mut [u8]| {
+            for Segment { host: target, at, len } in self.segments(from, data.len()) {
+                let target = target - span.start;
+                host[target..target + len].copy_from_slice(&data[at..at + len]);
+            }
+        };
+        // Lines ascend on both sides, so that each piece has a part of the host's buffer to itself.
+        let mut parts = Vec::with_capacity(data.len().div_ceil(PIECE));
+        let (mut rest, mut offset) = (host, 0);
+        for (index, piece) in data.chunks(PIECE).enumerate() {
+            let from = from + index * PIECE;
+            let Some(span) = self.span(from, piece.len()) else { continue };
+            let (_, tail) = rest.split_at_mut(span.start - offset);
+            let (own, tail) = tail.split_at_mut(span.len());
+            (rest, offset) = (tail, span.end);
+            parts.push((from, piece, span, own));
+        }
+        if let [(from, piece, span, own)] = &mut parts[..] {
+            return scatter(*from, piece, span, own);
+        }
+        pool.install(|| {
+            parts.into_par_iter().for_each(|(from, piece, span, own)| {
+                scatter(from, piece, &span, own);
+            });
+        });
+    }
+
+    /// From the first byte in the host's buffer to behind the last that those of the device stand for;
+    /// `None` where they are padding alone.
+    fn span(&self, from: usize, len: usize) -> Option<Range<usize>> {
+        let first = self.segments(from, len).next()?;
+        let last = self.segments(from, len).last()?;
+        Some(first.host..last.host + last.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rayon::ThreadPoolBuilder;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_aligned_where_padding_is_little() {
+        assert_eq!([0, 4, 255, 256, 257, 40_960].map(pitch), [0, 4, 255, 256, 272, 40_960]);
+        assert!((0..5000).all(|width| pitch(width) >= width && pitch(width) * 16 <= width * 17));
+    }
+
+    /// Every byte of every line in exactly one segment, wherever the block is cut.
+    #[test]
+    fn segments_cover_each_byte_of_a_line_once_and_no_padding() {
+        for (lines, width, ld) in [(1, 5, 5), (7, 300, 300), (5, 257, 300), (3, 9, 20), (4, 0, 3)] {
+            let block = Block::new(11, lines, width, ld);
+            for cut in [1, 2, 3, 16, 100, 271, 272, 273, 10_000] {
+                let mut seen = vec![0; 11 + lines * ld];
+                for from in (0..block.bytes()).step_by(cut) {
+                    let len = cut.min(block.bytes() - from);
+                    let mut end = 0;
+                    for segment in block.segments(from, len) {
+                        assert!(segment.at >= end && segment.len > 0);
+                        end = segment.at + segment.len;
+                        assert!(end <= len);
+                        seen[segment.host..][..segment.len].iter_mut().for_each(|n| *n += 1);
+                    }
+                }
+                for (place, count) in seen.into_iter().enumerate() {
+                    let within = place.checked_sub(11).is_some_and(|place| place % ld < width);
+                    assert_eq!(count, usize::from(within), "{place} of {block:?} cut by {cut}");
+                }
+            }
+        }
+    }
+
+    /// There and back through pieces of many lines, of parts of a line, and cuts within lines.
+    #[test]
+    fn a_block_comes_back_as_it_went_and_nothing_else_is_touched() {
+        let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        for (lines, width, ld) in [(3000, 300, 320), (2, 700_001, 700_003), (900, 1024, 1024)] {
+            let host: Vec<u8> = (0..lines * ld + 5).map(|place| (place % 251) as u8).collect();
+            let block = Block::new(5, lines, width, ld);
+            let mut back = vec![255; host.len()];
+            for from in (0..block.bytes()).step_by(600_007) {
+                let mut staged = vec![254; 600_007.min(block.bytes() - from)];
+                block.load(&pool, &host, from, &mut staged);
+                block.store(&pool, from, &staged, &mut back);
+            }
+            for (place, &byte) in back.iter().enumerate() {
+                let within = place >= 5 && (place - 5) % ld < width;
+                assert_eq!(byte, if within { host[place] } else { 255 }, "{place} of {block:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Page-locked buffers, through which operands travel between host memory and the device.
+
+use cust::event::{Event, EventFlags, EventStatus};
+use cust::memory::{AsyncCopyDestination, DeviceSlice, LockedBuffer};
+use cust::stream::{Stream, StreamFlags};
+
+use super::refused;
+use crate::error::Error;
+
+/// The least bytes of a buffer: small products get what the next one can use, too.
+const LEAST_BYTES: usize = 64 << 10;
+
+/// Whose turn it is among buffers that are used one after the other.
+#[derive(Debug, Default)]
+struct Turns {
+    /// Buffers whose copies are under way, the longest first from `first` on.
+    under_way: usize,
+    first: usize,
+    slots: usize,
+}
+
+impl Turns {
+    fn new(slots: usize) -> Self {
+        Self { slots: slots.max(1), ..Self::default() }
+    }
+
+    /// The buffer to be used next; `None` where all are under way.
+    fn take(&mut self) -> Option<usize> {
+        if self.under_way == self.slots {
+            return None;
+        }
+        let slot = (self.first + self.under_way) % self.slots;
+        self.under_way += 1;
+        Some(slot)
+    }
+
+    /// The buffer that has been under way for the longest, if there is one.
+    fn oldest(&self) -> Option<usize> {
+        (self.under_way > 0).then_some(self.first)
+    }
+
+    /// The oldest is free again.
+    fn give_back(&mut self) {
+        if self.under_way > 0 {
+            self.first = (self.first + 1) % self.slots;
+            self.under_way -= 1;
+        }
+    }
+}
+
+/// A page-locked buffer, and when its last copy is over.
+struct Slot {
+    memory: Option<LockedBuffer<u8>>,
+    done: Event,
+}
+
+/// One direction: buffers that are filled and emptied in turns, and the stream of their copies.
+pub(super) struct Lane {
+    slots: Vec<Slot>,
+    turns: Turns,
+    stream: Stream,
+}
+
+impl Lane {
+    /// A lane of so many buffers, which get memory when they are used.
+    pub(super) fn new(slots: usize) -> Result<Self, Error> {
+        let failed = || refused("preparing the way between host memory and the device");
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).map_err(failed())?;
+        let slot = |_| {
+            let done = Event::new(EventFlags::DISABLE_TIMING).map_err(failed())?;
+            Ok(Slot { memory: None, done })
+        };
+        let slots: Vec<Slot> = (0..slots.max(1)).map(slot).collect::<Result<_, Error>>()?;
+        Ok(Self { turns: Turns::new(slots.len()), slots, stream })
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Waits until nothing is under way.
+    pub(super) fn settle(&mut self) -> Result<(), Error> {
+        self.turns = Turns::new(self.slots.len());
+        self.stream.synchronize().map_err(refused("waiting for copies"))
+    }
+
+    /// Fills the next buffer and has it copied to the device. Where all buffers are under way the oldest
+    /// is waited for.
+    pub(super) fn upload(
+        &mut self,
+        to: &mut DeviceSlice<u8>,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Error> {
+        let slot = self.take(to.len())?;
+        let Slot { memory: Some(memory), done } = &mut self.slots[slot] else {
+            unreachable!("invariant: a slot that was taken has memory");
+        };
+        let data = &mut memory.as_mut_slice()[..to.len()];
+        fill(data);
+        let failed = || refused("copying an operand to the device");
+        // SAFETY: the buffer is page-locked and as long as the lane, and nobody writes it before `take`
+        // has waited for the event behind this copy. The device's memory belongs to the caller, who
+        // lets nothing but this stream and those that wait for it touch it.
+        unsafe { to.async_copy_from(&*data, &self.stream) }.map_err(failed())?;
+        done.record(&self.stream).map_err(failed())
+    }
+
+    /// Has the next buffer filled with what lies on the device.
+    pub(super) fn fetch(&mut self, from: &DeviceSlice<u8>) -> Result<(), Error> {
+        let slot = self.take(from.len())?;
+        let Slot { memory: Some(memory), done } = &mut self.slots[slot] else {
+            unreachable!("invariant: a slot that was taken has memory");
+        };
+        let data = &mut memory.as_mut_slice()[..from.len()];
+        let failed = || refused("copying C from the device");
+        // SAFETY: as in `upload`: nobody reads or writes the buffer before the event behind this copy.
+        unsafe { from.async_copy_to(data, &self.stream) }.map_err(failed())?;
+        done.record(&self.stream).map_err(failed())
+    }
+
+    /// Whether the copy that is the longest under way is over.
+    pub(super) fn is_there(&self) -> Result<bool, Error> {
+        let Some(slot) = self.turns.oldest() else { return Ok(false) };
+        let status = self.slots[slot].done.query().map_err(refused("waiting for a copy"))?;
+        Ok(status == EventStatus::Ready)
+    }
+
+    /// Waits for the copy that is the longest under way and uses the first bytes of its buffer, which is
+    /// free then.
+    pub(super) fn drain(&mut self, len: usize, empty: impl FnOnce(&[u8])) -> Result<(), Error> {
+        let Some(slot) = self.turns.oldest() else { return Ok(()) };
+        let Slot { memory, done } = &self.slots[slot];
+        done.synchronize().map_err(refused("waiting for a copy"))?;
+        if let Some(memory) = memory {
+            empty(&memory.as_slice()[..len]);
+        }
+        self.turns.give_back();
+        Ok(())
+    }
+
+    /// The next buffer, once its last copy is over, with room for so many bytes.
+    fn take(&mut self, len: usize) -> Result<usize, Error> {
+        let index = match self.turns.take() {
+            Some(slot) => slot,
+            None => {
+                self.drain(0, |_| ())?;
+                self.turns.take().unwrap_or_default()
+            }
+        };
+        let slot = &mut self.slots[index];
+        if slot.memory.as_ref().is_none_or(|memory| memory.len() < len) {
+            // The old one goes first; nothing is under way there.
+            slot.memory = None;
+            let bytes = len.next_power_of_two().max(LEAST_BYTES);
+            let during = format!("page-locking {bytes} bytes of host memory");
+            slot.memory = Some(LockedBuffer::new(&0, bytes).map_err(refused(during))?);
+        }
+        Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// Every order of takings and returns up to ten of them, held against a queue of slots.
+    #[test]
+    fn a_slot_is_taken_again_only_when_its_copy_was_waited_for() {
+        for slots in 1..5 {
+            for orders in 0..1 << 10 {
+                let mut turns = Turns::new(slots);
+                let mut under_way = VecDeque::new();
+                let mut taken = 0;
+                for step in 0..10 {
+                    if orders >> step & 1 == 1 {
+                        let slot = turns.take();
+                        assert_eq!(slot.is_none(), under_way.len() == slots);
+                        if let Some(slot) = slot {
+                            assert!(!under_way.contains(&slot));
+                            // One after the other, so that all have their turn.
+                            assert_eq!(slot, taken % slots);
+                            taken += 1;
+                            under_way.push_back(slot);
+                        }
+                    } else {
+                        assert_eq!(turns.oldest(), under_way.pop_front());
+                        turns.give_back();
+                    }
+                }
+            }
+        }
+    }
+}

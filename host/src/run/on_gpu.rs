@@ -1,0 +1,114 @@
+//! A kernel's row: how long its launch takes on operands that are there, and how long the whole product
+//! takes where they are in host memory.
+
+use gemm_spec::{KernelSpec, Problem};
+
+use super::Inputs;
+use super::candidate::Times;
+use crate::cpu::CpuContext;
+use crate::error::Error;
+use crate::gpu::{Gpu, HostTimes, Operands};
+use crate::measure::{Effort, Timing, repeat};
+use crate::scalar::Scalar;
+use crate::verify::Guarded;
+
+/// A kernel and what it works on.
+pub(super) struct OnGpu<'g, 'r, T: Scalar> {
+    pub(super) gpu: &'g Gpu,
+    /// Its threads copy operands.
+    pub(super) cpu: &'r CpuContext,
+    pub(super) spec: &'static KernelSpec,
+    pub(super) problem: &'r Problem<T>,
+    pub(super) inputs: &'r Inputs<T>,
+}
+
+impl<'g, T: Scalar> OnGpu<'g, '_, T> {
+    /// Measures both ways and leaves in `c` the result of the launch, whose guard words were on the
+    /// device with it. A and B stay there for the next row.
+    pub(super) fn measure(
+        &self,
+        uploaded: &mut Option<Operands<'g, T>>,
+        effort: Effort,
+        c: &mut Guarded<T>,
+    ) -> Result<Times, Error> {
+        let operands = match uploaded {
+            Some(operands) => operands,
+            None => {
+                uploaded.insert(self.gpu.upload(self.problem, &self.inputs.a, &self.inputs.b)?)
+            }
+        };
+        let kernel = self.launches(operands, effort, c)?;
+        let mut own = Guarded::new(self.problem)?;
+        let through = match self.products(effort, &mut own) {
+            // There may be no room for A and B twice.
+            Err(Error::OutOfMemory { .. }) if uploaded.take().is_some() => {
+                self.products(effort, &mut own)
+            }
+            other => other,
+        }?;
+        let seconds = through.all.median;
+        let split = Some((through.to_device.median, kernel.median, through.from_device.median));
+        Ok(Times { seconds, runs: through.all.runs, split, differs: self.difference(c, &own) })
+    }
+
+    /// Launches on operands that are on the device, between events.
+    fn launches(
+        &self,
+        operands: &Operands<'_, T>,
+        effort: Effort,
+        c: &mut Guarded<T>,
+    ) -> Result<Timing, Error> {
+        c.poison(&self.inputs.c);
+        let mut output = self.gpu.output(c.full(), c.guard_len())?;
+        let timing = repeat(effort, || {
+            output.restore(self.gpu, c.full())?;
+            Ok::<_, Error>(operands.run(self.spec, &mut output)?.as_secs_f64())
+        })?;
+        output.download(self.gpu, c.full_mut())?;
+        Ok(timing)
+    }
+
+    /// Products from host memory to host memory, the way that an engine goes.
+    fn products(&self, effort: Effort, c: &mut Guarded<T>) -> Result<Through, Error> {
+        let path = self.gpu.host_path(self.cpu);
+        let mut times: Vec<HostTimes> = Vec::new();
+        let all = repeat(effort, || {
+            c.poison(&self.inputs.c);
+            let Inputs { a, b, .. } = self.inputs;
+            let took = path.multiply(self.spec, self.problem, a, b, c.as_mut_slice())?;
+            times.push(took);
+            Ok::<_, Error>(took.all.as_secs_f64())
+        })?;
+        // The runs before those that count warmed up.
+        let counted = &times[times.len().saturating_sub(all.runs)..];
+        let of = |part: fn(&HostTimes) -> std::time::Duration| {
+            let mut seconds: Vec<f64> = counted.iter().map(|t| part(t).as_secs_f64()).collect();
+            Timing::of(&mut seconds)
+        };
+        Ok(Through { all, to_device: of(|t| t.to_device), from_device: of(|t| t.from_device) })
+    }
+
+    /// Where the two results differ, in words: both ways must give the same bits.
+    fn difference(&self, launched: &Guarded<T>, through: &Guarded<T>) -> Option<String> {
+        if let Err(error) = through.intact() {
+            return Some(format!("with operands in host memory: {error}"));
+        }
+        let Problem { m, n, c, .. } = *self.problem;
+        let (launched, through) = (launched.as_slice(), through.as_slice());
+        let mut places = (0..m).flat_map(|row| (0..n).map(move |col| (row, col)));
+        let (row, col) = places.find(|&(row, col)| {
+            let at = c.index(row, col);
+            !launched[at].same_bits(through[at])
+        })?;
+        Some(format!(
+            "with operands in host memory the bits differ, first at row {row}, column {col}"
+        ))
+    }
+}
+
+/// Seconds of products from host memory to host memory.
+struct Through {
+    all: Timing,
+    to_device: Timing,
+    from_device: Timing,
+}

@@ -1,0 +1,146 @@
+//! Products with operands in host memory, on a GPU: cut into bands and small pieces they have the bits
+//! of the product as a whole, and nothing but C's elements is written.
+
+use std::num::NonZeroUsize;
+
+use gemm_spec::{KernelSpec, Layout, Scheme};
+use kernels_gpu::KERNELS;
+use tessera::cpu::CpuContext;
+use tessera::gpu::{Gpu, Pipeline};
+use tessera::{Error, Problem, Scalar};
+
+use crate::support::{Case, Operands};
+use crate::{orders, with_gpu};
+
+/// Several bands and a great many pieces of a small product.
+const SMALL: Pipeline = Pipeline { slot_bytes: 20_001, slots: 3, least_bytes: 0, most_bands: 8 };
+
+/// A matrix of poison with the elements of a tight row-major one at a leading dimension.
+fn padded<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
+    let mut to = vec![T::POISON; rows * ld];
+    for row in 0..rows {
+        to[row * ld..][..cols].copy_from_slice(&from[row * cols..][..cols]);
+    }
+    to
+}
+
+/// C by a kernel whose operands were brought to the device whole.
+fn whole<T: Scalar<Out = T>>(
+    gpu: &Gpu,
+    spec: &'static KernelSpec,
+    problem: &Problem<T>,
+    (a, b, c): (&[T], &[T], &[T]),
+) -> Result<Vec<T>, Error> {
+    let mut c = c.to_vec();
+    let mut output = gpu.output(&c, 0)?;
+    gpu.upload(problem, a, b)?.run(spec, &mut output)?;
+    output.download(gpu, &mut c)?;
+    Ok(c)
+}
+
+/// Compares the two ways on one problem.
+fn compare<T: Scalar<Out = T>>(
+    gpu: &Gpu,
+    spec: &'static KernelSpec,
+    problem: &Problem<T>,
+    (a, b, c): (&[T], &[T], &[T]),
+    pipeline: Pipeline,
+) -> Result<(), String> {
+    let say = |error: Error| error.to_string();
+    let cpu = CpuContext::new(NonZeroUsize::new(3)).map_err(say)?;
+    let expected = whole(gpu, spec, problem, (a, b, c)).map_err(say)?;
+    let mut found = c.to_vec();
+    let path = gpu.host_path(&cpu).cut(pipeline);
+    let times = path.multiply(spec, problem, a, b, &mut found).map_err(say)?;
+    if times.all < times.kernel {
+        return Err(format!("these are no times: {times:?}"));
+    }
+    let differing = found.iter().zip(&expected).position(|(x, y)| !x.same_bits(*y));
+    let what = |place: usize| {
+        let (row, col) = (place / problem.c.ld, place % problem.c.ld);
+        format!("{problem:?}: {:?} at ({row}, {col}), not {:?}", found[place], expected[place])
+    };
+    differing.map_or(Ok(()), |place| Err(what(place)))
+}
+
+/// Every order that the kernel reads, with padding and without, with the old C and without.
+pub(crate) fn bands_have_the_bits_of_the_whole<T: Scalar<Out = T>>(
+    spec: &'static KernelSpec,
+) -> Result<(), String> {
+    let shapes = [(700, 301, 129), (513, 64, 520), (300, 1, 77), (1, 1000, 40)];
+    for ((m, n, k), pad) in shapes.into_iter().zip([3, 0, 1, 8]) {
+        let plain = Operands::<T>::draw(&Case::new(m, n, k));
+        let old: Vec<T> = plain.a.iter().cycle().take(m * n).copied().collect();
+        for orders in 0..if spec.reads_any_order() { 4 } else { 1 } {
+            for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (0.0, 1.0)] {
+                let mut problem =
+                    Problem::<T>::new(m, n, k).with_scalars(T::factor(alpha), T::factor(beta));
+                problem.c = Layout::row_major(n + pad);
+                let factor = |bit, data: &[T], rows, cols| {
+                    if orders & bit == 0 {
+                        (Layout::row_major(cols + pad), padded(data, rows, cols, cols + pad))
+                    } else {
+                        let ld = rows + pad;
+                        (Layout::col_major(ld), orders::turned(data, rows, cols, ld))
+                    }
+                };
+                let (a, b);
+                (problem.a, a) = factor(1, &plain.a, m, k);
+                (problem.b, b) = factor(2, &plain.b, k, n);
+                let c = padded(&old, m, n, n + pad);
+                with_gpu(|gpu| {
+                    if spec.supports(&problem, gpu.limits()).is_err() {
+                        return Ok(Ok(()));
+                    }
+                    Ok(compare(gpu, spec, &problem, (&a, &b, &c), SMALL))
+                })
+                .map_err(|error| error.to_string())??;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is not finite in one band only gives the bits of the whole product, which then goes another way
+/// from its first row on.
+fn what_is_not_finite_turns_every_band() -> Result<(), String> {
+    let splits = KERNELS.iter().filter(|spec| matches!(spec.scheme, Scheme::Split(_)));
+    for &spec in splits {
+        let plain = Operands::<f32>::draw(&Case::new(700, 130, 90));
+        for row in [0, 300, 699] {
+            let mut a = plain.a.clone();
+            a[row * 90 + 5] = f32::INFINITY;
+            let problem = Problem::<f32>::new(700, 130, 90);
+            let c = vec![0.0; 700 * 130];
+            with_gpu(|gpu| Ok(compare(gpu, spec, &problem, (&a, &plain.b, &c), SMALL)))
+                .map_err(|error| error.to_string())??;
+        }
+    }
+    Ok(())
+}
+
+/// A product that is cut as the engine cuts it, twice over the same buffers, then smaller ones that use
+/// what the large one has left.
+fn large_and_small_products_share_their_buffers() -> Result<(), String> {
+    for id in ["f16x3", "async_copy_128x256"] {
+        let Some(&spec) = KERNELS.iter().find(|spec| spec.id == id) else {
+            return Err(format!("there is no {id}"));
+        };
+        for (m, n, k) in [(4100, 3000, 2111), (4100, 3000, 2111), (33, 65, 129), (2100, 5000, 3000)]
+        {
+            let Operands { problem, a, b, .. } = Operands::<f32>::draw(&Case::new(m, n, k));
+            let c = vec![0.0; m * n];
+            with_gpu(|gpu| Ok(compare(gpu, spec, &problem, (&a, &b, &c), Pipeline::default())))
+                .map_err(|error| error.to_string())??;
+        }
+    }
+    Ok(())
+}
+
+type Property = fn() -> Result<(), String>;
+
+/// The properties of the way itself, by name.
+pub(crate) const PROPERTIES: [(&str, Property); 2] = [
+    ("what_is_not_finite_turns_every_band", what_is_not_finite_turns_every_band),
+    ("large_and_small_products_share_their_buffers", large_and_small_products_share_their_buffers),
+];
