@@ -14,6 +14,8 @@ mod multiply;
 mod show;
 #[path = "cli/sweep.rs"]
 mod sweep;
+#[path = "cli/tune.rs"]
+mod tune;
 
 use std::fmt;
 use std::fs;
@@ -45,12 +47,14 @@ impl fmt::Display for Ended {
     }
 }
 
-/// A command in a clean environment, where no driver is found.
+/// A command in a clean environment, where no driver and no figures are found.
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(program());
     for name in ["NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG", "RAYON_NUM_THREADS"] {
         command.env_remove(name);
     }
+    // What the user keeps is neither read nor written.
+    command.env("TESSERA_CACHE", "/nonexistent");
     command.env("TESSERA_LIBCUDA", "/nonexistent").args(args).stdin(Stdio::null());
     command
 }

@@ -87,6 +87,7 @@ fn run(folder: &Path, line: &str) -> Output {
         .args(&args)
         .current_dir(folder)
         .env("TESSERA_LIBCUDA", "/nonexistent")
+        .env("TESSERA_CACHE", folder)
         .stdin(Stdio::null())
         .output()
         .expect("the program starts")
@@ -158,10 +159,11 @@ fn every_row_of_the_seeds_has_a_command_that_works() {
 }
 
 /// The documents whose shell blocks are run.
-const DOCUMENTS: [(&str, &str); 6] = [
+const DOCUMENTS: [(&str, &str); 7] = [
     ("README.md", include_str!("../README.md")),
     ("CONTRIBUTING.md", include_str!("../CONTRIBUTING.md")),
     ("docs/accuracy.md", include_str!("../docs/accuracy.md")),
+    ("docs/auto.md", include_str!("../docs/auto.md")),
     ("docs/emulator.md", include_str!("../docs/emulator.md")),
     ("docs/measuring.md", include_str!("../docs/measuring.md")),
     ("docs/museum.md", include_str!("../docs/museum.md")),

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use gemm_spec::{DType, DeviceLimits, Element, KernelSpec, Layout, Operand, Order, Problem};
 
+use crate::auto::{InUse, Work};
 use crate::cpu::{CpuContext, CpuImpl};
 use crate::error::Error;
 use crate::gpu::Gpu;
@@ -12,15 +13,15 @@ use crate::registry::{self, Implementation};
 use crate::run::DeviceChoice;
 use crate::scalar::Scalar;
 
-/// Products at or above this many operations go to a GPU where there is one: below, copying the
-/// operands there takes longer than multiplying here.
-const GPU_FLOPS: f64 = 2.0 * 512.0 * 512.0 * 512.0;
 /// What an engine of its own choice runs on the CPU.
-const CPU_DEFAULT: &str = "cpu_packed";
+pub(crate) const CPU_DEFAULT: &str = "cpu_packed";
 /// What an engine of its own choice runs on a GPU where no kernel was measured to be better.
-const GPU_DEFAULT: &str = "register_tile_2d";
+pub(crate) const GPU_DEFAULT: &str = "register_tile_2d";
 
 /// Computes matrix products.
+///
+/// Threads, the GPU's modules and memory that the largest product so far took there are kept until the
+/// engine is dropped: keep one for many products.
 ///
 /// ```
 /// use tessera::{Engine, Matrix};
@@ -35,9 +36,14 @@ pub struct Engine {
     cpu: CpuContext,
     gpu: Option<Gpu>,
     choice: Choice,
+    /// What the choice between CPU and GPU goes by.
+    figures: InUse,
+    /// Why figures that are kept are not used.
+    unusable: Option<String>,
 }
 
 enum Choice {
+    /// For each product the one of CPU and GPU that is predicted to be the first to end.
     Auto,
     /// The GPU for every product, by the kernel that suits it.
     AutoGpu,
@@ -46,8 +52,9 @@ enum Choice {
 }
 
 impl Engine {
-    /// An engine that chooses for each product: the first GPU where there is one and the product is
-    /// large enough to be worth the copies, else the CPU.
+    /// An engine that chooses for each product: the first GPU where there is one and it is predicted to
+    /// end before the CPU, copies included, else the CPU. It goes by what `tessera tune` has measured
+    /// on this machine, else by [assumptions](crate::auto).
     ///
     /// # Errors
     /// [`Error::Threads`]. A machine without a GPU is no error.
@@ -59,7 +66,26 @@ impl Engine {
                 None
             }
         };
-        Ok(Self { cpu: CpuContext::new(None)?, gpu, choice: Choice::Auto })
+        let (figures, unusable) = match &gpu {
+            Some(gpu) => InUse::load(Some(&gpu.info().name)),
+            // There is nothing to choose.
+            None => (InUse::default(), None),
+        };
+        if let Some(reason) = &unusable {
+            tracing::warn!(%reason, "predictions go by assumptions");
+        }
+        Ok(Self { figures, unusable, ..Self::of(CpuContext::new(None)?, gpu, Choice::Auto) })
+    }
+
+    fn of(cpu: CpuContext, gpu: Option<Gpu>, choice: Choice) -> Self {
+        Self { cpu, gpu, choice, figures: InUse::default(), unusable: None }
+    }
+
+    /// Why the figures that are kept for this user are not used, in one line, where there are some that
+    /// cannot be.
+    #[must_use]
+    pub fn unusable_figures(&self) -> Option<&str> {
+        self.unusable.as_deref()
     }
 
     /// An engine that stays on the CPU, with that many threads (`None`: one for each core).
@@ -67,7 +93,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Threads`].
     pub fn cpu(threads: Option<NonZeroUsize>) -> Result<Self, Error> {
-        Ok(Self { cpu: CpuContext::new(threads)?, gpu: None, choice: Choice::Auto })
+        Ok(Self::of(CpuContext::new(threads)?, None, Choice::Auto))
     }
 
     /// An engine that always uses the implementation of that name.
@@ -92,7 +118,7 @@ impl Engine {
                 DeviceChoice::Cpu => Self::cpu(None),
                 DeviceChoice::Cuda(index) => {
                     let gpu = Some(Gpu::open(index)?);
-                    Ok(Self { cpu: CpuContext::new(None)?, gpu, choice: Choice::AutoGpu })
+                    Ok(Self::of(CpuContext::new(None)?, gpu, Choice::AutoGpu))
                 }
                 DeviceChoice::Emulate => Self::open(Some(GPU_DEFAULT), device),
             };
@@ -113,7 +139,7 @@ impl Engine {
 
     fn on_gpu(spec: &'static KernelSpec, index: u32) -> Result<Self, Error> {
         let gpu = Some(Gpu::open(index)?);
-        Ok(Self { cpu: CpuContext::new(None)?, gpu, choice: Choice::Gpu(spec) })
+        Ok(Self::of(CpuContext::new(None)?, gpu, Choice::Gpu(spec)))
     }
 
     /// `A * B` as a new row-major matrix.
@@ -238,17 +264,34 @@ impl Engine {
             },
             Choice::Auto => {
                 if let Some(gpu) = &self.gpu
-                    && problem.flops() >= GPU_FLOPS
-                    && let Ok(free) = gpu.free_memory()
-                    && let Implementation::Gpu(spec) = gpu_kernel(problem, gpu.limits(), free)?
-                    && spec.supports(problem, gpu.limits()).is_ok()
-                    && fits(problem, spec, free)
+                    && let Some(spec) = self.faster_kernel(problem, gpu)?
                 {
                     return Ok(Implementation::Gpu(spec));
                 }
                 registry::find(CPU_DEFAULT)
             }
         }
+    }
+
+    /// The kernel that should end with a product before the CPU does; `None` where none should.
+    fn faster_kernel<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        gpu: &Gpu,
+    ) -> Result<Option<&'static KernelSpec>, Error> {
+        let on_cpu = self.figures.cpu_seconds(T::DTYPE, problem.flops(), self.cpu.threads());
+        let (info, limits) = (gpu.info(), gpu.limits());
+        let on_gpu = |work: &Work| self.figures.gpu_seconds(work, info.compute_capability);
+        // For small products the driver is not even asked how much memory is free.
+        if on_cpu <= on_gpu(&Work::LEAST) {
+            return Ok(None);
+        }
+        let Ok(free) = gpu.free_memory() else { return Ok(None) };
+        let Implementation::Gpu(spec) = gpu_kernel(problem, limits, free)? else {
+            return Ok(None);
+        };
+        let can = spec.supports(problem, limits).is_ok() && fits(problem, spec, free);
+        Ok(Some(spec).filter(|spec| can && on_gpu(&Work::new(problem, spec, info)) < on_cpu))
     }
 }
 

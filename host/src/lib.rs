@@ -6,6 +6,7 @@
 //! much, [`measure`] how long something takes, [`run`](mod@run) puts the three together.
 
 pub mod accuracy;
+pub mod auto;
 pub mod bench;
 pub mod card;
 pub mod cli;

@@ -8,7 +8,9 @@ use clap::{Args, Parser, Subcommand};
 use gemm_spec::DType;
 
 use super::values::{Sizes, budget, device, dtype};
-use super::{accuracy, bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles};
+use super::{
+    accuracy, bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles, tune,
+};
 use crate::fill::Distribution;
 use crate::report::Format;
 use crate::run::DeviceChoice;
@@ -58,6 +60,8 @@ pub(super) enum Command {
     Tiles(tiles::Args),
     /// Run the book's 4 x 4 example and show which block computes what.
     Demo(demo::Args),
+    /// Measure what the choice between CPU and GPU goes by, in some seconds, and keep it for this user.
+    Tune(tune::Args),
 }
 
 #[derive(Args, Clone)]

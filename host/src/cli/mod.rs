@@ -15,6 +15,7 @@ mod roofline;
 mod run;
 mod sweep;
 mod tiles;
+mod tune;
 mod values;
 
 use std::process::ExitCode;
@@ -79,6 +80,7 @@ pub fn main() -> ExitCode {
         Some(Command::Roofline(args)) => roofline::main(&args),
         Some(Command::Tiles(args)) => tiles::main(&args),
         Some(Command::Demo(args)) => demo::main(&args),
+        Some(Command::Tune(args)) => tune::main(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         output::complain(&error);

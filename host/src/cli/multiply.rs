@@ -86,6 +86,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let inputs = open(args)?;
     let name = (args.kernel != "auto").then_some(args.kernel.as_str());
     let engine = Engine::open(name, args.device)?;
+    if let Some(reason) = engine.unusable_figures() {
+        advise(reason);
+    }
     with_type!(inputs.a.npy.dtype, T => product::<T>(args, inputs, &engine))
 }
 
@@ -150,7 +153,7 @@ fn product<T: NpyElement<Out: NpyElement>>(
         b.layout(),
         Layout::row_major(n),
     );
-    let kernel = engine.choose(&Problem::<T>::new(m, n, k))?.id();
+    let kernel = engine.choose(&Problem::<T>::new(m, n, k).with_scalars(alpha, beta))?.id();
 
     let checked = args.check != Method::None;
     let mut before = Vec::new();

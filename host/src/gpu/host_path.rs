@@ -47,7 +47,7 @@ pub struct HostPath<'g> {
 
 /// How long a product with operands in host memory took. Copies and products overlap, so that the parts
 /// may add up to more than all.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct HostTimes {
     /// From operands in host memory to the result in host memory, by the host's clock.
     pub all: Duration,
@@ -94,6 +94,9 @@ impl HostPath<'_> {
         spec.supports(problem, gpu.limits())
             .map_err(|reason| Error::Unsupported { kernel: spec.id, reason })?;
         problem.check_buffers(a.len(), b.len(), c.len())?;
+        if problem.m == 0 || problem.n == 0 {
+            return Ok(HostTimes::default());
+        }
         gpu.enter()?;
         gpu.load(spec.arch)?;
         let started = Instant::now();

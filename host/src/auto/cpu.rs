@@ -1,0 +1,130 @@
+//! What the CPU engine takes for a product.
+
+use serde::{Deserialize, Serialize};
+
+/// Seconds of the smallest product: handing work to threads that wait. Not measured.
+const ASSUMED_CALL: f64 = 5e-6;
+/// Operations a second of one thread, where nothing was measured: f32 at 1024 x 1024 x 1024 on 16
+/// threads, over the threads (results/2026-11-20-xeon-16-cores/threads-16.md). Other types are taken
+/// for as fast.
+pub const ASSUMED_RATE: f64 = 75e9;
+
+/// What `cpu_packed` was measured to take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuFigures {
+    /// The processor, as it names itself.
+    pub processor: String,
+    /// Threads that it was measured with.
+    pub threads: usize,
+    /// Products of each type.
+    pub cubes: Vec<Cube>,
+}
+
+/// One product of square matrices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cube {
+    /// Element type.
+    pub dtype: String,
+    /// m, n and k.
+    pub edge: usize,
+    /// What it took.
+    pub seconds: f64,
+}
+
+impl Cube {
+    /// Its operations.
+    #[must_use]
+    pub fn flops(&self) -> f64 {
+        2.0 * (self.edge as f64).powi(3)
+    }
+}
+
+impl CpuFigures {
+    /// What products of a type take; `None` where none was measured.
+    #[must_use]
+    pub fn curve(&self, dtype: &str) -> Option<Curve> {
+        let own = self.cubes.iter().filter(|cube| cube.dtype == dtype);
+        let mut points: Vec<(f64, f64)> = own.map(|cube| (cube.flops(), cube.seconds)).collect();
+        points.retain(|(flops, seconds)| *flops > 0.0 && seconds.is_finite() && *seconds > 0.0);
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        // A larger product takes no less time, whatever a disturbed measurement says.
+        let mut longest = 0.0;
+        for (_, seconds) in &mut points {
+            longest = f64::max(longest, *seconds);
+            *seconds = longest;
+        }
+        (!points.is_empty()).then_some(Curve { points, threads: self.threads.max(1) })
+    }
+}
+
+/// What products of one type take, by their operations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Operations and seconds, ascending both; one at least.
+    points: Vec<(f64, f64)>,
+    threads: usize,
+}
+
+impl Curve {
+    /// Seconds of a product of so many operations: between those that were measured in proportion, in
+    /// their logarithms; below the smallest as long as that; beyond the largest at its rate. Other
+    /// numbers of threads are taken to share the work as evenly.
+    #[must_use]
+    pub fn seconds(&self, flops: f64, threads: usize) -> f64 {
+        let above = self.points.partition_point(|point| point.0 <= flops);
+        let seconds = match (above.checked_sub(1).map(|below| self.points[below]), above) {
+            (None, _) => self.points[0].1,
+            (Some((most, seconds)), above) if above == self.points.len() => seconds * flops / most,
+            (Some((from, low)), above) => {
+                let (to, high) = self.points[above];
+                low * (high / low).powf((flops / from).ln() / (to / from).ln())
+            }
+        };
+        seconds * self.threads as f64 / threads.max(1) as f64
+    }
+}
+
+/// Seconds where nothing was measured.
+pub(super) fn assumed(flops: f64, threads: usize) -> f64 {
+    ASSUMED_CALL + flops / (ASSUMED_RATE * threads.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(cubes: &[(usize, f64)]) -> CpuFigures {
+        let cube = |&(edge, seconds)| Cube { dtype: "f32".to_owned(), edge, seconds };
+        let cubes = cubes.iter().map(cube).collect();
+        CpuFigures { processor: String::new(), threads: 2, cubes }
+    }
+
+    #[test]
+    fn measured_products_take_what_they_took_and_larger_ones_no_less() {
+        // The third was disturbed less than the second.
+        let figures = figures(&[(1024, 0.1), (16, 1e-6), (64, 5e-5), (128, 4e-5)]);
+        let curve = figures.curve("f32").unwrap();
+        for cube in &figures.cubes[..3] {
+            let seconds = curve.seconds(cube.flops(), 2);
+            assert!((seconds / cube.seconds - 1.0).abs() < 1e-9, "{cube:?}: {seconds}");
+        }
+        let mut before = 0.0;
+        for step in 0..400 {
+            let seconds = curve.seconds(1.1_f64.powi(step), 2);
+            assert!(seconds >= before && seconds.is_finite(), "{step}");
+            before = seconds;
+        }
+        assert_eq!(curve.seconds(0.0, 2), 1e-6);
+        assert!((curve.seconds(1e9, 1) / curve.seconds(1e9, 4) - 4.0).abs() < 1e-9);
+        // At the rate of the largest.
+        assert!((curve.seconds(8.0 * 2.0 * 1024f64.powi(3), 2) / 0.8 - 1.0).abs() < 1e-9);
+        assert_eq!(figures.curve("f64"), None);
+    }
+
+    #[test]
+    fn nonsense_is_not_measured() {
+        assert_eq!(figures(&[]).curve("f32"), None);
+        assert_eq!(figures(&[(10, f64::NAN), (0, 1.0)]).curve("f32"), None);
+        assert!(assumed(0.0, 0) > 0.0 && assumed(1e12, 1) > assumed(1e12, 2));
+    }
+}

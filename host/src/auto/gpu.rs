@@ -1,0 +1,219 @@
+//! What a GPU takes for a product with operands in host memory: the way there, the kernel, the way back.
+
+use gemm_spec::{DType, Element, KernelSpec, Operand, Problem, Scheme};
+use serde::{Deserialize, Serialize};
+
+use crate::bench::peak::kernel_peak;
+use crate::gpu::{DeviceInfo, Pipeline};
+use crate::scalar::Scalar;
+
+/// Seconds from the beginning of a copy to its first byte where nothing was measured, and of a launch
+/// with the wait for its end. Not measured: what small products cost of either.
+const ASSUMED_LATENCY: f64 = 20e-6;
+
+/// Share of a bus's raw rate that copies reach where nothing was measured. Not measured.
+const ASSUMED_SHARE: f64 = 0.8;
+
+/// One direction between host memory and a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Way {
+    /// Seconds of the shortest copy.
+    pub latency: f64,
+    /// Bytes a second of long ones, from or to memory that a program allocates.
+    pub rate: f64,
+    /// Bytes a second of long ones from or to page-locked memory: what the bus gives.
+    pub bus_rate: f64,
+}
+
+impl Way {
+    fn seconds(&self, bytes: f64) -> f64 {
+        if bytes > 0.0 { self.latency + bytes / self.rate } else { 0.0 }
+    }
+
+    fn is_sane(&self) -> bool {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        positive(self.latency) && positive(self.rate) && positive(self.bus_rate)
+    }
+}
+
+/// The ways to a GPU and back, and what a launch costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuFigures {
+    /// The GPU, as it names itself.
+    pub device: String,
+    /// From host memory.
+    pub to_device: Way,
+    /// To host memory.
+    pub from_device: Way,
+    /// Seconds of a launch that does next to nothing, with the wait for its end.
+    pub launch: f64,
+}
+
+/// A product as the model sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Bytes that go to the device and belong to all bands.
+    pub common: f64,
+    /// Bytes that go there band by band.
+    pub banded: f64,
+    /// Bytes that come back.
+    pub back: f64,
+    /// Seconds of the kernel without its launch.
+    pub kernel: f64,
+    /// Bands of rows: copies of one and products of others overlap.
+    pub bands: usize,
+}
+
+/// Share of its units' peak that a kernel reaches with a large product on an H200: `register_tile_2d`
+/// (results/2026-11-20-h200-tensor/run-10240.md), `f16x3` (bench-large.md beside it) and
+/// `tensor_128x256` (results/2026-11-21-h200/bf16-large.md).
+const fn share(scheme: &Scheme) -> f64 {
+    match scheme {
+        Scheme::Chain | Scheme::SplitK(_) => 0.58,
+        Scheme::Split(_) => 0.58,
+        Scheme::Tensor(_) => 0.64,
+    }
+}
+
+/// Operations in a clock of a multiprocessor that the tables of peaks do not know: those of the least of
+/// them in f32.
+const UNKNOWN_PER_CLOCK: f64 = 128.0;
+
+/// Seconds of a kernel without its launch: all multiprocessors at their share of the peak, and no less
+/// than one takes for a tile.
+fn kernel_seconds(
+    spec: &KernelSpec,
+    dtype: DType,
+    (m, n, k): (usize, usize, usize),
+    gpu: &DeviceInfo,
+) -> f64 {
+    let units = f64::from(gpu.multiprocessors.max(1));
+    let unknown = UNKNOWN_PER_CLOCK * units * f64::from(gpu.clock_mhz.max(1)) * 1e6;
+    let rate = kernel_peak(spec, gpu, dtype).unwrap_or(unknown) * share(&spec.scheme);
+    let all = 2.0 * m as f64 * n as f64 * k as f64 / rate;
+    let tile = spec.launch.tile().map_or(1.0, |tile| f64::from(tile.m) * f64::from(tile.n));
+    all.max(2.0 * tile * k as f64 * units / rate)
+}
+
+impl Work {
+    /// Less than any product that has elements.
+    pub const LEAST: Self = Self { common: 1.0, banded: 1.0, back: 1.0, kernel: 0.0, bands: 1 };
+
+    /// A product by a kernel on a GPU.
+    #[must_use]
+    pub fn new<T: Scalar>(problem: &Problem<T>, spec: &KernelSpec, gpu: &DeviceInfo) -> Self {
+        let bytes = |operand| {
+            let (rows, cols) = problem.dims(operand);
+            rows as f64 * cols as f64 * T::DTYPE.size_in(operand) as f64
+        };
+        let k = problem.effective_k();
+        let factor = |operand| if k == 0 { 0.0 } else { bytes(operand) };
+        let back = bytes(Operand::C);
+        let old_c = if problem.beta == <T::Acc as Element>::ZERO { 0.0 } else { back };
+        Self {
+            common: factor(Operand::B),
+            banded: factor(Operand::A) + old_c,
+            back,
+            kernel: kernel_seconds(spec, T::DTYPE, (problem.m, problem.n, k), gpu),
+            bands: Pipeline::default().bands(spec, problem, gpu.multiprocessors).len(),
+        }
+    }
+}
+
+impl GpuFigures {
+    /// What is assumed of a GPU of that compute capability: sixteen lanes of the bus of its generation's
+    /// servers, PCIe 3, 4 or 5 of 15.75, 31.5 and 63 GB/s (PCI-SIG, PCI Express Base Specification).
+    #[must_use]
+    pub fn assumed(compute_capability: (u32, u32)) -> Self {
+        let bus_rate = match compute_capability {
+            (9.., _) => 63e9,
+            (8, _) => 31.5e9,
+            _ => 15.75e9,
+        };
+        let rate = bus_rate * ASSUMED_SHARE;
+        let way = Way { latency: ASSUMED_LATENCY, rate, bus_rate };
+        let device = String::new();
+        Self { device, to_device: way, from_device: way, launch: ASSUMED_LATENCY }
+    }
+
+    /// Whether the model can be asked.
+    #[must_use]
+    pub fn is_sane(&self) -> bool {
+        let launch = self.launch.is_finite() && self.launch > 0.0;
+        launch && self.to_device.is_sane() && self.from_device.is_sane()
+    }
+
+    /// Seconds from operands in host memory to the result there.
+    ///
+    /// One of the way up, the kernel and the way back is busy all the time but for the first band's way
+    /// up and the last band's way back; which one, is the one that takes the longest.
+    #[must_use]
+    pub fn seconds(&self, work: &Work) -> f64 {
+        let bands = work.bands.max(1) as f64;
+        let common = self.to_device.seconds(work.common);
+        let up = self.to_device.seconds(work.banded);
+        let back = self.from_device.seconds(work.back);
+        let kernel = work.kernel;
+        let by_up = up + kernel / bands + back / bands;
+        let by_kernel = up / bands + kernel + back / bands;
+        let by_back = up / bands + kernel / bands + back;
+        common + self.launch * bands + by_up.max(by_kernel).max(by_back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cube(n: f64, bands: usize) -> Work {
+        let matrix = n * n * 4.0;
+        let kernel = 2.0 * n.powi(3) / 200e12;
+        Work { common: matrix, banded: matrix, back: matrix, kernel, bands }
+    }
+
+    #[test]
+    fn a_product_takes_no_less_than_each_part_and_no_more_than_all() {
+        let figures = GpuFigures::assumed((9, 0));
+        for n in [1.0, 100.0, 1000.0, 10_240.0] {
+            let parts = |work: &Work| {
+                let ways = [work.common, work.banded].map(|bytes| figures.to_device.seconds(bytes));
+                (ways[0] + ways[1], work.kernel, figures.from_device.seconds(work.back))
+            };
+            for bands in [1, 2, 8] {
+                let work = cube(n, bands);
+                let (up, kernel, back) = parts(&work);
+                let seconds = figures.seconds(&work);
+                assert!(seconds >= up.max(kernel).max(back));
+                let all = up + kernel + back + figures.launch * bands as f64;
+                assert!(seconds <= all * (1.0 + 1e-12), "{n} in {bands}: {seconds} and {all}");
+                assert!(bands > 1 || seconds >= all * (1.0 - 1e-12));
+            }
+        }
+    }
+
+    #[test]
+    fn larger_products_take_longer_and_bands_make_large_ones_shorter() {
+        let figures = GpuFigures::assumed((8, 0));
+        for bands in [1, 5] {
+            let mut before = 0.0;
+            for step in 1..200 {
+                let seconds = figures.seconds(&cube(f64::from(step) * 100.0, bands));
+                assert!(seconds > before);
+                before = seconds;
+            }
+        }
+        let seconds = |bands| figures.seconds(&cube(10_240.0, bands));
+        assert!(seconds(5) < 0.8 * seconds(1));
+    }
+
+    #[test]
+    fn nothing_that_travels_costs_no_copy() {
+        let figures = GpuFigures::assumed((7, 0));
+        let work = Work { common: 0.0, banded: 0.0, back: 4.0, kernel: 0.0, bands: 1 };
+        assert!(figures.seconds(&work) < figures.launch + 1.1 * figures.from_device.latency);
+        assert!(figures.is_sane());
+        assert!(!GpuFigures { launch: f64::NAN, ..figures.clone() }.is_sane());
+        let still = Way { rate: 0.0, ..figures.to_device };
+        assert!(!GpuFigures { to_device: still, ..figures }.is_sane());
+    }
+}

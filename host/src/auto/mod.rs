@@ -1,0 +1,135 @@
+//! Which processor should be the first to end with a product whose operands are in host memory.
+//!
+//! Two models predict seconds: that of the CPU engine from what it was measured to do with a few cubes,
+//! that of a GPU from the way there and back and from the peak of its units. [`Figures`] are what both
+//! stand on: measured on the machine by `tessera tune`, else assumed. A prediction need not be exact:
+//! near the size from which on a GPU is faster both take about as long.
+
+mod cpu;
+mod gpu;
+mod kept;
+mod tune;
+
+use gemm_spec::DType;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+pub use cpu::{ASSUMED_RATE, CpuFigures, Cube, Curve};
+pub use gpu::{GpuFigures, Way, Work};
+pub use kept::{FOLDER_VARIABLE, Kept, file, read};
+pub use tune::tune;
+
+/// The version of the files that hold figures.
+pub const FORMAT: &str = "tessera-figures 1";
+
+/// What the models stand on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Version of the program that measured them.
+    pub version: String,
+    /// Day on which they were measured, as `2026-11-22`; UTC.
+    pub date: String,
+    /// The CPU engine.
+    pub cpu: CpuFigures,
+    /// The way to the GPU and back; `None` where there was none.
+    pub gpu: Option<GpuFigures>,
+}
+
+/// What an engine goes by: figures of its CPU and its GPU where they were measured, else assumptions.
+#[derive(Clone, Debug, Default)]
+pub struct InUse {
+    /// Of each element type that was measured.
+    curves: Vec<(DType, Curve)>,
+    gpu: Option<GpuFigures>,
+}
+
+impl InUse {
+    /// Those of the figures that hold for this processor and this GPU.
+    #[must_use]
+    pub fn of(figures: &Figures, cpu: &str, gpu: Option<&str>) -> Self {
+        let measured = (figures.cpu.processor == cpu).then_some(&figures.cpu);
+        let curve = |dtype: DType| Some((dtype, measured?.curve(dtype.name())?));
+        Self {
+            curves: DType::ALL.into_iter().filter_map(curve).collect(),
+            gpu: figures.gpu.clone().filter(|ways| Some(ways.device.as_str()) == gpu),
+        }
+    }
+
+    /// What holds on this machine, from the user's file; and in one line why the file is not used, where
+    /// there is one that cannot be.
+    #[must_use]
+    pub fn load(gpu: Option<&str>) -> (Self, Option<String>) {
+        match file().map_or(Kept::Nothing, |path| read(&path)) {
+            Kept::Figures(figures) => (Self::of(&figures, &Machine::probe().cpu, gpu), None),
+            Kept::Nothing => (Self::default(), None),
+            Kept::Unusable(reason) => (Self::default(), Some(reason)),
+        }
+    }
+
+    /// Seconds of a product of so many operations by the CPU engine on so many threads.
+    #[must_use]
+    pub fn cpu_seconds(&self, dtype: DType, flops: f64, threads: usize) -> f64 {
+        match self.curves.iter().find(|(own, _)| *own == dtype) {
+            Some((_, curve)) => curve.seconds(flops, threads),
+            None => cpu::assumed(flops, threads),
+        }
+    }
+
+    /// Seconds of a product by a GPU of that compute capability, its operands being in host memory.
+    #[must_use]
+    pub fn gpu_seconds(&self, work: &Work, compute_capability: (u32, u32)) -> f64 {
+        match &self.gpu {
+            Some(ways) => ways.seconds(work),
+            None => GpuFigures::assumed(compute_capability).seconds(work),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures() -> Figures {
+        Figures {
+            format: FORMAT.to_owned(),
+            version: "0".to_owned(),
+            date: "2026-11-22".to_owned(),
+            cpu: CpuFigures {
+                processor: "a CPU".to_owned(),
+                threads: 4,
+                cubes: vec![Cube { dtype: "f32".to_owned(), edge: 100, seconds: 1.0 }],
+            },
+            gpu: Some(GpuFigures { device: "a GPU".to_owned(), ..GpuFigures::assumed((9, 0)) }),
+        }
+    }
+
+    #[test]
+    fn figures_of_other_processors_are_not_used() {
+        let in_use = InUse::of(&figures(), "a CPU", Some("a GPU"));
+        assert!(in_use.curves.len() == 1 && in_use.gpu.is_some());
+        assert_eq!(in_use.cpu_seconds(DType::F32, 2e6, 4), 1.0);
+        let other = InUse::of(&figures(), "another CPU", None);
+        assert!(other.curves.is_empty() && other.gpu.is_none());
+        assert!(other.cpu_seconds(DType::F32, 2e6, 4) < 1e-3);
+        // A type that was not measured.
+        assert!(in_use.cpu_seconds(DType::F64, 2e6, 4) < 1e-3);
+    }
+
+    /// On an H200's server, by assumption: the CPU up to some hundreds, the GPU from some thousands on,
+    /// and never back.
+    #[test]
+    fn small_cubes_stay_on_the_cpu_and_large_ones_go() {
+        let in_use = InUse::default();
+        let faster = |n: f64| {
+            let matrix = n * n * 4.0;
+            let kernel = 2.0 * n.powi(3) / 50e12;
+            let work = Work { common: matrix, banded: matrix, back: matrix, kernel, bands: 1 };
+            in_use.gpu_seconds(&work, (9, 0)) < in_use.cpu_seconds(DType::F32, 2.0 * n.powi(3), 16)
+        };
+        let first = (1..100).map(|step| f64::from(step) * 40.0).find(|n| faster(*n)).unwrap();
+        assert!((100.0..1500.0).contains(&first), "{first}");
+        assert!((1..200).all(|step| faster(first + f64::from(step) * 40.0)));
+    }
+}

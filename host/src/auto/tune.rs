@@ -1,0 +1,164 @@
+//! Measures what the models stand on, in some seconds.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gemm_spec::{DType, Operand, Problem};
+
+use super::{CpuFigures, Cube, FORMAT, Figures, GpuFigures, Way};
+use crate::cpu::CpuContext;
+use crate::error::Error;
+use crate::fill::{Distribution, Draw};
+use crate::gpu::{Gpu, HostMemory};
+use crate::machine::available_memory;
+use crate::measure::{Effort, Timing, repeat};
+use crate::registry::{self, Implementation};
+use crate::run::Observer;
+use crate::scalar::{Scalar, with_type};
+
+/// Edges of the cubes that the CPU engine is measured with.
+const EDGES: [usize; 5] = [16, 64, 192, 512, 1024];
+
+/// Measures the CPU engine on this context's threads, and the ways to a GPU.
+///
+/// # Errors
+/// What the driver answers; [`Error::OutOfMemory`].
+pub fn tune(
+    cpu: &CpuContext,
+    gpu: Option<&Gpu>,
+    processor: &str,
+    observer: &mut dyn Observer,
+) -> Result<Figures, Error> {
+    let mut cubes = Vec::with_capacity(DType::ALL.len() * EDGES.len());
+    for dtype in DType::ALL {
+        for edge in EDGES {
+            observer.step(&format!("{dtype} at {edge} on the CPU"));
+            let seconds = with_type!(dtype, T => cube::<T>(edge, cpu))?;
+            cubes.push(Cube { dtype: dtype.name().to_owned(), edge, seconds });
+        }
+    }
+    let gpu = match gpu {
+        Some(gpu) => {
+            observer.step("the ways to the GPU and back");
+            Some(ways(gpu, cpu)?)
+        }
+        None => None,
+    };
+    let days = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
+    Ok(Figures {
+        format: FORMAT.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: date(days),
+        cpu: CpuFigures { processor: processor.to_owned(), threads: cpu.threads(), cubes },
+        gpu,
+    })
+}
+
+/// Seconds of one square product by the CPU engine.
+fn cube<T: Scalar>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
+    let Implementation::Cpu(engine) = registry::find(crate::engine::CPU_DEFAULT)? else {
+        unreachable!("invariant: the CPU engine runs on the CPU");
+    };
+    let problem = Problem::<T>::new(edge, edge, edge);
+    let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
+    let a: Vec<T> = draw.operand(&problem, Operand::A)?;
+    let b: Vec<T> = draw.operand(&problem, Operand::B)?;
+    let mut c: Vec<T::Out> = draw.operand(&problem, Operand::C)?;
+    let timing = repeat(Effort { most: 50, ..Effort::PROBE }, || {
+        let started = std::time::Instant::now();
+        T::cpu_fn(engine)(&problem, &a, &b, &mut c, cpu);
+        Ok::<_, Error>(started.elapsed().as_secs_f64())
+    })?;
+    Ok(timing.median)
+}
+
+/// Both ways between host memory and a GPU, and a launch there.
+fn ways(gpu: &Gpu, cpu: &CpuContext) -> Result<GpuFigures, Error> {
+    let (to_device, from_device) = both_ways(gpu, cpu)?;
+    let Implementation::Gpu(kernel) = registry::find(crate::engine::GPU_DEFAULT)? else {
+        unreachable!("invariant: the default of GPUs is a kernel");
+    };
+    let problem = Problem::<f32>::new(16, 16, 16);
+    let data = [0.0; 256];
+    let operands = gpu.upload(&problem, &data, &data)?;
+    let mut output = gpu.output(&data, 0)?;
+    let launch = repeat(Effort::PROBE, || {
+        let started = std::time::Instant::now();
+        operands.run(kernel, &mut output)?;
+        Ok::<_, Error>(started.elapsed().as_secs_f64())
+    })?;
+    let device = gpu.info().name.clone();
+    Ok(GpuFigures { device, to_device, from_device, launch: launch.median })
+}
+
+/// Bytes of a long copy: as many as an operand of thousands of rows has.
+const LONG: usize = 256 << 20;
+/// Bytes of a copy that takes no longer than copies do.
+const SHORT: usize = 4096;
+
+/// How long the shortest copies take and how fast long ones are, to a GPU and back.
+fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(Way, Way), Error> {
+    let path = gpu.host_path(cpu);
+    let mut host: Vec<u8> = Vec::new();
+    host.try_reserve_exact(LONG).map_err(|_| Error::OutOfMemory {
+        what: "memory to be copied".to_owned(),
+        needed: LONG as u128,
+        available: u128::from(available_memory().unwrap_or(0)),
+    })?;
+    host.resize(LONG, 1);
+    let mut medians = |len: usize, from| -> Result<[f64; 2], Error> {
+        let mut back = Vec::new();
+        let there = repeat(Effort { total: Duration::from_millis(200), ..Effort::PROBE }, || {
+            let (there, again) = path.copies(&mut host[..len], from)?;
+            back.push(again.as_secs_f64());
+            Ok::<_, Error>(there.as_secs_f64())
+        })?;
+        // The runs before those that count warmed up.
+        let counted = back.len().saturating_sub(there.runs);
+        Ok([there.median, Timing::of(&mut back[counted..]).median])
+    };
+    let latency = medians(SHORT, HostMemory::Allocated)?;
+    let long = medians(LONG, HostMemory::Allocated)?;
+    let bus = medians(LONG, HostMemory::PageLocked)?;
+    let way = |index: usize| {
+        let rate = |seconds: [f64; 2]| LONG as f64 / seconds[index];
+        Way { latency: latency[index], rate: rate(long), bus_rate: rate(bus) }
+    };
+    Ok((way(0), way(1)))
+}
+
+/// The day so many days after 1 January 1970, in the Gregorian calendar.
+fn date(days: u64) -> String {
+    // Years are counted from March, so that a leap day is a year's last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{day:02}", era * 400 + year + next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_their_dates() {
+        let dates = [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29")];
+        for (days, expected) in dates.into_iter().chain([(20_779, "2026-11-22")]) {
+            assert_eq!(date(days), expected);
+        }
+    }
+
+    #[test]
+    fn a_cpu_is_measured_in_every_type() {
+        let cpu = CpuContext::new(std::num::NonZeroUsize::new(2)).unwrap();
+        let figures = tune(&cpu, None, "a CPU", &mut ()).unwrap();
+        for dtype in DType::ALL {
+            let curve = figures.cpu.curve(dtype.name()).unwrap();
+            assert!(curve.seconds(16e9, 2) > curve.seconds(1e9, 2), "{dtype}");
+        }
+        assert_eq!((figures.cpu.threads, figures.gpu), (2, None));
+    }
+}

@@ -1,0 +1,165 @@
+//! `tessera tune`: measures what the choice between CPU and GPU goes by, and keeps it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+
+use super::output::{Progress, Replacement, advise, print};
+use super::{Exit, values};
+use crate::auto::{self, ASSUMED_RATE, FOLDER_VARIABLE, Figures, GpuFigures, Kept, Way};
+use crate::cpu::CpuContext;
+use crate::gpu::{Gpu, devices};
+use crate::machine::Machine;
+use crate::run::{DeviceChoice, Observer};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Show what is in use and where it comes from; nothing is measured.
+    #[arg(long, conflicts_with = "forget")]
+    show: bool,
+    /// Delete what is kept: assumptions hold again.
+    #[arg(long)]
+    forget: bool,
+    /// Processors: auto, cpu, cuda or cuda:I.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor,
+          conflicts_with_all = ["show", "forget"])]
+    device: DeviceChoice,
+}
+
+pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
+    let path = auto::file().ok_or_else(|| {
+        anyhow!("the system names no folder for caches; name one in {FOLDER_VARIABLE}")
+    })?;
+    if args.show {
+        print(&shown(&path)?)?;
+    } else if args.forget {
+        print(&forget(&path)?)?;
+    } else {
+        let figures = measured(args.device)?;
+        keep(&path, &figures)?;
+        print(&text(&figures))?;
+        advise(&format!("{}: kept; `tessera tune --forget` deletes it", path.display()));
+    }
+    Ok(Exit::Fine)
+}
+
+/// Measures this machine.
+fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
+    let cpu = CpuContext::new(None)?;
+    let gpu = match device {
+        DeviceChoice::Cuda(index) => Some(Gpu::open(index)?),
+        DeviceChoice::Auto => Gpu::open(0).ok(),
+        DeviceChoice::Cpu | DeviceChoice::Emulate => None,
+    };
+    let mut progress = Progress::new();
+    progress.step("measuring");
+    Ok(auto::tune(&cpu, gpu.as_ref(), &Machine::probe().cpu, &mut progress)?)
+}
+
+/// Writes the file; one that is there is replaced when all is written.
+fn keep(path: &Path, figures: &Figures) -> anyhow::Result<()> {
+    let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let mut file = Replacement::new(path)?;
+    let mut json = serde_json::to_string_pretty(figures)?;
+    json.push('\n');
+    file.writer()
+        .write_all(json.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    file.commit()
+}
+
+/// Deletes the file, and says whether there was one.
+fn forget(path: &Path) -> anyhow::Result<String> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(format!("{}: deleted\n", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Ok(format!("{}: there is none\n", path.display()))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot delete {}", path.display())),
+    }
+}
+
+/// What an engine on this machine goes by, and from where.
+fn shown(path: &Path) -> anyhow::Result<String> {
+    let (cpu, gpus) = (Machine::probe().cpu, devices().unwrap_or_default());
+    let (from, figures) = match auto::read(path) {
+        Kept::Figures(figures) => {
+            let Figures { date, version, .. } = &*figures;
+            let from = format!("{}, measured on {date} by tessera {version}", path.display());
+            (from, Some(figures))
+        }
+        Kept::Nothing => (format!("assumptions; there is no {}", path.display()), None),
+        Kept::Unusable(reason) => (format!("assumptions; {reason}"), None),
+    };
+    let mut out = format!("from: {from}\n");
+    match figures.as_deref().filter(|figures| figures.cpu.processor == cpu) {
+        Some(figures) => out.push_str(&cpu_text(figures)),
+        None => {
+            let threads = CpuContext::new(None)?.threads();
+            let rate = ASSUMED_RATE / 1e9;
+            writeln!(out, "cpu: assumed, {rate} GFLOP/s for each of {threads} threads of {cpu}")?;
+        }
+    }
+    let measured = figures.as_deref().and_then(|figures| figures.gpu.as_ref());
+    match gpus.first() {
+        Some(gpu) => match measured.filter(|ways| ways.device == gpu.name) {
+            Some(ways) => out.push_str(&gpu_text(&ways.device, ways)),
+            None => {
+                let assumed = GpuFigures::assumed(gpu.compute_capability);
+                out.push_str(&gpu_text(&format!("assumed for {}", gpu.name), &assumed));
+            }
+        },
+        None => out.push_str("gpu: none, all products stay on the CPU\n"),
+    }
+    Ok(out)
+}
+
+/// Everything that was measured.
+fn text(figures: &Figures) -> String {
+    let gpu = figures.gpu.as_ref().map(|ways| gpu_text(&ways.device, ways));
+    cpu_text(figures) + gpu.as_deref().unwrap_or("gpu: none\n")
+}
+
+/// The rates of the CPU engine: a line for each type, a column for each size.
+fn cpu_text(figures: &Figures) -> String {
+    let cpu = &figures.cpu;
+    let mut out = format!("cpu: {}, {} threads, GFLOP/s\n", cpu.processor, cpu.threads);
+    let mut edges: Vec<usize> = cpu.cubes.iter().map(|cube| cube.edge).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let mut types: Vec<&str> = cpu.cubes.iter().map(|cube| cube.dtype.as_str()).collect();
+    types.dedup();
+    let line = |name: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>9}")).collect();
+        format!("  {name:<5}{cells}\n")
+    };
+    out += &line("n", edges.iter().map(ToString::to_string).collect());
+    for dtype in types {
+        let rate = |&edge: &usize| {
+            let own = cpu.cubes.iter().find(|cube| cube.dtype == dtype && cube.edge == edge);
+            own.map_or_else(String::new, |cube| format!("{:.1}", cube.flops() / cube.seconds / 1e9))
+        };
+        out += &line(dtype, edges.iter().map(rate).collect());
+    }
+    out
+}
+
+/// Both ways and the launch.
+fn gpu_text(name: &str, ways: &GpuFigures) -> String {
+    let way = |what: &str, way: &Way| {
+        format!(
+            "  {what:<12}{:>7.1} GB/s, the bus {:.1} GB/s, the shortest copy {:.1} us\n",
+            way.rate / 1e9,
+            way.bus_rate / 1e9,
+            way.latency * 1e6
+        )
+    };
+    let launch = format!("  {:<12}{:>7.1} us\n", "launch", ways.launch * 1e6);
+    let both = way("to device", &ways.to_device) + &way("from device", &ways.from_device);
+    format!("gpu: {name}\n{both}{launch}")
+}
