@@ -13,7 +13,8 @@ use crate::support::{Case, Operands};
 use crate::{orders, with_gpu};
 
 /// Several bands and a great many pieces of a small product.
-const SMALL: Pipeline = Pipeline { slot_bytes: 20_001, slots: 3, least_bytes: 0, most_bands: 8 };
+const SMALL: Pipeline =
+    Pipeline { slot_bytes: 20_001, slots: 3, least_bytes: 0, least_bands: 3, most_bands: 8 };
 
 /// A matrix of poison with the elements of a tight row-major one at a leading dimension.
 fn padded<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {

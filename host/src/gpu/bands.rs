@@ -26,7 +26,10 @@ pub struct Pipeline {
     /// Products whose three matrices have fewer bytes than this go up, are multiplied and come down as
     /// a whole.
     pub least_bytes: usize,
-    /// Bands of rows in which the others are multiplied, at most.
+    /// Bands of rows in which the others are multiplied, at least, where they have 256 rows for each. One
+    /// leaves it to what keeps the multiprocessors at work.
+    pub least_bands: usize,
+    /// Bands of rows in which they are multiplied, at most.
     pub most_bands: usize,
 }
 
@@ -34,7 +37,8 @@ impl Default for Pipeline {
     /// Buffers that the last-level cache can hold and that a copy takes much longer for than to be
     /// begun; bands from where a copy lasts a millisecond at the fastest rates there are.
     fn default() -> Self {
-        Self { slot_bytes: 8 << 20, slots: 4, least_bytes: 48 << 20, most_bands: 8 }
+        let (least_bands, most_bands) = (1, 8);
+        Self { slot_bytes: 8 << 20, slots: 4, least_bytes: 48 << 20, least_bands, most_bands }
     }
 }
 
@@ -70,7 +74,7 @@ impl Pipeline {
             m
         } else {
             let units = u64::from(multiprocessors) * u64::from(spec.min_blocks(T::DTYPE));
-            rows_of_a_band((m, n), spec, units.max(1), self.most_bands)
+            rows_of_a_band((m, n), spec, units.max(1), (self.least_bands, self.most_bands))
         };
         let starts = (0..m).step_by(rows.max(1));
         starts.map(|start| start..m.min(start + rows)).collect()
@@ -80,8 +84,14 @@ impl Pipeline {
 /// Rows of a band: of the multiples of 256 that give no more bands than allowed those with which the
 /// multiprocessors wait least, for the end of each band's last wave of tiles and for the first band and
 /// the last band's way, on which nothing is multiplied.
-fn rows_of_a_band((m, n): (usize, usize), spec: &KernelSpec, units: u64, most: usize) -> usize {
-    let least = m.div_ceil(most).next_multiple_of(ROW_STEP);
+fn rows_of_a_band(
+    (m, n): (usize, usize),
+    spec: &KernelSpec,
+    units: u64,
+    (least_bands, most_bands): (usize, usize),
+) -> usize {
+    let rows = |bands: usize| m.div_ceil(bands.max(1)).next_multiple_of(ROW_STEP);
+    let (least, most) = (rows(most_bands), rows(least_bands.min(most_bands)));
     let waves = |rows: usize| match spec.launch.tile() {
         Some(tile) => {
             let across = n.div_ceil(tile.n as usize) as u64;
@@ -95,7 +105,7 @@ fn rows_of_a_band((m, n): (usize, usize), spec: &KernelSpec, units: u64, most: u
         let waves = (m / rows) as u64 * waves(rows) + if rest > 0 { waves(rest) } else { 0 };
         waves as f64 + ideal * rows.min(m) as f64 / m as f64
     };
-    (least..=m.max(least))
+    (least..=most)
         .step_by(ROW_STEP)
         .min_by(|one, other| cost(*one).total_cmp(&cost(*other)))
         .unwrap_or(least)
@@ -199,6 +209,15 @@ mod tests {
                     assert!(others.iter().all(|band| band.len() == found[0].len()));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_product_can_be_made_to_have_bands() {
+        let forced = Pipeline { least_bytes: 0, least_bands: 3, ..Pipeline::default() };
+        for (m, count) in [(700, 3), (513, 3), (512, 2), (256, 1), (10_240, 3)] {
+            let found = bands(&forced, "async_copy_128x256", &Problem::new(m, 301, 129));
+            assert!(found.len() >= count, "{m}: {found:?}");
         }
     }
 

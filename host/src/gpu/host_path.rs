@@ -119,6 +119,29 @@ impl HostPath<'_> {
         Ok(HostTimes { all: started.elapsed(), ..times })
     }
 
+    /// Allocates what a product by a kernel will go through, so that the first one takes no longer than
+    /// the others.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] and [`Error::Cuda`].
+    pub fn prepare<T: Scalar>(
+        &self,
+        spec: &'static KernelSpec,
+        problem: &Problem<T>,
+    ) -> Result<(), Error> {
+        let Pipeline { slot_bytes, .. } = self.pipeline;
+        let bands = self.pipeline.bands(spec, problem, self.gpu.limits().multiprocessors);
+        let bytes = Plan::new(problem, bands).bytes;
+        self.with_kept(|kept| {
+            let (_, mut settled) = kept.ready(self.gpu, bytes)?;
+            // Buffers for less are made in no time.
+            if bytes < slot_bytes {
+                return Ok(());
+            }
+            settled.lanes.iter_mut().try_for_each(|lane| lane.reserve(slot_bytes))
+        })
+    }
+
     /// Calls with what is kept from earlier products, made anew where it is not as the pipeline asks.
     pub(super) fn with_kept<R>(
         &self,

@@ -151,15 +151,27 @@ impl Lane {
                 self.turns.take().unwrap_or_default()
             }
         };
-        let slot = &mut self.slots[index];
-        if slot.memory.as_ref().is_none_or(|memory| memory.len() < len) {
-            // The old one goes first; nothing is under way there.
-            slot.memory = None;
+        self.slots[index].reserve(len)?;
+        Ok(index)
+    }
+
+    /// Gives every buffer room for so many bytes. Nothing is under way.
+    pub(super) fn reserve(&mut self, len: usize) -> Result<(), Error> {
+        self.slots.iter_mut().try_for_each(|slot| slot.reserve(len))
+    }
+}
+
+impl Slot {
+    /// Makes room for so many bytes; nothing is under way here.
+    fn reserve(&mut self, len: usize) -> Result<(), Error> {
+        if self.memory.as_ref().is_none_or(|memory| memory.len() < len) {
+            // The old one goes first.
+            self.memory = None;
             let bytes = len.next_power_of_two().max(LEAST_BYTES);
             let during = format!("page-locking {bytes} bytes of host memory");
-            slot.memory = Some(LockedBuffer::new(&0, bytes).map_err(refused(during))?);
+            self.memory = Some(LockedBuffer::new(&0, bytes).map_err(refused(during))?);
         }
-        Ok(index)
+        Ok(())
     }
 }
 

@@ -71,6 +71,7 @@ impl<'g, T: Scalar> OnGpu<'g, '_, T> {
     /// Products from host memory to host memory, the way that an engine goes.
     fn products(&self, effort: Effort, c: &mut Guarded<T>) -> Result<Through, Error> {
         let path = self.gpu.host_path(self.cpu);
+        path.prepare(self.spec, self.problem)?;
         let mut times: Vec<HostTimes> = Vec::new();
         let all = repeat(effort, || {
             c.poison(&self.inputs.c);
