@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use gemm_spec::{DType, DeviceLimits, Element, KernelSpec, Layout, Operand, Order, Problem};
 
 use crate::auto::{InUse, Work};
+use crate::contract::Accuracy;
 use crate::cpu::{CpuContext, CpuImpl};
 use crate::error::Error;
 use crate::gpu::Gpu;
@@ -36,6 +37,8 @@ pub struct Engine {
     cpu: CpuContext,
     gpu: Option<Gpu>,
     choice: Choice,
+    /// What the choice of a kernel keeps to.
+    accuracy: Accuracy,
     /// What the choice between CPU and GPU goes by.
     figures: InUse,
     /// Why figures that are kept are not used.
@@ -78,7 +81,8 @@ impl Engine {
     }
 
     fn of(cpu: CpuContext, gpu: Option<Gpu>, choice: Choice) -> Self {
-        Self { cpu, gpu, choice, figures: InUse::default(), unusable: None }
+        let (accuracy, figures) = (Accuracy::default(), InUse::default());
+        Self { cpu, gpu, choice, accuracy, figures, unusable: None }
     }
 
     /// Why the figures that are kept for this user are not used, in one line, where there are some that
@@ -86,6 +90,26 @@ impl Engine {
     #[must_use]
     pub fn unusable_figures(&self) -> Option<&str> {
         self.unusable.as_deref()
+    }
+
+    /// The same engine, whose products keep to that contract.
+    ///
+    /// ```
+    /// use tessera::{Accuracy, Engine};
+    ///
+    /// let engine = Engine::auto()?.with_accuracy(Accuracy::Componentwise)?;
+    /// # Ok::<(), tessera::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Accuracy`] where the engine was opened for a kernel that does not keep to it.
+    pub fn with_accuracy(self, accuracy: Accuracy) -> Result<Self, Error> {
+        match self.choice {
+            Choice::Gpu(spec) if !accuracy.admits(spec) => {
+                Err(Error::Accuracy { kernel: spec.id, accuracy })
+            }
+            _ => Ok(Self { accuracy, ..self }),
+        }
     }
 
     /// An engine that stays on the CPU, with that many threads (`None`: one for each core).
@@ -259,7 +283,7 @@ impl Engine {
             Choice::Cpu(implementation) => Ok(Implementation::Cpu(implementation)),
             Choice::Gpu(spec) => Ok(Implementation::Gpu(spec)),
             Choice::AutoGpu => match &self.gpu {
-                Some(gpu) => gpu_kernel(problem, gpu.limits(), gpu.free_memory()?),
+                Some(gpu) => gpu_kernel(problem, gpu.limits(), gpu.free_memory()?, self.accuracy),
                 None => registry::find(GPU_DEFAULT),
             },
             Choice::Auto => {
@@ -287,7 +311,7 @@ impl Engine {
             return Ok(None);
         }
         let Ok(free) = gpu.free_memory() else { return Ok(None) };
-        let Implementation::Gpu(spec) = gpu_kernel(problem, limits, free)? else {
+        let Implementation::Gpu(spec) = gpu_kernel(problem, limits, free, self.accuracy)? else {
             return Ok(None);
         };
         let can = spec.supports(problem, limits).is_ok() && fits(problem, spec, free);
@@ -308,15 +332,17 @@ pub fn gemm<T: Scalar>(
     Engine::auto()?.run(problem, a, b, c)
 }
 
-/// The kernel that suits a problem on a GPU of those limits with so many bytes free; the default
-/// where none is known to be better and fits.
+/// The kernel that suits a problem on a GPU of those limits with so many bytes free, and keeps to the
+/// contract; the default where none is known to be better and fits.
 pub(crate) fn gpu_kernel<T: Scalar>(
     problem: &Problem<T>,
     limits: &DeviceLimits,
     free: u64,
+    accuracy: Accuracy,
 ) -> Result<Implementation, Error> {
+    let can = |spec: &KernelSpec| spec.supports(problem, limits).is_ok();
     let allowed =
-        |spec: &KernelSpec| spec.supports(problem, limits).is_ok() && fits(problem, spec, free);
+        |spec: &KernelSpec| accuracy.admits(spec) && can(spec) && fits(problem, spec, free);
     let best = match T::DTYPE {
         DType::F32 => {
             let Problem { m, n, k, .. } = *problem;
@@ -396,7 +422,8 @@ mod tests {
     };
 
     fn kernel<T: Scalar>(n: usize, limits: &DeviceLimits) -> &'static str {
-        gpu_kernel(&Problem::<T>::new(n, n, n), limits, u64::MAX).unwrap().id()
+        let problem = Problem::<T>::new(n, n, n);
+        gpu_kernel(&problem, limits, u64::MAX, Accuracy::default()).unwrap().id()
     }
 
     #[test]
@@ -410,8 +437,9 @@ mod tests {
         assert_eq!(kernel::<f32>(1024, &volta), GPU_DEFAULT);
         // Room for the matrices, and not for their pieces beside them.
         let problem = Problem::<f32>::new(8192, 8192, 8192);
-        let tight = gpu_kernel(&problem, &H200, 1 << 30).unwrap();
-        assert_eq!(tight.id(), "async_copy_128x256");
+        let of = |free, accuracy| gpu_kernel(&problem, &H200, free, accuracy).unwrap().id();
+        assert_eq!(of(1 << 30, Accuracy::Fp32), "async_copy_128x256");
+        assert_eq!(of(u64::MAX, Accuracy::Componentwise), "bf16x6");
         // No opting in: what fits 48 KiB.
         let small = DeviceLimits { max_shared_bytes: gemm_spec::SHARED_WITHOUT_OPT_IN, ..ampere };
         assert_eq!(kernel::<f32>(8192, &small), "async_copy_64x256");

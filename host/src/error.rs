@@ -83,6 +83,16 @@ pub enum Error {
         /// The device to ask for.
         takes: &'static str,
     },
+    /// A kernel does not keep to the contract that was asked for.
+    #[error(
+        "{kernel} does not keep to {accuracy} accuracy; leave --kernel out to have one that does"
+    )]
+    Accuracy {
+        /// Its name.
+        kernel: &'static str,
+        /// The contract.
+        accuracy: crate::Accuracy,
+    },
     /// A GPU was asked for and cannot be used.
     #[error("no CUDA device: {reason}")]
     NoDevice {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use gemm_spec::{DType, Problem};
 
 use super::{Processors, peak};
+use crate::contract::Accuracy;
 use crate::cpu::CpuImpl;
 use crate::engine;
 use crate::error::Error;
@@ -92,7 +93,8 @@ impl Entrant {
         let reason = |error: Error| error.to_string();
         let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
         let free = gpu.free_memory().map_err(reason)?;
-        let chosen = engine::gpu_kernel(problem, gpu.limits(), free).map_err(reason)?;
+        let chosen =
+            engine::gpu_kernel(problem, gpu.limits(), free, Accuracy::default()).map_err(reason)?;
         Ok(Self::Own(chosen))
     }
 

@@ -10,6 +10,7 @@ use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use super::npy::{self, Npy, NpyElement};
 use super::output::{Progress, Replacement, advise, complain};
 use super::{Exit, values};
+use crate::contract::Accuracy;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::machine::available_memory;
@@ -51,6 +52,10 @@ pub(super) struct Args {
     /// Processor: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
+    /// How exact: fp32, or componentwise, which holds for each element whatever the range of the factors
+    /// (see docs/accuracy.md).
+    #[arg(long, value_name = "CONTRACT", default_value = "fp32")]
+    accuracy: Accuracy,
     /// Check before writing: auto, full, freivalds, sample or none.
     #[arg(long, value_name = "METHOD", default_value = "none")]
     check: Method,
@@ -85,7 +90,7 @@ struct Inputs<'p> {
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let inputs = open(args)?;
     let name = (args.kernel != "auto").then_some(args.kernel.as_str());
-    let engine = Engine::open(name, args.device)?;
+    let engine = Engine::open(name, args.device)?.with_accuracy(args.accuracy)?;
     if let Some(reason) = engine.unusable_figures() {
         advise(reason);
     }
