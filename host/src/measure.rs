@@ -1,6 +1,6 @@
 //! How long something takes: warm-up, repeats and the median, in one place.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,9 @@ pub struct Effort {
     pub most: usize,
     /// Repeats end early once the spread is below this.
     pub spread: f64,
+    /// Repeats end early, after three of them, when so much time has gone by, what lies between them
+    /// included: before a run of milliseconds C may take a hundred to be prepared.
+    pub wall: Duration,
 }
 
 impl Effort {
@@ -31,6 +34,7 @@ impl Effort {
         least: 1,
         most: 100,
         spread: 0.0,
+        wall: Duration::from_secs(1),
     };
     /// What a prediction gets.
     pub const PROBE: Self = Self {
@@ -111,6 +115,8 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 /// # Errors
 /// The first error of `once`.
 pub fn repeat<E>(effort: Effort, mut once: impl FnMut() -> Result<f64, E>) -> Result<Timing, E> {
+    const LEAST_WITHIN_WALL: usize = 3;
+    let started = Instant::now();
     let mut seconds = Vec::new();
     let mut warm = once()?;
     if warm >= effort.single.as_secs_f64() {
@@ -125,7 +131,8 @@ pub fn repeat<E>(effort: Effort, mut once: impl FnMut() -> Result<f64, E>) -> Re
     // The spread is looked at each time the number of runs has grown by half: sorting costs time.
     let mut next_look = effort.least.max(2);
     loop {
-        let enough = total >= effort.total.as_secs_f64() || seconds.len() >= effort.most;
+        let late = seconds.len() >= LEAST_WITHIN_WALL && started.elapsed() >= effort.wall;
+        let enough = late || total >= effort.total.as_secs_f64() || seconds.len() >= effort.most;
         if !seconds.is_empty() && enough {
             break;
         }
@@ -176,6 +183,13 @@ mod tests {
         let effort = Effort { most: 4, ..Effort::ROW };
         let (timing, calls) = timing(effort, &[0.0; 50]);
         assert_eq!((timing.runs, calls), (4, 5));
+    }
+
+    #[test]
+    fn what_lies_between_runs_ends_them_too() {
+        let effort = Effort { wall: Duration::ZERO, ..Effort::ROW };
+        let (timing, calls) = timing(effort, &[0.0; 50]);
+        assert_eq!((timing.runs, calls), (3, 4));
     }
 
     #[test]

@@ -13,7 +13,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
 #[test]
 fn errors_are_those_of_one_chain_and_integers_are_exact() {
     let rows = rows(&["-k", "8,300", "--kernel", "serial,cpu_packed"]);
-    assert_eq!(rows.len(), 8 * 2 * 2);
+    assert_eq!(rows.len(), 9 * 2 * 2);
     for pair in rows.chunks_exact(2) {
         // Both sum in one chain, so every figure is the same.
         let figures = |row: &Value| (row["frobenius"].clone(), row["worst"].clone());

@@ -84,7 +84,8 @@ fn mem_does_the_seeds_arithmetic_and_never_overflows() {
     assert!(text.contains("free, ") && text.contains("the largest square n is "), "{text}");
     assert!(text.contains("no CUDA device"), "{text}");
 
-    assert!(text.contains(" for f16x3\n") && text.contains(" for split_k_32x64, "), "{text}");
+    assert!(text.contains(" for bf16x9, bf16x6\n") && text.contains(" for f16x3\n"), "{text}");
+    assert!(text.contains(" for split_k_32x64, "), "{text}");
 
     // A row of 16-bit elements that is no multiple of 16 bytes is copied to one that is.
     let text = tessera(&["mem", "-m", "10", "-n", "8", "-k", "9", "--dtype", "bf16"]).fine();

@@ -402,6 +402,7 @@ fn row<T: Scalar>(
         least: LEAST_RUNS,
         most: 100_000,
         spread: config.spread,
+        wall: Duration::MAX,
     };
     // The time that a row may take is that of its batches.
     let mut products = 0;

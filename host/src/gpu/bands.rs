@@ -34,11 +34,11 @@ pub struct Pipeline {
 }
 
 impl Default for Pipeline {
-    /// Buffers that the last-level cache can hold and that a copy takes much longer for than to be
-    /// begun; bands from where a copy lasts a millisecond at the fastest rates there are.
+    /// Buffers that a copy takes much longer for than threads take to begin one: of 1, 4, 8, 16 and 32
+    /// MiB those of 16 were the fastest on an H200's server (docs/measuring.md); bands from where a copy lasts a millisecond at the fastest rates there are.
     fn default() -> Self {
         let (least_bands, most_bands) = (1, 8);
-        Self { slot_bytes: 8 << 20, slots: 4, least_bytes: 48 << 20, least_bands, most_bands }
+        Self { slot_bytes: 16 << 20, slots: 4, least_bytes: 48 << 20, least_bands, most_bands }
     }
 }
 

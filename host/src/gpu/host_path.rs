@@ -186,7 +186,12 @@ impl Kept {
             // The old one goes first: there may be no room for both.
             *memory = None;
             let what = format!("a product on {}", gpu.info().name);
-            *memory = Some(gpu.allocate(bytes as u64, &what)?);
+            let mut fresh = gpu.allocate(bytes as u64, &what)?;
+            // What lies between lines travels with them: it has a value from the start.
+            // SAFETY: the memory is nobody else's, and stays until the wait below.
+            unsafe { fresh.set_8_async(0, gpu.stream()) }.map_err(refused("clearing memory"))?;
+            gpu.stream().synchronize().map_err(refused("clearing memory"))?;
+            *memory = Some(fresh);
         }
         let memory = memory.as_ref().expect("invariant: the memory was allocated above");
         Ok((memory, Settled { lanes: [up, down], gpu }))

@@ -2,6 +2,7 @@
 //! takes where they are in host memory.
 
 use gemm_spec::{KernelSpec, Problem};
+use rayon::prelude::*;
 
 use super::Inputs;
 use super::candidate::Times;
@@ -96,11 +97,13 @@ impl<'g, T: Scalar> OnGpu<'g, '_, T> {
         }
         let Problem { m, n, c, .. } = *self.problem;
         let (launched, through) = (launched.as_slice(), through.as_slice());
-        let mut places = (0..m).flat_map(|row| (0..n).map(move |col| (row, col)));
-        let (row, col) = places.find(|&(row, col)| {
-            let at = c.index(row, col);
-            !launched[at].same_bits(through[at])
-        })?;
+        let differs = |row: usize| {
+            let place = |col: &usize| c.index(row, *col);
+            (0..n)
+                .find(|col| !launched[place(col)].same_bits(through[place(col)]))
+                .map(|col| (row, col))
+        };
+        let (row, col) = (0..m).into_par_iter().find_map_first(differs)?;
         Some(format!(
             "with operands in host memory the bits differ, first at row {row}, column {col}"
         ))

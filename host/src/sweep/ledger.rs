@@ -45,6 +45,7 @@ fn effort(total: f64) -> Effort {
     Effort {
         single: Duration::from_secs_f64(total * whole),
         total: Duration::from_secs_f64(total),
+        wall: Duration::from_secs_f64(total),
         ..Effort::ROW
     }
 }

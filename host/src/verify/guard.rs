@@ -1,6 +1,7 @@
 //! A result buffer that shows who wrote where.
 
 use gemm_spec::{Element, Operand, Order, Problem, ShapeError};
+use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::Scalar;
@@ -75,20 +76,28 @@ impl<T: Scalar> Guarded<T> {
         }
     }
 
-    fn fill(&mut self, element: impl Fn(usize, usize) -> T::Out) {
-        for (at, word) in self.words.iter_mut().enumerate() {
-            *word = guard_word(at);
-        }
-        for row_or_line in 0..self.lines() {
-            let start = GUARD + row_or_line * self.problem.c.ld;
-            let len = self.line_len();
-            for (along, word) in self.words[start..start + len].iter_mut().enumerate() {
-                *word = match self.problem.c.order {
-                    Order::RowMajor => element(row_or_line, along),
-                    Order::ColMajor => element(along, row_or_line),
+    /// Every word once, by all threads where there are many: a run between two of them lasts a few
+    /// milliseconds.
+    fn fill(&mut self, element: impl Fn(usize, usize) -> T::Out + Sync) {
+        const TOGETHER: usize = 1 << 16;
+        let (lines, len, ld) = (self.lines(), self.line_len(), self.problem.c.ld.max(1));
+        let order = self.problem.c.order;
+        let (head, rest) = self.words.split_at_mut(GUARD);
+        head.iter_mut().enumerate().for_each(|(at, word)| *word = guard_word(at));
+        // Lines with what pads them, then the words behind C.
+        let lines_of_rest = rest.par_chunks_mut(ld).with_min_len(TOGETHER.div_ceil(ld));
+        lines_of_rest.enumerate().for_each(|(line, words)| {
+            let len = if line < lines { len.min(words.len()) } else { 0 };
+            let (own, padding) = words.split_at_mut(len);
+            for (along, word) in own.iter_mut().enumerate() {
+                *word = match order {
+                    Order::RowMajor => element(line, along),
+                    Order::ColMajor => element(along, line),
                 };
             }
-        }
+            let first = GUARD + line * ld + len;
+            padding.iter_mut().enumerate().for_each(|(at, word)| *word = guard_word(first + at));
+        });
     }
 
     /// Lines of C that hold elements.
