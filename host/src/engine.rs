@@ -430,7 +430,7 @@ mod tests {
     fn a_gpu_gets_the_kernel_that_suits_the_product_and_the_device() {
         assert_eq!(kernel::<f32>(8192, &H200), "f16x3");
         let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
-        assert_eq!(kernel::<f32>(1024, &ampere), "split_k_64x64");
+        assert_eq!(kernel::<f32>(1024, &ampere), "split_k_32x128");
         assert_eq!(kernel::<f32>(8192, &ampere), "async_copy_128x256");
         assert_eq!(kernel::<f64>(1024, &H200), GPU_DEFAULT);
         let volta = DeviceLimits { compute_capability: (7, 0), ..H200 };
