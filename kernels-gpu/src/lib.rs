@@ -16,6 +16,8 @@ mod async_copy;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod bf16x9;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
+mod bulk_copy;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod f16x3;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod naive;
@@ -88,6 +90,7 @@ registry! {
     async_copy::{TILE_64X128, EMULATED_64X128},
     async_copy::{TILE_64X256, EMULATED_64X256},
     async_copy::{TILE_128X256, EMULATED_128X256},
+    bulk_copy::{SPEC, EMULATED},
     split_k::{TILE_32X64, EMULATED_32X64},
     split_k::{TILE_64X64, EMULATED_64X64},
     split_k::{TILE_32X128, EMULATED_32X128},
@@ -101,6 +104,7 @@ registry! {
     tensor::{TILE_64X128, EMULATED},
     tensor::{TILE_128X128, EMULATED},
     tensor::{TILE_128X256, EMULATED},
+    tensor::{PAIR_128X256, EMULATED},
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]

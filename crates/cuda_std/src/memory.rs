@@ -246,6 +246,13 @@ impl<T> SharedAddress<T> {
         Self::from_address(self.address.wrapping_add(bytes))
     }
 
+    /// The place whose address differs in the bits of `bytes`: what a swizzle makes of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn xor(self, bytes: u32) -> Self {
+        Self::from_address(self.address ^ bytes)
+    }
+
     /// The same place, as another type.
     #[inline(always)]
     #[must_use]

@@ -369,6 +369,9 @@ pub enum Scheme {
     Split(SplitEntries),
     /// Operands of 16 bits reach the tensor cores by tensor maps, see [`crate::tensor`].
     Tensor(TensorEntries),
+    /// As [`Scheme::Chain`], but operands reach the threads by tensor maps: a launch of an entry with
+    /// [`crate::tensor::BOXES_PARAMS`].
+    Boxes(TensorEntries),
     /// Ranges of k are summed apart and the sums added afterwards, see [`crate::split_k`].
     SplitK(SplitK),
 }
@@ -379,6 +382,9 @@ pub enum Scheme {
 pub struct TensorEntries {
     /// Copies an operand to rows of another pitch.
     pub pad: HelperEntry,
+    /// Blocks, one below the other, that run at the same time and share their tiles of B, of which each
+    /// brings its part.
+    pub cluster: u32,
 }
 
 /// The entries that a product of split operands launches before and after its own, and their threads
@@ -516,6 +522,7 @@ impl KernelSpec {
                 Scheme::Chain | Scheme::SplitK(_) => &GEMM_PARAMS,
                 Scheme::Split(_) => &crate::split::MULTIPLY_PARAMS,
                 Scheme::Tensor(_) => &crate::tensor::TENSOR_PARAMS,
+                Scheme::Boxes(_) => &crate::tensor::BOXES_PARAMS,
             },
             block: match self.launch {
                 LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => block,
@@ -533,7 +540,9 @@ impl KernelSpec {
         let helpers = match self.scheme {
             Scheme::Chain => [None; 5],
             Scheme::Split(entries) => entries.all(),
-            Scheme::Tensor(entries) => [Some(entries.pad), None, None, None, None],
+            Scheme::Tensor(entries) | Scheme::Boxes(entries) => {
+                [Some(entries.pad), None, None, None, None]
+            }
             Scheme::SplitK(split) => [Some(split.sum), None, None, None, None],
         };
         own.chain(helpers.into_iter().flatten().map(|helper| helper.form()))
@@ -543,7 +552,7 @@ impl KernelSpec {
     /// those of every other such implementation.
     #[must_use]
     pub const fn is_chain(&self) -> bool {
-        matches!(self.scheme, Scheme::Chain)
+        matches!(self.scheme, Scheme::Chain | Scheme::Boxes(_))
     }
 
     /// Whether the kernel reads A and B in either order; of others they are row-major.
@@ -556,7 +565,7 @@ impl KernelSpec {
     #[must_use]
     pub const fn least_k(&self) -> usize {
         match self.scheme {
-            Scheme::Chain | Scheme::SplitK(_) | Scheme::Tensor(_) => 0,
+            Scheme::Chain | Scheme::SplitK(_) | Scheme::Tensor(_) | Scheme::Boxes(_) => 0,
             Scheme::Split(_) => crate::split::LEAST_K,
         }
     }
@@ -572,7 +581,7 @@ impl KernelSpec {
                 let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
                 crate::split::Workspace::new(entries.pieces, size(m), size(n), size(k)).bytes
             }
-            Scheme::Tensor(_) => {
+            Scheme::Tensor(_) | Scheme::Boxes(_) => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand);
                 bytes(Operand::A) + bytes(Operand::B)
             }
@@ -670,6 +679,37 @@ impl KernelSpec {
             return Err(refused);
         }
         Ok(Grid { x, y: ceil_div(rows, z.max(1)), z })
+    }
+
+    /// Blocks of a cluster; one where blocks run by themselves.
+    #[must_use]
+    pub const fn cluster(&self) -> u32 {
+        match self.scheme {
+            Scheme::Tensor(entries) => entries.cluster,
+            _ => 1,
+        }
+    }
+
+    /// Blocks of a launch on a device of so many multiprocessors: [`KernelSpec::grid`]; of a
+    /// [`LaunchShape::Persistent`] kernel whole clusters, no more than run at the same time.
+    ///
+    /// # Errors
+    /// [`Unsupported::TooLarge`] where no grid covers C.
+    pub fn launch_grid(
+        &self,
+        m: usize,
+        n: usize,
+        multiprocessors: u32,
+    ) -> Result<Grid, Unsupported> {
+        let mut grid = self.grid(m, n)?;
+        if let LaunchShape::Persistent { tile, .. } = self.launch {
+            let cluster = self.cluster();
+            let columns = ceil_div(n as u32, tile.n);
+            let rows = ceil_div(m as u32, tile.m).next_multiple_of(cluster);
+            let most = (multiprocessors / cluster).max(1) * cluster;
+            grid.x = columns.saturating_mul(rows).min(most);
+        }
+        Ok(grid)
     }
 
     /// Whether the kernel can run a problem on a device, and if not, why.

@@ -1,9 +1,9 @@
-//! Products of 16-bit operands on the tensor cores: what a launch passes, and when an operand has to be
+//! Products whose operands the copy engine brings: what a launch passes, and when an operand has to be
 //! copied first.
 //!
 //! A block's copies are boxes of a tensor map, cut by the copy engine from wherever the operand lies:
-//! 64 elements along the contiguous dimension, 128 bytes, in the 128-byte swizzle. The engine asks that
-//! an operand begins, and that each of its rows begins, at a multiple of 16 bytes. One that does not is
+//! for the tensor cores 64 elements along the contiguous dimension, 128 bytes, in the 128-byte swizzle; of
+//! f32 see [`BOXES_PARAMS`]. The engine asks that an operand begins, and that each of its rows begins, at a multiple of 16 bytes. One that does not is
 //! copied to a workspace with a longer pitch.
 
 use crate::kernel::{ParamType, param};
@@ -14,6 +14,9 @@ pub const STEP_K: u32 = 64;
 
 /// Elements of a box along the contiguous dimension.
 pub const BOX_WIDTH: u32 = 64;
+
+/// Steps of k in a stage of f32 operands: one row of A's tile in the 128-byte swizzle.
+pub const F32_STEP_K: u32 = 32;
 
 /// Bytes that addresses and pitches are multiples of where the copy engine reads or writes.
 pub const ALIGNMENT: u64 = 16;
@@ -41,8 +44,23 @@ pub const TENSOR_PARAMS: [Param; 12] = [
     param("staged", ParamType::U32),
 ];
 
+/// The parameters of an entry that multiplies f32 operands, both row-major, by multiply-adds, in order.
+/// `k` is zero where nothing is to be summed. A box of A has [`F32_STEP_K`] steps of the rows of a tile, in
+/// the 128-byte swizzle; one of B the columns of a tile of as many steps, row after row.
+pub const BOXES_PARAMS: [Param; 9] = [
+    param("a_map", ParamType::TensorMap),
+    param("b_map", ParamType::TensorMap),
+    param("m", ParamType::U32),
+    param("n", ParamType::U32),
+    param("k", ParamType::U32),
+    param("alpha", ParamType::Element),
+    param("beta", ParamType::Element),
+    param("c", ParamType::U64),
+    param("ldc", ParamType::U64),
+];
+
 /// The parameters of the helper that copies an operand to rows of another pitch, in order. A row is
-/// what is contiguous; the helper writes whole groups of eight elements.
+/// what is contiguous, counted in elements of 16 bits; the helper writes whole groups of eight of them.
 pub const PAD_PARAMS: [Param; 6] = [
     param("rows", ParamType::U32),
     param("width", ParamType::U32),
@@ -73,38 +91,41 @@ pub fn lines<T: Element>(problem: &Problem<T>, operand: Operand) -> (usize, usiz
     }
 }
 
-/// Elements from one line of a copy to the next.
+/// Elements of so many bytes from one line of a copy to the next.
 #[must_use]
-pub const fn padded_pitch(width: usize) -> usize {
-    width.next_multiple_of(PAD_GROUP as usize)
+pub const fn padded_pitch(width: usize, size: usize) -> usize {
+    width.next_multiple_of(ALIGNMENT as usize / size)
 }
 
-/// Whether the copy engine reaches an operand of 16-bit elements in place.
+/// Whether the copy engine reaches an operand of elements of so many bytes in place.
 #[must_use]
-pub const fn reachable(address: u64, layout: Layout) -> bool {
-    address.is_multiple_of(ALIGNMENT) && (layout.ld as u64 * 2).is_multiple_of(ALIGNMENT)
+pub const fn reachable(address: u64, layout: Layout, size: usize) -> bool {
+    let pitch = layout.ld as u64 * size as u64;
+    address.is_multiple_of(ALIGNMENT) && pitch.is_multiple_of(ALIGNMENT)
 }
 
 /// Bytes of the copy of an operand, a multiple of 256; none where the engine reaches its lines. Operands
 /// begin where an allocation does, aligned to more than the engine asks for.
 #[must_use]
 pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand) -> u64 {
-    if problem.effective_k() == 0 || reachable(0, problem.layout(operand)) {
+    let size = T::DTYPE.size();
+    if problem.effective_k() == 0 || reachable(0, problem.layout(operand), size) {
         return 0;
     }
     let (count, width) = lines(problem, operand);
-    (count as u64 * padded_pitch(width) as u64 * 2).next_multiple_of(256)
+    (count as u64 * padded_pitch(width, size) as u64 * size as u64).next_multiple_of(256)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bf16;
 
     #[test]
     fn operands_are_copied_where_lines_are_not_aligned_and_only_there() {
-        let aligned = Problem::<f32>::new(100, 64, 24);
+        let aligned = Problem::<bf16>::new(100, 64, 24);
         assert_eq!(copy_bytes(&aligned, Operand::A) + copy_bytes(&aligned, Operand::B), 0);
-        let odd = Problem::<f32>::new(100, 63, 25);
+        let odd = Problem::<bf16>::new(100, 63, 25);
         assert_eq!(copy_bytes(&odd, Operand::A), 100 * 32 * 2);
         assert_eq!(copy_bytes(&odd, Operand::B), (25 * 64 * 2u64).next_multiple_of(256));
         // Column-major: lines are columns.
@@ -113,6 +134,10 @@ mod tests {
         assert_eq!(lines(&turned, Operand::A), (25, 100));
         let nothing = Problem { alpha: 0.0, ..odd };
         assert_eq!(copy_bytes(&nothing, Operand::A), 0);
+        // Of f32 four elements are 16 bytes.
+        let wide = Problem::<f32>::new(100, 63, 28);
+        assert_eq!(copy_bytes(&wide, Operand::A), 0);
+        assert_eq!(copy_bytes(&wide, Operand::B), 28 * 64 * 4);
     }
 
     #[test]

@@ -14,25 +14,77 @@ const ASSUMED_LATENCY: f64 = 20e-6;
 /// Share of a bus's raw rate that copies reach where nothing was measured. Not measured.
 const ASSUMED_SHARE: f64 = 0.8;
 
+/// Bytes of the copies that a way is known by: one that takes no longer than any, and so on to one as
+/// long as an operand of thousands of rows.
+pub(super) const COPIES: [usize; 9] =
+    [4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20, 256 << 20];
+
 /// One direction between host memory and a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Way {
-    /// Seconds of the shortest copy.
-    pub latency: f64,
-    /// Bytes a second of long ones, from or to memory that a program allocates.
-    pub rate: f64,
+    /// Bytes and seconds of copies from or to memory that a program allocates, ascending both; one at
+    /// least.
+    pub copies: Vec<(f64, f64)>,
     /// Bytes a second of long ones from or to page-locked memory: what the bus gives.
     pub bus_rate: f64,
 }
 
 impl Way {
+    /// A way by copies of so many bytes and what they took.
+    #[must_use]
+    pub fn new(copies: impl IntoIterator<Item = (f64, f64)>, bus_rate: f64) -> Self {
+        let mut longest = 0.0;
+        let mut copies: Vec<(f64, f64)> = copies.into_iter().collect();
+        // A longer copy takes no less time, whatever a disturbed measurement says.
+        for (_, seconds) in &mut copies {
+            longest = f64::max(longest, *seconds);
+            *seconds = longest;
+        }
+        Self { copies, bus_rate }
+    }
+
+    /// A way whose copies all begin as late, and then go on at one rate.
+    fn steady(latency: f64, rate: f64, bus_rate: f64) -> Self {
+        let copy = |bytes: usize| (bytes as f64, latency + bytes as f64 / rate);
+        Self::new(COPIES.map(copy), bus_rate)
+    }
+
+    /// Seconds of the shortest copy.
+    #[must_use]
+    pub fn latency(&self) -> f64 {
+        self.copies.first().map_or(0.0, |(_, seconds)| *seconds)
+    }
+
+    /// Bytes a second of the longest copy.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.copies.last().map_or(f64::INFINITY, |(bytes, seconds)| bytes / seconds)
+    }
+
+    /// Seconds of a copy: between those that were measured in proportion; below the shortest as long as
+    /// that; beyond the longest at its rate.
     fn seconds(&self, bytes: f64) -> f64 {
-        if bytes > 0.0 { self.latency + bytes / self.rate } else { 0.0 }
+        if bytes <= 0.0 {
+            return 0.0;
+        }
+        let above = self.copies.partition_point(|copy| copy.0 <= bytes);
+        let below = above.checked_sub(1).and_then(|below| self.copies.get(below));
+        match (below, self.copies.get(above)) {
+            (None, _) => self.latency(),
+            (Some(_), None) => bytes / self.rate(),
+            (Some((from, low)), Some((to, high))) => {
+                low + (high - low) * (bytes - from) / (to - from)
+            }
+        }
     }
 
     fn is_sane(&self) -> bool {
         let positive = |value: f64| value.is_finite() && value > 0.0;
-        positive(self.latency) && positive(self.rate) && positive(self.bus_rate)
+        let ascends = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
+        !self.copies.is_empty()
+            && self.copies.iter().all(|copy| positive(copy.0) && positive(copy.1))
+            && self.copies.windows(2).all(ascends)
+            && positive(self.bus_rate)
     }
 }
 
@@ -69,7 +121,7 @@ pub struct Work {
 /// `tensor_128x256` (results/2026-11-21-h200/bf16-large.md).
 const fn share(scheme: &Scheme) -> f64 {
     match scheme {
-        Scheme::Chain | Scheme::SplitK(_) => 0.58,
+        Scheme::Chain | Scheme::Boxes(_) | Scheme::SplitK(_) => 0.58,
         Scheme::Split(_) => 0.58,
         Scheme::Tensor(_) => 0.64,
     }
@@ -131,9 +183,9 @@ impl GpuFigures {
             _ => 15.75e9,
         };
         let rate = bus_rate * ASSUMED_SHARE;
-        let way = Way { latency: ASSUMED_LATENCY, rate, bus_rate };
+        let way = Way::steady(ASSUMED_LATENCY, rate, bus_rate);
         let device = String::new();
-        Self { device, to_device: way, from_device: way, launch: ASSUMED_LATENCY }
+        Self { device, to_device: way.clone(), from_device: way, launch: ASSUMED_LATENCY }
     }
 
     /// Whether the model can be asked.
@@ -210,10 +262,26 @@ mod tests {
     fn nothing_that_travels_costs_no_copy() {
         let figures = GpuFigures::assumed((7, 0));
         let work = Work { common: 0.0, banded: 0.0, back: 4.0, kernel: 0.0, bands: 1 };
-        assert!(figures.seconds(&work) < figures.launch + 1.1 * figures.from_device.latency);
+        assert!(figures.seconds(&work) < figures.launch + 1.1 * figures.from_device.latency());
         assert!(figures.is_sane());
         assert!(!GpuFigures { launch: f64::NAN, ..figures.clone() }.is_sane());
-        let still = Way { rate: 0.0, ..figures.to_device };
-        assert!(!GpuFigures { to_device: still, ..figures }.is_sane());
+        let ways = |to_device| GpuFigures { to_device, ..figures.clone() };
+        let bus_rate = figures.to_device.bus_rate;
+        assert!(ways(Way::new([(1e3, 1e-5), (1e6, 1e-4)], bus_rate)).is_sane());
+        for copies in [vec![], vec![(1e3, 0.0)], vec![(1e6, 1e-4), (1e3, 1e-3)]] {
+            assert!(!ways(Way::new(copies, bus_rate)).is_sane());
+        }
+        assert!(!ways(Way { bus_rate: 0.0, ..figures.to_device.clone() }).is_sane());
+    }
+
+    #[test]
+    fn copies_take_what_they_took() {
+        // The third was disturbed less than the second.
+        let way = Way::new([(1e3, 1e-5), (1e6, 3e-4), (2e6, 2e-4), (1e8, 4e-3)], 1e11);
+        for (bytes, seconds) in [(1e3, 1e-5), (1e6, 3e-4), (2e6, 3e-4), (1e8, 4e-3), (1e9, 4e-2)] {
+            assert!((way.seconds(bytes) / seconds - 1.0).abs() < 1e-9, "{bytes}");
+        }
+        assert_eq!([way.seconds(0.0), way.seconds(1.0)], [0.0, 1e-5]);
+        assert_eq!([way.latency(), way.rate()], [1e-5, 1e8 / 4e-3]);
     }
 }

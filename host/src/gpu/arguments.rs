@@ -127,6 +127,13 @@ arguments! {
     orders: U32, beta: Element, c: U64, ldc: U64, staged: U32,
 }
 
+arguments! {
+    /// The product of f32 factors that the copy engine brings to the threads.
+    Boxes<T>:
+    a_map: TensorMap, b_map: TensorMap, m: U32, n: U32, k: U32, alpha: Element, beta: Element, c: U64,
+    ldc: U64,
+}
+
 /// One argument of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Passed {
@@ -149,6 +156,7 @@ fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
         Pad::PASSED,
         // Scalars of both types are f32.
         TensorProduct::<f16>::PASSED,
+        Boxes::<f32>::PASSED,
     ];
     lists.into_iter().find(|list| {
         let params = form.params.iter().map(|param| (param.name, param.ty));

@@ -46,7 +46,7 @@ impl Default for Pipeline {
 fn is_the_same_in_bands<T: Scalar>(spec: &KernelSpec, problem: &Problem<T>) -> bool {
     match spec.scheme {
         // Each element is summed in an order that the kernel fixes.
-        Scheme::Chain | Scheme::Tensor(_) => true,
+        Scheme::Chain | Scheme::Boxes(_) | Scheme::Tensor(_) => true,
         // What pieces cannot hold turns the whole product to the fallback, in bands only those from there
         // on. The whole is then multiplied anew, for which the old C must still be there.
         Scheme::Split(_) => problem.beta == <T::Acc as Element>::ZERO,

@@ -175,6 +175,22 @@ impl Gpu {
         self.modules.iter().filter_map(OnceCell::get).map(|module| module.compile).sum()
     }
 
+    /// Fills the workspace, if there is one, with bytes of that value. For tests, which show that nothing
+    /// is read there before it was written.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`].
+    #[doc(hidden)]
+    pub fn fill_workspace(&self, value: u8) -> Result<(), Error> {
+        self.enter()?;
+        match self.workspace.borrow_mut().as_mut() {
+            // SAFETY: the memory is this GPU's own, and its users come before this in the one stream.
+            Some(workspace) => unsafe { workspace.set_8_async(value, self.stream()) }
+                .map_err(refused("filling a workspace")),
+            None => Ok(()),
+        }
+    }
+
     /// Calls with a workspace of so many bytes at least, whose content is whatever it was. All launches
     /// go through one stream, so one product's use of it ends before the next one's begins.
     pub(super) fn with_workspace<R>(

@@ -7,9 +7,7 @@ use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::event::{Event, EventFlags};
 use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy};
-use gemm_spec::{
-    Arch, Block, Grid, HelperEntry, KernelSpec, LaunchShape, Operand, Problem, Scheme,
-};
+use gemm_spec::{Arch, Block, Grid, HelperEntry, KernelSpec, Operand, Problem, Scheme};
 
 use super::arguments::Arguments;
 use super::blas::DeviceProduct;
@@ -166,6 +164,19 @@ impl<T: Scalar> Output<T> {
         CurrentContext::synchronize().map_err(refused("copying C to the device"))
     }
 
+    /// Overwrites the device's buffer by what another of its size holds.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`].
+    ///
+    /// # Panics
+    /// Where their sizes differ.
+    pub fn restore_from(&mut self, gpu: &Gpu, other: &Self) -> Result<(), Error> {
+        gpu.enter()?;
+        self.buffer.copy_from(&*other.buffer).map_err(refused("copying C on the device"))?;
+        CurrentContext::synchronize().map_err(refused("copying C on the device"))
+    }
+
     /// Copies the whole buffer back.
     ///
     /// # Errors
@@ -268,7 +279,9 @@ pub(super) unsafe fn put<T: Scalar>(
         match &spec.scheme {
             Scheme::Chain => chain(gpu, spec, problem, places),
             Scheme::Split(entries) => split::launch(gpu, spec, entries, problem, places, band),
-            Scheme::Tensor(entries) => tensor::launch(gpu, spec, entries, problem, places),
+            Scheme::Tensor(entries) | Scheme::Boxes(entries) => {
+                tensor::launch(gpu, spec, entries, problem, places)
+            }
             Scheme::SplitK(split) => split_k::launch(gpu, spec, split, problem, places),
         }
     }
@@ -306,6 +319,8 @@ pub(super) struct Start {
     pub(super) arch: Arch,
     pub(super) symbol: &'static str,
     pub(super) grid: Grid,
+    /// Blocks of a cluster.
+    pub(super) cluster: u32,
     pub(super) block: Block,
     pub(super) shared_bytes: u32,
 }
@@ -319,14 +334,13 @@ impl Start {
         problem: &Problem<T>,
     ) -> Result<Self, Error> {
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
-        let mut grid = spec.grid(problem.m, problem.n).map_err(unsupported)?;
-        if let LaunchShape::Persistent { .. } = spec.launch {
-            grid.x = grid.x.min(gpu.limits().multiprocessors);
-        }
+        let multiprocessors = gpu.limits().multiprocessors;
+        let grid = spec.launch_grid(problem.m, problem.n, multiprocessors).map_err(unsupported)?;
         Ok(Self {
             arch: spec.arch,
             symbol: spec.entry(T::DTYPE).map_err(unsupported)?,
             grid,
+            cluster: spec.cluster(),
             block: spec.block(problem.m, problem.n).map_err(unsupported)?,
             shared_bytes: spec.shared_bytes(T::DTYPE),
         })
@@ -335,7 +349,7 @@ impl Start {
     /// The launch of a helper of a kernel, with so many blocks.
     pub(super) fn helper(spec: &KernelSpec, entry: &HelperEntry, grid: Grid) -> Self {
         let HelperEntry { symbol, block, shared_bytes, .. } = *entry;
-        Self { arch: spec.arch, symbol, grid, block, shared_bytes }
+        Self { arch: spec.arch, symbol, grid, cluster: 1, block, shared_bytes }
     }
 }
 
@@ -384,6 +398,7 @@ impl Gpu {
         let config = LaunchConfig {
             shared_bytes: start.shared_bytes,
             stream: self.stream().as_inner().cast(),
+            cluster: (start.cluster > 1).then_some([start.cluster, 1, 1]),
             ..LaunchConfig::new([x, y, z], [start.block.x, start.block.y, 1])
         };
         // SAFETY: (1) the function is of a module of this context, which the caller of every launch has

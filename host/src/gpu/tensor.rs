@@ -1,16 +1,16 @@
-//! The launches of a product of 16-bit operands, which the copy engine cuts from where they lie.
+//! The launches of a product whose operands the copy engine cuts from where they lie.
 
-use cuda_lazy::{DataType, Driver, Swizzle, TensorMap, TensorMapDesc};
+use cuda_lazy::{DataType, Driver, L2Promotion, Swizzle, TensorMap, TensorMapDesc};
 use gemm_spec::tensor::{
-    ALIGNMENT, BOX_WIDTH, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable,
+    ALIGNMENT, BOX_WIDTH, F32_STEP_K, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable,
 };
 use gemm_spec::warpgroup::ROWS;
 use gemm_spec::{
-    DType, Element, Grid, KernelSpec, Layout, Operand, Order, Problem, TensorEntries, Tile,
+    DType, Element, Grid, KernelSpec, Layout, Operand, Order, Problem, Scheme, TensorEntries, Tile,
 };
 
 use super::Gpu;
-use super::arguments::{Pad, TensorProduct};
+use super::arguments::{Boxes, Pad, TensorProduct};
 use super::launch::{Places, Start, size};
 use super::listing::start;
 use crate::error::Error;
@@ -77,12 +77,21 @@ impl<T: Scalar> Product<'_, T> {
             return Ok((from, layout.ld));
         }
         let (count, width) = lines(self.problem, operand);
-        let pitch = padded_pitch(width);
+        let bytes_each = T::DTYPE.size();
+        let pitch = padded_pitch(width, bytes_each);
+        // The helper counts in 16 bits.
+        let halves = bytes_each / 2;
         let rows = size(count);
         let x = rows.min(self.gpu.limits().multiprocessors * PAD_BLOCKS);
         let start = Start::helper(self.spec, &self.entries.pad, Grid { x, y: 1, z: 1 });
-        let mut arguments =
-            Pad { rows, width: size(width), from, ld: layout.ld as u64, to, pitch: pitch as u64 };
+        let mut arguments = Pad {
+            rows,
+            width: size(width * halves),
+            from,
+            ld: (layout.ld * halves) as u64,
+            to,
+            pitch: (pitch * halves) as u64,
+        };
         // SAFETY: the entry's obligations are the caller's promises; `copy_bytes` counts whole pitches.
         unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
         Ok((to, pitch))
@@ -92,25 +101,72 @@ impl<T: Scalar> Product<'_, T> {
     ///
     /// # Safety
     /// They and C are valid for the problem, and nobody else uses C.
-    unsafe fn multiply(
+    unsafe fn multiply(&self, a: (u64, usize), b: (u64, usize), c: u64) -> Result<(), Error> {
+        let Some(tile) = self.spec.launch.tile() else {
+            unreachable!("a kernel that works on tiles has one");
+        };
+        let maps =
+            Maps { driver: start()?, problem: self.problem, tile, cluster: self.spec.cluster() };
+        // SAFETY: the caller's promises.
+        unsafe {
+            match self.spec.scheme {
+                Scheme::Boxes(_) => self.by_threads(&maps, a, b, c),
+                _ => self.by_tensor_cores(&maps, a, b, c),
+            }
+        }
+    }
+
+    /// Launches a kernel that multiplies f32 by multiply-adds.
+    ///
+    /// # Safety
+    /// As [`Product::multiply`].
+    unsafe fn by_threads(
         &self,
+        maps: &Maps<'_, T>,
         (a, a_pitch): (u64, usize),
         (b, b_pitch): (u64, usize),
         c: u64,
     ) -> Result<(), Error> {
         let (spec, problem) = (self.spec, self.problem);
-        let Some(tile) = spec.launch.tile() else {
-            unreachable!("a kernel that goes from tile to tile has one");
-        };
         let launch = Start::own(self.gpu, spec, problem)?;
-        let maps = Maps { driver: start()?, problem, tile };
+        let Problem { m, n, k, .. } = *problem;
+        let Tile { m: rows, n: cols } = maps.tile;
+        let mut arguments = Boxes::<T> {
+            a_map: maps.map(a, (m, k), a_pitch, ([F32_STEP_K, rows], Swizzle::B128))?,
+            b_map: maps.map(b, (k, n), b_pitch, ([cols, F32_STEP_K], Swizzle::None))?,
+            m: size(m),
+            n: size(n),
+            k: size(problem.effective_k()),
+            alpha: problem.alpha,
+            beta: problem.beta,
+            c,
+            ldc: problem.c.ld as u64,
+        };
+        // SAFETY: the entry's obligations: (1) the maps are made for this problem and tile, and the rest
+        // is the caller's promise; (2) block, grid and shared memory are the spec's.
+        unsafe { self.gpu.start(&launch, &mut arguments.addresses()) }
+    }
+
+    /// Launches a kernel that multiplies 16-bit operands on the tensor cores.
+    ///
+    /// # Safety
+    /// As [`Product::multiply`].
+    unsafe fn by_tensor_cores(
+        &self,
+        maps: &Maps<'_, T>,
+        (a, a_pitch): (u64, usize),
+        (b, b_pitch): (u64, usize),
+        c: u64,
+    ) -> Result<(), Error> {
+        let (spec, problem) = (self.spec, self.problem);
+        let launch = Start::own(self.gpu, spec, problem)?;
         let a_map = maps.factor(Operand::A, a, a_pitch)?;
         let b_map = maps.factor(Operand::B, b, b_pitch)?;
         // A line that ends within 16 bytes is not for the engine to store: of an odd width it was seen
         // to write the element behind, too.
         let whole = (problem.n as u64 * 2).is_multiple_of(ALIGNMENT);
         let zero = <T::Acc as Element>::ZERO;
-        let staged = problem.beta == zero && reachable(c, problem.c) && whole;
+        let staged = problem.beta == zero && reachable(c, problem.c, 2) && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if staged { maps.result(c)? } else { a_map };
         let mut arguments = TensorProduct::<T> {
@@ -139,6 +195,8 @@ struct Maps<'a, T: Scalar> {
     driver: &'a Driver,
     problem: &'a Problem<T>,
     tile: Tile,
+    /// Blocks that share a tile of B.
+    cluster: u32,
 }
 
 impl<T: Scalar> Maps<'_, T> {
@@ -147,36 +205,41 @@ impl<T: Scalar> Maps<'_, T> {
         let (count, width) = lines(self.problem, operand);
         let (along_k, side) = match operand {
             Operand::A => (Order::RowMajor, self.tile.m),
-            _ => (Order::ColMajor, self.tile.n),
+            _ => (Order::ColMajor, self.tile.n / self.cluster),
         };
         let layout = self.problem.layout(operand);
         let lines_of_box = if layout.order == along_k { side } else { STEP_K };
-        self.map(address, (count, width), pitch, lines_of_box)
+        self.map(address, (count, width), pitch, ([BOX_WIDTH, lines_of_box], Swizzle::B128))
     }
 
     /// The map of C.
     fn result(&self, address: u64) -> Result<TensorMap, Error> {
         let Problem { m, n, c: Layout { ld, .. }, .. } = *self.problem;
-        self.map(address, (m, n), ld, ROWS)
+        self.map(address, (m, n), ld, ([BOX_WIDTH, ROWS], Swizzle::B128))
     }
 
+    /// The map of so many lines of so many elements, with the box of a copy, elements of a line before
+    /// lines, and how it lies in shared memory.
     fn map(
         &self,
         address: u64,
         (count, width): (usize, usize),
         pitch: usize,
-        lines_of_box: u32,
+        (box_dims, swizzle): ([u32; 2], Swizzle),
     ) -> Result<TensorMap, Error> {
         let data_type = match T::DTYPE {
+            DType::F32 => DataType::F32,
             DType::F16 => DataType::F16,
             _ => DataType::Bf16,
         };
         // A factor without elements is never read; its map must be one all the same.
         let dims = [width.max(1) as u64, count.max(1) as u64];
-        let strides = [padded_pitch(pitch.max(1)) as u64 * 2];
-        let box_dims = [BOX_WIDTH, lines_of_box];
+        let bytes_each = T::DTYPE.size();
+        let strides = [(padded_pitch(pitch.max(1), bytes_each) * bytes_each) as u64];
         let desc = TensorMapDesc {
-            swizzle: Swizzle::B128,
+            swizzle,
+            // Of blocks that share a tile each brings a part: what a miss brings besides is the other's.
+            l2_promotion: if self.cluster > 1 { L2Promotion::B256 } else { L2Promotion::None },
             ..TensorMapDesc::new(data_type, address, &dims, &strides, &box_dims)
         };
         self.driver.encode_tiled(&desc).map_err(|error| Error::Cuda {

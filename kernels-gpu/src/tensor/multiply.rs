@@ -15,12 +15,12 @@ use super::store::Store;
 use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, RING_BYTES, TILE_M};
 
 /// Registers of a thread that brings tiles, and of one that multiplies them.
-const PRODUCER_REGISTERS: u32 = 24;
-const CONSUMER_REGISTERS: u32 = 240;
+pub(super) const PRODUCER_REGISTERS: u32 = 24;
+pub(super) const CONSUMER_REGISTERS: u32 = 240;
 /// Bytes of a box of 64 elements and 64 lines.
 pub(super) const BOX_BYTES: u32 = BOX_WIDTH * STEP_K * 2;
 /// Bytes of a stage's tile of A.
-const A_BYTES: u32 = TILE_M * ROW_BYTES;
+pub(super) const A_BYTES: u32 = TILE_M * ROW_BYTES;
 
 /// A block's shared memory begins at a multiple of what the swizzle permutes.
 #[repr(C, align(1024))]
@@ -29,19 +29,50 @@ pub(super) struct Ring(u8);
 /// Where in the ring a warpgroup is: the stage, and the parity of its present phase. A tile of C is
 /// `16 * EIGHTS` columns wide.
 #[derive(Clone, Copy)]
-struct Turn<const EIGHTS: usize> {
+pub(super) struct Turn<const EIGHTS: usize> {
     ring: SharedAddress<u8>,
     stage: u32,
     parity: u32,
 }
 
 impl<const EIGHTS: usize> Turn<EIGHTS> {
-    const TILE_N: u32 = 16 * EIGHTS as u32;
-    const STAGE_BYTES: u32 = A_BYTES + Self::TILE_N * ROW_BYTES;
+    pub(super) const TILE_N: u32 = 16 * EIGHTS as u32;
+    pub(super) const STAGE_BYTES: u32 = A_BYTES + Self::TILE_N * ROW_BYTES;
     const STAGES: u32 = RING_BYTES / Self::STAGE_BYTES;
 
+    /// The first stage of a ring.
     #[inline(always)]
-    fn next(&mut self) {
+    pub(super) fn first(ring: SharedAddress<u8>) -> Self {
+        Self { ring, stage: 0, parity: 0 }
+    }
+
+    /// Sets the barriers of all stages, from the first on: one thread arrives at `full`, so many
+    /// warpgroups at `empty`.
+    ///
+    /// # Safety
+    /// One thread calls it; nobody uses the barriers before a barrier of the block behind it.
+    #[inline(always)]
+    pub(super) unsafe fn set_all(&self, consumers: u32) {
+        let mut each = *self;
+        while each.parity == 0 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                mbarrier::init(each.full(), 1);
+                mbarrier::init(each.empty(), consumers);
+            }
+            each.next();
+        }
+        mbarrier::fence_init();
+    }
+
+    /// The parity for which a producer waits before it fills the stage: the first round passes.
+    #[inline(always)]
+    pub(super) fn left(&self) -> u32 {
+        self.parity ^ 1
+    }
+
+    #[inline(always)]
+    pub(super) fn next(&mut self) {
         self.stage += 1;
         if self.stage == Self::STAGES {
             self.stage = 0;
@@ -51,20 +82,20 @@ impl<const EIGHTS: usize> Turn<EIGHTS> {
 
     /// Where the stage's tile of A lies; B's is behind it.
     #[inline(always)]
-    fn tile(&self) -> SharedAddress<u8> {
+    pub(super) fn tile(&self) -> SharedAddress<u8> {
         self.ring.wrapping_add((self.stage * Self::STAGE_BYTES) as usize)
     }
 
     /// The barrier that the stage's bytes arrive at.
     #[inline(always)]
-    fn full(&self) -> SharedAddress<u64> {
+    pub(super) fn full(&self) -> SharedAddress<u64> {
         let barriers = self.ring.wrapping_add((RING_BYTES + PIECES * PIECE_BYTES) as usize);
         barriers.cast::<u64>().wrapping_add(self.stage as usize)
     }
 
     /// The barrier that those arrive at who have used the stage.
     #[inline(always)]
-    fn empty(&self) -> SharedAddress<u64> {
+    pub(super) fn empty(&self) -> SharedAddress<u64> {
         self.full().wrapping_add(Self::STAGES as usize)
     }
 }
@@ -128,9 +159,25 @@ entries! {
     tensor_128x128_bf16: run::<Bf16, 8>;
     tensor_128x256_f16: run::<F16, 16>;
     tensor_128x256_bf16: run::<Bf16, 16>;
+    tensor_pair_128x256_f16: in_pairs::<F16>;
+    tensor_pair_128x256_bf16: in_pairs::<Bf16>;
 }
 
 impl Launch {
+    /// Lets the copy engine fetch the maps before its first copies.
+    ///
+    /// # Safety
+    /// They are maps.
+    #[inline(always)]
+    pub(super) unsafe fn prefetch(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            tensor::prefetch(self.a_map);
+            tensor::prefetch(self.b_map);
+            tensor::prefetch(self.c_map);
+        }
+    }
+
     /// # Safety
     /// The obligations of the entries.
     #[inline(always)]
@@ -142,24 +189,13 @@ impl Launch {
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
         let place = unsafe { shared::launch_sized::<Ring>() };
         let ring = SharedAddress::new(place).cast::<u8>();
-        let mut turn = Turn::<EIGHTS> { ring, stage: 0, parity: 0 };
+        let mut turn = Turn::<EIGHTS>::first(ring);
         if linear == 0 {
-            // SAFETY: obligation 1.
+            // SAFETY: obligation 1; the barrier below.
             unsafe {
-                tensor::prefetch(self.a_map);
-                tensor::prefetch(self.b_map);
-                tensor::prefetch(self.c_map);
+                self.prefetch();
+                turn.set_all(CONSUMERS);
             }
-            let mut each = turn;
-            while each.parity == 0 {
-                // SAFETY: nobody uses the barriers before the fence and the barrier below.
-                unsafe {
-                    mbarrier::init(each.full(), 1);
-                    mbarrier::init(each.empty(), CONSUMERS);
-                }
-                each.next();
-            }
-            mbarrier::fence_init();
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
@@ -180,16 +216,22 @@ impl Launch {
         let place = place.cast::<u8>().wrapping_add(pieces as usize);
         let pieces = ring.wrapping_add(pieces as usize);
         let k_tiles = ceil_div(self.k, STEP_K);
+        // SAFETY: the barrier is set, and waits for this warpgroup.
+        let release = |empty| unsafe { mbarrier::arrive(empty) };
         let mut tiles = self.tiles(Turn::<EIGHTS>::TILE_N);
         while let Some((row0, col0)) = tiles.next() {
             // Which way the operands lie is a part of the instruction, so each has a loop of its own.
             // SAFETY: the whole warpgroup is here; the producer brings `k_tiles` stages for this tile.
             let sums = unsafe {
                 match self.orders {
-                    0 => multiply::<N, EIGHTS, false, false>(&mut turn, own, k_tiles),
-                    A_ACROSS => multiply::<N, EIGHTS, true, false>(&mut turn, own, k_tiles),
-                    B_ACROSS => multiply::<N, EIGHTS, false, true>(&mut turn, own, k_tiles),
-                    _ => multiply::<N, EIGHTS, true, true>(&mut turn, own, k_tiles),
+                    0 => multiply::<N, EIGHTS, false, false>(&mut turn, own, k_tiles, release),
+                    A_ACROSS => {
+                        multiply::<N, EIGHTS, true, false>(&mut turn, own, k_tiles, release)
+                    }
+                    B_ACROSS => {
+                        multiply::<N, EIGHTS, false, true>(&mut turn, own, k_tiles, release)
+                    }
+                    _ => multiply::<N, EIGHTS, true, true>(&mut turn, own, k_tiles, release),
                 }
             };
             let store = Store {
@@ -244,7 +286,7 @@ impl Launch {
                 // round passes, so nobody reads what is overwritten. `full` expects what the boxes
                 // bring: they fill the stage.
                 unsafe {
-                    mbarrier::wait(turn.empty(), turn.parity ^ 1);
+                    mbarrier::wait(turn.empty(), turn.left());
                     mbarrier::arrive_expecting(turn.full(), Turn::<EIGHTS>::STAGE_BYTES);
                     let (to, arrive) = (turn.tile(), turn.full());
                     bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
@@ -311,12 +353,12 @@ pub(super) unsafe fn bring(
 /// The product of rows `64 * own ..` of A's tiles and B's tiles, summed over `k_tiles` stages.
 ///
 /// While the tensor cores work on one stage the next is issued; a stage is handed back when the group
-/// after it is on its way.
+/// after it is on its way: one thread calls `release` with its `empty` barrier.
 ///
 /// # Safety
 /// All threads of the warpgroup call it together; `k_tiles` stages come for it.
 #[inline(always)]
-unsafe fn multiply<
+pub(super) unsafe fn multiply<
     N: Products<EIGHTS>,
     const EIGHTS: usize,
     const A_ACROSS: bool,
@@ -325,6 +367,7 @@ unsafe fn multiply<
     turn: &mut Turn<EIGHTS>,
     own: u32,
     k_tiles: u32,
+    release: impl Fn(SharedAddress<u64>),
 ) -> Sums<EIGHTS> {
     let mut sums = [[0.0f32; 8]; EIGHTS];
     if k_tiles == 0 {
@@ -344,7 +387,7 @@ unsafe fn multiply<
             stage::<N, EIGHTS, A_ACROSS, B_ACROSS, true>(turn, own, &mut sums);
             N::wait::<1>(&mut sums);
             if leader {
-                mbarrier::arrive(before);
+                release(before);
             }
             before = turn.empty();
             turn.next();
@@ -352,7 +395,7 @@ unsafe fn multiply<
         }
         N::wait::<0>(&mut sums);
         if leader {
-            mbarrier::arrive(before);
+            release(before);
         }
     }
     sums

@@ -1,4 +1,4 @@
-//! What Hopper brought: barriers that count bytes, bulk copies, and products of warpgroups.
+//! What Hopper brought: barriers that count bytes, bulk copies, clusters of blocks, and products of warpgroups.
 //!
 //! The parts work together in one pattern, which all kernels here follow:
 //!
@@ -11,6 +11,7 @@
 //! documentation. They exist on the device only: the emulator does not model them.
 
 pub mod bulk;
+pub mod cluster;
 pub mod convert;
 pub mod mbarrier;
 pub mod registers;

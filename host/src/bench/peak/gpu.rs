@@ -82,7 +82,7 @@ pub fn split_peak(gpu: &DeviceInfo, products: u32) -> Option<f64> {
 #[must_use]
 pub fn kernel_peak(spec: &KernelSpec, gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
     match spec.scheme {
-        Scheme::Chain | Scheme::SplitK(_) => peak(gpu, dtype),
+        Scheme::Chain | Scheme::Boxes(_) | Scheme::SplitK(_) => peak(gpu, dtype),
         Scheme::Split(split) => split_peak(gpu, split.products),
         Scheme::Tensor(_) => tensor_peak(gpu),
     }

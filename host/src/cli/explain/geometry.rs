@@ -43,10 +43,7 @@ impl Launch {
             multiprocessors: card.multiprocessors,
         };
         with_type!(dtype, T => spec.supports(&Problem::<T>::new(n, n, n), &limits))?;
-        let (mut grid, block) = (spec.grid(n, n)?, spec.block(n, n)?);
-        if let LaunchShape::Persistent { .. } = spec.launch {
-            grid.x = grid.x.min(card.multiprocessors);
-        }
+        let (grid, block) = (spec.launch_grid(n, n, card.multiprocessors)?, spec.block(n, n)?);
         let symbol = spec.entry(dtype)?;
         let held = registers()
             .find(|row| row.entry == symbol)

@@ -97,6 +97,37 @@ pub unsafe fn load(
     }
 }
 
+/// As [`load`], to the same place of each block of the cluster whose bit in `blocks` is set, where the box
+/// arrives at the barrier in the same place:
+/// `cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster`.
+///
+/// # Safety
+/// Those of [`load`] in each of the blocks, none of which has ended.
+#[inline(always)]
+pub unsafe fn load_multicast(
+    to: SharedAddress<u8>,
+    map: MapAddress,
+    along: u32,
+    line: u32,
+    barrier: SharedAddress<u64>,
+    blocks: u16,
+) {
+    // SAFETY: the caller's promises are the instruction's.
+    unsafe {
+        asm!(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster",
+            "[{to}], [{map}, {{{along}, {line}}}], [{barrier}], {blocks};",
+            to = in(reg32) to.get(),
+            map = in(reg64) map.0,
+            along = in(reg32) along,
+            line = in(reg32) line,
+            barrier = in(reg32) barrier.get(),
+            blocks = in(reg16) blocks,
+            options(nostack)
+        );
+    }
+}
+
 /// Starts a copy of a box from shared memory to a matrix, as a part of this thread's open group:
 /// `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {along, line}], [from];`.
 ///

@@ -1,0 +1,78 @@
+//! Clusters: a few blocks that run at the same time and reach each other's shared memory.
+
+use core::arch::asm;
+
+use crate::memory::SharedAddress;
+
+/// This block's number in its cluster: `mov.u32 rank, %cluster_ctarank;`.
+#[inline(always)]
+#[must_use]
+pub fn rank() -> u32 {
+    let rank: u32;
+    // SAFETY: reading a special register has no precondition on the device.
+    unsafe {
+        asm!(
+            "mov.u32 {rank}, %cluster_ctarank;",
+            rank = out(reg32) rank,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    rank
+}
+
+/// Waits until all threads of all blocks of the cluster are here; what they did before is visible to
+/// them after: `barrier.cluster.arrive.release; barrier.cluster.wait.acquire;`.
+///
+/// # Safety
+/// Every thread of the cluster that has not ended comes here, as often as the others.
+#[inline(always)]
+pub unsafe fn sync() {
+    // SAFETY: the caller's promise is the instructions'.
+    unsafe {
+        asm!("barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;", options(nostack));
+    }
+}
+
+/// A place in the shared memory of some block of the cluster, by its address in the cluster's window.
+#[derive(Clone, Copy)]
+pub struct ClusterAddress(u32);
+
+/// Where block `rank` of the cluster has what lies at `place` in this block's shared memory:
+/// `mapa.shared::cluster.u32 there, place, rank;`.
+///
+/// # Safety
+/// The cluster has a block of that number.
+#[inline(always)]
+#[must_use]
+pub unsafe fn place_in<T>(place: SharedAddress<T>, rank: u32) -> ClusterAddress {
+    let there: u32;
+    // SAFETY: the caller's promise is the instruction's.
+    unsafe {
+        asm!(
+            "mapa.shared::cluster.u32 {there}, {place}, {rank};",
+            there = out(reg32) there,
+            place = in(reg32) place.get(),
+            rank = in(reg32) rank,
+            options(pure, nomem, nostack)
+        );
+    }
+    ClusterAddress(there)
+}
+
+/// Arrives at a barrier of a block of the cluster; what this thread did before is visible to whoever
+/// waits for the phase: `mbarrier.arrive.release.cluster.shared::cluster.b64 _, [barrier];`.
+///
+/// # Safety
+/// A barrier is set there, visible to this thread since a [`sync`], its phase has an arrival left, and its
+/// block has not ended.
+#[inline(always)]
+pub unsafe fn arrive(barrier: ClusterAddress) {
+    // SAFETY: the caller's promises are the instruction's.
+    unsafe {
+        asm!(
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [{barrier}];",
+            barrier = in(reg32) barrier.0,
+            options(nostack)
+        );
+    }
+}

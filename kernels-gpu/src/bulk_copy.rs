@@ -1,0 +1,79 @@
+//! `bulk_copy_128x256`: tiles that the copy engine brings, so that threads do nothing but multiply.
+//!
+//! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
+//! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
+//! Launch    block (256,1,1); a grid of one dimension, tiles of C in groups of 8 rows of tiles; before
+//!           it a copy of each factor whose rows do not begin at multiples of 16 bytes
+//! Shared    a ring of STAGES stages of 32 steps of k and their barriers: 196672 bytes
+//! Requires  m, n >= 1, compute capability 9.0
+//! Cost      2mnk flop; each element of A and B is copied n/256 and m/128 times
+//! Bound by  issue slots: what is left beside multiply-adds are reads of shared memory, 48 for 1024
+//! Source    the stages and barriers of NVIDIA's CUTLASS for compute capability 9.0; the way of A from
+//!           measurement
+//!
+//! In `async_copy` each thread copies its share of every stage: it holds addresses, takes issue slots,
+//! and copies A element by element, because it lies across. Here one thread asks the copy engine for a
+//! whole tile of A and one of B, and goes on multiplying. The engine cannot transpose. So A's tile stays
+//! as it is, a row of 32 steps in 128 bytes, and a lane reads four steps of one of its rows at a time:
+//!
+//! ```text
+//!  step      0    1    2    3  | 4 ..        a[16][4] registers: row i is read anew as soon as its
+//!  row 0   [ a    a    a    a ]|[next]       fourth step is multiplied, 120 multiply-adds before its
+//!  row 1   [ a    a    a    a ]|[next]       next first step
+//! ```
+//!
+//! The rows of a warp's lanes lie next to each other, and the engine's 128-byte swizzle puts the same
+//! steps of neighbouring rows into different banks.
+//!
+//! Zeros stand for what lies outside of A and B, so edges need no code but where C is stored. Steps of k
+//! that fill no stage come last, one by one, so that each element is one chain over k in order: the bits
+//! are those of `naive`.
+
+#[cfg(target_arch = "nvptx64")]
+mod multiply;
+
+use gemm_spec::tensor::F32_STEP_K;
+use gemm_spec::{
+    Arch, Block, DType, Entry, KernelSpec, LaunchShape, MinBlocks, Scheme, TensorEntries, Tile,
+};
+
+use crate::tensor::PAD;
+
+/// Warps of a block along m and n; each has 64 x 64 elements of C.
+const WARPS_M: u32 = 2;
+const WARPS_N: u32 = 4;
+const THREADS: u32 = 32 * WARPS_M * WARPS_N;
+/// Rows and columns of C of a tile.
+const TILE_M: u32 = 64 * WARPS_M;
+const TILE_N: u32 = 64 * WARPS_N;
+/// Rows of tiles in a group.
+const GROUP_ROWS: u32 = 8;
+/// Stages of the ring: as many as shared memory holds.
+const STAGES: u32 = 4;
+/// Bytes of a stage, A's tile before B's.
+const A_BYTES: u32 = TILE_M * F32_STEP_K * 4;
+const STAGE_BYTES: u32 = A_BYTES + TILE_N * F32_STEP_K * 4;
+/// The ring, then a `full` and an `empty` barrier for each stage.
+const SHARED_BYTES: u32 = STAGES * (STAGE_BYTES + 16);
+
+/// What the host needs to launch it.
+pub(crate) const SPEC: KernelSpec = KernelSpec {
+    id: "bulk_copy_128x256",
+    about: "16 x 8 elements of C a thread, tiles brought by the copy engine",
+    origin: "NVIDIA CUTLASS",
+    arch: Arch::Sm90a,
+    entries: &[Entry { dtype: DType::F32, symbol: "bulk_copy_128x256_f32" }],
+    launch: LaunchShape::Grouped {
+        block: Block { x: THREADS, y: 1 },
+        tile: Tile { m: TILE_M, n: TILE_N },
+        rows: GROUP_ROWS,
+    },
+    shared_elements: SHARED_BYTES / 4,
+    min_blocks_per_sm: MinBlocks::same(1),
+    scheme: Scheme::Boxes(TensorEntries { pad: PAD, cluster: 1 }),
+};
+const _: () = SPEC.check();
+
+/// The emulator does not know the instructions of compute capability 9.0.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];

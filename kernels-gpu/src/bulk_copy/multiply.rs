@@ -1,0 +1,390 @@
+//! The entry, and what the threads of a block do.
+
+use core::ptr::null;
+
+use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
+use cuda_std::arch::sm90::{mbarrier, tensor};
+use cuda_std::memory::{GlobalMut, SharedAddress};
+use cuda_std::{shared, tensor_map, thread};
+use gemm_spec::Element as _;
+use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::tensor::F32_STEP_K;
+
+use super::{A_BYTES, GROUP_ROWS, STAGE_BYTES, STAGES, THREADS, TILE_M, TILE_N, WARPS_M};
+use crate::parts::gemm::Gemm;
+use crate::parts::unroll::unroll;
+
+/// Lanes of a warp along the rows of its tile, and along its columns.
+const LANES_Y: u32 = 8;
+const LANES_X: u32 = 4;
+/// Rows and columns of C of a lane.
+const ROWS: usize = 8;
+const COLS: usize = 16;
+/// Columns from one quad of a lane to its next.
+const QUADS_APART: u32 = 4 * LANES_X;
+/// Rows, and columns, of C of a warp.
+const WARP: u32 = LANES_Y * ROWS as u32;
+const _: () = assert!(WARP == LANES_X * COLS as u32);
+/// A lane's sums.
+type Acc = [[f32; COLS]; ROWS];
+/// Steps of k that a lane reads of a row of A together.
+const RUN: u32 = 4;
+/// Bytes of a row of A's tile, of which the swizzle moves 16 at a time.
+const A_ROW: u32 = F32_STEP_K * 4;
+
+/// A block's shared memory begins at a multiple of what the swizzle permutes.
+#[repr(C, align(1024))]
+struct Ring(u8);
+
+/// Where in the ring a thread is: the stage, and the parity of its present phase.
+#[derive(Clone, Copy)]
+struct Turn {
+    ring: SharedAddress<u8>,
+    stage: u32,
+    parity: u32,
+}
+
+impl Turn {
+    #[inline(always)]
+    fn next(&mut self) {
+        self.stage += 1;
+        if self.stage == STAGES {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+
+    /// Where the stage's tile of A lies; B's is behind it.
+    #[inline(always)]
+    fn tile(&self) -> SharedAddress<u8> {
+        self.ring.wrapping_add((self.stage * STAGE_BYTES) as usize)
+    }
+
+    /// The barrier that the stage's bytes arrive at.
+    #[inline(always)]
+    fn full(&self) -> SharedAddress<u64> {
+        let barriers = self.ring.wrapping_add((STAGES * STAGE_BYTES) as usize).cast::<u64>();
+        barriers.wrapping_add(self.stage as usize)
+    }
+
+    /// The barrier that every thread arrives at when it has read the stage.
+    #[inline(always)]
+    fn empty(&self) -> SharedAddress<u64> {
+        self.full().wrapping_add(STAGES as usize)
+    }
+}
+
+/// What one thread brings: the tiles of A and B from a step of k on, stage after stage.
+struct Feed {
+    a_map: MapAddress,
+    b_map: MapAddress,
+    row0: u32,
+    col0: u32,
+    step: u32,
+    k: u32,
+    turn: Turn,
+}
+
+impl Feed {
+    /// Starts the copies of the next stage, if k has not ended.
+    ///
+    /// # Safety
+    /// One thread calls it; every thread of the block arrives at `empty` once it has read a stage.
+    #[inline(always)]
+    unsafe fn bring(&mut self) {
+        if self.step >= self.k {
+            return;
+        }
+        let turn = self.turn;
+        // SAFETY: the first round of waits passes; later ones end when nobody reads the stage any more.
+        // `full` expects what the boxes bring: they fill the stage, even where they pass A and B.
+        unsafe {
+            mbarrier::wait(turn.empty(), turn.parity ^ 1);
+            mbarrier::arrive_expecting(turn.full(), STAGE_BYTES);
+            tensor::load(turn.tile(), self.a_map, self.step, self.row0, turn.full());
+            let b_tile = turn.tile().wrapping_add(A_BYTES as usize);
+            tensor::load(b_tile, self.b_map, self.col0, self.step, turn.full());
+        }
+        self.turn.next();
+        self.step += F32_STEP_K;
+    }
+}
+
+/// A lane's places in a stage.
+#[derive(Clone, Copy)]
+struct Lane {
+    /// Its first row of A, the first steps of it as the swizzle puts them.
+    a: SharedAddress<f32>,
+    /// Its first column of B, at the first step.
+    b: SharedAddress<f32>,
+}
+
+impl Lane {
+    /// The lane's places in the stage at `tile`, for its first row and first column in the tile of C; the
+    /// rows of a warp's lanes begin at a multiple of eight.
+    #[inline(always)]
+    fn of(tile: SharedAddress<u8>, row: u32, col: u32) -> Self {
+        let swizzled = row % LANES_Y * 16;
+        Self {
+            a: tile.wrapping_add((row * A_ROW + swizzled) as usize).cast(),
+            b: tile.wrapping_add((A_BYTES + 4 * col) as usize).cast(),
+        }
+    }
+
+    /// `RUN` steps of the lane's row number `row`, from `RUN * run` on.
+    ///
+    /// # Safety
+    /// The stage is full and visible to this thread.
+    #[inline(always)]
+    unsafe fn read_a(self, run: u32, row: usize) -> [f32; 4] {
+        // The tile begins at a multiple of 1024 bytes, and the row at one of 128; all rows of a lane are
+        // swizzled alike.
+        let at = self.a.xor(16 * run).wrapping_add(row * (LANES_Y * A_ROW / 4) as usize);
+        // SAFETY: the caller's promise; 16 bytes at a multiple of 16.
+        unsafe { at.read_quad() }
+    }
+
+    /// One step of k of the lane's columns of B.
+    ///
+    /// # Safety
+    /// As for [`Lane::read_a`].
+    #[inline(always)]
+    unsafe fn read_b(self, step: u32) -> [f32; COLS] {
+        let at = self.b.wrapping_add((step * TILE_N) as usize);
+        let mut columns = [0.0f32; COLS];
+        unroll!(for Q in 0..4 {
+            // SAFETY: the caller's promise; 16 bytes at a multiple of 16.
+            let quad = unsafe { at.wrapping_add(Q * QUADS_APART as usize).read_quad() };
+            unroll!(for J in 0..4 {
+                columns[4 * Q + J] = quad[J];
+            });
+        });
+        columns
+    }
+
+    /// `RUN` steps of all of the lane's rows.
+    ///
+    /// # Safety
+    /// As for [`Lane::read_a`].
+    #[inline(always)]
+    unsafe fn read_rows(self, run: u32) -> [[f32; RUN as usize]; ROWS] {
+        let mut rows = [[0.0f32; RUN as usize]; ROWS];
+        unroll!(for I in 0..8 {
+            // SAFETY: the caller's promise.
+            rows[I] = unsafe { self.read_a(run, I) };
+        });
+        rows
+    }
+}
+
+/// # Safety
+/// 1. The maps describe A and B as `gemm_spec::tensor` says for this tile; `c` is valid for m by n
+///    elements at `ldc`, overlaps nothing else and nobody else uses it.
+/// 2. The launch has the block, the grid and the shared memory of the kernel's spec, with m, n >= 1.
+#[cuda_std::kernel]
+#[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
+#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+pub unsafe fn bulk_copy_128x256_f32(
+    _a_map: TensorMap,
+    _b_map: TensorMap,
+    m: u32,
+    n: u32,
+    k: u32,
+    alpha: f32,
+    beta: f32,
+    c: GlobalMut<f32>,
+    ldc: u64,
+) {
+    let a_map = tensor_map!("bulk_copy_128x256_f32", 0);
+    let b_map = tensor_map!("bulk_copy_128x256_f32", 1);
+    let thread = thread::thread_idx_x();
+    let (tile_m, tile_n) =
+        grouped_tile(thread::block_idx_x(), ceil_div(m, TILE_M), ceil_div(n, TILE_N), GROUP_ROWS);
+    let (row0, col0) = (tile_m * TILE_M, tile_n * TILE_N);
+
+    // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
+    let ring = SharedAddress::new(unsafe { shared::launch_sized::<Ring>() }).cast::<u8>();
+    let mut turn = Turn { ring, stage: 0, parity: 0 };
+    let mut feed = Feed { a_map, b_map, row0, col0, step: 0, k, turn };
+    if thread == 0 {
+        let mut each = turn;
+        while each.parity == 0 {
+            // SAFETY: nobody uses the barriers before the fence and the barrier below.
+            unsafe {
+                mbarrier::init(each.full(), 1);
+                mbarrier::init(each.empty(), THREADS);
+            }
+            each.next();
+        }
+        mbarrier::fence_init();
+    }
+    // SAFETY: all threads of the block are here.
+    unsafe { thread::sync_threads() };
+    if thread == 0 {
+        let mut stage = 1;
+        while stage < STAGES {
+            // SAFETY: the only thread that brings stages; obligation 1.
+            unsafe { feed.bring() };
+            stage += 1;
+        }
+    }
+
+    let (warp, lane) = (thread / 32, thread % 32);
+    // Each eight lanes that shared memory serves together read eight rows of A and one place of B.
+    let row = warp % WARPS_M * WARP + lane % LANES_Y;
+    let col = warp / WARPS_M * WARP + 4 * (lane / LANES_Y);
+
+    // --- mainloop ---
+    let mut acc = [[0.0f32; COLS]; ROWS];
+    let rounds = k / F32_STEP_K;
+    if rounds > 0 {
+        // SAFETY: the first thread brings all stages of k; all threads take them together.
+        unsafe { mainloop(&mut feed, &mut turn, (row, col), rounds, thread == 0, &mut acc) };
+    }
+    let left = k % F32_STEP_K;
+    if left > 0 {
+        // SAFETY: the last stage was brought as soon as the one that it replaced was read; it is full
+        // after the wait, and nothing comes after it.
+        unsafe {
+            mbarrier::wait(turn.full(), turn.parity);
+            rest(Lane::of(turn.tile(), row, col), left, &mut acc);
+        }
+    }
+
+    // --- epilogue ---
+    // Its factors are not read any more.
+    let gemm = Gemm { m, n, k, alpha, a: null(), lda: 0, b: null(), ldb: 0, beta, c, ldc };
+    // SAFETY: obligation 1; the tiles are a partition of C, the lanes' elements one of each tile.
+    unsafe { store(&gemm, (row0 + row, col0 + col), &acc) };
+}
+
+/// Stores a lane's sums, whose first element is that at (row, col), four at a time where C's rows are
+/// aligned.
+///
+/// # Safety
+/// `gemm.c` is valid for C; nobody else has these elements.
+#[inline(always)]
+unsafe fn store(gemm: &Gemm<f32>, (row, col): (u32, u32), acc: &Acc) {
+    let in_quads = gemm.c_in_quads();
+    unroll!(for I in 0..8 {
+        let row = row + I as u32 * LANES_Y;
+        if row < gemm.m {
+            unroll!(for Q in 0..4 {
+                let col = col + Q as u32 * QUADS_APART;
+                if in_quads && col + 4 <= gemm.n {
+                    let quad =
+                        [acc[I][4 * Q], acc[I][4 * Q + 1], acc[I][4 * Q + 2], acc[I][4 * Q + 3]];
+                    // SAFETY: the guards; each element belongs to one lane.
+                    unsafe { gemm.store_quad(row, col, quad) };
+                } else {
+                    unroll!(for J in 0..4 {
+                        if col + (J as u32) < gemm.n {
+                            // SAFETY: the guards; each element belongs to one lane.
+                            unsafe { gemm.store(row, col + J as u32, acc[I][4 * Q + J]) };
+                        }
+                    });
+                }
+            });
+        }
+    });
+}
+
+/// Adds the products of one step of k, the columns to and fro from row to row, so that neighbouring
+/// instructions share an operand.
+macro_rules! multiply_step {
+    ($acc:ident, $a:ident[$step:expr], $b:ident) => {
+        unroll!(for I in 0..8 {
+            unroll!(for J in 0..16 {
+                const COL: usize = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
+                $acc[I][COL] = $a[I][$step].mul_add($b[COL], $acc[I][COL]);
+            });
+        });
+    };
+}
+
+/// Adds the products of `rounds` whole stages.
+///
+/// # Safety
+/// All threads of the block call it with the same `rounds >= 1`; so many stages come, brought by the
+/// thread for which `brings` is true.
+#[inline(always)]
+unsafe fn mainloop(
+    feed: &mut Feed,
+    turn: &mut Turn,
+    (row, col): (u32, u32),
+    rounds: u32,
+    brings: bool,
+    acc: &mut Acc,
+) {
+    /// Runs of a stage.
+    const RUNS: u32 = F32_STEP_K / RUN;
+    let mut lane = Lane::of(turn.tile(), row, col);
+    // SAFETY: the stage is full after the wait.
+    let (mut a, mut b) = unsafe {
+        mbarrier::wait(turn.full(), turn.parity);
+        (lane.read_rows(0), lane.read_b(0))
+    };
+    let mut left = rounds;
+    // The first of the two runs whose steps are multiplied; `lane.b` moves with it.
+    let mut run = 0;
+    while left > 0 {
+        unroll!(for STEP in 0..8 {
+            let (mut next_step, mut next_run) = (STEP as u32 + 1, run + 1);
+            if STEP == 7 {
+                run += 2;
+                (next_step, next_run) = (0, run);
+                lane.b = lane.b.wrapping_add((2 * RUN * TILE_N) as usize);
+                if run == RUNS {
+                    (run, next_run) = (0, 0);
+                    left -= 1;
+                    // SAFETY: of this stage nothing is read any more, and everybody has long left the one
+                    // before it, whose place the next to be brought takes. The next to be multiplied is
+                    // full after the wait; behind the last one there is none, and some steps are read
+                    // again, for nobody.
+                    unsafe {
+                        mbarrier::arrive(turn.empty());
+                        if brings {
+                            feed.bring();
+                        }
+                        let before = *turn;
+                        turn.next();
+                        if left > 0 {
+                            mbarrier::wait(turn.full(), turn.parity);
+                        }
+                        let there = if left > 0 { turn.tile() } else { before.tile() };
+                        lane = Lane::of(there, row, col);
+                    }
+                }
+            }
+            // SAFETY: the stage is full.
+            let next_b = unsafe { lane.read_b(next_step) };
+            // SAFETY: the stage is full.
+            let next_a = if STEP % 4 == 3 { unsafe { lane.read_rows(next_run) } } else { a };
+            multiply_step!(acc, a[STEP % 4], b);
+            (a, b) = (next_a, next_b);
+        });
+    }
+}
+
+/// Adds the products of the first `left` steps of a stage.
+///
+/// # Safety
+/// The stage is full and visible.
+#[inline(always)]
+unsafe fn rest(mut lane: Lane, left: u32, acc: &mut Acc) {
+    let mut step = 0;
+    while step < left {
+        // SAFETY: the caller's promise; the last run of the steps is a whole one of the stage.
+        unsafe {
+            let a = lane.read_rows(step / RUN);
+            unroll!(for STEP in 0..4 {
+                if step + (STEP as u32) < left {
+                    let b = lane.read_b(STEP as u32);
+                    multiply_step!(acc, a[STEP], b);
+                }
+            });
+        }
+        lane.b = lane.b.wrapping_add((RUN * TILE_N) as usize);
+        step += RUN;
+    }
+}
