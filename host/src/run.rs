@@ -21,7 +21,7 @@ use crate::machine::{Machine, available_memory};
 use crate::registry::Implementation;
 use crate::scalar::{Scalar, with_type};
 use crate::verify::{Checker, Method, Report};
-use candidate::Candidate;
+use candidate::{Candidate, Kept};
 pub use explain::Explanation;
 pub(crate) use turn::{Outcome, Probe, Steward, in_turn};
 
@@ -254,7 +254,7 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
 
     // The cheapest first, so that what is left of the budget serves as many as it can.
     candidates.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
-    let mut operands = None;
+    let mut kept = Kept::default();
     let mut rows = Vec::new();
     let mut failure = None;
     for candidate in candidates {
@@ -264,7 +264,7 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
             None if candidate.predicted > left => Ok(candidate.estimate(&problem)),
             None => {
                 observer.step(&format!("running {}", candidate.id()));
-                candidate.measure(&problem, &inputs, &mut operands, &checker, observer)
+                candidate.measure(&problem, &inputs, &mut kept, &checker, observer)
             }
         };
         match outcome {

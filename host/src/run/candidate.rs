@@ -40,6 +40,36 @@ enum Device<'d> {
     Emulator(&'d CpuContext),
 }
 
+/// What a row leaves to the next one, so that it is made once: hundreds of megabytes take longer to be
+/// had from the system than to be multiplied.
+pub(super) struct Kept<'d, T: Scalar> {
+    /// A and B on the device.
+    pub(super) operands: Option<Operands<'d, T>>,
+    /// Buffers for C that nobody uses.
+    results: Vec<Guarded<T>>,
+}
+
+impl<T: Scalar> Default for Kept<'_, T> {
+    fn default() -> Self {
+        Self { operands: None, results: Vec::new() }
+    }
+}
+
+impl<T: Scalar> Kept<'_, T> {
+    /// A buffer for C; whatever it holds is to be poisoned.
+    pub(super) fn result(&mut self, problem: &Problem<T>) -> Result<Guarded<T>, Error> {
+        Ok(match self.results.pop() {
+            Some(result) => result,
+            None => Guarded::new(problem)?,
+        })
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn keep(&mut self, result: Guarded<T>) {
+        self.results.push(result);
+    }
+}
+
 /// Times of one result.
 pub(super) struct Times {
     pub(super) seconds: f64,
@@ -142,14 +172,14 @@ impl<'d> Candidate<'d> {
         &self,
         problem: &Problem<T>,
         inputs: &Inputs<T>,
-        uploaded: &mut Option<Operands<'d, T>>,
+        kept: &mut Kept<'d, T>,
         checker: &Checker<'_, T>,
         observer: &mut dyn Observer,
     ) -> Result<Row, Error> {
-        let mut c = Guarded::new(problem)?;
+        let mut c = kept.result(problem)?;
         let times = match (self.device, self.implementation) {
             (Device::Gpu(gpu, cpu), Implementation::Gpu(spec)) => {
-                OnGpu { gpu, cpu, spec, problem, inputs }.measure(uploaded, self.effort, &mut c)?
+                OnGpu { gpu, cpu, spec, problem, inputs }.measure(kept, self.effort, &mut c)?
             }
             (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
                 let timing = repeat(self.effort, || {
@@ -189,6 +219,7 @@ impl<'d> Candidate<'d> {
             found.diagnosis = self.explain(problem, inputs, c.as_slice(), hint);
         }
         row.check = Some(found);
+        kept.keep(c);
         Ok(row)
     }
 

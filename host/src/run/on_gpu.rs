@@ -5,7 +5,7 @@ use gemm_spec::{KernelSpec, Problem};
 use rayon::prelude::*;
 
 use super::Inputs;
-use super::candidate::Times;
+use super::candidate::{Kept, Times};
 use crate::cpu::CpuContext;
 use crate::error::Error;
 use crate::gpu::{Gpu, HostTimes, Operands};
@@ -28,28 +28,30 @@ impl<'g, T: Scalar> OnGpu<'g, '_, T> {
     /// device with it. A and B stay there for the next row.
     pub(super) fn measure(
         &self,
-        uploaded: &mut Option<Operands<'g, T>>,
+        kept: &mut Kept<'g, T>,
         effort: Effort,
         c: &mut Guarded<T>,
     ) -> Result<Times, Error> {
-        let operands = match uploaded {
+        let operands = match &mut kept.operands {
             Some(operands) => operands,
-            None => {
-                uploaded.insert(self.gpu.upload(self.problem, &self.inputs.a, &self.inputs.b)?)
+            operands @ None => {
+                operands.insert(self.gpu.upload(self.problem, &self.inputs.a, &self.inputs.b)?)
             }
         };
         let kernel = self.launches(operands, effort, c)?;
-        let mut own = Guarded::new(self.problem)?;
+        let mut own = kept.result(self.problem)?;
         let through = match self.products(effort, &mut own) {
             // There may be no room for A and B twice.
-            Err(Error::OutOfMemory { .. }) if uploaded.take().is_some() => {
+            Err(Error::OutOfMemory { .. }) if kept.operands.take().is_some() => {
                 self.products(effort, &mut own)
             }
             other => other,
         }?;
         let seconds = through.all.median;
         let split = Some((through.to_device.median, kernel.median, through.from_device.median));
-        Ok(Times { seconds, runs: through.all.runs, split, differs: self.difference(c, &own) })
+        let differs = self.difference(c, &own);
+        kept.keep(own);
+        Ok(Times { seconds, runs: through.all.runs, split, differs })
     }
 
     /// Launches on operands that are on the device, between events.
@@ -61,8 +63,17 @@ impl<'g, T: Scalar> OnGpu<'g, '_, T> {
     ) -> Result<Timing, Error> {
         c.poison(&self.inputs.c);
         let mut output = self.gpu.output(c.full(), c.guard_len())?;
+        // From the host it would take ten times as long as a product; but there may be no room for it.
+        let before = match self.gpu.output(c.full(), c.guard_len()) {
+            Ok(before) => Some(before),
+            Err(Error::OutOfMemory { .. }) => None,
+            Err(error) => return Err(error),
+        };
         let timing = repeat(effort, || {
-            output.restore(self.gpu, c.full())?;
+            match &before {
+                Some(before) => output.restore_from(self.gpu, before)?,
+                None => output.restore(self.gpu, c.full())?,
+            }
             Ok::<_, Error>(operands.run(self.spec, &mut output)?.as_secs_f64())
         })?;
         output.download(self.gpu, c.full_mut())?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gemm_spec::{Operand, Problem};
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, Kept};
 use super::{Config, Failure, Inputs, Observer, Processors, Row, check_memory};
 use crate::error::Error;
 use crate::measure::Effort;
@@ -109,7 +109,7 @@ fn in_turn_as<T: Scalar>(
             .map_err(|error| Error::Check { reason: error.to_string() }),
         _ => Ok(None),
     };
-    let mut operands = None;
+    let mut kept = Kept::default();
     for (candidate, implementation) in granted.into_iter().zip(&config.implementations) {
         let started = Instant::now();
         let outcome = match (candidate, &inputs, &checker) {
@@ -117,7 +117,7 @@ fn in_turn_as<T: Scalar>(
             (Ok(_), Err(error), _) | (Ok(_), _, Err(error)) => stopped(error),
             (Ok(candidate), Ok(Some(inputs)), Ok(Some(checker))) => {
                 observer.step(&steward.announce(candidate.id()));
-                match candidate.measure(&problem, inputs, &mut operands, checker, observer) {
+                match candidate.measure(&problem, inputs, &mut kept, checker, observer) {
                     Ok(row) => Outcome::Row(Box::new(row)),
                     Err(error) => stopped(&error),
                 }
