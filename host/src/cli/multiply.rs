@@ -52,8 +52,8 @@ pub(super) struct Args {
     /// Processor: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
-    /// How exact: fp32, or componentwise, which holds for each element whatever the range of the factors
-    /// (see docs/accuracy.md).
+    /// How exact: fp32, or componentwise, which holds for each element whatever the range of the factors;
+    /// tf32 and bf16 allow less, and choose as fp32 so far (see docs/accuracy.md).
     #[arg(long, value_name = "CONTRACT", default_value = "fp32")]
     accuracy: Accuracy,
     /// Check before writing: auto, full, freivalds, sample or none.
