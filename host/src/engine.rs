@@ -41,6 +41,8 @@ pub struct Engine {
     accuracy: Accuracy,
     /// What the choice between CPU and GPU goes by.
     figures: InUse,
+    /// Operations of products of each type up to which the CPU is chosen without a look at the GPU.
+    cpu_first: Vec<(DType, f64)>,
     /// Why figures that are kept are not used.
     unusable: Option<String>,
 }
@@ -77,12 +79,19 @@ impl Engine {
         if let Some(reason) = &unusable {
             tracing::warn!(%reason, "predictions go by assumptions");
         }
-        Ok(Self { figures, unusable, ..Self::of(CpuContext::new(None)?, gpu, Choice::Auto) })
+        let cpu = CpuContext::new(None)?;
+        let cpu_first = gpu.iter().flat_map(|gpu| {
+            let (threads, capability) = (cpu.threads(), gpu.info().compute_capability);
+            let first = |dtype| (dtype, figures.cpu_first(dtype, threads, capability));
+            DType::ALL.map(first)
+        });
+        let cpu_first = cpu_first.collect();
+        Ok(Self { figures, unusable, cpu_first, ..Self::of(cpu, gpu, Choice::Auto) })
     }
 
     fn of(cpu: CpuContext, gpu: Option<Gpu>, choice: Choice) -> Self {
         let (accuracy, figures) = (Accuracy::default(), InUse::default());
-        Self { cpu, gpu, choice, accuracy, figures, unusable: None }
+        Self { cpu, gpu, choice, accuracy, figures, cpu_first: Vec::new(), unusable: None }
     }
 
     /// Why the figures that are kept for this user are not used, in one line, where there are some that
@@ -90,6 +99,16 @@ impl Engine {
     #[must_use]
     pub fn unusable_figures(&self) -> Option<&str> {
         self.unusable.as_deref()
+    }
+
+    /// The threads of its products on the CPU.
+    pub(crate) fn cpu_context(&self) -> &CpuContext {
+        &self.cpu
+    }
+
+    /// The GPU that it may use.
+    pub(crate) fn gpu(&self) -> Option<&Gpu> {
+        self.gpu.as_ref()
     }
 
     /// The same engine, whose products keep to that contract.
@@ -303,13 +322,14 @@ impl Engine {
         problem: &Problem<T>,
         gpu: &Gpu,
     ) -> Result<Option<&'static KernelSpec>, Error> {
-        let on_cpu = self.figures.cpu_seconds(T::DTYPE, problem.flops(), self.cpu.threads());
-        let (info, limits) = (gpu.info(), gpu.limits());
-        let on_gpu = |work: &Work| self.figures.gpu_seconds(work, info.compute_capability);
+        let flops = problem.flops();
         // For small products the driver is not even asked how much memory is free.
-        if on_cpu <= on_gpu(&Work::LEAST) {
+        if self.cpu_first.iter().any(|(dtype, first)| *dtype == T::DTYPE && flops <= *first) {
             return Ok(None);
         }
+        let on_cpu = self.figures.cpu_seconds(T::DTYPE, flops, self.cpu.threads());
+        let (info, limits) = (gpu.info(), gpu.limits());
+        let on_gpu = |work: &Work| self.figures.gpu_seconds(work, info.compute_capability);
         let Ok(free) = gpu.free_memory() else { return Ok(None) };
         let Implementation::Gpu(spec) = gpu_kernel(problem, limits, free, self.accuracy)? else {
             return Ok(None);

@@ -30,7 +30,7 @@ fn figures_are_measured_kept_shown_and_forgotten() {
     assert!(measured.starts_with("cpu: ") && measured.ends_with("gpu: none\n"), "{measured}");
     let json: Value =
         serde_json::from_str(&fs::read_to_string(&file).expect("kept")).expect("JSON");
-    assert_eq!(json["format"], "tessera-figures 1");
+    assert_eq!(json["format"], "tessera-figures 2");
     assert_eq!(json["gpu"], Value::Null);
     let cubes = json["cpu"]["cubes"].as_array().expect("cubes");
     for dtype in ["f32", "f64", "i32", "i8", "f16", "bf16"] {
@@ -51,13 +51,39 @@ fn figures_are_measured_kept_shown_and_forgotten() {
 }
 
 #[test]
+fn the_choice_is_judged_beside_every_way() {
+    let folder = TempDir::new().expect("a folder");
+    let judged = tune(folder.path(), &["--judge", "--most", "64"]).fine();
+    let rows: Vec<Vec<&str>> = judged
+        .lines()
+        .filter(|line| line.starts_with('|') && line.contains("cpu_packed"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let sizes: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(sizes, ["8", "16", "32", "64"], "{judged}");
+    for row in rows {
+        let number = |cell: &str| cell.trim_end_matches('x').parse::<f64>().expect("a number");
+        let (own, best, cost) = (number(row[2]), number(row[4]), number(row[5]));
+        assert!((own / best - cost).abs() < 0.02 * cost + 0.01, "{judged}");
+        assert!(number(row[6]) >= 1.0);
+    }
+    assert!(judged.contains("the choice costs at most "), "{judged}");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is kept");
+
+    let nothing = tune(folder.path(), &["--judge", "--most", "4"]);
+    assert_eq!(nothing.code, Some(2), "{nothing}");
+    assert!(nothing.stderr.contains("4 is not in 8.."), "{nothing}");
+    assert_eq!(tune(folder.path(), &["--most", "64"]).code, Some(2));
+}
+
+#[test]
 fn a_file_that_cannot_be_used_is_named_in_one_line() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("figures.json");
     for (text, reason) in [
         ("{\"format\": \"tessera-fig", "is not JSON"),
         ("{\"format\": \"tessera-figures 7\"}", "is `tessera-figures 7`, this program reads"),
-        ("{\"format\": \"tessera-figures 1\", \"cpu\": 3}", "holds no figures"),
+        ("{\"format\": \"tessera-figures 2\", \"cpu\": 3}", "holds no figures"),
     ] {
         fs::write(&file, text).expect("written");
         let shown = tune(folder.path(), &["--show"]).fine();
@@ -73,7 +99,7 @@ fn a_file_that_cannot_be_used_is_named_in_one_line() {
 #[test]
 fn figures_of_another_processor_are_not_shown_as_in_use() {
     let folder = TempDir::new().expect("a folder");
-    let text = "{\"format\": \"tessera-figures 1\", \"version\": \"0\", \"date\": \"2026-01-01\", \
+    let text = "{\"format\": \"tessera-figures 2\", \"version\": \"0\", \"date\": \"2026-01-01\", \
                 \"cpu\": {\"processor\": \"a processor of old\", \"threads\": 1, \"cubes\": []}, \
                 \"gpu\": null}";
     fs::write(folder.path().join("figures.json"), text).expect("written");

@@ -107,7 +107,7 @@ mod tests {
         assert!(said("[1, 2]").contains("does not say its format"));
         assert!(said("{\"format\": \"tessera-figures 99\"}").contains("`tessera-figures 99`"));
         assert!(said(&format!("{{\"format\": \"{FORMAT}\"}}")).contains("holds no figures"));
-        let way = "{\"latency\": 0, \"rate\": -1, \"bus_rate\": 1}";
+        let way = "{\"copies\": [[4096, -1]], \"bus_rate\": 1}";
         let gpu = format!(
             "{{\"device\": \"\", \"to_device\": {way}, \"from_device\": {way}, \"launch\": 1}}"
         );

@@ -7,6 +7,7 @@
 
 mod cpu;
 mod gpu;
+mod judge;
 mod kept;
 mod tune;
 
@@ -16,11 +17,12 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 pub use cpu::{ASSUMED_RATE, CpuFigures, Cube, Curve};
 pub use gpu::{GpuFigures, Way, Work};
+pub use judge::{EDGES, Judged, judge};
 pub use kept::{FOLDER_VARIABLE, Kept, file, read};
 pub use tune::tune;
 
 /// The version of the files that hold figures.
-pub const FORMAT: &str = "tessera-figures 1";
+pub const FORMAT: &str = "tessera-figures 2";
 
 /// What the models stand on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +79,27 @@ impl InUse {
         }
     }
 
+    /// Operations up to which no GPU of that compute capability ends before the CPU, whatever the product
+    /// is: looked up in no time, where a prediction would take as long as such a product.
+    #[must_use]
+    pub fn cpu_first(&self, dtype: DType, threads: usize, compute_capability: (u32, u32)) -> f64 {
+        let least = self.gpu_seconds(&Work::LEAST, compute_capability);
+        let (mut low, mut high) = (0.0, 1e18);
+        if self.cpu_seconds(dtype, low, threads) > least {
+            return low;
+        }
+        // Predictions grow with the operations.
+        while high - low > 1.0 + low / 1024.0 {
+            let middle = f64::midpoint(low, high);
+            if self.cpu_seconds(dtype, middle, threads) <= least {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
     /// Seconds of a product by a GPU of that compute capability, its operands being in host memory.
     #[must_use]
     pub fn gpu_seconds(&self, work: &Work, compute_capability: (u32, u32)) -> f64 {
@@ -115,6 +138,19 @@ mod tests {
         assert!(other.cpu_seconds(DType::F32, 2e6, 4) < 1e-3);
         // A type that was not measured.
         assert!(in_use.cpu_seconds(DType::F64, 2e6, 4) < 1e-3);
+    }
+
+    #[test]
+    fn what_stays_on_the_cpu_is_what_no_gpu_ends_before() {
+        for in_use in [InUse::default(), InUse::of(&figures(), "a CPU", Some("a GPU"))] {
+            let first = in_use.cpu_first(DType::F32, 4, (9, 0));
+            let least = in_use.gpu_seconds(&Work::LEAST, (9, 0));
+            assert!(first == 0.0 || in_use.cpu_seconds(DType::F32, first, 4) <= least);
+            assert!(in_use.cpu_seconds(DType::F32, first * 1.01 + 2.0, 4) > least);
+        }
+        assert!(InUse::default().cpu_first(DType::F32, 4, (9, 0)) > 1e6);
+        // A CPU that takes a second for the smallest product.
+        assert_eq!(InUse::of(&figures(), "a CPU", None).cpu_first(DType::F32, 4, (9, 0)), 0.0);
     }
 
     /// On an H200's server, by assumption: the CPU up to some hundreds, the GPU from some thousands on,

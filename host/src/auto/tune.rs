@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gemm_spec::{DType, Operand, Problem};
 
+use super::gpu::COPIES;
 use super::{CpuFigures, Cube, FORMAT, Figures, GpuFigures, Way};
 use crate::cpu::CpuContext;
 use crate::error::Error;
@@ -92,21 +93,17 @@ fn ways(gpu: &Gpu, cpu: &CpuContext) -> Result<GpuFigures, Error> {
     Ok(GpuFigures { device, to_device, from_device, launch: launch.median })
 }
 
-/// Bytes of a long copy: as many as an operand of thousands of rows has.
-const LONG: usize = 256 << 20;
-/// Bytes of a copy that takes no longer than copies do.
-const SHORT: usize = 4096;
-
-/// How long the shortest copies take and how fast long ones are, to a GPU and back.
+/// How long copies take, to a GPU and back.
 fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(Way, Way), Error> {
+    const LONGEST: usize = COPIES[COPIES.len() - 1];
     let path = gpu.host_path(cpu);
     let mut host: Vec<u8> = Vec::new();
-    host.try_reserve_exact(LONG).map_err(|_| Error::OutOfMemory {
+    host.try_reserve_exact(LONGEST).map_err(|_| Error::OutOfMemory {
         what: "memory to be copied".to_owned(),
-        needed: LONG as u128,
+        needed: LONGEST as u128,
         available: u128::from(available_memory().unwrap_or(0)),
     })?;
-    host.resize(LONG, 1);
+    host.resize(LONGEST, 1);
     let mut medians = |len: usize, from| -> Result<[f64; 2], Error> {
         // The first copies also make the buffers that they go through.
         path.copies(&mut host[..len], from)?;
@@ -120,12 +117,14 @@ fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(Way, Way), Error> {
         let counted = back.len().saturating_sub(there.runs);
         Ok([there.median, Timing::of(&mut back[counted..]).median])
     };
-    let latency = medians(SHORT, HostMemory::Allocated)?;
-    let long = medians(LONG, HostMemory::Allocated)?;
-    let bus = medians(LONG, HostMemory::PageLocked)?;
+    let mut copies = Vec::with_capacity(COPIES.len());
+    for bytes in COPIES {
+        copies.push((bytes as f64, medians(bytes, HostMemory::Allocated)?));
+    }
+    let bus = medians(LONGEST, HostMemory::PageLocked)?;
     let way = |index: usize| {
-        let rate = |seconds: [f64; 2]| LONG as f64 / seconds[index];
-        Way { latency: latency[index], rate: rate(long), bus_rate: rate(bus) }
+        let copies = copies.iter().map(|(bytes, seconds)| (*bytes, seconds[index]));
+        Way::new(copies, LONGEST as f64 / bus[index])
     };
     Ok((way(0), way(1)))
 }

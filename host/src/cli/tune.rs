@@ -1,4 +1,4 @@
-//! `tessera tune`: measures what the choice between CPU and GPU goes by, and keeps it.
+//! `tessera tune`: measures what the choice between CPU and GPU goes by, and keeps it; judges the choice.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,14 +6,21 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, Table};
+use gemm_spec::DType;
 
 use super::output::{Progress, Replacement, advise, print};
 use super::{Exit, values};
-use crate::auto::{self, ASSUMED_RATE, FOLDER_VARIABLE, Figures, GpuFigures, Kept, Way};
+use crate::auto::{
+    self, ASSUMED_RATE, EDGES, FOLDER_VARIABLE, Figures, GpuFigures, Judged, Kept, Way,
+};
 use crate::cpu::CpuContext;
+use crate::engine::Engine;
 use crate::gpu::{Gpu, devices};
 use crate::machine::Machine;
 use crate::run::{DeviceChoice, Observer};
+use crate::scalar::with_type;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -23,6 +30,18 @@ pub(super) struct Args {
     /// Delete what is kept: assumptions hold again.
     #[arg(long)]
     forget: bool,
+    /// Time every way to products of 8 x 8 x 8 to 8192 x 8192 x 8192 by turns, from host memory to host
+    /// memory, and show what the choice costs beside the best; nothing is kept.
+    #[arg(long, conflicts_with_all = ["show", "forget"])]
+    judge: bool,
+    /// Largest size that is judged.
+    #[arg(long, value_name = "N", default_value_t = 8192, requires = "judge",
+          value_parser = clap::value_parser!(u64).range(EDGES[0] as u64..))]
+    most: u64,
+    /// Element type that is judged.
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype,
+          requires = "judge")]
+    dtype: DType,
     /// Processors: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor,
           conflicts_with_all = ["show", "forget"])]
@@ -30,6 +49,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
+    if args.judge {
+        print(&judged(args)?)?;
+        return Ok(Exit::Fine);
+    }
     let path = auto::file().ok_or_else(|| {
         anyhow!("the system names no folder for caches; name one in {FOLDER_VARIABLE}")
     })?;
@@ -57,6 +80,46 @@ fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
     let mut progress = Progress::new();
     progress.step("measuring");
     Ok(auto::tune(&cpu, gpu.as_ref(), &Machine::probe().cpu, &mut progress)?)
+}
+
+/// What the choice costs, a line for each size.
+fn judged(args: &Args) -> anyhow::Result<String> {
+    let engine = match args.device {
+        DeviceChoice::Auto => Engine::auto()?,
+        device => Engine::open(None, device)?,
+    };
+    let edges: Vec<usize> = EDGES.into_iter().filter(|&edge| edge as u64 <= args.most).collect();
+    let mut progress = Progress::new();
+    let sizes = with_type!(args.dtype, T => auto::judge::<T>(&engine, &edges, &mut progress))?;
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).force_no_tty();
+    table.set_header(["n", "chosen", "seconds", "fastest", "seconds", "cost", "ways"]);
+    for Judged { edge, chosen, seconds, best, best_seconds, ways } in &sizes {
+        let cost = seconds / best_seconds;
+        table.add_row([
+            edge.to_string(),
+            (*chosen).to_owned(),
+            format!("{seconds:.3e}"),
+            (*best).to_owned(),
+            format!("{best_seconds:.3e}"),
+            format!("{cost:.2}x"),
+            ways.to_string(),
+        ]);
+    }
+    for column in [0, 2, 4, 5, 6] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let worst = sizes.iter().max_by(|one, other| one.cost().total_cmp(&other.cost()));
+    let worst = worst.map_or_else(String::new, |size| {
+        format!(
+            "\nthe choice costs at most {:.2}x the fastest way, at n = {}\n",
+            size.cost(),
+            size.edge
+        )
+    });
+    Ok(format!("{table}\n{worst}"))
 }
 
 /// Writes the file; one that is there is replaced when all is written.
@@ -154,9 +217,9 @@ fn gpu_text(name: &str, ways: &GpuFigures) -> String {
     let way = |what: &str, way: &Way| {
         format!(
             "  {what:<12}{:>7.1} GB/s, the bus {:.1} GB/s, the shortest copy {:.1} us\n",
-            way.rate / 1e9,
+            way.rate() / 1e9,
             way.bus_rate / 1e9,
-            way.latency * 1e6
+            way.latency() * 1e6
         )
     };
     let launch = format!("  {:<12}{:>7.1} us\n", "launch", ways.launch * 1e6);

@@ -1,0 +1,213 @@
+//! What an engine's choice costs: every way to a product, from host memory to host memory, by turns.
+
+use std::time::{Duration, Instant};
+
+use gemm_spec::{KernelSpec, Operand, Problem};
+use kernels_gpu::KERNELS;
+
+use crate::cpu::{CPU, CpuImpl};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::fill::{Distribution, Draw};
+use crate::measure::Timing;
+use crate::run::Observer;
+use crate::scalar::Scalar;
+
+/// Edges of the cubes that are judged where nothing else is asked for.
+pub const EDGES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
+
+/// Rounds in which every way has its turn.
+const ROUNDS: usize = 5;
+/// Calls of a turn go on for so long: one of a small product is too short for a clock.
+const TURN: Duration = Duration::from_millis(5);
+/// Of the ways of one processor those are not tried with larger cubes that took so many times as long as
+/// its fastest.
+const HOPELESS: f64 = 4.0;
+
+/// What the choice for one size costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// m, n and k.
+    pub edge: usize,
+    /// What the engine has chosen.
+    pub chosen: &'static str,
+    /// What its products took, the choice included; the median of the rounds.
+    pub seconds: f64,
+    /// The fastest way.
+    pub best: &'static str,
+    /// What its products took.
+    pub best_seconds: f64,
+    /// Ways that were measured.
+    pub ways: usize,
+}
+
+impl Judged {
+    /// How many times as long as the best way the engine took.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        self.seconds / self.best_seconds
+    }
+}
+
+/// One way to a product.
+#[derive(Clone, Copy)]
+enum Way {
+    Chosen,
+    Cpu(&'static CpuImpl),
+    Gpu(&'static KernelSpec),
+}
+
+impl Way {
+    fn on_gpu(self) -> bool {
+        matches!(self, Self::Gpu(_))
+    }
+}
+
+/// A product of one size and what its ways work on.
+struct Round<'e, T: Scalar> {
+    engine: &'e Engine,
+    problem: Problem<T>,
+    a: Vec<T>,
+    b: Vec<T>,
+    c: Vec<T::Out>,
+}
+
+impl<T: Scalar> Round<'_, T> {
+    /// One product.
+    fn once(&mut self, way: Way) -> Result<(), Error> {
+        let Self { engine, problem, a, b, c } = self;
+        match way {
+            Way::Chosen => engine.run(problem, a, b, c),
+            Way::Cpu(implementation) => {
+                T::cpu_fn(implementation)(problem, a, b, c, engine.cpu_context());
+                Ok(())
+            }
+            Way::Gpu(spec) => match engine.gpu() {
+                Some(gpu) => {
+                    gpu.host_path(engine.cpu_context()).multiply(spec, problem, a, b, c).map(|_| ())
+                }
+                None => Err(Error::NoDevice { reason: "this engine stays on the CPU".to_owned() }),
+            },
+        }
+    }
+
+    /// Seconds of a product, from as many as fill a turn.
+    fn turn(&mut self, way: Way) -> Result<f64, Error> {
+        // Threads sleep, and a GPU idles, after the turn of another way.
+        self.once(way)?;
+        let started = Instant::now();
+        let mut calls = 0u32;
+        loop {
+            self.once(way)?;
+            calls += 1;
+            let took = started.elapsed();
+            if took >= TURN {
+                return Ok(took.as_secs_f64() / f64::from(calls));
+            }
+        }
+    }
+}
+
+/// Measures cubes of these edges, the smallest first, in every way that is not hopeless.
+///
+/// # Errors
+/// What the driver answers; [`Error::OutOfMemory`].
+pub fn judge<T: Scalar>(
+    engine: &Engine,
+    edges: &[usize],
+    observer: &mut dyn Observer,
+) -> Result<Vec<Judged>, Error> {
+    let mut ways: Vec<Way> = CPU.iter().map(|&own| Way::Cpu(own)).collect();
+    if engine.gpu().is_some() {
+        ways.extend(KERNELS.iter().map(|&spec| Way::Gpu(spec)));
+    }
+    edges.iter().map(|&edge| one::<T>(engine, edge, &mut ways, observer)).collect()
+}
+
+/// Measures one size; takes ways out that are hopeless from there on.
+fn one<T: Scalar>(
+    engine: &Engine,
+    edge: usize,
+    ways: &mut Vec<Way>,
+    observer: &mut dyn Observer,
+) -> Result<Judged, Error> {
+    observer.step(&format!("{edge} x {edge} x {edge} in {} ways", ways.len()));
+    let problem = Problem::<T>::new(edge, edge, edge);
+    let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
+    let mut round = Round {
+        engine,
+        problem,
+        a: draw.operand(&problem, Operand::A)?,
+        b: draw.operand(&problem, Operand::B)?,
+        c: draw.operand(&problem, Operand::C)?,
+    };
+    let chosen = engine.choose(&problem)?.id();
+    let can = |way: &Way| match way {
+        Way::Gpu(spec) => {
+            engine.gpu().is_some_and(|gpu| spec.supports(&problem, gpu.limits()).is_ok())
+        }
+        _ => true,
+    };
+    let mut turns: Vec<(Way, Vec<f64>)> = vec![(Way::Chosen, Vec::new())];
+    turns.extend(ways.iter().filter(|way| can(way)).map(|&way| (way, Vec::new())));
+    for turn in 0..=ROUNDS {
+        for (way, seconds) in &mut turns {
+            let took = round.turn(*way)?;
+            // The first turn warms up.
+            if turn > 0 {
+                seconds.push(took);
+            }
+        }
+    }
+    let mut medians: Vec<(Way, f64)> = turns
+        .into_iter()
+        .map(|(way, mut seconds)| (way, Timing::of(&mut seconds).median))
+        .collect();
+    let (_, seconds) = medians.remove(0);
+    medians.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    let least = |gpu: bool| {
+        let own = medians.iter().find(|(way, _)| way.on_gpu() == gpu);
+        own.map_or(f64::INFINITY, |(_, seconds)| *seconds)
+    };
+    let (cpu, gpu) = (least(false), least(true));
+    ways.retain(|way| {
+        let own = medians.iter().find(|(other, _)| id(*other) == id(*way));
+        let best = if way.on_gpu() { gpu } else { cpu };
+        // What a GPU wins, the CPU does not win back with larger products.
+        let beaten = !way.on_gpu() && cpu > HOPELESS * gpu;
+        own.is_none_or(|(_, seconds)| *seconds <= HOPELESS * best) && !beaten
+    });
+    let (best, best_seconds) = match medians.first() {
+        Some(&(way, seconds)) => (id(way), seconds),
+        None => (chosen, seconds),
+    };
+    Ok(Judged { edge, chosen, seconds, best, best_seconds, ways: medians.len() })
+}
+
+fn id(way: Way) -> &'static str {
+    match way {
+        Way::Chosen => "",
+        Way::Cpu(implementation) => implementation.id,
+        Way::Gpu(spec) => spec.id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_is_measured_beside_every_way_of_the_cpu() {
+        let engine = Engine::cpu(std::num::NonZeroUsize::new(2)).unwrap();
+        let judged = judge::<f32>(&engine, &[8, 48], &mut ()).unwrap();
+        assert_eq!(judged.len(), 2);
+        assert_eq!(judged[0].ways, CPU.len());
+        for size in &judged {
+            assert_eq!(size.chosen, "cpu_packed");
+            assert!(size.best_seconds > 0.0 && size.cost().is_finite() && size.ways >= 1);
+            assert!(CPU.iter().any(|own| own.id == size.best));
+        }
+        // A pool of threads for 512 operations is hopeless.
+        assert!(judged[1].ways < judged[0].ways);
+    }
+}
