@@ -9,7 +9,7 @@ use crate::support::{Case, Operands};
 use crate::{Backend, difference, with_gpu};
 
 /// Both orders of both factors, with padding that keeps lines aligned and padding that does not.
-pub(crate) fn takes_every_order<T: Scalar<Out = T>>(
+pub(crate) fn takes_every_order<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -35,12 +35,7 @@ pub(crate) fn takes_every_order<T: Scalar<Out = T>>(
 }
 
 /// A row-major matrix in column-major order with a leading dimension; poison between.
-pub(crate) fn turned<T: Scalar<Out = T>>(
-    from: &[T],
-    rows: usize,
-    cols: usize,
-    ld: usize,
-) -> Vec<T> {
+pub(crate) fn turned<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
     let mut to = vec![T::POISON; cols * ld];
     for row in 0..rows {
         for col in 0..cols {
@@ -51,7 +46,7 @@ pub(crate) fn turned<T: Scalar<Out = T>>(
 }
 
 /// The same product a thousand times gives the same bits.
-pub(crate) fn repeats_its_bits<T: Scalar<Out = T>>(
+pub(crate) fn repeats_its_bits<T: Scalar>(
     _: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -59,9 +54,9 @@ pub(crate) fn repeats_its_bits<T: Scalar<Out = T>>(
     let Operands { problem, a, b, .. } = Operands::<T>::draw(&Case::new(m, n, k));
     let same = with_gpu(|gpu| {
         let operands = gpu.upload(&problem, &a, &b)?;
-        let mut first: Option<Vec<T>> = None;
+        let mut first: Option<Vec<T::Out>> = None;
         for _ in 0..1000 {
-            let mut c = vec![T::POISON; m * n];
+            let mut c = vec![T::Out::POISON; m * n];
             let mut output = gpu.output(&c, 0)?;
             operands.run(spec, &mut output)?;
             output.download(gpu, &mut c)?;

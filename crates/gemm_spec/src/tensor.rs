@@ -79,17 +79,17 @@ pub const fn padded_pitch(width: usize) -> usize {
     width.next_multiple_of(PAD_GROUP as usize)
 }
 
-/// Whether the copy engine reaches an operand of 16-bit elements in place.
+/// Whether the copy engine reaches an operand in place whose elements have so many bytes.
 #[must_use]
-pub const fn reachable(address: u64, layout: Layout) -> bool {
-    address.is_multiple_of(ALIGNMENT) && (layout.ld as u64 * 2).is_multiple_of(ALIGNMENT)
+pub const fn reachable(address: u64, layout: Layout, size: usize) -> bool {
+    address.is_multiple_of(ALIGNMENT) && (layout.ld as u64 * size as u64).is_multiple_of(ALIGNMENT)
 }
 
 /// Bytes of the copy of an operand, a multiple of 256; none where the engine reaches its lines. Operands
 /// begin where an allocation does, aligned to more than the engine asks for.
 #[must_use]
 pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand) -> u64 {
-    if problem.effective_k() == 0 || reachable(0, problem.layout(operand)) {
+    if problem.effective_k() == 0 || reachable(0, problem.layout(operand), 2) {
         return 0;
     }
     let (count, width) = lines(problem, operand);
@@ -113,6 +113,13 @@ mod tests {
         assert_eq!(lines(&turned, Operand::A), (25, 100));
         let nothing = Problem { alpha: 0.0, ..odd };
         assert_eq!(copy_bytes(&nothing, Operand::A), 0);
+    }
+
+    #[test]
+    fn the_engine_reaches_lines_at_multiples_of_16_bytes() {
+        assert!(reachable(32, Layout::row_major(8), 2) && !reachable(32, Layout::row_major(12), 2));
+        assert!(reachable(32, Layout::row_major(12), 4) && !reachable(32, Layout::row_major(6), 4));
+        assert!(!reachable(40, Layout::row_major(8), 2) && !reachable(40, Layout::row_major(8), 4));
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! The launches of a product of 16-bit operands, which the copy engine cuts from where they lie.
 
 use cuda_lazy::{DataType, Driver, Swizzle, TensorMap, TensorMapDesc};
-use gemm_spec::tensor::{
-    ALIGNMENT, BOX_WIDTH, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable,
-};
-use gemm_spec::warpgroup::ROWS;
+use gemm_spec::tensor::{ALIGNMENT, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable};
+use gemm_spec::warpgroup::{ROW_BYTES, ROWS};
 use gemm_spec::{
     DType, Element, Grid, KernelSpec, Layout, Operand, Order, Problem, TensorEntries, Tile,
 };
@@ -108,9 +106,10 @@ impl<T: Scalar> Product<'_, T> {
         let b_map = maps.factor(Operand::B, b, b_pitch)?;
         // A line that ends within 16 bytes is not for the engine to store: of an odd width it was seen
         // to write the element behind, too.
-        let whole = (problem.n as u64 * 2).is_multiple_of(ALIGNMENT);
+        let size_of_c = T::DTYPE.out().size();
+        let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
         let zero = <T::Acc as Element>::ZERO;
-        let staged = problem.beta == zero && reachable(c, problem.c) && whole;
+        let staged = problem.beta == zero && reachable(c, problem.c, size_of_c) && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if staged { maps.result(c)? } else { a_map };
         let mut arguments = TensorProduct::<T> {
@@ -151,30 +150,33 @@ impl<T: Scalar> Maps<'_, T> {
         };
         let layout = self.problem.layout(operand);
         let lines_of_box = if layout.order == along_k { side } else { STEP_K };
-        self.map(address, (count, width), pitch, lines_of_box)
+        self.map(T::DTYPE.factor(), address, (count, width), pitch, lines_of_box)
     }
 
     /// The map of C.
     fn result(&self, address: u64) -> Result<TensorMap, Error> {
         let Problem { m, n, c: Layout { ld, .. }, .. } = *self.problem;
-        self.map(address, (m, n), ld, ROWS)
+        self.map(T::DTYPE.out(), address, (m, n), ld, ROWS)
     }
 
     fn map(
         &self,
+        dtype: DType,
         address: u64,
         (count, width): (usize, usize),
         pitch: usize,
         lines_of_box: u32,
     ) -> Result<TensorMap, Error> {
-        let data_type = match T::DTYPE {
+        let data_type = match dtype {
             DType::F16 => DataType::F16,
-            _ => DataType::Bf16,
+            DType::BF16 => DataType::Bf16,
+            _ => DataType::F32,
         };
+        let size = dtype.size() as u64;
         // A factor without elements is never read; its map must be one all the same.
         let dims = [width.max(1) as u64, count.max(1) as u64];
-        let strides = [padded_pitch(pitch.max(1)) as u64 * 2];
-        let box_dims = [BOX_WIDTH, lines_of_box];
+        let strides = [(pitch.max(1) as u64 * size).next_multiple_of(ALIGNMENT)];
+        let box_dims = [ROW_BYTES / size as u32, lines_of_box];
         let desc = TensorMapDesc {
             swizzle: Swizzle::B128,
             ..TensorMapDesc::new(data_type, address, &dims, &strides, &box_dims)

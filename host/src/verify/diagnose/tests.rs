@@ -2,7 +2,7 @@
 
 mod broken;
 
-use gemm_spec::{Operand, Problem, bf16, f16};
+use gemm_spec::{Operand, Problem, WideBf16, WideF16, bf16, f16};
 
 use self::broken::{Mistake, Setup};
 use super::*;
@@ -250,6 +250,8 @@ fn right_results_have_no_diagnosis() {
     right_results_are_left_alone::<i32>();
     right_results_are_left_alone::<f16>();
     right_results_are_left_alone::<bf16>();
+    right_results_are_left_alone::<WideF16>();
+    right_results_are_left_alone::<WideBf16>();
 }
 
 /// On a poisoned C the poison itself shows what was not written.
