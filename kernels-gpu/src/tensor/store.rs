@@ -67,7 +67,12 @@ impl<N: Number> Store<N> {
                 // nobody reads this one. All of the warpgroup is here: the condition is the same for it.
                 unsafe {
                     if self.member == 0 {
-                        bulk::wait_read::<1>();
+                        // The tile before may have ended with either piece.
+                        if P == 0 {
+                            bulk::wait_read::<0>();
+                        } else {
+                            bulk::wait_read::<1>();
+                        }
                     }
                     warpgroup::sync(self.barrier);
                     N::fill(&piece, self.member, self.alpha, sums, first);
