@@ -253,12 +253,13 @@ macro_rules! wide_scalar {
 
             #[inline]
             fn to_f64(self) -> f64 {
-                self.0.to_f64()
+                Scalar::to_f64(self.0)
             }
 
             #[inline]
             fn from_f64(value: f64) -> Self {
-                Self($half::from_f64(value))
+                // The type has a conversion of its own by that name, which rounds twice.
+                Self(Scalar::from_f64(value))
             }
 
             #[inline]
@@ -283,7 +284,7 @@ macro_rules! wide_scalar {
 
             #[inline]
             fn is_nan(self) -> bool {
-                self.0.is_nan()
+                Scalar::is_nan(self.0)
             }
 
             fn bit_flips(self) -> impl Iterator<Item = Self> {
