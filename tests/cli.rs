@@ -210,8 +210,8 @@ fn table_markdown_and_csv_show_the_same_rows() {
 }
 
 #[test]
-fn integers_and_doubles_run_too() {
-    for dtype in ["f64", "i32"] {
+fn every_other_type_runs_too() {
+    for dtype in ["f64", "i32", "i8", "f16", "bf16", "f16_f32", "bf16_f32"] {
         let document = document(&[&SMALL[..], &["--dtype", dtype]].concat());
         assert_eq!(document["problem"]["dtype"], dtype);
         let rows = document["rows"].as_array().expect("rows");
@@ -343,7 +343,7 @@ fn what_cannot_be_meant_is_one_line() {
         (&["--kernel", "zzzzzzzzzzzzzzzzzzzz"], &["zzz", "`tessera list`"]),
         (&["--kernel", "serial,!serial"], &["takes every implementation away"]),
         (&["--format", "xml"], &["`xml`", "table, md, csv, json"]),
-        (&["--dtype", "f33"], &["`f33`", "f32, f64, i32, i8, f16, bf16"]),
+        (&["--dtype", "f33"], &["`f33`", "f32, f64, i32, i8, f16, bf16, f16_f32, bf16_f32"]),
         (&["--device", "gpu"], &["`gpu`", "auto, cpu, emulate, cuda"]),
         (&["--check", "maybe"], &["`maybe`", "freivalds"]),
         (&["--dist", "gauss"], &["`gauss`", "uniform"]),

@@ -8,7 +8,10 @@ use std::num::NonZeroUsize;
 use support::{Case, Operands, cases, first_difference, report};
 use tessera::cpu::{CPU, CpuContext, CpuImpl};
 use tessera::verify::{Checker, Method};
-use tessera::{DType, Engine, Layout, MatMut, MatRef, Matrix, Problem, Scalar, bf16, f16};
+use tessera::{
+    DType, Engine, Layout, MatMut, MatRef, Matrix, Problem, Scalar, WideBf16, WideF16, Widen, bf16,
+    f16, wide,
+};
 
 fn context(threads: usize) -> CpuContext {
     CpuContext::new(NonZeroUsize::new(threads)).expect("threads start")
@@ -58,6 +61,8 @@ fn serial_agrees_with_a_reference_in_higher_precision() {
     failures.extend(serial_is_right::<i8>());
     failures.extend(serial_is_right::<f16>());
     failures.extend(serial_is_right::<bf16>());
+    failures.extend(serial_is_right::<WideF16>());
+    failures.extend(serial_is_right::<WideBf16>());
     report(failures).unwrap();
 }
 
@@ -94,7 +99,43 @@ fn every_implementation_has_the_bits_of_serial_for_any_number_of_threads() {
     failures.extend(same_bits::<i8>());
     failures.extend(same_bits::<f16>());
     failures.extend(same_bits::<bf16>());
+    failures.extend(same_bits::<WideF16>());
+    failures.extend(same_bits::<WideBf16>());
     report(failures).unwrap();
+}
+
+/// A C of f32 holds the sums of which a C of 16 bits is the rounding.
+#[test]
+fn a_wide_result_rounds_to_the_narrow_one() {
+    fn try_type<T: Widen<Acc = f32, Out = T>>() {
+        let context = context(2);
+        let mut rounded = 0;
+        for case in all_cases() {
+            let narrow = Operands::<T>::draw(&Case { beta: 0.0, ..case });
+            let Operands { problem, a, b, .. } = &narrow;
+            let wide_problem = Problem::<T::Wide>::new(problem.m, problem.n, problem.k)
+                .with_scalars(problem.alpha, 0.0)
+                .with_layouts(problem.a, problem.b, problem.c);
+            let expected = serial(&narrow);
+            for implementation in CPU {
+                let mut found = vec![f32::POISON; expected.len()];
+                let function = T::Wide::cpu_fn(implementation);
+                function(&wide_problem, wide(a), wide(b), &mut found, &context);
+                for row in 0..problem.m {
+                    for col in 0..problem.n {
+                        let at = problem.c.index(row, col);
+                        let (found, expected) = (found[at], expected[at]);
+                        let id = implementation.id;
+                        assert!(T::narrow(found).same_bits(expected), "{id} {case} ({row},{col})");
+                        rounded += usize::from(expected.widen() != found);
+                    }
+                }
+            }
+        }
+        assert!(rounded > 100_000, "only {rounded} elements lose something in 16 bits");
+    }
+    try_type::<f16>();
+    try_type::<bf16>();
 }
 
 /// Of the chart's own sizes 8, 16, …, 2096 most are no multiple of 32; here every small size is tried.
@@ -284,6 +325,6 @@ fn every_type_is_in_the_table_of_types() {
             seen.push(<$element as gemm_spec::Element>::DTYPE);
         })*};
     }
-    try_type!(f32, f64, i32, i8, f16, bf16);
+    try_type!(f32, f64, i32, i8, f16, bf16, WideF16, WideBf16);
     assert_eq!(seen, DType::ALL);
 }

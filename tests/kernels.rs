@@ -4,6 +4,26 @@
 //! without a line here. On a machine without a GPU the GPU's tests are counted as ignored; where
 //! `GEMM_REQUIRE_GPU=1` is set they fail instead.
 
+/// Evaluates an expression with the Rust type of an entry's element type in place of a name.
+macro_rules! with_type {
+    ($dtype:expr, $name:ident => $value:expr) => {
+        with_type!(
+            @ $dtype, $name => $value,
+            F32: f32, F64: f64, I32: i32, F16: tessera::f16, BF16: tessera::bf16,
+            F16F32: tessera::WideF16, BF16F32: tessera::WideBf16
+        )
+    };
+    (@ $dtype:expr, $name:ident => $value:expr, $($variant:ident: $type:ty),+) => {
+        match $dtype {
+            $(gemm_spec::DType::$variant => {
+                type $name = $type;
+                $value
+            })+
+            gemm_spec::DType::I8 => unreachable!("no kernel multiplies i8"),
+        }
+    };
+}
+
 #[path = "kernels/digests.rs"]
 mod digests;
 #[path = "kernels/host_path.rs"]
@@ -23,14 +43,14 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Digests, SELF_TESTS, digest, digested_cases};
-use gemm_spec::{DType, KernelSpec, LaunchShape, Layout, Scheme};
+use gemm_spec::{Element, KernelSpec, LaunchShape, Layout, Scheme};
 use kernels_gpu::KERNELS;
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{Case, Operands, cases, first_difference, report};
 use tessera::cpu::{CPU, CpuContext};
 use tessera::gpu::Gpu;
 use tessera::verify::{Checker, Guarded, Method};
-use tessera::{Error, Problem, Scalar, bf16, emulate, f16};
+use tessera::{Error, Problem, Scalar, emulate};
 
 /// Where a kernel runs.
 #[derive(Clone, Copy, PartialEq)]
@@ -48,7 +68,7 @@ impl Backend {
     }
 
     /// Runs a kernel on a C that stands between guard words, which travel to the device and back.
-    fn run<T: Scalar<Out = T>>(
+    fn run<T: Scalar>(
         self,
         spec: &'static KernelSpec,
         problem: &Problem<T>,
@@ -83,7 +103,7 @@ fn with_gpu<R>(run: impl FnOnce(&Gpu) -> Result<R, Error>) -> Result<R, Error> {
 }
 
 /// Whether a kernel can do a case there; a single block has a limit.
-fn can<T: Scalar<Out = T>>(backend: Backend, spec: &KernelSpec, case: &Case) -> bool {
+fn can<T: Scalar>(backend: Backend, spec: &KernelSpec, case: &Case) -> bool {
     let problem = case.problem::<T>();
     match backend {
         Backend::Emulator => spec.supports(&problem, &emulate::LIMITS).is_ok(),
@@ -100,10 +120,10 @@ fn is_emulated(spec: &KernelSpec) -> bool {
 
 /// What is wrong with a result: against serial's bits where the kernel promises them, else against the
 /// error bound of its type.
-fn difference<T: Scalar<Out = T>>(
+fn difference<T: Scalar>(
     spec: &KernelSpec,
     operands: &Operands<T>,
-    found: &[T],
+    found: &[T::Out],
 ) -> Result<(), String> {
     let Operands { problem, a, b, c } = operands;
     if spec.is_chain() {
@@ -120,7 +140,7 @@ fn tile(spec: &KernelSpec) -> usize {
 }
 
 /// What serial computes.
-fn expected<T: Scalar<Out = T>>(operands: &Operands<T>) -> Result<Vec<T>, String> {
+fn expected<T: Scalar>(operands: &Operands<T>) -> Result<Vec<T::Out>, String> {
     let context = CpuContext::new(None).map_err(|error| error.to_string())?;
     operands.run(|problem, a, b, c| {
         T::cpu_fn(CPU[0])(problem, a, b, c.as_mut_slice(), &context);
@@ -129,7 +149,7 @@ fn expected<T: Scalar<Out = T>>(operands: &Operands<T>) -> Result<Vec<T>, String
 }
 
 /// Compares a kernel with serial on these cases.
-fn compare<T: Scalar<Out = T>>(
+fn compare<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
     cases: impl IntoIterator<Item = Case>,
@@ -156,7 +176,7 @@ fn compare<T: Scalar<Out = T>>(
 }
 
 /// Ragged shapes, all scalars, padded rows, NaN in everything that must not be read.
-fn agrees_with_serial<T: Scalar<Out = T>>(
+fn agrees_with_serial<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -164,16 +184,13 @@ fn agrees_with_serial<T: Scalar<Out = T>>(
 }
 
 /// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32.
-fn every_small_size<T: Scalar<Out = T>>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+fn every_small_size<T: Scalar>(backend: Backend, spec: &'static KernelSpec) -> Result<(), Failed> {
     compare::<T>(backend, spec, (1..=70).map(|n| Case::new(n, n, n)))
 }
 
 /// Just beyond a tile and within, along both of its sides, with rows that suit copies of 16 bytes and
 /// with rows and operands that do not.
-fn keeps_to_the_edges_of_its_tile<T: Scalar<Out = T>>(
+fn keeps_to_the_edges_of_its_tile<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -211,7 +228,7 @@ fn keeps_to_the_edges_of_its_tile<T: Scalar<Out = T>>(
 }
 
 /// Exact integers: any order of the sum gives the same, and nothing is hidden by a tolerance.
-fn is_exact_on_integers<T: Scalar<Out = T>>(
+fn is_exact_on_integers<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -233,7 +250,7 @@ fn is_exact_on_integers<T: Scalar<Out = T>>(
 
 /// n * n wraps in 32 bits from n = 46341 on. With rows this far apart the third row of A, B or C lies
 /// beyond 2^31 elements. Most of the buffer is never touched: on the host it costs no memory.
-fn indices_above_two_to_the_31st<T: Scalar<Out = T>>(
+fn indices_above_two_to_the_31st<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -247,7 +264,7 @@ fn indices_above_two_to_the_31st<T: Scalar<Out = T>>(
     }
     let (far, far_b) = (apart(SIDE), apart(k));
     let len = ((SIDE - 1) * far + k).max((k - 1) * far_b + SIDE);
-    let needed = len * size_of::<T>();
+    let needed = len * size_of::<T>().max(size_of::<T::Out>());
     // Buffers this large travel whole to a GPU: one at a time, and for one type, since all types have
     // their indices from one source, which the emulator tries for each.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -269,7 +286,7 @@ fn indices_above_two_to_the_31st<T: Scalar<Out = T>>(
     };
     let (a, b) = (numbered(SIDE, k), numbered(k, SIDE));
     let context = CpuContext::new(None).map_err(|error| error.to_string())?;
-    let mut expected = vec![T::ZERO; SIDE * SIDE];
+    let mut expected = vec![T::Out::ZERO; SIDE * SIDE];
     T::cpu_fn(CPU[0])(&plain, &a, &b, &mut expected, &context);
 
     let mut big = vec![T::ZERO; len];
@@ -278,7 +295,7 @@ fn indices_above_two_to_the_31st<T: Scalar<Out = T>>(
             big[row * apart..][..cols].copy_from_slice(line);
         }
     };
-    let run = |problem: Problem<T>, a: &[T], b: &[T], c: &mut [T]| match backend {
+    let run = |problem: Problem<T>, a: &[T], b: &[T], c: &mut [T::Out]| match backend {
         Backend::Emulator => emulate::run(spec, &problem, a, b, c),
         Backend::Gpu => with_gpu(|gpu| {
             let mut output = gpu.output(c, 0)?;
@@ -287,18 +304,20 @@ fn indices_above_two_to_the_31st<T: Scalar<Out = T>>(
         }),
     };
     let layout = Layout::row_major;
-    let mut c = vec![T::POISON; SIDE * SIDE];
+    let mut c = vec![T::Out::POISON; SIDE * SIDE];
     spread(&mut big, &a, k, far);
     run(Problem { a: layout(far), ..plain }, &big, &b, &mut c).map_err(|e| e.to_string())?;
     if c != expected {
         return Err(format!("A beyond 2^31: {c:?}, not {expected:?}").into());
     }
-    c.fill(T::POISON);
+    c.fill(T::Out::POISON);
     spread(&mut big, &b, SIDE, far_b);
     run(Problem { b: layout(far_b), ..plain }, &a, &big, &mut c).map_err(|e| e.to_string())?;
     if c != expected {
         return Err(format!("B beyond 2^31: {c:?}, not {expected:?}").into());
     }
+    drop(big);
+    let mut big = vec![T::Out::ZERO; (SIDE - 1) * far + SIDE];
     run(Problem { c: layout(far), ..plain }, &a, &b, &mut big).map_err(|e| e.to_string())?;
     for (row, expected) in expected.chunks_exact(SIDE).enumerate() {
         let found = &big[row * far..][..SIDE];
@@ -310,7 +329,7 @@ fn indices_above_two_to_the_31st<T: Scalar<Out = T>>(
 }
 
 /// A product that a kernel cannot do is refused before anything is launched, with its limit.
-fn refuses_what_it_cannot_do<T: Scalar<Out = T>>(
+fn refuses_what_it_cannot_do<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -338,7 +357,7 @@ fn refuses_what_it_cannot_do<T: Scalar<Out = T>>(
 }
 
 /// Each digested case that the kernel can do, with the digest of its result.
-fn digests_of<T: Scalar<Out = T>>(
+fn digests_of<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<Vec<(Case, String)>, String> {
@@ -352,7 +371,7 @@ fn digests_of<T: Scalar<Out = T>>(
 }
 
 /// The committed digests of a GPU's results are this backend's, too.
-fn gives_the_committed_digests<T: Scalar<Out = T>>(
+fn gives_the_committed_digests<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -380,14 +399,7 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
     };
     for spec in KERNELS {
         for entry in spec.entries {
-            let found = match entry.dtype {
-                DType::F32 => digests_of::<f32>(Backend::Gpu, spec),
-                DType::F64 => digests_of::<f64>(Backend::Gpu, spec),
-                DType::I32 => digests_of::<i32>(Backend::Gpu, spec),
-                DType::I8 => unreachable!("no kernel multiplies i8"),
-                DType::F16 => digests_of::<f16>(Backend::Gpu, spec),
-                DType::BF16 => digests_of::<bf16>(Backend::Gpu, spec),
-            }?;
+            let found = with_type!(entry.dtype, T => digests_of::<T>(Backend::Gpu, spec))?;
             let cases: BTreeMap<String, String> =
                 found.into_iter().map(|(case, digest)| (case.to_string(), digest)).collect();
             digests.entries.insert(entry.symbol.to_owned(), cases);
@@ -405,10 +417,7 @@ type Property = fn(Backend, &'static KernelSpec) -> Result<(), Failed>;
 const DIGESTS: &str = "gives_the_committed_digests";
 
 /// The properties of a kernel for one element type.
-fn properties<T: Scalar<Out = T>>(
-    spec: &KernelSpec,
-    backend: Backend,
-) -> Vec<(&'static str, Property)> {
+fn properties<T: Scalar>(spec: &KernelSpec, backend: Backend) -> Vec<(&'static str, Property)> {
     let mut properties: Vec<(&'static str, Property)> = vec![
         ("agrees_with_serial", agrees_with_serial::<T>),
         ("every_size_from_1_to_70", every_small_size::<T>),
@@ -465,23 +474,12 @@ fn trials() -> Vec<Trial> {
                 }
             }
             for entry in spec.entries {
-                let properties = match entry.dtype {
-                    DType::F32 => properties::<f32>(spec, backend),
-                    DType::F64 => properties::<f64>(spec, backend),
-                    DType::I32 => properties::<i32>(spec, backend),
-                    DType::I8 => unreachable!("no kernel multiplies i8"),
-                    DType::F16 => properties::<f16>(spec, backend),
-                    DType::BF16 => properties::<bf16>(spec, backend),
-                };
+                let properties = with_type!(entry.dtype, T => properties::<T>(spec, backend));
                 if backend == Backend::Gpu {
-                    let test: fn(&'static KernelSpec) -> Result<(), String> = match entry.dtype {
-                        DType::F32 => host_path::bands_have_the_bits_of_the_whole::<f32>,
-                        DType::F64 => host_path::bands_have_the_bits_of_the_whole::<f64>,
-                        DType::I32 => host_path::bands_have_the_bits_of_the_whole::<i32>,
-                        DType::I8 => unreachable!("no kernel multiplies i8"),
-                        DType::F16 => host_path::bands_have_the_bits_of_the_whole::<f16>,
-                        DType::BF16 => host_path::bands_have_the_bits_of_the_whole::<bf16>,
-                    };
+                    let test: fn(&'static KernelSpec) -> Result<(), String> = with_type!(
+                        entry.dtype,
+                        T => host_path::bands_have_the_bits_of_the_whole::<T>
+                    );
                     let test = move || test(spec).map_err(Failed::from);
                     add(format!("host_path::{}", entry.symbol), false, Box::new(test));
                 }

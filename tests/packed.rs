@@ -12,7 +12,7 @@ use pages::Fenced;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tessera::cpu::{CPU, CpuContext, CpuImpl, CpuIsa};
-use tessera::{Layout, Operand, Order, Problem, Scalar, bf16, f16};
+use tessera::{Layout, Operand, Order, Problem, Scalar, WideBf16, WideF16, bf16, f16};
 
 fn packed() -> &'static CpuImpl {
     CPU.iter().find(|implementation| implementation.id == "cpu_packed").expect("it is registered")
@@ -179,6 +179,16 @@ fn any_problem_of_bf16_has_the_bits_of_serial() {
     any_problem_has_the_bits_of_serial::<bf16>(150);
 }
 
+#[test]
+fn any_problem_of_f16_f32_has_the_bits_of_serial() {
+    any_problem_has_the_bits_of_serial::<WideF16>(150);
+}
+
+#[test]
+fn any_problem_of_bf16_f32_has_the_bits_of_serial() {
+    any_problem_has_the_bits_of_serial::<WideBf16>(150);
+}
+
 /// Larger than every block, so that all five loops turn more than once.
 #[test]
 fn many_blocks_have_the_bits_of_serial() {
@@ -186,6 +196,7 @@ fn many_blocks_have_the_bits_of_serial() {
     many_blocks::<i8>();
     many_blocks::<f16>();
     many_blocks::<bf16>();
+    many_blocks::<WideBf16>();
 }
 
 fn many_blocks<T: Scalar>() {
@@ -249,6 +260,8 @@ fn nothing_beside_the_operands_is_touched() {
     try_type::<i8>(60);
     try_type::<f16>(30);
     try_type::<bf16>(30);
+    try_type::<WideF16>(30);
+    try_type::<WideBf16>(30);
 }
 
 /// A block of columns, or of rows, computed by itself has the bits that it has within the whole.
@@ -319,6 +332,7 @@ fn the_leading_dimension_of_one_line_is_only_a_number() {
     one_line::<f32>();
     one_line::<i8>();
     one_line::<bf16>();
+    one_line::<WideF16>();
 }
 
 fn one_line<T: Scalar>() {
@@ -473,6 +487,38 @@ fn elements_of_16_bits_are_rounded_at_the_end_alone() {
     }
     try_type::<f16>(65504.0);
     try_type::<bf16>(2f32.powi(100));
+}
+
+/// Where C is f32 nothing is rounded after the sums but by alpha and beta: digits that 16 bits have not,
+/// and numbers beyond their range, are there.
+#[test]
+fn results_in_f32_of_16_bits_are_the_sums() {
+    fn try_type<T: Scalar<Acc = f32, Out = f32>>() {
+        for isa in CpuIsa::available() {
+            let context = context(isa, 2);
+            for (m, n, k) in [(5, 6, 7), (3, 90, 401), (90, 3, 1001), (100, 110, 5001)] {
+                let run = |alpha: f32, a: f32, b: f32, beta: f32, c: f32| {
+                    let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta);
+                    let (a, b) = (vec![T::narrow(a); m * k], vec![T::narrow(b); k * n]);
+                    let mut c = vec![c; m * n];
+                    T::cpu_fn(packed())(&problem, &a, &b, &mut c, &context);
+                    assert!(c.iter().all(|x| x.same_bits(c[0])), "{isa} {m} {n} {k}");
+                    c[0]
+                };
+                let steps = k as f32;
+                assert_eq!(run(1.0, 1.0, 1.0, 0.0, f32::NAN), steps);
+                let (alpha, beta, old) = (1.0 + f32::EPSILON, 1.0 / 3.0, -0.1);
+                assert_eq!(run(alpha, 1.0, 1.0, beta, old), alpha.mul_add(steps, beta * old));
+                let large = 2f32.powi(15);
+                assert_eq!(run(1.0, large, large, 0.0, 0.0), steps * 2f32.powi(30));
+                let small = 2f32.powi(-14);
+                assert_eq!(run(1.0, small, small, 0.0, 0.0), steps * 2f32.powi(-28));
+                assert_eq!(run(0.0, f32::NAN, f32::NAN, 0.1, 0.1), 0.1 * 0.1);
+            }
+        }
+    }
+    try_type::<WideF16>();
+    try_type::<WideBf16>();
 }
 
 /// The checks above see the faults that they are there for.

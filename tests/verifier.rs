@@ -6,8 +6,8 @@ use gemm_spec::{DType, Element, Layout, Operand, Order, Problem, bf16, epilogue,
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
-use tessera::Scalar;
 use tessera::verify::{Checker, Guarded, Method, Report, VerifyError};
+use tessera::{Scalar, WideBf16, WideF16};
 
 /// What the operands are filled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -242,6 +242,16 @@ fn correct_results_pass_in_f16() {
 #[test]
 fn correct_results_pass_in_bf16() {
     correct_results_pass::<bf16>();
+}
+
+#[test]
+fn correct_results_pass_in_f16_f32() {
+    correct_results_pass::<WideF16>();
+}
+
+#[test]
+fn correct_results_pass_in_bf16_f32() {
+    correct_results_pass::<WideBf16>();
 }
 
 #[test]
@@ -628,6 +638,70 @@ fn other_roundings_to_16_bits_are_caught() {
     }
     caught(f16::from_bits, f16::to_bits);
     caught(bf16::from_bits, bf16::to_bits);
+}
+
+/// Where C is f32, a result that was rounded to 16 bits on its way is wrong, and so is one whose sums
+/// were.
+#[test]
+fn results_in_f32_that_16_bits_have_passed_through_are_caught() {
+    fn caught<T: Scalar<Acc = f32, Out = f32>>() {
+        for problem in layouts(Problem::<T>::new(33, 47, 65)) {
+            let operands = Operands::new(problem, Fill::Uniform, 8);
+            let rounded = |value: f32| T::narrow(value).widen();
+            let at_the_end = operands.result(|row, col| rounded(operands.sum(row, col, 0..65)));
+            let at_each_step = operands.result(|row, col| {
+                (0..65).fold(0.0, |acc, step| {
+                    rounded(operands.a(row, step).mul_add(operands.b(step, col), acc))
+                })
+            });
+            // One element alone, the one that moves most of a row that every method compares.
+            let mut once = operands.correct();
+            let moved = |at: &usize| (once[*at] - rounded(once[*at])).abs();
+            let row = (0..47).map(|col| problem.c.index(0, col));
+            let at = row.max_by(|x, y| moved(x).total_cmp(&moved(y))).expect("47 columns");
+            once[at] = rounded(once[at]);
+            for method in JUDGES {
+                let checker = operands.checker(method);
+                assert!(checker.check(&operands.correct()).ok);
+                for wrong in [&at_the_end, &at_each_step, &once] {
+                    let report = checker.check(wrong);
+                    assert!(!report.ok, "{method} {}: {report}", T::DTYPE);
+                }
+            }
+        }
+    }
+    caught::<WideF16>();
+    caught::<WideBf16>();
+}
+
+/// What is beyond f16 is a number in f32, and nothing else passes for it; of exact data no digit may be
+/// wrong, though f16 has it not.
+#[test]
+fn sums_beyond_the_range_of_f16_are_numbers_in_f32() {
+    let problem = Problem::<WideF16>::new(1, 3, 2);
+    let of = WideF16::from_f64;
+    let a = [of(256.0), of(1.0)];
+    let b = [of(65504.0), of(-65504.0), of(8.0), of(1.0), of(0.0), of(1.0)];
+    let right = [16_769_025.0, -16_769_024.0, 2049.0];
+    for method in JUDGES {
+        let checker = Checker::new(&problem, &a, &b, &[], method, 1).unwrap();
+        let report = checker.check(&right);
+        assert!(report.ok && report.bound == 0.0, "{method}: {report}");
+        for (at, value) in [
+            (0, f32::INFINITY),
+            (0, 65504.0),
+            (0, 16_769_024.0),
+            (1, f32::NEG_INFINITY),
+            (1, f32::NAN),
+            (2, 2048.0),
+            (2, 2050.0),
+        ] {
+            let mut c = right;
+            c[at] = value;
+            let report = checker.check(&c);
+            assert!(!report.ok, "{method} {c:?}: {report}");
+        }
+    }
 }
 
 #[test]

@@ -200,7 +200,7 @@ impl Engine {
     }
 
     /// `C = alpha * A * B + beta * C`. With `beta == 0` C is not read, with `alpha == 0` neither A
-    /// nor B is.
+    /// nor B is. Factors of 16 bits can have a C of f32, see [`MatRef::wide`].
     ///
     /// # Errors
     /// [`Error::Inner`] and [`Error::Outer`] where the sizes do not fit, and what the implementation
@@ -368,7 +368,7 @@ pub(crate) fn gpu_kernel<T: Scalar>(
             let Problem { m, n, k, .. } = *problem;
             kernels_gpu::best_f32(m, n, k, limits.multiprocessors, allowed)
         }
-        DType::F16 | DType::BF16 => {
+        DType::F16 | DType::BF16 | DType::F16F32 | DType::BF16F32 => {
             let Problem { m, n, k, .. } = *problem;
             kernels_gpu::best_half(m, n, k, limits.multiprocessors, allowed)
         }

@@ -30,13 +30,15 @@ pub mod scalar;
 mod shared_library;
 pub mod sweep;
 pub mod verify;
+mod wide;
 
 pub use contract::Accuracy;
 pub use engine::{Engine, gemm};
 pub use error::Error;
-pub use gemm_spec::{DType, Layout, Operand, Order, Problem, bf16, f16};
+pub use gemm_spec::{DType, Layout, Operand, Order, Problem, WideBf16, WideF16, bf16, f16};
 pub use matrix::{MatMut, MatRef, Matrix};
 pub use scalar::Scalar;
+pub use wide::{Widen, wide};
 
 /// The Rust examples of README.md, which are compiled and run as documentation tests.
 #[cfg(doctest)]

@@ -205,6 +205,12 @@ impl<'a, T> MatRef<'a, T> {
         self.data
     }
 
+    /// The same view of another buffer of as many elements.
+    pub(crate) fn with_data<U>(self, data: &'a [U]) -> MatRef<'a, U> {
+        debug_assert_eq!(data.len(), self.data.len());
+        MatRef { data, rows: self.rows, cols: self.cols, layout: self.layout }
+    }
+
     /// The transposed matrix: the same buffer, read the other way round.
     #[must_use]
     pub fn transposed(self) -> Self {

@@ -456,6 +456,8 @@ mod tests {
         i8: transposed_tiles,
         f16: transposed_tiles,
         bf16: transposed_tiles,
+        wide_f16: transposed_tiles,
+        wide_bf16: transposed_tiles,
     };
 
     #[test]

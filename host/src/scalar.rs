@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gemm_spec::{Element, bf16, f16};
+use gemm_spec::{Element, WideBf16, WideF16, bf16, f16};
 use kernels_gpu::{EmulatedEntry, EmulatedFn};
 
 use crate::cpu::implementation::{CpuFn, CpuImpl};
@@ -37,6 +37,14 @@ macro_rules! with_type {
                 type $name = gemm_spec::bf16;
                 $value
             }
+            gemm_spec::DType::F16F32 => {
+                type $name = gemm_spec::WideF16;
+                $value
+            }
+            gemm_spec::DType::BF16F32 => {
+                type $name = gemm_spec::WideBf16;
+                $value
+            }
         }
     };
 }
@@ -64,7 +72,8 @@ macro_rules! own_factors {
 
 /// An element type that the host can fill, print, poison, compare and multiply.
 pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement {
-    /// What an element of C is: the type itself, but i32 for i8.
+    /// What an element of C is: the type itself, but i32 for i8, and f32 for [`WideF16`] and
+    /// [`WideBf16`].
     type Out: Scalar<Acc = Self::Acc, Out = Self::Out>;
 
     /// What a result buffer holds before a run, so that an element nobody wrote is recognised: a NaN
@@ -234,6 +243,68 @@ macro_rules! half_scalar {
 half_scalar!(f16, 0x7ead, 65536.0);
 half_scalar!(bf16, 0x7fad, f64::from_bits((1023 + 128) << 52));
 
+/// What does not concern C is that of the type of 16 bits itself.
+macro_rules! wide_scalar {
+    ($wide:ident($half:ident), $implementation:ident) => {
+        impl Scalar for $wide {
+            type Out = f32;
+
+            const POISON: Self = Self($half::POISON);
+
+            #[inline]
+            fn to_f64(self) -> f64 {
+                Scalar::to_f64(self.0)
+            }
+
+            #[inline]
+            fn from_f64(value: f64) -> Self {
+                // The type has a conversion of its own by that name, which rounds twice.
+                Self(Scalar::from_f64(value))
+            }
+
+            #[inline]
+            fn rounded_from(self) -> (f64, f64) {
+                self.0.rounded_from()
+            }
+
+            #[inline]
+            fn factor(value: f64) -> f32 {
+                $half::factor(value)
+            }
+
+            #[inline]
+            fn factor_to_f64(factor: f32) -> f64 {
+                $half::factor_to_f64(factor)
+            }
+
+            #[inline]
+            fn same_bits(self, other: Self) -> bool {
+                self.0.same_bits(other.0)
+            }
+
+            #[inline]
+            fn is_nan(self) -> bool {
+                Scalar::is_nan(self.0)
+            }
+
+            fn bit_flips(self) -> impl Iterator<Item = Self> {
+                self.0.bit_flips().map(Self)
+            }
+
+            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
+                implementation.$implementation
+            }
+
+            fn emulated_fn(_: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
+                None
+            }
+        }
+    };
+}
+
+wide_scalar!(WideF16(f16), wide_f16);
+wide_scalar!(WideBf16(bf16), wide_bf16);
+
 /// The f32 next to a value towards zero, its last bit set unless it is the value itself: to be rounded
 /// again to fewer bits it is as good as the value, which the nearest f32 is not.
 fn to_odd(value: f64) -> f32 {
@@ -353,6 +424,8 @@ mod tests {
     fn an_f64_goes_to_the_nearest_value_of_16_bits() {
         cells_meet(f16::from_bits);
         cells_meet(bf16::from_bits);
+        cells_meet(|bits| WideF16(f16::from_bits(bits)));
+        cells_meet(|bits| WideBf16(bf16::from_bits(bits)));
     }
 
     /// Sizes in bytes are reckoned by the tags, buffers are made of the types.
@@ -369,6 +442,7 @@ mod tests {
     #[test]
     fn types_of_their_own_sums_round_nothing_again() {
         assert_eq!([f32::ROUNDS, f64::ROUNDS, i32::ROUNDS, i8::ROUNDS], [false; 4]);
+        assert_eq!([WideF16::ROUNDS, WideBf16::ROUNDS], [false; 2]);
         assert_eq!([f16::ROUNDS, bf16::ROUNDS], [true; 2]);
         assert_eq!(1.5f32.rounded_from(), (1.5, 1.5));
     }

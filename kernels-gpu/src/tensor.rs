@@ -2,7 +2,8 @@
 //! cores.
 //!
 //! Computes  C = alpha*A*B + beta*C, sums in f32, one rounding; beta == 0 never reads C
-//! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f16 or bf16, alpha and beta f32
+//! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f16 or bf16, alpha and beta f32; C of
+//!           the same type, or of f32 and then without the rounding
 //! Launch    block (384,1,1), one a multiprocessor, each going from tile to tile; of `tensor_64x128`
 //!           block (128,1,1), one a tile; before it a copy of each factor whose lines do not begin at
 //!           multiples of 16 bytes
@@ -56,7 +57,7 @@ const TILE_M: u32 = CONSUMERS * ROWS;
 const GROUP_ROWS: u32 = 8;
 /// Bytes of the ring: four stages of the wide tile, six of the narrow one.
 const RING_BYTES: u32 = 4 * (TILE_M + 256) * ROW_BYTES;
-/// What a warpgroup stores together: 64 rows of 64 elements.
+/// What a warpgroup stores together: 64 rows of 64 elements, or of 32 where they are f32.
 const PIECE_BYTES: u32 = ROWS * ROW_BYTES;
 /// One that is filled while another is on its way.
 const PIECES_EACH: u32 = 2;
@@ -118,6 +119,8 @@ pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
         &[
             Entry { dtype: DType::F16, symbol: "tensor_64x128_f16" },
             Entry { dtype: DType::BF16, symbol: "tensor_64x128_bf16" },
+            Entry { dtype: DType::F16F32, symbol: "tensor_64x128_f16_f32" },
+            Entry { dtype: DType::BF16F32, symbol: "tensor_64x128_bf16_f32" },
         ],
         SINGLE_N,
     )
@@ -130,6 +133,8 @@ pub(crate) const TILE_128X256: KernelSpec = spec(
     &[
         Entry { dtype: DType::F16, symbol: "tensor_128x256_f16" },
         Entry { dtype: DType::BF16, symbol: "tensor_128x256_bf16" },
+        Entry { dtype: DType::F16F32, symbol: "tensor_128x256_f16_f32" },
+        Entry { dtype: DType::BF16F32, symbol: "tensor_128x256_bf16_f32" },
     ],
     256,
 );
@@ -144,6 +149,8 @@ pub(crate) const PAIR_128X256: KernelSpec = KernelSpec {
         &[
             Entry { dtype: DType::F16, symbol: "tensor_pair_128x256_f16" },
             Entry { dtype: DType::BF16, symbol: "tensor_pair_128x256_bf16" },
+            Entry { dtype: DType::F16F32, symbol: "tensor_pair_128x256_f16_f32" },
+            Entry { dtype: DType::BF16F32, symbol: "tensor_pair_128x256_bf16_f32" },
         ],
         256,
     )
@@ -156,6 +163,8 @@ pub(crate) const TILE_128X128: KernelSpec = spec(
     &[
         Entry { dtype: DType::F16, symbol: "tensor_128x128_f16" },
         Entry { dtype: DType::BF16, symbol: "tensor_128x128_bf16" },
+        Entry { dtype: DType::F16F32, symbol: "tensor_128x128_f16_f32" },
+        Entry { dtype: DType::BF16F32, symbol: "tensor_128x128_bf16_f32" },
     ],
     128,
 );

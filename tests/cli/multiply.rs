@@ -176,6 +176,49 @@ fn products_are_right_in_either_order_type_and_transposed() {
     }
 }
 
+/// A C of f32 has digits that the factors' type has not, and so has the old C.
+#[test]
+fn products_of_16_bits_are_to_be_had_in_f32() {
+    let (a, b) = a_and_b();
+    let none = Mat::new(0, 0, |_, _| 0.0);
+    let c = Mat::new(5, 4, |row, col| 4097.0 + 10.0 * row as f64 + col as f64);
+    let bench = Bench::new();
+    bench.put("c32.npy", &c.file(Float::F32, true));
+    for float in [Float::F16, Float::Bf16] {
+        bench.put("a.npy", &a.file(float, false));
+        bench.put("b.npy", &b.file(float, true));
+        bench.put("c16.npy", &c.file(float, false));
+        let plain = ["a.npy", "b.npy", "-o", "c.npy", "--check", "full"];
+        let wide = [&plain[..], &["--out-dtype", "f32"]].concat();
+        let ended = bench.run(&wide);
+        assert!(ended.stderr.contains("5 x 4 f32, by cpu_packed in "), "{ended}");
+        ended.fine();
+        bench.assert_holds("c.npy", &Mat::gemm(1.0, &a, &b, 0.0, &none), Float::F32);
+        let old = |file: &'static str| [&wide[..], &["--beta", "0.5", "--c", file]].concat();
+        bench.run(&old("c32.npy")).fine();
+        bench.assert_holds("c.npy", &Mat::gemm(1.0, &a, &b, 0.5, &c), Float::F32);
+        let (name, other) = match float {
+            Float::F16 => ("f16", "bf16"),
+            _ => ("bf16", "f16"),
+        };
+        let words = [
+            &format!("a.npy holds {name}"),
+            &format!("c16.npy holds {name}"),
+            "the product is to be f32: convert it to f32",
+        ];
+        bench.refused(&old("c16.npy"), 2, &words.map(|word| -> &str { word }));
+        // The type that products have by themselves can be named, others cannot.
+        bench.run(&[&plain[..], &["--out-dtype", name]].concat()).fine();
+        bench.assert_holds("c.npy", &Mat::gemm(1.0, &a, &b, 0.0, &none), float);
+        let args = ["a.npy", "b.npy", "-o", "out.npy", "--out-dtype", other];
+        let words = format!("a.npy holds {name}, whose products are {name} or f32, not {other}");
+        bench.refused(&args, 2, &[&words]);
+    }
+    bench.put("a.npy", &a.file(Float::F32, false));
+    let args = ["a.npy", "a.npy", "-o", "out.npy", "--out-dtype", "f16"];
+    bench.refused(&args, 2, &["a.npy holds f32, whose products are f32, not f16"]);
+}
+
 /// Older files of bf16 say `|V2`.
 #[test]
 fn two_bytes_of_either_descriptor_are_bf16() {

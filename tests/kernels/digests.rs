@@ -96,7 +96,7 @@ pub(crate) fn digested_cases(tile: usize) -> Vec<Case> {
 }
 
 /// FNV-1a, 64 bits, over the bits of C's elements row by row, low byte first; padding is left out.
-pub(crate) fn digest<T: Scalar<Out = T>>(problem: &Problem<T>, c: &[T]) -> String {
+pub(crate) fn digest<T: Scalar>(problem: &Problem<T>, c: &[T::Out]) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for row in 0..problem.m {
         for col in 0..problem.n {

@@ -26,12 +26,12 @@ fn padded<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> 
 }
 
 /// C by a kernel whose operands were brought to the device whole.
-fn whole<T: Scalar<Out = T>>(
+fn whole<T: Scalar>(
     gpu: &Gpu,
     spec: &'static KernelSpec,
     problem: &Problem<T>,
-    (a, b, c): (&[T], &[T], &[T]),
-) -> Result<Vec<T>, Error> {
+    (a, b, c): (&[T], &[T], &[T::Out]),
+) -> Result<Vec<T::Out>, Error> {
     let mut c = c.to_vec();
     let mut output = gpu.output(&c, 0)?;
     gpu.upload(problem, a, b)?.run(spec, &mut output)?;
@@ -40,11 +40,11 @@ fn whole<T: Scalar<Out = T>>(
 }
 
 /// Compares the two ways on one problem.
-fn compare<T: Scalar<Out = T>>(
+fn compare<T: Scalar>(
     gpu: &Gpu,
     spec: &'static KernelSpec,
     problem: &Problem<T>,
-    (a, b, c): (&[T], &[T], &[T]),
+    (a, b, c): (&[T], &[T], &[T::Out]),
     pipeline: Pipeline,
 ) -> Result<(), String> {
     let say = |error: Error| error.to_string();
@@ -65,13 +65,14 @@ fn compare<T: Scalar<Out = T>>(
 }
 
 /// Every order that the kernel reads, with padding and without, with the old C and without.
-pub(crate) fn bands_have_the_bits_of_the_whole<T: Scalar<Out = T>>(
+pub(crate) fn bands_have_the_bits_of_the_whole<T: Scalar>(
     spec: &'static KernelSpec,
 ) -> Result<(), String> {
     let shapes = [(700, 301, 129), (513, 64, 520), (300, 1, 77), (1, 1000, 40)];
     for ((m, n, k), pad) in shapes.into_iter().zip([3, 0, 1, 8]) {
         let plain = Operands::<T>::draw(&Case::new(m, n, k));
-        let old: Vec<T> = plain.a.iter().cycle().take(m * n).copied().collect();
+        let old = plain.a.iter().cycle().take(m * n);
+        let old: Vec<T::Out> = old.map(|value| T::Out::from_f64(value.to_f64())).collect();
         for orders in 0..if spec.reads_any_order() { 4 } else { 1 } {
             for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (0.0, 1.0)] {
                 let mut problem =

@@ -9,7 +9,7 @@ use crate::support::{Case, Operands};
 use crate::{Backend, difference, with_gpu};
 
 /// Both orders of both factors, with padding that keeps lines aligned and padding that does not.
-pub(crate) fn takes_every_order<T: Scalar<Out = T>>(
+pub(crate) fn takes_every_order<T: Scalar>(
     backend: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -35,12 +35,7 @@ pub(crate) fn takes_every_order<T: Scalar<Out = T>>(
 }
 
 /// A row-major matrix in column-major order with a leading dimension; poison between.
-pub(crate) fn turned<T: Scalar<Out = T>>(
-    from: &[T],
-    rows: usize,
-    cols: usize,
-    ld: usize,
-) -> Vec<T> {
+pub(crate) fn turned<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
     let mut to = vec![T::POISON; cols * ld];
     for row in 0..rows {
         for col in 0..cols {
@@ -51,7 +46,7 @@ pub(crate) fn turned<T: Scalar<Out = T>>(
 }
 
 /// The same product a thousand times gives the same bits, whatever its workspace holds before.
-pub(crate) fn repeats_its_bits<T: Scalar<Out = T>>(
+pub(crate) fn repeats_its_bits<T: Scalar>(
     _: Backend,
     spec: &'static KernelSpec,
 ) -> Result<(), Failed> {
@@ -59,7 +54,7 @@ pub(crate) fn repeats_its_bits<T: Scalar<Out = T>>(
     let Operands { problem, a, b, .. } = Operands::<T>::draw(&Case::new(m, n, k));
     let same = with_gpu(|gpu| {
         let operands = gpu.upload(&problem, &a, &b)?;
-        let mut first: Option<Vec<T>> = None;
+        let mut first: Option<Vec<T::Out>> = None;
         for run in 0..1000 {
             // Zeros, NaNs, and what the run before has left.
             match run % 3 {
@@ -67,7 +62,7 @@ pub(crate) fn repeats_its_bits<T: Scalar<Out = T>>(
                 2 => gpu.fill_workspace(0)?,
                 _ => {}
             }
-            let mut c = vec![T::POISON; m * n];
+            let mut c = vec![T::Out::POISON; m * n];
             let mut output = gpu.output(&c, 0)?;
             operands.run(spec, &mut output)?;
             output.download(gpu, &mut c)?;

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{env, process};
 
-use gemm_spec::{DType, Element, KernelSpec, Layout, bf16, f16};
+use gemm_spec::{Element, KernelSpec, Layout};
 use kernels_gpu::KERNELS;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -46,15 +46,8 @@ pub(crate) fn soak() -> Result<(), String> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let spec = KERNELS[rng.random_range(0..KERNELS.len())];
         let dtype = spec.entries[rng.random_range(0..spec.entries.len())].dtype;
-        let ran = match dtype {
-            DType::F32 => product::<f32>(spec, &mut rng, &context, &watchdog),
-            DType::F64 => product::<f64>(spec, &mut rng, &context, &watchdog),
-            DType::I32 => product::<i32>(spec, &mut rng, &context, &watchdog),
-            DType::I8 => unreachable!("no kernel multiplies {dtype}"),
-            DType::F16 => product::<f16>(spec, &mut rng, &context, &watchdog),
-            DType::BF16 => product::<bf16>(spec, &mut rng, &context, &watchdog),
-        }
-        .map_err(|what| format!("number {seed}, {} {dtype}: {what}", spec.id))?;
+        let ran = with_type!(dtype, T => product::<T>(spec, &mut rng, &context, &watchdog))
+            .map_err(|what| format!("number {seed}, {} {dtype}: {what}", spec.id))?;
         *counts.entry(spec.id).or_default() += u64::from(ran);
     }
     watchdog.end();
@@ -63,7 +56,7 @@ pub(crate) fn soak() -> Result<(), String> {
 }
 
 /// One product; whether the kernel takes it.
-fn product<T: Scalar<Out = T>>(
+fn product<T: Scalar>(
     spec: &'static KernelSpec,
     rng: &mut impl Rng,
     context: &CpuContext,
@@ -74,17 +67,10 @@ fn product<T: Scalar<Out = T>>(
     if !takes.map_err(|error| error.to_string())? {
         return Ok(false);
     }
-    let operand = |operand: Operand, seed: u64| {
-        let (rows, cols) = problem.dims(operand);
-        let Layout { order, ld } = problem.layout(operand);
-        let (lines, width) = if order == Order::RowMajor { (rows, cols) } else { (cols, rows) };
-        let mut data = vec![T::POISON; lines * ld];
-        fill(&mut data, width, ld, Distribution::Int, seed, operand as u64);
-        data
-    };
     let seed = rng.random();
-    let (a, b, old) =
-        (operand(Operand::A, seed), operand(Operand::B, seed), operand(Operand::C, seed));
+    let a: Vec<T> = drawn(&problem, Operand::A, seed);
+    let b: Vec<T> = drawn(&problem, Operand::B, seed);
+    let old: Vec<T::Out> = drawn(&problem, Operand::C, seed);
     let poisoned = || {
         let mut c = Guarded::new(&problem).map_err(|error| error.to_string())?;
         c.poison(if problem.beta == T::Acc::ZERO { &[] } else { &old });
@@ -104,8 +90,18 @@ fn product<T: Scalar<Out = T>>(
         .map_or(Ok(true), |what| Err(format!("{problem:?}: {what}")))
 }
 
+/// An operand of small integers; poison between its lines.
+fn drawn<T: Scalar, E: Scalar>(problem: &Problem<T>, operand: Operand, seed: u64) -> Vec<E> {
+    let (rows, cols) = problem.dims(operand);
+    let Layout { order, ld } = problem.layout(operand);
+    let (lines, width) = if order == Order::RowMajor { (rows, cols) } else { (cols, rows) };
+    let mut data = vec![E::POISON; lines * ld];
+    fill(&mut data, width, ld, Distribution::Int, seed, operand as u64);
+    data
+}
+
 /// A problem with small whole factors, padded rows, and factors in any order where that is allowed.
-fn draw<T: Scalar<Out = T>>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
+fn draw<T: Scalar>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
     let mut side = || {
         let most = if rng.random_ratio(1, 50) { LONG_SIDE } else { SIDE } as f64;
         // As many sizes below 20 as above.

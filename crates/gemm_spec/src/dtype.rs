@@ -19,11 +19,24 @@ pub enum DType {
     F16,
     /// The upper half of a binary32, accumulated in binary32 and rounded once.
     BF16,
+    /// [`DType::F16`] whose C is the sums' own type: no last rounding.
+    F16F32,
+    /// [`DType::BF16`] whose C is the sums' own type: no last rounding.
+    BF16F32,
 }
 
 impl DType {
     /// Every element type, in the order in which they are listed to users.
-    pub const ALL: [Self; 6] = [Self::F32, Self::F64, Self::I32, Self::I8, Self::F16, Self::BF16];
+    pub const ALL: [Self; 8] = [
+        Self::F32,
+        Self::F64,
+        Self::I32,
+        Self::I8,
+        Self::F16,
+        Self::BF16,
+        Self::F16F32,
+        Self::BF16F32,
+    ];
 
     /// The name used on the command line and in reports.
     #[must_use]
@@ -35,6 +48,8 @@ impl DType {
             Self::I8 => "i8",
             Self::F16 => "f16",
             Self::BF16 => "bf16",
+            Self::F16F32 => "f16_f32",
+            Self::BF16F32 => "bf16_f32",
         }
     }
 
@@ -49,7 +64,7 @@ impl DType {
     pub const fn size(self) -> usize {
         match self {
             Self::I8 => 1,
-            Self::F16 | Self::BF16 => 2,
+            Self::F16 | Self::BF16 | Self::F16F32 | Self::BF16F32 => 2,
             Self::F32 | Self::I32 => 4,
             Self::F64 => 8,
         }
@@ -64,15 +79,16 @@ impl DType {
         }
     }
 
-    /// The largest relative error of one rounding, `2^-24` for f32; zero where arithmetic is exact.
+    /// The largest relative error of one rounding to an element of A or B, `2^-24` for f32; zero where
+    /// arithmetic is exact. Of C ask [`DType::out`].
     #[must_use]
     pub const fn unit_roundoff(self) -> f64 {
         match self {
             Self::F32 => (f32::EPSILON / 2.0) as f64,
             Self::F64 => f64::EPSILON / 2.0,
             Self::I32 | Self::I8 => 0.0,
-            Self::F16 => 1.0 / (1 << 11) as f64,
-            Self::BF16 => 1.0 / (1 << 8) as f64,
+            Self::F16 | Self::F16F32 => 1.0 / (1 << 11) as f64,
+            Self::BF16 | Self::BF16F32 => 1.0 / (1 << 8) as f64,
         }
     }
 
@@ -80,19 +96,37 @@ impl DType {
     #[must_use]
     pub const fn acc(self) -> Self {
         match self {
-            Self::F16 | Self::BF16 => Self::F32,
+            Self::F16 | Self::BF16 | Self::F16F32 | Self::BF16F32 => Self::F32,
             Self::I8 => Self::I32,
             own => own,
         }
     }
 
-    /// The type of C's elements: the type itself, but that of sums for integers of 8 bits.
+    /// The type of C's elements: the type itself, but that of sums for integers of 8 bits and where the
+    /// name says so.
     #[must_use]
     pub const fn out(self) -> Self {
         match self {
             Self::I8 => Self::I32,
+            Self::F16F32 | Self::BF16F32 => Self::F32,
             own => own,
         }
+    }
+
+    /// The type of A's and B's elements by themselves: what a file of them holds.
+    #[must_use]
+    pub const fn factor(self) -> Self {
+        match self {
+            Self::F16F32 => Self::F16,
+            Self::BF16F32 => Self::BF16,
+            own => own,
+        }
+    }
+
+    /// The type of products of elements like these whose C is of type `out`, if there is one.
+    #[must_use]
+    pub fn with_out(self, out: Self) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.factor() == self.factor() && dtype.out() == out)
     }
 
     /// The type of that name, if there is one.
@@ -143,5 +177,21 @@ mod tests {
         same::<i8>();
         same::<crate::f16>();
         same::<crate::bf16>();
+        same::<crate::WideF16>();
+        same::<crate::WideBf16>();
+    }
+
+    #[test]
+    fn results_can_be_asked_for_in_the_types_that_products_have() {
+        for dtype in DType::ALL {
+            assert_eq!(dtype.with_out(dtype.out()), Some(dtype));
+            assert_eq!(dtype.factor().size(), dtype.size());
+            assert_eq!(dtype.factor().unit_roundoff(), dtype.unit_roundoff());
+        }
+        assert_eq!(DType::F16.with_out(DType::F32), Some(DType::F16F32));
+        assert_eq!(DType::BF16F32.with_out(DType::BF16), Some(DType::BF16));
+        assert_eq!(DType::F16.with_out(DType::BF16), None);
+        assert_eq!(DType::F32.with_out(DType::F16F32), None);
+        assert_eq!(DType::I8.with_out(DType::F32), None);
     }
 }

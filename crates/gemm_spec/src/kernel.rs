@@ -131,7 +131,7 @@ pub struct Grid {
 /// One entry point of a kernel: the symbol for one element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Element type of A, B and C.
+    /// Element type of A and B, and, but for [`DType::out`], of C.
     pub dtype: DType,
     /// Name of the `.entry` in the PTX.
     pub symbol: &'static str,
@@ -157,12 +157,13 @@ impl ParamType {
     /// How PTX declares a parameter of this type in the entry for that element type.
     #[must_use]
     pub const fn ptx(self, dtype: DType) -> &'static str {
-        match (self, dtype) {
-            (Self::U32, _) | (Self::Element, DType::I32 | DType::I8) => ".u32",
-            (Self::U64, _) => ".u64",
-            (Self::Element, DType::F32 | DType::F16 | DType::BF16) => ".f32",
-            (Self::Element, DType::F64) => ".f64",
-            (Self::TensorMap, _) => ".align 64 .b8[128]",
+        match self {
+            Self::U32 => ".u32",
+            Self::U64 => ".u64",
+            Self::Element if dtype.is_integer() => ".u32",
+            Self::Element if dtype.acc().size() == 8 => ".f64",
+            Self::Element => ".f32",
+            Self::TensorMap => ".align 64 .b8[128]",
         }
     }
 

@@ -32,6 +32,8 @@ pub mod split;
 pub mod split_k;
 pub mod tensor;
 pub mod warpgroup;
+#[cfg(not(target_arch = "nvptx64"))]
+mod wide;
 
 pub use choice::{Pace, Paces, time};
 pub use dtype::DType;
@@ -44,3 +46,5 @@ pub use kernel::{
     TensorEntries, Tile, Unsupported,
 };
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use wide::{WideBf16, WideF16};

@@ -141,6 +141,13 @@ mod tests {
     }
 
     #[test]
+    fn the_engine_reaches_lines_at_multiples_of_16_bytes() {
+        assert!(reachable(32, Layout::row_major(8), 2) && !reachable(32, Layout::row_major(12), 2));
+        assert!(reachable(32, Layout::row_major(12), 4) && !reachable(32, Layout::row_major(6), 4));
+        assert!(!reachable(40, Layout::row_major(8), 2) && !reachable(40, Layout::row_major(8), 4));
+    }
+
+    #[test]
     fn orders_name_what_is_not_contiguous_along_k() {
         let plain = Problem::<f32>::new(8, 8, 8);
         assert_eq!(orders(&plain), B_ACROSS);

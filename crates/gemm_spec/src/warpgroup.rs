@@ -92,6 +92,15 @@ pub const fn accumulator_place(thread: u32, register: u32) -> (u32, u32) {
     (row, col)
 }
 
+/// Which octet of columns a thread stores in step `step` of four, of a row of [`ROW_BYTES`] in the
+/// 128-byte swizzle that holds 32 sums: its registers hold two neighbours of each octet. Were it the
+/// same in all rows, half of the rows that are stored together would meet in the same banks.
+#[inline(always)]
+#[must_use]
+pub const fn octet_of_step(row: u32, step: u32) -> u32 {
+    step ^ (row % 2 * 2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,5 +184,33 @@ mod tests {
         );
         // A step of 16 elements is 32 bytes on.
         assert_eq!(descriptor(1024) + STEP_UNITS, descriptor(1024 + 32));
+    }
+
+    /// Every sum of a piece of 64 rows and 32 columns has a place of its own, and the sixteen lanes whose
+    /// eight bytes are stored at once meet every bank once.
+    #[test]
+    fn sums_stored_by_octets_fill_the_piece_and_meet_all_banks() {
+        let mut filled = [[false; 32]; 64];
+        for step in 0..4 {
+            for half in 0..2 {
+                for lanes in 0..THREADS / 16 {
+                    let mut banks = [false; 32];
+                    for thread in 16 * lanes..16 * (lanes + 1) {
+                        let (row, col) = accumulator_place(thread, 0);
+                        let row = row + 8 * half;
+                        let col = 8 * octet_of_step(row, step) + col;
+                        let at = swizzled(row * ROW_BYTES + 4 * col);
+                        // The pair stays together in the swizzle.
+                        assert_eq!(swizzled(row * ROW_BYTES + 4 * (col + 1)), at + 4);
+                        for (col, bank) in [(col, at / 4 % 32), (col + 1, at / 4 % 32 + 1)] {
+                            assert!(!core::mem::replace(&mut banks[bank as usize], true));
+                            let seen = &mut filled[row as usize][col as usize];
+                            assert!(!core::mem::replace(seen, true), "({row}, {col})");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(filled.iter().flatten().all(|&seen| seen));
     }
 }

@@ -62,7 +62,7 @@ pub(super) struct Args {
     /// What a turn's own process is told: measure here, without rounds.
     #[arg(long, hide = true)]
     alone: bool,
-    /// Element type: f32, f64, i32, i8, f16 or bf16.
+    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
     /// Processors: auto, cpu, cuda or cuda:I.

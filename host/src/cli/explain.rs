@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// Size of the square product; up to 3 its sums are written out.
     #[arg(short = 'n', value_name = "N", default_value = "1024", value_parser = values::size)]
     n: usize,
-    /// Element type: f32, f64, i32, i8, f16 or bf16.
+    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
     /// The card of the launch, as in `tessera roofline`, or this: the GPU at hand.

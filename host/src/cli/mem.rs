@@ -15,7 +15,7 @@ use crate::scalar::with_type;
 pub(super) struct Args {
     #[command(flatten)]
     sizes: values::Sizes,
-    /// Element type: f32, f64, i32, i8, f16 or bf16.
+    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
 }

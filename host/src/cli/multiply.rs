@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use gemm_spec::{Element, Layout, Order, Problem};
+use gemm_spec::{DType, Element, Layout, Order, Problem};
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 
-use super::npy::{self, Npy, NpyElement};
+use super::npy::{self, Npy, NpyElement, NpyFactor};
 use super::output::{Progress, Replacement, advise, complain};
 use super::{Exit, values};
 use crate::contract::Accuracy;
@@ -31,6 +31,10 @@ pub(super) struct Args {
     /// Where the product goes, in C order; a file that exists is replaced when all is written.
     #[arg(short, long, value_name = "C.npy")]
     output: PathBuf,
+    /// Type of the product, and of the old C: f32 is to be had of factors of f16 or bf16, whose sums are
+    /// f32 [default: that of the factors, i32 for i8].
+    #[arg(long, value_name = "TYPE", value_parser = values::dtype)]
+    out_dtype: Option<DType>,
     /// Implementation: auto or a name from `tessera list`.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     kernel: String,
@@ -82,6 +86,8 @@ impl<'p> Input<'p> {
 
 /// Every file, each of which was found usable, and their sizes fit together.
 struct Inputs<'p> {
+    /// What is multiplied, which says what the product is.
+    dtype: DType,
     a: Input<'p>,
     b: Input<'p>,
     c: Option<Input<'p>>,
@@ -94,7 +100,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     if let Some(reason) = engine.unusable_figures() {
         advise(reason);
     }
-    with_type!(inputs.a.npy.dtype, T => product::<T>(args, inputs, &engine))
+    with_type!(inputs.dtype, T => product::<T>(args, inputs, &engine))
 }
 
 /// Opens the files and finds every mistake that their headers show.
@@ -107,14 +113,25 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
     let a = Input::open(&args.a, args.trans_a)?;
     let b = Input::open(&args.b, args.trans_b)?;
     let c = args.c.as_deref().map(|path| Input::open(path, false)).transpose()?;
-    let dtype = a.npy.dtype;
+    let factor = a.npy.dtype;
+    let out = args.out_dtype.unwrap_or(factor.out());
+    let Some(dtype) = factor.with_out(out) else {
+        let a = a.path.display();
+        let types = DType::ALL.into_iter().filter(|dtype| dtype.factor() == factor);
+        let types: Vec<_> = types.map(|dtype| dtype.out().name()).collect();
+        bail!("{a} holds {factor}, whose products are {}, not {out}", types.join(" or "));
+    };
     values::check_scalars(dtype, args.alpha, args.beta)?;
-    let others = std::iter::once((&b, dtype)).chain(c.iter().map(|c| (c, dtype.out())));
+    let others = std::iter::once((&b, factor)).chain(c.iter().map(|c| (c, out)));
     for (other, needed) in others {
         let (path, held) = (other.path.display(), other.npy.dtype);
         if held != needed {
             let a = a.path.display();
-            bail!("{a} holds {dtype} and {path} holds {held}: convert it to {needed}");
+            let product = match args.out_dtype {
+                Some(out) => format!(", the product is to be {out}"),
+                None => String::new(),
+            };
+            bail!("{a} holds {factor} and {path} holds {held}{product}: convert it to {needed}");
         }
     }
     let ((m, k), (b_rows, n)) = (a.dims(), b.dims());
@@ -130,15 +147,15 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
         return Err(Error::Outer { rows, cols, m, n })
             .with_context(|| format!("{} does not fit the product", c.path.display()));
     }
-    Ok(Inputs { a, b, c: c.filter(|_| reads_c) })
+    Ok(Inputs { dtype, a, b, c: c.filter(|_| reads_c) })
 }
 
-fn product<T: NpyElement<Out: NpyElement>>(
+fn product<T: NpyFactor<Out: NpyElement>>(
     args: &Args,
     inputs: Inputs<'_>,
     engine: &Engine,
 ) -> anyhow::Result<Exit> {
-    let Inputs { a, b, c } = inputs;
+    let Inputs { a, b, c, .. } = inputs;
     let ((m, k), (_, n)) = (a.dims(), b.dims());
     check_memory::<T>(m, n, k, args)?;
     // Before any work: a place that cannot be written is known now.

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use gemm_spec::{DType, Order, bf16, f16};
+use gemm_spec::{DType, Order, WideBf16, WideF16, bf16, f16};
 use ndarray::ArrayView2;
 use ndarray_npy::npy::header::{Header, Layout};
 use ndarray_npy::{ReadableElement, WritableElement, WriteNpyExt};
@@ -65,7 +65,7 @@ impl Npy {
     }
 
     /// Reads the elements; they are of type `T`.
-    pub(super) fn read<T: NpyElement>(mut self, path: &Path) -> anyhow::Result<Matrix<T>> {
+    pub(super) fn read<T: NpyFactor>(mut self, path: &Path) -> anyhow::Result<Matrix<T>> {
         // The length was checked against the file, so this allocates no more than the file holds. It
         // would abort where even that cannot be had, so it is asked for before.
         drop(reserve::<T>(self.rows, self.cols, "a matrix")?);
@@ -89,22 +89,27 @@ pub(super) fn write<T: NpyElement>(
     T::write_all(to, rows, cols, data)
 }
 
-/// An element type that NumPy's files hold.
-pub(super) trait NpyElement: Scalar {
+/// An element type that is read from NumPy's files.
+pub(super) trait NpyFactor: Scalar {
     /// Reads that many elements, after which the file ends.
     fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>>;
+}
 
+/// An element type that NumPy's files hold.
+pub(super) trait NpyElement: NpyFactor {
     /// Writes a file of row-major elements.
     fn write_all(to: impl Write, rows: usize, cols: usize, data: &[Self]) -> anyhow::Result<()>;
 }
 
 macro_rules! known_element {
     ($($element:ty),*) => {$(
-        impl NpyElement for $element {
+        impl NpyFactor for $element {
             fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
                 Ok(Self::read_to_end_exact_vec(from, &Self::type_descriptor(), len)?)
             }
+        }
 
+        impl NpyElement for $element {
             fn write_all(
                 to: impl Write,
                 rows: usize,
@@ -123,12 +128,14 @@ known_element!(f32, f64, i32, i8);
 /// Types of 16 bits travel as their bits, under their own descriptor.
 macro_rules! bits_element {
     ($($element:ty: $descriptor:literal),*) => {$(
-        impl NpyElement for $element {
+        impl NpyFactor for $element {
             fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
                 let bits = u16::read_to_end_exact_vec(from, &u16::type_descriptor(), len)?;
                 Ok(bits.into_iter().map(Self::from_bits).collect())
             }
+        }
 
+        impl NpyElement for $element {
             fn write_all(
                 mut to: impl Write,
                 rows: usize,
@@ -148,6 +155,19 @@ macro_rules! bits_element {
 
 // NumPy has no bf16; the arrays of the package `ml_dtypes` are saved as two bytes without a meaning.
 bits_element!(f16: "<f2", bf16: "<V2");
+
+/// Files know the elements alone, not what their product is to be.
+macro_rules! wide_factor {
+    ($($wide:ident($element:ty)),*) => {$(
+        impl NpyFactor for $wide {
+            fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
+                Ok(<$element>::read_all(from, len)?.into_iter().map(Self).collect())
+            }
+        }
+    )*};
+}
+
+wide_factor!(WideF16(f16), WideBf16(bf16));
 
 /// The header of a matrix of 16-bit elements in C order.
 fn bits_header(descriptor: &str, rows: usize, cols: usize) -> anyhow::Result<Vec<u8>> {

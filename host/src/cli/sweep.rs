@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// ladder that are there for one idea run where they are named.
     #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
     kernel: String,
-    /// Element type: f32, f64, i32, i8, f16 or bf16.
+    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
     /// Processors: auto, cpu, cuda, cuda:I or emulate.

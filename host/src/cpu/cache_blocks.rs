@@ -6,7 +6,7 @@
 //!
 //! Source: Lam, Rothberg and Wolf, "The Cache Performance and Optimizations of Blocked Algorithms".
 
-use gemm_spec::{Element, Problem, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
 use super::isa::{Work, vectorised};
 use super::loop_order::add_step;
@@ -26,6 +26,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
+    wide_f16: gemm::<WideF16>,
+    wide_bf16: gemm::<WideBf16>,
 };
 
 /// Columns of a block of B.

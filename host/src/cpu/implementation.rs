@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use ::rayon::{ThreadPool, ThreadPoolBuilder};
-use gemm_spec::{Problem, bf16, f16};
+use gemm_spec::{Problem, WideBf16, WideF16, bf16, f16};
 
 use super::CpuIsa;
 use super::packed::buffer::Spare;
@@ -34,6 +34,8 @@ pub struct CpuImpl {
     pub(crate) i8: CpuFn<i8>,
     pub(crate) f16: CpuFn<f16>,
     pub(crate) bf16: CpuFn<bf16>,
+    pub(crate) wide_f16: CpuFn<WideF16>,
+    pub(crate) wide_bf16: CpuFn<WideBf16>,
 }
 
 /// The threads that CPU implementations run on, the instruction set that `cpu_packed` uses, and the

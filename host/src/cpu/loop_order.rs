@@ -6,7 +6,7 @@
 //!
 //! Source: Golub and Van Loan, "Matrix Computations", the six orders of the three loops.
 
-use gemm_spec::{Element, Problem, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
 use super::isa::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -25,6 +25,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
+    wide_f16: gemm::<WideF16>,
+    wide_bf16: gemm::<WideBf16>,
 };
 
 fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], _: &CpuContext) {

@@ -9,7 +9,7 @@
 //!
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 
-use gemm_spec::{Element, Problem, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
 use super::isa::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -28,6 +28,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     i8: gemm::<i8, 32>,
     f16: gemm::<f16, 32>,
     bf16: gemm::<bf16, 32>,
+    wide_f16: gemm::<WideF16, 32>,
+    wide_bf16: gemm::<WideBf16, 32>,
 };
 
 /// Rows of a tile. Its columns are two registers of the widest kind.

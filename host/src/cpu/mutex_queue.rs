@@ -9,7 +9,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gemm_spec::{Problem, bf16, epilogue, f16};
+use gemm_spec::{Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
 use super::isa::{Work, vectorised};
 use super::serial::element;
@@ -29,6 +29,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
+    wide_f16: gemm::<WideF16>,
+    wide_bf16: gemm::<WideBf16>,
 };
 
 fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], context: &CpuContext) {

@@ -6,7 +6,7 @@
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", with today's
 //! threads.
 
-use gemm_spec::{Operand, Problem, bf16, f16};
+use gemm_spec::{Operand, Problem, WideBf16, WideF16, bf16, f16};
 use rayon::prelude::*;
 
 use super::packed_panels::{BLOCK_ROWS, multiply_rows};
@@ -26,6 +26,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     i8: gemm::<i8, 32>,
     f16: gemm::<f16, 32>,
     bf16: gemm::<bf16, 32>,
+    wide_f16: gemm::<WideF16, 32>,
+    wide_bf16: gemm::<WideBf16, 32>,
 };
 
 /// Rows of a band at least, where there are as many: fewer do not pay for packing B.

@@ -7,7 +7,7 @@
 //! Columns and k are walked in blocks, so that a block of B stays in the second-level cache while
 //! all rows of a band pass over it.
 
-use gemm_spec::{Element, Problem, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 use rayon::prelude::*;
 
 use super::isa::{Work, vectorised};
@@ -28,6 +28,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
+    wide_f16: gemm::<WideF16>,
+    wide_bf16: gemm::<WideBf16>,
 };
 
 /// Rows of a band: enough to use a block of B often while it is near.

@@ -7,7 +7,7 @@
 //! Source: "Matrix Multiplication: the Hello World of parallel programming"; the lecture notes' host
 //! function; the C++ AMP sample's `mxm_single_cpu`.
 
-use gemm_spec::{Element, Problem, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
 use super::isa::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -26,6 +26,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     i8: gemm::<i8>,
     f16: gemm::<f16>,
     bf16: gemm::<bf16>,
+    wide_f16: gemm::<WideF16>,
+    wide_bf16: gemm::<WideBf16>,
 };
 
 fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], _: &CpuContext) {

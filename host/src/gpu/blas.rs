@@ -78,13 +78,14 @@ pub(super) fn check(call: &str, status: i32) -> Result<(), String> {
     Err(format!("{call}: {name} ({status})"))
 }
 
-/// `cudaDataType_t` of the operands and of alpha and beta, and `cublasComputeType_t`.
+/// `cudaDataType_t` of A and B, of C, and of alpha and beta, and `cublasComputeType_t`.
 ///
 /// Source: library_types.h and cublas_api.h. The compute types here keep the operands' precision, and
 /// sum elements of 16 bits up in f32: TF32 and `CUBLAS_COMPUTE_16F` would be others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Types {
-    pub(super) element: i32,
+    pub(super) factor: i32,
+    pub(super) result: i32,
     pub(super) scalar: i32,
     pub(super) compute: i32,
 }
@@ -98,14 +99,19 @@ const CUBLAS_COMPUTE_64F: i32 = 70;
 
 impl Types {
     fn of(dtype: DType) -> Result<Self, String> {
-        let (element, scalar, compute) = match dtype {
-            DType::F32 => (CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F),
-            DType::F64 => (CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F),
-            DType::F16 => (CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F),
-            DType::BF16 => (CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F),
-            DType::I32 | DType::I8 => return Err(format!("has no product in {dtype}")),
+        if dtype.is_integer() {
+            return Err(format!("has no product in {dtype}"));
+        }
+        let element = |dtype: DType| match dtype {
+            DType::F16 => CUDA_R_16F,
+            DType::BF16 => CUDA_R_16BF,
+            DType::F64 => CUDA_R_64F,
+            _ => CUDA_R_32F,
         };
-        Ok(Self { element, scalar, compute })
+        let scalar = element(dtype.acc());
+        let compute = if scalar == CUDA_R_64F { CUBLAS_COMPUTE_64F } else { CUBLAS_COMPUTE_32F };
+        let (factor, result) = (element(dtype.factor()), element(dtype.out()));
+        Ok(Self { factor, result, scalar, compute })
     }
 }
 
@@ -172,13 +178,16 @@ mod tests {
     #[test]
     fn elements_of_16_bits_are_summed_up_in_f32() {
         let types = |dtype| {
-            let Types { element, scalar, compute } = Types::of(dtype).unwrap();
-            (element, scalar, compute)
+            let Types { factor, result, scalar, compute } = Types::of(dtype).unwrap();
+            (factor, result, scalar, compute)
         };
-        assert_eq!(types(DType::F32), (0, 0, 68));
-        assert_eq!(types(DType::F64), (1, 1, 70));
-        assert_eq!(types(DType::F16), (2, 0, 68));
-        assert_eq!(types(DType::BF16), (14, 0, 68));
+        assert_eq!(types(DType::F32), (0, 0, 0, 68));
+        assert_eq!(types(DType::F64), (1, 1, 1, 70));
+        assert_eq!(types(DType::F16), (2, 2, 0, 68));
+        assert_eq!(types(DType::BF16), (14, 14, 0, 68));
+        assert_eq!(types(DType::F16F32), (2, 0, 0, 68));
+        assert_eq!(types(DType::BF16F32), (14, 0, 0, 68));
+        assert!(Types::of(DType::I8).is_err() && Types::of(DType::I32).is_err());
         // The factors are where the library looks for numbers of the scalar type.
         let problem = Problem::<gemm_spec::bf16>::new(1, 1, 1).with_scalars(0.1, 0.7);
         let product = DeviceProduct::new(&problem, 0, 0, 0).unwrap();

@@ -86,14 +86,14 @@ impl Cublas {
                 call.k,
                 *alpha,
                 *first,
-                types.element,
+                types.factor,
                 call.first.ld,
                 *second,
-                types.element,
+                types.factor,
                 call.second.ld,
                 *beta,
                 *c,
-                types.element,
+                types.result,
                 call.ldc,
                 types.compute,
                 GEMM_DEFAULT,
@@ -112,7 +112,9 @@ impl Drop for Cublas {
 
 #[cfg(test)]
 mod tests {
-    use gemm_spec::{Operand, Problem};
+    use std::cell::Cell;
+
+    use gemm_spec::{Operand, Problem, WideBf16};
 
     use super::*;
     use crate::peers::column_major::tests::{expected, problems, reference};
@@ -211,6 +213,44 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn factors_and_result_have_types_of_their_own() {
+        thread_local! {
+            static TYPES: Cell<[c_int; 4]> = const { Cell::new([-1; 4]) };
+        }
+        unsafe extern "C" fn note(
+            _: Handle,
+            _: c_int,
+            _: c_int,
+            _: c_int,
+            _: c_int,
+            _: c_int,
+            _: *const c_void,
+            _: u64,
+            a_type: c_int,
+            _: c_int,
+            _: u64,
+            b_type: c_int,
+            _: c_int,
+            _: *const c_void,
+            _: u64,
+            c_type: c_int,
+            _: c_int,
+            compute: c_int,
+            _: c_int,
+        ) -> c_int {
+            TYPES.set([a_type, b_type, c_type, compute]);
+            0
+        }
+        // SAFETY: the fake functions follow no stream.
+        let cublas = unsafe { Cublas::new(Functions { gemm: note, ..fake() }, ptr::null_mut()) };
+        let problem = Problem::<WideBf16>::new(2, 3, 4);
+        let product = DeviceProduct::new(&problem, 0, 0, 0).unwrap();
+        // SAFETY: the fake follows no address.
+        unsafe { cublas.unwrap().launch(&product) }.unwrap();
+        assert_eq!(TYPES.get(), [14, 14, 0, 68]);
     }
 
     #[test]

@@ -200,7 +200,7 @@ impl Plan {
             };
             check("cublasLtMatmulDescSetAttribute", status)?;
         }
-        let layout = |rows: i32, cols: i32, transposed: bool, ld: i32| {
+        let layout = |element: i32, (rows, cols): (i32, i32), transposed: bool, ld: i32| {
             // The matrix as it lies in memory, before the transposition.
             let (rows, cols) = if transposed { (cols, rows) } else { (rows, cols) };
             let number = |size: i32| u64::from(size.unsigned_abs());
@@ -210,20 +210,14 @@ impl Plan {
                 functions.layout_destroy,
                 // SAFETY: it writes one address.
                 |at| unsafe {
-                    (functions.layout_create)(
-                        at,
-                        types.element,
-                        number(rows),
-                        number(cols),
-                        ld.into(),
-                    )
+                    (functions.layout_create)(at, element, number(rows), number(cols), ld.into())
                 },
             )
         };
         let layouts = [
-            layout(call.m, call.k, call.first.transposed, call.first.ld)?,
-            layout(call.k, call.n, call.second.transposed, call.second.ld)?,
-            layout(call.m, call.n, false, call.ldc)?,
+            layout(types.factor, (call.m, call.k), call.first.transposed, call.first.ld)?,
+            layout(types.factor, (call.k, call.n), call.second.transposed, call.second.ld)?,
+            layout(types.result, (call.m, call.n), false, call.ldc)?,
         ];
         let preference = Owned::new(
             handle,
@@ -288,7 +282,7 @@ pub(super) fn describe(library: &SharedLibrary) -> String {
 mod tests {
     use std::cell::Cell;
 
-    use gemm_spec::{Operand, Problem};
+    use gemm_spec::{Operand, Problem, WideBf16};
 
     use super::*;
     use crate::peers::column_major::Factor;
@@ -491,6 +485,56 @@ mod tests {
             }
             assert_eq!(PLANNED.get(), planned + 1);
         }
+        drop(cublaslt);
+        assert_eq!(ALIVE.get(), 0, "everything that was made was ended");
+    }
+
+    #[test]
+    fn factors_and_result_have_layouts_of_their_own_types() {
+        thread_local! {
+            static TYPES: Cell<Vec<c_int>> = const { Cell::new(Vec::new()) };
+        }
+        unsafe extern "C" fn note(
+            at: *mut Opaque,
+            element: c_int,
+            _: u64,
+            _: u64,
+            _: i64,
+        ) -> c_int {
+            TYPES.set([TYPES.take(), vec![element]].concat());
+            make(at, Fake::default())
+        }
+        unsafe extern "C" fn describe(at: *mut Opaque, compute: c_int, scalar: c_int) -> c_int {
+            assert_eq!((compute, scalar), (68, 0));
+            make(at, Fake::default())
+        }
+        unsafe extern "C" fn no_kernel(
+            _: Handle,
+            _: Opaque,
+            _: Opaque,
+            _: Opaque,
+            _: Opaque,
+            _: Opaque,
+            _: Opaque,
+            _: c_int,
+            _: *mut Heuristic,
+            _: *mut c_int,
+        ) -> c_int {
+            15
+        }
+        let functions = Functions {
+            layout_create: note,
+            description_create: describe,
+            heuristic: no_kernel,
+            ..fake()
+        };
+        // SAFETY: the fake functions follow neither workspace nor stream.
+        let cublaslt = unsafe { CublasLt::new(functions, 0x1000, 512, ptr::null_mut()) }.unwrap();
+        let problem = Problem::<WideBf16>::new(2, 3, 4);
+        let product = DeviceProduct::new(&problem, 0, 0, 0).unwrap();
+        // SAFETY: the fake ends before it follows an address.
+        unsafe { cublaslt.launch(&product) }.unwrap_err();
+        assert_eq!(TYPES.take(), [14, 14, 0]);
         drop(cublaslt);
         assert_eq!(ALIVE.get(), 0, "everything that was made was ended");
     }

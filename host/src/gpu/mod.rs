@@ -50,6 +50,10 @@ unsafe impl DeviceElement for i8 {}
 unsafe impl DeviceElement for gemm_spec::f16 {}
 // SAFETY: as above.
 unsafe impl DeviceElement for gemm_spec::bf16 {}
+// SAFETY: transparent over one of these.
+unsafe impl DeviceElement for gemm_spec::WideF16 {}
+// SAFETY: as above.
+unsafe impl DeviceElement for gemm_spec::WideBf16 {}
 
 use cust::error::CudaError;
 

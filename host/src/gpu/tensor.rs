@@ -2,9 +2,9 @@
 
 use cuda_lazy::{DataType, Driver, L2Promotion, Swizzle, TensorMap, TensorMapDesc};
 use gemm_spec::tensor::{
-    ALIGNMENT, BOX_WIDTH, F32_STEP_K, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable,
+    ALIGNMENT, F32_STEP_K, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable,
 };
-use gemm_spec::warpgroup::ROWS;
+use gemm_spec::warpgroup::{ROW_BYTES, ROWS};
 use gemm_spec::{
     DType, Element, Grid, KernelSpec, Layout, Operand, Order, Problem, Scheme, TensorEntries, Tile,
 };
@@ -131,9 +131,10 @@ impl<T: Scalar> Product<'_, T> {
         let launch = Start::own(self.gpu, spec, problem)?;
         let Problem { m, n, k, .. } = *problem;
         let Tile { m: rows, n: cols } = maps.tile;
+        let dtype = T::DTYPE.factor();
         let mut arguments = Boxes::<T> {
-            a_map: maps.map(a, (m, k), a_pitch, ([F32_STEP_K, rows], Swizzle::B128))?,
-            b_map: maps.map(b, (k, n), b_pitch, ([cols, F32_STEP_K], Swizzle::None))?,
+            a_map: maps.map(dtype, a, (m, k), a_pitch, ([F32_STEP_K, rows], Swizzle::B128))?,
+            b_map: maps.map(dtype, b, (k, n), b_pitch, ([cols, F32_STEP_K], Swizzle::None))?,
             m: size(m),
             n: size(n),
             k: size(problem.effective_k()),
@@ -164,9 +165,10 @@ impl<T: Scalar> Product<'_, T> {
         let b_map = maps.factor(Operand::B, b, b_pitch)?;
         // A line that ends within 16 bytes is not for the engine to store: of an odd width it was seen
         // to write the element behind, too.
-        let whole = (problem.n as u64 * 2).is_multiple_of(ALIGNMENT);
+        let size_of_c = T::DTYPE.out().size();
+        let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
         let zero = <T::Acc as Element>::ZERO;
-        let staged = problem.beta == zero && reachable(c, problem.c, 2) && whole;
+        let staged = problem.beta == zero && reachable(c, problem.c, size_of_c) && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if staged { maps.result(c)? } else { a_map };
         let mut arguments = TensorProduct::<T> {
@@ -209,33 +211,38 @@ impl<T: Scalar> Maps<'_, T> {
         };
         let layout = self.problem.layout(operand);
         let lines_of_box = if layout.order == along_k { side } else { STEP_K };
-        self.map(address, (count, width), pitch, ([BOX_WIDTH, lines_of_box], Swizzle::B128))
+        let dtype = T::DTYPE.factor();
+        let box_dims = [ROW_BYTES / dtype.size() as u32, lines_of_box];
+        self.map(dtype, address, (count, width), pitch, (box_dims, Swizzle::B128))
     }
 
     /// The map of C.
     fn result(&self, address: u64) -> Result<TensorMap, Error> {
         let Problem { m, n, c: Layout { ld, .. }, .. } = *self.problem;
-        self.map(address, (m, n), ld, ([BOX_WIDTH, ROWS], Swizzle::B128))
+        let dtype = T::DTYPE.out();
+        let box_dims = [ROW_BYTES / dtype.size() as u32, ROWS];
+        self.map(dtype, address, (m, n), ld, (box_dims, Swizzle::B128))
     }
 
     /// The map of so many lines of so many elements, with the box of a copy, elements of a line before
     /// lines, and how it lies in shared memory.
     fn map(
         &self,
+        dtype: DType,
         address: u64,
         (count, width): (usize, usize),
         pitch: usize,
         (box_dims, swizzle): ([u32; 2], Swizzle),
     ) -> Result<TensorMap, Error> {
-        let data_type = match T::DTYPE {
-            DType::F32 => DataType::F32,
+        let data_type = match dtype {
             DType::F16 => DataType::F16,
-            _ => DataType::Bf16,
+            DType::BF16 => DataType::Bf16,
+            _ => DataType::F32,
         };
+        let size = dtype.size() as u64;
         // A factor without elements is never read; its map must be one all the same.
         let dims = [width.max(1) as u64, count.max(1) as u64];
-        let bytes_each = T::DTYPE.size();
-        let strides = [(padded_pitch(pitch.max(1), bytes_each) * bytes_each) as u64];
+        let strides = [(pitch.max(1) as u64 * size).next_multiple_of(ALIGNMENT)];
         let desc = TensorMapDesc {
             swizzle,
             // Of blocks that share a tile each brings a part: what a miss brings besides is the other's.

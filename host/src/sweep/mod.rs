@@ -225,6 +225,8 @@ mod tests {
         i8: wrong,
         f16: wrong,
         bf16: wrong,
+        wide_f16: wrong,
+        wide_bf16: wrong,
     };
 
     #[test]

@@ -11,7 +11,7 @@ pub(super) struct Format {
     pub(super) roundoff: f64,
     /// Largest finite value.
     pub(super) max: f64,
-    /// Largest finite value of the elements themselves.
+    /// Largest finite value of the elements of C.
     pub(super) element_max: f64,
     /// Largest absolute error of one rounding below the normal range.
     pub(super) underflow: f64,
@@ -23,7 +23,8 @@ impl Format {
     pub(super) fn of(dtype: DType) -> Self {
         let roundoff = dtype.acc().unit_roundoff();
         match dtype {
-            DType::F32 => Self {
+            // No element of C is of another type than the sums.
+            DType::F32 | DType::F16F32 | DType::BF16F32 => Self {
                 roundoff,
                 max: f64::from(f32::MAX),
                 element_max: f64::from(f32::MAX),

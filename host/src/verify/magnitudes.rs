@@ -53,7 +53,7 @@ impl Magnitudes {
             finite: [&a, &b].into_iter().chain(&c).all(|profile| profile.finite)
                 && alpha.is_finite()
                 && beta.is_finite(),
-            exact: element <= format.exact_limit.min(1.0 / T::DTYPE.unit_roundoff())
+            exact: element <= format.exact_limit.min(1.0 / T::DTYPE.out().unit_roundoff())
                 && row <= EXACT_F64,
             may_overflow: !bound::within(reach, format.element_max * 0.99),
             b_norm: b.norm(),

@@ -29,7 +29,8 @@
 //!   `min(k + 3, max(8, 4 sqrt(k)))` of them.
 //! * f16 and bf16 are summed up in f32 and rounded once. Their error is the distance from the
 //!   reference to the nearest number that rounds to what was found, so that `u` is that of f32 for
-//!   them too; of exact data the result must be the sum, rounded.
+//!   them too; of exact data the result must be the sum, rounded. Where C is f32 (`f16_f32`,
+//!   `bf16_f32`) nothing is rounded again, and the error is that of f32.
 //! * A NaN or infinity must be one in the reference as well, with the same sign. A sum that leaves
 //!   the type's range may be infinite, or NaN where terms of both signs leave it. What still holds
 //!   the buffer's poison is wrong even where a NaN is right.

@@ -187,7 +187,8 @@ impl<T: Scalar> Lanes<T> {
                 DType::I32 | DType::I8 => {
                     self.whole[lane] = factor.mul_add(value, self.whole[lane]);
                 }
-                DType::F32 | DType::F16 | DType::BF16 => {
+                // Of so few bits that products are exact in f64.
+                DType::F32 | DType::F16 | DType::BF16 | DType::F16F32 | DType::BF16F32 => {
                     let product = real(factor) * real(value);
                     self.high[lane] += product;
                     self.scale[lane] += product.abs();

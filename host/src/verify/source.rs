@@ -2,7 +2,9 @@
 
 use std::any::Any;
 
-use gemm_spec::{Element, Layout, Operand, Order, Problem, ShapeError, bf16, f16};
+use gemm_spec::{
+    Element, Layout, Operand, Order, Problem, ShapeError, WideBf16, WideF16, bf16, f16,
+};
 
 use crate::Scalar;
 
@@ -18,6 +20,10 @@ pub(super) fn real<T: Scalar>(value: T) -> f64 {
     } else if let Some(&value) = any.downcast_ref::<f16>() {
         f64::from(value.widen())
     } else if let Some(&value) = any.downcast_ref::<bf16>() {
+        f64::from(value.widen())
+    } else if let Some(&value) = any.downcast_ref::<WideF16>() {
+        f64::from(value.widen())
+    } else if let Some(&value) = any.downcast_ref::<WideBf16>() {
         f64::from(value.widen())
     } else {
         value.to_f64()

@@ -10,7 +10,7 @@ use gemm_spec::warpgroup::{
     ROW_BYTES, ROWS, STEP_UNITS, STEP_UNITS_ACROSS, STEPS, THREADS, descriptor, descriptor_across,
 };
 
-use super::number::{Bf16, F16, Products, Sums};
+use super::number::{Bf16, F16, Number, Products, Sums, Wide};
 use super::store::Store;
 use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, RING_BYTES, TILE_M};
 
@@ -101,7 +101,7 @@ impl<const EIGHTS: usize> Turn<EIGHTS> {
 }
 
 /// What a launch passes.
-pub(super) struct Launch {
+pub(super) struct Launch<N: Number> {
     pub(super) a_map: MapAddress,
     pub(super) b_map: MapAddress,
     pub(super) c_map: MapAddress,
@@ -111,14 +111,14 @@ pub(super) struct Launch {
     pub(super) alpha: f32,
     pub(super) orders: u32,
     pub(super) beta: f32,
-    pub(super) c: *mut u16,
+    pub(super) c: *mut N::Stored,
     pub(super) ldc: u64,
     pub(super) staged: u32,
 }
 
 /// Defines an entry for each tile and type.
 macro_rules! entries {
-    ($($name:ident: $run:ident::<$($of:tt),+>;)+) => {$(
+    ($($name:ident: $run:ident::<$($eights:literal)?>, $number:ty;)+) => {$(
         /// # Safety
         /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `orders` and this tile; `c`
         ///    is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses it.
@@ -137,33 +137,42 @@ macro_rules! entries {
             alpha: f32,
             orders: u32,
             beta: f32,
-            c: *mut u16,
+            c: *mut <$number as Number>::Stored,
             ldc: u64,
             staged: u32,
         ) {
             let a_map = tensor_map!(stringify!($name), 0);
             let b_map = tensor_map!(stringify!($name), 1);
             let c_map = tensor_map!(stringify!($name), 2);
-            let launch =
-                Launch { a_map, b_map, c_map, m, n, k, alpha, orders, beta, c, ldc, staged };
+            let launch = Launch::<$number> {
+                a_map, b_map, c_map, m, n, k, alpha, orders, beta, c, ldc, staged,
+            };
             // SAFETY: the obligations are the same.
-            unsafe { launch.$run::<$($of),+>() };
+            unsafe { launch.$run::<$($eights)?>() };
         }
     )+};
 }
 
 entries! {
-    tensor_64x128_f16: stage_by_stage::<F16>;
-    tensor_64x128_bf16: stage_by_stage::<Bf16>;
-    tensor_128x128_f16: run::<F16, 8>;
-    tensor_128x128_bf16: run::<Bf16, 8>;
-    tensor_128x256_f16: run::<F16, 16>;
-    tensor_128x256_bf16: run::<Bf16, 16>;
-    tensor_pair_128x256_f16: in_pairs::<F16>;
-    tensor_pair_128x256_bf16: in_pairs::<Bf16>;
+    tensor_64x128_f16: stage_by_stage::<>, F16;
+    tensor_64x128_bf16: stage_by_stage::<>, Bf16;
+    tensor_64x128_f16_f32: stage_by_stage::<>, Wide<F16>;
+    tensor_64x128_bf16_f32: stage_by_stage::<>, Wide<Bf16>;
+    tensor_128x128_f16: run::<8>, F16;
+    tensor_128x128_bf16: run::<8>, Bf16;
+    tensor_128x128_f16_f32: run::<8>, Wide<F16>;
+    tensor_128x128_bf16_f32: run::<8>, Wide<Bf16>;
+    tensor_128x256_f16: run::<16>, F16;
+    tensor_128x256_bf16: run::<16>, Bf16;
+    tensor_128x256_f16_f32: run::<16>, Wide<F16>;
+    tensor_128x256_bf16_f32: run::<16>, Wide<Bf16>;
+    tensor_pair_128x256_f16: in_pairs::<>, F16;
+    tensor_pair_128x256_bf16: in_pairs::<>, Bf16;
+    tensor_pair_128x256_f16_f32: in_pairs::<>, Wide<F16>;
+    tensor_pair_128x256_bf16_f32: in_pairs::<>, Wide<Bf16>;
 }
 
-impl Launch {
+impl<N: Number> Launch<N> {
     /// Lets the copy engine fetch the maps before its first copies.
     ///
     /// # Safety
@@ -181,7 +190,10 @@ impl Launch {
     /// # Safety
     /// The obligations of the entries.
     #[inline(always)]
-    unsafe fn run<N: Products<EIGHTS>, const EIGHTS: usize>(&self) {
+    unsafe fn run<const EIGHTS: usize>(&self)
+    where
+        N: Products<EIGHTS>,
+    {
         let linear = thread::thread_idx_x();
         // The same in all threads of a warpgroup, and known to be the same in a warp.
         // SAFETY: all lanes are here.
@@ -234,7 +246,7 @@ impl Launch {
                     _ => multiply::<N, EIGHTS, true, true>(&mut turn, own, k_tiles, release),
                 }
             };
-            let store = Store {
+            let store = Store::<N> {
                 map: self.c_map,
                 m: self.m,
                 n: self.n,
@@ -252,9 +264,9 @@ impl Launch {
             // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
             unsafe {
                 if self.staged != 0 {
-                    store.staged::<N, EIGHTS>(&sums);
+                    store.staged(&sums);
                 } else {
-                    store.direct::<N, EIGHTS>(&sums);
+                    store.direct(&sums);
                 }
             }
         }

@@ -1,15 +1,50 @@
-//! The two 16-bit types, and the instructions that differ between them.
+//! The two 16-bit types, as elements of C too or with a C of f32, and what differs between them.
 
-use cuda_std::arch::sm90::{convert, wgmma};
+use core::marker::PhantomData;
+
+use cuda_std::arch::sm90::{convert, warpgroup, wgmma};
+use cuda_std::memory::GlobalMut;
+use gemm_spec::warpgroup::{ROW_BYTES, accumulator_place, octet_of_step, swizzled};
 
 pub(super) use cuda_std::arch::sm90::wgmma::Sums;
 
-/// A 16-bit floating-point type by its bits.
+use super::store::{Pair, Piece};
+use crate::parts::unroll::unroll;
+
+/// A type of factors, with that of C.
 pub(super) trait Number {
-    /// Two numbers rounded to nearest even, the first in the low half.
-    fn pair(first: f32, second: f32) -> u32;
-    /// The value of these bits.
-    fn value(bits: u16) -> f32;
+    /// An element of C.
+    type Stored: Copy + Default;
+
+    /// Eights of registers with the sums of a piece: 16 columns of C each.
+    const EIGHTS: usize = (ROW_BYTES / 16) as usize / size_of::<Self::Stored>();
+
+    /// Whether threads store two neighbours by one instruction where they can.
+    const PAIRED: bool;
+
+    /// The value of an element of C.
+    fn value(stored: Self::Stored) -> f32;
+
+    /// The element of C nearest to a value.
+    fn stored(value: f32) -> Self::Stored;
+
+    /// Stores two neighbours by one instruction; false where it does not and nothing is stored.
+    ///
+    /// # Safety
+    /// Both elements lie in C, and nobody else has them.
+    unsafe fn store_pair(at: GlobalMut<Self::Stored>, values: [f32; 2]) -> bool;
+
+    /// Fills a piece with `alpha` times the sums from eight `first` on.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call it together, each as its `member`; nobody else uses the piece.
+    unsafe fn fill<const EIGHTS: usize>(
+        piece: &Piece,
+        member: u32,
+        alpha: f32,
+        sums: &Sums<EIGHTS>,
+        first: usize,
+    );
 }
 
 /// The products of a type whose sums a thread holds in `EIGHTS * 8` registers.
@@ -41,33 +76,120 @@ pub(super) trait Products<const EIGHTS: usize>: Number {
     unsafe fn wait<const PENDING: u32>(sums: &mut Sums<EIGHTS>);
 }
 
-/// IEEE 754 binary16.
-pub(super) struct F16;
+/// Types of 16 bits with a C of the same type.
+macro_rules! half {
+    ($($(#[$doc:meta])* $half:ident: $pair:ident, $value:ident;)+) => {$(
+        $(#[$doc])*
+        pub(super) struct $half;
 
-impl Number for F16 {
-    #[inline(always)]
-    fn pair(first: f32, second: f32) -> u32 {
-        convert::f16_pair(first, second)
-    }
+        impl Number for $half {
+            type Stored = u16;
 
-    #[inline(always)]
-    fn value(bits: u16) -> f32 {
-        convert::f16_value(bits)
-    }
+            const PAIRED: bool = false;
+
+            #[inline(always)]
+            fn value(stored: u16) -> f32 {
+                convert::$value(stored)
+            }
+
+            #[inline(always)]
+            fn stored(value: f32) -> u16 {
+                convert::$pair(value, 0.0) as u16
+            }
+
+            #[inline(always)]
+            unsafe fn store_pair(_: GlobalMut<u16>, _: [f32; 2]) -> bool {
+                false
+            }
+
+            #[inline(always)]
+            unsafe fn fill<const EIGHTS: usize>(
+                piece: &Piece,
+                member: u32,
+                alpha: f32,
+                sums: &Sums<EIGHTS>,
+                first: usize,
+            ) {
+                // Lane l names row l % 8 of matrix l / 8: two matrices of rows, then the next octet
+                // of columns.
+                let (own_warp, lane) = (member / 32, member % 32);
+                let row = 16 * own_warp + lane / 8 % 2 * 8 + lane % 8;
+                let octet = lane / 16;
+                unroll!(for G in 0..4 {
+                    let eight = &sums[(first + G) % EIGHTS];
+                    let pair = |at: usize| convert::$pair(alpha * eight[at], alpha * eight[at + 1]);
+                    let pairs = [pair(0), pair(2), pair(4), pair(6)];
+                    let at = swizzled(row * ROW_BYTES + (2 * G as u32 + octet) * 16);
+                    // SAFETY: all lanes are here; each has a row of its own in the piece.
+                    unsafe {
+                        warpgroup::store_matrices(piece.at.wrapping_add(at as usize), pairs);
+                    }
+                });
+            }
+        }
+    )+};
 }
 
-/// The upper half of a binary32.
-pub(super) struct Bf16;
+half! {
+    /// IEEE 754 binary16.
+    F16: f16_pair, f16_value;
+    /// The upper half of a binary32.
+    Bf16: bf16_pair, bf16_value;
+}
 
-impl Number for Bf16 {
+/// Such a type with a C of f32.
+pub(super) struct Wide<N>(PhantomData<N>);
+
+impl<N> Number for Wide<N> {
+    type Stored = f32;
+
+    const PAIRED: bool = true;
+
     #[inline(always)]
-    fn pair(first: f32, second: f32) -> u32 {
-        convert::bf16_pair(first, second)
+    fn value(stored: f32) -> f32 {
+        stored
     }
 
     #[inline(always)]
-    fn value(bits: u16) -> f32 {
-        convert::bf16_value(bits)
+    fn stored(value: f32) -> f32 {
+        value
+    }
+
+    #[inline(always)]
+    unsafe fn store_pair(at: GlobalMut<f32>, values: [f32; 2]) -> bool {
+        let at = at.cast::<Pair>();
+        let aligned = at.is_aligned();
+        if aligned {
+            // SAFETY: the caller's promise.
+            unsafe { at.write(Pair(values)) };
+        }
+        aligned
+    }
+
+    #[inline(always)]
+    unsafe fn fill<const EIGHTS: usize>(
+        piece: &Piece,
+        member: u32,
+        alpha: f32,
+        sums: &Sums<EIGHTS>,
+        first: usize,
+    ) {
+        let (row, col) = accumulator_place(member, 0);
+        let [low, high] = [&sums[first % EIGHTS], &sums[(first + 1) % EIGHTS]];
+        // Which eight a step takes follows from the row: registers have no index, so both are named.
+        let [even, odd] = if row % 2 == 0 { [low, high] } else { [high, low] };
+        unroll!(for S in 0..4 {
+            let eight = if S < 2 { even } else { odd };
+            unroll!(for H in 0..2 {
+                let (row, at) = (row + 8 * H as u32, 4 * (S % 2) + 2 * H);
+                let byte = row * ROW_BYTES + (8 * octet_of_step(row, S as u32) + col) * 4;
+                let place = piece.place.wrapping_add(swizzled(byte) as usize);
+                // SAFETY: the place is this thread's own.
+                unsafe {
+                    place.cast::<Pair>().write(Pair([alpha * eight[at], alpha * eight[at + 1]]));
+                }
+            });
+        });
     }
 }
 
@@ -108,4 +230,32 @@ products! {
     F16, 16: f16_n256, fenced_f16_n256, wait_n256;
     Bf16, 8: bf16_n128, fenced_bf16_n128, wait_n128;
     Bf16, 16: bf16_n256, fenced_bf16_n256, wait_n256;
+}
+
+impl<N: Products<EIGHTS>, const EIGHTS: usize> Products<EIGHTS> for Wide<N> {
+    #[inline(always)]
+    unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
+        sums: &mut Sums<EIGHTS>,
+        a: u64,
+        b: u64,
+    ) {
+        // SAFETY: the caller's promises.
+        unsafe { N::fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b) };
+    }
+
+    #[inline(always)]
+    unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
+        sums: &mut Sums<EIGHTS>,
+        a: u64,
+        b: u64,
+    ) {
+        // SAFETY: the caller's promises.
+        unsafe { N::add::<A_ACROSS, B_ACROSS>(sums, a, b) };
+    }
+
+    #[inline(always)]
+    unsafe fn wait<const PENDING: u32>(sums: &mut Sums<EIGHTS>) {
+        // SAFETY: the caller's promise.
+        unsafe { N::wait::<PENDING>(sums) };
+    }
 }

@@ -14,7 +14,7 @@ use gemm_spec::warpgroup::{ROW_BYTES, ROWS, THREADS};
 use super::multiply::{
     A_BYTES, BOX_BYTES, CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, Ring, Turn, bring, multiply,
 };
-use super::number::Products;
+use super::number::{Number, Products};
 use super::store::Store;
 use super::{CONSUMERS, GROUP_ROWS, PAIR, PIECE_BYTES, PIECES_EACH, RING_BYTES, TILE_M};
 
@@ -36,7 +36,7 @@ struct Tiles {
 }
 
 impl Tiles {
-    fn of(launch: &Launch) -> Self {
+    fn of<N: Number>(launch: &Launch<N>) -> Self {
         Self {
             pairs_m: ceil_div(ceil_div(launch.m, TILE_M), PAIR),
             tiles_n: ceil_div(launch.n, TILE_N),
@@ -58,12 +58,15 @@ impl Tiles {
     }
 }
 
-impl Launch {
+impl<N: Number> Launch<N>
+where
+    N: Products<EIGHTS>,
+{
     /// # Safety
     /// The obligations of the entries; blocks run in clusters of [`PAIR`], of which the grid has whole ones,
     /// and the map of B has boxes for half of a tile.
     #[inline(always)]
-    pub(super) unsafe fn in_pairs<N: Products<EIGHTS>>(&self) {
+    pub(super) unsafe fn in_pairs(&self) {
         let linear = thread::thread_idx_x();
         // The same in all threads of a warpgroup, and known to be the same in a warp.
         // SAFETY: all lanes are here.
@@ -93,7 +96,7 @@ impl Launch {
             // SAFETY: the whole warpgroup is here; the first has released what is missing.
             unsafe {
                 registers::take::<CONSUMER_REGISTERS>();
-                self.multiply_in_pairs::<N>(&mut turn, group - 1);
+                self.multiply_in_pairs(&mut turn, group - 1);
             }
         }
         // The other block arrives at this one's barriers, and what is on its way to C reads this one's
@@ -108,7 +111,7 @@ impl Launch {
     /// # Safety
     /// The whole warpgroup calls it; producers bring as many stages as its tiles take.
     #[inline(always)]
-    unsafe fn multiply_in_pairs<N: Products<EIGHTS>>(&self, turn: &mut Turn<EIGHTS>, own: u32) {
+    unsafe fn multiply_in_pairs(&self, turn: &mut Turn<EIGHTS>, own: u32) {
         let member = thread::thread_idx_x() % THREADS;
         let pieces = (RING_BYTES + own * PIECES_EACH * PIECE_BYTES) as usize;
         // SAFETY: as in the caller.
@@ -135,7 +138,7 @@ impl Launch {
                     _ => multiply::<N, EIGHTS, true, true>(turn, own, k_tiles, release),
                 }
             };
-            let store = Store {
+            let store = Store::<N> {
                 map: self.c_map,
                 m: self.m,
                 n: self.n,
@@ -153,9 +156,9 @@ impl Launch {
             // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
             unsafe {
                 if self.staged != 0 {
-                    store.staged::<N, EIGHTS>(&sums);
+                    store.staged(&sums);
                 } else {
-                    store.direct::<N, EIGHTS>(&sums);
+                    store.direct(&sums);
                 }
             }
         }

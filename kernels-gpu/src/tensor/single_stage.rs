@@ -8,18 +8,21 @@ use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
 use gemm_spec::warpgroup::ROWS;
 
 use super::multiply::{Launch, Ring, bring, products};
-use super::number::{Products, Sums};
+use super::number::{Number, Products, Sums};
 use super::store::Store;
 use super::{GROUP_ROWS, PIECE_BYTES, PIECES_EACH, SINGLE_A_BYTES, SINGLE_N, SINGLE_STAGE_BYTES};
 
 /// Sums in eights of registers of a thread.
 const EIGHTS: usize = SINGLE_N as usize / 16;
 
-impl Launch {
+impl<N: Number> Launch<N> {
     /// # Safety
     /// The obligations of the entries.
     #[inline(always)]
-    pub(super) unsafe fn stage_by_stage<N: Products<EIGHTS>>(&self) {
+    pub(super) unsafe fn stage_by_stage(&self)
+    where
+        N: Products<EIGHTS>,
+    {
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
         let place = unsafe { shared::launch_sized::<Ring>() };
         let stage = SharedAddress::new(place).cast::<u8>();
@@ -41,13 +44,13 @@ impl Launch {
         // SAFETY: all threads are here; the maps are those of the operands.
         let sums = unsafe {
             match self.orders {
-                0 => self.sum::<N, false, false>(stage, arrived, (row0, col0)),
-                A_ACROSS => self.sum::<N, true, false>(stage, arrived, (row0, col0)),
-                B_ACROSS => self.sum::<N, false, true>(stage, arrived, (row0, col0)),
-                _ => self.sum::<N, true, true>(stage, arrived, (row0, col0)),
+                0 => self.sum::<false, false>(stage, arrived, (row0, col0)),
+                A_ACROSS => self.sum::<true, false>(stage, arrived, (row0, col0)),
+                B_ACROSS => self.sum::<false, true>(stage, arrived, (row0, col0)),
+                _ => self.sum::<true, true>(stage, arrived, (row0, col0)),
             }
         };
-        let store = Store {
+        let store = Store::<N> {
             map: self.c_map,
             m: self.m,
             n: self.n,
@@ -63,7 +66,7 @@ impl Launch {
             barrier: 1,
         };
         // SAFETY: obligation 1; this block alone has the tile.
-        unsafe { store.direct::<N, EIGHTS>(&sums) };
+        unsafe { store.direct(&sums) };
     }
 
     /// The sums of the tile of C from `(row0, col0)` on.
@@ -72,12 +75,15 @@ impl Launch {
     /// All threads of the block call it together; the maps describe A and B, nobody uses the stage, and
     /// the barrier expects one arrival.
     #[inline(always)]
-    unsafe fn sum<N: Products<EIGHTS>, const A_TURNED: bool, const B_TURNED: bool>(
+    unsafe fn sum<const A_TURNED: bool, const B_TURNED: bool>(
         &self,
         stage: SharedAddress<u8>,
         arrived: SharedAddress<u64>,
         (row0, col0): (u32, u32),
-    ) -> Sums<EIGHTS> {
+    ) -> Sums<EIGHTS>
+    where
+        N: Products<EIGHTS>,
+    {
         let b_tile = stage.wrapping_add(SINGLE_A_BYTES as usize);
         let mut sums = [[0.0f32; 8]; EIGHTS];
         let (mut step, mut parity) = (0, 0);

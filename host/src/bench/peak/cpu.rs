@@ -94,10 +94,11 @@ fn kinds(dtype: DType) -> Vec<Kind> {
     let mut kinds = Vec::new();
     macro_rules! add {
         ($vectors:literal, $f32:path, $f64:path, $bytes:literal, $chains:expr) => {{
-            let (run, lanes): (fn(u64), usize) = match dtype {
-                DType::F32 | DType::F16 | DType::BF16 => (|steps| $f32(steps), $bytes / 4),
+            let (run, lanes): (fn(u64), usize) = match dtype.acc() {
                 DType::F64 => (|steps| $f64(steps), $bytes / 8),
-                DType::I32 | DType::I8 => return Vec::new(),
+                sums if sums.is_integer() => return Vec::new(),
+                // Elements of 16 bits are summed up by the units of f32.
+                _ => (|steps| $f32(steps), $bytes / 4),
             };
             kinds.push(Kind { vectors: $vectors, flops_per_step: 2 * lanes * $chains, run });
         }};

@@ -35,10 +35,10 @@ pub fn lanes(compute_capability: (u32, u32), dtype: DType) -> Option<u32> {
     let (_, [f32, f64, i32]) =
         PER_CLOCK.iter().find(|(capability, _)| *capability == compute_capability)?;
     // Products of 16 bits are summed up by the units of f32.
-    Some(match dtype {
-        DType::F32 | DType::F16 | DType::BF16 => *f32,
+    Some(match dtype.acc() {
         DType::F64 => *f64,
-        DType::I32 | DType::I8 => *i32,
+        DType::I32 => *i32,
+        _ => *f32,
     })
 }
 
@@ -113,6 +113,9 @@ mod tests {
         assert_eq!(split_peak(&gpu, 3).map(|rate| (rate / 1e12).round()), Some(357.0));
         assert_eq!(library(DType::F16), Some(1070.5));
         assert_eq!(library_peak(&gpu, DType::BF16), tensor_peak(&gpu));
+        assert_eq!(library(DType::BF16F32), Some(1070.5));
+        assert_eq!(tera(DType::F16F32), Some(66.9));
+        assert_eq!(tera(DType::I8), tera(DType::I32));
         let unknown = DeviceInfo { compute_capability: (99, 0), ..gpu };
         assert_eq!(peak(&unknown, DType::F32), None);
         assert_eq!(split_peak(&unknown, 3), None);

@@ -4,7 +4,7 @@
 use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 use std::fmt;
 
-use gemm_spec::{bf16, f16};
+use gemm_spec::{WideBf16, WideF16, bf16, f16};
 
 use super::kernels::Kernels;
 use super::neon::Neon;
@@ -152,7 +152,7 @@ macro_rules! widened {
     )*};
 }
 
-widened!(f16, bf16);
+widened!(f16, bf16, WideF16, WideBf16);
 
 impl PackedElement for i8 {
     fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {

@@ -47,7 +47,7 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
-use gemm_spec::{Element, Problem, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
 pub use self::isa::CpuIsa;
 use self::isa::PackedElement;
@@ -68,6 +68,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     i8: gemm_packing::<i8>,
     f16: gemm_packing::<f16>,
     bf16: gemm_packing::<bf16>,
+    wide_f16: gemm_packing::<WideF16>,
+    wide_bf16: gemm_packing::<WideBf16>,
 };
 
 fn gemm<T: PackedElement<Acc = T, Out = T>>(

@@ -2,11 +2,14 @@
 
 mod broken;
 
-use gemm_spec::{Operand, Problem, bf16, f16};
+use std::num::NonZeroUsize;
+
+use gemm_spec::{Operand, Problem, WideBf16, WideF16, bf16, f16};
 
 use self::broken::{Mistake, Setup};
 use super::*;
-use crate::fill::Distribution;
+use crate::cpu::{CPU, CpuContext};
+use crate::fill::{Distribution, fill};
 
 const MISTAKES: [Mistake; 35] = [
     Mistake::TransposedResult,
@@ -250,6 +253,31 @@ fn right_results_have_no_diagnosis() {
     right_results_are_left_alone::<i32>();
     right_results_are_left_alone::<f16>();
     right_results_are_left_alone::<bf16>();
+}
+
+/// Factors of one type and a C of another.
+#[test]
+fn results_of_a_type_of_their_own_are_diagnosed_too() {
+    fn try_type<T: Scalar>() {
+        const N: usize = 40;
+        let problem = Problem::<T>::new(N, N, 30);
+        let (mut a, mut b) = (vec![T::ZERO; N * 30], vec![T::ZERO; 30 * N]);
+        fill(&mut a, 30, 30, Distribution::Uniform, 1, 0);
+        fill(&mut b, N, N, Distribution::Uniform, 1, 1);
+        let mut c = vec![T::Out::POISON; N * N];
+        let context = CpuContext::new(NonZeroUsize::new(1)).unwrap();
+        T::cpu_fn(CPU[0])(&problem, &a, &b, &mut c, &context);
+        let first = |c: &[T::Out]| {
+            let case = diagnose(&Evidence::new(&problem, &a, &b, c)).unwrap();
+            case.map(|case| case.diagnoses[0].pattern.clone())
+        };
+        assert_eq!(first(&c), None, "{}", T::DTYPE);
+        let turned: Vec<_> = (0..N * N).map(|at| c[at % N * N + at / N]).collect();
+        assert_eq!(first(&turned), Some(Pattern::TransposedResult), "{}", T::DTYPE);
+    }
+    try_type::<i8>();
+    try_type::<WideF16>();
+    try_type::<WideBf16>();
 }
 
 /// On a poisoned C the poison itself shows what was not written.
