@@ -53,12 +53,12 @@ macro_rules! wide_element {
 }
 
 wide_element! {
-    /// An [`f16`] as an element of A or B where C is f32.
+    /// An `f16` as an element of A or B where C is f32.
     WideF16(f16): F16F32
 }
 
 wide_element! {
-    /// A [`bf16`] as an element of A or B where C is f32.
+    /// A `bf16` as an element of A or B where C is f32.
     WideBf16(bf16): BF16F32
 }
 
