@@ -1,6 +1,6 @@
 //! The element types of 16 bits as factors of products whose C is f32.
 //!
-//! Everything but the type of C is that of [`f16`] and [`bf16`], to which all is delegated: a product
+//! Everything but the type of C is that of `f16` and `bf16`, to which all is delegated: a product
 //! adds up the same chains, and stores them as they are.
 
 use core::fmt;
