@@ -338,7 +338,8 @@ impl Document {
             let own = problem(row);
             let alike = rates.iter().filter(|(other, _)| *other == own);
             let best = alike.map(|(_, rate)| *rate).fold(0.0, f64::max);
-            row.percent_of_best = (best > 0.0).then(|| 100.0 * row.gflops / best);
+            // In this order the best has all of itself, and not a digit more.
+            row.percent_of_best = (best > 0.0).then(|| 100.0 * (row.gflops / best));
             let beside = peers
                 .iter()
                 .filter(|(other, device, _)| *other == own && *device == row.point.device);
