@@ -38,7 +38,7 @@ pub(crate) const LAUNCH: LaunchShape = LaunchShape::Persistent {
 };
 
 /// A stage of the ring: a tile of A and one of B.
-const fn stage_bytes(pieces: Pieces) -> u32 {
+pub(crate) const fn stage_bytes(pieces: Pieces) -> u32 {
     2 * pieces.tile_bytes()
 }
 
@@ -73,18 +73,14 @@ pub(crate) const FALLBACK: HelperEntry = HelperEntry {
 
 /// What operands are cut into, and how tiles of pieces are multiplied.
 #[cfg(target_arch = "nvptx64")]
-pub(crate) trait Cut {
+pub(crate) trait Cut: crate::parts::ring::Ring {
     /// What operands are split into.
     const PIECES: Pieces;
-    /// Stages of the ring.
-    const STAGES: u32;
 
     /// Whether rows are scaled by powers of two.
     const SCALED: bool = matches!(Self::PIECES, Pieces::TwoF16);
     /// Bytes of a tile.
     const TILE_BYTES: u32 = Self::PIECES.tile_bytes();
-    /// Bytes of a stage.
-    const STAGE_BYTES: u32 = stage_bytes(Self::PIECES);
 
     /// Cuts eight elements and stores their pieces; tells what was noticed.
     ///

@@ -86,6 +86,18 @@ pub(crate) const PAD: HelperEntry = HelperEntry {
 
 const SCHEME: Scheme = Scheme::Tensor(TensorEntries { pad: PAD, cluster: 1 });
 
+/// The entries of a kernel, one for each type of factors and of C.
+macro_rules! entries {
+    ($id:literal) => {
+        &[
+            Entry { dtype: DType::F16, symbol: concat!($id, "_f16") },
+            Entry { dtype: DType::BF16, symbol: concat!($id, "_bf16") },
+            Entry { dtype: DType::F16F32, symbol: concat!($id, "_f16_f32") },
+            Entry { dtype: DType::BF16F32, symbol: concat!($id, "_bf16_f32") },
+        ]
+    };
+}
+
 const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> KernelSpec {
     KernelSpec {
         id,
@@ -114,60 +126,24 @@ pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
     },
     shared_elements: SINGLE_SHARED_BYTES / 2,
     min_blocks_per_sm: MinBlocks::same(4),
-    ..spec(
-        "tensor_64x128",
-        &[
-            Entry { dtype: DType::F16, symbol: "tensor_64x128_f16" },
-            Entry { dtype: DType::BF16, symbol: "tensor_64x128_bf16" },
-            Entry { dtype: DType::F16F32, symbol: "tensor_64x128_f16_f32" },
-            Entry { dtype: DType::BF16F32, symbol: "tensor_64x128_bf16_f32" },
-        ],
-        SINGLE_N,
-    )
+    ..spec("tensor_64x128", entries!("tensor_64x128"), SINGLE_N)
 };
 const _: () = TILE_64X128.check();
 
 /// What the host needs to launch the wide tile.
-pub(crate) const TILE_128X256: KernelSpec = spec(
-    "tensor_128x256",
-    &[
-        Entry { dtype: DType::F16, symbol: "tensor_128x256_f16" },
-        Entry { dtype: DType::BF16, symbol: "tensor_128x256_bf16" },
-        Entry { dtype: DType::F16F32, symbol: "tensor_128x256_f16_f32" },
-        Entry { dtype: DType::BF16F32, symbol: "tensor_128x256_bf16_f32" },
-    ],
-    256,
-);
+pub(crate) const TILE_128X256: KernelSpec = spec("tensor_128x256", entries!("tensor_128x256"), 256);
 const _: () = TILE_128X256.check();
 
 /// What the host needs to launch the wide tile, whose blocks share what they read of B.
 pub(crate) const PAIR_128X256: KernelSpec = KernelSpec {
     about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, sums in f32",
     scheme: Scheme::Tensor(TensorEntries { pad: PAD, cluster: PAIR }),
-    ..spec(
-        "tensor_pair_128x256",
-        &[
-            Entry { dtype: DType::F16, symbol: "tensor_pair_128x256_f16" },
-            Entry { dtype: DType::BF16, symbol: "tensor_pair_128x256_bf16" },
-            Entry { dtype: DType::F16F32, symbol: "tensor_pair_128x256_f16_f32" },
-            Entry { dtype: DType::BF16F32, symbol: "tensor_pair_128x256_bf16_f32" },
-        ],
-        256,
-    )
+    ..spec("tensor_pair_128x256", entries!("tensor_pair_128x256"), 256)
 };
 const _: () = PAIR_128X256.check();
 
 /// What the host needs to launch the narrow tile.
-pub(crate) const TILE_128X128: KernelSpec = spec(
-    "tensor_128x128",
-    &[
-        Entry { dtype: DType::F16, symbol: "tensor_128x128_f16" },
-        Entry { dtype: DType::BF16, symbol: "tensor_128x128_bf16" },
-        Entry { dtype: DType::F16F32, symbol: "tensor_128x128_f16_f32" },
-        Entry { dtype: DType::BF16F32, symbol: "tensor_128x128_bf16_f32" },
-    ],
-    128,
-);
+pub(crate) const TILE_128X128: KernelSpec = spec("tensor_128x128", entries!("tensor_128x128"), 128);
 const _: () = TILE_128X128.check();
 
 /// The emulator does not know the instructions of compute capability 9.0.

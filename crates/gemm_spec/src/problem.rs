@@ -63,6 +63,18 @@ impl Layout {
         }
     }
 
+    /// Whether a buffer of that many elements surely holds a `rows` by `cols` matrix in lines that do not
+    /// overlap. Of an empty matrix it may not say so.
+    #[inline]
+    const fn fits(self, rows: usize, cols: usize, len: usize) -> bool {
+        let (lines, line) = match self.order {
+            Order::RowMajor => (rows, cols),
+            Order::ColMajor => (cols, rows),
+        };
+        let before = lines.saturating_sub(1) as u128 * self.ld as u128;
+        (self.ld >= line) & (before + line as u128 <= len as u128)
+    }
+
     /// Elements that a buffer needs for a `rows` by `cols` matrix: up to the last element, without
     /// the padding behind it. `None` where that does not fit in a `usize`.
     #[must_use]
@@ -271,7 +283,18 @@ impl<T: Element> Problem<T> {
     ///
     /// # Errors
     /// The first [`ShapeError`] found, in the order A, B, C.
+    #[inline]
     pub fn check_buffers(&self, a: usize, b: usize, c: usize) -> Result<(), ShapeError> {
+        // A small product takes little longer than the words for what may be wrong with it.
+        let [a_fits, b_fits, c_fits] = [
+            self.a.fits(self.m, self.k, a),
+            self.b.fits(self.k, self.n, b),
+            self.c.fits(self.m, self.n, c),
+        ];
+        let most = isize::MAX as usize / T::DTYPE.size().max(T::DTYPE.out().size());
+        if a_fits & b_fits & c_fits & (a.max(b).max(c) <= most) {
+            return Ok(());
+        }
         for (operand, len) in [(Operand::A, a), (Operand::B, b), (Operand::C, c)] {
             let needed = self.required_len(operand)?;
             if len < needed {
@@ -356,6 +379,23 @@ mod tests {
             Err(ShapeError::TooLarge { operand: Operand::C, .. })
         ));
         assert_eq!(Problem::<f32>::new(usize::MAX, usize::MAX, 1).bytes(), None);
+    }
+
+    /// What `check_buffers` lets through without a closer look is what a closer look lets through.
+    #[test]
+    fn buffers_that_fit_are_those_that_hold_the_last_element() {
+        for layout in (0..5).flat_map(|ld| [Layout::row_major(ld), Layout::col_major(ld)]) {
+            for (rows, cols, len) in
+                (0..5).flat_map(|r| (0..5).flat_map(move |c| (0..21).map(move |len| (r, c, len))))
+            {
+                let closer = layout.ld >= layout.min_ld(rows, cols)
+                    && layout.required_len(rows, cols).is_some_and(|needed| needed <= len);
+                let fits = layout.fits(rows, cols, len);
+                let empty = rows == 0 || cols == 0;
+                assert!(fits == closer || empty && closer, "{layout:?} {rows} {cols} {len}");
+            }
+        }
+        assert!(!Layout::row_major(usize::MAX).fits(3, 4, usize::MAX));
     }
 
     /// n * n wraps in 32 bits from n = 46341 on; here it must not.

@@ -36,7 +36,9 @@ pub(super) unsafe fn launch<T: Scalar>(
     if a_bytes + b_bytes == 0 {
         // SAFETY: the caller's promises; both factors are within reach.
         return unsafe {
-            product.multiply((places.a, problem.a.ld), (places.b, problem.b.ld), places.c)
+            let a = Reached { address: places.a, pitch: problem.a.ld };
+            let b = Reached { address: places.b, pitch: problem.b.ld };
+            product.multiply(a, b, places.c)
         };
     }
     gpu.with_workspace(a_bytes + b_bytes, |buffer| {
@@ -51,6 +53,14 @@ pub(super) unsafe fn launch<T: Scalar>(
     })
 }
 
+/// A factor within the engine's reach.
+#[derive(Clone, Copy)]
+struct Reached {
+    address: u64,
+    /// From one line to the next, in elements.
+    pitch: usize,
+}
+
 /// One product.
 struct Product<'a, T: Scalar> {
     gpu: &'a Gpu,
@@ -60,8 +70,7 @@ struct Product<'a, T: Scalar> {
 }
 
 impl<T: Scalar> Product<'_, T> {
-    /// Where a factor is within the engine's reach, with its pitch: in place, or in a copy of so many
-    /// bytes at `to`.
+    /// A factor within the engine's reach: in place, or in a copy of so many bytes at `to`.
     ///
     /// # Safety
     /// The factor at `from` is valid for the problem; `to` has room for the copy.
@@ -71,10 +80,10 @@ impl<T: Scalar> Product<'_, T> {
         from: u64,
         to: u64,
         bytes: u64,
-    ) -> Result<(u64, usize), Error> {
+    ) -> Result<Reached, Error> {
         let layout = self.problem.layout(operand);
         if bytes == 0 {
-            return Ok((from, layout.ld));
+            return Ok(Reached { address: from, pitch: layout.ld });
         }
         let (count, width) = lines(self.problem, operand);
         let bytes_each = T::DTYPE.size();
@@ -94,24 +103,24 @@ impl<T: Scalar> Product<'_, T> {
         };
         // SAFETY: the entry's obligations are the caller's promises; `copy_bytes` counts whole pitches.
         unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
-        Ok((to, pitch))
+        Ok(Reached { address: to, pitch })
     }
 
-    /// Launches the kernel itself on factors at these addresses and pitches.
+    /// Launches the kernel itself.
     ///
     /// # Safety
     /// They and C are valid for the problem, and nobody else uses C.
-    unsafe fn multiply(&self, a: (u64, usize), b: (u64, usize), c: u64) -> Result<(), Error> {
+    unsafe fn multiply(&self, a: Reached, b: Reached, c: u64) -> Result<(), Error> {
         let Some(tile) = self.spec.launch.tile() else {
             unreachable!("a kernel that works on tiles has one");
         };
-        let maps =
-            Maps { driver: start()?, problem: self.problem, tile, cluster: self.spec.cluster() };
+        let (driver, problem, cluster) = (start()?, self.problem, self.spec.cluster());
+        let operands = Operands { driver, problem, tile, cluster, a, b, c };
         // SAFETY: the caller's promises.
         unsafe {
             match self.spec.scheme {
-                Scheme::Boxes(_) => self.by_threads(&maps, a, b, c),
-                _ => self.by_tensor_cores(&maps, a, b, c),
+                Scheme::Boxes(_) => self.by_threads(&operands),
+                _ => self.by_tensor_cores(&operands),
             }
         }
     }
@@ -120,27 +129,21 @@ impl<T: Scalar> Product<'_, T> {
     ///
     /// # Safety
     /// As [`Product::multiply`].
-    unsafe fn by_threads(
-        &self,
-        maps: &Maps<'_, T>,
-        (a, a_pitch): (u64, usize),
-        (b, b_pitch): (u64, usize),
-        c: u64,
-    ) -> Result<(), Error> {
+    unsafe fn by_threads(&self, operands: &Operands<'_, T>) -> Result<(), Error> {
         let (spec, problem) = (self.spec, self.problem);
         let launch = Start::own(self.gpu, spec, problem)?;
         let Problem { m, n, k, .. } = *problem;
-        let Tile { m: rows, n: cols } = maps.tile;
-        let dtype = T::DTYPE.factor();
+        let Tile { m: rows, n: cols } = operands.tile;
+        let (a_box, b_box) = ([F32_STEP_K, rows], [cols, F32_STEP_K]);
         let mut arguments = Boxes::<T> {
-            a_map: maps.map(dtype, a, (m, k), a_pitch, ([F32_STEP_K, rows], Swizzle::B128))?,
-            b_map: maps.map(dtype, b, (k, n), b_pitch, ([cols, F32_STEP_K], Swizzle::None))?,
+            a_map: operands.map(DType::F32, operands.a, (m, k), (a_box, Swizzle::B128))?,
+            b_map: operands.map(DType::F32, operands.b, (k, n), (b_box, Swizzle::None))?,
             m: size(m),
             n: size(n),
             k: size(problem.effective_k()),
             alpha: problem.alpha,
             beta: problem.beta,
-            c,
+            c: operands.c,
             ldc: problem.c.ld as u64,
         };
         // SAFETY: the entry's obligations: (1) the maps are made for this problem and tile, and the rest
@@ -152,25 +155,19 @@ impl<T: Scalar> Product<'_, T> {
     ///
     /// # Safety
     /// As [`Product::multiply`].
-    unsafe fn by_tensor_cores(
-        &self,
-        maps: &Maps<'_, T>,
-        (a, a_pitch): (u64, usize),
-        (b, b_pitch): (u64, usize),
-        c: u64,
-    ) -> Result<(), Error> {
+    unsafe fn by_tensor_cores(&self, operands: &Operands<'_, T>) -> Result<(), Error> {
         let (spec, problem) = (self.spec, self.problem);
         let launch = Start::own(self.gpu, spec, problem)?;
-        let a_map = maps.factor(Operand::A, a, a_pitch)?;
-        let b_map = maps.factor(Operand::B, b, b_pitch)?;
+        let a_map = operands.factor(Operand::A)?;
+        let b_map = operands.factor(Operand::B)?;
         // A line that ends within 16 bytes is not for the engine to store: of an odd width it was seen
         // to write the element behind, too.
         let size_of_c = T::DTYPE.out().size();
         let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
         let zero = <T::Acc as Element>::ZERO;
-        let staged = problem.beta == zero && reachable(c, problem.c, size_of_c) && whole;
+        let staged = problem.beta == zero && reachable(operands.c, problem.c, size_of_c) && whole;
         // Where threads store C themselves its map is not used; any will do.
-        let c_map = if staged { maps.result(c)? } else { a_map };
+        let c_map = if staged { operands.result()? } else { a_map };
         let mut arguments = TensorProduct::<T> {
             a_map,
             b_map,
@@ -181,7 +178,7 @@ impl<T: Scalar> Product<'_, T> {
             alpha: problem.alpha,
             orders: orders(problem),
             beta: problem.beta,
-            c,
+            c: operands.c,
             ldc: problem.c.ld as u64,
             staged: u32::from(staged),
         };
@@ -192,36 +189,40 @@ impl<T: Scalar> Product<'_, T> {
     }
 }
 
-/// Makes the tensor maps of a product.
-struct Maps<'a, T: Scalar> {
+/// The operands of a launch, of which it makes tensor maps.
+struct Operands<'a, T: Scalar> {
     driver: &'a Driver,
     problem: &'a Problem<T>,
     tile: Tile,
     /// Blocks that share a tile of B.
     cluster: u32,
+    a: Reached,
+    b: Reached,
+    c: u64,
 }
 
-impl<T: Scalar> Maps<'_, T> {
+impl<T: Scalar> Operands<'_, T> {
     /// The map of A or B.
-    fn factor(&self, operand: Operand, address: u64, pitch: usize) -> Result<TensorMap, Error> {
+    fn factor(&self, operand: Operand) -> Result<TensorMap, Error> {
         let (count, width) = lines(self.problem, operand);
-        let (along_k, side) = match operand {
-            Operand::A => (Order::RowMajor, self.tile.m),
-            _ => (Order::ColMajor, self.tile.n / self.cluster),
+        let (along_k, side, reached) = match operand {
+            Operand::A => (Order::RowMajor, self.tile.m, self.a),
+            _ => (Order::ColMajor, self.tile.n / self.cluster, self.b),
         };
         let layout = self.problem.layout(operand);
         let lines_of_box = if layout.order == along_k { side } else { STEP_K };
         let dtype = T::DTYPE.factor();
         let box_dims = [ROW_BYTES / dtype.size() as u32, lines_of_box];
-        self.map(dtype, address, (count, width), pitch, (box_dims, Swizzle::B128))
+        self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128))
     }
 
     /// The map of C.
-    fn result(&self, address: u64) -> Result<TensorMap, Error> {
+    fn result(&self) -> Result<TensorMap, Error> {
         let Problem { m, n, c: Layout { ld, .. }, .. } = *self.problem;
         let dtype = T::DTYPE.out();
         let box_dims = [ROW_BYTES / dtype.size() as u32, ROWS];
-        self.map(dtype, address, (m, n), ld, (box_dims, Swizzle::B128))
+        let reached = Reached { address: self.c, pitch: ld };
+        self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128))
     }
 
     /// The map of so many lines of so many elements, with the box of a copy, elements of a line before
@@ -229,9 +230,8 @@ impl<T: Scalar> Maps<'_, T> {
     fn map(
         &self,
         dtype: DType,
-        address: u64,
+        Reached { address, pitch }: Reached,
         (count, width): (usize, usize),
-        pitch: usize,
         (box_dims, swizzle): ([u32; 2], Swizzle),
     ) -> Result<TensorMap, Error> {
         let data_type = match dtype {

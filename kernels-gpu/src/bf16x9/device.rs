@@ -7,9 +7,10 @@ use gemm_spec::warpgroup::{HALF_ROW_BYTES, ROWS, STEP_UNITS, descriptor_half};
 
 use super::STAGES;
 use crate::parts::quad::Quad;
-use crate::pieces::Cut;
+use crate::parts::ring::Ring;
 use crate::pieces::cut::{Noticed, Row, cut_entries};
 use crate::pieces::product::product_entry;
+use crate::pieces::{Cut, stage_bytes};
 
 /// Descriptor units from one piece to the next.
 const PLANE: u64 = PLANE_BYTES as u64 / 16;
@@ -17,9 +18,13 @@ const PLANE: u64 = PLANE_BYTES as u64 / 16;
 /// `ALL` says that no product is left out.
 struct ThreeBf16<const ALL: bool>;
 
+impl<const ALL: bool> Ring for ThreeBf16<ALL> {
+    const STAGES: u32 = STAGES;
+    const STAGE_BYTES: u32 = stage_bytes(Pieces::ThreeBf16);
+}
+
 impl<const ALL: bool> Cut for ThreeBf16<ALL> {
     const PIECES: Pieces = Pieces::ThreeBf16;
-    const STAGES: u32 = STAGES;
 
     #[inline(always)]
     unsafe fn store(row: &Row, octet: u32, values: [f32; 8]) -> Noticed {

@@ -5,13 +5,14 @@ use core::ptr::null;
 use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
 use cuda_std::arch::sm90::{mbarrier, tensor};
 use cuda_std::memory::{GlobalMut, SharedAddress};
-use cuda_std::{shared, tensor_map, thread};
+use cuda_std::{tensor_map, thread};
 use gemm_spec::Element as _;
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::tensor::F32_STEP_K;
 
 use super::{A_BYTES, GROUP_ROWS, STAGE_BYTES, STAGES, THREADS, TILE_M, TILE_N, WARPS_M};
 use crate::parts::gemm::Gemm;
+use crate::parts::ring::{self, Ring};
 use crate::parts::unroll::unroll;
 
 /// Lanes of a warp along the rows of its tile, and along its columns.
@@ -32,47 +33,16 @@ const RUN: u32 = 4;
 /// Bytes of a row of A's tile, of which the swizzle moves 16 at a time.
 const A_ROW: u32 = F32_STEP_K * 4;
 
-/// A block's shared memory begins at a multiple of what the swizzle permutes.
-#[repr(C, align(1024))]
-struct Ring(u8);
+/// The kernel's ring.
+struct Stages;
 
-/// Where in the ring a thread is: the stage, and the parity of its present phase.
-#[derive(Clone, Copy)]
-struct Turn {
-    ring: SharedAddress<u8>,
-    stage: u32,
-    parity: u32,
+impl Ring for Stages {
+    const STAGES: u32 = STAGES;
+    const STAGE_BYTES: u32 = STAGE_BYTES;
 }
 
-impl Turn {
-    #[inline(always)]
-    fn next(&mut self) {
-        self.stage += 1;
-        if self.stage == STAGES {
-            self.stage = 0;
-            self.parity ^= 1;
-        }
-    }
-
-    /// Where the stage's tile of A lies; B's is behind it.
-    #[inline(always)]
-    fn tile(&self) -> SharedAddress<u8> {
-        self.ring.wrapping_add((self.stage * STAGE_BYTES) as usize)
-    }
-
-    /// The barrier that the stage's bytes arrive at.
-    #[inline(always)]
-    fn full(&self) -> SharedAddress<u64> {
-        let barriers = self.ring.wrapping_add((STAGES * STAGE_BYTES) as usize).cast::<u64>();
-        barriers.wrapping_add(self.stage as usize)
-    }
-
-    /// The barrier that every thread arrives at when it has read the stage.
-    #[inline(always)]
-    fn empty(&self) -> SharedAddress<u64> {
-        self.full().wrapping_add(STAGES as usize)
-    }
-}
+/// Where in it a thread is.
+type Turn = ring::Turn<Stages>;
 
 /// What one thread brings: the tiles of A and B from a step of k on, stage after stage.
 struct Feed {
@@ -99,8 +69,7 @@ impl Feed {
         // SAFETY: the first round of waits passes; later ones end when nobody reads the stage any more.
         // `full` expects what the boxes bring: they fill the stage, even where they pass A and B.
         unsafe {
-            mbarrier::wait(turn.empty(), turn.parity ^ 1);
-            mbarrier::arrive_expecting(turn.full(), STAGE_BYTES);
+            turn.open();
             tensor::load(turn.tile(), self.a_map, self.step, self.row0, turn.full());
             let b_tile = turn.tile().wrapping_add(A_BYTES as usize);
             tensor::load(b_tile, self.b_map, self.col0, self.step, turn.full());
@@ -203,20 +172,11 @@ pub unsafe fn bulk_copy_128x256_f32(
     let (row0, col0) = (tile_m * TILE_M, tile_n * TILE_N);
 
     // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-    let ring = SharedAddress::new(unsafe { shared::launch_sized::<Ring>() }).cast::<u8>();
-    let mut turn = Turn { ring, stage: 0, parity: 0 };
+    let mut turn = Turn::first(unsafe { ring::memory() });
     let mut feed = Feed { a_map, b_map, row0, col0, step: 0, k, turn };
     if thread == 0 {
-        let mut each = turn;
-        while each.parity == 0 {
-            // SAFETY: nobody uses the barriers before the fence and the barrier below.
-            unsafe {
-                mbarrier::init(each.full(), 1);
-                mbarrier::init(each.empty(), THREADS);
-            }
-            each.next();
-        }
-        mbarrier::fence_init();
+        // SAFETY: one thread; nobody uses the barriers before the barrier below.
+        unsafe { turn.set_all(THREADS) };
     }
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
@@ -246,7 +206,7 @@ pub unsafe fn bulk_copy_128x256_f32(
         // SAFETY: the last stage was brought as soon as the one that it replaced was read; it is full
         // after the wait, and nothing comes after it.
         unsafe {
-            mbarrier::wait(turn.full(), turn.parity);
+            turn.wait_full();
             rest(Lane::of(turn.tile(), row, col), left, &mut acc);
         }
     }
@@ -321,7 +281,7 @@ unsafe fn mainloop(
     let mut lane = Lane::of(turn.tile(), row, col);
     // SAFETY: the stage is full after the wait.
     let (mut a, mut b) = unsafe {
-        mbarrier::wait(turn.full(), turn.parity);
+        turn.wait_full();
         (lane.read_rows(0), lane.read_b(0))
     };
     let mut left = rounds;
@@ -349,7 +309,7 @@ unsafe fn mainloop(
                         let before = *turn;
                         turn.next();
                         if left > 0 {
-                            mbarrier::wait(turn.full(), turn.parity);
+                            turn.wait_full();
                         }
                         let there = if left > 0 { turn.tile() } else { before.tile() };
                         lane = Lane::of(there, row, col);

@@ -7,18 +7,23 @@ use gemm_spec::warpgroup::{ROW_BYTES, ROWS, STEP_UNITS, descriptor};
 
 use super::STAGES;
 use crate::parts::quad::Quad;
-use crate::pieces::Cut;
+use crate::parts::ring::Ring;
 use crate::pieces::cut::{self, Noticed, Row, cut_entries};
 use crate::pieces::product::product_entry;
+use crate::pieces::{Cut, stage_bytes};
 
 /// Descriptor units from a row's high pieces to its low ones: 64 bytes.
 const LOW: u64 = 64 / 16;
 
 struct TwoF16;
 
+impl Ring for TwoF16 {
+    const STAGES: u32 = STAGES;
+    const STAGE_BYTES: u32 = stage_bytes(Pieces::TwoF16);
+}
+
 impl Cut for TwoF16 {
     const PIECES: Pieces = Pieces::TwoF16;
-    const STAGES: u32 = STAGES;
 
     #[inline(always)]
     unsafe fn store(row: &Row, octet: u32, values: [f32; 8]) -> Noticed {

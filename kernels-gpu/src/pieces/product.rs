@@ -1,68 +1,20 @@
 //! The product of split operands.
 
-use core::marker::PhantomData;
-
 use cuda_std::arch::sm90::{bulk, mbarrier, registers, wgmma};
-use cuda_std::memory::{Global, GlobalMut, SharedAddress};
-use cuda_std::{shared, thread, warp};
+use cuda_std::memory::{Global, GlobalMut};
+use cuda_std::{thread, warp};
 use gemm_spec::epilogue;
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::split::{PANEL_ROWS, tiles, unscaled};
 use gemm_spec::warpgroup::{ROWS, THREADS, accumulator_place};
 
 use super::{CONSUMERS, Cut, GROUP_ROWS};
+use crate::parts::ring::{self, Turn};
 use crate::parts::unroll::unroll;
 
 /// Registers of a thread that brings tiles, and of one that multiplies them.
 const PRODUCER_REGISTERS: u32 = 40;
 const CONSUMER_REGISTERS: u32 = 232;
-
-/// A block's shared memory begins at a multiple of what the swizzle permutes.
-#[repr(C, align(1024))]
-struct Ring(u8);
-
-/// Where in the ring a warpgroup is: the stage, and the parity of its present phase.
-struct Turn<C> {
-    ring: SharedAddress<u8>,
-    stage: u32,
-    parity: u32,
-    cut: PhantomData<C>,
-}
-
-impl<C: Cut> Turn<C> {
-    #[inline(always)]
-    fn first(ring: SharedAddress<u8>) -> Self {
-        Self { ring, stage: 0, parity: 0, cut: PhantomData }
-    }
-
-    #[inline(always)]
-    fn next(&mut self) {
-        self.stage += 1;
-        if self.stage == C::STAGES {
-            self.stage = 0;
-            self.parity ^= 1;
-        }
-    }
-
-    /// Where the stage's tile of A lies; B's is behind it.
-    #[inline(always)]
-    fn tile(&self) -> SharedAddress<u8> {
-        self.ring.wrapping_add((self.stage * C::STAGE_BYTES) as usize)
-    }
-
-    /// The barrier that the stage's bytes arrive at.
-    #[inline(always)]
-    fn full(&self) -> SharedAddress<u64> {
-        let barriers = self.ring.wrapping_add((C::STAGES * C::STAGE_BYTES) as usize).cast::<u64>();
-        barriers.wrapping_add(self.stage as usize)
-    }
-
-    /// The barrier that those arrive at who have used the stage.
-    #[inline(always)]
-    fn empty(&self) -> SharedAddress<u64> {
-        self.full().wrapping_add(C::STAGES as usize)
-    }
-}
 
 /// What a launch passes.
 pub(crate) struct Launch {
@@ -146,19 +98,10 @@ impl Launch {
         // SAFETY: all lanes are here.
         let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let ring = SharedAddress::new(unsafe { shared::launch_sized::<Ring>() }).cast::<u8>();
-        let mut turn = Turn::<C>::first(ring);
+        let mut turn = Turn::<C>::first(unsafe { ring::memory() });
         if linear == 0 {
-            let mut each = Turn::<C>::first(ring);
-            while each.parity == 0 {
-                // SAFETY: nobody uses the barriers before the fence and the barrier below.
-                unsafe {
-                    mbarrier::init(each.full(), 1);
-                    mbarrier::init(each.empty(), CONSUMERS);
-                }
-                each.next();
-            }
-            mbarrier::fence_init();
+            // SAFETY: one thread; nobody uses the barriers before the barrier below.
+            unsafe { turn.set_all(CONSUMERS) };
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
@@ -220,8 +163,7 @@ unsafe fn bring<C: Cut>(turn: &mut Turn<C>, mut a: Global<u8>, mut b: Global<u8>
         // SAFETY: consumers arrive at `empty` when they have read the stage, and the first round
         // passes, so nobody reads what is overwritten. `full` expects what the two copies bring.
         unsafe {
-            mbarrier::wait(turn.empty(), turn.parity ^ 1);
-            mbarrier::arrive_expecting(turn.full(), C::STAGE_BYTES);
+            turn.open();
             bulk::copy(turn.tile(), a, C::TILE_BYTES, turn.full());
             let behind = turn.tile().wrapping_add(C::TILE_BYTES as usize);
             bulk::copy(behind, b, C::TILE_BYTES, turn.full());
@@ -251,7 +193,7 @@ unsafe fn multiply<C: Cut>(
         // SAFETY: the stage is full after the wait, and stays until this warpgroup's arrival at
         // `empty`, which comes after the products' end.
         unsafe {
-            mbarrier::wait(turn.full(), turn.parity);
+            turn.wait_full();
             let a = turn.tile().get();
             C::multiply(&mut sums, a, own, a + C::TILE_BYTES);
             wgmma::commit();

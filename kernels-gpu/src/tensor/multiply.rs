@@ -2,8 +2,8 @@
 
 use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
 use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
-use cuda_std::memory::SharedAddress;
-use cuda_std::{shared, tensor_map, thread, warp};
+use cuda_std::memory::{Shared, SharedAddress};
+use cuda_std::{tensor_map, thread, warp};
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::tensor::{A_ACROSS, B_ACROSS, BOX_WIDTH, STEP_K};
 use gemm_spec::warpgroup::{
@@ -13,92 +13,32 @@ use gemm_spec::warpgroup::{
 use super::number::{Bf16, F16, Number, Products, Sums, Wide};
 use super::store::Store;
 use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, RING_BYTES, TILE_M};
+use crate::parts::ring::{self, Ring};
 
 /// Registers of a thread that brings tiles, and of one that multiplies them.
 pub(super) const PRODUCER_REGISTERS: u32 = 24;
 pub(super) const CONSUMER_REGISTERS: u32 = 240;
 /// Bytes of a box of 64 elements and 64 lines.
-pub(super) const BOX_BYTES: u32 = BOX_WIDTH * STEP_K * 2;
+const BOX_BYTES: u32 = BOX_WIDTH * STEP_K * 2;
 /// Bytes of a stage's tile of A.
 pub(super) const A_BYTES: u32 = TILE_M * ROW_BYTES;
 
-/// A block's shared memory begins at a multiple of what the swizzle permutes.
-#[repr(C, align(1024))]
-pub(super) struct Ring(u8);
+/// The ring of a kernel whose threads hold `8 * EIGHTS` sums: its tile of C has `16 * EIGHTS` columns.
+pub(super) struct Stages<const EIGHTS: usize>;
 
-/// Where in the ring a warpgroup is: the stage, and the parity of its present phase. A tile of C is
-/// `16 * EIGHTS` columns wide.
-#[derive(Clone, Copy)]
-pub(super) struct Turn<const EIGHTS: usize> {
-    ring: SharedAddress<u8>,
-    stage: u32,
-    parity: u32,
-}
-
-impl<const EIGHTS: usize> Turn<EIGHTS> {
+impl<const EIGHTS: usize> Stages<EIGHTS> {
     pub(super) const TILE_N: u32 = 16 * EIGHTS as u32;
-    pub(super) const STAGE_BYTES: u32 = A_BYTES + Self::TILE_N * ROW_BYTES;
-    const STAGES: u32 = RING_BYTES / Self::STAGE_BYTES;
-
-    /// The first stage of a ring.
-    #[inline(always)]
-    pub(super) fn first(ring: SharedAddress<u8>) -> Self {
-        Self { ring, stage: 0, parity: 0 }
-    }
-
-    /// Sets the barriers of all stages, from the first on: one thread arrives at `full`, so many
-    /// warpgroups at `empty`.
-    ///
-    /// # Safety
-    /// One thread calls it; nobody uses the barriers before a barrier of the block behind it.
-    #[inline(always)]
-    pub(super) unsafe fn set_all(&self, consumers: u32) {
-        let mut each = *self;
-        while each.parity == 0 {
-            // SAFETY: the caller's promise.
-            unsafe {
-                mbarrier::init(each.full(), 1);
-                mbarrier::init(each.empty(), consumers);
-            }
-            each.next();
-        }
-        mbarrier::fence_init();
-    }
-
-    /// The parity for which a producer waits before it fills the stage: the first round passes.
-    #[inline(always)]
-    pub(super) fn left(&self) -> u32 {
-        self.parity ^ 1
-    }
-
-    #[inline(always)]
-    pub(super) fn next(&mut self) {
-        self.stage += 1;
-        if self.stage == Self::STAGES {
-            self.stage = 0;
-            self.parity ^= 1;
-        }
-    }
-
-    /// Where the stage's tile of A lies; B's is behind it.
-    #[inline(always)]
-    pub(super) fn tile(&self) -> SharedAddress<u8> {
-        self.ring.wrapping_add((self.stage * Self::STAGE_BYTES) as usize)
-    }
-
-    /// The barrier that the stage's bytes arrive at.
-    #[inline(always)]
-    pub(super) fn full(&self) -> SharedAddress<u64> {
-        let barriers = self.ring.wrapping_add((RING_BYTES + PIECES * PIECE_BYTES) as usize);
-        barriers.cast::<u64>().wrapping_add(self.stage as usize)
-    }
-
-    /// The barrier that those arrive at who have used the stage.
-    #[inline(always)]
-    pub(super) fn empty(&self) -> SharedAddress<u64> {
-        self.full().wrapping_add(Self::STAGES as usize)
-    }
 }
+
+impl<const EIGHTS: usize> Ring for Stages<EIGHTS> {
+    const STAGES: u32 = RING_BYTES / Self::STAGE_BYTES;
+    const STAGE_BYTES: u32 = A_BYTES + Self::TILE_N * ROW_BYTES;
+    // The pieces are between the stages and the barriers.
+    const TO_BARRIERS: u32 = RING_BYTES + PIECES * PIECE_BYTES;
+}
+
+/// Where in that ring a warpgroup is.
+pub(super) type Turn<const EIGHTS: usize> = ring::Turn<Stages<EIGHTS>>;
 
 /// What a launch passes.
 pub(super) struct Launch<N: Number> {
@@ -199,9 +139,7 @@ impl<N: Number> Launch<N> {
         // SAFETY: all lanes are here.
         let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let place = unsafe { shared::launch_sized::<Ring>() };
-        let ring = SharedAddress::new(place).cast::<u8>();
-        let mut turn = Turn::<EIGHTS>::first(ring);
+        let mut turn = Turn::<EIGHTS>::first(unsafe { ring::memory() });
         if linear == 0 {
             // SAFETY: obligation 1; the barrier below.
             unsafe {
@@ -223,44 +161,47 @@ impl<N: Number> Launch<N> {
         }
         // SAFETY: the whole warpgroup is here; the first has released what is missing.
         unsafe { registers::take::<CONSUMER_REGISTERS>() };
-        let (own, member) = (group - 1, linear % THREADS);
-        let pieces = RING_BYTES + own * PIECES_EACH * PIECE_BYTES;
-        let place = place.cast::<u8>().wrapping_add(pieces as usize);
-        let pieces = ring.wrapping_add(pieces as usize);
-        let k_tiles = ceil_div(self.k, STEP_K);
         // SAFETY: the barrier is set, and waits for this warpgroup.
         let release = |empty| unsafe { mbarrier::arrive(empty) };
-        let mut tiles = self.tiles(Turn::<EIGHTS>::TILE_N);
-        while let Some((row0, col0)) = tiles.next() {
+        let mut tiles = self.tiles(Stages::<EIGHTS>::TILE_N);
+        // SAFETY: the whole warpgroup is here; the producer goes through the same tiles.
+        unsafe { self.consume(&mut turn, group - 1, || tiles.next(), release) };
+        // What is on its way reads this block's shared memory.
+        bulk::wait_read::<0>();
+    }
+
+    /// What a warpgroup that multiplies does, number `own` of those of its block: its part of one tile after
+    /// the other, each given by its first row and column.
+    ///
+    /// # Safety
+    /// The whole warpgroup calls it; as many stages come as the tiles take, and `release` hands back the
+    /// stage of an `empty` barrier.
+    #[inline(always)]
+    pub(super) unsafe fn consume<const EIGHTS: usize>(
+        &self,
+        turn: &mut Turn<EIGHTS>,
+        own: u32,
+        mut next_tile: impl FnMut() -> Option<(u32, u32)>,
+        release: impl Fn(SharedAddress<u64>) + Copy,
+    ) where
+        N: Products<EIGHTS>,
+    {
+        let pieces = (RING_BYTES + own * PIECES_EACH * PIECE_BYTES) as usize;
+        // SAFETY: as in the caller.
+        let place = unsafe { ring::memory() }.wrapping_add(pieces);
+        let k_tiles = ceil_div(self.k, STEP_K);
+        while let Some((row0, col0)) = next_tile() {
             // Which way the operands lie is a part of the instruction, so each has a loop of its own.
-            // SAFETY: the whole warpgroup is here; the producer brings `k_tiles` stages for this tile.
+            // SAFETY: the whole warpgroup is here; `k_tiles` stages come for this tile.
             let sums = unsafe {
                 match self.orders {
-                    0 => multiply::<N, EIGHTS, false, false>(&mut turn, own, k_tiles, release),
-                    A_ACROSS => {
-                        multiply::<N, EIGHTS, true, false>(&mut turn, own, k_tiles, release)
-                    }
-                    B_ACROSS => {
-                        multiply::<N, EIGHTS, false, true>(&mut turn, own, k_tiles, release)
-                    }
-                    _ => multiply::<N, EIGHTS, true, true>(&mut turn, own, k_tiles, release),
+                    0 => multiply::<N, EIGHTS, false, false>(turn, own, k_tiles, release),
+                    A_ACROSS => multiply::<N, EIGHTS, true, false>(turn, own, k_tiles, release),
+                    B_ACROSS => multiply::<N, EIGHTS, false, true>(turn, own, k_tiles, release),
+                    _ => multiply::<N, EIGHTS, true, true>(turn, own, k_tiles, release),
                 }
             };
-            let store = Store::<N> {
-                map: self.c_map,
-                m: self.m,
-                n: self.n,
-                alpha: self.alpha,
-                beta: self.beta,
-                c: self.c,
-                ldc: self.ldc,
-                row0: row0 + own * ROWS,
-                col0,
-                member,
-                pieces,
-                place,
-                barrier: 1 + own,
-            };
+            let store = self.store((row0 + own * ROWS, col0), own, place);
             // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
             unsafe {
                 if self.staged != 0 {
@@ -270,8 +211,27 @@ impl<N: Number> Launch<N> {
                 }
             }
         }
-        // What is on its way reads this block's shared memory.
-        bulk::wait_read::<0>();
+    }
+
+    /// How the part of C from a row and a column on is stored by warpgroup `own`, whose pieces of shared
+    /// memory are at `place`.
+    #[inline(always)]
+    pub(super) fn store(&self, (row0, col0): (u32, u32), own: u32, place: Shared<u8>) -> Store<N> {
+        Store {
+            map: self.c_map,
+            m: self.m,
+            n: self.n,
+            alpha: self.alpha,
+            beta: self.beta,
+            c: self.c,
+            ldc: self.ldc,
+            row0,
+            col0,
+            member: thread::thread_idx_x() % THREADS,
+            pieces: SharedAddress::new(place),
+            place,
+            barrier: 1 + own,
+        }
     }
 
     /// The tiles of this block, whose width is `tile_n`.
@@ -289,7 +249,7 @@ impl<N: Number> Launch<N> {
     unsafe fn bring_all<const EIGHTS: usize>(&self, turn: &mut Turn<EIGHTS>) {
         let a_across = self.orders & A_ACROSS != 0;
         let b_across = self.orders & B_ACROSS != 0;
-        let tile_n = Turn::<EIGHTS>::TILE_N;
+        let tile_n = Stages::<EIGHTS>::TILE_N;
         let mut tiles = self.tiles(tile_n);
         while let Some((row0, col0)) = tiles.next() {
             let mut step = 0;
@@ -298,8 +258,7 @@ impl<N: Number> Launch<N> {
                 // round passes, so nobody reads what is overwritten. `full` expects what the boxes
                 // bring: they fill the stage.
                 unsafe {
-                    mbarrier::wait(turn.empty(), turn.left());
-                    mbarrier::arrive_expecting(turn.full(), Turn::<EIGHTS>::STAGE_BYTES);
+                    turn.open();
                     let (to, arrive) = (turn.tile(), turn.full());
                     bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
                     let to = to.wrapping_add(A_BYTES as usize);
@@ -347,18 +306,31 @@ pub(super) unsafe fn bring(
     step: u32,
     arrive: SharedAddress<u64>,
 ) {
-    // SAFETY: the boxes lie one after the other and fill the tile.
-    unsafe {
-        if across {
-            let mut done = 0;
-            while done < count {
-                let to = to.wrapping_add((done / BOX_WIDTH * BOX_BYTES) as usize);
-                tensor::load(to, map, first + done, step, arrive);
-                done += BOX_WIDTH;
-            }
-        } else {
-            tensor::load(to, map, step, first, arrive);
-        }
+    boxes(across, to, (first, count), step, |to, x, y| {
+        // SAFETY: the caller's promise: the boxes lie one after the other and fill the tile.
+        unsafe { tensor::load(to, map, x, y, arrive) };
+    });
+}
+
+/// Calls `copy` for each box of one operand's tile, as in [`bring`], with where it goes and its first
+/// coordinates in the map.
+#[inline(always)]
+pub(super) fn boxes(
+    across: bool,
+    to: SharedAddress<u8>,
+    (first, count): (u32, u32),
+    step: u32,
+    copy: impl Fn(SharedAddress<u8>, u32, u32),
+) {
+    if !across {
+        copy(to, step, first);
+        return;
+    }
+    let mut done = 0;
+    while done < count {
+        let to = to.wrapping_add((done / BOX_WIDTH * BOX_BYTES) as usize);
+        copy(to, first + done, step);
+        done += BOX_WIDTH;
     }
 }
 
@@ -389,13 +361,13 @@ pub(super) unsafe fn multiply<
     // SAFETY: a stage is full after the wait, and stays until this warpgroup's arrival at `empty`,
     // which comes after its products' end.
     unsafe {
-        mbarrier::wait(turn.full(), turn.parity);
+        turn.wait_full();
         stage::<N, EIGHTS, A_ACROSS, B_ACROSS, false>(turn, own, &mut sums);
         let mut before = turn.empty();
         turn.next();
         let mut tile = 1;
         while tile < k_tiles {
-            mbarrier::wait(turn.full(), turn.parity);
+            turn.wait_full();
             stage::<N, EIGHTS, A_ACROSS, B_ACROSS, true>(turn, own, &mut sums);
             N::wait::<1>(&mut sums);
             if leader {

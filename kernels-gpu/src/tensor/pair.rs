@@ -6,22 +6,22 @@
 
 use cuda_std::arch::sm90::{bulk, cluster, mbarrier, registers, tensor};
 use cuda_std::memory::SharedAddress;
-use cuda_std::{shared, thread, warp};
+use cuda_std::{thread, warp};
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::{A_ACROSS, B_ACROSS, BOX_WIDTH, STEP_K};
-use gemm_spec::warpgroup::{ROW_BYTES, ROWS, THREADS};
+use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
+use gemm_spec::warpgroup::{ROW_BYTES, THREADS};
 
 use super::multiply::{
-    A_BYTES, BOX_BYTES, CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, Ring, Turn, bring, multiply,
+    A_BYTES, CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, Stages, Turn, boxes, bring,
 };
 use super::number::{Number, Products};
-use super::store::Store;
-use super::{CONSUMERS, GROUP_ROWS, PAIR, PIECE_BYTES, PIECES_EACH, RING_BYTES, TILE_M};
+use super::{CONSUMERS, GROUP_ROWS, PAIR, TILE_M};
+use crate::parts::ring;
 
 /// Registers of sums of a thread, in eights.
 const EIGHTS: usize = 16;
 /// Columns of C of a tile.
-const TILE_N: u32 = Turn::<EIGHTS>::TILE_N;
+const TILE_N: u32 = Stages::<EIGHTS>::TILE_N;
 /// Columns of B's tile that each block brings.
 const HALF_N: u32 = TILE_N / PAIR;
 /// A bit for each block of the cluster.
@@ -72,9 +72,7 @@ where
         // SAFETY: all lanes are here.
         let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let place = unsafe { shared::launch_sized::<Ring>() };
-        let ring = SharedAddress::new(place).cast::<u8>();
-        let mut turn = Turn::<EIGHTS>::first(ring);
+        let mut turn = Turn::<EIGHTS>::first(unsafe { ring::memory() });
         if linear == 0 {
             // SAFETY: obligation 1; nobody uses the barriers before the fence and the barrier below. A
             // stage is free when the consumers of both blocks have read it: this block writes to both.
@@ -93,10 +91,20 @@ where
                 unsafe { self.bring_halves(&mut turn) };
             }
         } else {
-            // SAFETY: the whole warpgroup is here; the first has released what is missing.
+            let other = cluster::rank() ^ 1;
+            let release = |empty: SharedAddress<u64>| {
+                // SAFETY: the barriers of both blocks are set, and wait for this warpgroup.
+                unsafe {
+                    mbarrier::arrive(empty);
+                    cluster::arrive(cluster::place_in(empty, other));
+                }
+            };
+            let mut tiles = Tiles::of(self);
+            // SAFETY: the whole warpgroup is here, and the first has released what is missing; the producers
+            // of both blocks go through the same tiles.
             unsafe {
                 registers::take::<CONSUMER_REGISTERS>();
-                self.multiply_in_pairs(&mut turn, group - 1);
+                self.consume(&mut turn, group - 1, || tiles.next(), release);
             }
         }
         // The other block arrives at this one's barriers, and what is on its way to C reads this one's
@@ -104,64 +112,6 @@ where
         bulk::wait_read::<0>();
         // SAFETY: all threads of the cluster come here once more.
         unsafe { cluster::sync() };
-    }
-
-    /// What a warpgroup that multiplies does.
-    ///
-    /// # Safety
-    /// The whole warpgroup calls it; producers bring as many stages as its tiles take.
-    #[inline(always)]
-    unsafe fn multiply_in_pairs(&self, turn: &mut Turn<EIGHTS>, own: u32) {
-        let member = thread::thread_idx_x() % THREADS;
-        let pieces = (RING_BYTES + own * PIECES_EACH * PIECE_BYTES) as usize;
-        // SAFETY: as in the caller.
-        let place = unsafe { shared::launch_sized::<Ring>() }.cast::<u8>().wrapping_add(pieces);
-        let pieces = SharedAddress::new(place);
-        let k_tiles = ceil_div(self.k, STEP_K);
-        let other = cluster::rank() ^ 1;
-        let release = |empty: SharedAddress<u64>| {
-            // SAFETY: the barriers of both blocks are set, and wait for this warpgroup.
-            unsafe {
-                mbarrier::arrive(empty);
-                cluster::arrive(cluster::place_in(empty, other));
-            }
-        };
-        let mut tiles = Tiles::of(self);
-        while let Some((row0, col0)) = tiles.next() {
-            // Which way the operands lie is a part of the instruction, so each has a loop of its own.
-            // SAFETY: the whole warpgroup is here; the producers bring `k_tiles` stages for this tile.
-            let sums = unsafe {
-                match self.orders {
-                    0 => multiply::<N, EIGHTS, false, false>(turn, own, k_tiles, release),
-                    A_ACROSS => multiply::<N, EIGHTS, true, false>(turn, own, k_tiles, release),
-                    B_ACROSS => multiply::<N, EIGHTS, false, true>(turn, own, k_tiles, release),
-                    _ => multiply::<N, EIGHTS, true, true>(turn, own, k_tiles, release),
-                }
-            };
-            let store = Store::<N> {
-                map: self.c_map,
-                m: self.m,
-                n: self.n,
-                alpha: self.alpha,
-                beta: self.beta,
-                c: self.c,
-                ldc: self.ldc,
-                row0: row0 + own * ROWS,
-                col0,
-                member,
-                pieces,
-                place,
-                barrier: 1 + own,
-            };
-            // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
-            unsafe {
-                if self.staged != 0 {
-                    store.staged(&sums);
-                } else {
-                    store.direct(&sums);
-                }
-            }
-        }
     }
 
     /// Copies all tiles of A that the block needs, and half of those of B for both blocks, one stage after
@@ -184,23 +134,14 @@ where
                 // boxes of both blocks bring: they fill the stage. The other block's may arrive before
                 // this thread says so, in this phase: the one before has ended in both.
                 unsafe {
-                    mbarrier::wait(turn.empty(), turn.left());
-                    mbarrier::arrive_expecting(turn.full(), Turn::<EIGHTS>::STAGE_BYTES);
+                    turn.open();
                     let (to, arrive) = (turn.tile(), turn.full());
                     bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
                     let to = to.wrapping_add(half as usize);
                     let first = col0 + rank * HALF_N;
-                    if b_across {
-                        let mut done = 0;
-                        while done < HALF_N {
-                            let to = to.wrapping_add((done / BOX_WIDTH * BOX_BYTES) as usize);
-                            let col = first + done;
-                            tensor::load_multicast(to, self.b_map, col, step, arrive, BOTH);
-                            done += BOX_WIDTH;
-                        }
-                    } else {
-                        tensor::load_multicast(to, self.b_map, step, first, arrive, BOTH);
-                    }
+                    boxes(b_across, to, (first, HALF_N), step, |to, x, y| {
+                        tensor::load_multicast(to, self.b_map, x, y, arrive, BOTH);
+                    });
                 }
                 turn.next();
                 step += STEP_K;

@@ -2,15 +2,15 @@
 
 use cuda_std::arch::sm90::mbarrier;
 use cuda_std::memory::SharedAddress;
-use cuda_std::{shared, thread};
+use cuda_std::thread;
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
 use gemm_spec::warpgroup::ROWS;
 
-use super::multiply::{Launch, Ring, bring, products};
+use super::multiply::{Launch, bring, products};
 use super::number::{Number, Products, Sums};
-use super::store::Store;
 use super::{GROUP_ROWS, PIECE_BYTES, PIECES_EACH, SINGLE_A_BYTES, SINGLE_N, SINGLE_STAGE_BYTES};
+use crate::parts::ring;
 
 /// Sums in eights of registers of a thread.
 const EIGHTS: usize = SINGLE_N as usize / 16;
@@ -24,8 +24,8 @@ impl<N: Number> Launch<N> {
         N: Products<EIGHTS>,
     {
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let place = unsafe { shared::launch_sized::<Ring>() };
-        let stage = SharedAddress::new(place).cast::<u8>();
+        let place = unsafe { ring::memory() };
+        let stage = SharedAddress::new(place);
         let pieces = SINGLE_STAGE_BYTES as usize;
         let arrived = stage.wrapping_add(pieces + (PIECES_EACH * PIECE_BYTES) as usize).cast();
         let member = thread::thread_idx_x();
@@ -50,21 +50,7 @@ impl<N: Number> Launch<N> {
                 _ => self.sum::<true, true>(stage, arrived, (row0, col0)),
             }
         };
-        let store = Store::<N> {
-            map: self.c_map,
-            m: self.m,
-            n: self.n,
-            alpha: self.alpha,
-            beta: self.beta,
-            c: self.c,
-            ldc: self.ldc,
-            row0,
-            col0,
-            member,
-            pieces: stage.wrapping_add(pieces),
-            place: place.cast::<u8>().wrapping_add(pieces),
-            barrier: 1,
-        };
+        let store = self.store((row0, col0), 0, place.wrapping_add(pieces));
         // SAFETY: obligation 1; this block alone has the tile.
         unsafe { store.direct(&sums) };
     }
