@@ -26,6 +26,7 @@ use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
 use super::rounding::Rounded;
+use super::thresholds::ROW_BLOCKS_PER_COPY;
 use super::tile::{Finish, Hint, Tile};
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
@@ -123,10 +124,10 @@ impl Plan {
         threads: usize,
     ) -> Self {
         let cols = kernels.cols;
-        let reads_b = product.b_row == 1 && kernels.in_place;
+        let row_blocks = product.m.div_ceil(blocking.rows);
+        let reads_b = product.b_row == 1 && kernels.in_place && row_blocks < ROW_BLOCKS_PER_COPY;
         let k_blocks = product.k.div_ceil(blocking.k);
         let phases = product.n.div_ceil(blocking.cols) * k_blocks;
-        let row_blocks = product.m.div_ceil(blocking.rows);
         let panels = blocking.cols.div_ceil(cols);
         let slices = if threads == 1 {
             1

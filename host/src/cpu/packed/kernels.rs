@@ -76,7 +76,7 @@ where
 {
     if VECTORS <= I::VECTORS && COLS <= I::COLS {
         // SAFETY: the caller's promises.
-        unsafe { compute::<V, VECTORS, COLS>(tile, I::VECTORS * V::LANES, true) }
+        unsafe { compute::<V, VECTORS, COLS>(tile, I::VECTORS * V::LANES, true, I::COLS) }
     }
 }
 
@@ -92,7 +92,7 @@ where
 {
     if VECTORS <= I::VECTORS && COLS <= I::COLS {
         // SAFETY: the caller's promises.
-        unsafe { compute::<V, VECTORS, COLS>(tile, tile.a_step, false) }
+        unsafe { compute::<V, VECTORS, COLS>(tile, tile.a_step, false, 0) }
     }
 }
 

@@ -90,10 +90,13 @@ impl<T: Element<Acc = T>> Finish<T> {
 /// Steps by which A is asked for ahead: its panels come from the second-level cache, which the
 /// processor's own prefetcher alone does not hide.
 const STEPS_AHEAD: usize = 16;
+/// Steps that are written out one after the other where B is a panel.
+const UNROLLED: usize = 4;
 /// Steps before a tile's end at which the next tile's sums are asked for.
 const PREFETCH_STEPS: usize = 64;
 
-/// Computes a tile.
+/// Computes a tile. A is packed in panels of whole registers where `a_is_padded`; B may be a panel of
+/// `panel_cols` columns, and never is where that is zero.
 ///
 /// # Safety
 /// The CPU has the instruction set of `V`. For each of the tile's rows and columns and each step of
@@ -105,6 +108,7 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
     tile: &Tile<V::Element>,
     a_step: usize,
     a_is_padded: bool,
+    panel_cols: usize,
 ) {
     // Addresses are counted up by `wrapping_add`, and nothing here can panic: the sums must stay in
     // registers, and a way out of the loop would keep them in memory.
@@ -136,6 +140,8 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
         // What comes next is asked for while this is summed, a cache line's steps at a time: asked for
         // at once, it would occupy the paths on which this tile's own operands come.
         let line = 64 / size_of::<V::Element>();
+        let rows = if a_is_padded { Rows::Padded } else { Rows::Masked(mask) };
+        let ahead = if a_is_padded { a_step.wrapping_mul(STEPS_AHEAD) } else { tile.ahead };
         let (mut left, mut piece, mut asked) = (tile.k, tile.hint.from, false);
         while left > 0 {
             let steps = left.min(line);
@@ -158,27 +164,19 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                 }
             }
             left = left.wrapping_sub(steps);
-            for _ in 0..steps {
-                let column: [V; VECTORS] =
-                    if a_is_padded { load_padded(a) } else { load_column(a, mask) };
-                let ahead = if a_is_padded { a_step.wrapping_mul(STEPS_AHEAD) } else { tile.ahead };
-                if ahead != 0 {
-                    let ahead = a.wrapping_add(ahead);
-                    for vector in 0..VECTORS {
-                        prefetch(ahead.wrapping_add(vector.wrapping_mul(V::LANES)));
-                    }
+            let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col };
+            // In a panel it is known beforehand where an element lies, which saves instructions.
+            (a, b) = if panel_cols > 0 && (tile.b_step, tile.b_col) == (panel_cols, 1) {
+                let strides = Strides { b: panel_cols, b_col: 1, ..strides };
+                let whole = steps / UNROLLED;
+                for _ in 0..whole {
+                    (a, b) = sum::<V, VECTORS, COLS>(&mut acc, (a, b), UNROLLED, strides, rows);
                 }
-                let mut element = b;
-                for acc in &mut acc {
-                    let factor = V::splat(*element);
-                    for (acc, column) in acc.iter_mut().zip(column) {
-                        *acc = column.step(factor, *acc);
-                    }
-                    element = element.wrapping_add(tile.b_col);
-                }
-                a = a.wrapping_add(a_step);
-                b = b.wrapping_add(tile.b_step);
-            }
+                let rest = steps.wrapping_sub(whole.wrapping_mul(UNROLLED));
+                sum::<V, VECTORS, COLS>(&mut acc, (a, b), rest, strides, rows)
+            } else {
+                sum::<V, VECTORS, COLS>(&mut acc, (a, b), steps, strides, rows)
+            };
         }
         match tile.finish {
             Finish::Carry => {
@@ -208,6 +206,65 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
             }
         }
     }
+}
+
+/// From one element to another: the next step of A and what is asked for of it, the next step and the next
+/// column of B.
+#[derive(Clone, Copy)]
+struct Strides {
+    a: usize,
+    ahead: usize,
+    b: usize,
+    b_col: usize,
+}
+
+/// How many rows of A there are.
+#[derive(Clone, Copy)]
+enum Rows<M> {
+    /// Whole registers.
+    Padded,
+    /// Those of the mask in the last register.
+    Masked(M),
+}
+
+/// Adds so many steps of k to the sums, A and B from these on; gives where the next step begins.
+///
+/// # Safety
+/// As [`compute`].
+#[inline(always)]
+unsafe fn sum<V: Vector, const VECTORS: usize, const COLS: usize>(
+    acc: &mut [[V; VECTORS]; COLS],
+    (mut a, mut b): (*const V::Element, *const V::Element),
+    steps: usize,
+    strides: Strides,
+    rows: Rows<V::Mask>,
+) -> (*const V::Element, *const V::Element) {
+    // SAFETY: the caller's promises.
+    unsafe {
+        for _ in 0..steps {
+            let column: [V; VECTORS] = match rows {
+                Rows::Padded => load_padded(a),
+                Rows::Masked(mask) => load_column(a, mask),
+            };
+            if strides.ahead != 0 {
+                let ahead = a.wrapping_add(strides.ahead);
+                for vector in 0..VECTORS {
+                    prefetch(ahead.wrapping_add(vector.wrapping_mul(V::LANES)));
+                }
+            }
+            let mut element = b;
+            for acc in acc.iter_mut() {
+                let factor = V::splat(*element);
+                for (acc, column) in acc.iter_mut().zip(column) {
+                    *acc = column.step(factor, *acc);
+                }
+                element = element.wrapping_add(strides.b_col);
+            }
+            a = a.wrapping_add(strides.a);
+            b = b.wrapping_add(strides.b);
+        }
+    }
+    (a, b)
 }
 
 /// A column of whole registers.
