@@ -50,11 +50,16 @@ fn compare<T: Scalar>(
     let say = |error: Error| error.to_string();
     let cpu = CpuContext::new(NonZeroUsize::new(3)).map_err(say)?;
     let expected = whole(gpu, spec, problem, (a, b, c)).map_err(say)?;
-    let mut found = c.to_vec();
     let path = gpu.host_path(&cpu).cut(pipeline);
-    let times = path.multiply(spec, problem, a, b, &mut found).map_err(say)?;
+    let mut timed = c.to_vec();
+    let times = path.timed(spec, problem, a, b, &mut timed).map_err(say)?;
     if times.all < times.kernel {
         return Err(format!("these are no times: {times:?}"));
+    }
+    let mut found = c.to_vec();
+    path.multiply(spec, problem, a, b, &mut found).map_err(say)?;
+    if let Some(place) = found.iter().zip(&timed).position(|(x, y)| !x.same_bits(*y)) {
+        return Err(format!("{problem:?}: timed, place {place} has other bits"));
     }
     let differing = found.iter().zip(&expected).position(|(x, y)| !x.same_bits(*y));
     let what = |place: usize| {

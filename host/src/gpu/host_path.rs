@@ -76,8 +76,6 @@ impl HostPath<'_> {
 
     /// Computes `C = alpha * A * B + beta * C` by a kernel. C's padding stays as it is.
     ///
-    /// The driver's compilation of the kernel's module is in no time.
-    ///
     /// # Errors
     /// [`Error::Shape`] where a buffer is too short, [`Error::Unsupported`] where the kernel cannot do
     /// this problem, [`Error::OutOfMemory`], and C is unchanged. [`Error::Cuda`] where the driver
@@ -89,6 +87,34 @@ impl HostPath<'_> {
         a: &[T],
         b: &[T],
         c: &mut [T::Out],
+    ) -> Result<(), Error> {
+        self.product(spec, problem, a, b, c, false).map(|_| ())
+    }
+
+    /// The same, and what took how long. The events that tell cost a small product a good part of its
+    /// time. The driver's compilation of the kernel's module is in no time.
+    ///
+    /// # Errors
+    /// As [`HostPath::multiply`].
+    pub fn timed<T: Scalar>(
+        &self,
+        spec: &'static KernelSpec,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T::Out],
+    ) -> Result<HostTimes, Error> {
+        self.product(spec, problem, a, b, c, true)
+    }
+
+    fn product<T: Scalar>(
+        &self,
+        spec: &'static KernelSpec,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T::Out],
+        timed: bool,
     ) -> Result<HostTimes, Error> {
         let Self { gpu, cpu, pipeline } = *self;
         spec.supports(problem, gpu.limits())
@@ -104,7 +130,7 @@ impl HostPath<'_> {
         let tallest = bands.first().map_or(0, |band| band.len());
         let in_bands = bands.len() > 1;
         let (a, b) = (bytes(a), bytes(b));
-        let product = Product { gpu, pool: cpu.pool(), pipeline, spec, problem, a, b };
+        let product = Product { gpu, pool: cpu.pool(), pipeline, timed, spec, problem, a, b };
         let times = self.with_kept(|kept| {
             let times = product.run(kept, &Plan::new(problem, bands), bytes_mut(c))?;
             if let (Scheme::Split(entries), true) = (&spec.scheme, in_bands)
@@ -229,29 +255,31 @@ impl Drop for Settled<'_> {
     }
 }
 
-/// The time between two events.
-struct Span {
-    begin: Event,
-    end: Event,
-}
+/// The time between two events; of a product that is not timed, none.
+struct Span(Option<[Event; 2]>);
 
 impl Span {
     /// Begins now in a stream.
-    fn begin(stream: &Stream) -> Result<Self, Error> {
+    fn begin(stream: &Stream, timed: bool) -> Result<Self, Error> {
+        if !timed {
+            return Ok(Self(None));
+        }
         let event = || Event::new(EventFlags::DEFAULT).map_err(refused("timing a product"));
-        let span = Self { begin: event()?, end: event()? };
-        span.begin.record(stream).map_err(refused("timing a product"))?;
-        Ok(span)
+        let [begin, end] = [event()?, event()?];
+        begin.record(stream).map_err(refused("timing a product"))?;
+        Ok(Self(Some([begin, end])))
     }
 
     fn end(&self, stream: &Stream) -> Result<(), Error> {
-        self.end.record(stream).map_err(refused("timing a product"))
+        let Self(Some([_, end])) = self else { return Ok(()) };
+        end.record(stream).map_err(refused("timing a product"))
     }
 
     /// Its length, once it is over.
     fn length(&self) -> Result<Duration, Error> {
-        self.end.synchronize().map_err(refused("timing a product"))?;
-        self.end.elapsed(&self.begin).map_err(refused("timing a product"))
+        let Self(Some([begin, end])) = self else { return Ok(Duration::ZERO) };
+        end.synchronize().map_err(refused("timing a product"))?;
+        end.elapsed(begin).map_err(refused("timing a product"))
     }
 }
 
@@ -269,6 +297,8 @@ struct Product<'p, T: Scalar> {
     gpu: &'p Gpu,
     pool: &'p ThreadPool,
     pipeline: Pipeline,
+    /// Whether events take the times of its parts.
+    timed: bool,
     spec: &'static KernelSpec,
     problem: &'p Problem<T>,
     a: &'p [u8],
@@ -285,7 +315,7 @@ impl<T: Scalar> Product<'_, T> {
         let mut schedule = Schedule::new(plan, (slots, slot_bytes), factors, old_c);
         let (pool, compute) = (self.pool, self.gpu.stream());
         let (mut kernels, mut coming) = (Vec::with_capacity(plan.bands.len()), None);
-        let going = Span::begin(settled.lanes[0].stream())?;
+        let going = Span::begin(settled.lanes[0].stream(), self.timed)?;
         while let Some(step) = schedule.next(|| settled.lanes[1].is_there())? {
             let [up, down] = &mut settled.lanes;
             match step {
@@ -301,13 +331,13 @@ impl<T: Scalar> Product<'_, T> {
                 Step::Multiply(band) => {
                     going.end(up.stream())?;
                     wait(compute, up.stream())?;
-                    let kernel = Span::begin(compute)?;
+                    let kernel = Span::begin(compute, self.timed)?;
                     self.multiply(memory, plan, band)?;
                     kernel.end(compute)?;
                     kernels.push(kernel);
                     wait(down.stream(), compute)?;
                     if coming.is_none() {
-                        coming = Some(Span::begin(down.stream())?);
+                        coming = Some(Span::begin(down.stream(), self.timed)?);
                     }
                 }
                 Step::Fetch(Chunk { of, bytes }) => {

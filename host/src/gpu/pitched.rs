@@ -1,9 +1,9 @@
 //! A matrix in host memory and its copy on the device, as bytes: which line goes where.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::ThreadPool;
-use rayon::prelude::*;
 
 /// Lines on the device begin at multiples of this many bytes, so that kernels may load several
 /// elements at once; it is a multiple of every element's size.
@@ -11,7 +11,9 @@ const ALIGNMENT: usize = 16;
 /// Lines shorter than this many bytes follow one another without a gap: padding would be a good part
 /// of what travels.
 const LEAST_PADDED: usize = 256;
-/// Bytes that one thread copies at a time: below, handing the work over takes longer than the work.
+/// Bytes up to which one thread copies alone: to wake another takes as long.
+const ALONE: usize = 512 << 10;
+/// Bytes that one of several threads copies at a time.
 const PIECE: usize = 256 << 10;
 
 /// A part of a matrix: lines that are contiguous each, `ld` bytes apart in host memory and `pitch`
@@ -82,23 +84,19 @@ impl Block {
 
     /// Fills `to` with the block's bytes from `from` on; what pads lines keeps its value.
     pub(super) fn load(&self, pool: &ThreadPool, host: &[u8], from: usize, to: &mut [u8]) {
-        if to.len() <= PIECE {
+        if to.len() <= ALONE {
             return self.gather(host, from, to);
         }
-        pool.install(|| {
-            let pieces = to.par_chunks_mut(PIECE).enumerate();
-            pieces.for_each(|(index, piece)| self.gather(host, from + index * PIECE, piece));
+        share(pool, to.chunks_mut(PIECE).enumerate(), |(index, piece)| {
+            self.gather(host, from + index * PIECE, piece);
         });
     }
 
     /// Puts the block's bytes from `from` on into the host's buffer, whose other bytes stay as they are.
     pub(super) fn store(&self, pool: &ThreadPool, from: usize, data: &[u8], host: &mut [u8]) {
-        let scatter = |from: usize, data: &[u8], span: &Range<usize>, host: &mut [u8]| {
-            for Segment { host: target, at, len } in self.segments(from, data.len()) {
-                let target = target - span.start;
-                host[target..target + len].copy_from_slice(&data[at..at + len]);
-            }
-        };
+        if data.len() <= ALONE {
+            return self.scatter(from, data, 0, host);
+        }
         // Lines ascend on both sides, so that each piece has a part of the host's buffer to itself.
         let mut parts = Vec::with_capacity(data.len().div_ceil(PIECE));
         let (mut rest, mut offset) = (host, 0);
@@ -108,16 +106,19 @@ impl Block {
             let (_, tail) = rest.split_at_mut(span.start - offset);
             let (own, tail) = tail.split_at_mut(span.len());
             (rest, offset) = (tail, span.end);
-            parts.push((from, piece, span, own));
+            parts.push((from, piece, span.start, own));
         }
-        if let [(from, piece, span, own)] = &mut parts[..] {
-            return scatter(*from, piece, span, own);
-        }
-        pool.install(|| {
-            parts.into_par_iter().for_each(|(from, piece, span, own)| {
-                scatter(from, piece, &span, own);
-            });
+        share(pool, parts.into_iter(), |(from, piece, begins, own)| {
+            self.scatter(from, piece, begins, own);
         });
+    }
+
+    /// Puts the block's bytes from `from` on into a part of the host's buffer, which begins there at
+    /// `begins`.
+    fn scatter(&self, from: usize, data: &[u8], begins: usize, part: &mut [u8]) {
+        for Segment { host, at, len } in self.segments(from, data.len()) {
+            part[host - begins..][..len].copy_from_slice(&data[at..at + len]);
+        }
     }
 
     /// From the first byte in the host's buffer to behind the last that those of the device stand for;
@@ -127,6 +128,28 @@ impl Block {
         let last = self.segments(from, len).last()?;
         Some(first.host..last.host + last.len)
     }
+}
+
+/// Works on pieces, the caller from the first on, the pool's threads on what is left when they wake.
+fn share<P: Send>(
+    pool: &ThreadPool,
+    pieces: impl ExactSizeIterator<Item = P> + Send,
+    work: impl Fn(P) + Sync,
+) {
+    let helpers = pieces.len().min(pool.current_num_threads()).saturating_sub(1);
+    let pieces = Mutex::new(pieces);
+    let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let draw = || {
+        while let Some(piece) = next() {
+            work(piece);
+        }
+    };
+    pool.in_place_scope(|scope| {
+        for _ in 0..helpers {
+            scope.spawn(|_| draw());
+        }
+        draw();
+    });
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl<'g, T: Scalar> OnGpu<'g, '_, T> {
         let all = repeat(effort, || {
             c.poison(&self.inputs.c);
             let Inputs { a, b, .. } = self.inputs;
-            let took = path.multiply(self.spec, self.problem, a, b, c.as_mut_slice())?;
+            let took = path.timed(self.spec, self.problem, a, b, c.as_mut_slice())?;
             times.push(took);
             Ok::<_, Error>(took.all.as_secs_f64())
         })?;
