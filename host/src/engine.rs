@@ -1,12 +1,14 @@
 //! Products for programs: an implementation chosen by name or by itself.
 
+use std::cell::RefCell;
 use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
 
 use gemm_spec::{DType, DeviceLimits, Element, KernelSpec, Layout, Operand, Order, Problem};
 
 use crate::auto::{InUse, Work};
 use crate::contract::Accuracy;
-use crate::cpu::{CpuContext, CpuImpl};
+use crate::cpu::{self, CpuContext, CpuImpl};
 use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::matrix::{MatMut, MatRef, Matrix, allocate};
@@ -14,8 +16,6 @@ use crate::registry::{self, Implementation};
 use crate::run::DeviceChoice;
 use crate::scalar::Scalar;
 
-/// What an engine of its own choice runs on the CPU.
-pub(crate) const CPU_DEFAULT: &str = "cpu_packed";
 /// What an engine of its own choice runs on a GPU where no kernel was measured to be better.
 pub(crate) const GPU_DEFAULT: &str = "register_tile_2d";
 
@@ -45,6 +45,42 @@ pub struct Engine {
     cpu_first: Vec<(DType, f64)>,
     /// Why figures that are kept are not used.
     unusable: Option<String>,
+    /// What was found out about the GPU a moment ago.
+    recent: RefCell<Option<Recent>>,
+}
+
+/// How long the driver's word on free memory is taken for true: to ask takes a good part of a small
+/// product's time, and what others take meanwhile may as well be taken after the answer.
+const FREE_FOR: Duration = Duration::from_millis(20);
+
+/// Choices that are remembered meanwhile.
+const RECENT_CHOICES: usize = 16;
+
+/// The driver's word on free memory, and what was chosen by it.
+struct Recent {
+    asked: Instant,
+    free: u64,
+    /// Kernels that should end before the CPU, or none.
+    choices: Vec<(Shape, Option<&'static KernelSpec>)>,
+}
+
+/// All of a product that its choice depends on.
+#[derive(Clone, Copy, PartialEq)]
+struct Shape {
+    dtype: DType,
+    sizes: [usize; 3],
+    layouts: [Layout; 3],
+    /// Whether `alpha` and `beta` are zero.
+    zeros: [bool; 2],
+}
+
+impl Shape {
+    fn of<T: Scalar>(problem: &Problem<T>) -> Self {
+        let Problem { m, n, k, alpha, beta, a, b, c } = *problem;
+        let zero = <T::Acc as Element>::ZERO;
+        let zeros = [alpha == zero, beta == zero];
+        Self { dtype: T::DTYPE, sizes: [m, n, k], layouts: [a, b, c], zeros }
+    }
 }
 
 enum Choice {
@@ -91,7 +127,8 @@ impl Engine {
 
     fn of(cpu: CpuContext, gpu: Option<Gpu>, choice: Choice) -> Self {
         let (accuracy, figures) = (Accuracy::default(), InUse::default());
-        Self { cpu, gpu, choice, accuracy, figures, cpu_first: Vec::new(), unusable: None }
+        let recent = RefCell::new(None);
+        Self { cpu, gpu, choice, accuracy, figures, cpu_first: Vec::new(), unusable: None, recent }
     }
 
     /// Why the figures that are kept for this user are not used, in one line, where there are some that
@@ -127,7 +164,7 @@ impl Engine {
             Choice::Gpu(spec) if !accuracy.admits(spec) => {
                 Err(Error::Accuracy { kernel: spec.id, accuracy })
             }
-            _ => Ok(Self { accuracy, ..self }),
+            _ => Ok(Self { accuracy, recent: RefCell::new(None), ..self }),
         }
     }
 
@@ -244,6 +281,18 @@ impl Engine {
         if problem.m == 0 || problem.n == 0 {
             return Ok(());
         }
+        // Turning and copying a small problem's description, too, would be a good part of its time.
+        let at_once = match self.choice {
+            Choice::Cpu(implementation) => implementation.any_order.then_some(implementation),
+            Choice::Auto => self.stays_on_cpu::<T>(problem.flops()).then_some(cpu::DEFAULT),
+            _ => None,
+        };
+        if let Some(implementation) = at_once
+            && problem.k > 0
+        {
+            T::cpu_fn(implementation)(problem, a, b, c, &self.cpu);
+            return Ok(());
+        }
         // With k = 0 the factors have no elements, whatever their leading dimensions say.
         let mut problem = *problem;
         if problem.k == 0 {
@@ -281,7 +330,7 @@ impl Engine {
         };
         match (chosen, &self.gpu) {
             (Implementation::Gpu(spec), Some(gpu)) => {
-                gpu.host_path(&self.cpu).multiply(spec, &problem, a, b, c).map(|_| ())
+                gpu.host_path(&self.cpu).multiply(spec, &problem, a, b, c)
             }
             (Implementation::Gpu(_), None) => {
                 Err(Error::NoDevice { reason: "this engine stays on the CPU".to_owned() })
@@ -305,37 +354,58 @@ impl Engine {
                 Some(gpu) => gpu_kernel(problem, gpu.limits(), gpu.free_memory()?, self.accuracy),
                 None => registry::find(GPU_DEFAULT),
             },
-            Choice::Auto => {
-                if let Some(gpu) = &self.gpu
-                    && let Some(spec) = self.faster_kernel(problem, gpu)?
-                {
-                    return Ok(Implementation::Gpu(spec));
-                }
-                registry::find(CPU_DEFAULT)
-            }
+            Choice::Auto => Ok(match self.faster_kernel(problem)? {
+                Some(spec) => Implementation::Gpu(spec),
+                None => Implementation::Cpu(cpu::DEFAULT),
+            }),
         }
+    }
+
+    /// Whether the CPU ends first whatever the product is, for one of so many operations: the driver is
+    /// not even asked how much memory is free.
+    fn stays_on_cpu<T: Scalar>(&self, flops: f64) -> bool {
+        let small = |(dtype, first): &(DType, f64)| *dtype == T::DTYPE && flops <= *first;
+        self.gpu.is_none() || self.cpu_first.iter().any(small)
     }
 
     /// The kernel that should end with a product before the CPU does; `None` where none should.
     fn faster_kernel<T: Scalar>(
         &self,
         problem: &Problem<T>,
-        gpu: &Gpu,
     ) -> Result<Option<&'static KernelSpec>, Error> {
-        let flops = problem.flops();
-        // For small products the driver is not even asked how much memory is free.
-        if self.cpu_first.iter().any(|(dtype, first)| *dtype == T::DTYPE && flops <= *first) {
+        let Some(gpu) = &self.gpu else { return Ok(None) };
+        if self.stays_on_cpu::<T>(problem.flops()) {
             return Ok(None);
         }
-        let on_cpu = self.figures.cpu_seconds(T::DTYPE, flops, self.cpu.threads());
-        let (info, limits) = (gpu.info(), gpu.limits());
-        let on_gpu = |work: &Work| self.figures.gpu_seconds(work, info.compute_capability);
-        let Ok(free) = gpu.free_memory() else { return Ok(None) };
-        let Implementation::Gpu(spec) = gpu_kernel(problem, limits, free, self.accuracy)? else {
-            return Ok(None);
+        let mut recent = self.recent.borrow_mut();
+        let Recent { free, choices, .. } = match recent.take_if(|it| it.asked.elapsed() < FREE_FOR)
+        {
+            Some(still) => recent.insert(still),
+            None => {
+                let Ok(free) = gpu.free_memory() else { return Ok(None) };
+                recent.insert(Recent { asked: Instant::now(), free, choices: Vec::new() })
+            }
         };
-        let can = spec.supports(problem, limits).is_ok() && fits(problem, spec, free);
-        Ok(Some(spec).filter(|spec| can && on_gpu(&Work::new(problem, spec, info)) < on_cpu))
+        let shape = Shape::of(problem);
+        if let Some((_, choice)) = choices.iter().find(|(own, _)| *own == shape) {
+            return Ok(*choice);
+        }
+        let (info, limits) = (gpu.info(), gpu.limits());
+        let choice = match gpu_kernel(problem, limits, *free, self.accuracy)? {
+            Implementation::Gpu(spec)
+                if spec.supports(problem, limits).is_ok() && fits(problem, spec, *free) =>
+            {
+                let work = Work::new(problem, spec, info);
+                let on_gpu = self.figures.gpu_seconds(&work, info.compute_capability);
+                let threads = self.cpu.threads();
+                let on_cpu = self.figures.cpu_seconds(T::DTYPE, problem.flops(), threads);
+                (on_gpu < on_cpu).then_some(spec)
+            }
+            _ => None,
+        };
+        choices.truncate(RECENT_CHOICES - 1);
+        choices.push((shape, choice));
+        Ok(choice)
     }
 }
 

@@ -99,6 +99,9 @@ pub struct GpuFigures {
     pub from_device: Way,
     /// Seconds of a launch that does next to nothing, with the wait for its end.
     pub launch: f64,
+    /// Of whole products the bytes that travel, ascending, and how many times as long they took as these
+    /// parts say; may be empty.
+    pub products: Vec<(f64, f64)>,
 }
 
 /// A product as the model sees it.
@@ -170,6 +173,11 @@ impl Work {
             bands: Pipeline::default().bands(spec, problem, gpu.multiprocessors).len(),
         }
     }
+
+    /// Bytes that travel, both ways together.
+    fn bytes(&self) -> f64 {
+        self.common + self.banded + self.back
+    }
 }
 
 impl GpuFigures {
@@ -185,14 +193,47 @@ impl GpuFigures {
         let rate = bus_rate * ASSUMED_SHARE;
         let way = Way::steady(ASSUMED_LATENCY, rate, bus_rate);
         let device = String::new();
-        Self { device, to_device: way.clone(), from_device: way, launch: ASSUMED_LATENCY }
+        let products = Vec::new();
+        Self { device, to_device: way.clone(), from_device: way, launch: ASSUMED_LATENCY, products }
+    }
+
+    /// The same with what products took, which are given in ascending order.
+    #[must_use]
+    pub fn with_products(self, took: impl IntoIterator<Item = (Work, f64)>) -> Self {
+        let parts = Self { products: Vec::new(), ..self };
+        let mut longest = 0.0;
+        let factor = |(work, seconds): (Work, f64)| {
+            // A larger product takes no less time, whatever a disturbed measurement says.
+            longest = f64::max(longest, seconds);
+            (work.bytes(), longest / parts.seconds(&work))
+        };
+        let products = took.into_iter().map(factor).collect();
+        Self { products, ..parts }
+    }
+
+    /// How many times as long as its parts say a product takes of which so many bytes travel: between
+    /// those that were measured in proportion, in their logarithms; beyond them as the nearest.
+    fn factor(&self, bytes: f64) -> f64 {
+        let above = self.products.partition_point(|product| product.0 <= bytes);
+        let below = above.checked_sub(1).and_then(|below| self.products.get(below));
+        match (below, self.products.get(above)) {
+            (Some((from, low)), Some((to, high))) => {
+                low * (high / low).powf((bytes / from).ln() / (to / from).ln())
+            }
+            (Some((_, factor)), None) | (None, Some((_, factor))) => *factor,
+            (None, None) => 1.0,
+        }
     }
 
     /// Whether the model can be asked.
     #[must_use]
     pub fn is_sane(&self) -> bool {
         let launch = self.launch.is_finite() && self.launch > 0.0;
-        launch && self.to_device.is_sane() && self.from_device.is_sane()
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        let products =
+            self.products.iter().all(|product| positive(product.0) && positive(product.1))
+                && self.products.is_sorted_by(|one, other| one.0 < other.0);
+        launch && products && self.to_device.is_sane() && self.from_device.is_sane()
     }
 
     /// Seconds from operands in host memory to the result there.
@@ -209,7 +250,8 @@ impl GpuFigures {
         let by_up = up + kernel / bands + back / bands;
         let by_kernel = up / bands + kernel + back / bands;
         let by_back = up / bands + kernel / bands + back;
-        common + self.launch * bands + by_up.max(by_kernel).max(by_back)
+        let parts = common + self.launch * bands + by_up.max(by_kernel).max(by_back);
+        parts * self.factor(work.bytes())
     }
 }
 
@@ -272,6 +314,29 @@ mod tests {
             assert!(!ways(Way::new(copies, bus_rate)).is_sane());
         }
         assert!(!ways(Way { bus_rate: 0.0, ..figures.to_device.clone() }).is_sane());
+    }
+
+    #[test]
+    fn products_take_what_they_took() {
+        let parts = GpuFigures::assumed((9, 0));
+        let cubes = [100.0, 400.0, 1600.0].map(|n| cube(n, 1));
+        // The last was disturbed less than the one before.
+        let took = cubes.into_iter().zip([1e-4, 3e-3, 2e-3]);
+        let figures = parts.clone().with_products(took);
+        assert!(figures.is_sane() && figures.products.len() == 3);
+        for (work, seconds) in cubes.into_iter().zip([1e-4, 3e-3, 3e-3]) {
+            assert!((figures.seconds(&work) / seconds - 1.0).abs() < 1e-9);
+        }
+        let factor = |n: f64| {
+            let work = cube(n, 1);
+            figures.seconds(&work) / parts.seconds(&work)
+        };
+        assert!((factor(10.0) / factor(100.0) - 1.0).abs() < 1e-9);
+        assert!((factor(9000.0) / factor(1600.0) - 1.0).abs() < 1e-9);
+        assert!((factor(200.0) - factor(100.0)) * (factor(400.0) - factor(200.0)) > 0.0);
+        for products in [vec![(1.0, 0.0)], vec![(2.0, 1.0), (1.0, 1.0)], vec![(1.0, f64::NAN)]] {
+            assert!(!GpuFigures { products, ..parts.clone() }.is_sane());
+        }
     }
 
     #[test]

@@ -109,7 +109,8 @@ mod tests {
         assert!(said(&format!("{{\"format\": \"{FORMAT}\"}}")).contains("holds no figures"));
         let way = "{\"copies\": [[4096, -1]], \"bus_rate\": 1}";
         let gpu = format!(
-            "{{\"device\": \"\", \"to_device\": {way}, \"from_device\": {way}, \"launch\": 1}}"
+            "{{\"device\": \"\", \"to_device\": {way}, \"from_device\": {way}, \"launch\": 1, \
+             \"products\": []}}"
         );
         let cpu = "{\"processor\": \"\", \"threads\": 1, \"cubes\": []}";
         let text = format!(

@@ -22,7 +22,7 @@ pub use kept::{FOLDER_VARIABLE, Kept, file, read};
 pub use tune::tune;
 
 /// The version of the files that hold figures.
-pub const FORMAT: &str = "tessera-figures 2";
+pub const FORMAT: &str = "tessera-figures 3";
 
 /// What the models stand on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,8 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gemm_spec::{DType, Operand, Problem};
 
 use super::gpu::COPIES;
-use super::{CpuFigures, Cube, FORMAT, Figures, GpuFigures, Way};
-use crate::cpu::CpuContext;
+use super::{CpuFigures, Cube, FORMAT, Figures, GpuFigures, Way, Work};
+use crate::contract::Accuracy;
+use crate::cpu::{CpuContext, DEFAULT};
+use crate::engine::gpu_kernel;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, HostMemory};
@@ -17,7 +19,10 @@ use crate::run::Observer;
 use crate::scalar::{Scalar, with_type};
 
 /// Edges of the cubes that the CPU engine is measured with.
-const EDGES: [usize; 5] = [16, 64, 192, 512, 1024];
+const EDGES: [usize; 8] = [16, 64, 96, 128, 192, 256, 512, 1024];
+
+/// Edges of the cubes of f32 that a GPU is measured with: of larger ones the copies tell.
+const GPU_EDGES: [usize; 6] = [64, 128, 256, 512, 1024, 2048];
 
 /// Measures the CPU engine on this context's threads, and the ways to a GPU.
 ///
@@ -56,9 +61,6 @@ pub fn tune(
 
 /// Seconds of one square product by the CPU engine.
 fn cube<T: Scalar>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
-    let Implementation::Cpu(engine) = registry::find(crate::engine::CPU_DEFAULT)? else {
-        unreachable!("invariant: the CPU engine runs on the CPU");
-    };
     let problem = Problem::<T>::new(edge, edge, edge);
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
     let a: Vec<T> = draw.operand(&problem, Operand::A)?;
@@ -66,7 +68,7 @@ fn cube<T: Scalar>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
     let mut c: Vec<T::Out> = draw.operand(&problem, Operand::C)?;
     let timing = repeat(Effort { most: 50, ..Effort::PROBE }, || {
         let started = std::time::Instant::now();
-        T::cpu_fn(engine)(&problem, &a, &b, &mut c, cpu);
+        T::cpu_fn(DEFAULT)(&problem, &a, &b, &mut c, cpu);
         Ok::<_, Error>(started.elapsed().as_secs_f64())
     })?;
     Ok(timing.median)
@@ -90,7 +92,36 @@ fn ways(gpu: &Gpu, cpu: &CpuContext) -> Result<GpuFigures, Error> {
         Ok::<_, Error>(started.elapsed().as_secs_f64())
     })?;
     let device = gpu.info().name.clone();
-    Ok(GpuFigures { device, to_device, from_device, launch: launch.median })
+    let (launch, products) = (launch.median, Vec::new());
+    let parts = GpuFigures { device, to_device, from_device, launch, products };
+    let took: Vec<(Work, f64)> =
+        GPU_EDGES.iter().map(|&edge| through(gpu, cpu, edge)).collect::<Result<_, _>>()?;
+    Ok(parts.with_products(took))
+}
+
+/// A square product of f32 by the kernel that an engine would choose, from host memory to host memory.
+fn through(gpu: &Gpu, cpu: &CpuContext, edge: usize) -> Result<(Work, f64), Error> {
+    let problem = Problem::<f32>::new(edge, edge, edge);
+    let accuracy = Accuracy::default();
+    let Implementation::Gpu(spec) =
+        gpu_kernel(&problem, gpu.limits(), gpu.free_memory()?, accuracy)?
+    else {
+        unreachable!("invariant: a GPU's kernel runs on the GPU");
+    };
+    let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
+    let a: Vec<f32> = draw.operand(&problem, Operand::A)?;
+    let b: Vec<f32> = draw.operand(&problem, Operand::B)?;
+    let mut c: Vec<f32> = draw.operand(&problem, Operand::C)?;
+    let path = gpu.host_path(cpu);
+    // The first product also has the driver compile the module.
+    path.multiply(spec, &problem, &a, &b, &mut c)?;
+    let effort = Effort { total: Duration::from_millis(100), most: 100, ..Effort::PROBE };
+    let timing = repeat(effort, || {
+        let started = std::time::Instant::now();
+        path.multiply(spec, &problem, &a, &b, &mut c)?;
+        Ok::<_, Error>(started.elapsed().as_secs_f64())
+    })?;
+    Ok((Work::new(&problem, spec, gpu.info()), timing.median))
 }
 
 /// How long copies take, to a GPU and back.

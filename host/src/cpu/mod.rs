@@ -15,6 +15,9 @@ mod serial;
 pub use implementation::{CpuContext, CpuFn, CpuImpl};
 pub use packed::CpuIsa;
 
+/// What an engine of its own choice runs on the CPU.
+pub(crate) const DEFAULT: &CpuImpl = &packed::IMPL;
+
 /// Every CPU implementation, in the order of the ladder. The first is the definition of correct.
 pub const CPU: &[&CpuImpl] = &[
     &serial::IMPL,
