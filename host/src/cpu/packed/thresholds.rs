@@ -46,6 +46,7 @@ pub(super) const LEAST_TILES: usize = 8;
 
 /// Blocks of rows from which on B is packed, though tiles could read it as it lies: it is then read so
 /// often that a copy pays, whose columns do not push each other out of the first-level cache as columns
-/// do that lie a power of two apart. Beside MKL in the same rounds, one thread of an Ice Lake Xeon, whose
-/// host was busy: f32 of 4096 cubed by 3 to 8 % faster with a copy, of 512 (two blocks) by 5 % slower.
-pub(super) const ROW_BLOCKS_PER_COPY: usize = 3;
+/// do that lie a power of two apart. One thread, f32, with a copy and without by turns: 4096 cubed (ten
+/// blocks) 3 to 8 % faster beside a busy neighbour, 512 (two) 5 % slower; on a Sapphire Rapids Xeon 1024
+/// and 2048 (two and four) 1 to 4 % slower.
+pub(super) const ROW_BLOCKS_PER_COPY: usize = 5;
