@@ -25,6 +25,10 @@ const FINALISTS: usize = 4;
 const FINAL_ROUNDS: usize = 15;
 /// Calls of a turn go on for so long: one of a small product is too short for a clock.
 const TURN: Duration = Duration::from_millis(5);
+/// A product of this length warms itself up, and one call is a turn.
+const LONG: Duration = Duration::from_millis(100);
+/// No round begins after so long, but one that every way needs.
+const BUDGET: Duration = Duration::from_secs(3);
 /// Of the ways of one processor those are not tried with larger cubes that took so many times as long as
 /// its fastest.
 const HOPELESS: f64 = 4.0;
@@ -100,13 +104,17 @@ impl<T: Scalar> Round<'_, T> {
     /// of so many rounds.
     fn medians(&mut self, ways: &[Way], rounds: usize) -> Result<Vec<(Way, f64)>, Error> {
         let mut turns = vec![Vec::with_capacity(rounds); ways.len()];
+        let started = Instant::now();
         // The first round warms up.
         for round in 0..=rounds {
             for (&way, seconds) in ways.iter().zip(&mut turns) {
                 let took = self.turn(way)?;
-                if round > 0 {
+                if round > 0 || took >= LONG.as_secs_f64() {
                     seconds.push(took);
                 }
+            }
+            if started.elapsed() > BUDGET && turns.iter().all(|seconds| !seconds.is_empty()) {
+                break;
             }
         }
         let median = |mut seconds: Vec<f64>| Timing::of(&mut seconds).median;
@@ -116,7 +124,11 @@ impl<T: Scalar> Round<'_, T> {
     /// Seconds of a product, from as many as fill a turn.
     fn turn(&mut self, way: Way) -> Result<f64, Error> {
         // Threads sleep, and a GPU idles, after the turn of another way.
+        let started = Instant::now();
         self.once(way)?;
+        if started.elapsed() >= LONG {
+            return Ok(started.elapsed().as_secs_f64());
+        }
         let started = Instant::now();
         let mut calls = 0u32;
         loop {
