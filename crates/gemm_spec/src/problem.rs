@@ -63,14 +63,20 @@ impl Layout {
         }
     }
 
+    /// Lines of a `rows` by `cols` matrix, contiguous each, and the elements of a line.
+    #[inline]
+    pub(crate) const fn lines(self, rows: usize, cols: usize) -> (usize, usize) {
+        match self.order {
+            Order::RowMajor => (rows, cols),
+            Order::ColMajor => (cols, rows),
+        }
+    }
+
     /// Whether a buffer of that many elements surely holds a `rows` by `cols` matrix in lines that do not
     /// overlap. Of an empty matrix it may not say so.
     #[inline]
     const fn fits(self, rows: usize, cols: usize, len: usize) -> bool {
-        let (lines, line) = match self.order {
-            Order::RowMajor => (rows, cols),
-            Order::ColMajor => (cols, rows),
-        };
+        let (lines, line) = self.lines(rows, cols);
         let before = lines.saturating_sub(1) as u128 * self.ld as u128;
         (self.ld >= line) & (before + line as u128 <= len as u128)
     }
@@ -82,10 +88,7 @@ impl Layout {
         if rows == 0 || cols == 0 {
             return Some(0);
         }
-        let (lines, line) = match self.order {
-            Order::RowMajor => (rows, cols),
-            Order::ColMajor => (cols, rows),
-        };
+        let (lines, line) = self.lines(rows, cols);
         (lines - 1).checked_mul(self.ld)?.checked_add(line)
     }
 }

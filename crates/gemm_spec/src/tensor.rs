@@ -85,10 +85,7 @@ pub fn orders<T: Element>(problem: &Problem<T>) -> u32 {
 #[must_use]
 pub fn lines<T: Element>(problem: &Problem<T>, operand: Operand) -> (usize, usize) {
     let (rows, cols) = problem.dims(operand);
-    match problem.layout(operand).order {
-        Order::RowMajor => (rows, cols),
-        Order::ColMajor => (cols, rows),
-    }
+    problem.layout(operand).lines(rows, cols)
 }
 
 /// Elements of so many bytes from one line of a copy to the next.

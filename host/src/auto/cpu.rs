@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::points::{Point, around, between, is_positive, raise};
+
 /// Seconds of the smallest product: handing work to threads that wait. Not measured.
 const ASSUMED_CALL: f64 = 5e-6;
 /// Operations a second of one thread, where nothing was measured: f32 at 1024 x 1024 x 1024 on 16
@@ -44,15 +46,10 @@ impl CpuFigures {
     #[must_use]
     pub fn curve(&self, dtype: &str) -> Option<Curve> {
         let own = self.cubes.iter().filter(|cube| cube.dtype == dtype);
-        let mut points: Vec<(f64, f64)> = own.map(|cube| (cube.flops(), cube.seconds)).collect();
-        points.retain(|(flops, seconds)| *flops > 0.0 && seconds.is_finite() && *seconds > 0.0);
+        let mut points: Vec<Point> = own.map(|cube| (cube.flops(), cube.seconds)).collect();
+        points.retain(|(flops, seconds)| is_positive(*flops) && is_positive(*seconds));
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        // A larger product takes no less time, whatever a disturbed measurement says.
-        let mut longest = 0.0;
-        for (_, seconds) in &mut points {
-            longest = f64::max(longest, *seconds);
-            *seconds = longest;
-        }
+        raise(points.iter_mut().map(|(_, seconds)| seconds));
         (!points.is_empty()).then_some(Curve { points, threads: self.threads.max(1) })
     }
 }
@@ -61,7 +58,7 @@ impl CpuFigures {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Operations and seconds, ascending both; one at least.
-    points: Vec<(f64, f64)>,
+    points: Vec<Point>,
     threads: usize,
 }
 
@@ -71,14 +68,11 @@ impl Curve {
     /// numbers of threads are taken to share the work as evenly.
     #[must_use]
     pub fn seconds(&self, flops: f64, threads: usize) -> f64 {
-        let above = self.points.partition_point(|point| point.0 <= flops);
-        let seconds = match (above.checked_sub(1).map(|below| self.points[below]), above) {
-            (None, _) => self.points[0].1,
-            (Some((most, seconds)), above) if above == self.points.len() => seconds * flops / most,
-            (Some((from, low)), above) => {
-                let (to, high) = self.points[above];
-                low * (high / low).powf((flops / from).ln() / (to / from).ln())
-            }
+        let seconds = match around(&self.points, flops) {
+            (Some(below), Some(above)) => between(below, above, flops),
+            (Some((most, seconds)), None) => seconds * flops / most,
+            (None, Some((_, seconds))) => seconds,
+            (None, None) => unreachable!("invariant: a curve has a point at least"),
         };
         seconds * self.threads as f64 / threads.max(1) as f64
     }

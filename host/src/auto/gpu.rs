@@ -3,6 +3,7 @@
 use gemm_spec::{DType, Element, KernelSpec, Operand, Problem, Scheme};
 use serde::{Deserialize, Serialize};
 
+use super::points::{Point, around, between, is_positive, raise};
 use crate::bench::peak::kernel_peak;
 use crate::gpu::{DeviceInfo, Pipeline};
 use crate::scalar::Scalar;
@@ -24,7 +25,7 @@ pub(super) const COPIES: [usize; 9] =
 pub struct Way {
     /// Bytes and seconds of copies from or to memory that a program allocates, ascending both; one at
     /// least.
-    pub copies: Vec<(f64, f64)>,
+    pub copies: Vec<Point>,
     /// Bytes a second of long ones from or to page-locked memory: what the bus gives.
     pub bus_rate: f64,
 }
@@ -32,14 +33,9 @@ pub struct Way {
 impl Way {
     /// A way by copies of so many bytes and what they took.
     #[must_use]
-    pub fn new(copies: impl IntoIterator<Item = (f64, f64)>, bus_rate: f64) -> Self {
-        let mut longest = 0.0;
-        let mut copies: Vec<(f64, f64)> = copies.into_iter().collect();
-        // A longer copy takes no less time, whatever a disturbed measurement says.
-        for (_, seconds) in &mut copies {
-            longest = f64::max(longest, *seconds);
-            *seconds = longest;
-        }
+    pub fn new(copies: impl IntoIterator<Item = Point>, bus_rate: f64) -> Self {
+        let mut copies: Vec<Point> = copies.into_iter().collect();
+        raise(copies.iter_mut().map(|(_, seconds)| seconds));
         Self { copies, bus_rate }
     }
 
@@ -67,9 +63,7 @@ impl Way {
         if bytes <= 0.0 {
             return 0.0;
         }
-        let above = self.copies.partition_point(|copy| copy.0 <= bytes);
-        let below = above.checked_sub(1).and_then(|below| self.copies.get(below));
-        match (below, self.copies.get(above)) {
+        match around(&self.copies, bytes) {
             (None, _) => self.latency(),
             (Some(_), None) => bytes / self.rate(),
             (Some((from, low)), Some((to, high))) => {
@@ -79,12 +73,11 @@ impl Way {
     }
 
     fn is_sane(&self) -> bool {
-        let positive = |value: f64| value.is_finite() && value > 0.0;
         let ascends = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
         !self.copies.is_empty()
-            && self.copies.iter().all(|copy| positive(copy.0) && positive(copy.1))
+            && self.copies.iter().all(|copy| is_positive(copy.0) && is_positive(copy.1))
             && self.copies.windows(2).all(ascends)
-            && positive(self.bus_rate)
+            && is_positive(self.bus_rate)
     }
 }
 
@@ -101,7 +94,7 @@ pub struct GpuFigures {
     pub launch: f64,
     /// Of whole products the bytes that travel, ascending, and how many times as long they took as these
     /// parts say; may be empty.
-    pub products: Vec<(f64, f64)>,
+    pub products: Vec<Point>,
 }
 
 /// A product as the model sees it.
@@ -201,26 +194,19 @@ impl GpuFigures {
     #[must_use]
     pub fn with_products(self, took: impl IntoIterator<Item = (Work, f64)>) -> Self {
         let parts = Self { products: Vec::new(), ..self };
-        let mut longest = 0.0;
-        let factor = |(work, seconds): (Work, f64)| {
-            // A larger product takes no less time, whatever a disturbed measurement says.
-            longest = f64::max(longest, seconds);
-            (work.bytes(), longest / parts.seconds(&work))
-        };
-        let products = took.into_iter().map(factor).collect();
+        let mut took: Vec<(Work, f64)> = took.into_iter().collect();
+        raise(took.iter_mut().map(|(_, seconds)| seconds));
+        let factor = |(work, seconds): &(Work, f64)| (work.bytes(), seconds / parts.seconds(work));
+        let products = took.iter().map(factor).collect();
         Self { products, ..parts }
     }
 
     /// How many times as long as its parts say a product takes of which so many bytes travel: between
     /// those that were measured in proportion, in their logarithms; beyond them as the nearest.
     fn factor(&self, bytes: f64) -> f64 {
-        let above = self.products.partition_point(|product| product.0 <= bytes);
-        let below = above.checked_sub(1).and_then(|below| self.products.get(below));
-        match (below, self.products.get(above)) {
-            (Some((from, low)), Some((to, high))) => {
-                low * (high / low).powf((bytes / from).ln() / (to / from).ln())
-            }
-            (Some((_, factor)), None) | (None, Some((_, factor))) => *factor,
+        match around(&self.products, bytes) {
+            (Some(below), Some(above)) => between(below, above, bytes),
+            (Some((_, factor)), None) | (None, Some((_, factor))) => factor,
             (None, None) => 1.0,
         }
     }
@@ -228,12 +214,13 @@ impl GpuFigures {
     /// Whether the model can be asked.
     #[must_use]
     pub fn is_sane(&self) -> bool {
-        let launch = self.launch.is_finite() && self.launch > 0.0;
-        let positive = |value: f64| value.is_finite() && value > 0.0;
         let products =
-            self.products.iter().all(|product| positive(product.0) && positive(product.1))
+            self.products.iter().all(|product| is_positive(product.0) && is_positive(product.1))
                 && self.products.is_sorted_by(|one, other| one.0 < other.0);
-        launch && products && self.to_device.is_sane() && self.from_device.is_sane()
+        is_positive(self.launch)
+            && products
+            && self.to_device.is_sane()
+            && self.from_device.is_sane()
     }
 
     /// Seconds from operands in host memory to the result there.

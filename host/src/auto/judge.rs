@@ -126,8 +126,9 @@ impl<T: Scalar> Round<'_, T> {
         // Threads sleep, and a GPU idles, after the turn of another way.
         let started = Instant::now();
         self.once(way)?;
-        if started.elapsed() >= LONG {
-            return Ok(started.elapsed().as_secs_f64());
+        let took = started.elapsed();
+        if took >= LONG {
+            return Ok(took.as_secs_f64());
         }
         let started = Instant::now();
         let mut calls = 0u32;

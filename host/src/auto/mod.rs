@@ -9,6 +9,7 @@ mod cpu;
 mod gpu;
 mod judge;
 mod kept;
+mod points;
 mod tune;
 
 use gemm_spec::DType;

@@ -94,8 +94,9 @@ fn judged(args: &Args) -> anyhow::Result<String> {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).force_no_tty();
     table.set_header(["n", "chosen", "seconds", "fastest", "seconds", "cost", "ways"]);
-    for Judged { edge, chosen, seconds, best, best_seconds, ways } in &sizes {
-        let cost = seconds / best_seconds;
+    for size in &sizes {
+        let (cost, Judged { edge, chosen, seconds, best, best_seconds, ways }) =
+            (size.cost(), size);
         table.add_row([
             edge.to_string(),
             (*chosen).to_owned(),
