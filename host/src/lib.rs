@@ -29,6 +29,7 @@ pub mod run;
 pub mod scalar;
 mod shared_library;
 pub mod sweep;
+mod threads;
 pub mod verify;
 mod wide;
 

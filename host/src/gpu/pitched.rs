@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::ThreadPool;
 
+use crate::threads::run_on;
+
 /// Lines on the device begin at multiples of this many bytes, so that kernels may load several
 /// elements at once; it is a multiple of every element's size.
 const ALIGNMENT: usize = 16;
@@ -136,7 +138,7 @@ fn share<P: Send>(
     pieces: impl ExactSizeIterator<Item = P> + Send,
     work: impl Fn(P) + Sync,
 ) {
-    let helpers = pieces.len().min(pool.current_num_threads()).saturating_sub(1);
+    let threads = pieces.len().min(pool.current_num_threads());
     let pieces = Mutex::new(pieces);
     let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
     let draw = || {
@@ -144,12 +146,7 @@ fn share<P: Send>(
             work(piece);
         }
     };
-    pool.in_place_scope(|scope| {
-        for _ in 0..helpers {
-            scope.spawn(|_| draw());
-        }
-        draw();
-    });
+    run_on(pool, threads, draw);
 }
 
 #[cfg(test)]

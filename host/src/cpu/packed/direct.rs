@@ -17,12 +17,13 @@ use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
 use super::thresholds::{
-    LEAST_TILES, NARROW_STEPS, PANEL_BYTES, PARTS_PER_THREAD, SMALL, THIN_PANELS,
-    THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
+    LEAST_TILES, NARROW_STEPS, PANEL_BYTES, PARTS_PER_THREAD, SINGLE_STEPS, SINGLE_TILES_AHEAD,
+    SMALL, THIN_PANELS, THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
 use super::tile::{Finish, Hint, Tile};
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
+use crate::threads::run_on;
 
 /// Whether a product takes this path: C small or thin.
 pub(super) fn pays<T: Scalar<Acc = T, Out = T>>(
@@ -55,6 +56,8 @@ pub(super) unsafe fn multiply<T: Scalar<Acc = T, Out = T>>(
         PANEL_BYTES / size_of::<T>() / kernels.rows
     } else if along_columns || is_small(product) {
         k
+    } else if n == 1 {
+        SINGLE_STEPS
     } else if n <= kernels.cols {
         NARROW_STEPS
     } else {
@@ -67,31 +70,24 @@ pub(super) unsafe fn multiply<T: Scalar<Acc = T, Out = T>>(
         None => (c, ldc),
     };
     // What is small is near.
-    let ahead = if is_small(product) { 0 } else { TILES_AHEAD * kernels.rows };
+    let ahead = match n {
+        _ if is_small(product) => 0,
+        1 => SINGLE_TILES_AHEAD * kernels.rows,
+        _ => TILES_AHEAD * kernels.rows,
+    };
     let whole = Area { product, kernels, steps, ahead, sums, sums_ld, rows: (0, m), cols: (0, n) };
-    if threads == 1 {
-        // SAFETY: the caller's promises; the area is all of C.
-        unsafe { whole.compute() };
-    } else {
-        let parts = whole.parts(threads);
-        let next = AtomicUsize::new(0);
-        let work = || {
-            loop {
-                let part = next.fetch_add(1, Ordering::Relaxed);
-                if part >= parts {
-                    break;
-                }
-                // SAFETY: the caller's promises; no two parts share an element of C.
-                unsafe { whole.part(part, parts).compute() };
+    let parts = if threads == 1 { 1 } else { whole.parts(threads) };
+    let next = AtomicUsize::new(0);
+    run_on(context.pool(), threads, || {
+        loop {
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            if part >= parts {
+                break;
             }
-        };
-        context.pool().scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(|_| work());
-            }
-            work();
-        });
-    }
+            // SAFETY: the caller's promises; no two parts share an element of C.
+            unsafe { whole.part(part, parts).compute() };
+        }
+    });
     if let Some(buffer) = apart {
         context.spare().give_back(buffer, context.threads());
     }
@@ -144,13 +140,16 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
     /// # Safety
     /// As [`multiply`]; nobody else uses this area of C and of the sums.
     unsafe fn compute(&self) {
-        let &Product { k, a_row, .. } = self.product;
+        let &Product { n, k, a_row, .. } = self.product;
         if a_row == 1 {
             // All rows before the next steps: a column of A is read from front to back.
             for first in (0..k).step_by(self.steps) {
-                for row in (self.rows.0..self.rows.1).step_by(self.kernels.rows) {
+                let mut row = self.rows.0;
+                while row < self.rows.1 {
+                    let rows = self.kernels.direct_rows(self.rows.1 - row, n);
                     // SAFETY: the caller's promises.
-                    unsafe { self.tiles_of_rows(row, first, None) };
+                    unsafe { self.tiles_of_rows((row, rows), first, None) };
+                    row += rows;
                 }
             }
         } else {
@@ -158,21 +157,27 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
             let mut panel = Panel([MaybeUninit::uninit(); PANEL_BYTES]);
             for row in (self.rows.0..self.rows.1).step_by(self.kernels.rows) {
                 for first in (0..k).step_by(self.steps) {
+                    let rows = self.kernels.rows.min(self.rows.1 - row);
                     // SAFETY: the caller's promises.
-                    unsafe { self.tiles_of_rows(row, first, Some(&mut panel)) };
+                    unsafe { self.tiles_of_rows((row, rows), first, Some(&mut panel)) };
                 }
             }
         }
     }
 
-    /// The tiles of some rows over some steps, from A as it lies or from a panel that is packed here.
+    /// The tiles of some rows, the first and how many, over some steps, from A as it lies or from a panel
+    /// that is packed here.
     ///
     /// # Safety
     /// As [`Self::compute`].
-    unsafe fn tiles_of_rows(&self, row: usize, first: usize, panel: Option<&mut Panel>) {
+    unsafe fn tiles_of_rows(
+        &self,
+        (row, rows): (usize, usize),
+        first: usize,
+        panel: Option<&mut Panel>,
+    ) {
         let &Product { k, alpha, beta, a, a_row, a_col, b, b_row, b_col, c, ldc, .. } =
             self.product;
-        let rows = self.kernels.rows.min(self.rows.1 - row);
         let steps = self.steps.min(k - first);
         let finish = if first + steps == k { Finish::last(alpha, beta) } else { Finish::Carry };
         let from = a.wrapping_add(row.wrapping_mul(a_row).wrapping_add(first.wrapping_mul(a_col)));

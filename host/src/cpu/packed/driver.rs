@@ -30,6 +30,7 @@ use super::thresholds::ROW_BLOCKS_PER_COPY;
 use super::tile::{Finish, Hint, Tile};
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
+use crate::threads::run_on;
 
 /// Tickets of all phases for each thread, where there is work enough, so that all end together.
 const TICKETS_PER_THREAD: usize = 16;
@@ -68,19 +69,8 @@ pub(super) unsafe fn multiply<T: Scalar>(
         computed: counters(plan.phases),
         areas: counters(plan.areas),
     };
-    if threads == 1 {
-        // SAFETY: the caller's promises.
-        unsafe { shared.work() };
-    } else {
-        context.pool().scope(|scope| {
-            for _ in 1..threads {
-                // SAFETY: the caller's promises; `work` shares its output by tickets.
-                scope.spawn(|_| unsafe { shared.work() });
-            }
-            // SAFETY: as above.
-            unsafe { shared.work() };
-        });
-    }
+    // SAFETY: the caller's promises; `work` shares its output by tickets.
+    run_on(context.pool(), threads, || unsafe { shared.work() });
     context.spare().give_back(panels, context.threads());
     if let Some(sums) = sums {
         context.spare().give_back(sums, context.threads());

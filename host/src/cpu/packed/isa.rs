@@ -7,6 +7,7 @@ use std::fmt;
 use gemm_spec::{WideBf16, WideF16, bf16, f16};
 
 use super::kernels::Kernels;
+#[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 use super::portable::{Lanes, Portable};
 #[cfg(target_arch = "x86_64")]
@@ -126,6 +127,7 @@ macro_rules! registers {
                     CpuIsa::Avx512 => const { &Kernels::of::<Avx512, $avx512>() },
                     #[cfg(target_arch = "x86_64")]
                     CpuIsa::Avx2 => const { &Kernels::of::<Avx2, $avx2>() },
+                    #[cfg(target_arch = "aarch64")]
                     CpuIsa::Neon => const { &Kernels::of::<Neon, $neon>() },
                     _ => const { &Kernels::of::<Portable, $portable>() },
                 }
@@ -144,6 +146,7 @@ macro_rules! widened {
                     CpuIsa::Avx512 => const { &Kernels::widening::<Avx512, __m512>() },
                     #[cfg(target_arch = "x86_64")]
                     CpuIsa::Avx2 => const { &Kernels::widening::<Avx2, __m256>() },
+                    #[cfg(target_arch = "aarch64")]
                     CpuIsa::Neon => const { &Kernels::widening::<Neon, Lanes<f32, 4>>() },
                     _ => const { &Kernels::widening::<Portable, Lanes<f32, 4>>() },
                 }
@@ -165,6 +168,7 @@ impl PackedElement for i8 {
             CpuIsa::Avx512 | CpuIsa::Avx2 if CpuIsa::Avx2.is_available() => {
                 const { &Kernels::grouping::<Avx2, Pairs256, Pairs>() }
             }
+            #[cfg(target_arch = "aarch64")]
             CpuIsa::Neon => const { &Kernels::widening::<Neon, Lanes<i32, 4>>() },
             _ => const { &Kernels::widening::<Portable, Lanes<i32, 4>>() },
         }

@@ -14,6 +14,9 @@ use crate::scalar::Scalar;
 const MAX_VECTORS: usize = 3;
 /// The most columns of a tile, of any instruction set.
 const MAX_COLS: usize = 8;
+/// Registers of a tile of one column of operands where they lie: with few columns of A read side by side,
+/// long pieces of each.
+const TALL_VECTORS: usize = 8;
 
 /// Computes a tile; see [`compute`] for what it demands.
 pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
@@ -90,7 +93,7 @@ where
     I: InstructionSet,
     V: Vector,
 {
-    if VECTORS <= I::VECTORS && COLS <= I::COLS {
+    if VECTORS <= I::VECTORS && COLS <= I::COLS || (VECTORS, COLS) == (TALL_VECTORS, 1) {
         // SAFETY: the caller's promises.
         unsafe { compute::<V, VECTORS, COLS>(tile, tile.a_step, false, 0) }
     }
@@ -172,6 +175,7 @@ pub(super) struct Kernels<T: Scalar> {
     pub(super) cols: usize,
     packed: TileTable<T::Acc>,
     direct: TileTable<T::Acc>,
+    tall: TileFn<T::Acc>,
     /// Packs a panel of A.
     pub(super) pack_a: PackFn<T>,
     /// Packs a panel of B.
@@ -208,7 +212,8 @@ impl<T: Scalar> Kernels<T> {
         T: Element<Acc = T>,
     {
         let direct = table!(I, V, direct, 1 2 3);
-        Self { direct, in_place: true, ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>) }
+        let tall = I::direct::<V, TALL_VECTORS, 1>;
+        Self { direct, tall, in_place: true, ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>) }
     }
 
     /// The same for elements that are widened to the type of sums.
@@ -229,6 +234,7 @@ impl<T: Scalar> Kernels<T> {
             packed: table!(I, V, packed, 1 2 3),
             // Of operands that are packed none is ever taken where it lies.
             direct: [[not_in_place; MAX_COLS]; MAX_VECTORS],
+            tall: not_in_place,
             pack_a,
             pack_b,
             round: None,
@@ -269,9 +275,20 @@ impl<T: Scalar> Kernels<T> {
         self.packed[rows.div_ceil(self.lanes) - 1][cols - 1]
     }
 
-    /// The function for a tile of operands where they lie, 1 to `rows` by 1 to `cols`.
+    /// The function for a tile of operands where they lie, 1 to `rows` by 1 to `cols`, or as high as
+    /// [`Self::direct_rows`] says.
     pub(super) fn direct(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
-        self.direct[rows.div_ceil(self.lanes) - 1][cols - 1]
+        match rows > self.rows {
+            true => self.tall,
+            false => self.direct[rows.div_ceil(self.lanes) - 1][cols - 1],
+        }
+    }
+
+    /// How many of the rows that are left the next tile of operands where they lie takes, where C has
+    /// `cols` columns.
+    pub(super) fn direct_rows(&self, left: usize, cols: usize) -> usize {
+        let tall = TALL_VECTORS * self.lanes;
+        if cols == 1 && left >= tall { tall } else { left.min(self.rows) }
     }
 
     /// Rows of the last register of a tile of so many rows.

@@ -27,6 +27,7 @@ mod direct;
 mod driver;
 mod isa;
 mod kernels;
+#[cfg(target_arch = "aarch64")]
 mod neon;
 mod pack;
 mod portable;

@@ -38,18 +38,21 @@ pub(super) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
     // SAFETY: the caller's promises; `whole` panels have all their lines, the last has `rest`.
     unsafe {
         if along == 1 {
-            // Step by step through all panels: reads run along the lines, as they lie in memory.
-            let (mut from, mut to) = (from, to);
-            for _ in 0..k {
+            // A few steps of each panel: reads run along the lines, as they lie in memory, and writes
+            // along the panels.
+            let (mut from, mut to, mut left) = (from, to, k);
+            while left > 0 {
+                let steps = left.min(STEPS_AT_ONCE);
                 let (mut read, mut write) = (from, to);
                 for _ in 0..whole {
-                    std::ptr::copy_nonoverlapping(read, write, width);
+                    copy_steps((read, step), (write, width), width, steps);
                     read = read.wrapping_add(width);
                     write = write.wrapping_add(panel);
                 }
-                std::ptr::copy_nonoverlapping(read, write, rest);
-                from = from.wrapping_add(step);
-                to = to.wrapping_add(width);
+                copy_steps((read, step), (write, width), rest, steps);
+                from = from.wrapping_add(step.wrapping_mul(steps));
+                to = to.wrapping_add(width.wrapping_mul(steps));
+                left = left.wrapping_sub(steps);
             }
         } else if step == 1 {
             let (mut from, mut to) = (from, to);
@@ -78,6 +81,31 @@ pub(super) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
         }
     }
 }
+
+/// Steps that are copied from one panel's lines before the next panel's, where lines lie side by side.
+/// Read alone, a block of 2048 by 2048 took a fifth less time than step by step through all panels,
+/// and one in the second-level cache a tenth.
+const STEPS_AT_ONCE: usize = 8;
+
+/// Copies `width` elements of so many steps, from here and to there, each with what lies between steps.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+unsafe fn copy_steps<T: Copy>(
+    (mut from, step): (*const T, usize),
+    (mut to, panel_width): (*mut T, usize),
+    width: usize,
+    steps: usize,
+) {
+    for _ in 0..steps {
+        // SAFETY: the caller's promises.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, width) };
+        from = from.wrapping_add(step);
+        to = to.wrapping_add(panel_width);
+    }
+}
+
 /// The steps of each line are contiguous: squares are transposed, what is left is copied singly.
 ///
 /// # Safety

@@ -90,7 +90,7 @@ impl<T: Element<Acc = T>> Finish<T> {
 /// Steps by which A is asked for ahead: its panels come from the second-level cache, which the
 /// processor's own prefetcher alone does not hide.
 const STEPS_AHEAD: usize = 16;
-/// Steps that are written out one after the other where B is a panel.
+/// Steps that are written out one after the other where it is known how far elements of B lie apart.
 const UNROLLED: usize = 4;
 /// Steps before a tile's end at which the next tile's sums are asked for.
 const PREFETCH_STEPS: usize = 64;
@@ -165,17 +165,18 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
             }
             left = left.wrapping_sub(steps);
             let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col };
-            // In a panel it is known beforehand where an element lies, which saves instructions.
-            (a, b) = if panel_cols > 0 && (tile.b_step, tile.b_col) == (panel_cols, 1) {
-                let strides = Strides { b: panel_cols, b_col: 1, ..strides };
-                let whole = steps / UNROLLED;
-                for _ in 0..whole {
-                    (a, b) = sum::<V, VECTORS, COLS>(&mut acc, (a, b), UNROLLED, strides, rows);
+            // Where it is known beforehand how far the next element lies, each is named in its own
+            // instruction, without sums of addresses.
+            (a, b) = match (tile.b_step, tile.b_col) {
+                (step, 1) if panel_cols > 0 && step == panel_cols => {
+                    let strides = Strides { b: panel_cols, b_col: 1, ..strides };
+                    sum_unrolled::<V, VECTORS, COLS>(&mut acc, (a, b), steps, strides, rows)
                 }
-                let rest = steps.wrapping_sub(whole.wrapping_mul(UNROLLED));
-                sum::<V, VECTORS, COLS>(&mut acc, (a, b), rest, strides, rows)
-            } else {
-                sum::<V, VECTORS, COLS>(&mut acc, (a, b), steps, strides, rows)
+                (1, _) => {
+                    let strides = Strides { b: 1, ..strides };
+                    sum_unrolled::<V, VECTORS, COLS>(&mut acc, (a, b), steps, strides, rows)
+                }
+                _ => sum::<V, VECTORS, COLS>(&mut acc, (a, b), steps, strides, rows),
             };
         }
         match tile.finish {
@@ -225,6 +226,29 @@ enum Rows<M> {
     Padded,
     /// Those of the mask in the last register.
     Masked(M),
+}
+
+/// [`sum`], some steps written out one after the other.
+///
+/// # Safety
+/// As [`compute`].
+#[inline(always)]
+unsafe fn sum_unrolled<V: Vector, const VECTORS: usize, const COLS: usize>(
+    acc: &mut [[V; VECTORS]; COLS],
+    mut from: (*const V::Element, *const V::Element),
+    steps: usize,
+    strides: Strides,
+    rows: Rows<V::Mask>,
+) -> (*const V::Element, *const V::Element) {
+    let whole = steps / UNROLLED;
+    let rest = steps.wrapping_sub(whole.wrapping_mul(UNROLLED));
+    // SAFETY: the caller's promises.
+    unsafe {
+        for _ in 0..whole {
+            from = sum::<V, VECTORS, COLS>(acc, from, UNROLLED, strides, rows);
+        }
+        sum::<V, VECTORS, COLS>(acc, from, rest, strides, rows)
+    }
 }
 
 /// Adds so many steps of k to the sums, A and B from these on; gives where the next step begins.
