@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Work is handed out by one counter. A phase is one turn of loops 5 and 4; it has tickets that pack
-//! chunks of B, then tickets that compute areas of C. Whoever draws a ticket waits for what it needs,
+//! chunks of B, then tickets that compute areas of C, one each: which one, the thread chooses, so that it
+//! stays with the block of A that it has packed. Whoever draws a ticket waits for what it needs,
 //! which is always work of earlier tickets: the panels of its phase, its area's sums of the phase
 //! before, and, before packing, that the block of B it overwrites (there are two) is no more in use.
 //! Earlier tickets are held by threads that run, so the earliest that is unfinished never waits, and
@@ -68,6 +69,8 @@ pub(super) unsafe fn multiply<T: Scalar>(
         packed: counters(plan.phases),
         computed: counters(plan.phases),
         areas: counters(plan.areas),
+        taken: counters(plan.phases * plan.row_blocks),
+        joined: AtomicUsize::new(0),
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
     run_on(context.pool(), threads, || unsafe { shared.work() });
@@ -85,6 +88,7 @@ fn counters(len: usize) -> Vec<AtomicUsize> {
 #[derive(Clone, Copy)]
 struct Plan {
     m: usize,
+    threads: usize,
     blocking: Blocking,
     /// Blocks along k.
     k_blocks: usize,
@@ -92,6 +96,8 @@ struct Plan {
     phases: usize,
     /// Tickets of a phase that pack.
     chunks: usize,
+    /// Blocks of rows.
+    row_blocks: usize,
     /// Parts of a block's columns that are tickets of their own, and how wide they are.
     slices: usize,
     slice_cols: usize,
@@ -130,10 +136,12 @@ impl Plan {
         let slices = blocking.cols.div_ceil(slice_cols);
         Self {
             m: product.m,
+            threads,
             blocking,
             k_blocks,
             phases,
             chunks: if reads_b { 0 } else { panels.div_ceil(PANELS_PER_CHUNK) },
+            row_blocks,
             slices,
             slice_cols,
             areas: row_blocks * slices,
@@ -168,6 +176,10 @@ struct Shared<'a, T: Scalar> {
     computed: Vec<AtomicUsize>,
     /// For each area, phases that are computed.
     areas: Vec<AtomicUsize>,
+    /// For each phase and block of rows, slices that are taken, or were asked for in vain.
+    taken: Vec<AtomicUsize>,
+    /// Threads that have come.
+    joined: AtomicUsize,
 }
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and tickets decide who
@@ -183,6 +195,9 @@ impl<T: Scalar> Shared<'_, T> {
         let plan = &self.plan;
         let tickets = plan.chunks + plan.areas;
         let mut own: Option<OwnBlock> = None;
+        // Threads begin with blocks far apart, so that few pack the same one.
+        let first = self.joined.fetch_add(1, Ordering::Relaxed) * plan.row_blocks / plan.threads;
+        let mut block = first % plan.row_blocks;
         loop {
             let ticket = self.next.fetch_add(1, Ordering::Relaxed);
             let (phase, index) = (ticket / tickets, ticket % tickets);
@@ -198,12 +213,12 @@ impl<T: Scalar> Shared<'_, T> {
                 unsafe { self.pack_chunk(phase, index) };
                 self.packed[phase].fetch_add(1, Ordering::Release);
             } else {
-                let area = index - plan.chunks;
+                let slice = self.take_slice(phase, &mut block);
+                let area = block * plan.slices + slice;
                 let own = own.get_or_insert_with(|| OwnBlock {
                     buffer: self.context.spare().take::<T::Acc>(plan.block_of_a),
                     holds: None,
                 });
-                let (block, slice) = (area / plan.slices, area % plan.slices);
                 let k_block = phase % plan.k_blocks;
                 if own.holds != Some((block, k_block)) {
                     // SAFETY: the buffer is this thread's own.
@@ -221,6 +236,19 @@ impl<T: Scalar> Shared<'_, T> {
         }
         if let Some(own) = own {
             self.context.spare().give_back(own.buffer, self.context.threads());
+        }
+    }
+
+    /// Takes a slice that no ticket of this phase has: of this block of rows if there is one, else of the
+    /// next that has one. There is one for each ticket.
+    fn take_slice(&self, phase: usize, block: &mut usize) -> usize {
+        let blocks = self.plan.row_blocks;
+        loop {
+            let slice = self.taken[phase * blocks + *block].fetch_add(1, Ordering::Relaxed);
+            if slice < self.plan.slices {
+                return slice;
+            }
+            *block = (*block + 1) % blocks;
         }
     }
 
