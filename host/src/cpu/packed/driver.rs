@@ -240,15 +240,21 @@ impl<T: Scalar> Shared<'_, T> {
     }
 
     /// Takes a slice that no ticket of this phase has: of this block of rows if there is one, else of the
-    /// next that has one. There is one for each ticket.
+    /// one that has most left, for which it pays best to pack another. There is one for each ticket.
     fn take_slice(&self, phase: usize, block: &mut usize) -> usize {
         let blocks = self.plan.row_blocks;
+        let taken = &self.taken[phase * blocks..][..blocks];
         loop {
-            let slice = self.taken[phase * blocks + *block].fetch_add(1, Ordering::Relaxed);
+            let slice = taken[*block].fetch_add(1, Ordering::Relaxed);
             if slice < self.plan.slices {
                 return slice;
             }
-            *block = (*block + 1) % blocks;
+            // Those behind this one first, where as much is left: threads then spread.
+            let (before, behind) = (0..*block, *block + 1..blocks);
+            let others = behind.chain(before);
+            *block = others
+                .min_by_key(|&other| taken[other].load(Ordering::Relaxed))
+                .expect("invariant: a ticket's slice is in another block if not in this one");
         }
     }
 
