@@ -73,7 +73,7 @@ impl Way {
     }
 
     fn is_sane(&self) -> bool {
-        let ascends = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
+        let ascends = |pair: &[Point]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
         !self.copies.is_empty()
             && self.copies.iter().all(|copy| is_positive(copy.0) && is_positive(copy.1))
             && self.copies.windows(2).all(ascends)

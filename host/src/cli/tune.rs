@@ -95,8 +95,8 @@ fn judged(args: &Args) -> anyhow::Result<String> {
     table.load_style(ASCII_MARKDOWN).force_no_tty();
     table.set_header(["n", "chosen", "seconds", "fastest", "seconds", "cost", "ways"]);
     for size in &sizes {
-        let (cost, Judged { edge, chosen, seconds, best, best_seconds, ways }) =
-            (size.cost(), size);
+        let cost = size.cost();
+        let Judged { edge, chosen, seconds, best, best_seconds, ways } = size;
         table.add_row([
             edge.to_string(),
             (*chosen).to_owned(),

@@ -70,7 +70,6 @@ pub(super) unsafe fn multiply<T: Scalar>(
         computed: counters(plan.phases),
         areas: counters(plan.areas),
         taken: counters(plan.phases * plan.row_blocks),
-        joined: AtomicUsize::new(0),
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
     run_on(context.pool(), threads, || unsafe { shared.work() });
@@ -88,7 +87,6 @@ fn counters(len: usize) -> Vec<AtomicUsize> {
 #[derive(Clone, Copy)]
 struct Plan {
     m: usize,
-    threads: usize,
     blocking: Blocking,
     /// Blocks along k.
     k_blocks: usize,
@@ -136,7 +134,6 @@ impl Plan {
         let slices = blocking.cols.div_ceil(slice_cols);
         Self {
             m: product.m,
-            threads,
             blocking,
             k_blocks,
             phases,
@@ -178,8 +175,6 @@ struct Shared<'a, T: Scalar> {
     areas: Vec<AtomicUsize>,
     /// For each phase and block of rows, slices that are taken, or were asked for in vain.
     taken: Vec<AtomicUsize>,
-    /// Threads that have come.
-    joined: AtomicUsize,
 }
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and tickets decide who
@@ -195,9 +190,6 @@ impl<T: Scalar> Shared<'_, T> {
         let plan = &self.plan;
         let tickets = plan.chunks + plan.areas;
         let mut own: Option<OwnBlock> = None;
-        // Threads begin with blocks far apart, so that few pack the same one.
-        let first = self.joined.fetch_add(1, Ordering::Relaxed) * plan.row_blocks / plan.threads;
-        let mut block = first % plan.row_blocks;
         loop {
             let ticket = self.next.fetch_add(1, Ordering::Relaxed);
             let (phase, index) = (ticket / tickets, ticket % tickets);
@@ -213,14 +205,15 @@ impl<T: Scalar> Shared<'_, T> {
                 unsafe { self.pack_chunk(phase, index) };
                 self.packed[phase].fetch_add(1, Ordering::Release);
             } else {
-                let slice = self.take_slice(phase, &mut block);
-                let area = block * plan.slices + slice;
                 let own = own.get_or_insert_with(|| OwnBlock {
                     buffer: self.context.spare().take::<T::Acc>(plan.block_of_a),
                     holds: None,
                 });
                 let k_block = phase % plan.k_blocks;
-                if own.holds != Some((block, k_block)) {
+                let packed = own.holds.filter(|held| held.1 == k_block).map(|held| held.0);
+                let (block, slice) = self.take_area(phase, packed);
+                let area = block * plan.slices + slice;
+                if packed != Some(block) {
                     // SAFETY: the buffer is this thread's own.
                     unsafe { self.pack_a(own.buffer.as_mut_ptr(), block, k_block) };
                     own.holds = Some((block, k_block));
@@ -239,22 +232,23 @@ impl<T: Scalar> Shared<'_, T> {
         }
     }
 
-    /// Takes a slice that no ticket of this phase has: of this block of rows if there is one, else of the
-    /// one that has most left, for which it pays best to pack another. There is one for each ticket.
-    fn take_slice(&self, phase: usize, block: &mut usize) -> usize {
+    /// Takes an area that no other ticket of this phase has, a block of rows and a slice: of the block that
+    /// the thread has packed, else of the one that has most left, for which it pays best to pack another.
+    /// There is one for each ticket.
+    fn take_area(&self, phase: usize, packed: Option<usize>) -> (usize, usize) {
         let blocks = self.plan.row_blocks;
         let taken = &self.taken[phase * blocks..][..blocks];
+        let with_most_left = || {
+            let fewest = (0..blocks).min_by_key(|&block| taken[block].load(Ordering::Relaxed));
+            fewest.expect("invariant: C has a row at least")
+        };
+        let mut block = packed.unwrap_or_else(with_most_left);
         loop {
-            let slice = taken[*block].fetch_add(1, Ordering::Relaxed);
+            let slice = taken[block].fetch_add(1, Ordering::Relaxed);
             if slice < self.plan.slices {
-                return slice;
+                return (block, slice);
             }
-            // Those behind this one first, where as much is left: threads then spread.
-            let (before, behind) = (0..*block, *block + 1..blocks);
-            let others = behind.chain(before);
-            *block = others
-                .min_by_key(|&other| taken[other].load(Ordering::Relaxed))
-                .expect("invariant: a ticket's slice is in another block if not in this one");
+            block = with_most_left();
         }
     }
 

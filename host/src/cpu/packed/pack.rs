@@ -45,11 +45,11 @@ pub(super) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
                 let steps = left.min(STEPS_AT_ONCE);
                 let (mut read, mut write) = (from, to);
                 for _ in 0..whole {
-                    copy_steps((read, step), (write, width), width, steps);
+                    copy_steps(read, step, width, steps, write, width);
                     read = read.wrapping_add(width);
                     write = write.wrapping_add(panel);
                 }
-                copy_steps((read, step), (write, width), rest, steps);
+                copy_steps(read, step, rest, steps, write, width);
                 from = from.wrapping_add(step.wrapping_mul(steps));
                 to = to.wrapping_add(width.wrapping_mul(steps));
                 left = left.wrapping_sub(steps);
@@ -87,22 +87,24 @@ pub(super) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
 /// and one in the second-level cache a tenth.
 const STEPS_AT_ONCE: usize = 8;
 
-/// Copies `width` elements of so many steps, from here and to there, each with what lies between steps.
+/// Step by step, the lines of each being contiguous.
 ///
 /// # Safety
 /// As [`pack`].
 #[inline(always)]
 unsafe fn copy_steps<T: Copy>(
-    (mut from, step): (*const T, usize),
-    (mut to, panel_width): (*mut T, usize),
+    mut from: *const T,
+    step: usize,
+    count: usize,
+    k: usize,
+    mut to: *mut T,
     width: usize,
-    steps: usize,
 ) {
-    for _ in 0..steps {
-        // SAFETY: the caller's promises.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, width) };
+    for _ in 0..k {
+        // SAFETY: the caller's promises: `count` lines of this step, and the panel's place for them.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, count) };
         from = from.wrapping_add(step);
-        to = to.wrapping_add(panel_width);
+        to = to.wrapping_add(width);
     }
 }
 
