@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::kernels::Kernels;
+use super::thresholds::{COLUMNS_PER_COPY, COPIED_TILES};
 use crate::scalar::Scalar;
 
 /// What a core has, in bytes.
@@ -65,13 +66,15 @@ pub(super) struct Blocking {
 }
 
 impl Blocking {
-    /// Equal blocks of an m by n by k problem, none larger than the caches allow.
+    /// Equal blocks of an m by n by k problem, none larger than the caches allow, and of rows as many as it
+    /// takes for each thread's copy of a block of A to pay.
     pub(super) fn new<T: Scalar>(
         kernels: &Kernels<T>,
         caches: Caches,
         m: usize,
         n: usize,
         k: usize,
+        threads: usize,
     ) -> Self {
         let (mr, nr) = (kernels.rows, kernels.cols);
         // Half of each level is for what passes through.
@@ -83,9 +86,15 @@ impl Blocking {
         let steps = kernels.packed_steps(k);
         // A block of A that is used once stays in the first level.
         let cache = if n <= nr { caches.l1 } else { caches.l2 };
-        let rows = equal(m, (elements(cache) / steps).max(mr), mr);
         // Two blocks of B: while one is used the next is packed.
         let cols = equal(n, (elements(caches.l3) / 2 / steps).max(nr), nr);
+        let pays = match threads {
+            1 => m,
+            _ => m.div_ceil((threads * COLUMNS_PER_COPY).div_ceil(cols)),
+        };
+        let pays = pays.max(COPIED_TILES * mr).next_multiple_of(mr);
+        let most = (elements(cache) / steps).max(mr).min(pays);
+        let rows = equal(m, most, mr);
         Self { rows, k, cols }
     }
 }

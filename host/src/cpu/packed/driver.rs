@@ -52,8 +52,8 @@ pub(super) unsafe fn multiply<T: Scalar>(
     context: &CpuContext,
     threads: usize,
 ) {
-    let blocking =
-        Blocking::new(kernels, Caches::of_this_machine(), product.m, product.n, product.k);
+    let &Product { m, n, k, .. } = product;
+    let blocking = Blocking::new(kernels, Caches::of_this_machine(), m, n, k, threads);
     let plan = Plan::new(product, kernels, blocking, threads);
     let panels =
         context.spare().take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 });
@@ -119,7 +119,8 @@ impl Plan {
     ) -> Self {
         let cols = kernels.cols;
         let row_blocks = product.m.div_ceil(blocking.rows);
-        let reads_b = product.b_row == 1 && kernels.in_place && row_blocks < ROW_BLOCKS_PER_COPY;
+        let reads = row_blocks.div_ceil(threads);
+        let reads_b = product.b_row == 1 && kernels.in_place && reads < ROW_BLOCKS_PER_COPY;
         let k_blocks = product.k.div_ceil(blocking.k);
         let phases = product.n.div_ceil(blocking.cols) * k_blocks;
         let panels = blocking.cols.div_ceil(cols);

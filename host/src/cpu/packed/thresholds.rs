@@ -54,9 +54,20 @@ pub(super) const PARTS_PER_THREAD: usize = 4;
 /// lies on one page. Chosen for pieces of a few lines; not measured with many threads.
 pub(super) const LEAST_TILES: usize = 8;
 
-/// Blocks of rows from which on B is packed, though tiles could read it as it lies: it is then read so
-/// often that a copy pays, whose columns do not push each other out of the first-level cache as columns
-/// do that lie a power of two apart. One thread, f32, with a copy and without by turns: 4096 cubed (ten
-/// blocks) 3 to 8 % faster beside a busy neighbour, 512 (two) 5 % slower; on a Sapphire Rapids Xeon 1024
-/// and 2048 (two and four) 1 to 4 % slower.
+/// Blocks of rows for each thread from which on B is packed, though tiles could read it as it lies: it is
+/// then read so often that a copy pays, whose columns do not push each other out of the first-level cache
+/// as columns do that lie a power of two apart. f32, with a copy and without by turns: one thread, 4096
+/// cubed (ten blocks) 3 to 8 % faster beside a busy neighbour, 512 (two) 5 % slower; on a Sapphire Rapids
+/// Xeon 1024 and 2048 (two and four) 1 to 4 % slower; 16 threads of an Emerald Rapids Xeon, 4096 cubed (six,
+/// less than one for each thread) 4 to 7 % slower.
 pub(super) const ROW_BLOCKS_PER_COPY: usize = 5;
+
+/// Columns of C that a thread's copy of a block of A meets at least, if smaller blocks can make it so: the
+/// more blocks of rows there are, the fewer threads share one's columns, each with a copy of its own. f32
+/// on 16 threads of an Emerald Rapids Xeon, beside blocks as large as the cache allows: 512 cubed 1.25x,
+/// 1024 1.02 to 1.03x, 2048 1.03 to 1.05x (2048, 2048, 512) 1.09x; 256 columns and 1024 about level with
+/// 512; two to eight threads level, but for 512 cubed on eight (1.12x).
+pub(super) const COLUMNS_PER_COPY: usize = 512;
+
+/// Tiles of rows that such a block has at least; one was level.
+pub(super) const COPIED_TILES: usize = 2;
