@@ -59,7 +59,8 @@ pub(super) const LEAST_TILES: usize = 8;
 /// as columns do that lie a power of two apart. f32, with a copy and without by turns: one thread, 4096
 /// cubed (ten blocks) 3 to 8 % faster beside a busy neighbour, 512 (two) 5 % slower; on a Sapphire Rapids
 /// Xeon 1024 and 2048 (two and four) 1 to 4 % slower; 16 threads of an Emerald Rapids Xeon, 4096 cubed (six,
-/// less than one for each thread) 4 to 7 % slower.
+/// less than one for each thread) 4 to 7 % slower; 4 and 8 threads (three and two for each) 5 to 7 % faster
+/// by the median of pairs, level or slower by best rounds.
 pub(super) const ROW_BLOCKS_PER_COPY: usize = 5;
 
 /// Columns of C that a thread's copy of a block of A meets at least, if smaller blocks can make it so: the
