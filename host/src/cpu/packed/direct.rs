@@ -17,10 +17,10 @@ use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
 use super::thresholds::{
-    LEAST_TILES, NARROW_STEPS, PANEL_BYTES, PARTS_PER_THREAD, SINGLE_STEPS, SINGLE_TILES_AHEAD,
-    SMALL, THIN_PANELS, THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
+    LEAST_TILES, NARROW_STEPS, PANEL_BYTES, PARTS_PER_THREAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS,
+    SMALL, SMALL_ALONE, THIN_PANELS, THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
-use super::tile::{Finish, Hint, Tile};
+use super::tile::{Finish, Hint, Source, Tile};
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
 use crate::threads::run_on;
@@ -29,14 +29,19 @@ use crate::threads::run_on;
 pub(super) fn pays<T: Scalar<Acc = T, Out = T>>(
     product: &Product<T>,
     kernels: &Kernels<T>,
+    threads: usize,
 ) -> bool {
     let &Product { m, n, a_row, .. } = product;
     let panels = if a_row == 1 { THIN_PANELS } else { THIN_TURNED_PANELS };
-    is_small(product) || n <= panels * kernels.cols || m <= kernels.lanes
+    is_small(product, threads) || n <= panels * kernels.cols || m <= kernels.lanes
 }
 
-fn is_small<T: Scalar>(product: &Product<T>) -> bool {
-    product.m.saturating_mul(product.n).saturating_mul(product.k) <= SMALL
+/// Whether all operands are near, and of so little work that a copy does not pay.
+fn is_small<T: Scalar>(product: &Product<T>, threads: usize) -> bool {
+    let &Product { m, n, k, .. } = product;
+    let work = m.saturating_mul(n).saturating_mul(k);
+    let elements = [(m, k), (k, n), (m, n)].map(|(rows, cols)| rows.saturating_mul(cols));
+    work <= SMALL || threads == 1 && elements.into_iter().all(|elements| elements <= SMALL_ALONE)
 }
 
 /// Computes the product, k at least 1.
@@ -49,12 +54,12 @@ pub(super) unsafe fn multiply<T: Scalar<Acc = T, Out = T>>(
     context: &CpuContext,
     threads: usize,
 ) {
-    let &Product { m, n, k, a_row, beta, b_row, c, ldc, .. } = product;
+    let &Product { m, n, k, a_row, a_col, beta, b_row, c, ldc, .. } = product;
     // A thin A beside a B whose steps are contiguous: B is read as it lies, column by column.
     let along_columns = m <= kernels.lanes && b_row == 1;
     let steps = if a_row != 1 {
         PANEL_BYTES / size_of::<T>() / kernels.rows
-    } else if along_columns || is_small(product) {
+    } else if along_columns || is_small(product, threads) {
         k
     } else if n == 1 {
         SINGLE_STEPS
@@ -69,10 +74,10 @@ pub(super) unsafe fn multiply<T: Scalar<Acc = T, Out = T>>(
         Some(buffer) => (buffer.as_mut_ptr(), m),
         None => (c, ldc),
     };
-    // What is small is near.
+    // What is small is near, and so is a thin A that all columns of B meet.
     let ahead = match n {
-        _ if is_small(product) => 0,
-        1 => SINGLE_TILES_AHEAD * kernels.rows,
+        _ if is_small(product, threads) || along_columns => 0,
+        1 => SINGLE_COLUMNS_AHEAD.saturating_mul(a_col),
         _ => TILES_AHEAD * kernels.rows,
     };
     let whole = Area { product, kernels, steps, ahead, sums, sums_ld, rows: (0, m), cols: (0, n) };
@@ -143,10 +148,15 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
         let &Product { n, k, a_row, .. } = self.product;
         if a_row == 1 {
             // All rows before the next steps: a column of A is read from front to back.
+            let short = if n == 1 { self.rows_to_a_line() } else { 0 };
             for first in (0..k).step_by(self.steps) {
                 let mut row = self.rows.0;
                 while row < self.rows.1 {
-                    let rows = self.kernels.direct_rows(self.rows.1 - row, n);
+                    let left = self.rows.1 - row;
+                    let rows = match row - self.rows.0 < short {
+                        true => short.min(left),
+                        false => self.kernels.direct_rows(left, n),
+                    };
                     // SAFETY: the caller's promises.
                     unsafe { self.tiles_of_rows((row, rows), first, None) };
                     row += rows;
@@ -162,6 +172,20 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
                     unsafe { self.tiles_of_rows((row, rows), first, Some(&mut panel)) };
                 }
             }
+        }
+    }
+
+    /// Rows up to the first that begins with a cache line of A, where it does so in all columns: a short
+    /// tile of them lets all others be read by whole lines.
+    fn rows_to_a_line(&self) -> usize {
+        let &Product { a, a_col, .. } = self.product;
+        let line = 64 / size_of::<T>();
+        let address = a.wrapping_add(self.rows.0).addr();
+        let all_alike = a_col % line == 0 && address % size_of::<T>() == 0;
+        if all_alike {
+            address.next_multiple_of(64).wrapping_sub(address) / size_of::<T>()
+        } else {
+            0
         }
     }
 
@@ -196,10 +220,12 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
             let cols = self.kernels.cols.min(self.cols.1 - col);
             let sums = self.sums.wrapping_add(row + col * self.sums_ld);
             let tile = Tile {
+                tiles: 1,
                 k: steps,
                 a,
                 a_step: a_col,
-                ahead: self.ahead,
+                // A packed panel is near.
+                ahead: if packed { 0 } else { self.ahead },
                 b: b.wrapping_add(first * b_row + col * b_col),
                 b_step: b_row,
                 b_col,
@@ -212,6 +238,7 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
                 resume: first > 0,
                 finish,
                 hint: Hint::NONE,
+                source: Source::NONE,
             };
             let function = match packed {
                 true => self.kernels.packed(rows, cols),

@@ -14,9 +14,9 @@ use crate::scalar::Scalar;
 const MAX_VECTORS: usize = 3;
 /// The most columns of a tile, of any instruction set.
 const MAX_COLS: usize = 8;
-/// Registers of a tile of one column of operands where they lie: with few columns of A read side by side,
-/// long pieces of each.
-const TALL_VECTORS: usize = 8;
+/// Registers of tiles of one column of operands where they lie, which are as tall as a whole tile has
+/// registers of sums: long pieces of each column of A. An instruction set has those that fit it.
+const TALL_VECTORS: [usize; 5] = [24, 16, 12, 8, 4];
 
 /// Computes a tile; see [`compute`] for what it demands.
 pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
@@ -93,7 +93,8 @@ where
     I: InstructionSet,
     V: Vector,
 {
-    if VECTORS <= I::VECTORS && COLS <= I::COLS || (VECTORS, COLS) == (TALL_VECTORS, 1) {
+    let is_tall = COLS == 1 && VECTORS <= I::VECTORS * I::COLS;
+    if VECTORS <= I::VECTORS && COLS <= I::COLS || is_tall {
         // SAFETY: the caller's promises.
         unsafe { compute::<V, VECTORS, COLS>(tile, tile.a_step, false, 0) }
     }
@@ -175,7 +176,9 @@ pub(super) struct Kernels<T: Scalar> {
     pub(super) cols: usize,
     packed: TileTable<T::Acc>,
     direct: TileTable<T::Acc>,
-    tall: TileFn<T::Acc>,
+    /// Tiles of one column, by [`TALL_VECTORS`], and registers of the tallest.
+    tall: [TileFn<T::Acc>; TALL_VECTORS.len()],
+    tallest: usize,
     /// Packs a panel of A.
     pub(super) pack_a: PackFn<T>,
     /// Packs a panel of B.
@@ -212,7 +215,13 @@ impl<T: Scalar> Kernels<T> {
         T: Element<Acc = T>,
     {
         let direct = table!(I, V, direct, 1 2 3);
-        let tall = I::direct::<V, TALL_VECTORS, 1>;
+        let tall = [
+            I::direct::<V, { TALL_VECTORS[0] }, 1>,
+            I::direct::<V, { TALL_VECTORS[1] }, 1>,
+            I::direct::<V, { TALL_VECTORS[2] }, 1>,
+            I::direct::<V, { TALL_VECTORS[3] }, 1>,
+            I::direct::<V, { TALL_VECTORS[4] }, 1>,
+        ];
         Self { direct, tall, in_place: true, ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>) }
     }
 
@@ -234,7 +243,8 @@ impl<T: Scalar> Kernels<T> {
             packed: table!(I, V, packed, 1 2 3),
             // Of operands that are packed none is ever taken where it lies.
             direct: [[not_in_place; MAX_COLS]; MAX_VECTORS],
-            tall: not_in_place,
+            tall: [not_in_place; TALL_VECTORS.len()],
+            tallest: I::VECTORS * I::COLS,
             pack_a,
             pack_b,
             round: None,
@@ -278,17 +288,25 @@ impl<T: Scalar> Kernels<T> {
     /// The function for a tile of operands where they lie, 1 to `rows` by 1 to `cols`, or as high as
     /// [`Self::direct_rows`] says.
     pub(super) fn direct(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
-        match rows > self.rows {
-            true => self.tall,
-            false => self.direct[rows.div_ceil(self.lanes) - 1][cols - 1],
+        let vectors = rows.div_ceil(self.lanes);
+        match TALL_VECTORS.iter().position(|&tall| rows > self.rows && tall == vectors) {
+            Some(tall) => self.tall[tall],
+            None => self.direct[vectors - 1][cols - 1],
         }
     }
 
     /// How many of the rows that are left the next tile of operands where they lie takes, where C has
     /// `cols` columns.
     pub(super) fn direct_rows(&self, left: usize, cols: usize) -> usize {
-        let tall = TALL_VECTORS * self.lanes;
-        if cols == 1 && left >= tall { tall } else { left.min(self.rows) }
+        // All that is left, if a tile is just so tall, its last register masked.
+        let fits = |&vectors: &usize| {
+            let tallest = left.div_ceil(self.lanes).min(self.tallest);
+            vectors == tallest || vectors * self.lanes <= left.min(tallest * self.lanes)
+        };
+        match TALL_VECTORS.into_iter().find(fits).filter(|_| cols == 1) {
+            Some(vectors) => left.min(vectors * self.lanes),
+            None => left.min(self.rows),
+        }
     }
 
     /// Rows of the last register of a tile of so many rows.

@@ -86,7 +86,7 @@ fn gemm<T: PackedElement<Acc = T, Out = T>>(
     // SAFETY: the buffers were checked against the problem, and C is borrowed exclusively; the
     // context's instruction set is one that this CPU has.
     unsafe {
-        if direct::pays(&product, kernels) {
+        if direct::pays(&product, kernels, threads) {
             direct::multiply(&product, kernels, context, threads);
         } else {
             driver::multiply(&product, kernels, context, threads);

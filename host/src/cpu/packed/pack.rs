@@ -6,6 +6,7 @@
 
 use gemm_spec::Element;
 
+use super::kernels::prefetch;
 use super::vector::Vector;
 
 /// Panels to pack.
@@ -82,10 +83,12 @@ pub(super) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
     }
 }
 
-/// Steps that are copied from one panel's lines before the next panel's, where lines lie side by side.
-/// Read alone, a block of 2048 by 2048 took a fifth less time than step by step through all panels,
-/// and one in the second-level cache a tenth.
-const STEPS_AT_ONCE: usize = 8;
+/// Steps that are copied from one panel's lines before the next panel's, where lines lie side by side, and
+/// how far ahead of the copy they are asked for. f32 on a Zen 5 EPYC, beside eight steps and no asking:
+/// packing took 1.9 % of 1024 cubed for 3.0 %, 1.2 % of 2048 for 1.8 %; on an Emerald Rapids Xeon level.
+const STEPS_AT_ONCE: usize = 2;
+/// See `STEPS_AT_ONCE`.
+const STEPS_AHEAD: usize = 4;
 
 /// Step by step, the lines of each being contiguous.
 ///
@@ -101,6 +104,10 @@ unsafe fn copy_steps<T: Copy>(
     width: usize,
 ) {
     for _ in 0..k {
+        let ahead = from.wrapping_add(step.wrapping_mul(STEPS_AHEAD));
+        for line in (0..count).step_by(64 / size_of::<T>()) {
+            prefetch(ahead.wrapping_add(line));
+        }
         // SAFETY: the caller's promises: `count` lines of this step, and the panel's place for them.
         unsafe { std::ptr::copy_nonoverlapping(from, to, count) };
         from = from.wrapping_add(step);

@@ -8,6 +8,12 @@
 /// in the second-level cache, where a tile reads them about as fast as from panels.
 pub(super) const SMALL: usize = 1 << 21;
 
+/// Elements of each operand up to which one thread alone, which need not share the work, packs nothing ahead
+/// either: 384 x 384. The copy of A is the larger part of what such a product costs beyond its
+/// multiply-adds. f32, with tiles from A as it lies against packed blocks, by turns: on a Zen 5 EPYC 144
+/// cubed 1.11x, 256 1.05x, 384 1.03x, 512 1.01x; on an Emerald Rapids Xeon 1.20x, 1.02x, 1.02x, and 512 0.89x.
+pub(super) const SMALL_ALONE: usize = 384 * 384;
+
 /// C is thin where it has at most that many times a tile's columns, rows of A being contiguous: each
 /// element of A then meets too few columns to pay for a copy. With a copy, 16 columns of 4096 x 4096
 /// took a quarter longer, 32 as long.
@@ -17,11 +23,15 @@ pub(super) const THIN_PANELS: usize = 2;
 /// were not measured.
 pub(super) const THIN_TURNED_PANELS: usize = 1;
 
-/// Steps of k that a C of one column is swept for before the next. A's columns are read side by side, and
-/// fewer at once than the processor's prefetcher could follow: the sums are one column, cheap to load and
-/// store again. 4096 by 4096 on an Emerald Rapids Xeon: 4 steps level, 8 a fifth and 16 a seventh faster
-/// than 32; on the Ice Lake Xeon a few per cent.
-pub(super) const SINGLE_STEPS: usize = 8;
+/// Steps of k that a C of one column is swept for before the next. Its tiles are tall: long pieces of each
+/// column of A, one column after the other. f32, with tiles of 24 registers: on a Zen 5 EPYC 4096 by 4096
+/// gained 1.24x over 8 steps with 64, 1.31x with 128 and 1.36x with all; on an Emerald Rapids Xeon 64 steps
+/// were 1.02x of all.
+pub(super) const SINGLE_STEPS: usize = 64;
+
+/// Columns of A by which such a tile asks ahead: the processor's own prefetcher ends with each page. On the
+/// EPYC and the Xeon 2 were best, one or four a few per cent slower.
+pub(super) const SINGLE_COLUMNS_AHEAD: usize = 2;
 
 /// Steps of k that a thin C is swept for before the next, where it is one tile wide. A's columns are
 /// then read side by side, no more at once than the processor's prefetcher follows.
@@ -39,10 +49,6 @@ pub(super) const PANEL_BYTES: usize = 24 << 10;
 /// a large A are pages apart, and the processor's own prefetcher begins anew with each.
 pub(super) const TILES_AHEAD: usize = 2;
 
-/// The same for a C of one column, whose few steps are soon done: in whole tiles' rows, as above, though its
-/// own tiles are taller.
-pub(super) const SINGLE_TILES_AHEAD: usize = 4;
-
 /// Multiply-adds for each thread beyond the first: less is done before the thread has woken.
 pub(super) const WORK_PER_THREAD: usize = 1 << 20;
 
@@ -56,12 +62,12 @@ pub(super) const LEAST_TILES: usize = 8;
 
 /// Blocks of rows for each thread from which on B is packed, though tiles could read it as it lies: it is
 /// then read so often that a copy pays, whose columns do not push each other out of the first-level cache
-/// as columns do that lie a power of two apart. f32, with a copy and without by turns: one thread, 4096
-/// cubed (ten blocks) 3 to 8 % faster beside a busy neighbour, 512 (two) 5 % slower; on a Sapphire Rapids
-/// Xeon 1024 and 2048 (two and four) 1 to 4 % slower; 16 threads of an Emerald Rapids Xeon, 4096 cubed (six,
-/// less than one for each thread) 4 to 7 % slower; 4 and 8 threads (three and two for each) 5 to 7 % faster
-/// by the median of pairs, level or slower by best rounds.
-pub(super) const ROW_BLOCKS_PER_COPY: usize = 5;
+/// as columns do that lie a power of two apart. With a copy and without by turns, one thread: on a Zen 5
+/// EPYC 4096 cubed (15 blocks) 1.03x, 2048 (eight) level, 2000 (seven) 0.98x, f64 1024 (eight) 0.97x, f64
+/// 2048 (15) level; on an Ice Lake Xeon 4096 (ten) 1.03 to 1.08x, 512 (two) 0.95x; on a Sapphire Rapids
+/// Xeon 1024 and 2048 (two and four) 0.96 to 0.99x. With 16 threads of an Emerald Rapids Xeon, 4096 cubed
+/// (less than one for each) 0.93 to 0.96x.
+pub(super) const ROW_BLOCKS_PER_COPY: usize = 9;
 
 /// Columns of C that a thread's copy of a block of A meets at least, if smaller blocks can make it so: the
 /// more blocks of rows there are, the fewer threads share one's columns, each with a copy of its own. f32
@@ -72,3 +78,9 @@ pub(super) const COLUMNS_PER_COPY: usize = 512;
 
 /// Tiles of rows that such a block has at least; one was level.
 pub(super) const COPIED_TILES: usize = 2;
+
+/// Columns of the next block of A that each tile asks for with a cache line's steps: it is then packed from
+/// the second-level cache. One thread of a Zen 5 EPYC, f32, with and without by turns: (64, 4096, 4096) 1.10x,
+/// (128, 4096, 4096) 1.06x, 512 to 4096 cubed 1.00 to 1.01x; more columns occupy the paths of what the tiles
+/// read themselves.
+pub(super) const SOURCE_COLUMNS: usize = 2;
