@@ -226,6 +226,46 @@ fn many_blocks<T: Scalar>() {
     }
 }
 
+/// Wherever operands begin: which tiles are short, and whether A is packed before tiles or on their way,
+/// depends on how rows lie to cache lines.
+#[test]
+fn operands_may_begin_anywhere() {
+    any_beginning::<f32>();
+    any_beginning::<f64>();
+}
+
+fn any_beginning<T: Scalar>() {
+    let (m, n, k) = (400, 176, 530);
+    // Leading dimensions of whole lines in all types.
+    for layout in [Layout::row_major, Layout::col_major] {
+        let problem = Problem::<T>::new(m, n, k)
+            .with_scalars(T::factor(1.5), T::factor(0.5))
+            .with_layouts(layout(544), layout(544), layout(544));
+        let operands = Operands::draw(problem, 5);
+        let expected = operands.expected();
+        for isa in CpuIsa::available() {
+            for (threads, of_factors, of_c) in
+                [(1, 0, 0), (1, 4, 4), (1, 4, 0), (2, 0, 0), (2, 2, 2), (2, 1, 3), (2, 15, 2)]
+            {
+                let a = moved(&operands.a, of_factors);
+                let b = moved(&operands.b, of_factors);
+                let mut c = moved(&operands.c, of_c);
+                let (a, b, c) = (&a[of_factors..], &b[of_factors..], &mut c[of_c..]);
+                T::cpu_fn(packed())(&problem, a, b, c, &context(isa, threads));
+                let found = difference(c, &expected);
+                assert_eq!(found, None, "{isa}, {threads} threads, from {of_factors} and {of_c}");
+            }
+        }
+    }
+}
+
+/// The same elements behind so many others.
+fn moved<T: Scalar>(elements: &[T], by: usize) -> Vec<T> {
+    let mut moved = vec![T::POISON; by];
+    moved.extend_from_slice(elements);
+    moved
+}
+
 /// Every operand ends with a page that must not be touched, and then begins with one.
 #[test]
 fn nothing_beside_the_operands_is_touched() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::kernels::Kernels;
-use super::thresholds::{COLUMNS_PER_COPY, COPIED_TILES};
+use super::thresholds::{COLUMNS_PER_COPY, COPIED_TILES, FEW_PANELS};
 use crate::scalar::Scalar;
 
 /// What a core has, in bytes.
@@ -83,8 +83,13 @@ impl Blocking {
         // A multiple of the steps of any packed element.
         let k = equal(k, depth * kernels.group, 8);
         let steps = kernels.packed_steps(k);
-        // A block of A that is used once stays in the first level.
-        let cache = if n <= nr { caches.l1 } else { caches.l2 };
+        // A block of A that is used once stays in the first level; where it is used a few times, what the
+        // next is packed from, which is asked for meanwhile, needs as much room in the second.
+        let cache = match n.div_ceil(nr) {
+            0 | 1 => caches.l1,
+            panels if threads == 1 && panels <= FEW_PANELS => caches.l2 / 2,
+            _ => caches.l2,
+        };
         // Two blocks of B: while one is used the next is packed.
         let cols = equal(n, (elements(caches.l3) / 2 / steps).max(nr), nr);
         let pays = match threads {

@@ -226,6 +226,7 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
                 a_step: a_col,
                 // A packed panel is near.
                 ahead: if packed { 0 } else { self.ahead },
+                panel: std::ptr::null_mut(),
                 b: b.wrapping_add(first * b_row + col * b_col),
                 b_step: b_row,
                 b_col,

@@ -17,6 +17,7 @@
 //! the product ends however few threads of the pool come to it. There is no barrier: a thread that is
 //! done goes on to the next phase.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gemm_spec::Element;
@@ -27,7 +28,7 @@ use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
 use super::rounding::Rounded;
-use super::thresholds::{ROW_BLOCKS_PER_COPY, SOURCE_COLUMNS};
+use super::thresholds::{NARROW_COLUMNS, PACKED_AHEAD, ROW_BLOCKS_PER_COPY, SOURCE_COLUMNS};
 use super::tile::{Finish, Hint, Source, Tile};
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
@@ -55,9 +56,10 @@ pub(super) unsafe fn multiply<T: Scalar>(
     threads: usize,
 ) {
     let &Product { m, n, k, .. } = product;
-    let short = rows_short_of_a_line(product, kernels);
-    let blocking = Blocking::new(kernels, Caches::of_this_machine(), m + short, n, k, threads);
-    let plan = Plan::new(product, kernels, blocking, short, threads);
+    let lines = Lines::of(product, kernels);
+    let rows = m + lines.short;
+    let blocking = Blocking::new(kernels, Caches::of_this_machine(), rows, n, k, threads);
+    let plan = Plan::new(product, kernels, blocking, lines, threads);
     let panels =
         context.spare().take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 });
     let sums = plan.carries_apart().then(|| context.spare().take::<T::Acc>(plan.m * blocking.cols));
@@ -82,25 +84,48 @@ pub(super) unsafe fn multiply<T: Scalar>(
     }
 }
 
-/// By how many rows the first tile is shorter than the others, so that these begin with cache lines of C:
-/// a tile that does not is loaded and stored a line more for each column. Large buffers usually begin
-/// some bytes behind a page.
-///
-/// Not where a register more would be needed for it, of few. f32, one thread of a Zen 5 EPYC, matrices
-/// that begin 16 bytes behind a page: 4096 cubed 1.02x, 2048 level, 1024 and 512, 65 and 33 registers in
-/// place of 64 and 32, 0.99x and 0.97x.
-fn rows_short_of_a_line<T: Scalar>(product: &Product<T>, kernels: &Kernels<T>) -> usize {
-    let &Product { m, c, ldc, .. } = product;
-    let bytes = size_of::<T::Out>();
-    let line = 64 / bytes;
-    let all_alike = ldc % line == 0 && kernels.rows.is_multiple_of(line) && c.addr() % bytes == 0;
-    if !all_alike || kernels.round.is_some() {
-        return 0;
+/// How the rows of tiles lie to cache lines. A register that lies across two is loaded and stored as two, and
+/// large buffers usually begin some bytes behind a page: a shorter first tile lets all others begin with lines.
+#[derive(Clone, Copy)]
+struct Lines {
+    /// By how many rows the first tile is shorter than the others.
+    short: usize,
+    /// Whether no register of A, as it lies, is across two lines.
+    hold_a: bool,
+}
+
+impl Lines {
+    /// Lines of C, which are met once in each block of k, or those of A where C is so narrow that to read A is
+    /// a good part of the work.
+    ///
+    /// Not where a register more would be needed for it, of few. f32, one thread of a Zen 5 EPYC, matrices
+    /// that begin 16 bytes behind a page: 4096 cubed 1.02x, 2048 level, 1024 and 512, 65 and 33 registers in
+    /// place of 64 and 32, 0.99x and 0.97x.
+    fn of<T: Scalar>(product: &Product<T>, kernels: &Kernels<T>) -> Self {
+        let &Product { m, n, a, a_row, a_col, c, ldc, .. } = product;
+        let &Kernels { lanes, in_place, .. } = kernels;
+        if !in_place {
+            return Self { short: 0, hold_a: false };
+        }
+        let of_a = if a_row == 1 { beyond_a_line(a, a_col, lanes) } else { None };
+        let of_c = beyond_a_line(c.cast_const(), ldc, lanes);
+        let wanted = if n <= NARROW_COLUMNS { of_a.or(of_c) } else { of_c.or(of_a) };
+        let short = wanted.filter(|&short| {
+            let registers = m.div_ceil(lanes);
+            let fits = (m + short).div_ceil(lanes) == registers || registers >= MANY_REGISTERS;
+            fits && m > kernels.rows
+        });
+        let short = short.unwrap_or(0);
+        Self { short, hold_a: of_a == Some(short) }
     }
-    let short = c.addr() % 64 / bytes;
-    let registers = m.div_ceil(kernels.lanes);
-    let fits = (m + short).div_ceil(kernels.lanes) == registers || registers >= MANY_REGISTERS;
-    if fits && m > kernels.rows { short } else { 0 }
+}
+
+/// How many elements before the beginning of its columns a register would have to begin to lie in one cache
+/// line, if that is the same for all columns.
+fn beyond_a_line<E>(at: *const E, ld: usize, lanes: usize) -> Option<usize> {
+    let bytes = size_of::<E>();
+    let all_alike = ld.is_multiple_of(lanes) && at.addr().is_multiple_of(bytes);
+    all_alike.then(|| at.addr() / bytes % lanes)
 }
 
 /// Registers along a column of C of which one more does not matter.
@@ -123,8 +148,9 @@ struct Plan {
     phases: usize,
     /// Tickets of a phase that pack.
     chunks: usize,
-    /// Rows by which the first tile, and so the first block of rows, is shorter than the others.
-    short: usize,
+    /// By how many rows the first tile, and so the first block of rows, is shorter than the others, and
+    /// why.
+    lines: Lines,
     /// Blocks of rows.
     row_blocks: usize,
     /// Parts of a block's columns that are tickets of their own, and how wide they are.
@@ -146,11 +172,11 @@ impl Plan {
         product: &Product<T>,
         kernels: &Kernels<T>,
         blocking: Blocking,
-        short: usize,
+        lines: Lines,
         threads: usize,
     ) -> Self {
         let cols = kernels.cols;
-        let row_blocks = (product.m + short).div_ceil(blocking.rows);
+        let row_blocks = (product.m + lines.short).div_ceil(blocking.rows);
         let reads = row_blocks.div_ceil(threads);
         let reads_b = product.b_row == 1 && kernels.in_place && reads < ROW_BLOCKS_PER_COPY;
         let k_blocks = product.k.div_ceil(blocking.k);
@@ -172,7 +198,7 @@ impl Plan {
             k_blocks,
             phases,
             chunks: if reads_b { 0 } else { panels.div_ceil(PANELS_PER_CHUNK) },
-            short,
+            lines,
             row_blocks,
             slices,
             slice_cols,
@@ -248,16 +274,21 @@ impl<T: Scalar> Shared<'_, T> {
                 let packed = own.holds.filter(|held| held.1 == k_block).map(|held| held.0);
                 let (block, slice) = self.take_area(phase, packed);
                 let area = block * plan.slices + slice;
-                if packed != Some(block) {
+                let is_packed = packed == Some(block);
+                let on_the_way = !is_packed && self.packs_on_the_way(phase, slice);
+                if !is_packed && !on_the_way {
                     // SAFETY: the buffer is this thread's own.
                     unsafe { self.pack_a(own.buffer.as_mut_ptr(), block, k_block) };
-                    own.holds = Some((block, k_block));
                 }
+                own.holds = Some((block, k_block));
                 wait(&self.packed[phase], plan.chunks);
                 wait(&self.areas[area], phase);
                 // SAFETY: B is packed and this area's earlier sums are there, by the waits above;
-                // no other ticket of this phase has this area, and those of others wait for it.
-                unsafe { self.compute(own.buffer.as_mut_ptr(), phase, block, slice) };
+                // no other ticket of this phase has this area, and those of others wait for it. The buffer
+                // is this thread's own, and the block of A is packed in it or will be.
+                unsafe {
+                    self.compute(own.buffer.as_mut_ptr(), on_the_way, phase, block, slice);
+                }
                 self.areas[area].fetch_add(1, Ordering::Release);
                 self.computed[phase].fetch_add(1, Ordering::Release);
             }
@@ -295,14 +326,14 @@ impl<T: Scalar> Shared<'_, T> {
 
     /// First row of a block, and how many it has.
     fn rows(&self, block: usize) -> (usize, usize) {
-        let Plan { m, short, blocking, .. } = self.plan;
+        let Plan { m, lines: Lines { short, .. }, blocking, .. } = self.plan;
         let first = (block * blocking.rows).saturating_sub(short);
         (first, m.min((block + 1) * blocking.rows - short) - first)
     }
 
     /// Rows of a block's first tile, where it is not a whole one.
     fn short_tile(&self, block: usize) -> usize {
-        let Plan { short, .. } = self.plan;
+        let Lines { short, .. } = self.plan.lines;
         if block == 0 && short > 0 { self.kernels.rows - short } else { 0 }
     }
 
@@ -382,29 +413,59 @@ impl<T: Scalar> Shared<'_, T> {
         pack(short_tile, rows - short_tile, to);
     }
 
+    /// Whether the first strip of tiles of a slice packs A on its way: it reads columns as they lie, and each
+    /// is stored between the multiplications. f32, beside a copy made before: one thread of a Zen 5 EPYC 512
+    /// cubed 1.01x, 1024 level, 2048 and 4096 1.00 to 1.01x, (64, 4096, 4096) 1.07x; f64 512 to 2048 cubed
+    /// 1.00 to 1.01x; two threads 0.99 to 1.01x. 16 threads of an Emerald Rapids Xeon 512 cubed 1.03 to 1.06x,
+    /// 1024 1.01x, 2048 1.01 to 1.04x, 4096 0.98 to 0.99x.
+    ///
+    /// Not where A's registers lie across cache lines: two threads, (64, 4096, 4096) 0.80x, 512 cubed level,
+    /// 1000 cubed 0.99x.
+    fn packs_on_the_way(&self, phase: usize, slice: usize) -> bool {
+        let is_wide = self.columns_of_slice(phase, slice).len() >= self.kernels.cols;
+        self.plan.lines.hold_a && is_wide
+    }
+
+    /// Columns of a slice, counted from the first of the phase's block.
+    fn columns_of_slice(&self, phase: usize, slice: usize) -> Range<usize> {
+        let (_, cols) = self.columns(phase);
+        slice * self.plan.slice_cols..cols.min((slice + 1) * self.plan.slice_cols)
+    }
+
     /// Loops 2 and 1 over an area: a block of rows, a slice of the phase's columns.
     ///
     /// # Safety
-    /// As [`multiply`]; `a` holds that block of A, B is packed, and the area is this thread's.
-    unsafe fn compute(&self, a: *const T::Acc, phase: usize, block: usize, slice: usize) {
-        let Product { m, alpha, beta, ldc, .. } = *self.product;
+    /// As [`multiply`]; `panels` hold that block of A, or may be written and have room for it, and it is packed
+    /// on the way; B is packed, and the area is this thread's.
+    unsafe fn compute(
+        &self,
+        panels: *mut T::Acc,
+        on_the_way: bool,
+        phase: usize,
+        block: usize,
+        slice: usize,
+    ) {
+        let Product { m, alpha, a, a_col, beta, ldc, .. } = *self.product;
         let k_block = phase % self.plan.k_blocks;
-        let (_, steps) = self.steps(k_block);
+        let (first_step, steps) = self.steps(k_block);
         let packed_steps = self.kernels.packed_steps(steps);
-        let (first_col, cols) = self.columns(phase);
+        let (first_col, _) = self.columns(phase);
         let (first_row, rows) = self.rows(block);
         let short_tile = self.short_tile(block);
+        // Only elements that are their own sums are read where they lie.
+        let a_as_it_lies = a.wrapping_add(first_row + first_step * a_col).cast::<T::Acc>();
         let last = k_block + 1 == self.plan.k_blocks;
         let finish = match last && !self.plan.rounds {
             true => Finish::last(alpha, beta),
             false => Finish::Carry,
         };
-        let end = cols.min((slice + 1) * self.plan.slice_cols);
+        let slice = self.columns_of_slice(phase, slice);
         let (mr, nr) = (self.kernels.rows, self.kernels.cols);
-        let strips = (slice * self.plan.slice_cols..end).step_by(nr);
+        let strips = slice.clone().step_by(nr);
         let upcoming = self.upcoming(phase, block, strips.len());
         for (strip, col) in strips.enumerate() {
-            let tile_cols = nr.min(end - col);
+            let tile_cols = nr.min(slice.end - col);
+            let packs = on_the_way && strip == 0;
             let (b, b_step, b_col) = self.columns_of_b(phase, first_col, col, steps);
             let (next_b, _, _) = self.columns_of_b(phase, first_col, col + tile_cols, steps);
             // The next columns of B are asked for by this block's tiles, each a share: as they lie, or
@@ -419,7 +480,7 @@ impl<T: Scalar> Shared<'_, T> {
                 true => (c.cast::<T::Acc>(), ldc),
                 false => (self.sums.wrapping_add(first_row + col * m), m),
             };
-            let (mut row, mut panel) = (0, a);
+            let (mut row, mut panel) = (0, panels);
             while row < rows {
                 // The short one, all whole ones, then the rest.
                 let (tiles, tile_rows) = match (rows - row) / mr {
@@ -428,12 +489,17 @@ impl<T: Scalar> Shared<'_, T> {
                     whole => (whole, mr),
                 };
                 let end_row = row + tiles * tile_rows;
+                let (function, a) = match packs {
+                    true => (self.kernels.packing(tile_rows), a_as_it_lies.wrapping_add(row)),
+                    false => (self.kernels.packed(tile_rows, tile_cols), panel.cast_const()),
+                };
                 let tile = Tile {
                     tiles,
                     k: packed_steps,
-                    a: panel,
-                    a_step: 0,
-                    ahead: 0,
+                    a,
+                    a_step: a_col,
+                    ahead: PACKED_AHEAD.saturating_mul(a_col),
+                    panel,
                     b,
                     b_step,
                     b_col,
@@ -452,8 +518,8 @@ impl<T: Scalar> Shared<'_, T> {
                     source: Source { from: source.from.wrapping_add(row), ..source },
                 };
                 // SAFETY: panels of this block's rows and this slice's columns; the tiles lie in the
-                // area.
-                unsafe { self.kernels.packed(tile_rows, tile_cols)(&tile) };
+                // area. A strip that packs is as wide as a whole tile, see `packs_on_the_way`.
+                unsafe { function(&tile) };
                 row = end_row;
                 panel = panel.wrapping_add(tiles * mr * packed_steps);
                 hint = hint.after(tiles);

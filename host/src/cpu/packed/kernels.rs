@@ -6,7 +6,7 @@ use gemm_spec::Element;
 use super::groups::Group;
 use super::pack::Pack;
 use super::rounding::Rounded;
-use super::tile::{Tile, compute};
+use super::tile::{Columns, Tile, compute};
 use super::vector::Vector;
 use crate::scalar::Scalar;
 
@@ -42,6 +42,9 @@ pub(super) trait InstructionSet {
 
     /// A tile of operands where they lie.
     unsafe fn direct<V: Vector, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>);
+
+    /// A tile of columns of A where they lie, which are packed on the way; as wide as whole tiles.
+    unsafe fn packing<V: Vector, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>);
 
     /// A panel of A.
     unsafe fn pack_a<V: Vector>(panel: &Pack<V::Element>);
@@ -79,7 +82,9 @@ where
 {
     if VECTORS <= I::VECTORS && COLS <= I::COLS {
         // SAFETY: the caller's promises.
-        unsafe { compute::<V, VECTORS, COLS>(tile, I::VECTORS * V::LANES, true, I::COLS) }
+        unsafe {
+            compute::<V, VECTORS, COLS>(tile, Columns::Packed(I::VECTORS * V::LANES), I::COLS)
+        }
     }
 }
 
@@ -96,7 +101,25 @@ where
     let is_tall = COLS == 1 && VECTORS <= I::VECTORS * I::COLS;
     if VECTORS <= I::VECTORS && COLS <= I::COLS || is_tall {
         // SAFETY: the caller's promises.
-        unsafe { compute::<V, VECTORS, COLS>(tile, tile.a_step, false, 0) }
+        unsafe { compute::<V, VECTORS, COLS>(tile, Columns::InPlace, 0) }
+    }
+}
+
+/// The body of [`InstructionSet::packing`].
+///
+/// # Safety
+/// As [`compute`].
+#[inline(always)]
+pub(super) unsafe fn packing<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
+where
+    I: InstructionSet,
+    V: Vector,
+{
+    if VECTORS <= I::VECTORS && COLS == I::COLS {
+        // SAFETY: the caller's promises.
+        unsafe {
+            compute::<V, VECTORS, COLS>(tile, Columns::Packing(I::VECTORS * V::LANES), I::COLS)
+        }
     }
 }
 
@@ -117,6 +140,14 @@ macro_rules! compiled_for {
         ) {
             // SAFETY: the caller's promises.
             unsafe { kernels::direct::<Self, V, VECTORS, COLS>(tile) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn packing<V: Vector, const VECTORS: usize, const COLS: usize>(
+            tile: &Tile<V::Element>,
+        ) {
+            // SAFETY: the caller's promises.
+            unsafe { kernels::packing::<Self, V, VECTORS, COLS>(tile) }
         }
 
         $(#[target_feature(enable = $features)])?
@@ -176,6 +207,7 @@ pub(super) struct Kernels<T: Scalar> {
     pub(super) cols: usize,
     packed: TileTable<T::Acc>,
     direct: TileTable<T::Acc>,
+    packing: TileTable<T::Acc>,
     /// Tiles of one column, by [`TALL_VECTORS`], and registers of the tallest.
     tall: [TileFn<T::Acc>; TALL_VECTORS.len()],
     tallest: usize,
@@ -215,6 +247,7 @@ impl<T: Scalar> Kernels<T> {
         T: Element<Acc = T>,
     {
         let direct = table!(I, V, direct, 1 2 3);
+        let packing = table!(I, V, packing, 1 2 3);
         let tall = [
             I::direct::<V, { TALL_VECTORS[0] }, 1>,
             I::direct::<V, { TALL_VECTORS[1] }, 1>,
@@ -222,7 +255,13 @@ impl<T: Scalar> Kernels<T> {
             I::direct::<V, { TALL_VECTORS[3] }, 1>,
             I::direct::<V, { TALL_VECTORS[4] }, 1>,
         ];
-        Self { direct, tall, in_place: true, ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>) }
+        Self {
+            direct,
+            packing,
+            tall,
+            in_place: true,
+            ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>)
+        }
     }
 
     /// The same for elements that are widened to the type of sums.
@@ -243,6 +282,7 @@ impl<T: Scalar> Kernels<T> {
             packed: table!(I, V, packed, 1 2 3),
             // Of operands that are packed none is ever taken where it lies.
             direct: [[not_in_place; MAX_COLS]; MAX_VECTORS],
+            packing: [[not_in_place; MAX_COLS]; MAX_VECTORS],
             tall: [not_in_place; TALL_VECTORS.len()],
             tallest: I::VECTORS * I::COLS,
             pack_a,
@@ -283,6 +323,11 @@ impl<T: Scalar> Kernels<T> {
     /// The function for a tile of a packed panel of A, 1 to `rows` by 1 to `cols`.
     pub(super) fn packed(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
         self.packed[rows.div_ceil(self.lanes) - 1][cols - 1]
+    }
+
+    /// The function for a tile of `cols` columns that packs A on its way.
+    pub(super) fn packing(&self, rows: usize) -> TileFn<T::Acc> {
+        self.packing[rows.div_ceil(self.lanes) - 1][self.cols - 1]
     }
 
     /// The function for a tile of operands where they lie, 1 to `rows` by 1 to `cols`, or as high as

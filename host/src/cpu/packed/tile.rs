@@ -36,6 +36,8 @@ pub(super) struct Tile<T> {
     /// packed panel nothing is: the processor's own prefetcher does it, and the instructions cost 1 to 2 %
     /// on a Zen 5 EPYC, 1 to 8 % on an Emerald Rapids Xeon.
     pub(super) ahead: usize,
+    /// Where the panels are packed, one after the other, by tiles that do so on their way.
+    pub(super) panel: *mut T,
     /// Element (p, j) of B is at `b + p * b_step + j * b_col`.
     pub(super) b: *const T,
     /// See `b`.
@@ -126,35 +128,48 @@ impl<T: Element<Acc = T>> Finish<T> {
 /// Steps that are written out one after the other where it is known how far elements of B lie apart.
 const UNROLLED: usize = 4;
 
-/// Computes tiles. A is packed in panels of whole registers where `a_is_padded`; B may be a panel of
-/// `panel_cols` columns, and never is where that is zero.
+/// Where tiles find columns of A.
+#[derive(Clone, Copy)]
+pub(super) enum Columns {
+    /// In panels so many rows high, of whole registers.
+    Packed(usize),
+    /// Where they lie.
+    InPlace,
+    /// Where they lie, and each is copied to panels so many rows high.
+    Packing(usize),
+}
+
+/// Computes tiles. B may be a panel of `panel_cols` columns, and never is where that is zero.
 ///
 /// # Safety
 /// The CPU has the instruction set of `V`. For each of the tiles' rows and columns and each step of
 /// k, A and B can be read; C can be written, and read where `finish` updates it; `sums` can be read
-/// where `resume` says so and written where `finish` carries. No other thread uses those parts of C
-/// and `sums` meanwhile.
+/// where `resume` says so and written where `finish` carries; `panel` can be written where A is packed.
+/// No other thread uses those parts of C, `sums` and `panel` meanwhile.
 #[inline(always)]
 pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>(
     tile: &Tile<V::Element>,
-    a_step: usize,
-    a_is_padded: bool,
+    columns: Columns,
     panel_cols: usize,
 ) {
     // Addresses are counted up by `wrapping_add`, and nothing here can panic: the sums must stay in
     // registers, and a way out of the loop would keep them in memory.
     //
     // SAFETY: the caller's promises, passed on; row i of register v is row `v * LANES + i`, and the
-    // mask keeps the last register to its rows. After the steps of one tile A is at the next one's panel.
+    // mask keeps the last register to its rows. After the steps of one tile A is at the next one's panel,
+    // and is set to its rows where there are no panels yet.
     unsafe {
         let mask = V::mask(tile.last_rows);
-        let rows = if a_is_padded { Rows::Padded } else { Rows::Masked(mask) };
-        // Panels are asked for by the processor itself.
-        let ahead = if a_is_padded { 0 } else { tile.ahead };
-        let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col };
+        let (rows, a_step, ahead, packing) = match columns {
+            Columns::Packed(height) => (Rows::Padded, height, 0, 0),
+            Columns::InPlace => (Rows::Masked(mask), tile.a_step, tile.ahead, 0),
+            Columns::Packing(height) => (Rows::Masked(mask), tile.a_step, tile.ahead, height),
+        };
+        let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col, packing };
         let tile_rows = VECTORS.wrapping_mul(V::LANES);
         let line = 64 / size_of::<V::Element>();
         let (mut a, mut sums, mut c, mut tiles) = (tile.a, tile.sums, tile.c, tile.tiles);
+        let (mut panel, mut tile_a) = (tile.panel, tile.a);
         let (mut hint, mut pieces_left, mut source) =
             (tile.hint.from, tile.hint.pieces, tile.source.from);
         loop {
@@ -213,16 +228,17 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                 // Where it is known beforehand how far the next element lies, each is named in its own
                 // instruction, without sums of addresses. Not where A is asked for ahead as well: the
                 // compiler then loads elements of several steps at once, for which there are no registers.
-                (a, b) = match (tile.b_step, tile.b_col) {
+                let at = (a, b, panel);
+                (a, b, panel) = match (tile.b_step, tile.b_col) {
                     (step, 1) if panel_cols > 0 && step == panel_cols => {
-                        let strides = Strides { ahead: 0, b: panel_cols, b_col: 1, ..strides };
-                        sum_unrolled::<V, VECTORS, COLS>(&mut acc, (a, b), steps, strides, rows)
+                        let strides = Strides { b: panel_cols, b_col: 1, ..strides };
+                        sum_unrolled::<V, VECTORS, COLS>(&mut acc, at, steps, strides, rows)
                     }
-                    (1, _) if strides.ahead == 0 => {
+                    (1, _) if packing == 0 && strides.ahead == 0 => {
                         let strides = Strides { ahead: 0, b: 1, ..strides };
-                        sum_unrolled::<V, VECTORS, COLS>(&mut acc, (a, b), steps, strides, rows)
+                        sum_unrolled::<V, VECTORS, COLS>(&mut acc, at, steps, strides, rows)
                     }
-                    _ => sum::<V, VECTORS, COLS>(&mut acc, (a, b), steps, strides, rows),
+                    _ => sum::<V, VECTORS, COLS>(&mut acc, at, steps, strides, rows),
                 };
             }
             match tile.finish {
@@ -255,6 +271,10 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
             if tiles == 0 {
                 break;
             }
+            if packing > 0 {
+                a = tile_a.wrapping_add(tile_rows);
+                tile_a = a;
+            }
             sums = sums.wrapping_add(tile_rows);
             c = c.wrapping_add(tile_rows);
             hint = hint.wrapping_add(pieces.wrapping_mul(tile.hint.apart));
@@ -272,7 +292,12 @@ struct Strides {
     ahead: usize,
     b: usize,
     b_col: usize,
+    /// The next column of the panel that A is packed in; zero where it is not.
+    packing: usize,
 }
+
+/// What a step begins with: a column of A, elements of B, a column of the panel that A is packed in.
+type At<T> = (*const T, *const T, *mut T);
 
 /// How many rows of A there are.
 #[derive(Clone, Copy)]
@@ -301,11 +326,11 @@ impl<M> Rows<M> {
 #[inline(always)]
 unsafe fn sum_unrolled<V: Vector, const VECTORS: usize, const COLS: usize>(
     acc: &mut [[V; VECTORS]; COLS],
-    mut from: (*const V::Element, *const V::Element),
+    mut from: At<V::Element>,
     steps: usize,
     strides: Strides,
     rows: Rows<V::Mask>,
-) -> (*const V::Element, *const V::Element) {
+) -> At<V::Element> {
     let whole = steps / UNROLLED;
     let rest = steps.wrapping_sub(whole.wrapping_mul(UNROLLED));
     // SAFETY: the caller's promises.
@@ -324,21 +349,30 @@ unsafe fn sum_unrolled<V: Vector, const VECTORS: usize, const COLS: usize>(
 #[inline(always)]
 unsafe fn sum<V: Vector, const VECTORS: usize, const COLS: usize>(
     acc: &mut [[V; VECTORS]; COLS],
-    (mut a, mut b): (*const V::Element, *const V::Element),
+    (mut a, mut b, mut panel): At<V::Element>,
     steps: usize,
     strides: Strides,
     rows: Rows<V::Mask>,
-) -> (*const V::Element, *const V::Element) {
+) -> At<V::Element> {
     // SAFETY: the caller's promises.
     unsafe {
         for _ in 0..steps {
-            if strides.ahead != 0 {
+            // Where A is packed it is always asked for, so that there is one loop and not two.
+            if strides.packing != 0 || strides.ahead != 0 {
                 let ahead = a.wrapping_add(strides.ahead);
                 for vector in 0..VECTORS {
                     prefetch(ahead.wrapping_add(vector.wrapping_mul(V::LANES)));
                 }
             }
             let column: [V; VECTORS] = load_rows(a, rows);
+            if strides.packing != 0 {
+                let mut to = panel;
+                for register in column {
+                    register.store(to);
+                    to = to.wrapping_add(V::LANES);
+                }
+                panel = panel.wrapping_add(strides.packing);
+            }
             let mut element = b;
             for acc in acc.iter_mut() {
                 let factor = V::splat(*element);
@@ -351,7 +385,7 @@ unsafe fn sum<V: Vector, const VECTORS: usize, const COLS: usize>(
             b = b.wrapping_add(strides.b);
         }
     }
-    (a, b)
+    (a, b, panel)
 }
 
 /// A register, masked where there is a mask.
