@@ -28,7 +28,9 @@ use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
 use super::rounding::Rounded;
-use super::thresholds::{NARROW_COLUMNS, PACKED_AHEAD, ROW_BLOCKS_PER_COPY, SOURCE_COLUMNS};
+use super::thresholds::{
+    MANY_REGISTERS, NARROW_COLUMNS, PACKED_AHEAD, ROW_BLOCKS_PER_COPY, SOURCE_COLUMNS,
+};
 use super::tile::{Finish, Hint, Source, Tile};
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
@@ -127,9 +129,6 @@ fn beyond_a_line<E>(at: *const E, ld: usize, lanes: usize) -> Option<usize> {
     let all_alike = ld.is_multiple_of(lanes) && at.addr().is_multiple_of(bytes);
     all_alike.then(|| at.addr() / bytes % lanes)
 }
-
-/// Registers along a column of C of which one more does not matter.
-const MANY_REGISTERS: usize = 128;
 
 fn counters(len: usize) -> Vec<AtomicUsize> {
     std::iter::repeat_with(AtomicUsize::default).take(len).collect()

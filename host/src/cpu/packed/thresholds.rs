@@ -95,5 +95,8 @@ pub(super) const FEW_PANELS: usize = 16;
 /// 256 1.04x, 512 1.01x, 1024 1.01x, 2048 cubed 0.99x; f64 1.20x, 1.12x, 1.04x.
 pub(super) const NARROW_COLUMNS: usize = 512;
 
+/// Registers along a column of C of which one more does not matter.
+pub(super) const MANY_REGISTERS: usize = 128;
+
 /// Columns of A by which a tile that packs them on its way asks ahead. On a Zen 5 EPYC 4 to 16 were level.
 pub(super) const PACKED_AHEAD: usize = 8;
