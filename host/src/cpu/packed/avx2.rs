@@ -8,6 +8,8 @@ use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
 use super::rounding::{self, Rounded};
 use super::tile::Tile;
+use super::times_column::add_columns;
+use super::transpose;
 use super::vector::{Vector, no_transpose};
 
 /// The instruction set.
@@ -82,7 +84,15 @@ impl Vector for __m256 {
     #[inline(always)]
     unsafe fn transpose(from: *const f32, along: usize, to: *mut f32, width: usize) {
         // SAFETY: the caller's promises.
-        unsafe { super::transpose::f32_8x8(from, along, to, width) }
+        unsafe { transpose::f32_8x8(from, along, to, width) }
+    }
+
+    const ROW_STEPS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn add_rows(self, from: *const f32, along: usize, b: *const f32, b_step: usize) -> Self {
+        // SAFETY: the caller's promises.
+        unsafe { add_columns(self, transpose::f32_8x4(from, along), b, b_step) }
     }
 }
 
@@ -213,6 +223,14 @@ impl Vector for __m256d {
     #[inline(always)]
     unsafe fn transpose(from: *const f64, along: usize, to: *mut f64, width: usize) {
         // SAFETY: the caller's promises.
-        unsafe { super::transpose::f64_4x4(from, along, to, width) }
+        unsafe { transpose::f64_4x4(from, along, to, width) }
+    }
+
+    const ROW_STEPS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn add_rows(self, from: *const f64, along: usize, b: *const f64, b_step: usize) -> Self {
+        // SAFETY: the caller's promises.
+        unsafe { add_columns(self, transpose::f64_4x2(from, along), b, b_step) }
     }
 }

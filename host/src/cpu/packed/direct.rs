@@ -17,10 +17,12 @@ use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
 use super::thresholds::{
-    LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, PANEL_BYTES, PARTS_PER_THREAD, SINGLE_COLUMNS_AHEAD,
-    SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS, THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
+    LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, NEAR_BYTES, PANEL_BYTES, PARTS_PER_THREAD,
+    ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS,
+    THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
 use super::tile::{Finish, Hint, Source, Tile};
+use super::times_column::TimesColumn;
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
 use crate::threads::run_on;
@@ -163,9 +165,11 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
                 }
             }
         } else {
+            // SAFETY: the caller's promises.
+            let done = unsafe { self.rows_times_a_column() };
             // All steps before the next rows: a row of A is read from front to back.
             let mut panel = Panel([MaybeUninit::uninit(); PANEL_BYTES]);
-            for row in (self.rows.0..self.rows.1).step_by(self.kernels.rows) {
+            for row in (self.rows.0 + done..self.rows.1).step_by(self.kernels.rows) {
                 for first in (0..k).step_by(self.steps) {
                     let rows = self.kernels.rows.min(self.rows.1 - row);
                     // SAFETY: the caller's promises.
@@ -173,6 +177,36 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
                 }
             }
         }
+    }
+
+    /// Computes the rows that fill registers, where C is one column and they can be read from front to back;
+    /// gives how many.
+    ///
+    /// # Safety
+    /// As [`Self::compute`].
+    unsafe fn rows_times_a_column(&self) -> usize {
+        let &Product { m, n, k, alpha, beta, a, a_row, a_col, b, b_row, c, .. } = self.product;
+        let fits = n == 1 && a_col == 1 && lie_in_sets_of_their_own::<T>(a_row);
+        let Some(multiply) = self.kernels.times_column.filter(|_| fits) else {
+            return 0;
+        };
+        let row = self.rows.0;
+        let registers = (self.rows.1 - row) / self.kernels.lanes;
+        let is_far = m.saturating_mul(k).saturating_mul(size_of::<T>()) > NEAR_BYTES;
+        let rows = TimesColumn {
+            registers,
+            k,
+            a: a.wrapping_add(row.wrapping_mul(a_row)),
+            a_row,
+            ahead: if is_far { ROW_BYTES_AHEAD / size_of::<T>() } else { 0 },
+            b,
+            b_step: b_row,
+            c: c.wrapping_add(row),
+            finish: Finish::last(alpha, beta),
+        };
+        // SAFETY: rows, steps and a column that exist, of this area.
+        unsafe { multiply(&rows) };
+        registers * self.kernels.lanes
     }
 
     /// Whether a tile more, at the beginning, is worth all others lying in whole cache lines of A: where these
@@ -257,6 +291,14 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
             unsafe { function(&tile) };
         }
     }
+}
+
+/// Whether rows so far apart do not push each other out of the first-level cache, whose sets repeat with each
+/// page: else a row's line is gone before its other half is read.
+fn lie_in_sets_of_their_own<T>(a_row: usize) -> bool {
+    const PAGE: usize = 4096;
+    let beyond = a_row.wrapping_mul(size_of::<T>()) % PAGE;
+    (64..=PAGE - 64).contains(&beyond)
 }
 
 /// Room for a packed panel of A.

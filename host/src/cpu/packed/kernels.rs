@@ -7,6 +7,7 @@ use super::groups::Group;
 use super::pack::Pack;
 use super::rounding::Rounded;
 use super::tile::{Columns, Tile, compute};
+use super::times_column::TimesColumn;
 use super::vector::Vector;
 use crate::scalar::Scalar;
 
@@ -24,6 +25,8 @@ pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
 pub(super) type PackFn<T> = unsafe fn(&Pack<T>);
 /// Stores sums as elements; see `round` for what it demands.
 pub(super) type RoundFn<T> = unsafe fn(&Rounded<T>);
+/// Multiplies rows by a column; see `times_column` for what it demands.
+pub(super) type TimesColumnFn<T> = unsafe fn(&TimesColumn<T>);
 /// Tile functions by registers and columns, each less one.
 type TileTable<T> = [[TileFn<T>; MAX_COLS]; MAX_VECTORS];
 
@@ -45,6 +48,9 @@ pub(super) trait InstructionSet {
 
     /// A tile of columns of A where they lie, which are packed on the way; as wide as whole tiles.
     unsafe fn packing<V: Vector, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>);
+
+    /// Rows times a column.
+    unsafe fn times_column<V: Vector>(rows: &TimesColumn<V::Element>);
 
     /// A panel of A.
     unsafe fn pack_a<V: Vector>(panel: &Pack<V::Element>);
@@ -151,6 +157,14 @@ macro_rules! compiled_for {
         }
 
         $(#[target_feature(enable = $features)])?
+        unsafe fn times_column<V: Vector>(
+            rows: &$crate::cpu::packed::times_column::TimesColumn<V::Element>,
+        ) {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::cpu::packed::times_column::multiply::<V>(rows) }
+        }
+
+        $(#[target_feature(enable = $features)])?
         unsafe fn pack_a<V: Vector>(panel: &Pack<V::Element>) {
             // SAFETY: the caller's promises.
             unsafe { pack::pack::<V>(panel, Self::VECTORS * V::LANES) }
@@ -217,6 +231,8 @@ pub(super) struct Kernels<T: Scalar> {
     pub(super) pack_b: PackFn<T>,
     /// Stores sums as elements, where these are of another type: a tile then only sums up.
     pub(super) round: Option<RoundFn<T>>,
+    /// Multiplies rows by a column, where registers can add rows.
+    pub(super) times_column: Option<TimesColumnFn<T::Acc>>,
     /// Whether a tile can take operands where they lie; else both are packed.
     pub(super) in_place: bool,
     /// Steps of k in a packed element.
@@ -255,9 +271,12 @@ impl<T: Scalar> Kernels<T> {
             I::direct::<V, { TALL_VECTORS[3] }, 1>,
             I::direct::<V, { TALL_VECTORS[4] }, 1>,
         ];
+        let times_column: Option<TimesColumnFn<T>> =
+            if V::ROW_STEPS > 0 { Some(I::times_column::<V>) } else { None };
         Self {
             direct,
             packing,
+            times_column,
             tall,
             in_place: true,
             ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>)
@@ -288,6 +307,7 @@ impl<T: Scalar> Kernels<T> {
             pack_a,
             pack_b,
             round: None,
+            times_column: None,
             in_place: false,
             group: 1,
             starts: V::STARTS,

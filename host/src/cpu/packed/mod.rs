@@ -35,6 +35,7 @@ mod product;
 mod rounding;
 mod thresholds;
 mod tile;
+mod times_column;
 mod vector;
 
 #[cfg(target_arch = "x86_64")]

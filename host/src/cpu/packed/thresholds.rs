@@ -100,3 +100,10 @@ pub(super) const MANY_REGISTERS: usize = 128;
 
 /// Columns of A by which a tile that packs them on its way asks ahead. On a Zen 5 EPYC 4 to 16 were level.
 pub(super) const PACKED_AHEAD: usize = 8;
+
+/// Bytes of a matrix up to which its rows, times a column, are not asked for ahead, and how far ahead they are:
+/// from the last cache on the processor's own prefetcher does it. f32, one thread of a Zen 5 EPYC, with asking
+/// beside without: 1000 by 1000 0.89x, 1536 by 1536 0.86x, 3000 by 3000 2.1x.
+pub(super) const NEAR_BYTES: usize = 16 << 20;
+/// See `NEAR_BYTES`.
+pub(super) const ROW_BYTES_AHEAD: usize = 256;

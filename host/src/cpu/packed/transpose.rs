@@ -1,6 +1,146 @@
-//! Squares transposed in AVX registers, for packing factors whose steps of k are contiguous.
+//! Squares transposed in AVX and AVX-512 registers, for factors whose steps of k are contiguous.
 
 use std::arch::x86_64::*;
+
+/// Four columns of eight rows, from `from` on; row follows row at `along`.
+///
+/// # Safety
+/// The CPU has AVX; those elements can be read.
+#[inline(always)]
+pub(super) unsafe fn f32_8x4(from: *const f32, along: usize) -> [__m256; 4] {
+    // SAFETY: the caller's promises.
+    unsafe {
+        // Rows i and i + 4.
+        let halves = |row: usize| {
+            let at = |row: usize| from.wrapping_add(row.wrapping_mul(along));
+            let low = _mm256_castps128_ps256(_mm_loadu_ps(at(row)));
+            _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(at(row + 4)))
+        };
+        let (r0, r1, r2, r3) = (halves(0), halves(1), halves(2), halves(3));
+        let (t0, t1) = (_mm256_unpacklo_ps(r0, r1), _mm256_unpackhi_ps(r0, r1));
+        let (t2, t3) = (_mm256_unpacklo_ps(r2, r3), _mm256_unpackhi_ps(r2, r3));
+        [
+            _mm256_shuffle_ps::<0x44>(t0, t2),
+            _mm256_shuffle_ps::<0xee>(t0, t2),
+            _mm256_shuffle_ps::<0x44>(t1, t3),
+            _mm256_shuffle_ps::<0xee>(t1, t3),
+        ]
+    }
+}
+
+/// Two columns of four rows, from `from` on; row follows row at `along`.
+///
+/// # Safety
+/// The CPU has AVX; those elements can be read.
+#[inline(always)]
+pub(super) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
+    // SAFETY: the caller's promises.
+    unsafe {
+        // Rows i and i + 2.
+        let halves = |row: usize| {
+            let at = |row: usize| from.wrapping_add(row.wrapping_mul(along));
+            let low = _mm256_castpd128_pd256(_mm_loadu_pd(at(row)));
+            _mm256_insertf128_pd::<1>(low, _mm_loadu_pd(at(row + 2)))
+        };
+        let (r0, r1) = (halves(0), halves(1));
+        [_mm256_unpacklo_pd(r0, r1), _mm256_unpackhi_pd(r0, r1)]
+    }
+}
+
+/// 16 columns of 16 rows, from `from` on; row follows row at `along`. Each row is one load, so that a cache line
+/// is met once: rows may be as far apart as pushes them out of the first-level cache.
+///
+/// # Safety
+/// The CPU has AVX-512F; those elements can be read.
+#[inline(always)]
+pub(super) unsafe fn f32_16x16(from: *const f32, along: usize) -> [__m512; 16] {
+    // SAFETY: the caller's promises.
+    unsafe {
+        let r = [
+            f32_4x16(from, along),
+            f32_4x16(from.wrapping_add(along.wrapping_mul(4)), along),
+            f32_4x16(from.wrapping_add(along.wrapping_mul(8)), along),
+            f32_4x16(from.wrapping_add(along.wrapping_mul(12)), along),
+        ];
+        let mut columns = [_mm512_setzero_ps(); 16];
+        for c in 0..4 {
+            let (low0, low1) = (
+                _mm512_shuffle_f32x4::<0x44>(r[0][c], r[1][c]),
+                _mm512_shuffle_f32x4::<0x44>(r[2][c], r[3][c]),
+            );
+            let (high0, high1) = (
+                _mm512_shuffle_f32x4::<0xee>(r[0][c], r[1][c]),
+                _mm512_shuffle_f32x4::<0xee>(r[2][c], r[3][c]),
+            );
+            columns[c] = _mm512_shuffle_f32x4::<0x88>(low0, low1);
+            columns[c + 4] = _mm512_shuffle_f32x4::<0xdd>(low0, low1);
+            columns[c + 8] = _mm512_shuffle_f32x4::<0x88>(high0, high1);
+            columns[c + 12] = _mm512_shuffle_f32x4::<0xdd>(high0, high1);
+        }
+        columns
+    }
+}
+
+/// 16 columns of four rows: quarter q of register c is column 4 * q + c.
+///
+/// # Safety
+/// As [`f32_16x16`].
+#[inline(always)]
+unsafe fn f32_4x16(from: *const f32, along: usize) -> [__m512; 4] {
+    // SAFETY: the caller's promises.
+    unsafe {
+        let row = |row: usize| _mm512_loadu_ps(from.wrapping_add(row.wrapping_mul(along)));
+        let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
+        let (t0, t1) = (_mm512_unpacklo_ps(r0, r1), _mm512_unpackhi_ps(r0, r1));
+        let (t2, t3) = (_mm512_unpacklo_ps(r2, r3), _mm512_unpackhi_ps(r2, r3));
+        [
+            _mm512_shuffle_ps::<0x44>(t0, t2),
+            _mm512_shuffle_ps::<0xee>(t0, t2),
+            _mm512_shuffle_ps::<0x44>(t1, t3),
+            _mm512_shuffle_ps::<0xee>(t1, t3),
+        ]
+    }
+}
+
+/// Eight columns of eight rows, as [`f32_16x16`].
+///
+/// # Safety
+/// The CPU has AVX-512F; those elements can be read.
+#[inline(always)]
+pub(super) unsafe fn f64_8x8(from: *const f64, along: usize) -> [__m512d; 8] {
+    // SAFETY: the caller's promises.
+    unsafe {
+        let row = |row: usize| _mm512_loadu_pd(from.wrapping_add(row.wrapping_mul(along)));
+        let mut columns = [_mm512_setzero_pd(); 8];
+        let even = [
+            _mm512_unpacklo_pd(row(0), row(1)),
+            _mm512_unpacklo_pd(row(2), row(3)),
+            _mm512_unpacklo_pd(row(4), row(5)),
+            _mm512_unpacklo_pd(row(6), row(7)),
+        ];
+        let odd = [
+            _mm512_unpackhi_pd(row(0), row(1)),
+            _mm512_unpackhi_pd(row(2), row(3)),
+            _mm512_unpackhi_pd(row(4), row(5)),
+            _mm512_unpackhi_pd(row(6), row(7)),
+        ];
+        for (c, r) in [(0, even), (1, odd)] {
+            let (low0, low1) = (
+                _mm512_shuffle_f64x2::<0x44>(r[0], r[1]),
+                _mm512_shuffle_f64x2::<0x44>(r[2], r[3]),
+            );
+            let (high0, high1) = (
+                _mm512_shuffle_f64x2::<0xee>(r[0], r[1]),
+                _mm512_shuffle_f64x2::<0xee>(r[2], r[3]),
+            );
+            columns[c] = _mm512_shuffle_f64x2::<0x88>(low0, low1);
+            columns[c + 2] = _mm512_shuffle_f64x2::<0xdd>(low0, low1);
+            columns[c + 4] = _mm512_shuffle_f64x2::<0x88>(high0, high1);
+            columns[c + 6] = _mm512_shuffle_f64x2::<0xdd>(high0, high1);
+        }
+        columns
+    }
+}
 
 /// Copies 8 by 8 elements: (i, p) from `from + i * along + p` to `to + p * width + i`.
 ///
@@ -8,27 +148,12 @@ use std::arch::x86_64::*;
 /// The CPU has AVX; those elements can be read and written.
 #[inline(always)]
 pub(super) unsafe fn f32_8x8(from: *const f32, along: usize, to: *mut f32, width: usize) {
-    // SAFETY: the caller's promises. Row i of the square is eight elements from `from + i * along`.
+    // SAFETY: the caller's promises.
     unsafe {
-        // Register i holds columns 0 to 3 of rows i and i + 4, register i + 4 columns 4 to 7.
-        let halves = |row: usize, col: usize| {
-            let at = |row: usize| from.wrapping_add(row.wrapping_mul(along).wrapping_add(col));
-            let low = _mm256_castps128_ps256(_mm_loadu_ps(at(row)));
-            _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(at(row + 4)))
-        };
         for col in [0, 4] {
-            let (r0, r1, r2, r3) = (halves(0, col), halves(1, col), halves(2, col), halves(3, col));
-            let (t0, t1) = (_mm256_unpacklo_ps(r0, r1), _mm256_unpackhi_ps(r0, r1));
-            let (t2, t3) = (_mm256_unpacklo_ps(r2, r3), _mm256_unpackhi_ps(r2, r3));
-            let lines = [
-                _mm256_shuffle_ps::<0x44>(t0, t2),
-                _mm256_shuffle_ps::<0xee>(t0, t2),
-                _mm256_shuffle_ps::<0x44>(t1, t3),
-                _mm256_shuffle_ps::<0xee>(t1, t3),
-            ];
             let mut to = to.wrapping_add(width.wrapping_mul(col));
-            for line in lines {
-                _mm256_storeu_ps(to, line);
+            for column in f32_8x4(from.wrapping_add(col), along) {
+                _mm256_storeu_ps(to, column);
                 to = to.wrapping_add(width);
             }
         }
@@ -41,19 +166,14 @@ pub(super) unsafe fn f32_8x8(from: *const f32, along: usize, to: *mut f32, width
 /// The CPU has AVX; those elements can be read and written.
 #[inline(always)]
 pub(super) unsafe fn f64_4x4(from: *const f64, along: usize, to: *mut f64, width: usize) {
-    // SAFETY: the caller's promises. Row i of the square is four elements from `from + i * along`.
+    // SAFETY: the caller's promises.
     unsafe {
-        // Columns `col` and `col + 1` of rows i and i + 2.
-        let halves = |row: usize, col: usize| {
-            let at = |row: usize| from.wrapping_add(row.wrapping_mul(along).wrapping_add(col));
-            let low = _mm256_castpd128_pd256(_mm_loadu_pd(at(row)));
-            _mm256_insertf128_pd::<1>(low, _mm_loadu_pd(at(row + 2)))
-        };
         for col in [0, 2] {
-            let (r0, r1) = (halves(0, col), halves(1, col));
-            let to = to.wrapping_add(width.wrapping_mul(col));
-            _mm256_storeu_pd(to, _mm256_unpacklo_pd(r0, r1));
-            _mm256_storeu_pd(to.wrapping_add(width), _mm256_unpackhi_pd(r0, r1));
+            let mut to = to.wrapping_add(width.wrapping_mul(col));
+            for column in f64_4x2(from.wrapping_add(col), along) {
+                _mm256_storeu_pd(to, column);
+                to = to.wrapping_add(width);
+            }
         }
     }
 }

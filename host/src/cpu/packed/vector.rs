@@ -64,6 +64,22 @@ pub(super) trait Vector: Copy {
         to: *mut Self::Element,
         width: usize,
     );
+
+    /// Steps that [`Vector::add_rows`] adds at once; none where there is no such thing.
+    const ROW_STEPS: usize = 0;
+
+    /// Adds to each lane the products of some elements of its row with those of B, in order: the rows are
+    /// `along` apart and from `from` on `ROW_STEPS` long, the elements of B `b_step` apart.
+    #[inline(always)]
+    unsafe fn add_rows(
+        self,
+        _from: *const Self::Element,
+        _along: usize,
+        _b: *const Self::Element,
+        _b_step: usize,
+    ) -> Self {
+        unreachable!("invariant: `ROW_STEPS` is asked before")
+    }
 }
 
 /// For registers whose operands are packed by code of their own.
