@@ -8,7 +8,7 @@ use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
 use super::rounding::{self, Rounded};
 use super::tile::Tile;
-use super::times_column::add_columns;
+use super::times_column;
 use super::transpose;
 use super::vector::{Vector, no_transpose};
 
@@ -92,7 +92,7 @@ impl Vector for __m256 {
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f32, along: usize, b: *const f32, b_step: usize) -> Self {
         // SAFETY: the caller's promises.
-        unsafe { add_columns(self, transpose::f32_8x4(from, along), b, b_step) }
+        unsafe { times_column::add_columns(self, transpose::f32_8x4(from, along), b, b_step) }
     }
 }
 
@@ -231,6 +231,6 @@ impl Vector for __m256d {
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f64, along: usize, b: *const f64, b_step: usize) -> Self {
         // SAFETY: the caller's promises.
-        unsafe { add_columns(self, transpose::f64_4x2(from, along), b, b_step) }
+        unsafe { times_column::add_columns(self, transpose::f64_4x2(from, along), b, b_step) }
     }
 }

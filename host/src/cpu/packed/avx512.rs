@@ -7,7 +7,7 @@ use super::kernels::{self, InstructionSet, compiled_for};
 use super::pack::{self, Pack};
 use super::rounding::{self, Rounded};
 use super::tile::Tile;
-use super::times_column::add_columns;
+use super::times_column;
 use super::transpose;
 use super::vector::Vector;
 
@@ -85,7 +85,26 @@ impl Vector for __m512 {
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f32, along: usize, b: *const f32, b_step: usize) -> Self {
         // SAFETY: the caller's promises.
-        unsafe { add_columns(self, transpose::f32_16x16(from, along), b, b_step) }
+        unsafe {
+            let columns = transpose::f32_16x16(from, along, __mmask16::MAX);
+            times_column::add_columns(self, columns, b, b_step)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_parts_of_rows(
+        self,
+        from: *const f32,
+        along: usize,
+        b: *const f32,
+        b_step: usize,
+        steps: usize,
+    ) -> Self {
+        // SAFETY: the caller's promises; the mask keeps to the steps.
+        unsafe {
+            let columns = transpose::f32_16x16(from, along, Self::mask(steps));
+            times_column::add_some_columns(self, &columns, b, b_step, steps)
+        }
     }
 }
 
@@ -154,6 +173,25 @@ impl Vector for __m512d {
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f64, along: usize, b: *const f64, b_step: usize) -> Self {
         // SAFETY: the caller's promises.
-        unsafe { add_columns(self, transpose::f64_8x8(from, along), b, b_step) }
+        unsafe {
+            let columns = transpose::f64_8x8(from, along, __mmask8::MAX);
+            times_column::add_columns(self, columns, b, b_step)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_parts_of_rows(
+        self,
+        from: *const f64,
+        along: usize,
+        b: *const f64,
+        b_step: usize,
+        steps: usize,
+    ) -> Self {
+        // SAFETY: the caller's promises; the mask keeps to the steps.
+        unsafe {
+            let columns = transpose::f64_8x8(from, along, Self::mask(steps));
+            times_column::add_some_columns(self, &columns, b, b_step, steps)
+        }
     }
 }

@@ -22,7 +22,7 @@ use super::thresholds::{
     THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
 use super::tile::{Finish, Hint, Source, Tile};
-use super::times_column::TimesColumn;
+use super::times_column::{TimesColumn, lie_alike_to_lines};
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
 use crate::threads::run_on;
@@ -186,19 +186,24 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
     /// As [`Self::compute`].
     unsafe fn rows_times_a_column(&self) -> usize {
         let &Product { m, n, k, alpha, beta, a, a_row, a_col, b, b_row, c, .. } = self.product;
-        let fits = n == 1 && a_col == 1 && lie_in_sets_of_their_own::<T>(a_row);
-        let Some(multiply) = self.kernels.times_column.filter(|_| fits) else {
-            return 0;
+        let bytes = size_of::<T>();
+        let is_far = m.saturating_mul(k).saturating_mul(bytes) > NEAR_BYTES;
+        let suits = |row_steps: usize| {
+            let keep_apart = is_far || lie_in_sets_of_their_own::<T>(a_row);
+            keep_apart || lie_alike_to_lines(a, a_row, row_steps)
+        };
+        let multiply = match self.kernels.times_column {
+            Some((multiply, row_steps)) if n == 1 && a_col == 1 && suits(row_steps) => multiply,
+            _ => return 0,
         };
         let row = self.rows.0;
         let registers = (self.rows.1 - row) / self.kernels.lanes;
-        let is_far = m.saturating_mul(k).saturating_mul(size_of::<T>()) > NEAR_BYTES;
         let rows = TimesColumn {
             registers,
             k,
             a: a.wrapping_add(row.wrapping_mul(a_row)),
             a_row,
-            ahead: if is_far { ROW_BYTES_AHEAD / size_of::<T>() } else { 0 },
+            ahead: if is_far { ROW_BYTES_AHEAD / bytes } else { 0 },
             b,
             b_step: b_row,
             c: c.wrapping_add(row),
@@ -294,7 +299,8 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
 }
 
 /// Whether rows so far apart do not push each other out of the first-level cache, whose sets repeat with each
-/// page: else a row's line is gone before its other half is read.
+/// page: else a row's line is gone before its other half is read. One thread of a Zen 5 EPYC, f32, without and
+/// with panels: 1025 by 1025 0.55x, 2049 by 2049 0.75x; beyond the last cache all the same 4100 by 4100 1.26x.
 fn lie_in_sets_of_their_own<T>(a_row: usize) -> bool {
     const PAGE: usize = 4096;
     let beyond = a_row.wrapping_mul(size_of::<T>()) % PAGE;

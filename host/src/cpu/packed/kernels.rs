@@ -231,8 +231,8 @@ pub(super) struct Kernels<T: Scalar> {
     pub(super) pack_b: PackFn<T>,
     /// Stores sums as elements, where these are of another type: a tile then only sums up.
     pub(super) round: Option<RoundFn<T>>,
-    /// Multiplies rows by a column, where registers can add rows.
-    pub(super) times_column: Option<TimesColumnFn<T::Acc>>,
+    /// Multiplies rows by a column, where registers can add rows, and how many steps these add at once.
+    pub(super) times_column: Option<(TimesColumnFn<T::Acc>, usize)>,
     /// Whether a tile can take operands where they lie; else both are packed.
     pub(super) in_place: bool,
     /// Steps of k in a packed element.
@@ -271,8 +271,8 @@ impl<T: Scalar> Kernels<T> {
             I::direct::<V, { TALL_VECTORS[3] }, 1>,
             I::direct::<V, { TALL_VECTORS[4] }, 1>,
         ];
-        let times_column: Option<TimesColumnFn<T>> =
-            if V::ROW_STEPS > 0 { Some(I::times_column::<V>) } else { None };
+        let times_column: Option<(TimesColumnFn<T>, usize)> =
+            if V::ROW_STEPS > 0 { Some((I::times_column::<V>, V::ROW_STEPS)) } else { None };
         Self {
             direct,
             packing,

@@ -71,12 +71,13 @@ unsafe fn sum_registers<V: Vector, const REGISTERS: usize>(
     mut c: *mut V::Element,
 ) {
     let &TimesColumn { k, a_row, ahead, mut b, b_step, finish, .. } = rows;
-    // SAFETY: the caller's promises: steps as many as are added at once, then the rest one by one; row i of
+    // SAFETY: the caller's promises: some steps first, as many as are added at once, then the rest; row i of
     // register r is row `r * LANES + i`.
     unsafe {
         let mut sums = [V::splat(V::Element::ZERO); REGISTERS];
         let mut left = k;
-        while left >= V::ROW_STEPS {
+        let mut steps = first_steps::<V>(a, a_row).min(k);
+        while left > 0 {
             let mut from = a;
             for sum in &mut sums {
                 if ahead != 0 {
@@ -86,26 +87,16 @@ unsafe fn sum_registers<V: Vector, const REGISTERS: usize>(
                         line = line.wrapping_add(a_row);
                     }
                 }
-                *sum = sum.add_rows(from, a_row, b, b_step);
+                *sum = match steps == V::ROW_STEPS {
+                    true => sum.add_rows(from, a_row, b, b_step),
+                    false => sum.add_parts_of_rows(from, a_row, b, b_step, steps),
+                };
                 from = from.wrapping_add(V::LANES.wrapping_mul(a_row));
             }
-            a = a.wrapping_add(V::ROW_STEPS);
-            b = b.wrapping_add(b_step.wrapping_mul(V::ROW_STEPS));
-            left = left.wrapping_sub(V::ROW_STEPS);
-        }
-        while left > 0 {
-            let mut from = a;
-            for sum in &mut sums {
-                let mut column = [V::Element::ZERO; MOST_LANES];
-                for element in column.iter_mut().take(V::LANES) {
-                    *element = *from;
-                    from = from.wrapping_add(a_row);
-                }
-                *sum = V::load(column.as_ptr()).mul_add(V::splat(*b), *sum);
-            }
-            a = a.wrapping_add(1);
-            b = b.wrapping_add(b_step);
-            left = left.wrapping_sub(1);
+            a = a.wrapping_add(steps);
+            b = b.wrapping_add(b_step.wrapping_mul(steps));
+            left = left.wrapping_sub(steps);
+            steps = left.min(V::ROW_STEPS);
         }
         for sum in sums {
             let result = match finish {
@@ -118,6 +109,25 @@ unsafe fn sum_registers<V: Vector, const REGISTERS: usize>(
             result.store(c);
             c = c.wrapping_add(V::LANES);
         }
+    }
+}
+
+/// Whether rows can be added in pieces of whole cache lines, `row_steps` being added at once.
+pub(super) fn lie_alike_to_lines<T>(a: *const T, a_row: usize, row_steps: usize) -> bool {
+    let bytes = size_of::<T>();
+    row_steps * bytes == LINE && a_row.is_multiple_of(row_steps) && a.addr().is_multiple_of(bytes)
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// The steps to add first, so that all other pieces of rows are cache lines, if they can be: a line that is met
+/// twice may be gone from the cache before the second time.
+#[inline(always)]
+fn first_steps<V: Vector>(a: *const V::Element, a_row: usize) -> usize {
+    match lie_alike_to_lines(a, a_row, V::ROW_STEPS) {
+        true => V::ROW_STEPS - a.addr() % LINE / size_of::<V::Element>(),
+        false => V::ROW_STEPS,
     }
 }
 
@@ -135,6 +145,55 @@ pub(super) unsafe fn add_columns<V: Vector, const COLUMNS: usize>(
     for column in columns {
         // SAFETY: the caller's promises.
         sum = unsafe { column.mul_add(V::splat(*b), sum) };
+        b = b.wrapping_add(b_step);
+    }
+    sum
+}
+
+/// [`add_columns`] of the first few columns.
+///
+/// # Safety
+/// As [`add_columns`].
+#[inline(always)]
+pub(super) unsafe fn add_some_columns<V: Vector, const COLUMNS: usize>(
+    mut sum: V,
+    columns: &[V; COLUMNS],
+    mut b: *const V::Element,
+    b_step: usize,
+    count: usize,
+) -> V {
+    for column in columns.iter().take(count) {
+        // SAFETY: the caller's promises.
+        sum = unsafe { column.mul_add(V::splat(*b), sum) };
+        b = b.wrapping_add(b_step);
+    }
+    sum
+}
+
+/// A sum and the products of so many elements of rows and of B, in order, each column gathered by itself.
+///
+/// # Safety
+/// The CPU has the instruction set of `V`; those elements can be read.
+#[inline(always)]
+pub(super) unsafe fn add_singly<V: Vector>(
+    mut sum: V,
+    mut from: *const V::Element,
+    along: usize,
+    mut b: *const V::Element,
+    b_step: usize,
+    steps: usize,
+) -> V {
+    for _ in 0..steps {
+        let mut column = [V::Element::ZERO; MOST_LANES];
+        let mut element = from;
+        for lane in column.iter_mut().take(V::LANES) {
+            // SAFETY: the caller's promises.
+            *lane = unsafe { *element };
+            element = element.wrapping_add(along);
+        }
+        // SAFETY: the caller's promises.
+        sum = unsafe { V::load(column.as_ptr()).mul_add(V::splat(*b), sum) };
+        from = from.wrapping_add(1);
         b = b.wrapping_add(b_step);
     }
     sum

@@ -47,20 +47,20 @@ pub(super) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
     }
 }
 
-/// 16 columns of 16 rows, from `from` on; row follows row at `along`. Each row is one load, so that a cache line
-/// is met once: rows may be as far apart as pushes them out of the first-level cache.
+/// 16 columns of 16 rows, from `from` on, zeros where the mask has none; row follows row at `along`. Each row is
+/// one load: rows may be as far apart as pushes them out of the first-level cache.
 ///
 /// # Safety
 /// The CPU has AVX-512F; those elements can be read.
 #[inline(always)]
-pub(super) unsafe fn f32_16x16(from: *const f32, along: usize) -> [__m512; 16] {
+pub(super) unsafe fn f32_16x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 16] {
     // SAFETY: the caller's promises.
     unsafe {
         let r = [
-            f32_4x16(from, along),
-            f32_4x16(from.wrapping_add(along.wrapping_mul(4)), along),
-            f32_4x16(from.wrapping_add(along.wrapping_mul(8)), along),
-            f32_4x16(from.wrapping_add(along.wrapping_mul(12)), along),
+            f32_4x16(from, along, mask),
+            f32_4x16(from.wrapping_add(along.wrapping_mul(4)), along, mask),
+            f32_4x16(from.wrapping_add(along.wrapping_mul(8)), along, mask),
+            f32_4x16(from.wrapping_add(along.wrapping_mul(12)), along, mask),
         ];
         let mut columns = [_mm512_setzero_ps(); 16];
         for c in 0..4 {
@@ -86,10 +86,11 @@ pub(super) unsafe fn f32_16x16(from: *const f32, along: usize) -> [__m512; 16] {
 /// # Safety
 /// As [`f32_16x16`].
 #[inline(always)]
-unsafe fn f32_4x16(from: *const f32, along: usize) -> [__m512; 4] {
+unsafe fn f32_4x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 4] {
     // SAFETY: the caller's promises.
     unsafe {
-        let row = |row: usize| _mm512_loadu_ps(from.wrapping_add(row.wrapping_mul(along)));
+        let at = |row: usize| from.wrapping_add(row.wrapping_mul(along));
+        let row = |row: usize| _mm512_maskz_loadu_ps(mask, at(row));
         let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
         let (t0, t1) = (_mm512_unpacklo_ps(r0, r1), _mm512_unpackhi_ps(r0, r1));
         let (t2, t3) = (_mm512_unpacklo_ps(r2, r3), _mm512_unpackhi_ps(r2, r3));
@@ -107,10 +108,11 @@ unsafe fn f32_4x16(from: *const f32, along: usize) -> [__m512; 4] {
 /// # Safety
 /// The CPU has AVX-512F; those elements can be read.
 #[inline(always)]
-pub(super) unsafe fn f64_8x8(from: *const f64, along: usize) -> [__m512d; 8] {
+pub(super) unsafe fn f64_8x8(from: *const f64, along: usize, mask: __mmask8) -> [__m512d; 8] {
     // SAFETY: the caller's promises.
     unsafe {
-        let row = |row: usize| _mm512_loadu_pd(from.wrapping_add(row.wrapping_mul(along)));
+        let at = |row: usize| from.wrapping_add(row.wrapping_mul(along));
+        let row = |row: usize| _mm512_maskz_loadu_pd(mask, at(row));
         let mut columns = [_mm512_setzero_pd(); 8];
         let even = [
             _mm512_unpacklo_pd(row(0), row(1)),

@@ -2,6 +2,8 @@
 
 use gemm_spec::Element;
 
+use super::times_column;
+
 /// A register of `LANES` elements.
 ///
 /// Every method is inlined into a function that is compiled for the instruction set, so that each is
@@ -79,6 +81,20 @@ pub(super) trait Vector: Copy {
         _b_step: usize,
     ) -> Self {
         unreachable!("invariant: `ROW_STEPS` is asked before")
+    }
+
+    /// The same for fewer steps than that.
+    #[inline(always)]
+    unsafe fn add_parts_of_rows(
+        self,
+        from: *const Self::Element,
+        along: usize,
+        b: *const Self::Element,
+        b_step: usize,
+        steps: usize,
+    ) -> Self {
+        // SAFETY: the caller's promises.
+        unsafe { times_column::add_singly(self, from, along, b, b_step, steps) }
     }
 }
 
