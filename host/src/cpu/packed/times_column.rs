@@ -135,6 +135,7 @@ fn first_steps<V: Vector>(a: *const V::Element, a_row: usize) -> usize {
 ///
 /// # Safety
 /// The CPU has the instruction set of `V`; an element for each column can be read, `b_step` apart.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn add_columns<V: Vector, const COLUMNS: usize>(
     mut sum: V,
@@ -154,6 +155,7 @@ pub(super) unsafe fn add_columns<V: Vector, const COLUMNS: usize>(
 ///
 /// # Safety
 /// As [`add_columns`].
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn add_some_columns<V: Vector, const COLUMNS: usize>(
     mut sum: V,
