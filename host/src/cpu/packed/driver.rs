@@ -300,6 +300,10 @@ impl<T: Scalar> Shared<'_, T> {
     /// Takes an area that no other ticket of this phase has, a block of rows and a slice: of the block that
     /// the thread has packed, else of the one that has most left, for which it pays best to pack another.
     /// There is one for each ticket.
+    ///
+    /// Blocks begin with different slices: threads that begin with the same one at once wait for the same lines
+    /// of B. f32, beside all from the first: two threads of a Zen 5 EPYC 512 cubed level, 1024 1.00 to 1.01x,
+    /// 2048 and 4096 1.00 to 1.01x, f64 1024 1.00 to 1.01x; 16 threads of an Emerald Rapids Xeon level.
     fn take_area(&self, phase: usize, packed: Option<usize>) -> (usize, usize) {
         let blocks = self.plan.row_blocks;
         let taken = &self.taken[phase * blocks..][..blocks];
@@ -311,7 +315,7 @@ impl<T: Scalar> Shared<'_, T> {
         loop {
             let slice = taken[block].fetch_add(1, Ordering::Relaxed);
             if slice < self.plan.slices {
-                return (block, slice);
+                return (block, (slice + block) % self.plan.slices);
             }
             block = with_most_left();
         }
