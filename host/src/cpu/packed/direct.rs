@@ -13,6 +13,7 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::cache_line;
 use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
@@ -22,7 +23,7 @@ use super::thresholds::{
     THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
 use super::tile::{Finish, Hint, Source, Tile};
-use super::times_column::{TimesColumn, lie_alike_to_lines};
+use super::times_column::{TimesColumn, beyond_a_line};
 use crate::cpu::CpuContext;
 use crate::scalar::Scalar;
 use crate::threads::run_on;
@@ -190,7 +191,7 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
         let is_far = m.saturating_mul(k).saturating_mul(bytes) > NEAR_BYTES;
         let suits = |row_steps: usize| {
             let keep_apart = is_far || lie_in_sets_of_their_own::<T>(a_row);
-            keep_apart || lie_alike_to_lines(a, a_row, row_steps)
+            keep_apart || beyond_a_line(a, a_row, row_steps).is_some()
         };
         let multiply = match self.kernels.times_column {
             Some((multiply, row_steps)) if n == 1 && a_col == 1 && suits(row_steps) => multiply,
@@ -226,14 +227,9 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
     /// tile of them lets all others be read by whole lines.
     fn rows_to_a_line(&self) -> usize {
         let &Product { a, a_col, .. } = self.product;
-        let line = 64 / size_of::<T>();
-        let address = a.wrapping_add(self.rows.0).addr();
-        let all_alike = a_col % line == 0 && address % size_of::<T>() == 0;
-        if all_alike {
-            address.next_multiple_of(64).wrapping_sub(address) / size_of::<T>()
-        } else {
-            0
-        }
+        let line = cache_line::elements::<T>();
+        let beyond = cache_line::beyond(a.wrapping_add(self.rows.0), a_col, line);
+        beyond.map_or(0, |beyond| (line - beyond) % line)
     }
 
     /// The tiles of some rows, the first and how many, over some steps, from A as it lies or from a panel
@@ -304,7 +300,7 @@ impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
 fn lie_in_sets_of_their_own<T>(a_row: usize) -> bool {
     const PAGE: usize = 4096;
     let beyond = a_row.wrapping_mul(size_of::<T>()) % PAGE;
-    (64..=PAGE - 64).contains(&beyond)
+    (cache_line::LINE..=PAGE - cache_line::LINE).contains(&beyond)
 }
 
 /// Room for a packed panel of A.

@@ -24,6 +24,7 @@ use gemm_spec::Element;
 
 use super::blocking::{Blocking, Caches};
 use super::buffer::Buffer;
+use super::cache_line;
 use super::kernels::Kernels;
 use super::pack::Pack;
 use super::product::Product;
@@ -109,8 +110,9 @@ impl Lines {
         if !in_place {
             return Self { short: 0, hold_a: false };
         }
-        let of_a = if a_row == 1 { beyond_a_line(a, a_col, lanes) } else { None };
-        let of_c = beyond_a_line(c.cast_const(), ldc, lanes);
+        // How many elements before its columns a register would have to begin to lie in one line.
+        let of_a = if a_row == 1 { cache_line::beyond(a, a_col, lanes) } else { None };
+        let of_c = cache_line::beyond(c.cast_const(), ldc, lanes);
         let wanted = if n <= NARROW_COLUMNS { of_a.or(of_c) } else { of_c.or(of_a) };
         let short = wanted.filter(|&short| {
             let registers = m.div_ceil(lanes);
@@ -120,14 +122,6 @@ impl Lines {
         let short = short.unwrap_or(0);
         Self { short, hold_a: of_a == Some(short) }
     }
-}
-
-/// How many elements before the beginning of its columns a register would have to begin to lie in one cache
-/// line, if that is the same for all columns.
-fn beyond_a_line<E>(at: *const E, ld: usize, lanes: usize) -> Option<usize> {
-    let bytes = size_of::<E>();
-    let all_alike = ld.is_multiple_of(lanes) && at.addr().is_multiple_of(bytes);
-    all_alike.then(|| at.addr() / bytes % lanes)
 }
 
 fn counters(len: usize) -> Vec<AtomicUsize> {
@@ -551,7 +545,7 @@ impl<T: Scalar> Shared<'_, T> {
         let (first_step, columns) = self.steps(next_phase % k_blocks);
         let from = a.wrapping_add(self.rows(next_block).0 + first_step * a_col);
         let (_, steps) = self.steps(phase % k_blocks);
-        let lines = steps.div_ceil(64 / size_of::<T::Acc>());
+        let lines = steps.div_ceil(cache_line::elements::<T::Acc>());
         let per_line = columns.div_ceil(lines * strips).min(SOURCE_COLUMNS);
         let strips_needed = columns.div_ceil(lines * per_line);
         Some(Upcoming {

@@ -23,6 +23,7 @@
 
 mod blocking;
 pub(crate) mod buffer;
+mod cache_line;
 mod direct;
 mod driver;
 mod isa;

@@ -6,6 +6,7 @@
 
 use gemm_spec::Element;
 
+use super::cache_line;
 use super::kernels::prefetch;
 use super::vector::Vector;
 
@@ -105,7 +106,7 @@ unsafe fn copy_steps<T: Copy>(
 ) {
     for _ in 0..k {
         let ahead = from.wrapping_add(step.wrapping_mul(STEPS_AHEAD));
-        for line in (0..count).step_by(64 / size_of::<T>()) {
+        for line in (0..count).step_by(cache_line::elements::<T>()) {
             prefetch(ahead.wrapping_add(line));
         }
         // SAFETY: the caller's promises: `count` lines of this step, and the panel's place for them.

@@ -14,6 +14,7 @@
 
 use gemm_spec::Element;
 
+use super::cache_line;
 use super::kernels::prefetch;
 use super::vector::Vector;
 
@@ -167,7 +168,7 @@ pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
         };
         let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col, packing };
         let tile_rows = VECTORS.wrapping_mul(V::LANES);
-        let line = 64 / size_of::<V::Element>();
+        let line = cache_line::elements::<V::Element>();
         let (mut a, mut sums, mut c, mut tiles) = (tile.a, tile.sums, tile.c, tile.tiles);
         let (mut panel, mut tile_a) = (tile.panel, tile.a);
         let (mut hint, mut pieces_left, mut source) =

@@ -5,6 +5,7 @@
 
 use gemm_spec::Element;
 
+use super::cache_line;
 use super::kernels::prefetch;
 use super::tile::Finish;
 use super::vector::Vector;
@@ -112,23 +113,19 @@ unsafe fn sum_registers<V: Vector, const REGISTERS: usize>(
     }
 }
 
-/// Whether rows can be added in pieces of whole cache lines, `row_steps` being added at once.
-pub(super) fn lie_alike_to_lines<T>(a: *const T, a_row: usize, row_steps: usize) -> bool {
-    let bytes = size_of::<T>();
-    row_steps * bytes == LINE && a_row.is_multiple_of(row_steps) && a.addr().is_multiple_of(bytes)
+/// How many steps behind a cache line the rows begin, if they can be added in pieces of whole lines, `row_steps`
+/// being added at once.
+#[inline(always)]
+pub(super) fn beyond_a_line<T>(a: *const T, a_row: usize, row_steps: usize) -> Option<usize> {
+    let are_lines = row_steps == cache_line::elements::<T>();
+    if are_lines { cache_line::beyond(a, a_row, row_steps) } else { None }
 }
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// The steps to add first, so that all other pieces of rows are cache lines, if they can be: a line that is met
 /// twice may be gone from the cache before the second time.
 #[inline(always)]
 fn first_steps<V: Vector>(a: *const V::Element, a_row: usize) -> usize {
-    match lie_alike_to_lines(a, a_row, V::ROW_STEPS) {
-        true => V::ROW_STEPS - a.addr() % LINE / size_of::<V::Element>(),
-        false => V::ROW_STEPS,
-    }
+    V::ROW_STEPS - beyond_a_line(a, a_row, V::ROW_STEPS).unwrap_or(0)
 }
 
 /// A sum and the products of columns and elements of B, in order.
@@ -151,7 +148,8 @@ pub(super) unsafe fn add_columns<V: Vector, const COLUMNS: usize>(
     sum
 }
 
-/// [`add_columns`] of the first few columns.
+/// [`add_columns`] of the first few columns. By itself, since counting costs: f32 on one thread of a Zen 5 EPYC,
+/// 300 by 200 and 1000 by 1000 0.93x and 0.88x where one function did both.
 ///
 /// # Safety
 /// As [`add_columns`].
