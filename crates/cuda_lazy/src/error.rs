@@ -9,6 +9,8 @@ pub(crate) const INVALID_VALUE: c_int = 1;
 const OUT_OF_MEMORY: c_int = 2;
 /// `CUDA_ERROR_NOT_INITIALIZED`: the answer of every symbol before a driver is loaded.
 pub(crate) const NOT_INITIALIZED: c_int = 3;
+/// `CUDA_ERROR_NOT_READY`: what an event answers before its time.
+pub(crate) const NOT_READY: c_int = 600;
 /// `CUDA_ERROR_NOT_FOUND`: the answer of a symbol that the loaded driver lacks.
 pub(crate) const NOT_FOUND: c_int = 500;
 

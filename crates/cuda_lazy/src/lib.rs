@@ -20,12 +20,15 @@
 //! - `CUDA_LIBRARY_PATH` (set in `.cargo/config.toml`) points `cust`'s build script to this crate's
 //!   `cuda` folder, whose `lib64/libcuda.so` is an empty linker script. The linker is content and links
 //!   nothing.
-//! - `trampoline` defines each symbol of the list in `symbols` as a naked function that jumps through
-//!   one slot of a table, which needs no signature.
+//! - With the feature `trampolines`, `trampoline` defines each symbol of the list in `symbols` as a
+//!   naked function that jumps through one slot of a table, which needs no signature. Only a program
+//!   that uses `cust` needs it; without it no `cu...` symbol is defined.
 //! - [`load`] opens the driver's library and fills the table. `cuInit` and `cuDriverGetVersion`, the
 //!   two calls that a program may make first, load the driver by themselves; so `cust::init` works with
 //!   no word to this crate, but a program that wants the reason for a failure calls [`load`] before it.
-//! - [`Driver`] adds the calls that `cust` lacks, through the same table.
+//! - [`Driver`] adds the calls that `cust` lacks, and [`Context`], [`Stream`], [`Event`],
+//!   [`DeviceMemory`] and [`PinnedMemory`] own what the driver hands out, for programs that do without
+//!   `cust`; all go through the same table.
 //!
 //! The program (or a library it uses) must name this crate, or its symbols are not linked:
 //! `use cuda_lazy as _;` is enough.
@@ -49,38 +52,50 @@
 //! [`LoadError::Platform`].
 
 mod attribute;
+mod context;
+mod device;
 mod driver;
 mod error;
 mod launch;
 mod library;
+mod memory;
 mod module;
 mod raw;
+mod stream;
 #[macro_use]
 mod symbols;
 mod table;
 mod tensor_map;
 #[cfg(all(
+    feature = "trampolines",
     target_os = "linux",
     target_pointer_width = "64",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod trampoline;
 
-#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(test, feature = "trampolines", target_os = "linux", target_arch = "x86_64"))]
 mod fake_driver_tests;
 
 use std::ffi::c_void;
 
 pub use attribute::{DeviceAttribute, DriverVersion, FunctionAttribute, Uuid};
+pub use context::{Context, CurrentContext};
 pub use driver::{Driver, MemoryInfo, load};
 pub use error::{Attempt, DriverError, LoadError};
 pub use launch::LaunchConfig;
 pub use library::LIBRARY_VARIABLE;
+pub use memory::{DeviceMemory, PinnedMemory};
 pub use module::{JitFailure, JitLog};
+pub use stream::{Event, Stream, Timing};
 pub use tensor_map::{
     DataType, Interleave, L2Promotion, OobFill, Swizzle, TensorMap, TensorMapDesc, TensorMapError,
 };
 
+/// `CUcontext`: `cust`'s `Context::as_raw`, cast.
+pub type RawContext = *mut c_void;
+/// `CUevent`.
+pub type RawEvent = *mut c_void;
 /// `CUmodule`: what `cust` keeps inside of a module.
 pub type RawModule = *mut c_void;
 /// `CUfunction`: `cust`'s `Function::to_raw`, cast.

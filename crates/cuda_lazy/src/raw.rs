@@ -3,7 +3,7 @@
 //! The results are plain integers, never an enum: a newer driver may return a code that no enum here
 //! would list, and such a value in a Rust enum is undefined behaviour.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 use std::mem::transmute;
 
 use crate::attribute::Uuid;
@@ -11,7 +11,7 @@ use crate::launch::RawLaunchConfig;
 use crate::symbols::Symbol;
 use crate::table::Table;
 use crate::tensor_map::TensorMap;
-use crate::{DevicePtr, RawFunction, RawModule, RawStream};
+use crate::{DevicePtr, RawContext, RawEvent, RawFunction, RawModule, RawStream};
 
 macro_rules! declare {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
@@ -42,12 +42,30 @@ declare! {
     fn cuGetErrorName(code: c_int, name: *mut *const c_char);
     /// The description of a result code.
     fn cuGetErrorString(code: c_int, text: *mut *const c_char);
+    /// The handle of a device, by its ordinal.
+    fn cuDeviceGet(device: *mut c_int, ordinal: c_int);
+    /// How many devices there are.
+    fn cuDeviceGetCount(count: *mut c_int);
+    /// The name of a device.
+    fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int);
+    /// Bytes of memory of a device.
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int);
     /// One number that describes a device.
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int);
     /// Where the device is on the PCI bus.
     fn cuDeviceGetPCIBusId(id: *mut c_char, length: c_int, device: c_int);
     /// Which device it is, the same in every process.
     fn cuDeviceGetUuid(uuid: *mut Uuid, device: c_int);
+    /// Retains the primary context of a device.
+    fn cuDevicePrimaryCtxRetain(context: *mut RawContext, device: c_int);
+    /// Gives a retained primary context back.
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int);
+    /// Makes a context current for the calling thread, above the one that is.
+    fn cuCtxPushCurrent_v2(context: RawContext);
+    /// Makes the context below current again.
+    fn cuCtxPopCurrent_v2(context: *mut RawContext);
+    /// Waits for all work of the current context.
+    fn cuCtxSynchronize();
     /// One number that describes a kernel.
     fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: RawFunction);
     /// Sets a kernel's limit or preference.
@@ -81,6 +99,44 @@ declare! {
     );
     /// Free and total bytes of the current context's device.
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    /// Allocates device memory.
+    fn cuMemAlloc_v2(address: *mut DevicePtr, bytes: usize);
+    /// Frees device memory.
+    fn cuMemFree_v2(address: DevicePtr);
+    /// Allocates pinned host memory.
+    fn cuMemAllocHost_v2(memory: *mut *mut c_void, bytes: usize);
+    /// Frees pinned host memory.
+    fn cuMemFreeHost(memory: *mut c_void);
+    /// Copies from host to device and waits.
+    fn cuMemcpyHtoD_v2(to: DevicePtr, from: *const c_void, bytes: usize);
+    /// Copies from device to host and waits.
+    fn cuMemcpyDtoH_v2(to: *mut c_void, from: DevicePtr, bytes: usize);
+    /// Queues a copy from host to device.
+    fn cuMemcpyHtoDAsync_v2(to: DevicePtr, from: *const c_void, bytes: usize, stream: RawStream);
+    /// Queues a copy from device to host.
+    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: DevicePtr, bytes: usize, stream: RawStream);
+    /// Queues a fill of device memory.
+    fn cuMemsetD8Async(at: DevicePtr, value: c_uchar, bytes: usize, stream: RawStream);
+    /// Creates a stream.
+    fn cuStreamCreateWithPriority(stream: *mut RawStream, flags: c_uint, priority: c_int);
+    /// Destroys a stream once its work is done.
+    fn cuStreamDestroy_v2(stream: RawStream);
+    /// Waits for all work of a stream.
+    fn cuStreamSynchronize(stream: RawStream);
+    /// Makes later work of a stream wait for an event.
+    fn cuStreamWaitEvent(stream: RawStream, event: RawEvent, flags: c_uint);
+    /// Creates an event.
+    fn cuEventCreate(event: *mut RawEvent, flags: c_uint);
+    /// Destroys an event.
+    fn cuEventDestroy_v2(event: RawEvent);
+    /// Records an event behind the work of a stream.
+    fn cuEventRecord(event: RawEvent, stream: RawStream);
+    /// Whether what an event was recorded behind is done.
+    fn cuEventQuery(event: RawEvent);
+    /// Waits for what an event was recorded behind.
+    fn cuEventSynchronize(event: RawEvent);
+    /// Milliseconds between two events.
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: RawEvent, end: RawEvent);
     /// Pins host memory.
     fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags: c_uint);
     /// Unpins host memory.

@@ -1,0 +1,283 @@
+//! Streams and events.
+
+use std::ffi::c_uint;
+use std::ptr;
+use std::time::Duration;
+
+use crate::error::{DriverError, NOT_READY};
+use crate::{Context, DevicePtr, Driver, RawEvent, RawStream, raw};
+
+/// `CU_STREAM_NON_BLOCKING`: no waiting for, and by, the legacy default stream.
+const NON_BLOCKING: c_uint = 1;
+/// `CU_EVENT_DEFAULT` and `CU_EVENT_DISABLE_TIMING`.
+const TIMED: c_uint = 0;
+const UNTIMED: c_uint = 2;
+
+/// A stream of one's own: what is queued in it runs in order.
+#[derive(Debug)]
+pub struct Stream {
+    raw: RawStream,
+    context: Context,
+}
+
+// SAFETY: the driver's calls may be made from any thread, and a stream's handle is only a name to them.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    /// A stream that neither waits for the default stream nor makes it wait.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn new(context: &Context) -> Result<Self, DriverError> {
+        let _current = context.enter()?;
+        let (driver, mut raw) = (context.driver(), ptr::null_mut());
+        // SAFETY: `raw` is a local that outlives the call.
+        let code =
+            unsafe { raw::cuStreamCreateWithPriority(driver.table(), &mut raw, NON_BLOCKING, 0) };
+        driver.check("cuStreamCreateWithPriority", code)?;
+        Ok(Self { raw, context: context.clone() })
+    }
+
+    /// The driver's handle, good as long as `self`.
+    #[must_use]
+    pub fn as_raw(&self) -> RawStream {
+        self.raw
+    }
+
+    /// The context that it belongs to.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Waits until nothing that was queued is under way.
+    ///
+    /// # Errors
+    /// What the driver answers, also for a launch that failed.
+    pub fn synchronize(&self) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: the stream is alive.
+        let code = unsafe { raw::cuStreamSynchronize(self.context.driver().table(), self.raw) };
+        self.context.driver().check("cuStreamSynchronize", code)
+    }
+
+    /// Lets everything that is queued from now on wait for what the event was recorded behind.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn wait(&self, event: &Event) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: both are alive; the driver keeps what it waits for, though the event may go.
+        let code = unsafe {
+            raw::cuStreamWaitEvent(self.context.driver().table(), self.raw, event.raw, 0)
+        };
+        self.context.driver().check("cuStreamWaitEvent", code)
+    }
+
+    /// Queues a copy of bytes to the device.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// `to` is an address of this context with room for the bytes. Until the copy is over nobody writes
+    /// `from`, which stays allocated, and nothing but later work of this stream uses the room.
+    pub unsafe fn copy_to_device(&self, to: DevicePtr, from: &[u8]) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        let (driver, source) = (self.context.driver(), from.as_ptr().cast());
+        // SAFETY: the source is a slice of that length; the rest is the caller's promise.
+        let code =
+            unsafe { raw::cuMemcpyHtoDAsync_v2(driver.table(), to, source, from.len(), self.raw) };
+        driver.check("cuMemcpyHtoDAsync", code)
+    }
+
+    /// Queues a copy of bytes from the device.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// `from` is an address of this context with as many bytes behind it. Until the copy is over nobody
+    /// reads or writes `to`, which stays allocated, and nobody writes the source.
+    pub unsafe fn copy_to_host(&self, to: &mut [u8], from: DevicePtr) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        let (driver, bytes, target) = (self.context.driver(), to.len(), to.as_mut_ptr().cast());
+        // SAFETY: the target is a slice of that length; the rest is the caller's promise.
+        let code =
+            unsafe { raw::cuMemcpyDtoHAsync_v2(driver.table(), target, from, bytes, self.raw) };
+        driver.check("cuMemcpyDtoHAsync", code)
+    }
+
+    /// Queues a fill of bytes on the device.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// `at` is an address of this context with as many bytes behind it, which nothing but later work of
+    /// this stream uses until the fill is over.
+    pub unsafe fn fill(&self, at: DevicePtr, value: u8, bytes: usize) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: the caller's promise; the stream is alive and of the context that was entered.
+        unsafe { self.context.driver().memset_async(self.raw, at, value, bytes) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // The driver finishes what is queued. There is nobody to tell a refusal to.
+        if let Ok(_current) = self.context.enter() {
+            // SAFETY: created once, destroyed here alone.
+            let _ = unsafe { raw::cuStreamDestroy_v2(self.context.driver().table(), self.raw) };
+        }
+    }
+}
+
+/// The same for streams of a caller's own, by their handles.
+impl Driver {
+    /// `cuMemsetD8Async`: queues a fill of bytes on the device.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// As [`Stream::fill`]; the stream is one of the current context.
+    pub unsafe fn memset_async(
+        &self,
+        stream: RawStream,
+        at: DevicePtr,
+        value: u8,
+        bytes: usize,
+    ) -> Result<(), DriverError> {
+        // SAFETY: the caller's promise.
+        let code = unsafe { raw::cuMemsetD8Async(self.table(), at, value, bytes, stream) };
+        self.check("cuMemsetD8Async", code)
+    }
+
+    /// Copies bytes from the device behind what the stream was given before, and waits for it.
+    ///
+    /// # Errors
+    /// What the driver answers, also for a launch that failed.
+    ///
+    /// # Safety
+    /// `from` is an address with as many bytes behind it; the stream is one of the current context.
+    pub unsafe fn read_in_order(
+        &self,
+        stream: RawStream,
+        to: &mut [u8],
+        from: DevicePtr,
+    ) -> Result<(), DriverError> {
+        let (bytes, target) = (to.len(), to.as_mut_ptr().cast());
+        // SAFETY: the target is a slice of that length, borrowed until the wait below; the rest is the
+        // caller's promise.
+        let code = unsafe { raw::cuMemcpyDtoHAsync_v2(self.table(), target, from, bytes, stream) };
+        self.check("cuMemcpyDtoHAsync", code)?;
+        // SAFETY: the caller's promise.
+        let code = unsafe { raw::cuStreamSynchronize(self.table(), stream) };
+        self.check("cuStreamSynchronize", code)
+    }
+}
+
+/// Whether an event can be asked for a time: one that cannot costs less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// It can, see [`Event::since`].
+    On,
+    /// It orders work and no more.
+    Off,
+}
+
+/// A point in a stream's work.
+#[derive(Debug)]
+pub struct Event {
+    raw: RawEvent,
+    context: Context,
+}
+
+// SAFETY: the driver's calls may be made from any thread, and an event's handle is only a name to them.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// An event that was not recorded yet.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn new(context: &Context, timing: Timing) -> Result<Self, DriverError> {
+        let _current = context.enter()?;
+        let flags = match timing {
+            Timing::On => TIMED,
+            Timing::Off => UNTIMED,
+        };
+        let (driver, mut raw) = (context.driver(), ptr::null_mut());
+        // SAFETY: `raw` is a local that outlives the call.
+        let code = unsafe { raw::cuEventCreate(driver.table(), &mut raw, flags) };
+        driver.check("cuEventCreate", code)?;
+        Ok(Self { raw, context: context.clone() })
+    }
+
+    /// Records it behind all that was queued in the stream.
+    ///
+    /// # Errors
+    /// What the driver answers, for instance for a stream of another context.
+    pub fn record(&self, stream: &Stream) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: both are alive.
+        let code =
+            unsafe { raw::cuEventRecord(self.context.driver().table(), self.raw, stream.raw) };
+        self.context.driver().check("cuEventRecord", code)
+    }
+
+    /// Whether all that it was recorded behind is done.
+    ///
+    /// # Errors
+    /// What the driver answers, also for a launch that failed.
+    pub fn is_done(&self) -> Result<bool, DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: the event is alive.
+        let code = unsafe { raw::cuEventQuery(self.context.driver().table(), self.raw) };
+        if code == NOT_READY {
+            return Ok(false);
+        }
+        self.context.driver().check("cuEventQuery", code)?;
+        Ok(true)
+    }
+
+    /// Waits for all that it was recorded behind.
+    ///
+    /// # Errors
+    /// What the driver answers, also for a launch that failed.
+    pub fn synchronize(&self) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: the event is alive.
+        let code = unsafe { raw::cuEventSynchronize(self.context.driver().table(), self.raw) };
+        self.context.driver().check("cuEventSynchronize", code)
+    }
+
+    /// The time from an earlier event to this one; both are done and have [`Timing::On`].
+    ///
+    /// # Errors
+    /// What the driver answers, for instance where one of them is not done.
+    pub fn since(&self, earlier: &Self) -> Result<Duration, DriverError> {
+        let _current = self.context.enter()?;
+        let (driver, mut milliseconds) = (self.context.driver(), 0.0f32);
+        // SAFETY: both are alive; the time is a local that outlives the call.
+        let code = unsafe {
+            raw::cuEventElapsedTime(driver.table(), &mut milliseconds, earlier.raw, self.raw)
+        };
+        driver.check("cuEventElapsedTime", code)?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Ok(_current) = self.context.enter() {
+            // SAFETY: created once, destroyed here alone; the driver keeps what still waits for it.
+            let _ = unsafe { raw::cuEventDestroy_v2(self.context.driver().table(), self.raw) };
+        }
+    }
+}
