@@ -5,16 +5,14 @@ mod support;
 
 use std::num::NonZeroUsize;
 
+use lab::cpu::{self, CPU, CpuContext, CpuImpl};
+use lab::verify::{Checker, Method};
+use lab::{DType, Layout, Multiplier, Problem, Scalar, WideBf16, WideF16, bf16, f16};
 use support::{Case, Operands, cases, first_difference, report};
-use tessera::cpu::{CPU, CpuContext, CpuImpl};
-use tessera::verify::{Checker, Method};
-use tessera::{
-    DType, Engine, Layout, MatMut, MatRef, Matrix, Problem, Scalar, WideBf16, WideF16, Widen, bf16,
-    f16, wide,
-};
+use tessera::{Engine, MatMut, MatRef, Matrix, Widen, wide};
 
 fn context(threads: usize) -> CpuContext {
-    CpuContext::new(NonZeroUsize::new(threads)).expect("threads start")
+    cpu::context(NonZeroUsize::new(threads)).expect("threads start")
 }
 
 fn run<T: Scalar>(
@@ -23,8 +21,9 @@ fn run<T: Scalar>(
     context: &CpuContext,
 ) -> Result<Vec<T::Out>, String> {
     operands.run(|problem, a, b, c| {
-        T::cpu_fn(implementation)(problem, a, b, c.as_mut_slice(), context);
-        Ok(())
+        implementation
+            .gemm::<T>(problem, a, b, c.as_mut_slice(), context)
+            .map_err(|error| error.to_string())
     })
 }
 
@@ -107,7 +106,7 @@ fn every_implementation_has_the_bits_of_serial_for_any_number_of_threads() {
 /// A C of f32 holds the sums of which a C of 16 bits is the rounding.
 #[test]
 fn a_wide_result_rounds_to_the_narrow_one() {
-    fn try_type<T: Widen<Acc = f32, Out = T>>() {
+    fn try_type<T: Scalar<Acc = f32, Result = T> + Widen<Wide: Scalar<Result = f32>>>() {
         let context = context(2);
         let mut rounded = 0;
         for case in all_cases() {
@@ -119,8 +118,9 @@ fn a_wide_result_rounds_to_the_narrow_one() {
             let expected = serial(&narrow);
             for implementation in CPU {
                 let mut found = vec![f32::POISON; expected.len()];
-                let function = T::Wide::cpu_fn(implementation);
-                function(&wide_problem, wide(a), wide(b), &mut found, &context);
+                implementation
+                    .gemm::<T::Wide>(&wide_problem, wide(a), wide(b), &mut found, &context)
+                    .unwrap();
                 for row in 0..problem.m {
                     for col in 0..problem.n {
                         let at = problem.c.index(row, col);
@@ -173,20 +173,22 @@ fn indices_above_two_to_the_31st_are_right() {
     let context = context(2);
     let plain = Problem::<f32>::new(m, n, k);
     let mut expected = vec![0f32; 9];
-    (f32::cpu_fn(CPU[0]))(&plain, &small, &small, &mut expected, &context);
+    CPU[0].gemm::<f32>(&plain, &small, &small, &mut expected, &context).unwrap();
     for implementation in CPU {
-        let function = f32::cpu_fn(implementation);
+        let multiply = |problem: &Problem<f32>, a: &[f32], b: &[f32], c: &mut [f32]| {
+            implementation.gemm(problem, a, b, c, &context).unwrap();
+        };
         let mut c = vec![f32::POISON; 9];
         let far = Problem { a: Layout::row_major(LD), ..plain };
-        function(&far, &big, &small, &mut c, &context);
+        multiply(&far, &big, &small, &mut c);
         assert_eq!(c, expected, "{}: A", implementation.id);
         let far = Problem { b: Layout::row_major(LD), ..plain };
-        function(&far, &small, &big, &mut c, &context);
+        multiply(&far, &small, &big, &mut c);
         assert_eq!(c, expected, "{}: B", implementation.id);
     }
     for implementation in CPU {
         let far = Problem { c: Layout::row_major(LD), ..plain };
-        (f32::cpu_fn(implementation))(&far, &small, &small, &mut big, &context);
+        implementation.gemm::<f32>(&far, &small, &small, &mut big, &context).unwrap();
         for row in 0..3 {
             assert_eq!(big[row * LD..][..3], expected[row * 3..][..3], "{}: C", implementation.id);
         }
@@ -228,10 +230,10 @@ fn any_order_of_any_operand_is_right() {
         Matrix::from_fn(rows, cols, |r, c| ((r * 31 + c * 17 + offset) % 23) as f32 - 11.0).unwrap()
     };
     let (a, b, c0) = (fill(m, k, 0), fill(k, n, 5), fill(m, n, 9));
-    let turned = |matrix: &Matrix<f32>| {
+    let transposed = |matrix: &Matrix<f32>| {
         Matrix::from_fn(matrix.cols(), matrix.rows(), |r, c| matrix.get(c, r).unwrap()).unwrap()
     };
-    let (at, bt) = (turned(&a), turned(&b));
+    let (at, bt) = (transposed(&a), transposed(&b));
     let mut expected = c0.clone();
     engine.gemm(1.5, a.view(), b.view(), -0.5, expected.view_mut()).unwrap();
 
@@ -243,7 +245,7 @@ fn any_order_of_any_operand_is_right() {
             engine.gemm(1.5, a, b, -0.5, rows.view_mut()).unwrap();
             assert_eq!(rows, expected);
 
-            let mut columns = turned(&c0).into_vec();
+            let mut columns = transposed(&c0).into_vec();
             let view = MatMut::new(&mut columns, m, n, Layout::col_major(m)).unwrap();
             engine.gemm(1.5, a, b, -0.5, view).unwrap();
             let columns = MatRef::new(&columns, m, n, Layout::col_major(m)).unwrap();
@@ -262,12 +264,14 @@ fn any_order_of_any_operand_is_right() {
 fn empty_dimensions_are_defined() {
     let engine = Engine::cpu(None).unwrap();
     for implementation in CPU {
-        let engine = Engine::named(implementation.id).unwrap();
+        let engine = Multiplier::named(implementation.id).unwrap();
         let mut c = vec![3.0f32; 6];
-        engine.run(&Problem::<f32>::new(2, 3, 0).with_scalars(1.0, 2.0), &[], &[], &mut c).unwrap();
+        engine
+            .gemm_slices(&Problem::<f32>::new(2, 3, 0).with_scalars(1.0, 2.0), &[], &[], &mut c)
+            .unwrap();
         assert_eq!(c, [6.0; 6], "{}", implementation.id);
         let mut c = vec![f32::NAN; 6];
-        engine.run(&Problem::<f32>::new(2, 3, 0), &[], &[], &mut c).unwrap();
+        engine.gemm_slices(&Problem::<f32>::new(2, 3, 0), &[], &[], &mut c).unwrap();
         assert_eq!(c, [0.0; 6], "{}", implementation.id);
         // Leading dimensions of nothing are only numbers.
         let wide = Problem::<f32>::new(2, 3, 0).with_layouts(
@@ -276,10 +280,10 @@ fn empty_dimensions_are_defined() {
             Layout::row_major(3),
         );
         let mut c = vec![f32::NAN; 6];
-        engine.run(&wide, &[], &[], &mut c).unwrap();
+        engine.gemm_slices(&wide, &[], &[], &mut c).unwrap();
         assert_eq!(c, [0.0; 6], "{}", implementation.id);
-        engine.run(&Problem::<f32>::new(0, 3, 4), &[], &[0.0; 12], &mut []).unwrap();
-        engine.run(&Problem::<f32>::new(2, 0, 4), &[0.0; 8], &[], &mut []).unwrap();
+        engine.gemm_slices(&Problem::<f32>::new(0, 3, 4), &[], &[0.0; 12], &mut []).unwrap();
+        engine.gemm_slices(&Problem::<f32>::new(2, 0, 4), &[0.0; 8], &[], &mut []).unwrap();
     }
     let a = Matrix::<f64>::zeros(0, 3).unwrap();
     let b = Matrix::<f64>::zeros(3, 2).unwrap();
@@ -290,24 +294,24 @@ fn empty_dimensions_are_defined() {
 #[test]
 fn special_values_spread_as_they_should() {
     for implementation in CPU {
-        let engine = Engine::named(implementation.id).unwrap();
+        let engine = Multiplier::named(implementation.id).unwrap();
         let mut a = vec![1.0f32; 5 * 7];
         a[2 * 7 + 3] = f32::NAN;
         let b = vec![1.0f32; 7 * 6];
         let mut c = vec![0.0f32; 5 * 6];
-        engine.run(&Problem::new(5, 6, 7), &a, &b, &mut c).unwrap();
+        engine.gemm_slices(&Problem::new(5, 6, 7), &a, &b, &mut c).unwrap();
         for (index, value) in c.iter().enumerate() {
             assert_eq!(value.is_nan(), index / 6 == 2, "{}: {index}", implementation.id);
         }
         a[2 * 7 + 3] = f32::INFINITY;
         let b = vec![0.0f32; 7 * 6];
-        engine.run(&Problem::new(5, 6, 7), &a, &b, &mut c).unwrap();
+        engine.gemm_slices(&Problem::new(5, 6, 7), &a, &b, &mut c).unwrap();
         assert!(c[2 * 6..3 * 6].iter().all(|value| value.is_nan()), "0 * inf is NaN");
         // Factors that are NaN are not zero.
         for (alpha, beta) in [(f32::NAN, 0.0), (1.0, f32::NAN)] {
             let problem = Problem::new(5, 6, 7).with_scalars(alpha, beta);
             let mut c = vec![1.0f32; 30];
-            engine.run(&problem, &[1.0; 35], &b, &mut c).unwrap();
+            engine.gemm_slices(&problem, &[1.0; 35], &b, &mut c).unwrap();
             assert!(c.iter().all(|value| value.is_nan()), "{alpha} {beta}");
         }
     }
@@ -321,7 +325,7 @@ fn every_type_is_in_the_table_of_types() {
         ($($element:ty),*) => {$({
             let a = Matrix::<$element>::from_fn(2, 2, |row, _| <$element>::from_f64(row as f64));
             let c = engine.multiply(&a.unwrap(), &Matrix::from_fn(2, 2, |_, col| <$element>::from_f64(col as f64)).unwrap());
-            assert_eq!(c.unwrap().get(1, 1), Some(<<$element as Scalar>::Out as Scalar>::from_f64(2.0)));
+            assert_eq!(c.unwrap().get(1, 1), Some(<<$element as Scalar>::Result as Scalar>::from_f64(2.0)));
             seen.push(<$element as gemm_spec::Element>::DTYPE);
         })*};
     }

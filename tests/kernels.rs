@@ -9,8 +9,8 @@ macro_rules! with_type {
     ($dtype:expr, $name:ident => $value:expr) => {
         with_type!(
             @ $dtype, $name => $value,
-            F32: f32, F64: f64, I32: i32, F16: tessera::f16, BF16: tessera::bf16,
-            F16F32: tessera::WideF16, BF16F32: tessera::WideBf16
+            F32: f32, F64: f64, I32: i32, F16: lab::f16, BF16: lab::bf16,
+            F16F32: lab::WideF16, BF16F32: lab::WideBf16
         )
     };
     (@ $dtype:expr, $name:ident => $value:expr, $($variant:ident: $type:ty),+) => {
@@ -43,14 +43,14 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Digests, SELF_TESTS, digest, digested_cases};
-use gemm_spec::{Element, KernelSpec, LaunchShape, Layout, Scheme};
-use kernels_gpu::KERNELS;
+use gemm_spec::{Element, LaunchShape, Layout, Scheme};
+use kernels_gpu::{KERNELS, Kernel};
+use lab::cpu::CPU;
+use lab::gpu::Gpu;
+use lab::verify::{Checker, Guarded, Method};
+use lab::{Error, Problem, Scalar, emulate};
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{Case, Operands, cases, first_difference, report};
-use tessera::cpu::{CPU, CpuContext};
-use tessera::gpu::Gpu;
-use tessera::verify::{Checker, Guarded, Method};
-use tessera::{Error, Problem, Scalar, emulate};
 
 /// Where a kernel runs.
 #[derive(Clone, Copy, PartialEq)]
@@ -70,7 +70,7 @@ impl Backend {
     /// Runs a kernel on a C that stands between guard words, which travel to the device and back.
     fn run<T: Scalar>(
         self,
-        spec: &'static KernelSpec,
+        spec: Kernel,
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
@@ -81,7 +81,7 @@ impl Backend {
             Self::Gpu => with_gpu(|gpu| {
                 let mut output = gpu.output(c.full(), c.guard_len())?;
                 gpu.upload(problem, a, b)?.run(spec, &mut output)?;
-                output.download(gpu, c.full_mut())
+                output.download(c.full_mut())
             }),
         }
         .map_err(|error| error.to_string())
@@ -103,7 +103,7 @@ fn with_gpu<R>(run: impl FnOnce(&Gpu) -> Result<R, Error>) -> Result<R, Error> {
 }
 
 /// Whether a kernel can do a case there; a single block has a limit.
-fn can<T: Scalar>(backend: Backend, spec: &KernelSpec, case: &Case) -> bool {
+fn can<T: Scalar>(backend: Backend, spec: Kernel, case: &Case) -> bool {
     let problem = case.problem::<T>();
     match backend {
         Backend::Emulator => spec.supports(&problem, &emulate::LIMITS).is_ok(),
@@ -114,14 +114,14 @@ fn can<T: Scalar>(backend: Backend, spec: &KernelSpec, case: &Case) -> bool {
 }
 
 /// Whether the emulator knows the kernel's instructions.
-fn is_emulated(spec: &KernelSpec) -> bool {
+fn is_emulated(spec: Kernel) -> bool {
     spec.arch.runs_on(emulate::LIMITS.compute_capability)
 }
 
 /// What is wrong with a result: against serial's bits where the kernel promises them, else against the
 /// error bound of its type.
 fn difference<T: Scalar>(
-    spec: &KernelSpec,
+    spec: Kernel,
     operands: &Operands<T>,
     found: &[T::Out],
 ) -> Result<(), String> {
@@ -135,15 +135,15 @@ fn difference<T: Scalar>(
 }
 
 /// Edge of the kernel's tile, for the table of shapes.
-fn tile(spec: &KernelSpec) -> usize {
+fn tile(spec: Kernel) -> usize {
     spec.launch.tile().map_or(8, |tile| tile.m as usize)
 }
 
 /// What serial computes.
 fn expected<T: Scalar>(operands: &Operands<T>) -> Result<Vec<T::Out>, String> {
-    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
+    let context = lab::cpu::context(None).map_err(|error| error.to_string())?;
     operands.run(|problem, a, b, c| {
-        T::cpu_fn(CPU[0])(problem, a, b, c.as_mut_slice(), &context);
+        CPU[0].gemm::<T>(problem, a, b, c.as_mut_slice(), &context).expect("the buffers fit");
         Ok(())
     })
 }
@@ -151,7 +151,7 @@ fn expected<T: Scalar>(operands: &Operands<T>) -> Result<Vec<T::Out>, String> {
 /// Compares a kernel with serial on these cases.
 fn compare<T: Scalar>(
     backend: Backend,
-    spec: &'static KernelSpec,
+    spec: Kernel,
     cases: impl IntoIterator<Item = Case>,
 ) -> Result<(), Failed> {
     let mut failures = Vec::new();
@@ -176,24 +176,18 @@ fn compare<T: Scalar>(
 }
 
 /// Ragged shapes, all scalars, padded rows, NaN in everything that must not be read.
-fn agrees_with_serial<T: Scalar>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+fn agrees_with_serial<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     compare::<T>(backend, spec, cases(tile(spec)))
 }
 
 /// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32.
-fn every_small_size<T: Scalar>(backend: Backend, spec: &'static KernelSpec) -> Result<(), Failed> {
+fn every_small_size<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     compare::<T>(backend, spec, (1..=70).map(|n| Case::new(n, n, n)))
 }
 
 /// Just beyond a tile and within, along both of its sides, with rows that suit copies of 16 bytes and
 /// with rows and operands that do not.
-fn keeps_to_the_edges_of_its_tile<T: Scalar>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+fn keeps_to_the_edges_of_its_tile<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     let (tile_m, tile_n) =
         spec.launch.tile().map_or((4, 4), |tile| (tile.m as usize, tile.n as usize));
     let mut failures = Vec::new();
@@ -228,13 +222,10 @@ fn keeps_to_the_edges_of_its_tile<T: Scalar>(
 }
 
 /// Exact integers: any order of the sum gives the same, and nothing is hidden by a tolerance.
-fn is_exact_on_integers<T: Scalar>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+fn is_exact_on_integers<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     let side = if can::<T>(backend, spec, &Case::new(67, 41, 130)) { 67 } else { 31 };
     let case = Case {
-        distribution: tessera::fill::Distribution::Position,
+        distribution: lab::fill::Distribution::Position,
         ..Case::new(side, 33.min(side), 130)
     };
     let operands = Operands::<T>::draw(&case);
@@ -250,10 +241,7 @@ fn is_exact_on_integers<T: Scalar>(
 
 /// n * n wraps in 32 bits from n = 46341 on. With rows this far apart the third row of A, B or C lies
 /// beyond 2^31 elements. Most of the buffer is never touched: on the host it costs no memory.
-fn indices_above_two_to_the_31st<T: Scalar>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+fn indices_above_two_to_the_31st<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     const SIDE: usize = 3;
     // As few steps as the kernel takes.
     let k = SIDE.max(spec.least_k());
@@ -273,7 +261,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(
         if spec.entries.first().is_none_or(|entry| entry.dtype != T::DTYPE) {
             return Ok(());
         }
-        let free = with_gpu(Gpu::free_memory).map_err(|error| error.to_string())?;
+        let free = with_gpu(|gpu| Ok(gpu.free_memory()?)).map_err(|error| error.to_string())?;
         if free < needed as u64 + (1 << 30) {
             println!("SKIPPED: {} bytes of device memory, {needed} needed", free);
             return Ok(());
@@ -285,9 +273,9 @@ fn indices_above_two_to_the_31st<T: Scalar>(
         (0..rows * cols).map(number).collect()
     };
     let (a, b) = (numbered(SIDE, k), numbered(k, SIDE));
-    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
+    let context = lab::cpu::context(None).map_err(|error| error.to_string())?;
     let mut expected = vec![T::Out::ZERO; SIDE * SIDE];
-    T::cpu_fn(CPU[0])(&plain, &a, &b, &mut expected, &context);
+    CPU[0].gemm::<T>(&plain, &a, &b, &mut expected, &context).expect("the buffers fit");
 
     let mut big = vec![T::ZERO; len];
     let spread = |big: &mut [T], from: &[T], cols: usize, apart: usize| {
@@ -300,7 +288,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(
         Backend::Gpu => with_gpu(|gpu| {
             let mut output = gpu.output(c, 0)?;
             gpu.upload(&problem, a, b)?.run(spec, &mut output)?;
-            output.download(gpu, c)
+            output.download(c)
         }),
     };
     let layout = Layout::row_major;
@@ -329,10 +317,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(
 }
 
 /// A product that a kernel cannot do is refused before anything is launched, with its limit.
-fn refuses_what_it_cannot_do<T: Scalar>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+fn refuses_what_it_cannot_do<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     let fortran = Problem::<T>::new(4, 4, 4);
     let (fortran, which) = if !spec.reads_any_order() {
         (Problem { a: Layout::col_major(4), ..fortran }, "A")
@@ -357,10 +342,7 @@ fn refuses_what_it_cannot_do<T: Scalar>(
 }
 
 /// Each digested case that the kernel can do, with the digest of its result.
-fn digests_of<T: Scalar>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<Vec<(Case, String)>, String> {
+fn digests_of<T: Scalar>(backend: Backend, spec: Kernel) -> Result<Vec<(Case, String)>, String> {
     let cases = digested_cases(tile(spec));
     let digest_of = |case: Case| {
         let operands = Operands::<T>::draw(&case);
@@ -371,10 +353,7 @@ fn digests_of<T: Scalar>(
 }
 
 /// The committed digests of a GPU's results are this backend's, too.
-fn gives_the_committed_digests<T: Scalar>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+fn gives_the_committed_digests<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     let path = Digests::newest().ok_or("there is no results/*/digests.json")?;
     let committed = Digests::read(&path)?;
     let symbol = spec.entry(T::DTYPE).map_err(|reason| reason.to_string())?;
@@ -399,7 +378,7 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
     };
     for spec in KERNELS {
         for entry in spec.entries {
-            let found = with_type!(entry.dtype, T => digests_of::<T>(Backend::Gpu, spec))?;
+            let found = with_type!(entry.dtype, T => digests_of::<T>(Backend::Gpu, *spec))?;
             let cases: BTreeMap<String, String> =
                 found.into_iter().map(|(case, digest)| (case.to_string(), digest)).collect();
             digests.entries.insert(entry.symbol.to_owned(), cases);
@@ -411,13 +390,13 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
 /// What a trial does.
 type Test = Box<dyn FnOnce() -> Result<(), Failed> + Send>;
 
-type Property = fn(Backend, &'static KernelSpec) -> Result<(), Failed>;
+type Property = fn(Backend, Kernel) -> Result<(), Failed>;
 
 /// The property that needs a committed file.
 const DIGESTS: &str = "gives_the_committed_digests";
 
 /// The properties of a kernel for one element type.
-fn properties<T: Scalar>(spec: &KernelSpec, backend: Backend) -> Vec<(&'static str, Property)> {
+fn properties<T: Scalar>(spec: Kernel, backend: Backend) -> Vec<(&'static str, Property)> {
     let mut properties: Vec<(&'static str, Property)> = vec![
         ("agrees_with_serial", agrees_with_serial::<T>),
         ("every_size_from_1_to_70", every_small_size::<T>),
@@ -476,7 +455,7 @@ fn trials() -> Vec<Trial> {
             for entry in spec.entries {
                 let properties = with_type!(entry.dtype, T => properties::<T>(spec, backend));
                 if backend == Backend::Gpu {
-                    let test: fn(&'static KernelSpec) -> Result<(), String> = with_type!(
+                    let test: fn(Kernel) -> Result<(), String> = with_type!(
                         entry.dtype,
                         T => host_path::bands_have_the_bits_of_the_whole::<T>
                     );

@@ -28,9 +28,9 @@ mod width_of_tile_as_width_of_matrix;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cuda_std::emulate::{self, Buffer, EmulationError, Launch, Site};
-use tessera::Problem;
-use tessera::fill::{Distribution, fill};
-use tessera::verify::{Checker, Diagnosis, Evidence, Method, Pattern, diagnose};
+use lab::Problem;
+use lab::fill::{Distribution, fill};
+use lab::verify::{Checker, Diagnosis, Evidence, Method, Pattern, diagnose};
 
 /// The tiles of A and B that a block shares.
 type Tiles<const W: usize> = [[[f32; W]; W]; 2];

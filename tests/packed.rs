@@ -8,11 +8,11 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gemm_spec::Element;
+use lab::cpu::{CPU, CpuContext, CpuImpl, CpuIsa};
+use lab::{Layout, Operand, Order, Problem, Scalar, WideBf16, WideF16, bf16, f16};
 use pages::Fenced;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use tessera::cpu::{CPU, CpuContext, CpuImpl, CpuIsa};
-use tessera::{Layout, Operand, Order, Problem, Scalar, WideBf16, WideF16, bf16, f16};
 
 fn packed() -> &'static CpuImpl {
     CPU.iter().find(|implementation| implementation.id == "cpu_packed").expect("it is registered")
@@ -42,7 +42,9 @@ impl<T: Scalar> Operands<T> {
 
     fn by(&self, implementation: &CpuImpl, context: &CpuContext) -> Vec<T::Out> {
         let mut c = self.c.clone();
-        T::cpu_fn(implementation)(&self.problem, &self.a, &self.b, &mut c, context);
+        implementation
+            .gemm::<T>(&self.problem, &self.a, &self.b, &mut c, context)
+            .expect("the buffers fit");
         c
     }
 
@@ -55,7 +57,7 @@ impl<T: Scalar> Operands<T> {
         let b = copied(problem, Operand::B, &self.b);
         let mut found = copied(problem, Operand::C, &self.c);
         let one = context(CpuIsa::Portable, 1);
-        T::cpu_fn(CPU[0])(&plain, &a, &b, &mut found, &one);
+        CPU[0].gemm::<T>(&plain, &a, &b, &mut found, &one).expect("the buffers fit");
         // Padding stays as it was.
         let mut c = self.c.clone();
         for row in 0..m {
@@ -251,7 +253,9 @@ fn any_beginning<T: Scalar>() {
                 let b = moved(&operands.b, of_factors);
                 let mut c = moved(&operands.c, of_c);
                 let (a, b, c) = (&a[of_factors..], &b[of_factors..], &mut c[of_c..]);
-                T::cpu_fn(packed())(&problem, a, b, c, &context(isa, threads));
+                packed()
+                    .gemm::<T>(&problem, a, b, c, &context(isa, threads))
+                    .expect("the buffers fit");
                 let found = difference(c, &expected);
                 assert_eq!(found, None, "{isa}, {threads} threads, from {of_factors} and {of_c}");
             }
@@ -280,14 +284,9 @@ fn nothing_beside_the_operands_is_touched() {
                     let a = Fenced::new(&operands.a, at_end);
                     let b = Fenced::new(&operands.b, at_end);
                     let mut c = Fenced::new(&operands.c, at_end);
-                    let function = T::cpu_fn(packed());
-                    function(
-                        &operands.problem,
-                        a.as_slice(),
-                        b.as_slice(),
-                        c.as_mut_slice(),
-                        &context,
-                    );
+                    let (a, b, c_mut) = (a.as_slice(), b.as_slice(), c.as_mut_slice());
+                    cpu_gemm::gemm::<T>(&operands.problem, a, b, c_mut, &context)
+                        .expect("the buffers fit");
                     let found = difference(c.as_slice(), &expected);
                     assert_eq!(found, None, "{isa} {:?}", operands.problem);
                 }
@@ -319,7 +318,9 @@ fn a_part_has_the_bits_of_the_whole() {
                 Layout::row_major(cols),
             );
             let mut found = vec![f32::POISON; m * cols];
-            f32::cpu_fn(packed())(&part, &whole.a, &whole.b[first..], &mut found, &context);
+            packed()
+                .gemm::<f32>(&part, &whole.a, &whole.b[first..], &mut found, &context)
+                .expect("the buffers fit");
             for (index, value) in found.iter().enumerate() {
                 let at = index / cols * n + first + index % cols;
                 assert!(value.same_bits(c[at]), "{isa}: columns from {first}, element {index}");
@@ -328,7 +329,9 @@ fn a_part_has_the_bits_of_the_whole() {
         for (first, rows) in [(0, 1), (3, 7), (20, 130)] {
             let part = Problem { m: rows, ..whole.problem };
             let mut found = vec![f32::POISON; rows * n];
-            f32::cpu_fn(packed())(&part, &whole.a[first * k..], &whole.b, &mut found, &context);
+            packed()
+                .gemm::<f32>(&part, &whole.a[first * k..], &whole.b, &mut found, &context)
+                .expect("the buffers fit");
             assert_eq!(
                 difference(&found, &c[first * n..][..rows * n]),
                 None,
@@ -417,13 +420,9 @@ fn extremes_of_8_bits_are_exact_and_sums_wrap() {
                 for (alpha, beta, old) in [(1, 0, 0x5a5a_5a5a), (-3, 7, i32::MAX)] {
                     let problem = Problem::<i8>::new(m, n, k).with_scalars(alpha, beta);
                     let mut c = vec![old; m * n];
-                    i8::cpu_fn(packed())(
-                        &problem,
-                        &vec![a; m * k],
-                        &vec![b; k * n],
-                        &mut c,
-                        &context,
-                    );
+                    packed()
+                        .gemm::<i8>(&problem, &vec![a; m * k], &vec![b; k * n], &mut c, &context)
+                        .expect("the buffers fit");
                     let sum = i64::from(a) * i64::from(b) * k as i64;
                     let exact = i64::from(alpha) * sum + i64::from(beta) * i64::from(old);
                     assert!(c.iter().all(|&c| c == exact as i32), "{isa} {a} {b} {problem:?}");
@@ -442,7 +441,7 @@ fn special_values_are_those_of_ieee() {
             let run = |alpha: f32, a: &[f32], b: &[f32], beta: f32, c: f32| {
                 let problem = Problem::new(m, n, k).with_scalars(alpha, beta);
                 let mut c = vec![c; m * n];
-                f32::cpu_fn(packed())(&problem, a, b, &mut c, &context);
+                packed().gemm::<f32>(&problem, a, b, &mut c, &context).expect("the buffers fit");
                 c
             };
             let (ones_a, ones_b) = (vec![1.0f32; m * k], vec![1.0f32; k * n]);
@@ -488,7 +487,7 @@ fn special_values_are_those_of_ieee() {
 /// Elements of 16 bits are rounded once, after alpha and beta, however many blocks k has.
 #[test]
 fn elements_of_16_bits_are_rounded_at_the_end_alone() {
-    fn try_type<T: Scalar<Acc = f32, Out = T>>(largest: f32) {
+    fn try_type<T: Scalar<Acc = f32, Result = T>>(largest: f32) {
         let of = |value: f32| T::narrow(value);
         for isa in CpuIsa::available() {
             let context = context(isa, 2);
@@ -496,7 +495,9 @@ fn elements_of_16_bits_are_rounded_at_the_end_alone() {
                 let run = |alpha: f32, a: T, b: T, beta: f32, c: T| {
                     let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta);
                     let (a, b, mut c) = (vec![a; m * k], vec![b; k * n], vec![c; m * n]);
-                    T::cpu_fn(packed())(&problem, &a, &b, &mut c, &context);
+                    packed()
+                        .gemm::<T>(&problem, &a, &b, &mut c, &context)
+                        .expect("the buffers fit");
                     let same = |x: &T| x.same_bits(c[0]) || x.is_nan() && c[0].is_nan();
                     assert!(c.iter().all(same), "{isa} {m} {n} {k}");
                     c[0]
@@ -533,7 +534,7 @@ fn elements_of_16_bits_are_rounded_at_the_end_alone() {
 /// and numbers beyond their range, are there.
 #[test]
 fn results_in_f32_of_16_bits_are_the_sums() {
-    fn try_type<T: Scalar<Acc = f32, Out = f32>>() {
+    fn try_type<T: Scalar<Acc = f32, Result = f32>>() {
         for isa in CpuIsa::available() {
             let context = context(isa, 2);
             for (m, n, k) in [(5, 6, 7), (3, 90, 401), (90, 3, 1001), (100, 110, 5001)] {
@@ -541,7 +542,9 @@ fn results_in_f32_of_16_bits_are_the_sums() {
                     let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta);
                     let (a, b) = (vec![T::narrow(a); m * k], vec![T::narrow(b); k * n]);
                     let mut c = vec![c; m * n];
-                    T::cpu_fn(packed())(&problem, &a, &b, &mut c, &context);
+                    packed()
+                        .gemm::<T>(&problem, &a, &b, &mut c, &context)
+                        .expect("the buffers fit");
                     assert!(c.iter().all(|x| x.same_bits(c[0])), "{isa} {m} {n} {k}");
                     c[0]
                 };

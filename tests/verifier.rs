@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use gemm_spec::{DType, Element, Layout, Operand, Order, Problem, bf16, epilogue, f16};
+use lab::verify::{Checker, Guarded, Method, Report, VerifyError};
+use lab::{Scalar, WideBf16, WideF16};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
-use tessera::verify::{Checker, Guarded, Method, Report, VerifyError};
-use tessera::{Scalar, WideBf16, WideF16};
 
 /// What the operands are filled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -506,7 +506,7 @@ fn one_wrong_bit_of_an_integer_is_seen_by_every_vector_that_must() {
     one_wrong_bit_is_seen::<i8>();
 }
 
-fn one_wrong_bit_is_seen<T: Scalar<Acc = i32, Out = i32>>() {
+fn one_wrong_bit_is_seen<T: Scalar<Acc = i32, Result = i32>>() {
     let (mut cases, mut failures) = (0, vec![]);
     let problem = Problem::<T>::new(40, 50, 60).with_scalars(3, -5);
     for problem in layouts(problem) {
@@ -539,7 +539,7 @@ fn one_wrong_bit_is_seen<T: Scalar<Acc = i32, Out = i32>>() {
 
 /// One wrong element of 16 bits: by one value where every element is compared, from the stated size on
 /// by random vectors.
-fn one_wrong_element_of_16_bits<T: Scalar<Out = T>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
+fn one_wrong_element_of_16_bits<T: Scalar<Result = T>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
     let (mut cases, mut failures) = (0, vec![]);
     let mut silent = 0;
     for (alpha, beta) in [(1.0, 0.0), (1.5, -0.7), (2.0, -3.0)] {
@@ -609,7 +609,7 @@ fn one_wrong_element_of_bf16_is_seen() {
 /// Results that were rounded another way, or more than once, fail.
 #[test]
 fn other_roundings_to_16_bits_are_caught() {
-    fn caught<T: Scalar<Acc = f32, Out = T>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
+    fn caught<T: Scalar<Acc = f32, Result = T>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
         for problem in layouts(Problem::<T>::new(33, 47, 65)) {
             let operands = Operands::new(problem, Fill::Uniform, 8);
             let sum = |row, col| operands.sum(row, col, 0..65);
@@ -644,7 +644,7 @@ fn other_roundings_to_16_bits_are_caught() {
 /// were.
 #[test]
 fn results_in_f32_that_16_bits_have_passed_through_are_caught() {
-    fn caught<T: Scalar<Acc = f32, Out = f32>>() {
+    fn caught<T: Scalar<Acc = f32, Result = f32>>() {
         for problem in layouts(Problem::<T>::new(33, 47, 65)) {
             let operands = Operands::new(problem, Fill::Uniform, 8);
             let rounded = |value: f32| T::narrow(value).widen();
@@ -731,7 +731,7 @@ fn sums_beyond_the_range_of_f16_are_infinite_and_those_at_its_edge_may_be() {
 
 #[test]
 fn subnormal_results_of_16_bits_pass_and_flushed_ones_do_not() {
-    fn settled<T: Scalar<Out = T>>(scale: f64) {
+    fn settled<T: Scalar<Result = T>>(scale: f64) {
         for method in JUDGES {
             let mut operands = Operands::new(Problem::<T>::new(20, 30, 40), Fill::Uniform, 4);
             for value in operands.a.iter_mut().chain(&mut operands.b) {

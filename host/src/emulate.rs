@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cuda_std::emulate::{self, Buffer, Launch, Observer};
-use gemm_spec::{
-    Block, DeviceLimits, Element, Grid, KernelSpec, Operand, Problem, Scheme, split_k,
-};
+use gemm_spec::{Block, DeviceLimits, Element, Grid, Operand, Problem, Scheme, split_k};
+use kernels_gpu::Kernel;
 
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -41,10 +40,10 @@ impl Default for Options {
 /// thousands of times slower than a real one. Accesses and barriers are checked.
 ///
 /// # Errors
-/// [`Error::Shape`] where a buffer is too short and [`Error::Unsupported`] where the kernel cannot do
+/// [`tessera::Error::Shape`] where a buffer is too short and [`tessera::Error::Unsupported`] where the kernel cannot do
 /// the problem, C then being unchanged; [`Error::Emulation`] where the kernel itself goes wrong.
 pub fn run<T: Scalar>(
-    spec: &KernelSpec,
+    spec: Kernel,
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
@@ -59,7 +58,7 @@ pub fn run<T: Scalar>(
 /// As [`run`].
 pub fn run_with<T: Scalar>(
     options: Options,
-    spec: &KernelSpec,
+    spec: Kernel,
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
@@ -73,7 +72,7 @@ pub fn run_with<T: Scalar>(
 /// # Errors
 /// As [`run`].
 pub fn run_observed<T: Scalar>(
-    spec: &KernelSpec,
+    spec: Kernel,
     problem: &Problem<T>,
     a: &[T],
     b: &[T],
@@ -86,7 +85,7 @@ pub fn run_observed<T: Scalar>(
 fn run_kernel<T: Scalar>(
     options: Options,
     observer: Option<&dyn Observer>,
-    spec: &KernelSpec,
+    spec: Kernel,
     problem: &Problem<T>,
     (a, b, c): (&[T], &[T], &mut [T::Out]),
 ) -> Result<(), Error> {
@@ -95,7 +94,8 @@ fn run_kernel<T: Scalar>(
     if m == 0 || n == 0 {
         return Ok(());
     }
-    let refused = |reason| Error::Unsupported { kernel: spec.id, reason };
+    let refused =
+        |reason| Error::from(tessera::Error::Unsupported { kernel: spec.spec().id, reason });
     spec.supports(problem, &LIMITS).map_err(refused)?;
     let [a_len, b_len, c_len] = [
         problem.required_len(Operand::A)?,
@@ -115,7 +115,8 @@ fn run_kernel<T: Scalar>(
     let split = match spec.scheme {
         Scheme::SplitK(split) => {
             let steps = if alpha == T::Acc::ZERO { 0 } else { k };
-            let parts = split_k::parts(spec, split.paces, (m, n, steps), LIMITS.multiprocessors);
+            let parts =
+                split_k::parts(spec.spec(), split.paces, (m, n, steps), LIMITS.multiprocessors);
             Some((split, steps, parts)).filter(|&(_, _, parts)| parts > 1)
         }
         _ => None,
@@ -141,7 +142,7 @@ fn run_kernel<T: Scalar>(
 
 /// What the launches of one product have in common.
 struct Run<'r> {
-    spec: &'r KernelSpec,
+    spec: Kernel,
     options: Options,
     observer: Option<&'r dyn Observer>,
 }
@@ -198,7 +199,7 @@ impl Run<'_> {
             None => emulate::run(&launch, body),
             Some(observer) => emulate::run_observed(&launch, observer, body),
         }
-        .map_err(|fault| Error::Emulation { kernel: self.spec.id, fault: Box::new(fault) })
+        .map_err(|fault| Error::Emulation { kernel: self.spec.spec().id, fault: Box::new(fault) })
     }
 }
 
@@ -223,7 +224,8 @@ mod tests {
         let a: Vec<i32> = (0..60).map(|at| at % 11 - 5).collect();
         let b: Vec<i32> = (0..90).map(|at| at % 13 - 6).collect();
         let before: Vec<i32> = (0..60).map(|at| 1000 + at).collect();
-        for spec in KERNELS.iter().filter(|spec| spec.entry(gemm_spec::DType::I32).is_ok()) {
+        for spec in KERNELS.iter().copied().filter(|spec| spec.entry(gemm_spec::DType::I32).is_ok())
+        {
             let mut c = before.clone();
             run(spec, &problem, &a, &b, &mut c).unwrap();
             for (at, &value) in c.iter().enumerate() {
@@ -248,7 +250,7 @@ mod tests {
     }
 
     /// Runs a tiled kernel on three tiles of k with one barrier skipped.
-    fn skipping<T: Scalar<Out = T>>(spec: &KernelSpec, barrier: u32) -> Option<EmulationError> {
+    fn skipping<T: Scalar<Result = T>>(spec: Kernel, barrier: u32) -> Option<EmulationError> {
         let side = spec.launch.tile()?.m as usize;
         let problem = Problem::<T>::new(side, side, 3 * side);
         let (a, b) = (vec![T::ONE; 3 * side * side], vec![T::ONE; 3 * side * side]);
@@ -265,7 +267,7 @@ mod tests {
     /// use, at the lines of the two. Only after the very last is nothing left to order.
     #[test]
     fn no_barrier_of_the_tiled_kernels_can_be_missed() {
-        for spec in KERNELS.iter().filter(|spec| spec.id.starts_with("tiled")) {
+        for spec in KERNELS.iter().copied().filter(|spec| spec.id.starts_with("tiled")) {
             for (barrier, kinds) in [
                 // Before use: the reader is ahead of the writer.
                 (0, (AccessKind::Read, AccessKind::Write)),
@@ -303,7 +305,7 @@ mod tests {
     /// others read it, where a barrier is missing.
     #[test]
     fn no_barrier_of_the_asynchronous_kernels_can_be_missed() {
-        for spec in KERNELS.iter().filter(|spec| spec.id.starts_with("async_copy")) {
+        for spec in KERNELS.iter().copied().filter(|spec| spec.id.starts_with("async_copy")) {
             let tile = spec.launch.tile().unwrap();
             let (m, n) = (tile.m as usize, tile.n as usize);
             // Rounds of up to 16 steps, and steps of no whole tile at the end.
@@ -339,7 +341,7 @@ mod tests {
             ("split_k_64x64", [0, 2, 3]),
             ("split_k_32x128", [0, 2, 3]),
         ] {
-            let spec = KERNELS.iter().find(|spec| spec.id == id).unwrap();
+            let spec = KERNELS.iter().copied().find(|spec| spec.id == id).unwrap();
             let tile = spec.launch.tile().unwrap();
             let (m, n, k) = (tile.m as usize, tile.n as usize, 16);
             let problem = Problem::<f32>::new(m, n, k);
@@ -361,7 +363,7 @@ mod tests {
     #[ignore = "a measurement: run it alone, with --nocapture"]
     fn cost_of_the_checks() {
         const N: usize = 256;
-        let spec = KERNELS.iter().find(|spec| spec.id == "tiled32").unwrap();
+        let spec = KERNELS.iter().copied().find(|spec| spec.id == "tiled32").unwrap();
         let problem = Problem::<f32>::new(N, N, N);
         let (a, b, mut c) = (vec![1.0; N * N], vec![1.0; N * N], vec![0.0; N * N]);
         for checked in [false, true, false, true] {
@@ -378,22 +380,29 @@ mod tests {
 
     #[test]
     fn what_a_kernel_cannot_do_leaves_c_alone() {
-        let spec = KERNELS.iter().find(|spec| spec.id == "single_block").unwrap();
+        let spec = KERNELS.iter().copied().find(|spec| spec.id == "single_block").unwrap();
         let mut c = vec![7f32; 33 * 32];
         let wide = Problem::<f32>::new(33, 32, 1);
         let refused = run(spec, &wide, &[1.0; 33], &[1.0; 32], &mut c);
         assert!(matches!(
             refused,
-            Err(Error::Unsupported { reason: Unsupported::SingleBlock { .. }, .. })
+            Err(Error::Product {
+                error: tessera::Error::Unsupported { reason: Unsupported::SingleBlock { .. }, .. }
+            })
         ));
         let transposed = Problem { b: Layout::col_major(4), ..Problem::<f32>::new(4, 4, 4) };
         assert!(matches!(
             run(spec, &transposed, &[1.0; 16], &[1.0; 16], &mut c),
-            Err(Error::Unsupported { reason: Unsupported::Order { operand: Operand::B }, .. })
+            Err(Error::Product {
+                error: tessera::Error::Unsupported {
+                    reason: Unsupported::Order { operand: Operand::B },
+                    ..
+                }
+            })
         ));
         assert!(matches!(
             run(spec, &Problem::<f32>::new(4, 4, 4), &[1.0; 15], &[1.0; 16], &mut c),
-            Err(Error::Shape(_))
+            Err(Error::Product { error: tessera::Error::Shape(_) })
         ));
         assert!(c.iter().all(|&value| value == 7.0));
     }

@@ -1,51 +1,17 @@
-//! Everything that can go wrong, as values.
+//! Everything that can go wrong in the laboratory, as values.
 
-use gemm_spec::{ShapeError, Unsupported};
-use ptx_text::PtxError;
+use gemm_spec::ShapeError;
 
-use crate::gpu::SideBySide;
-
-/// Why a product could not be computed.
+/// Why something could not be computed, measured or checked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Buffers and sizes do not fit together.
-    #[error(transparent)]
-    Shape(#[from] ShapeError),
-    /// The inner sizes of two factors differ.
-    #[error(
-        "A is {a_rows} x {a_cols} and B is {b_rows} x {b_cols}: \
-         A must have as many columns as B has rows"
-    )]
-    Inner {
-        /// Rows of A.
-        a_rows: usize,
-        /// Columns of A.
-        a_cols: usize,
-        /// Rows of B.
-        b_rows: usize,
-        /// Columns of B.
-        b_cols: usize,
-    },
-    /// C has not the size of the product.
-    #[error("C is {rows} x {cols}, the product is {m} x {n}")]
-    Outer {
-        /// Rows of C.
-        rows: usize,
-        /// Columns of C.
-        cols: usize,
-        /// Rows of the product.
-        m: usize,
-        /// Columns of the product.
-        n: usize,
-    },
-    /// An implementation cannot do this problem on this device.
-    #[error("{kernel} {reason}")]
-    Unsupported {
-        /// Its name.
-        kernel: &'static str,
+    /// A product could not be computed.
+    #[error("{error}{}", remedy(error))]
+    Product {
         /// Why.
-        reason: Unsupported,
+        #[from]
+        error: tessera::Error,
     },
     /// No implementation has that name.
     #[error("there is no implementation `{name}`; {hint}")]
@@ -83,40 +49,6 @@ pub enum Error {
         /// The device to ask for.
         takes: &'static str,
     },
-    /// A kernel does not keep to the contract that was asked for.
-    #[error(
-        "{kernel} does not keep to {accuracy} accuracy; leave --kernel out to have one that does"
-    )]
-    Accuracy {
-        /// Its name.
-        kernel: &'static str,
-        /// The contract.
-        accuracy: crate::Accuracy,
-    },
-    /// A GPU was asked for and cannot be used.
-    #[error("no CUDA device: {reason}")]
-    NoDevice {
-        /// Why not.
-        reason: String,
-    },
-    /// There is no GPU of that number.
-    #[error("there is no CUDA device {index}; devices are numbered from 0 and there {}", counted(*.count))]
-    NoSuchDevice {
-        /// What was asked for.
-        index: u32,
-        /// How many there are.
-        count: u32,
-    },
-    /// Memory is short.
-    #[error("{what} needs {needed} bytes, {available} are free; choose a smaller size")]
-    OutOfMemory {
-        /// What needed it.
-        what: String,
-        /// Bytes needed.
-        needed: u128,
-        /// Bytes there are.
-        available: u128,
-    },
     /// A recorded measurement cannot be used.
     #[error("the record cannot be used: {reason}")]
     Record {
@@ -137,24 +69,6 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// Threads could not be started.
-    #[error("cannot start the worker threads: {reason}; ask for fewer with --threads")]
-    Threads {
-        /// What the system said.
-        reason: rayon::ThreadPoolBuildError,
-    },
-    /// The instruction set that was asked for is not there.
-    #[error(
-        "there is no instruction set `{asked}` on this CPU; set {variable} to one of {available}, or unset it"
-    )]
-    CpuIsa {
-        /// The environment variable that asks.
-        variable: &'static str,
-        /// What was asked for.
-        asked: String,
-        /// What there is.
-        available: String,
-    },
     /// A kernel went wrong on the emulator.
     #[error("{kernel} on the emulator: {fault}")]
     Emulation {
@@ -163,55 +77,48 @@ pub enum Error {
         /// What the emulator found.
         fault: Box<cuda_std::emulate::EmulationError>,
     },
-    /// A module is not PTX.
-    #[error("{file} cannot be read: {reason}; run `cargo xtask build-ptx`")]
-    PtxUnreadable {
-        /// Its file.
-        file: String,
-        /// What the reader said.
-        reason: PtxError,
-    },
-    /// A module lacks an entry of the registry.
-    #[error("{file}: there is no entry {entry}:{entries}\nrun `cargo xtask build-ptx`")]
-    EntryMissing {
-        /// The module's file.
-        file: String,
-        /// The entry.
-        entry: &'static str,
-        /// The entries of the registry and those of the module.
-        entries: SideBySide,
-    },
-    /// An entry's parameters are not what a launch passes.
-    #[error(
-        "{file}: {entry} does not take the arguments of its launch:{parameters}\n\
-         run `cargo xtask build-ptx`"
-    )]
-    EntryParameters {
-        /// The module's file.
-        file: String,
-        /// The entry.
-        entry: &'static str,
-        /// The arguments of a launch and the parameters of the entry.
-        parameters: SideBySide,
-    },
     /// A library beside which this one is measured cannot be used.
     #[error("{reason}")]
     Peer {
         /// Why not.
         reason: String,
     },
-    /// The driver refused a call.
-    #[error("{during} failed: {reason}")]
-    Cuda {
-        /// What was being done, with the kernel's name where there is one.
-        during: String,
-        /// The driver's code and words.
-        reason: String,
-    },
 }
 
-fn counted(devices: u32) -> String {
-    if devices == 1 { "is 1".to_owned() } else { format!("are {devices}") }
+impl From<ShapeError> for Error {
+    fn from(reason: ShapeError) -> Self {
+        tessera::Error::from(reason).into()
+    }
+}
+
+impl From<cpu_gemm::Error> for Error {
+    fn from(reason: cpu_gemm::Error) -> Self {
+        tessera::Error::from(reason).into()
+    }
+}
+
+impl Error {
+    /// Whether memory is short: a smaller problem may still fit.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Product { error: tessera::Error::OutOfMemory { .. } })
+    }
+
+    /// That there is no GPU to work on, and why.
+    pub(crate) fn no_device(reason: String) -> Self {
+        tessera::Error::NoDevice { reason }.into()
+    }
+}
+
+/// What mends it, for a user of the command line.
+fn remedy(error: &tessera::Error) -> &'static str {
+    match error {
+        tessera::Error::OutOfMemory { .. } => "; choose a smaller size",
+        tessera::Error::Threads { .. } => "; ask for fewer with --threads",
+        tessera::Error::Accuracy { .. } => "; leave --kernel out to have one that does",
+        tessera::Error::Ptx(_) => "\nrun `cargo xtask build-ptx`",
+        _ => "",
+    }
 }
 
 #[cfg(test)]
@@ -219,13 +126,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_the_numbers() {
-        let error = Error::Inner { a_rows: 2, a_cols: 3, b_rows: 4, b_cols: 5 };
-        assert_eq!(
-            error.to_string(),
-            "A is 2 x 3 and B is 4 x 5: A must have as many columns as B has rows"
-        );
-        let error = Error::NoSuchDevice { index: 3, count: 1 };
-        assert!(error.to_string().ends_with("there is 1"), "{error}");
+    fn messages_of_the_library_end_with_what_the_command_line_can_do() {
+        let short =
+            tessera::Error::OutOfMemory { what: "B".to_owned(), needed: 7, available: Some(5) };
+        let message = Error::from(short).to_string();
+        assert_eq!(message, "B needs 7 bytes, 5 are free; choose a smaller size");
     }
 }

@@ -9,7 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rayon::prelude::*;
 
 use crate::error::Error;
-use crate::matrix::allocate;
+use crate::memory::allocate;
 use crate::scalar::Scalar;
 
 /// How the elements of the inputs are drawn.

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tessera::cli::main()
+    lab::cli::main()
 }

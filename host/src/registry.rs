@@ -1,7 +1,7 @@
 //! Every implementation, CPU and GPU, by name.
 
-use gemm_spec::{DType, KernelSpec};
-use kernels_gpu::KERNELS;
+use gemm_spec::DType;
+use kernels_gpu::{KERNELS, Kernel};
 use wildmatch::WildMatch;
 
 use crate::cpu::{CPU, CpuImpl};
@@ -13,7 +13,7 @@ pub enum Implementation {
     /// A function of this program.
     Cpu(&'static CpuImpl),
     /// A kernel.
-    Gpu(&'static KernelSpec),
+    Gpu(Kernel),
 }
 
 impl Implementation {
@@ -22,7 +22,7 @@ impl Implementation {
     pub fn id(&self) -> &'static str {
         match self {
             Self::Cpu(implementation) => implementation.id,
-            Self::Gpu(spec) => spec.id,
+            Self::Gpu(kernel) => kernel.spec().id,
         }
     }
 
@@ -31,7 +31,7 @@ impl Implementation {
     pub fn about(&self) -> &'static str {
         match self {
             Self::Cpu(implementation) => implementation.about,
-            Self::Gpu(spec) => spec.about,
+            Self::Gpu(kernel) => kernel.spec().about,
         }
     }
 
@@ -40,7 +40,7 @@ impl Implementation {
     pub fn origin(&self) -> &'static str {
         match self {
             Self::Cpu(implementation) => implementation.origin,
-            Self::Gpu(spec) => spec.origin,
+            Self::Gpu(kernel) => kernel.spec().origin,
         }
     }
 

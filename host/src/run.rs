@@ -9,15 +9,17 @@ mod turn;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, DeviceLimits, Element, KernelSpec, Operand, Problem};
+use gemm_spec::{DType, DeviceLimits, Element, Operand, Problem};
+use kernels_gpu::Kernel;
 use serde::Serialize;
 
-use crate::cpu::CpuContext;
+use crate::cpu::{self, CpuContext};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{DeviceInfo, DriverInfo, Gpu};
 use crate::history;
 use crate::machine::{Machine, available_memory};
+use crate::memory::short;
 use crate::registry::Implementation;
 use crate::scalar::{Scalar, with_type};
 use crate::verify::{Checker, Method, Report};
@@ -189,6 +191,13 @@ pub enum Failure {
     Other,
 }
 
+impl Failure {
+    /// What an error means for the exit code.
+    pub(crate) fn of(error: &Error) -> Self {
+        if error.is_out_of_memory() { Self::OutOfMemory } else { Self::Other }
+    }
+}
+
 impl Document {
     /// Whether every checked row is right.
     #[must_use]
@@ -225,11 +234,12 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
         problem.required_len(operand)?;
     }
 
-    let Processors { cpu, gpu } = Processors::open(config.device, config.threads)?;
+    let processors = Processors::open(config.device, config.threads)?;
+    let Processors { cpu, gpu } = &processors;
     let mut skipped = Vec::new();
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for (place, implementation) in config.implementations.iter().enumerate() {
-        match Candidate::new(place, *implementation, &problem, config.device, &cpu, &gpu) {
+        match Candidate::new(place, *implementation, &problem, config.device, cpu, gpu) {
             Ok(candidate) => candidates.push(candidate),
             Err(reason) => skipped.push(Skipped { kernel: implementation.id(), reason }),
         }
@@ -270,10 +280,7 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
         match outcome {
             Ok(row) => rows.push((candidate.place, row)),
             Err(error) => {
-                failure.get_or_insert(match error {
-                    Error::OutOfMemory { .. } => Failure::OutOfMemory,
-                    _ => Failure::Other,
-                });
+                failure.get_or_insert(Failure::of(&error));
                 let reason = error.to_string();
                 skipped.push(Skipped { kernel: candidate.implementation.id(), reason });
             }
@@ -294,7 +301,7 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
             seed: config.seed,
             dist: config.distribution.name(),
         },
-        machine: Processors { cpu, gpu }.machine(),
+        machine: processors.machine(),
         rows,
         skipped,
         failure,
@@ -313,11 +320,10 @@ impl Processors {
     /// # Errors
     /// [`Error::Threads`]; where a GPU is demanded also what [`Gpu::open`] answers.
     pub fn open(device: DeviceChoice, threads: Option<NonZeroUsize>) -> Result<Self, Error> {
-        let told = |place: &str| {
-            Err(Error::NoDevice { reason: format!("the run was told to stay on the {place}") })
-        };
+        let told =
+            |place: &str| Err(Error::no_device(format!("the run was told to stay on the {place}")));
         Ok(Self {
-            cpu: CpuContext::new(threads)?,
+            cpu: cpu::context(threads)?,
             gpu: match device {
                 DeviceChoice::Cpu => told("CPU"),
                 DeviceChoice::Emulate => told("emulator"),
@@ -373,7 +379,7 @@ fn check_memory<T: Scalar>(problem: &Problem<T>) -> Result<(), Error> {
     let Some(available) = available_memory().map(u128::from) else { return Ok(()) };
     if needed > available {
         let what = format!("a product of {} x {} x {}", problem.m, problem.n, problem.k);
-        return Err(Error::OutOfMemory { what, needed, available });
+        return Err(short(what, needed));
     }
     Ok(())
 }
@@ -408,7 +414,7 @@ fn verdict(report: &Report) -> Verdict {
 /// # Errors
 /// The reason, in words.
 fn supported<T: Scalar>(
-    spec: &'static KernelSpec,
+    spec: Kernel,
     problem: &Problem<T>,
     limits: &DeviceLimits,
 ) -> Result<(), String> {
@@ -428,7 +434,7 @@ mod tests {
         b: &[T],
         c: &mut [T::Out],
         _: &CpuContext,
-    ) {
+    ) -> Result<(), cpu_gemm::Error> {
         let Problem { m, n, k, .. } = *problem;
         for row in 0..m {
             for col in 0..n {
@@ -441,6 +447,7 @@ mod tests {
                 c[problem.c.index(row, col)] = T::Out::narrow(acc);
             }
         }
+        Ok(())
     }
 
     static BROKEN: CpuImpl = CpuImpl {

@@ -1,12 +1,9 @@
 //! What the host needs of an element type beyond its arithmetic.
 
-use std::fmt;
-
 use gemm_spec::{Element, WideBf16, WideF16, bf16, f16};
 use kernels_gpu::{EmulatedEntry, EmulatedFn};
 
 use crate::cpu::implementation::{CpuFn, CpuImpl};
-use crate::gpu::DeviceElement;
 
 /// Evaluates an expression with the Rust type of an element type in place of a name:
 /// `with_type!(dtype, T => size_of::<T>())`.
@@ -71,17 +68,19 @@ macro_rules! own_factors {
 }
 
 /// An element type that the host can fill, print, poison, compare and multiply.
-pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement {
-    /// What an element of C is: the type itself, but i32 for i8, and f32 for [`WideF16`] and
-    /// [`WideBf16`].
-    type Out: Scalar<Acc = Self::Acc, Out = Self::Out>;
+pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> {
+    /// The type of C's elements once more, with what is known of it.
+    #[doc(hidden)]
+    type Result: Scalar<
+            Result = <Self as Scalar>::Result,
+            C = <Self as Scalar>::Result,
+            Acc = <Self as Element>::Acc,
+            Out = <Self as Scalar>::Result,
+        >;
 
     /// What a result buffer holds before a run, so that an element nobody wrote is recognised: a NaN
     /// for floats, a rare value for integers.
     const POISON: Self;
-
-    /// Whether elements of C are not of the type of sums, so that each is rounded when it is stored.
-    const ROUNDS: bool = size_of::<Self::Out>() < size_of::<Self::Acc>();
 
     /// The value as f64; exact for every type here.
     fn to_f64(self) -> f64;
@@ -120,7 +119,7 @@ pub trait Scalar: Element + PartialOrd + Default + fmt::Display + DeviceElement 
 macro_rules! float_scalar {
     ($float:ident, $entry:ident, $poison:expr) => {
         impl Scalar for $float {
-            type Out = Self;
+            type Result = Self;
 
             own_factors!();
 
@@ -172,7 +171,7 @@ float_scalar!(f64, F64, 0x7ffd_dead_dead_dead);
 macro_rules! half_scalar {
     ($half:ident, $poison:expr, $beyond:expr) => {
         impl Scalar for $half {
-            type Out = Self;
+            type Result = Self;
 
             const POISON: Self = $half::from_bits($poison);
 
@@ -247,7 +246,7 @@ half_scalar!(bf16, 0x7fad, f64::from_bits((1023 + 128) << 52));
 macro_rules! wide_scalar {
     ($wide:ident($half:ident), $implementation:ident) => {
         impl Scalar for $wide {
-            type Out = f32;
+            type Result = f32;
 
             const POISON: Self = Self($half::POISON);
 
@@ -320,7 +319,7 @@ fn to_odd(value: f64) -> f32 {
 macro_rules! integer_scalar {
     ($integer:ident, $poison:expr, $emulated:expr) => {
         impl Scalar for $integer {
-            type Out = i32;
+            type Result = i32;
 
             const POISON: Self = $poison;
 

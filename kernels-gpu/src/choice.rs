@@ -2,7 +2,7 @@
 
 use gemm_spec::{DType, KernelSpec, Pace, Paces, Scheme};
 
-use crate::{async_copy, bf16x9, f16x3, small_m, small_n, split_k, tensor};
+use crate::{Kernel, async_copy, bf16x9, f16x3, small_m, small_n, split_k, tensor};
 
 /// The kernels of one chain that a product of f32 is chosen from, with what one multiprocessor does with
 /// them: fitted to times measured on an H200 (docs/kernel-notes.md, "The choice").
@@ -75,16 +75,16 @@ pub fn best_f32(
     k: usize,
     multiprocessors: u32,
     allowed: impl Fn(&KernelSpec) -> bool,
-) -> Option<&'static KernelSpec> {
+) -> Option<Kernel> {
     if pays_to_split(m, n, k) {
         // The fewest products first.
         let split = [&f16x3::SPEC, &bf16x9::SIX].into_iter().find(|&spec| allowed(spec));
         if split.is_some() {
-            return split;
+            return split.map(Kernel::of);
         }
     }
     if let Some(spec) = small(m, n).filter(|spec| spec.grid(m, n).is_ok() && allowed(spec)) {
-        return Some(spec);
+        return Some(Kernel::of(spec));
     }
     let time = |spec, paces| gemm_spec::time(spec, DType::F32, paces, (m, n, k), multiprocessors);
     let chains = CHAINS.iter().filter_map(|&(spec, paces)| Some((time(spec, paces)?, spec)));
@@ -97,7 +97,7 @@ pub fn best_f32(
         .filter(|(_, spec)| allowed(spec))
         // Of equal ones the first: a chain, and then the smaller tile.
         .min_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, spec)| spec)
+        .map(|(_, spec)| Kernel::of(spec))
 }
 
 /// The kernels that a product of 16-bit floats is chosen from, with what one multiprocessor does with
@@ -118,13 +118,13 @@ pub fn best_half(
     k: usize,
     multiprocessors: u32,
     allowed: impl Fn(&KernelSpec) -> bool,
-) -> Option<&'static KernelSpec> {
+) -> Option<Kernel> {
     let time = |spec, paces| gemm_spec::time(spec, DType::F16, paces, (m, n, k), multiprocessors);
     HALF.iter()
         .filter_map(|&(spec, paces)| Some((time(spec, paces)?, spec)))
         .filter(|(_, spec)| allowed(spec))
         .min_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, spec)| spec)
+        .map(|(_, spec)| Kernel::of(spec))
 }
 
 #[cfg(test)]

@@ -8,9 +8,6 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 #![cfg_attr(cuda_arch = "sm_90a", feature(asm_experimental_arch))]
 
-#[cfg(not(target_arch = "nvptx64"))]
-use gemm_spec::KernelSpec;
-
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod async_copy;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
@@ -54,9 +51,13 @@ mod warp_tile;
 #[cfg(not(target_arch = "nvptx64"))]
 mod choice;
 #[cfg(not(target_arch = "nvptx64"))]
+mod kernel;
+#[cfg(not(target_arch = "nvptx64"))]
 mod module;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use choice::{best_f32, best_half};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use kernel::Kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use module::{EmulatedEntry, EmulatedFn, emulated_entry, ptx};
 
@@ -65,7 +66,7 @@ pub use module::{EmulatedEntry, EmulatedFn, emulated_entry, ptx};
 macro_rules! registry {
     ($($module:ident::{$spec:ident, $emulated:ident}),+ $(,)?) => {
         /// Every kernel, in the order of the ladder. Lists, tests, tables and benches follow from it.
-        pub const KERNELS: &[&KernelSpec] = &[$(&$module::$spec),+];
+        pub const KERNELS: &[Kernel] = &[$(Kernel::of(&$module::$spec)),+];
 
         const EMULATED: &[&[(&str, EmulatedEntry)]] =
             &[sum_parts::EMULATED, $($module::$emulated),+];

@@ -53,7 +53,7 @@ fn tiles_show_what_is_legal_and_why_not() {
     assert!(text.contains("The widest tile is 22 x 22."), "{text}");
     let text = tessera(&["tiles"]).fine();
     let rows = cells(&text, &LINES);
-    assert_eq!(rows.len(), 1 + tessera::card::cards().len());
+    assert_eq!(rows.len(), 1 + lab::card::cards().len());
     for row in &rows[1..] {
         let (threads, widest) = (&row[3], &row[5]);
         let wanted = if threads == "512" { "22" } else { "32" };

@@ -4,9 +4,9 @@ use super::tessera;
 
 #[test]
 fn every_implementation_is_explained() {
-    for one in tessera::registry::all() {
+    for one in lab::registry::all() {
         let (id, n) = (one.id(), if one.id() == "single_block" { "32" } else { "1000" });
-        let dtype = tessera::DType::ALL.into_iter().find(|&dtype| one.has(dtype)).expect("a type");
+        let dtype = lab::DType::ALL.into_iter().find(|&dtype| one.has(dtype)).expect("a type");
         let args = ["explain", id, "-n", n, "--dtype", dtype.name()];
         let text = tessera(&args).fine();
         assert!(

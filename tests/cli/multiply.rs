@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lab::{bf16, f16};
 use tempfile::TempDir;
-use tessera::{bf16, f16};
 
 use super::{Ended, command, end};
 
@@ -241,7 +241,7 @@ fn every_cpu_implementation_and_check_can_be_named() {
     let bench = Bench::new();
     bench.put("a.npy", &a.file(Float::F32, false));
     bench.put("b.npy", &b.file(Float::F32, true));
-    let every = tessera::cpu::CPU.iter().map(|implementation| implementation.id);
+    let every = lab::cpu::CPU.iter().map(|implementation| implementation.id);
     for kernel in std::iter::once("auto").chain(every) {
         for check in ["auto", "full", "freivalds", "sample", "none"] {
             let _ = fs::remove_file(bench.path("c.npy"));

@@ -8,7 +8,7 @@ use super::{cells, command, end, has_keys, has_only_keys, tessera};
 
 #[test]
 fn list_shows_every_implementation_in_every_format() {
-    let ids: Vec<_> = tessera::registry::all().map(|implementation| implementation.id()).collect();
+    let ids: Vec<_> = lab::registry::all().map(|implementation| implementation.id()).collect();
     let columns = ["kernel", "device", "dtypes", "limits", "about", "origin"];
 
     let json: Value =

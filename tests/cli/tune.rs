@@ -33,7 +33,7 @@ fn figures_are_measured_kept_shown_and_forgotten() {
     assert_eq!(json["format"], "tessera-figures 3");
     assert_eq!(json["gpu"], Value::Null);
     let cubes = json["cpu"]["cubes"].as_array().expect("cubes");
-    for dtype in tessera::DType::ALL.map(tessera::DType::name) {
+    for dtype in lab::DType::ALL.map(lab::DType::name) {
         let own: Vec<_> = cubes.iter().filter(|cube| cube["dtype"] == dtype).collect();
         assert!(own.len() >= 4, "{dtype}: {own:?}");
         assert!(own.iter().all(|cube| cube["seconds"].as_f64().is_some_and(|s| s > 0.0)));

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use lab::fill::Distribution;
+use lab::{Problem, Scalar};
 use serde::{Deserialize, Serialize};
-use tessera::fill::Distribution;
-use tessera::{Problem, Scalar};
 
 use crate::support::{Case, cases};
 

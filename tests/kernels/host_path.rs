@@ -3,11 +3,10 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{KernelSpec, Layout, Scheme};
-use kernels_gpu::KERNELS;
-use tessera::cpu::CpuContext;
-use tessera::gpu::{Gpu, Pipeline};
-use tessera::{Error, Problem, Scalar};
+use gemm_spec::{Layout, Scheme};
+use kernels_gpu::{KERNELS, Kernel};
+use lab::gpu::{Gpu, Pipeline};
+use lab::{Error, Problem, Scalar};
 
 use crate::support::{Case, Operands};
 use crate::{orders, with_gpu};
@@ -28,36 +27,36 @@ fn padded<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> 
 /// C by a kernel whose operands were brought to the device whole.
 fn whole<T: Scalar>(
     gpu: &Gpu,
-    spec: &'static KernelSpec,
+    spec: Kernel,
     problem: &Problem<T>,
     (a, b, c): (&[T], &[T], &[T::Out]),
 ) -> Result<Vec<T::Out>, Error> {
     let mut c = c.to_vec();
     let mut output = gpu.output(&c, 0)?;
     gpu.upload(problem, a, b)?.run(spec, &mut output)?;
-    output.download(gpu, &mut c)?;
+    output.download(&mut c)?;
     Ok(c)
 }
 
 /// Compares the two ways on one problem.
 fn compare<T: Scalar>(
     gpu: &Gpu,
-    spec: &'static KernelSpec,
+    spec: Kernel,
     problem: &Problem<T>,
     (a, b, c): (&[T], &[T], &[T::Out]),
     pipeline: Pipeline,
 ) -> Result<(), String> {
     let say = |error: Error| error.to_string();
-    let cpu = CpuContext::new(NonZeroUsize::new(3)).map_err(say)?;
+    let cpu = lab::cpu::context(NonZeroUsize::new(3)).map_err(say)?;
     let expected = whole(gpu, spec, problem, (a, b, c)).map_err(say)?;
     let path = gpu.host_path(&cpu).cut(pipeline);
     let mut timed = c.to_vec();
-    let times = path.timed(spec, problem, a, b, &mut timed).map_err(say)?;
+    let times = path.timed(spec, problem, a, b, &mut timed).map_err(|error| error.to_string())?;
     if times.all < times.kernel {
         return Err(format!("these are no times: {times:?}"));
     }
     let mut found = c.to_vec();
-    path.multiply(spec, problem, a, b, &mut found).map_err(say)?;
+    path.multiply(spec, problem, a, b, &mut found).map_err(|error| error.to_string())?;
     if let Some(place) = found.iter().zip(&timed).position(|(x, y)| !x.same_bits(*y)) {
         return Err(format!("{problem:?}: timed, place {place} has other bits"));
     }
@@ -70,9 +69,7 @@ fn compare<T: Scalar>(
 }
 
 /// Every order that the kernel reads, with padding and without, with the old C and without.
-pub(crate) fn bands_have_the_bits_of_the_whole<T: Scalar>(
-    spec: &'static KernelSpec,
-) -> Result<(), String> {
+pub(crate) fn bands_have_the_bits_of_the_whole<T: Scalar>(spec: Kernel) -> Result<(), String> {
     let shapes = [(700, 301, 129), (513, 64, 520), (300, 1, 77), (1, 1000, 40)];
     for ((m, n, k), pad) in shapes.into_iter().zip([3, 0, 1, 8]) {
         let plain = Operands::<T>::draw(&Case::new(m, n, k));

@@ -1,18 +1,16 @@
 //! Properties of kernels beyond the plain chain of multiply-adds: some take factors in any order, and
 //! those whose bits are not serial's have the same bits each time.
 
-use gemm_spec::{KernelSpec, Layout};
+use gemm_spec::Layout;
+use kernels_gpu::Kernel;
+use lab::Scalar;
 use libtest_mimic::Failed;
-use tessera::Scalar;
 
 use crate::support::{Case, Operands};
 use crate::{Backend, difference, with_gpu};
 
 /// Both orders of both factors, with padding that keeps lines aligned and padding that does not.
-pub(crate) fn takes_every_order<T: Scalar>(
-    backend: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+pub(crate) fn takes_every_order<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     let (m, n, k) = (150, 70, 97);
     let plain = Operands::<T>::draw(&Case::new(m, n, k));
     for orders in 0..4 {
@@ -46,10 +44,7 @@ pub(crate) fn turned<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize)
 }
 
 /// The same product a thousand times gives the same bits, whatever its workspace holds before.
-pub(crate) fn repeats_its_bits<T: Scalar>(
-    _: Backend,
-    spec: &'static KernelSpec,
-) -> Result<(), Failed> {
+pub(crate) fn repeats_its_bits<T: Scalar>(_: Backend, spec: Kernel) -> Result<(), Failed> {
     let (m, n, k) = (700, 600, 800);
     let Operands { problem, a, b, .. } = Operands::<T>::draw(&Case::new(m, n, k));
     let same = with_gpu(|gpu| {
@@ -58,14 +53,14 @@ pub(crate) fn repeats_its_bits<T: Scalar>(
         for run in 0..1000 {
             // Zeros, NaNs, and what the run before has left.
             match run % 3 {
-                1 => gpu.fill_workspace(0xff)?,
-                2 => gpu.fill_workspace(0)?,
+                1 => gpu.fill_workspaces(0xff)?,
+                2 => gpu.fill_workspaces(0)?,
                 _ => {}
             }
             let mut c = vec![T::Out::POISON; m * n];
             let mut output = gpu.output(&c, 0)?;
             operands.run(spec, &mut output)?;
-            output.download(gpu, &mut c)?;
+            output.download(&mut c)?;
             let first = first.get_or_insert_with(|| c.clone());
             if !first.iter().zip(&c).all(|(x, y)| x.same_bits(*y)) {
                 return Ok(false);

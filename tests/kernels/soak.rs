@@ -10,14 +10,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{env, process};
 
-use gemm_spec::{Element, KernelSpec, Layout};
-use kernels_gpu::KERNELS;
+use gemm_spec::{Element, Layout};
+use kernels_gpu::{KERNELS, Kernel};
+use lab::cpu::{CPU, CpuContext};
+use lab::fill::{Distribution, fill};
+use lab::verify::Guarded;
+use lab::{Operand, Order, Problem, Scalar};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use tessera::cpu::{CPU, CpuContext};
-use tessera::fill::{Distribution, fill};
-use tessera::verify::Guarded;
-use tessera::{Operand, Order, Problem, Scalar};
 
 use crate::support::first_difference;
 use crate::{Backend, with_gpu};
@@ -37,7 +37,7 @@ pub(crate) fn soak() -> Result<(), String> {
         Err(_) => SHORT,
     };
     let end = Instant::now() + Duration::from_secs_f64(seconds);
-    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
+    let context = lab::cpu::context(None).map_err(|error| error.to_string())?;
     let watchdog = Watchdog::new();
     let mut counts = BTreeMap::<&str, u64>::new();
     let mut seed = 0;
@@ -57,7 +57,7 @@ pub(crate) fn soak() -> Result<(), String> {
 
 /// One product; whether the kernel takes it.
 fn product<T: Scalar>(
-    spec: &'static KernelSpec,
+    spec: Kernel,
     rng: &mut impl Rng,
     context: &CpuContext,
     watchdog: &Watchdog,
@@ -80,7 +80,7 @@ fn product<T: Scalar>(
     let Some(exact) = CPU.iter().find(|implementation| implementation.any_order) else {
         return Err("no implementation takes every order".to_owned());
     };
-    T::cpu_fn(exact)(&problem, &a, &b, expected.as_mut_slice(), context);
+    exact.gemm::<T>(&problem, &a, &b, expected.as_mut_slice(), context).expect("the buffers fit");
     let mut found = poisoned()?;
     watchdog.expect(format!("{} {problem:?}", spec.id));
     Backend::Gpu.run(spec, &problem, &a, &b, &mut found)?;

@@ -1,11 +1,12 @@
 //! Properties of kernels that split their operands, on a GPU.
 
+use gemm_spec::Scheme;
 use gemm_spec::split::Pieces;
-use gemm_spec::{KernelSpec, Scheme};
-use tessera::cpu::{CPU, CpuContext};
-use tessera::fill::{Distribution, fill};
-use tessera::verify::Guarded;
-use tessera::{Problem, Scalar};
+use kernels_gpu::Kernel;
+use lab::Problem;
+use lab::cpu::CPU;
+use lab::fill::{Distribution, fill};
+use lab::verify::Guarded;
 
 use crate::Backend;
 
@@ -18,33 +19,28 @@ fn inputs(rows: usize, cols: usize, seed: u64) -> Vec<f32> {
 
 /// What serial computes from packed operands.
 fn serial(problem: &Problem<f32>, a: &[f32], b: &[f32]) -> Result<Vec<f32>, String> {
-    let context = CpuContext::new(None).map_err(|error| error.to_string())?;
+    let context = lab::cpu::context(None).map_err(|error| error.to_string())?;
     let mut c = vec![0.0; problem.m * problem.n];
-    <f32 as Scalar>::cpu_fn(CPU[0])(problem, a, b, &mut c, &context);
+    CPU[0].gemm::<f32>(problem, a, b, &mut c, &context).expect("the buffers fit");
     Ok(c)
 }
 
 /// What the kernel computes on the GPU, between guard words.
-fn on_gpu(
-    spec: &'static KernelSpec,
-    problem: &Problem<f32>,
-    a: &[f32],
-    b: &[f32],
-) -> Result<Vec<f32>, String> {
+fn on_gpu(spec: Kernel, problem: &Problem<f32>, a: &[f32], b: &[f32]) -> Result<Vec<f32>, String> {
     let mut c = Guarded::new(problem).map_err(|error| error.to_string())?;
     Backend::Gpu.run(spec, problem, a, b, &mut c)?;
     Ok(c.as_mut_slice().to_vec())
 }
 
 /// Whether the kernel cuts scaled rows into two pieces.
-fn scales(spec: &KernelSpec) -> bool {
+fn scales(spec: Kernel) -> bool {
     matches!(spec.scheme, Scheme::Split(entries) if entries.pieces == Pieces::TwoF16)
 }
 
 /// Inputs that pieces cannot hold: what is not finite gives the bits of serial; rows of any scale, zeros
 /// and subnormals included, stay within the bound of f32, or, where pieces are not scaled, give the bits
 /// of serial, too.
-fn splits_what_can_be_split(spec: &'static KernelSpec) -> Result<(), String> {
+fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
     let (m, n, k) = (140, 135, 70);
     let problem = Problem::<f32>::new(m, n, k);
     let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
@@ -105,7 +101,7 @@ fn splits_what_can_be_split(spec: &'static KernelSpec) -> Result<(), String> {
 
 /// Rows whose elements are far apart. Three pieces hold them all and are multiplied; two pieces do where
 /// the small meet the small, and elsewhere give way to multiply-adds, whose bits are those of serial.
-fn wide_rows_lose_nothing(spec: &'static KernelSpec) -> Result<(), String> {
+fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
     let (m, n, k) = (140, 135, 96);
     let problem = Problem::<f32>::new(m, n, k);
     let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
@@ -148,7 +144,7 @@ fn wide_rows_lose_nothing(spec: &'static KernelSpec) -> Result<(), String> {
     Ok(())
 }
 
-type Property = fn(&'static KernelSpec) -> Result<(), String>;
+type Property = fn(Kernel) -> Result<(), String>;
 
 /// The properties, by name.
 pub(crate) const PROPERTIES: [(&str, Property); 2] = [

@@ -5,7 +5,7 @@
 
 use cuda_std::memory::{Shared, global, global_mut};
 use cuda_std::{kernel, shared, thread};
-use tessera::verify::{Axis, Pattern};
+use lab::verify::{Axis, Pattern};
 
 use super::{Caught, Piece, Tiles};
 

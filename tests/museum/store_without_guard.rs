@@ -5,7 +5,7 @@
 
 use cuda_std::memory::{Shared, global, global_mut};
 use cuda_std::{kernel, shared, thread};
-use tessera::verify::Pattern;
+use lab::verify::Pattern;
 
 use super::{Caught, Piece, Tiles};
 

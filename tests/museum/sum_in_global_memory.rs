@@ -4,7 +4,7 @@
 
 use cuda_std::memory::{Shared, global, global_mut};
 use cuda_std::{kernel, shared, thread};
-use tessera::verify::{Leftover, Pattern};
+use lab::verify::{Leftover, Pattern};
 
 use super::{Caught, Piece, Tiles};
 

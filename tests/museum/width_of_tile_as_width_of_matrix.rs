@@ -5,8 +5,8 @@
 
 use cuda_std::memory::{Shared, global, global_mut};
 use cuda_std::{kernel, shared, thread};
-use tessera::Operand;
-use tessera::verify::Pattern;
+use lab::Operand;
+use lab::verify::Pattern;
 
 use super::{Caught, Piece, Tiles};
 

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use gemm_spec::{Element, Layout};
-use tessera::fill::{Distribution, fill};
-use tessera::verify::Guarded;
-use tessera::{Operand, Problem, Scalar};
+use lab::fill::{Distribution, fill};
+use lab::verify::Guarded;
+use lab::{Operand, Problem, Scalar};
 
 /// One problem: sizes, padding of each row, scalars, and how the inputs are drawn.
 #[derive(Clone, Copy, Debug)]

@@ -56,7 +56,8 @@ pub(crate) fn run(_: &Args) -> Result<()> {
         size += copy(&test.path, &test_folder.join(&name))?;
         names.push(name);
     }
-    let script = script(&names, kernels_gpu::KERNELS);
+    let kernels: Vec<_> = kernels_gpu::KERNELS.iter().map(|kernel| kernel.spec()).collect();
+    let script = script(&names, &kernels);
     let path = folder.join("run.sh");
     fs::write(&path, script).with_context(|| format!("writing {}", path.display()))?;
     let megabytes = size as f64 / f64::from(1 << 20);

@@ -48,7 +48,7 @@ pub(crate) fn relative(arch: Arch) -> String {
 
 /// The kernels of a module, in the order of the registry.
 pub(crate) fn kernels(arch: Arch) -> impl Iterator<Item = &'static KernelSpec> {
-    kernels_gpu::KERNELS.iter().copied().filter(move |spec| spec.arch == arch)
+    kernels_gpu::KERNELS.iter().map(|kernel| kernel.spec()).filter(move |spec| spec.arch == arch)
 }
 
 /// What the entries of a kernel promise about their launches.

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<Option<String>> {
     let mut cargo = command::cargo();
     cargo.args(["+nightly", "test", "-p", "host", "--test", "packed", "--test", "cpu"]);
     cargo.args(["--target", TARGET, "--target-dir", "target/sanitize"]);
-    cargo.args(["--config", "profile.dev.package.host.debug-assertions=true"]);
+    cargo.args(["--config", "profile.dev.package.cpu_gemm.debug-assertions=true"]);
     cargo.env("RUSTFLAGS", "-Zsanitizer=address");
     command::run(&mut cargo)?;
     Ok(None)

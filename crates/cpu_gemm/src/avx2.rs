@@ -3,17 +3,17 @@
 
 use std::arch::x86_64::*;
 
-use super::groups::{self, Group};
-use super::kernels::{self, InstructionSet, compiled_for};
-use super::pack::{self, Pack};
-use super::rounding::{self, Rounded};
-use super::tile::Tile;
-use super::times_column;
-use super::transpose;
-use super::vector::{Vector, no_transpose};
+use crate::groups::{self, Group};
+use crate::kernels::{self, InstructionSet, compiled_for};
+use crate::pack::{self, Pack};
+use crate::rounding::{self, Rounded};
+use crate::tile::Tile;
+use crate::times_column;
+use crate::transpose;
+use crate::vector::{Vector, no_transpose};
 
 /// The instruction set.
-pub(super) struct Avx2;
+pub(crate) struct Avx2;
 
 impl InstructionSet for Avx2 {
     const VECTORS: usize = 2;
@@ -98,7 +98,7 @@ impl Vector for __m256 {
 
 /// Eight sums of 32 bits, or as many [pairs](groups::Pairs).
 #[derive(Clone, Copy)]
-pub(super) struct Pairs256(__m256i);
+pub(crate) struct Pairs256(__m256i);
 
 impl Vector for Pairs256 {
     type Element = i32;

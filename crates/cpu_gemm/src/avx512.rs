@@ -3,16 +3,16 @@
 
 use std::arch::x86_64::*;
 
-use super::kernels::{self, InstructionSet, compiled_for};
-use super::pack::{self, Pack};
-use super::rounding::{self, Rounded};
-use super::tile::Tile;
-use super::times_column;
-use super::transpose;
-use super::vector::Vector;
+use crate::kernels::{self, InstructionSet, compiled_for};
+use crate::pack::{self, Pack};
+use crate::rounding::{self, Rounded};
+use crate::tile::Tile;
+use crate::times_column;
+use crate::transpose;
+use crate::vector::Vector;
 
 /// The instruction set.
-pub(super) struct Avx512;
+pub(crate) struct Avx512;
 
 impl InstructionSet for Avx512 {
     const VECTORS: usize = 3;

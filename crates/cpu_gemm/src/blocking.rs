@@ -5,13 +5,14 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::kernels::Kernels;
-use super::thresholds::{COLUMNS_PER_COPY, COPIED_TILES, FEW_PANELS};
-use crate::scalar::Scalar;
+use gemm_spec::Element;
+
+use crate::kernels::Kernels;
+use crate::thresholds::{COLUMNS_PER_COPY, COPIED_TILES, FEW_PANELS};
 
 /// What a core has, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caches {
+pub(crate) struct Caches {
     /// First level, data.
     l1: usize,
     /// Second level.
@@ -22,7 +23,7 @@ pub(super) struct Caches {
 
 impl Caches {
     /// This machine's, read once.
-    pub(super) fn of_this_machine() -> Self {
+    pub(crate) fn of_this_machine() -> Self {
         static CACHES: OnceLock<Caches> = OnceLock::new();
         *CACHES.get_or_init(|| Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache")))
     }
@@ -56,19 +57,19 @@ impl Caches {
 
 /// The sizes of blocks, in elements of the type that is packed: that of sums.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Blocking {
+pub(crate) struct Blocking {
     /// Rows of a block of A, which stays in the second-level cache: MC.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// Steps of k of a block: KC.
-    pub(super) k: usize,
+    pub(crate) k: usize,
     /// Columns of a block of B, which stays in the last cache: NC.
-    pub(super) cols: usize,
+    pub(crate) cols: usize,
 }
 
 impl Blocking {
     /// Equal blocks of an m by n by k problem, none larger than the caches allow, and of rows as many as it
     /// takes for each thread's copy of a block of A to pay.
-    pub(super) fn new<T: Scalar>(
+    pub(crate) fn new<T: Element>(
         kernels: &Kernels<T>,
         caches: Caches,
         m: usize,

@@ -1,8 +1,10 @@
 //! Memory for packed panels, kept from one product to the next.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
+
+use crate::Error;
 
 /// Panels begin at a page, so that none shares a cache line with another thread's.
 const PAGE: usize = 4096;
@@ -10,7 +12,7 @@ const PAGE: usize = 4096;
 const LARGE_PAGE: usize = 2 << 20;
 
 /// Uninitialised memory.
-pub(super) struct Buffer {
+pub(crate) struct Buffer {
     start: NonNull<u8>,
     layout: Layout,
 }
@@ -19,23 +21,24 @@ pub(super) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    fn new(bytes: usize) -> Self {
+    fn new(bytes: usize) -> Result<Self, Error> {
+        let refused = || Error::OutOfMemory { bytes };
         let align = if bytes >= LARGE_PAGE / 8 { LARGE_PAGE } else { PAGE };
-        let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(align), align)
-            .expect("panels are smaller than the matrices they are packed from, or a few pages");
+        let size = bytes.max(1).checked_next_multiple_of(align).ok_or_else(refused)?;
+        let layout = Layout::from_size_align(size, align).map_err(|_| refused())?;
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        let start = NonNull::new(start).ok_or_else(refused)?;
         #[cfg(target_os = "linux")]
         if align == LARGE_PAGE {
             // SAFETY: the range is this allocation. It is advice: a refusal changes nothing.
             unsafe { libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
         }
-        Self { start, layout }
+        Ok(Self { start, layout })
     }
 
     /// The first element. There is room for what the buffer was asked for.
-    pub(super) fn as_mut_ptr<T>(&self) -> *mut T {
+    pub(crate) fn as_mut_ptr<T>(&self) -> *mut T {
         self.start.as_ptr().cast()
     }
 }
@@ -56,12 +59,15 @@ const KEPT: usize = 4;
 
 impl Spare {
     /// A buffer of at least that many elements.
-    pub(super) fn take<T>(&self, elements: usize) -> Buffer {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(crate) fn take<T>(&self, elements: usize) -> Result<Buffer, Error> {
         let bytes = elements.saturating_mul(size_of::<T>());
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = spare.iter().enumerate().filter(|(_, b)| b.layout.size() >= bytes);
         match fitting.min_by_key(|(_, b)| b.layout.size()).map(|(index, _)| index) {
-            Some(index) => spare.swap_remove(index),
+            Some(index) => Ok(spare.swap_remove(index)),
             None => {
                 drop(spare);
                 Buffer::new(bytes)
@@ -71,7 +77,7 @@ impl Spare {
 
     /// Keeps a buffer for the next product of `threads` threads, in place of the smallest if there
     /// are enough.
-    pub(super) fn give_back(&self, buffer: Buffer, threads: usize) {
+    pub(crate) fn give_back(&self, buffer: Buffer, threads: usize) {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         spare.push(buffer);
         if spare.len() > threads + KEPT
@@ -80,5 +86,11 @@ impl Spare {
         {
             spare.swap_remove(smallest);
         }
+    }
+
+    /// Frees all of them.
+    pub(crate) fn clear(&self) {
+        let freed = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(freed);
     }
 }

@@ -1,17 +1,17 @@
 //! How operands lie to cache lines.
 
 /// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Elements of a cache line.
-pub(super) const fn elements<T>() -> usize {
+pub(crate) const fn elements<T>() -> usize {
     LINE / size_of::<T>()
 }
 
 /// How many elements behind the last whole unit of them, of a line or a part of it, a matrix's columns or rows
 /// begin, which lie `ld` apart, if that is the same for all.
 #[inline(always)]
-pub(super) fn beyond<T>(at: *const T, ld: usize, unit: usize) -> Option<usize> {
+pub(crate) fn beyond<T>(at: *const T, ld: usize, unit: usize) -> Option<usize> {
     let bytes = size_of::<T>();
     let all_alike = ld.is_multiple_of(unit) && at.addr().is_multiple_of(bytes);
     all_alike.then(|| at.addr() / bytes % unit)

@@ -13,23 +13,25 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::cache_line;
-use super::kernels::Kernels;
-use super::pack::Pack;
-use super::product::Product;
-use super::thresholds::{
+use gemm_spec::Element;
+
+use crate::cache_line;
+use crate::context::CpuContext;
+use crate::error::Error;
+use crate::kernels::Kernels;
+use crate::pack::Pack;
+use crate::product::Product;
+use crate::threads::run_on;
+use crate::thresholds::{
     LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, NEAR_BYTES, PANEL_BYTES, PARTS_PER_THREAD,
     ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS,
     THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
-use super::tile::{Finish, Hint, Source, Tile};
-use super::times_column::{TimesColumn, beyond_a_line};
-use crate::cpu::CpuContext;
-use crate::scalar::Scalar;
-use crate::threads::run_on;
+use crate::tile::{Finish, Hint, Source, Tile};
+use crate::times_column::{TimesColumn, beyond_a_line};
 
 /// Whether a product takes this path: C small or thin.
-pub(super) fn pays<T: Scalar<Acc = T, Out = T>>(
+pub(crate) fn pays<T: Element<Acc = T, Out = T>>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     threads: usize,
@@ -40,7 +42,7 @@ pub(super) fn pays<T: Scalar<Acc = T, Out = T>>(
 }
 
 /// Whether all operands are near, and of so little work that a copy does not pay.
-fn is_small<T: Scalar>(product: &Product<T>, threads: usize) -> bool {
+fn is_small<T: Element>(product: &Product<T>, threads: usize) -> bool {
     let &Product { m, n, k, .. } = product;
     let work = m.saturating_mul(n).saturating_mul(k);
     let elements = [(m, k), (k, n), (m, n)].map(|(rows, cols)| rows.saturating_mul(cols));
@@ -49,14 +51,17 @@ fn is_small<T: Scalar>(product: &Product<T>, threads: usize) -> bool {
 
 /// Computes the product, k at least 1.
 ///
+/// # Errors
+/// [`Error::OutOfMemory`], before anything was written.
+///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(super) unsafe fn multiply<T: Scalar<Acc = T, Out = T>>(
+pub(crate) unsafe fn multiply<T: Element<Acc = T, Out = T>>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
     threads: usize,
-) {
+) -> Result<(), Error> {
     let &Product { m, n, k, a_row, a_col, beta, b_row, c, ldc, .. } = product;
     // A thin A beside a B whose steps are contiguous: B is read as it lies, column by column.
     let along_columns = m <= kernels.lanes && b_row == 1;
@@ -72,7 +77,8 @@ pub(super) unsafe fn multiply<T: Scalar<Acc = T, Out = T>>(
         WIDE_STEPS
     };
     // Old values of C that are still needed cannot make room for sums.
-    let apart = (beta != T::Acc::ZERO && steps < k).then(|| context.spare().take::<T>(m * n));
+    let apart = beta != T::Acc::ZERO && steps < k;
+    let apart = apart.then(|| context.spare().take::<T>(m * n)).transpose()?;
     let (sums, sums_ld) = match &apart {
         Some(buffer) => (buffer.as_mut_ptr(), m),
         None => (c, ldc),
@@ -99,11 +105,12 @@ pub(super) unsafe fn multiply<T: Scalar<Acc = T, Out = T>>(
     if let Some(buffer) = apart {
         context.spare().give_back(buffer, context.threads());
     }
+    Ok(())
 }
 
 /// Some rows and columns of C, first and end of each.
 #[derive(Clone, Copy)]
-struct Area<'a, T: Scalar> {
+struct Area<'a, T: Element> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     steps: usize,
@@ -116,9 +123,9 @@ struct Area<'a, T: Scalar> {
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and each thread writes its
 // own part alone.
-unsafe impl<T: Scalar> Sync for Area<'_, T> {}
+unsafe impl<T: Element> Sync for Area<'_, T> {}
 
-impl<T: Scalar<Acc = T, Out = T>> Area<'_, T> {
+impl<T: Element<Acc = T, Out = T>> Area<'_, T> {
     /// What the whole is cut along, the longer side of C, and in which units.
     fn along(&self) -> (usize, usize) {
         let &Product { m, n, .. } = self.product;

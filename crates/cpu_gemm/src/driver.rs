@@ -19,23 +19,24 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gemm_spec::Element;
 
-use super::blocking::{Blocking, Caches};
-use super::buffer::Buffer;
-use super::cache_line;
-use super::kernels::Kernels;
-use super::pack::Pack;
-use super::product::Product;
-use super::rounding::Rounded;
-use super::thresholds::{
+use crate::blocking::{Blocking, Caches};
+use crate::buffer::Buffer;
+use crate::cache_line;
+use crate::context::CpuContext;
+use crate::error::Error;
+use crate::kernels::Kernels;
+use crate::pack::Pack;
+use crate::product::Product;
+use crate::rounding::Rounded;
+use crate::threads::run_on;
+use crate::thresholds::{
     MANY_REGISTERS, NARROW_COLUMNS, PACKED_AHEAD, ROW_BLOCKS_PER_COPY, SOURCE_COLUMNS,
 };
-use super::tile::{Finish, Hint, Source, Tile};
-use crate::cpu::CpuContext;
-use crate::scalar::Scalar;
-use crate::threads::run_on;
+use crate::tile::{Finish, Hint, Source, Tile};
 
 /// Tickets of all phases for each thread, where there is work enough, so that all end together. f32 on two
 /// threads of a Zen 5 EPYC, beside half as many: 512 cubed 1.02x, 1024 1.07x, larger ones level; twice as
@@ -50,27 +51,33 @@ const PANELS_PER_SLICE: usize = 4;
 
 /// Computes the product with the threads of the context, k at least 1.
 ///
+/// # Errors
+/// [`Error::OutOfMemory`], before anything was written.
+///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(super) unsafe fn multiply<T: Scalar>(
+pub(crate) unsafe fn multiply<T: Element>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
     threads: usize,
-) {
+) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
     let lines = Lines::of(product, kernels);
     let rows = m + lines.short;
     let blocking = Blocking::new(kernels, Caches::of_this_machine(), rows, n, k, threads);
     let plan = Plan::new(product, kernels, blocking, lines, threads);
-    let panels =
-        context.spare().take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 });
-    let sums = plan.carries_apart().then(|| context.spare().take::<T::Acc>(plan.m * blocking.cols));
+    let spare = context.spare();
+    let panels = spare.take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 })?;
+    let carries_apart = plan.carries_apart();
+    let sums = carries_apart.then(|| spare.take::<T::Acc>(plan.m * blocking.cols)).transpose()?;
+    // One for each thread that may come, before the first writes anything.
+    let blocks = (0..threads).map(|_| spare.take::<T::Acc>(plan.block_of_a));
     let shared = Shared {
         product,
         kernels,
         plan,
-        context,
+        blocks_of_a: Mutex::new(blocks.collect::<Result<_, _>>()?),
         b: panels.as_mut_ptr(),
         sums: sums.as_ref().map_or(std::ptr::null_mut(), |sums| sums.as_mut_ptr()),
         next: AtomicUsize::new(0),
@@ -81,10 +88,11 @@ pub(super) unsafe fn multiply<T: Scalar>(
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
     run_on(context.pool(), threads, || unsafe { shared.work() });
-    context.spare().give_back(panels, context.threads());
-    if let Some(sums) = sums {
-        context.spare().give_back(sums, context.threads());
+    let blocks = shared.blocks_of_a.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for buffer in blocks.into_iter().chain(sums).chain([panels]) {
+        spare.give_back(buffer, context.threads());
     }
+    Ok(())
 }
 
 /// How the rows of tiles lie to cache lines. A register that lies across two is loaded and stored as two, and
@@ -104,7 +112,7 @@ impl Lines {
     /// Not where a register more would be needed for it, of few. f32, one thread of a Zen 5 EPYC, matrices
     /// that begin 16 bytes behind a page: 4096 cubed 1.02x, 2048 level, 1024 and 512, 65 and 33 registers in
     /// place of 64 and 32, 0.99x and 0.97x.
-    fn of<T: Scalar>(product: &Product<T>, kernels: &Kernels<T>) -> Self {
+    fn of<T: Element>(product: &Product<T>, kernels: &Kernels<T>) -> Self {
         let &Product { m, n, a, a_row, a_col, c, ldc, .. } = product;
         let &Kernels { lanes, in_place, .. } = kernels;
         if !in_place {
@@ -161,7 +169,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<T: Scalar>(
+    fn new<T: Element>(
         product: &Product<T>,
         kernels: &Kernels<T>,
         blocking: Blocking,
@@ -210,11 +218,12 @@ impl Plan {
 }
 
 /// What the threads of a product share.
-struct Shared<'a, T: Scalar> {
+struct Shared<'a, T: Element> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     plan: Plan,
-    context: &'a CpuContext,
+    /// Memory for a packed block of A, for each thread that may come.
+    blocks_of_a: Mutex<Vec<Buffer>>,
     /// Two packed blocks of B.
     b: *mut T::Acc,
     /// Sums of a block of columns, m apart; null where C itself holds them.
@@ -233,9 +242,9 @@ struct Shared<'a, T: Scalar> {
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and tickets decide who
 // writes where; see `work`.
-unsafe impl<T: Scalar> Sync for Shared<'_, T> {}
+unsafe impl<T: Element> Sync for Shared<'_, T> {}
 
-impl<T: Scalar> Shared<'_, T> {
+impl<T: Element> Shared<'_, T> {
     /// Draws tickets until there are no more.
     ///
     /// # Safety
@@ -259,9 +268,10 @@ impl<T: Scalar> Shared<'_, T> {
                 unsafe { self.pack_chunk(phase, index) };
                 self.packed[phase].fetch_add(1, Ordering::Release);
             } else {
-                let own = own.get_or_insert_with(|| OwnBlock {
-                    buffer: self.context.spare().take::<T::Acc>(plan.block_of_a),
-                    holds: None,
+                let own = own.get_or_insert_with(|| {
+                    let buffer = self.blocks_of_a().pop();
+                    let buffer = buffer.expect("invariant: there is a buffer for each thread");
+                    OwnBlock { buffer, holds: None }
                 });
                 let k_block = phase % plan.k_blocks;
                 let packed = own.holds.filter(|held| held.1 == k_block).map(|held| held.0);
@@ -287,8 +297,12 @@ impl<T: Scalar> Shared<'_, T> {
             }
         }
         if let Some(own) = own {
-            self.context.spare().give_back(own.buffer, self.context.threads());
+            self.blocks_of_a().push(own.buffer);
         }
+    }
+
+    fn blocks_of_a(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        self.blocks_of_a.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes an area that no other ticket of this phase has, a block of rows and a slice: of the block that

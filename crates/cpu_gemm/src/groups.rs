@@ -11,10 +11,10 @@
 //! numbers that its columns' sums begin with, less by just that. All of it is exact modulo 2^32, so the
 //! bits are those of `serial`.
 
-use super::pack::Pack;
+use crate::pack::Pack;
 
 /// How steps of k lie in a packed element.
-pub(super) trait Group {
+pub(crate) trait Group {
     /// Steps in a packed element, 4 at most.
     const STEPS: usize;
     /// Whether sums begin with a number that stands behind the panel of B, see [`starts`].
@@ -28,7 +28,7 @@ pub(super) trait Group {
 }
 
 /// Four steps, of A with 128 added.
-pub(super) struct Quads;
+pub(crate) struct Quads;
 
 impl Group for Quads {
     const STEPS: usize = 4;
@@ -47,7 +47,7 @@ impl Group for Quads {
 }
 
 /// Two steps, widened to 16 bits.
-pub(super) struct Pairs;
+pub(crate) struct Pairs;
 
 impl Group for Pairs {
     const STEPS: usize = 2;
@@ -67,9 +67,9 @@ impl Group for Pairs {
 /// Packs panels of A.
 ///
 /// # Safety
-/// As [`pack`](super::pack::pack), a panel having a packed element for each group of steps.
+/// As [`pack`](crate::pack::pack), a panel having a packed element for each group of steps.
 #[inline(always)]
-pub(super) unsafe fn pack_a<G: Group>(panels: &Pack<i8>, width: usize) {
+pub(crate) unsafe fn pack_a<G: Group>(panels: &Pack<i8>, width: usize) {
     let groups = panels.k.div_ceil(G::STEPS);
     for first in (0..panels.lines).step_by(width) {
         let to = panels.to.wrapping_add(first.wrapping_mul(groups));
@@ -83,7 +83,7 @@ pub(super) unsafe fn pack_a<G: Group>(panels: &Pack<i8>, width: usize) {
 /// # Safety
 /// As [`pack_a`], a panel having as many elements more as it is wide where sums begin with a number.
 #[inline(always)]
-pub(super) unsafe fn pack_b<G: Group>(panels: &Pack<i8>, width: usize) {
+pub(crate) unsafe fn pack_b<G: Group>(panels: &Pack<i8>, width: usize) {
     let groups = panels.k.div_ceil(G::STEPS);
     for first in (0..panels.lines).step_by(width) {
         let to = panels.to.wrapping_add(first.wrapping_mul(groups + usize::from(G::STARTS)));

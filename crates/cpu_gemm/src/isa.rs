@@ -1,29 +1,28 @@
-//! Which instruction set the tiles use: what the CPU has, or what `TESSERA_CPU_ISA` asks for.
+//! Which instruction set the tiles use.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 use std::fmt;
 
-use gemm_spec::{WideBf16, WideF16, bf16, f16};
+use gemm_spec::{Element, WideBf16, WideF16, bf16, f16};
 
-use super::kernels::Kernels;
+use crate::context::CpuContext;
+use crate::error::Error;
+use crate::kernels::Kernels;
 #[cfg(target_arch = "aarch64")]
-use super::neon::Neon;
-use super::portable::{Lanes, Portable};
+use crate::neon::Neon;
+use crate::portable::{Lanes, Portable};
+use crate::product::Product;
 #[cfg(target_arch = "x86_64")]
-use super::{
+use crate::{
     avx2::{Avx2, Pairs256},
     avx512::Avx512,
     groups::{Pairs, Quads},
     vnni::{Quads512, Vnni},
 };
-use crate::error::Error;
-use crate::scalar::Scalar;
+use crate::{direct, driver};
 
-/// The environment variable that names one.
-const VARIABLE: &str = "TESSERA_CPU_ISA";
-
-/// An instruction set that `cpu_packed` has tiles for.
+/// An instruction set that the engine has tiles for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuIsa {
     /// x86-64 with AVX-512F; i8 with VNNI, where there is that.
@@ -40,7 +39,7 @@ impl CpuIsa {
     /// All of them, the one to be preferred first.
     pub const ALL: [Self; 4] = [Self::Avx512, Self::Avx2, Self::Neon, Self::Portable];
 
-    /// Its name in the environment variable.
+    /// Its name, as in `TESSERA_CPU_ISA`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,36 +71,32 @@ impl CpuIsa {
         Self::ALL.into_iter().filter(|isa| isa.is_available())
     }
 
-    /// What `TESSERA_CPU_ISA` asks for, else the best that this CPU has.
-    ///
-    /// # Errors
-    /// [`Error::CpuIsa`] where it asks for what is not there.
-    pub fn choose() -> Result<Self, Error> {
-        match std::env::var_os(VARIABLE) {
-            None => Ok(Self::best()),
-            Some(name) => Self::named(&name.to_string_lossy()),
-        }
-    }
-
     /// Itself, if this CPU has it.
     ///
     /// # Errors
-    /// [`Error::CpuIsa`].
+    /// [`Error::Isa`].
     pub(crate) fn checked(self) -> Result<Self, Error> {
         Self::named(self.name())
     }
 
     /// The best that this CPU has.
-    fn best() -> Self {
+    #[must_use]
+    pub fn best() -> Self {
         Self::available().next().unwrap_or(Self::Portable)
     }
 
-    fn named(name: &str) -> Result<Self, Error> {
-        Self::available().find(|isa| isa.name() == name).ok_or_else(|| Error::CpuIsa {
-            variable: VARIABLE,
-            asked: name.to_owned(),
-            available: Self::available().map(Self::name).collect::<Vec<_>>().join(", "),
-        })
+    /// The instruction set of that name, if this CPU has it.
+    ///
+    /// # Errors
+    /// [`Error::Isa`].
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let named = Self::available().find(|isa| isa.name() == name);
+        named.ok_or_else(|| Error::Isa { asked: name.to_owned() })
+    }
+
+    /// The names of those that this CPU has.
+    pub(crate) fn names_available() -> String {
+        Self::available().map(Self::name).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -111,10 +106,58 @@ impl fmt::Display for CpuIsa {
     }
 }
 
-/// An element type that `cpu_packed` multiplies.
-pub(super) trait PackedElement: Scalar {
+/// What the engine has for an element type. Both methods are compiled here and nowhere else, so that the
+/// build settings of a program do not reach the tiles.
+pub(crate) trait PackedElement: Element {
     /// The kernels of an instruction set that this CPU has.
     fn kernels(isa: CpuIsa) -> &'static Kernels<Self>;
+
+    /// Computes a product, k at least 1, by the path that suits it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], before anything was written.
+    ///
+    /// # Safety
+    /// The product's promises, see [`Product`].
+    unsafe fn multiply(
+        product: &Product<Self>,
+        context: &CpuContext,
+        threads: usize,
+    ) -> Result<(), Error>;
+}
+
+/// [`PackedElement::multiply`] for element types whose tiles take operands in place.
+macro_rules! in_place_or_packed {
+    () => {
+        unsafe fn multiply(
+            product: &Product<Self>,
+            context: &CpuContext,
+            threads: usize,
+        ) -> Result<(), Error> {
+            let kernels = Self::kernels(context.isa());
+            if direct::pays(product, kernels, threads) {
+                // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
+                unsafe { direct::multiply(product, kernels, context, threads) }
+            } else {
+                // SAFETY: as above.
+                unsafe { driver::multiply(product, kernels, context, threads) }
+            }
+        }
+    };
+}
+
+/// [`PackedElement::multiply`] for element types that tiles take in another form.
+macro_rules! always_packed {
+    () => {
+        unsafe fn multiply(
+            product: &Product<Self>,
+            context: &CpuContext,
+            threads: usize,
+        ) -> Result<(), Error> {
+            // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
+            unsafe { driver::multiply(product, Self::kernels(context.isa()), context, threads) }
+        }
+    };
 }
 
 /// For each element type the registers of each instruction set.
@@ -132,6 +175,8 @@ macro_rules! registers {
                     _ => const { &Kernels::of::<Portable, $portable>() },
                 }
             }
+
+            in_place_or_packed!();
         }
     )*};
 }
@@ -151,6 +196,8 @@ macro_rules! widened {
                     _ => const { &Kernels::widening::<Portable, Lanes<f32, 4>>() },
                 }
             }
+
+            always_packed!();
         }
     )*};
 }
@@ -173,6 +220,8 @@ impl PackedElement for i8 {
             _ => const { &Kernels::widening::<Portable, Lanes<i32, 4>>() },
         }
     }
+
+    always_packed!();
 }
 
 registers! {

@@ -3,13 +3,12 @@
 use gemm_spec::Element;
 
 #[cfg(target_arch = "x86_64")]
-use super::groups::Group;
-use super::pack::Pack;
-use super::rounding::Rounded;
-use super::tile::{Columns, Tile, compute};
-use super::times_column::TimesColumn;
-use super::vector::Vector;
-use crate::scalar::Scalar;
+use crate::groups::Group;
+use crate::pack::Pack;
+use crate::rounding::Rounded;
+use crate::tile::{Columns, Tile, compute};
+use crate::times_column::TimesColumn;
+use crate::vector::Vector;
 
 /// The most registers along a column of a tile, of any instruction set.
 const MAX_VECTORS: usize = 3;
@@ -20,13 +19,13 @@ const MAX_COLS: usize = 8;
 const TALL_VECTORS: [usize; 5] = [24, 16, 12, 8, 4];
 
 /// Computes a tile; see [`compute`] for what it demands.
-pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
+pub(crate) type TileFn<T> = unsafe fn(&Tile<T>);
 /// Packs a panel; see `pack` for what it demands.
-pub(super) type PackFn<T> = unsafe fn(&Pack<T>);
+pub(crate) type PackFn<T> = unsafe fn(&Pack<T>);
 /// Stores sums as elements; see `round` for what it demands.
-pub(super) type RoundFn<T> = unsafe fn(&Rounded<T>);
+pub(crate) type RoundFn<T> = unsafe fn(&Rounded<T>);
 /// Multiplies rows by a column; see `times_column` for what it demands.
-pub(super) type TimesColumnFn<T> = unsafe fn(&TimesColumn<T>);
+pub(crate) type TimesColumnFn<T> = unsafe fn(&TimesColumn<T>);
 /// Tile functions by registers and columns, each less one.
 type TileTable<T> = [[TileFn<T>; MAX_COLS]; MAX_VECTORS];
 
@@ -34,7 +33,7 @@ type TileTable<T> = [[TileFn<T>; MAX_COLS]; MAX_VECTORS];
 ///
 /// # Safety
 /// All methods: the CPU has the instruction set, and what [`compute`] and `pack` demand.
-pub(super) trait InstructionSet {
+pub(crate) trait InstructionSet {
     /// Registers along a column of a whole tile.
     const VECTORS: usize;
     /// Columns of a whole tile.
@@ -73,7 +72,7 @@ pub(super) trait InstructionSet {
     unsafe fn group_b<G: Group>(panel: &Pack<i8>);
 
     /// A tile's sums, rounded.
-    unsafe fn round<T: Scalar>(tile: &Rounded<T>);
+    unsafe fn round<T: Element>(tile: &Rounded<T>);
 }
 
 /// The body of [`InstructionSet::packed`].
@@ -81,7 +80,7 @@ pub(super) trait InstructionSet {
 /// # Safety
 /// As [`compute`]; A is a panel as high as whole tiles, filled up with zeros.
 #[inline(always)]
-pub(super) unsafe fn packed<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
+pub(crate) unsafe fn packed<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
 where
     I: InstructionSet,
     V: Vector,
@@ -99,7 +98,7 @@ where
 /// # Safety
 /// As [`compute`].
 #[inline(always)]
-pub(super) unsafe fn direct<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
+pub(crate) unsafe fn direct<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
 where
     I: InstructionSet,
     V: Vector,
@@ -116,7 +115,7 @@ where
 /// # Safety
 /// As [`compute`].
 #[inline(always)]
-pub(super) unsafe fn packing<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
+pub(crate) unsafe fn packing<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
 where
     I: InstructionSet,
     V: Vector,
@@ -158,10 +157,10 @@ macro_rules! compiled_for {
 
         $(#[target_feature(enable = $features)])?
         unsafe fn times_column<V: Vector>(
-            rows: &$crate::cpu::packed::times_column::TimesColumn<V::Element>,
+            rows: &$crate::times_column::TimesColumn<V::Element>,
         ) {
             // SAFETY: the caller's promises.
-            unsafe { $crate::cpu::packed::times_column::multiply::<V>(rows) }
+            unsafe { $crate::times_column::multiply::<V>(rows) }
         }
 
         $(#[target_feature(enable = $features)])?
@@ -190,35 +189,35 @@ macro_rules! compiled_for {
 
         #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $features)])?
-        unsafe fn group_a<V: Vector, G: $crate::cpu::packed::groups::Group>(panel: &Pack<i8>) {
+        unsafe fn group_a<V: Vector, G: $crate::groups::Group>(panel: &Pack<i8>) {
             // SAFETY: the caller's promises.
-            unsafe { $crate::cpu::packed::groups::pack_a::<G>(panel, Self::VECTORS * V::LANES) }
+            unsafe { $crate::groups::pack_a::<G>(panel, Self::VECTORS * V::LANES) }
         }
 
         #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $features)])?
-        unsafe fn group_b<G: $crate::cpu::packed::groups::Group>(panel: &Pack<i8>) {
+        unsafe fn group_b<G: $crate::groups::Group>(panel: &Pack<i8>) {
             // SAFETY: the caller's promises.
-            unsafe { $crate::cpu::packed::groups::pack_b::<G>(panel, Self::COLS) }
+            unsafe { $crate::groups::pack_b::<G>(panel, Self::COLS) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn round<T: $crate::scalar::Scalar>(tile: &Rounded<T>) {
+        unsafe fn round<T: gemm_spec::Element>(tile: &Rounded<T>) {
             // SAFETY: the caller's promises.
             unsafe { rounding::round(tile) }
         }
     };
 }
-pub(super) use compiled_for;
+pub(crate) use compiled_for;
 
 /// What one instruction set offers for one element type.
-pub(super) struct Kernels<T: Scalar> {
+pub(crate) struct Kernels<T: Element> {
     /// Elements of a register.
-    pub(super) lanes: usize,
+    pub(crate) lanes: usize,
     /// Rows of a whole tile, and the width of a panel of A: MR.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// Columns of a whole tile, and the width of a panel of B: NR.
-    pub(super) cols: usize,
+    pub(crate) cols: usize,
     packed: TileTable<T::Acc>,
     direct: TileTable<T::Acc>,
     packing: TileTable<T::Acc>,
@@ -226,17 +225,17 @@ pub(super) struct Kernels<T: Scalar> {
     tall: [TileFn<T::Acc>; TALL_VECTORS.len()],
     tallest: usize,
     /// Packs a panel of A.
-    pub(super) pack_a: PackFn<T>,
+    pub(crate) pack_a: PackFn<T>,
     /// Packs a panel of B.
-    pub(super) pack_b: PackFn<T>,
+    pub(crate) pack_b: PackFn<T>,
     /// Stores sums as elements, where these are of another type: a tile then only sums up.
-    pub(super) round: Option<RoundFn<T>>,
+    pub(crate) round: Option<RoundFn<T>>,
     /// Multiplies rows by a column, where registers can add rows, and how many steps these add at once.
-    pub(super) times_column: Option<(TimesColumnFn<T::Acc>, usize)>,
+    pub(crate) times_column: Option<(TimesColumnFn<T::Acc>, usize)>,
     /// Whether a tile can take operands where they lie; else both are packed.
-    pub(super) in_place: bool,
+    pub(crate) in_place: bool,
     /// Steps of k in a packed element.
-    pub(super) group: usize,
+    pub(crate) group: usize,
     /// Whether sums begin with a number that stands behind the panel of B.
     starts: bool,
 }
@@ -256,9 +255,9 @@ macro_rules! table {
     ]),*]};
 }
 
-impl<T: Scalar> Kernels<T> {
+impl<T: Element> Kernels<T> {
     /// The kernels of instruction set `I` with registers `V` for elements that are sums themselves.
-    pub(super) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self
+    pub(crate) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self
     where
         T: Element<Acc = T>,
     {
@@ -284,7 +283,7 @@ impl<T: Scalar> Kernels<T> {
     }
 
     /// The same for elements that are widened to the type of sums.
-    pub(super) const fn widening<I: InstructionSet, V: Vector<Element = T::Acc>>() -> Self {
+    pub(crate) const fn widening<I: InstructionSet, V: Vector<Element = T::Acc>>() -> Self {
         let round: Option<RoundFn<T>> = if T::ROUNDS { Some(I::round::<T>) } else { None };
         Self { round, ..Self::new::<I, V>(I::widen_a::<V, T>, I::widen_b::<V, T>) }
     }
@@ -318,7 +317,7 @@ impl<T: Scalar> Kernels<T> {
 impl Kernels<i8> {
     /// The kernels of instruction set `I` whose registers `V` multiply groups `G` of steps.
     #[cfg(target_arch = "x86_64")]
-    pub(super) const fn grouping<I, V, G>() -> Self
+    pub(crate) const fn grouping<I, V, G>() -> Self
     where
         I: InstructionSet,
         V: Vector<Element = i32>,
@@ -329,30 +328,30 @@ impl Kernels<i8> {
     }
 }
 
-impl<T: Scalar> Kernels<T> {
+impl<T: Element> Kernels<T> {
     /// Packed elements of a row of A for so many steps of k.
-    pub(super) fn packed_steps(&self, steps: usize) -> usize {
+    pub(crate) fn packed_steps(&self, steps: usize) -> usize {
         steps.div_ceil(self.group)
     }
 
     /// The same of a column of B, with what stands behind.
-    pub(super) fn packed_column(&self, steps: usize) -> usize {
+    pub(crate) fn packed_column(&self, steps: usize) -> usize {
         self.packed_steps(steps) + usize::from(self.starts)
     }
 
     /// The function for a tile of a packed panel of A, 1 to `rows` by 1 to `cols`.
-    pub(super) fn packed(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
+    pub(crate) fn packed(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
         self.packed[rows.div_ceil(self.lanes) - 1][cols - 1]
     }
 
     /// The function for a tile of `cols` columns that packs A on its way.
-    pub(super) fn packing(&self, rows: usize) -> TileFn<T::Acc> {
+    pub(crate) fn packing(&self, rows: usize) -> TileFn<T::Acc> {
         self.packing[rows.div_ceil(self.lanes) - 1][self.cols - 1]
     }
 
     /// The function for a tile of operands where they lie, 1 to `rows` by 1 to `cols`, or as high as
     /// [`Self::direct_rows`] says.
-    pub(super) fn direct(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
+    pub(crate) fn direct(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
         let vectors = rows.div_ceil(self.lanes);
         match TALL_VECTORS.iter().position(|&tall| rows > self.rows && tall == vectors) {
             Some(tall) => self.tall[tall],
@@ -362,7 +361,7 @@ impl<T: Scalar> Kernels<T> {
 
     /// How many of the rows that are left the next tile of operands where they lie takes, where C has
     /// `cols` columns.
-    pub(super) fn direct_rows(&self, left: usize, cols: usize) -> usize {
+    pub(crate) fn direct_rows(&self, left: usize, cols: usize) -> usize {
         // All that is left, if a tile is just so tall, its last register masked.
         let fits = |&vectors: &usize| {
             let tallest = left.div_ceil(self.lanes).min(self.tallest);
@@ -375,14 +374,14 @@ impl<T: Scalar> Kernels<T> {
     }
 
     /// Rows of the last register of a tile of so many rows.
-    pub(super) fn last_rows(&self, rows: usize) -> usize {
+    pub(crate) fn last_rows(&self, rows: usize) -> usize {
         (rows - 1) % self.lanes + 1
     }
 }
 
 /// Asks for the cache line of an address, which need not exist.
 #[inline(always)]
-pub(super) fn prefetch<T>(at: *const T) {
+pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -6,24 +6,24 @@
 
 use gemm_spec::Element;
 
-use super::cache_line;
-use super::kernels::prefetch;
-use super::vector::Vector;
+use crate::cache_line;
+use crate::kernels::prefetch;
+use crate::vector::Vector;
 
 /// Panels to pack.
-pub(super) struct Pack<T: Element> {
+pub(crate) struct Pack<T: Element> {
     /// Element (i, p) is at `from + i * along + p * step`.
-    pub(super) from: *const T,
+    pub(crate) from: *const T,
     /// See `from`.
-    pub(super) along: usize,
+    pub(crate) along: usize,
     /// See `from`.
-    pub(super) step: usize,
+    pub(crate) step: usize,
     /// Rows (or columns); the last panel is filled up with zeros.
-    pub(super) lines: usize,
+    pub(crate) lines: usize,
     /// Steps of k.
-    pub(super) k: usize,
+    pub(crate) k: usize,
     /// Where the copy goes: panel q begins at `to + q * width * k`.
-    pub(super) to: *mut T::Acc,
+    pub(crate) to: *mut T::Acc,
 }
 
 /// Packs panels of that width, which is a constant wherever this is inlined.
@@ -32,7 +32,7 @@ pub(super) struct Pack<T: Element> {
 /// `from` can be read at `(i, p)` for all `i < lines` and `p < k`; `to` can be written for all panels,
 /// and nobody else uses it meanwhile. The CPU has the instruction set of `V`.
 #[inline(always)]
-pub(super) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
+pub(crate) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
     let &Pack { from, along, step, lines, k, to } = panels;
     let (whole, rest) = (lines / width, lines % width);
     let panel = width.wrapping_mul(k);

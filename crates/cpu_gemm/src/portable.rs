@@ -5,14 +5,14 @@
 
 use gemm_spec::Element;
 
-use super::kernels::{self, InstructionSet, compiled_for};
-use super::pack::{self, Pack};
-use super::rounding::{self, Rounded};
-use super::tile::Tile;
-use super::vector::Vector;
+use crate::kernels::{self, InstructionSet, compiled_for};
+use crate::pack::{self, Pack};
+use crate::rounding::{self, Rounded};
+use crate::tile::Tile;
+use crate::vector::Vector;
 
 /// No instruction set in particular: what the build's baseline has.
-pub(super) struct Portable;
+pub(crate) struct Portable;
 
 impl InstructionSet for Portable {
     const VECTORS: usize = 2;
@@ -22,7 +22,7 @@ impl InstructionSet for Portable {
 
 /// `N` elements.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes<T, const N: usize>([T; N]);
+pub(crate) struct Lanes<T, const N: usize>([T; N]);
 
 impl<T: Element<Acc = T>, const N: usize> Vector for Lanes<T, N> {
     type Element = T;

@@ -1,38 +1,37 @@
 //! A product as pointers and strides, turned so that the columns of C are contiguous.
 
-use crate::scalar::Scalar;
-use gemm_spec::{Layout, Order, Problem};
+use gemm_spec::{Element, Layout, Order, Problem};
 
 /// `C = alpha * A * B + beta * C` with C's columns contiguous: a row-major C is computed as the
 /// transposed product, `C^T = B^T * A^T`, whose elements are the same sums.
 ///
 /// Whoever uses one promises that A, B and C can be read, and C written, at every row and column,
 /// and that nobody else uses C meanwhile.
-pub(super) struct Product<T: Scalar> {
-    pub(super) m: usize,
-    pub(super) n: usize,
+pub(crate) struct Product<T: Element> {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
     /// Steps to sum; none where alpha is zero.
-    pub(super) k: usize,
-    pub(super) alpha: T::Acc,
-    pub(super) beta: T::Acc,
-    pub(super) a: *const T,
+    pub(crate) k: usize,
+    pub(crate) alpha: T::Acc,
+    pub(crate) beta: T::Acc,
+    pub(crate) a: *const T,
     /// From one row of A to the next, in elements.
-    pub(super) a_row: usize,
+    pub(crate) a_row: usize,
     /// From one column of A to the next.
-    pub(super) a_col: usize,
-    pub(super) b: *const T,
+    pub(crate) a_col: usize,
+    pub(crate) b: *const T,
     /// From one row of B to the next.
-    pub(super) b_row: usize,
+    pub(crate) b_row: usize,
     /// From one column of B to the next.
-    pub(super) b_col: usize,
-    pub(super) c: *mut T::Out,
+    pub(crate) b_col: usize,
+    pub(crate) c: *mut T::Out,
     /// From one column of C to the next.
-    pub(super) ldc: usize,
+    pub(crate) ldc: usize,
 }
 
-impl<T: Scalar> Product<T> {
+impl<T: Element> Product<T> {
     /// The product of a problem whose buffers were checked.
-    pub(super) fn new(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out]) -> Self {
+    pub(crate) fn new(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out]) -> Self {
         // One column whose elements are contiguous is a column, whatever its order is called.
         let is_column = problem.n == 1 && problem.c.ld == 1;
         let (problem, a, b) = match problem.c.order {

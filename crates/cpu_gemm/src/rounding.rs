@@ -7,16 +7,15 @@
 
 use gemm_spec::{Element, epilogue};
 
-use super::pack::Pack;
-use super::vector::Vector;
-use crate::scalar::Scalar;
+use crate::pack::Pack;
+use crate::vector::Vector;
 
-/// Packs panels of that width as [`pack`](super::pack::pack), of widened elements.
+/// Packs panels of that width as [`pack`](crate::pack::pack), of widened elements.
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn pack<V: Vector, T: Element<Acc = V::Element>>(panels: &Pack<T>, width: usize) {
+pub(crate) unsafe fn pack<V: Vector, T: Element<Acc = V::Element>>(panels: &Pack<T>, width: usize) {
     let &Pack { from, along, step, lines, k, to } = panels;
     for first in (0..lines).step_by(width) {
         let count = width.min(lines - first);
@@ -159,21 +158,21 @@ unsafe fn copy_singly<T: Element>(
 }
 
 /// A tile's sums and where they go.
-pub(super) struct Rounded<T: Scalar> {
+pub(crate) struct Rounded<T: Element> {
     /// Sums of column j begin at `sums + j * sums_ld`.
-    pub(super) sums: *const T::Acc,
+    pub(crate) sums: *const T::Acc,
     /// See `sums`.
-    pub(super) sums_ld: usize,
+    pub(crate) sums_ld: usize,
     /// Elements of column j begin at `c + j * ldc`.
-    pub(super) c: *mut T::Out,
+    pub(crate) c: *mut T::Out,
     /// See `c`.
-    pub(super) ldc: usize,
+    pub(crate) ldc: usize,
     /// Rows of the tile.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// Columns of the tile.
-    pub(super) cols: usize,
-    pub(super) alpha: T::Acc,
-    pub(super) beta: T::Acc,
+    pub(crate) cols: usize,
+    pub(crate) alpha: T::Acc,
+    pub(crate) beta: T::Acc,
 }
 
 /// Stores a tile's sums as elements, with alpha and beta.
@@ -182,7 +181,7 @@ pub(super) struct Rounded<T: Scalar> {
 /// The sums can be read and that part of C written, and read where beta is not zero; no other thread
 /// uses either meanwhile.
 #[inline(always)]
-pub(super) unsafe fn round<T: Scalar>(tile: &Rounded<T>) {
+pub(crate) unsafe fn round<T: Element>(tile: &Rounded<T>) {
     let &Rounded { sums, sums_ld, c, ldc, rows, cols, alpha, beta } = tile;
     for col in 0..cols {
         // SAFETY: the caller's promises; sums and C are different buffers.

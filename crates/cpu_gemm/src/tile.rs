@@ -14,9 +14,9 @@
 
 use gemm_spec::Element;
 
-use super::cache_line;
-use super::kernels::prefetch;
-use super::vector::Vector;
+use crate::cache_line;
+use crate::kernels::prefetch;
+use crate::vector::Vector;
 
 /// What a tile is computed from and where it goes; or several, one under the other: the panels of A lie one
 /// after the other, B is that of all.
@@ -24,76 +24,76 @@ use super::vector::Vector;
 /// Several are one call, since little is left to do between them: the processor is not yet done with the
 /// sums of one when it begins with those of the next. f32, one thread of a Zen 5 EPYC, one after the other
 /// against one call each: 512 cubed 1.02x, 1024 and 2048 1.04x.
-pub(super) struct Tile<T> {
+pub(crate) struct Tile<T> {
     /// How many; all but a single one are of whole registers.
-    pub(super) tiles: usize,
+    pub(crate) tiles: usize,
     /// Steps of k, as they are packed.
-    pub(super) k: usize,
+    pub(crate) k: usize,
     /// Column p of A is at `a + p * a_step`, its rows contiguous.
-    pub(super) a: *const T,
+    pub(crate) a: *const T,
     /// See `a`. A packed tile does not look at it: the step is the panel's height.
-    pub(super) a_step: usize,
+    pub(crate) a_step: usize,
     /// From what is used of A to what is asked for ahead: only a hint, and none where it is zero. Of a
     /// packed panel nothing is: the processor's own prefetcher does it, and the instructions cost 1 to 2 %
     /// on a Zen 5 EPYC, 1 to 8 % on an Emerald Rapids Xeon.
-    pub(super) ahead: usize,
+    pub(crate) ahead: usize,
     /// Where the panels are packed, one after the other, by tiles that do so on their way.
-    pub(super) panel: *mut T,
+    pub(crate) panel: *mut T,
     /// Element (p, j) of B is at `b + p * b_step + j * b_col`.
-    pub(super) b: *const T,
+    pub(crate) b: *const T,
     /// See `b`.
-    pub(super) b_step: usize,
+    pub(crate) b_step: usize,
     /// See `b`.
-    pub(super) b_col: usize,
+    pub(crate) b_col: usize,
     /// Where sums are carried from one block of k to the next, column j at `sums + j * sums_ld`.
-    pub(super) sums: *mut T,
+    pub(crate) sums: *mut T,
     /// See `sums`.
-    pub(super) sums_ld: usize,
+    pub(crate) sums_ld: usize,
     /// The `sums` of the tile that comes after the last: only a hint.
-    pub(super) next: *const T,
+    pub(crate) next: *const T,
     /// Where the result goes, column j at `c + j * ldc`.
-    pub(super) c: *mut T,
+    pub(crate) c: *mut T,
     /// See `c`.
-    pub(super) ldc: usize,
+    pub(crate) ldc: usize,
     /// Rows of the last register, 1 to its lanes; the other registers are whole.
-    pub(super) last_rows: usize,
+    pub(crate) last_rows: usize,
     /// Whether the sums begin with what `sums` holds, else with zero.
-    pub(super) resume: bool,
+    pub(crate) resume: bool,
     /// What becomes of the sums.
-    pub(super) finish: Finish<T>,
+    pub(crate) finish: Finish<T>,
     /// The next columns of B, to ask for meanwhile.
-    pub(super) hint: Hint<T>,
+    pub(crate) hint: Hint<T>,
     /// What the next block of A will be packed from, to ask for meanwhile.
-    pub(super) source: Source<T>,
+    pub(crate) source: Source<T>,
 }
 
 /// Memory that the next tiles will read: `pieces` pieces, each as long as the steps of k.
 #[derive(Clone, Copy)]
-pub(super) struct Hint<T> {
+pub(crate) struct Hint<T> {
     /// The first piece.
-    pub(super) from: *const T,
+    pub(crate) from: *const T,
     /// From one piece to the next.
-    pub(super) apart: usize,
+    pub(crate) apart: usize,
     /// How many pieces, and how many of them a tile asks for.
-    pub(super) pieces: usize,
+    pub(crate) pieces: usize,
     /// See `pieces`.
-    pub(super) per_tile: usize,
+    pub(crate) per_tile: usize,
 }
 
 /// Columns of A as they lie, their rows side by side.
 #[derive(Clone, Copy)]
-pub(super) struct Source<T> {
+pub(crate) struct Source<T> {
     /// The first of the rows that the first tile asks for; it asks for as many as it has itself.
-    pub(super) from: *const T,
+    pub(crate) from: *const T,
     /// From one column to the next.
-    pub(super) apart: usize,
+    pub(crate) apart: usize,
     /// How many columns a tile asks for with each cache line's steps of k.
-    pub(super) per_line: usize,
+    pub(crate) per_line: usize,
 }
 
 /// What becomes of a tile's sums.
 #[derive(Clone, Copy)]
-pub(super) enum Finish<T> {
+pub(crate) enum Finish<T> {
     /// They go to `sums`, for the next block of k.
     Carry,
     /// `c = alpha * sum`; C is not read.
@@ -104,10 +104,10 @@ pub(super) enum Finish<T> {
 
 impl<T> Hint<T> {
     /// Nothing.
-    pub(super) const NONE: Self = Self { from: std::ptr::null(), apart: 0, pieces: 0, per_tile: 0 };
+    pub(crate) const NONE: Self = Self { from: std::ptr::null(), apart: 0, pieces: 0, per_tile: 0 };
 
     /// What is left to ask for after so many tiles.
-    pub(super) fn after(self, tiles: usize) -> Self {
+    pub(crate) fn after(self, tiles: usize) -> Self {
         let asked = self.pieces.min(tiles * self.per_tile);
         let from = self.from.wrapping_add(asked.wrapping_mul(self.apart));
         Self { from, pieces: self.pieces - asked, ..self }
@@ -116,12 +116,12 @@ impl<T> Hint<T> {
 
 impl<T> Source<T> {
     /// Nothing.
-    pub(super) const NONE: Self = Self { from: std::ptr::null(), apart: 0, per_line: 0 };
+    pub(crate) const NONE: Self = Self { from: std::ptr::null(), apart: 0, per_line: 0 };
 }
 
 impl<T: Element<Acc = T>> Finish<T> {
     /// What [`gemm_spec::epilogue`] does with these factors.
-    pub(super) fn last(alpha: T, beta: T) -> Self {
+    pub(crate) fn last(alpha: T, beta: T) -> Self {
         if beta == T::Acc::ZERO { Self::Write { alpha } } else { Self::Update { alpha, beta } }
     }
 }
@@ -131,7 +131,7 @@ const UNROLLED: usize = 4;
 
 /// Where tiles find columns of A.
 #[derive(Clone, Copy)]
-pub(super) enum Columns {
+pub(crate) enum Columns {
     /// In panels so many rows high, of whole registers.
     Packed(usize),
     /// Where they lie.
@@ -148,7 +148,7 @@ pub(super) enum Columns {
 /// where `resume` says so and written where `finish` carries; `panel` can be written where A is packed.
 /// No other thread uses those parts of C, `sums` and `panel` meanwhile.
 #[inline(always)]
-pub(super) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>(
+pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>(
     tile: &Tile<V::Element>,
     columns: Columns,
     panel_cols: usize,

@@ -5,31 +5,31 @@
 
 use gemm_spec::Element;
 
-use super::cache_line;
-use super::kernels::prefetch;
-use super::tile::Finish;
-use super::vector::Vector;
+use crate::cache_line;
+use crate::kernels::prefetch;
+use crate::tile::Finish;
+use crate::vector::Vector;
 
 /// Rows to multiply by a column.
-pub(super) struct TimesColumn<T> {
+pub(crate) struct TimesColumn<T> {
     /// How many registers of rows.
-    pub(super) registers: usize,
+    pub(crate) registers: usize,
     /// Steps of k.
-    pub(super) k: usize,
+    pub(crate) k: usize,
     /// Element (i, p) of A is at `a + i * a_row + p`.
-    pub(super) a: *const T,
+    pub(crate) a: *const T,
     /// See `a`.
-    pub(super) a_row: usize,
+    pub(crate) a_row: usize,
     /// Steps from what is used of A to what is asked for ahead: only a hint, and none where it is zero.
-    pub(super) ahead: usize,
+    pub(crate) ahead: usize,
     /// Element p of B is at `b + p * b_step`.
-    pub(super) b: *const T,
+    pub(crate) b: *const T,
     /// See `b`.
-    pub(super) b_step: usize,
+    pub(crate) b_step: usize,
     /// Where the results go, one after the other.
-    pub(super) c: *mut T,
+    pub(crate) c: *mut T,
     /// What becomes of the sums.
-    pub(super) finish: Finish<T>,
+    pub(crate) finish: Finish<T>,
 }
 
 /// Registers that are summed at once, each a chain of its own: one waits for the other's.
@@ -43,7 +43,7 @@ const MOST_LANES: usize = 16;
 /// The CPU has the instruction set of `V`, and `V` can add rows. A and B can be read for all rows and steps; C
 /// can be written, and read where `finish` updates it; nobody else uses it meanwhile.
 #[inline(always)]
-pub(super) unsafe fn multiply<V: Vector>(rows: &TimesColumn<V::Element>) {
+pub(crate) unsafe fn multiply<V: Vector>(rows: &TimesColumn<V::Element>) {
     let (mut a, mut c, mut left) = (rows.a, rows.c, rows.registers);
     while left > 0 {
         let registers = if left >= TOGETHER { TOGETHER } else { 1 };
@@ -116,7 +116,7 @@ unsafe fn sum_registers<V: Vector, const REGISTERS: usize>(
 /// How many steps behind a cache line the rows begin, if they can be added in pieces of whole lines, `row_steps`
 /// being added at once.
 #[inline(always)]
-pub(super) fn beyond_a_line<T>(a: *const T, a_row: usize, row_steps: usize) -> Option<usize> {
+pub(crate) fn beyond_a_line<T>(a: *const T, a_row: usize, row_steps: usize) -> Option<usize> {
     let are_lines = row_steps == cache_line::elements::<T>();
     if are_lines { cache_line::beyond(a, a_row, row_steps) } else { None }
 }
@@ -134,7 +134,7 @@ fn first_steps<V: Vector>(a: *const V::Element, a_row: usize) -> usize {
 /// The CPU has the instruction set of `V`; an element for each column can be read, `b_step` apart.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) unsafe fn add_columns<V: Vector, const COLUMNS: usize>(
+pub(crate) unsafe fn add_columns<V: Vector, const COLUMNS: usize>(
     mut sum: V,
     columns: [V; COLUMNS],
     mut b: *const V::Element,
@@ -155,7 +155,7 @@ pub(super) unsafe fn add_columns<V: Vector, const COLUMNS: usize>(
 /// As [`add_columns`].
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) unsafe fn add_some_columns<V: Vector, const COLUMNS: usize>(
+pub(crate) unsafe fn add_some_columns<V: Vector, const COLUMNS: usize>(
     mut sum: V,
     columns: &[V; COLUMNS],
     mut b: *const V::Element,
@@ -175,7 +175,7 @@ pub(super) unsafe fn add_some_columns<V: Vector, const COLUMNS: usize>(
 /// # Safety
 /// The CPU has the instruction set of `V`; those elements can be read.
 #[inline(always)]
-pub(super) unsafe fn add_singly<V: Vector>(
+pub(crate) unsafe fn add_singly<V: Vector>(
     mut sum: V,
     mut from: *const V::Element,
     along: usize,

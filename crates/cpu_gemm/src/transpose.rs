@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 /// # Safety
 /// The CPU has AVX; those elements can be read.
 #[inline(always)]
-pub(super) unsafe fn f32_8x4(from: *const f32, along: usize) -> [__m256; 4] {
+pub(crate) unsafe fn f32_8x4(from: *const f32, along: usize) -> [__m256; 4] {
     // SAFETY: the caller's promises.
     unsafe {
         // Rows i and i + 4.
@@ -33,7 +33,7 @@ pub(super) unsafe fn f32_8x4(from: *const f32, along: usize) -> [__m256; 4] {
 /// # Safety
 /// The CPU has AVX; those elements can be read.
 #[inline(always)]
-pub(super) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
+pub(crate) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
     // SAFETY: the caller's promises.
     unsafe {
         // Rows i and i + 2.
@@ -53,7 +53,7 @@ pub(super) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
 /// # Safety
 /// The CPU has AVX-512F; those elements can be read.
 #[inline(always)]
-pub(super) unsafe fn f32_16x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 16] {
+pub(crate) unsafe fn f32_16x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 16] {
     // SAFETY: the caller's promises.
     unsafe {
         let r = [
@@ -108,7 +108,7 @@ unsafe fn f32_4x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 
 /// # Safety
 /// The CPU has AVX-512F; those elements can be read.
 #[inline(always)]
-pub(super) unsafe fn f64_8x8(from: *const f64, along: usize, mask: __mmask8) -> [__m512d; 8] {
+pub(crate) unsafe fn f64_8x8(from: *const f64, along: usize, mask: __mmask8) -> [__m512d; 8] {
     // SAFETY: the caller's promises.
     unsafe {
         let at = |row: usize| from.wrapping_add(row.wrapping_mul(along));
@@ -149,7 +149,7 @@ pub(super) unsafe fn f64_8x8(from: *const f64, along: usize, mask: __mmask8) -> 
 /// # Safety
 /// The CPU has AVX; those elements can be read and written.
 #[inline(always)]
-pub(super) unsafe fn f32_8x8(from: *const f32, along: usize, to: *mut f32, width: usize) {
+pub(crate) unsafe fn f32_8x8(from: *const f32, along: usize, to: *mut f32, width: usize) {
     // SAFETY: the caller's promises.
     unsafe {
         for col in [0, 4] {
@@ -167,7 +167,7 @@ pub(super) unsafe fn f32_8x8(from: *const f32, along: usize, to: *mut f32, width
 /// # Safety
 /// The CPU has AVX; those elements can be read and written.
 #[inline(always)]
-pub(super) unsafe fn f64_4x4(from: *const f64, along: usize, to: *mut f64, width: usize) {
+pub(crate) unsafe fn f64_4x4(from: *const f64, along: usize, to: *mut f64, width: usize) {
     // SAFETY: the caller's promises.
     unsafe {
         for col in [0, 2] {

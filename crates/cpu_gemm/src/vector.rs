@@ -2,7 +2,7 @@
 
 use gemm_spec::Element;
 
-use super::times_column;
+use crate::times_column;
 
 /// A register of `LANES` elements.
 ///
@@ -12,7 +12,7 @@ use super::times_column;
 /// # Safety
 /// All methods: the CPU has the instruction set. Loads and stores: the elements that they name can be
 /// read or written; no alignment is needed.
-pub(super) trait Vector: Copy {
+pub(crate) trait Vector: Copy {
     /// What a lane holds.
     type Element: Element<Acc = Self::Element>;
     /// Which lanes take part in a load or store.
@@ -112,4 +112,4 @@ macro_rules! no_transpose {
     };
 }
 #[cfg(target_arch = "x86_64")]
-pub(super) use no_transpose;
+pub(crate) use no_transpose;

@@ -3,15 +3,15 @@
 
 use std::arch::x86_64::*;
 
-use super::groups::{self, Group};
-use super::kernels::{self, InstructionSet, compiled_for};
-use super::pack::{self, Pack};
-use super::rounding::{self, Rounded};
-use super::tile::Tile;
-use super::vector::{Vector, no_transpose};
+use crate::groups::{self, Group};
+use crate::kernels::{self, InstructionSet, compiled_for};
+use crate::pack::{self, Pack};
+use crate::rounding::{self, Rounded};
+use crate::tile::Tile;
+use crate::vector::{Vector, no_transpose};
 
 /// The instruction set.
-pub(super) struct Vnni;
+pub(crate) struct Vnni;
 
 impl InstructionSet for Vnni {
     const VECTORS: usize = 3;
@@ -21,7 +21,7 @@ impl InstructionSet for Vnni {
 
 impl Vnni {
     /// Whether this CPU has it.
-    pub(super) fn is_available() -> bool {
+    pub(crate) fn is_available() -> bool {
         is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vnni")
@@ -31,7 +31,7 @@ impl Vnni {
 
 /// Sixteen sums of 32 bits, or as many [quads](groups::Quads).
 #[derive(Clone, Copy)]
-pub(super) struct Quads512(__m512i);
+pub(crate) struct Quads512(__m512i);
 
 impl Vector for Quads512 {
     type Element = i32;

@@ -14,6 +14,12 @@ use crate::DType;
 pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// The type of sums, and of alpha and beta.
     type Acc: Element<Acc = Self::Acc>;
+    /// The type of an element of C: the type itself, but i32 for i8, and f32 for the wide types of 16
+    /// bits.
+    type Out: Element<Acc = Self::Acc, Out = Self::Out>;
+
+    /// Whether elements of C are narrower than sums, so that each sum is rounded when it is stored.
+    const ROUNDS: bool = size_of::<Self::Out>() < size_of::<Self::Acc>();
 
     /// The type's tag.
     const DTYPE: DType;
@@ -43,6 +49,7 @@ pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static {
 macro_rules! own_sums {
     () => {
         type Acc = Self;
+        type Out = Self;
 
         #[inline(always)]
         fn widen(self) -> Self {
@@ -111,6 +118,7 @@ impl Element for i32 {
 
 impl Element for i8 {
     type Acc = i32;
+    type Out = i32;
 
     const DTYPE: DType = DType::I8;
     const ZERO: Self = 0;

@@ -11,6 +11,7 @@ macro_rules! half_element {
     ($half:ident, $dtype:ident, $widened:ident, $narrowed:ident) => {
         impl Element for $half {
             type Acc = f32;
+            type Out = Self;
 
             const DTYPE: DType = DType::$dtype;
             const ZERO: Self = Self::ZERO;

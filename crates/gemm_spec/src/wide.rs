@@ -24,6 +24,7 @@ macro_rules! wide_element {
 
         impl Element for $wide {
             type Acc = f32;
+            type Out = f32;
 
             const DTYPE: DType = DType::$dtype;
             const ZERO: Self = Self($half::ZERO);

@@ -1,4 +1,4 @@
-//! What a program may rely on of a product's rounding errors, and so which kernels may compute it.
+//! The accuracy mode: what a program may rely on of rounding errors, and so which kernels may run.
 
 use std::fmt;
 use std::str::FromStr;

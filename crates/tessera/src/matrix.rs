@@ -2,8 +2,8 @@
 
 use gemm_spec::{Layout, Order, ShapeError};
 
+use crate::element::Element;
 use crate::error::Error;
-use crate::scalar::Scalar;
 
 /// A matrix and its elements, tightly packed.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub struct Matrix<T> {
     order: Order,
 }
 
-impl<T: Scalar> Matrix<T> {
+impl<T: Element> Matrix<T> {
     /// A row-major matrix of zeros.
     ///
     /// # Errors
@@ -26,17 +26,12 @@ impl<T: Scalar> Matrix<T> {
     /// A matrix from its elements in the given order.
     ///
     /// # Errors
-    /// [`Error::Shape`] where there are not `rows * cols` elements.
+    /// [`Error::Length`] where there are not `rows * cols` elements.
     pub fn from_vec(data: Vec<T>, rows: usize, cols: usize, order: Order) -> Result<Self, Error> {
-        match rows.checked_mul(cols) {
-            Some(needed) if needed == data.len() => Ok(Self { data, rows, cols, order }),
-            needed => Err(ShapeError::BufferTooShort {
-                operand: gemm_spec::Operand::C,
-                len: data.len(),
-                needed: needed.unwrap_or(usize::MAX),
-            }
-            .into()),
+        if rows.checked_mul(cols) != Some(data.len()) {
+            return Err(Error::Length { rows, cols, len: data.len() });
         }
+        Ok(Self { data, rows, cols, order })
     }
 
     /// A row-major matrix whose element (row, col) is `value(row, col)`.
@@ -112,19 +107,19 @@ impl<T: Scalar> Matrix<T> {
     }
 }
 
-/// Zeroed elements, or an error that names the sum, never an abort.
-pub(crate) fn allocate<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
+/// Zeroed elements, or an error that names their bytes, never an abort.
+pub(crate) fn allocate<T: Element>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
     let mut data = reserve(rows, cols, what)?;
     data.resize(rows * cols, T::ZERO);
     Ok(data)
 }
 
 /// No elements, and room for `rows * cols`.
-pub(crate) fn reserve<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
+fn reserve<T: Element>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
     let refused = || Error::OutOfMemory {
         what: format!("{what} of {rows} x {cols}"),
         needed: (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128),
-        available: u128::from(crate::machine::available_memory().unwrap_or(0)),
+        available: None,
     };
     let len = rows.checked_mul(cols).ok_or_else(refused)?;
     let mut data = Vec::new();

@@ -2,16 +2,16 @@
 
 use gemm_spec::{WideBf16, WideF16, bf16, f16};
 
+use crate::element::Element;
 use crate::matrix::MatRef;
-use crate::scalar::Scalar;
 
 /// An element type of 16 bits whose products can have a C of f32.
 ///
 /// # Safety
 /// `Wide` is transparent over the type itself.
-pub unsafe trait Widen: Scalar {
+pub unsafe trait Widen: Element {
     /// The same elements as factors of such a product.
-    type Wide: Scalar<Acc = f32, Out = f32>;
+    type Wide: Element<Acc = f32, Out = f32, C = f32>;
 }
 
 // SAFETY: the type is `repr(transparent)`, and this is its only field.
@@ -69,7 +69,7 @@ mod tests {
         let data: Vec<f16> = (0..11).map(|i| f16::from_bits(0x7bfd + i)).collect();
         let seen = wide(&data);
         assert_eq!((seen.as_ptr().addr(), seen.len()), (data.as_ptr().addr(), 11));
-        assert!(seen.iter().zip(&data).all(|(wide, narrow)| wide.0.same_bits(*narrow)));
+        assert!(seen.iter().zip(&data).all(|(wide, narrow)| wide.0.to_bits() == narrow.to_bits()));
         assert!(wide::<bf16>(&[]).is_empty());
 
         let view = MatRef::new(&data, 2, 3, Layout::col_major(4)).unwrap();

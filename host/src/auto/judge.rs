@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use gemm_spec::{KernelSpec, Operand, Problem};
-use kernels_gpu::KERNELS;
+use gemm_spec::{Operand, Problem};
+use kernels_gpu::{KERNELS, Kernel};
+use tessera::{Engine, Placement};
 
-use crate::cpu::{CPU, CpuImpl};
-use crate::engine::Engine;
+use crate::cpu::{CPU, CpuImpl, DEFAULT};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::measure::Timing;
@@ -63,7 +63,7 @@ impl Judged {
 enum Way {
     Chosen,
     Cpu(&'static CpuImpl),
-    Gpu(&'static KernelSpec),
+    Gpu(Kernel),
 }
 
 impl Way {
@@ -86,16 +86,18 @@ impl<T: Scalar> Round<'_, T> {
     fn once(&mut self, way: Way) -> Result<(), Error> {
         let Self { engine, problem, a, b, c } = self;
         match way {
-            Way::Chosen => engine.run(problem, a, b, c),
+            Way::Chosen => Ok(engine.gemm_slices(problem, a, b, c)?),
             Way::Cpu(implementation) => {
-                // Whoever calls it must have done so; the other ways do it themselves.
-                problem.check_buffers(a.len(), b.len(), c.len())?;
-                T::cpu_fn(implementation)(problem, a, b, c, engine.cpu_context());
-                Ok(())
+                implementation.gemm::<T>(problem, a, b, c, engine.cpu_context())
             }
             Way::Gpu(spec) => match engine.gpu() {
-                Some(gpu) => gpu.host_path(engine.cpu_context()).multiply(spec, problem, a, b, c),
-                None => Err(Error::NoDevice { reason: "this engine stays on the CPU".to_owned() }),
+                Some(gpu) => {
+                    Ok(gpu.host_path(engine.cpu_context()).multiply(spec, problem, a, b, c)?)
+                }
+                None => {
+                    let reason = "this engine stays on the CPU".to_owned();
+                    Err(tessera::Error::NoDevice { reason }.into())
+                }
             },
         }
     }
@@ -154,7 +156,7 @@ pub fn judge<T: Scalar>(
 ) -> Result<Vec<Judged>, Error> {
     let mut ways: Vec<Way> = CPU.iter().map(|&own| Way::Cpu(own)).collect();
     if engine.gpu().is_some() {
-        ways.extend(KERNELS.iter().map(|&spec| Way::Gpu(spec)));
+        ways.extend(KERNELS.iter().map(|&kernel| Way::Gpu(kernel)));
     }
     edges.iter().map(|&edge| one::<T>(engine, edge, &mut ways, observer)).collect()
 }
@@ -176,7 +178,10 @@ fn one<T: Scalar>(
         b: draw.operand(&problem, Operand::B)?,
         c: draw.operand(&problem, Operand::C)?,
     };
-    let chosen = engine.choose(&problem)?.id();
+    let chosen = match engine.placement(&problem)? {
+        Placement::Gpu(kernel) => kernel.spec().id,
+        _ => DEFAULT.id,
+    };
     let can = |way: &Way| match way {
         Way::Gpu(spec) => {
             engine.gpu().is_some_and(|gpu| spec.supports(&problem, gpu.limits()).is_ok())
@@ -211,7 +216,7 @@ fn id(way: Way) -> &'static str {
     match way {
         Way::Chosen => "",
         Way::Cpu(implementation) => implementation.id,
-        Way::Gpu(spec) => spec.id,
+        Way::Gpu(kernel) => kernel.spec().id,
     }
 }
 

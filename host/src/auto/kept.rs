@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::{BaseStrategy, choose_base_strategy};
 
-use super::{FORMAT, Figures};
+use tessera::select::{FORMAT, Figures};
 
 /// The environment variable that names the folder in place of the user's cache folder.
 pub const FOLDER_VARIABLE: &str = "TESSERA_CACHE";
@@ -68,7 +68,8 @@ pub fn read(path: &Path) -> Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CpuFigures, GpuFigures};
+    use tessera::select::{CpuFigures, GpuFigures};
+
     use super::*;
 
     fn said(text: &str) -> String {

@@ -4,17 +4,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gemm_spec::{DType, Operand, Problem};
 
-use super::gpu::COPIES;
-use super::{CpuFigures, Cube, FORMAT, Figures, GpuFigures, Way, Work};
-use crate::contract::Accuracy;
+use kernels_gpu::Kernel;
+use tessera::Accuracy;
+use tessera::select::{
+    COPIES, CpuFigures, Cube, FORMAT, Figures, GpuFigures, TransferModel, Workload, best_kernel,
+};
+
 use crate::cpu::{CpuContext, DEFAULT};
-use crate::engine::gpu_kernel;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, HostMemory};
-use crate::machine::available_memory;
 use crate::measure::{Effort, Timing, repeat};
-use crate::registry::{self, Implementation};
+use crate::memory::short;
 use crate::run::Observer;
 use crate::scalar::{Scalar, with_type};
 
@@ -70,7 +71,7 @@ fn cube<T: Scalar>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
     let effort = Effort { total: Duration::from_millis(50), most: 2000, ..Effort::PROBE };
     let timing = repeat(effort, || {
         let started = std::time::Instant::now();
-        T::cpu_fn(DEFAULT)(&problem, &a, &b, &mut c, cpu);
+        DEFAULT.gemm::<T>(&problem, &a, &b, &mut c, cpu)?;
         Ok::<_, Error>(started.elapsed().as_secs_f64())
     })?;
     Ok(timing.median)
@@ -79,9 +80,7 @@ fn cube<T: Scalar>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
 /// Both ways between host memory and a GPU, and a launch there.
 fn ways(gpu: &Gpu, cpu: &CpuContext) -> Result<GpuFigures, Error> {
     let (to_device, from_device) = both_ways(gpu, cpu)?;
-    let Implementation::Gpu(kernel) = registry::find(crate::engine::GPU_DEFAULT)? else {
-        unreachable!("invariant: the default of GPUs is a kernel");
-    };
+    let kernel = Kernel::named("vector_loads").expect("invariant: the registry has this kernel");
     let problem = Problem::<f32>::new(16, 16, 16);
     let data = [0.0; 256];
     let operands = gpu.upload(&problem, &data, &data)?;
@@ -96,20 +95,23 @@ fn ways(gpu: &Gpu, cpu: &CpuContext) -> Result<GpuFigures, Error> {
     let device = gpu.info().name.clone();
     let (launch, products) = (launch.median, Vec::new());
     let parts = GpuFigures { device, to_device, from_device, launch, products };
-    let took: Vec<(Work, f64)> =
+    let took: Vec<(Workload, f64)> =
         GPU_EDGES.iter().map(|&edge| through(gpu, cpu, edge)).collect::<Result<_, _>>()?;
     Ok(parts.with_products(took))
 }
 
 /// A square product of f32 by the kernel that an engine would choose, from host memory to host memory.
-fn through(gpu: &Gpu, cpu: &CpuContext, edge: usize) -> Result<(Work, f64), Error> {
+fn through(gpu: &Gpu, cpu: &CpuContext, edge: usize) -> Result<(Workload, f64), Error> {
     let problem = Problem::<f32>::new(edge, edge, edge);
-    let accuracy = Accuracy::default();
-    let Implementation::Gpu(spec) =
-        gpu_kernel(&problem, gpu.limits(), gpu.free_memory()?, accuracy)?
-    else {
-        unreachable!("invariant: a GPU's kernel runs on the GPU");
-    };
+    let free = gpu.free_memory()?;
+    let spec = best_kernel(&problem, gpu.limits(), free, Accuracy::default()).ok_or_else(|| {
+        let short = "a product of f32".to_owned();
+        tessera::Error::OutOfMemory {
+            what: short,
+            needed: problem.bytes().unwrap_or(usize::MAX) as u128,
+            available: Some(free.into()),
+        }
+    })?;
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
     let a: Vec<f32> = draw.operand(&problem, Operand::A)?;
     let b: Vec<f32> = draw.operand(&problem, Operand::B)?;
@@ -123,19 +125,16 @@ fn through(gpu: &Gpu, cpu: &CpuContext, edge: usize) -> Result<(Work, f64), Erro
         path.multiply(spec, &problem, &a, &b, &mut c)?;
         Ok::<_, Error>(started.elapsed().as_secs_f64())
     })?;
-    Ok((Work::new(&problem, spec, gpu.info()), timing.median))
+    Ok((Workload::new(&problem, spec.spec(), gpu.info()), timing.median))
 }
 
 /// How long copies take, to a GPU and back.
-fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(Way, Way), Error> {
+fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(TransferModel, TransferModel), Error> {
     const LONGEST: usize = COPIES[COPIES.len() - 1];
     let path = gpu.host_path(cpu);
     let mut host: Vec<u8> = Vec::new();
-    host.try_reserve_exact(LONGEST).map_err(|_| Error::OutOfMemory {
-        what: "memory to be copied".to_owned(),
-        needed: LONGEST as u128,
-        available: u128::from(available_memory().unwrap_or(0)),
-    })?;
+    host.try_reserve_exact(LONGEST)
+        .map_err(|_| short("memory to be copied".to_owned(), LONGEST as u128))?;
     host.resize(LONGEST, 1);
     let mut medians = |len: usize, from| -> Result<[f64; 2], Error> {
         // The first copies also make the buffers that they go through.
@@ -154,10 +153,10 @@ fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(Way, Way), Error> {
     for bytes in COPIES {
         copies.push((bytes as f64, medians(bytes, HostMemory::Allocated)?));
     }
-    let bus = medians(LONGEST, HostMemory::PageLocked)?;
+    let bus = medians(LONGEST, HostMemory::Pinned)?;
     let way = |index: usize| {
         let copies = copies.iter().map(|(bytes, seconds)| (*bytes, seconds[index]));
-        Way::new(copies, LONGEST as f64 / bus[index])
+        TransferModel::new(copies, LONGEST as f64 / bus[index])
     };
     Ok((way(0), way(1)))
 }
@@ -189,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_cpu_is_measured_in_every_type() {
-        let cpu = CpuContext::new(std::num::NonZeroUsize::new(2)).unwrap();
+        let cpu = crate::cpu::context(std::num::NonZeroUsize::new(2)).unwrap();
         let figures = tune(&cpu, None, "a CPU", &mut ()).unwrap();
         for dtype in DType::ALL {
             let curve = figures.cpu.curve(dtype.name()).unwrap();

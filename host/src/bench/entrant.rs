@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use gemm_spec::{DType, Problem};
 
 use super::{Processors, peak};
-use crate::contract::Accuracy;
 use crate::cpu::CpuImpl;
-use crate::engine;
 use crate::error::Error;
 use crate::gpu::{Gpu, GpuPeer, Launch};
 use crate::peers::{self, CpuPeer, Peer};
 use crate::registry::{self, Implementation};
 use crate::scalar::Scalar;
 use crate::verify::Guarded;
+use tessera::Accuracy;
+use tessera::select::best_kernel;
 
 /// The name of [`Entrant::Auto`].
 pub const AUTO: &str = "auto";
@@ -74,7 +74,9 @@ impl Entrant {
     /// What a GPU can do at most for it, in operations a second.
     pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: DType) -> Option<f64> {
         match self {
-            Self::Own(Implementation::Gpu(spec)) => peak::kernel_peak(spec, gpu.info(), dtype),
+            Self::Own(Implementation::Gpu(spec)) => {
+                peak::kernel_peak(spec.spec(), gpu.info(), dtype)
+            }
             Self::Own(_) | Self::Auto => peak::peak(gpu.info(), dtype),
             Self::Peer(_) => peak::library_peak(gpu.info(), dtype),
         }
@@ -90,12 +92,12 @@ impl Entrant {
         if !matches!(self, Self::Auto) {
             return Ok(self);
         }
-        let reason = |error: Error| error.to_string();
+        let reason = |error: tessera::Error| error.to_string();
         let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
         let free = gpu.free_memory().map_err(reason)?;
-        let chosen =
-            engine::gpu_kernel(problem, gpu.limits(), free, Accuracy::default()).map_err(reason)?;
-        Ok(Self::Own(chosen))
+        let chosen = best_kernel(problem, gpu.limits(), free, Accuracy::default());
+        let chosen = chosen.ok_or_else(|| format!("there is no kernel for {}", T::DTYPE))?;
+        Ok(Self::Own(Implementation::Gpu(chosen)))
     }
 
     /// Makes it ready to work on these processors, a peer's library being looked for in these folders
@@ -168,7 +170,7 @@ impl Ready<'_> {
         let gpu = processors.gpu()?;
         let mut output = gpu.output(result.full(), result.guard_len())?;
         gpu.upload(problem, a, b)?.run(launch, &mut output)?;
-        output.download(gpu, result.full_mut())?;
+        output.download(result.full_mut())?;
         Ok(())
     }
 
@@ -183,8 +185,7 @@ impl Ready<'_> {
     ) -> Result<(), Error> {
         match self {
             Self::Cpu(implementation) => {
-                T::cpu_fn(implementation)(problem, a, b, c, &processors.cpu);
-                Ok(())
+                implementation.gemm::<T>(problem, a, b, c, &processors.cpu)
             }
             Self::CpuPeer(peer) => peer
                 .multiply(problem, a, b, c, &processors.cpu)

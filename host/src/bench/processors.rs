@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use crate::cpu::CpuContext;
+use crate::cpu::{self, CpuContext};
 use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::machine::Machine;
@@ -25,12 +25,10 @@ impl Processors {
         let gpu = match device {
             DeviceChoice::Auto => Gpu::open(0),
             DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
-            _ => Err(Error::NoDevice {
-                reason: "the measurement was told to stay on the CPU".to_owned(),
-            }),
+            _ => Err(Error::no_device("the measurement was told to stay on the CPU".to_owned())),
         };
         Ok(Self {
-            cpu: CpuContext::new(threads)?,
+            cpu: cpu::context(threads)?,
             driver: gpu.as_ref().ok().and_then(|_| crate::gpu::driver().ok()?.version),
             gpu,
             host: Machine::probe(),
@@ -40,8 +38,8 @@ impl Processors {
     /// The GPU, where kernels need one.
     ///
     /// # Errors
-    /// [`Error::NoDevice`].
+    /// [`tessera::Error::NoDevice`].
     pub(crate) fn gpu(&self) -> Result<&Gpu, Error> {
-        self.gpu.as_ref().map_err(|reason| Error::NoDevice { reason: reason.to_string() })
+        self.gpu.as_ref().map_err(|reason| Error::no_device(reason.to_string()))
     }
 }

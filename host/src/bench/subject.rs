@@ -75,7 +75,7 @@ pub(super) struct Subject<'p, T: Scalar> {
     /// A C for each set that CPU runs write, made by the first of them.
     results: Vec<Vec<T::Out>>,
     /// The sets on the GPU, uploaded by the first kernel.
-    device: Vec<(Operands<'p, T>, Output<T::Out>)>,
+    device: Vec<(Operands<'p, T>, Output<'p, T::Out>)>,
     /// The set that the next run begins with.
     turn: usize,
 }

@@ -10,14 +10,15 @@ use crate::gpu::{self, Capacity, DeviceInfo};
 /// The GPU of that number.
 ///
 /// # Errors
-/// [`Error::NoDevice`] and [`Error::NoSuchDevice`] where it is not there, [`Error::UnknownPeak`] where
+/// [`tessera::Error::NoDevice`] and [`tessera::Error::NoSuchDevice`] where it is not there, [`Error::UnknownPeak`] where
 /// its generation is newer than this program or its driver hides the memory's clock.
 pub fn this(index: u32) -> Result<Card, Error> {
     let capacity = gpu::capacity(index)?;
     let devices = gpu::devices()?;
     let info = devices.into_iter().find(|info| info.index == index);
     let count = index;
-    card(&info.ok_or(Error::NoSuchDevice { index, count })?, capacity)
+    let info = info.ok_or(tessera::Error::NoSuchDevice { index, count })?;
+    card(&info, capacity)
 }
 
 fn card(info: &DeviceInfo, capacity: Capacity) -> Result<Card, Error> {

@@ -12,16 +12,17 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::bail;
 use cuda_std::emulate::{Event, Observer};
 use gemm_spec::{KernelSpec, Problem, Unsupported};
+use kernels_gpu::Kernel;
 use trace::Trace;
 
 use super::output::{Replacement, complain, print};
 use super::{Exit, values};
 use crate::emulate;
-use crate::engine::Engine;
 use crate::error::Error;
-use crate::matrix::Matrix;
+use crate::multiplier::Multiplier;
 use crate::registry::{self, Implementation};
 use crate::run::DeviceChoice;
+use tessera::{Accuracy, Matrix};
 
 /// Where the emulator's results come from, in words.
 const ON_THE_EMULATOR: &str = "on the CPU emulator";
@@ -81,7 +82,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         }
     };
 
-    let right = Engine::open(Some("serial"), DeviceChoice::Cpu)?.multiply(&a, &b)?;
+    let right = Multiplier::named("serial")?.multiply(&a, &b)?;
     if c != right {
         complain(&anyhow::anyhow!("{} gives {c:?}, serial gives {right:?}", spec.id));
         return Ok(Exit::Wrong);
@@ -92,7 +93,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let result = grid(|row, col| c.get(row, col));
     writeln!(text, "The result of Matrix multiplication is:\n{result}")?;
     writeln!(text, "Computed by {} {place}; serial gives the same.\n", spec.id)?;
-    blocks(&mut text, spec)?;
+    blocks(&mut text, spec.spec())?;
     if let Some(trace) = &trace {
         if args.trace {
             write!(text, "\nStep by step, thread by thread (x,y):\n\n{}", trace.text()?)?;
@@ -108,17 +109,19 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 
 /// The product by the kernel itself, and where it ran.
 fn product(
-    spec: &'static KernelSpec,
+    spec: Kernel,
     device: DeviceChoice,
     a: &Matrix<f32>,
     b: &Matrix<f32>,
 ) -> Result<(Matrix<f32>, String), Error> {
     if !matches!(device, DeviceChoice::Cpu | DeviceChoice::Emulate) {
-        let engine = Engine::open(Some(spec.id), device);
-        match engine.and_then(|engine| engine.multiply(a, b)) {
+        let accuracy = Accuracy::default();
+        let multiplier = Multiplier::open(Some(spec.spec().id), device, accuracy, None);
+        match multiplier.and_then(|multiplier| multiplier.multiply(a, b)) {
             Ok(c) => return Ok((c, "on the GPU".to_owned())),
-            Err(Error::NoDevice { .. } | Error::Unsupported { .. })
-                if device == DeviceChoice::Auto => {}
+            Err(Error::Product {
+                error: tessera::Error::NoDevice { .. } | tessera::Error::Unsupported { .. },
+            }) if device == DeviceChoice::Auto => {}
             Err(error) => return Err(error),
         }
     }
@@ -131,7 +134,7 @@ fn product(
 
 /// The product on the emulator, and what its threads did.
 fn watched(
-    spec: &'static KernelSpec,
+    spec: Kernel,
     width: usize,
     a: &Matrix<f32>,
     b: &Matrix<f32>,
@@ -188,7 +191,7 @@ fn blocks(text: &mut String, spec: &KernelSpec) -> anyhow::Result<()> {
 
 fn unsupported(spec: &KernelSpec) -> impl FnOnce(Unsupported) -> Error {
     let kernel = spec.id;
-    move |reason| Error::Unsupported { kernel, reason }
+    move |reason| tessera::Error::Unsupported { kernel, reason }.into()
 }
 
 /// Four lines of four values in aligned columns.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Exit;
 use super::output::print;
 use crate::bench::peak::{CpuPeak, measure};
-use crate::cpu::CpuContext;
+use crate::cpu;
 use crate::error::Error;
 use crate::gpu::{self, DeviceInfo, DriverInfo, Gpu};
 use crate::machine::{Machine, available_memory};
@@ -53,7 +53,7 @@ struct Peak {
 
 impl Peak {
     fn all() -> Result<Vec<Self>, Error> {
-        let context = CpuContext::new(None)?;
+        let context = cpu::context(None)?;
         let mut threads = vec![1, context.threads()];
         threads.dedup();
         let cases = [DType::F32, DType::F64].into_iter();
@@ -109,7 +109,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn free_memory(index: u32) -> Result<u64, Error> {
-    Gpu::open(index)?.free_memory()
+    Ok(Gpu::open(index)?.free_memory()?)
 }
 
 fn table(devices: &Devices) -> Result<String, std::fmt::Error> {

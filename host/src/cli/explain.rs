@@ -55,7 +55,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     match one {
         Implementation::Cpu(_) => cpu(&mut text, args)?,
-        Implementation::Gpu(spec) => gpu(&mut text, args, spec, &card)?,
+        Implementation::Gpu(spec) => gpu(&mut text, args, spec.spec(), &card)?,
     }
     if args.ptx {
         let source = sources::source(page.source)

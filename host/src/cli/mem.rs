@@ -35,7 +35,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         Err(reason) => writeln!(text, "{reason}")?,
         Ok(devices) => {
             for info in devices {
-                let free = Gpu::open(info.index).and_then(|gpu| gpu.free_memory());
+                let free = Gpu::open(info.index).and_then(|gpu| Ok(gpu.free_memory()?));
                 line(&format!("cuda:{} {}", info.index, info.name), free.ok())?;
             }
         }

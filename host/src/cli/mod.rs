@@ -46,9 +46,19 @@ pub enum Exit {
 impl From<&Error> for Exit {
     fn from(error: &Error) -> Self {
         match error {
-            Error::NoDevice { .. } | Error::NoSuchDevice { .. } => Self::NoDevice,
-            Error::OutOfMemory { .. } => Self::OutOfMemory,
-            Error::Cuda { .. } | Error::Emulation { .. } => Self::Wrong,
+            Error::Product { error } => Self::from(error),
+            Error::Emulation { .. } => Self::Wrong,
+            _ => Self::Usage,
+        }
+    }
+}
+
+impl From<&tessera::Error> for Exit {
+    fn from(error: &tessera::Error) -> Self {
+        match error {
+            tessera::Error::NoDevice { .. } | tessera::Error::NoSuchDevice { .. } => Self::NoDevice,
+            tessera::Error::OutOfMemory { .. } => Self::OutOfMemory,
+            tessera::Error::Cuda { .. } => Self::Wrong,
             _ => Self::Usage,
         }
     }
@@ -84,7 +94,8 @@ pub fn main() -> ExitCode {
     };
     let exit = result.unwrap_or_else(|error| {
         output::complain(&error);
-        error.downcast_ref::<Error>().map_or(Exit::Usage, Exit::from)
+        let library = || error.downcast_ref::<tessera::Error>().map(Exit::from);
+        error.downcast_ref::<Error>().map(Exit::from).or_else(library).unwrap_or(Exit::Usage)
     });
     ExitCode::from(exit as u8)
 }

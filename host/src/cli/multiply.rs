@@ -10,11 +10,12 @@ use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use super::npy::{self, Npy, NpyElement, NpyFactor};
 use super::output::{Progress, Replacement, advise, complain};
 use super::{Exit, values};
-use crate::contract::Accuracy;
-use crate::engine::Engine;
+use tessera::{Accuracy, MatMut, MatRef, Matrix};
+
 use crate::error::Error;
 use crate::machine::available_memory;
-use crate::matrix::{MatMut, MatRef, Matrix, allocate, reserve};
+use crate::memory::{allocate, reserve, short};
+use crate::multiplier::Multiplier;
 use crate::report::duration::seconds;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::{Scalar, with_type};
@@ -96,11 +97,11 @@ struct Inputs<'p> {
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let inputs = open(args)?;
     let name = (args.kernel != "auto").then_some(args.kernel.as_str());
-    let engine = Engine::open(name, args.device)?.with_accuracy(args.accuracy)?;
-    if let Some(reason) = engine.unusable_figures() {
+    let multiplier = Multiplier::open(name, args.device, args.accuracy, None)?;
+    if let Some(reason) = multiplier.unusable_figures() {
         advise(reason);
     }
-    with_type!(inputs.dtype, T => product::<T>(args, inputs, &engine))
+    with_type!(inputs.dtype, T => product::<T>(args, inputs, &multiplier))
 }
 
 /// Opens the files and finds every mistake that their headers show.
@@ -136,7 +137,8 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
     }
     let ((m, k), (b_rows, n)) = (a.dims(), b.dims());
     if k != b_rows {
-        return Err(Error::Inner { a_rows: m, a_cols: k, b_rows, b_cols: n }).with_context(|| {
+        let inner = tessera::Error::InnerDim { a_rows: m, a_cols: k, b_rows, b_cols: n };
+        return Err(Error::from(inner)).with_context(|| {
             format!("{} and {} do not fit together", a.path.display(), b.path.display())
         });
     }
@@ -144,7 +146,7 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
         && c.dims() != (m, n)
     {
         let (rows, cols) = c.dims();
-        return Err(Error::Outer { rows, cols, m, n })
+        return Err(Error::from(tessera::Error::OuterDim { rows, cols, m, n }))
             .with_context(|| format!("{} does not fit the product", c.path.display()));
     }
     Ok(Inputs { dtype, a, b, c: c.filter(|_| reads_c) })
@@ -153,7 +155,7 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
 fn product<T: NpyFactor<Out: NpyElement>>(
     args: &Args,
     inputs: Inputs<'_>,
-    engine: &Engine,
+    multiplier: &Multiplier,
 ) -> anyhow::Result<Exit> {
     let Inputs { a, b, c, .. } = inputs;
     let ((m, k), (_, n)) = (a.dims(), b.dims());
@@ -175,7 +177,7 @@ fn product<T: NpyFactor<Out: NpyElement>>(
         b.layout(),
         Layout::row_major(n),
     );
-    let kernel = engine.choose(&Problem::<T>::new(m, n, k).with_scalars(alpha, beta))?.id();
+    let kernel = multiplier.choose(&problem)?.id();
 
     let checked = args.check != Method::None;
     let mut before = Vec::new();
@@ -189,7 +191,7 @@ fn product<T: NpyFactor<Out: NpyElement>>(
     }
     progress.step("multiplying");
     let started = Instant::now();
-    engine.gemm(alpha, a, b, beta, MatMut::new(&mut product, m, n, problem.c)?)?;
+    multiplier.gemm(alpha, a, b, beta, MatMut::new(&mut product, m, n, problem.c)?)?;
     let took = started.elapsed().as_secs_f64();
     let report = if checked {
         progress.step("checking");
@@ -257,11 +259,9 @@ fn check_memory<T: Scalar>(m: usize, n: usize, k: usize, args: &Args) -> Result<
     let result = (m * n).saturating_mul(copies * size_of::<T::Out>() as u128);
     let needed = factors.saturating_add(result);
     match available_memory().map(u128::from) {
-        Some(available) if needed > available => Err(Error::OutOfMemory {
-            what: format!("a product of {m} x {n} x {k}"),
-            needed,
-            available,
-        }),
+        Some(available) if needed > available => {
+            Err(short(format!("a product of {m} x {n} x {k}"), needed))
+        }
         _ => Ok(()),
     }
 }

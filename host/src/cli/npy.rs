@@ -10,8 +10,9 @@ use ndarray::ArrayView2;
 use ndarray_npy::npy::header::{Header, Layout};
 use ndarray_npy::{ReadableElement, WritableElement, WriteNpyExt};
 
-use crate::matrix::{Matrix, reserve};
+use crate::memory::reserve;
 use crate::scalar::Scalar;
+use tessera::Matrix;
 
 /// Longest header that is looked at; that of a matrix has 128 bytes.
 const MAX_HEADER: usize = 4096;

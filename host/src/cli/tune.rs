@@ -12,15 +12,15 @@ use gemm_spec::DType;
 
 use super::output::{Progress, Replacement, advise, print};
 use super::{Exit, values};
-use crate::auto::{
-    self, ASSUMED_RATE, EDGES, FOLDER_VARIABLE, Figures, GpuFigures, Judged, Kept, Way,
-};
-use crate::cpu::CpuContext;
-use crate::engine::Engine;
+use crate::auto::{self, EDGES, FOLDER_VARIABLE, Judged, Kept};
+use crate::cpu;
 use crate::gpu::{Gpu, devices};
 use crate::machine::Machine;
+use crate::multiplier::Multiplier;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::with_type;
+use tessera::Accuracy;
+use tessera::select::{ASSUMED_RATE, Figures, GpuFigures, TransferModel};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -71,7 +71,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 
 /// Measures this machine.
 fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
-    let cpu = CpuContext::new(None)?;
+    let cpu = cpu::context(None)?;
     let gpu = match device {
         DeviceChoice::Cuda(index) => Some(Gpu::open(index)?),
         DeviceChoice::Auto => Gpu::open(0).ok(),
@@ -84,13 +84,11 @@ fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
 
 /// What the choice costs, a line for each size.
 fn judged(args: &Args) -> anyhow::Result<String> {
-    let engine = match args.device {
-        DeviceChoice::Auto => Engine::auto()?,
-        device => Engine::open(None, device)?,
-    };
+    let multiplier = Multiplier::open(None, args.device, Accuracy::default(), None)?;
     let edges: Vec<usize> = EDGES.into_iter().filter(|&edge| edge as u64 <= args.most).collect();
     let mut progress = Progress::new();
-    let sizes = with_type!(args.dtype, T => auto::judge::<T>(&engine, &edges, &mut progress))?;
+    let sizes =
+        with_type!(args.dtype, T => auto::judge::<T>(multiplier.engine(), &edges, &mut progress))?;
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).force_no_tty();
     table.set_header(["n", "chosen", "seconds", "fastest", "seconds", "cost", "ways"]);
@@ -164,7 +162,7 @@ fn shown(path: &Path) -> anyhow::Result<String> {
     match figures.as_deref().filter(|figures| figures.cpu.processor == cpu) {
         Some(figures) => out.push_str(&cpu_text(figures)),
         None => {
-            let threads = CpuContext::new(None)?.threads();
+            let threads = cpu::context(None)?.threads();
             let rate = ASSUMED_RATE / 1e9;
             writeln!(out, "cpu: assumed, {rate} GFLOP/s for each of {threads} threads of {cpu}")?;
         }
@@ -215,7 +213,7 @@ fn cpu_text(figures: &Figures) -> String {
 
 /// Both ways and the launch.
 fn gpu_text(name: &str, ways: &GpuFigures) -> String {
-    let way = |what: &str, way: &Way| {
+    let way = |what: &str, way: &TransferModel| {
         format!(
             "  {what:<12}{:>7.1} GB/s, the bus {:.1} GB/s, the shortest copy {:.1} us\n",
             way.rate() / 1e9,

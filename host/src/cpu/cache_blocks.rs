@@ -8,8 +8,8 @@
 
 use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
-use super::isa::{Work, vectorised};
 use super::loop_order::add_step;
+use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::Scalar;
 
@@ -35,8 +35,15 @@ const BLOCK_COLS: usize = 512;
 /// Rows of a block of B: with the columns half a mebibyte of f32.
 const BLOCK_K: usize = 256;
 
-fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], _: &CpuContext) {
+fn gemm<T: Scalar>(
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T::Out],
+    _: &CpuContext,
+) -> Result<(), cpu_gemm::Error> {
     vectorised(Blocks { problem, a, b, c });
+    Ok(())
 }
 
 struct Blocks<'a, T: Scalar> {

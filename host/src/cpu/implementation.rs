@@ -1,18 +1,26 @@
-//! What a CPU implementation is, and the threads it runs on.
+//! What a CPU implementation is, and how it is called.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 
-use ::rayon::{ThreadPool, ThreadPoolBuilder};
-use gemm_spec::{Problem, WideBf16, WideF16, bf16, f16};
+use cpu_gemm::{CpuContext, CpuIsa};
+use gemm_spec::{Layout, Operand, Order, Problem, Unsupported, WideBf16, WideF16, bf16, f16};
 
-use super::CpuIsa;
-use super::packed::buffer::Spare;
 use crate::error::Error;
 use crate::scalar::Scalar;
 
+/// The environment variable that names the instruction set of [`context`].
+const ISA_VARIABLE: &str = "TESSERA_CPU_ISA";
+
 /// A matrix product on the CPU: operands whose buffers were checked against the problem, row-major
 /// unless the implementation takes any order.
-pub type CpuFn<T> = fn(&Problem<T>, &[T], &[T], &mut [<T as Scalar>::Out], &CpuContext);
+pub(crate) type CpuFn<T> = fn(
+    &Problem<T>,
+    &[T],
+    &[T],
+    &mut [<T as gemm_spec::Element>::Out],
+    &CpuContext,
+) -> Result<(), cpu_gemm::Error>;
 
 /// One CPU implementation, for every element type.
 pub struct CpuImpl {
@@ -38,57 +46,63 @@ pub struct CpuImpl {
     pub(crate) wide_bf16: CpuFn<WideBf16>,
 }
 
-/// The threads that CPU implementations run on, the instruction set that `cpu_packed` uses, and the
-/// memory that it keeps.
-pub struct CpuContext {
-    pool: ThreadPool,
-    isa: CpuIsa,
-    spare: Spare,
+impl fmt::Debug for CpuImpl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CpuImpl").field(&self.id).finish()
+    }
 }
 
-impl CpuContext {
-    /// A context of that many threads; `None` takes `RAYON_NUM_THREADS`, else one for each core.
+impl CpuImpl {
+    /// Computes `C = alpha * A * B + beta * C` on the threads of a context.
     ///
     /// # Errors
-    /// [`Error::Threads`] where the system refuses to start them; [`Error::CpuIsa`] where
-    /// `TESSERA_CPU_ISA` asks for an instruction set that is not there.
-    pub fn new(threads: Option<NonZeroUsize>) -> Result<Self, Error> {
-        Self::with_isa(threads, CpuIsa::choose()?)
+    /// [`tessera::Error::Shape`] where a buffer is too short, [`tessera::Error::Unsupported`] where the
+    /// implementation does not take an operand's storage order, [`tessera::Error::OutOfMemory`].
+    pub fn gemm<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T::Out],
+        context: &CpuContext,
+    ) -> Result<(), Error> {
+        problem.check_buffers(a.len(), b.len(), c.len())?;
+        let operands = [Operand::A, Operand::B, Operand::C];
+        let is_column_major = |operand: &Operand| problem.layout(*operand).order == Order::ColMajor;
+        if !self.any_order
+            && let Some(operand) = operands.into_iter().find(is_column_major)
+        {
+            let reason = Unsupported::Order { operand };
+            return Err(tessera::Error::Unsupported { kernel: self.id, reason }.into());
+        }
+        if problem.m == 0 || problem.n == 0 {
+            return Ok(());
+        }
+        let mut problem = *problem;
+        if problem.k == 0 {
+            // A and B have no elements, whatever their leading dimensions say.
+            problem.a = Layout::row_major(0);
+            problem.b = Layout::row_major(problem.n);
+        }
+        Ok(T::cpu_fn(self)(&problem, a, b, c, context)?)
     }
+}
 
-    /// The same with an instruction set of the caller's choice.
-    ///
-    /// # Errors
-    /// [`Error::Threads`], and [`Error::CpuIsa`] where this CPU has it not.
-    pub fn with_isa(threads: Option<NonZeroUsize>, isa: CpuIsa) -> Result<Self, Error> {
-        let isa = isa.checked()?;
-        // Rayon itself reads RAYON_NUM_THREADS for zero.
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(threads.map_or(0, NonZeroUsize::get))
-            .build()
-            .map_err(|reason| Error::Threads { reason })?;
-        Ok(Self { pool, isa, spare: Spare::default() })
-    }
+/// A context of that many threads, with the instruction set that `TESSERA_CPU_ISA` names, else the best.
+///
+/// # Errors
+/// [`tessera::Error::Threads`], and [`tessera::Error::Isa`] where the CPU lacks the instruction set.
+pub fn context(threads: Option<NonZeroUsize>) -> Result<CpuContext, Error> {
+    Ok(CpuContext::with_isa(threads, isa()?)?)
+}
 
-    /// How many threads there are.
-    #[must_use]
-    pub fn threads(&self) -> usize {
-        self.pool.current_num_threads()
-    }
-
-    /// The instruction set that `cpu_packed` uses.
-    #[must_use]
-    pub fn isa(&self) -> CpuIsa {
-        self.isa
-    }
-
-    /// Memory that no product is using.
-    pub(super) fn spare(&self) -> &Spare {
-        &self.spare
-    }
-
-    /// The pool itself.
-    pub(crate) fn pool(&self) -> &ThreadPool {
-        &self.pool
+/// The instruction set that `TESSERA_CPU_ISA` names, else the best that this CPU has.
+///
+/// # Errors
+/// [`tessera::Error::Isa`] where the CPU lacks it.
+pub fn isa() -> Result<CpuIsa, Error> {
+    match std::env::var_os(ISA_VARIABLE) {
+        None => Ok(CpuIsa::best()),
+        Some(name) => Ok(CpuIsa::named(&name.to_string_lossy())?),
     }
 }

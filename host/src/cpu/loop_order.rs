@@ -8,7 +8,7 @@
 
 use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
-use super::isa::{Work, vectorised};
+use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::Scalar;
 
@@ -29,8 +29,15 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     wide_bf16: gemm::<WideBf16>,
 };
 
-fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], _: &CpuContext) {
+fn gemm<T: Scalar>(
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T::Out],
+    _: &CpuContext,
+) -> Result<(), cpu_gemm::Error> {
     vectorised(Rows { problem, a, b, c });
+    Ok(())
 }
 
 struct Rows<'a, T: Scalar> {

@@ -11,7 +11,7 @@
 
 use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
-use super::isa::{Work, vectorised};
+use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::Scalar;
 
@@ -44,8 +44,9 @@ fn gemm<T: Scalar, const COLS: usize>(
     b: &[T],
     c: &mut [T::Out],
     _: &CpuContext,
-) {
+) -> Result<(), cpu_gemm::Error> {
     vectorised(Strips::<T, COLS> { problem, a, b, c });
+    Ok(())
 }
 
 struct Strips<'a, T: Scalar, const COLS: usize> {

@@ -2,7 +2,6 @@
 
 mod cache_blocks;
 pub(crate) mod implementation;
-mod isa;
 mod loop_order;
 mod micro_kernel;
 mod mutex_queue;
@@ -11,11 +10,12 @@ mod packed_bands;
 mod packed_panels;
 mod rayon;
 mod serial;
+mod vectorised;
 
-pub use implementation::{CpuContext, CpuFn, CpuImpl};
-pub use packed::CpuIsa;
+pub use cpu_gemm::{CpuContext, CpuIsa};
+pub use implementation::{CpuImpl, context, isa};
 
-/// What an engine of its own choice runs on the CPU.
+/// What an engine runs on the CPU.
 pub(crate) const DEFAULT: &CpuImpl = &packed::IMPL;
 
 /// Every CPU implementation, in the order of the ladder. The first is the definition of correct.

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use gemm_spec::{Problem, WideBf16, WideF16, bf16, epilogue, f16};
 
-use super::isa::{Work, vectorised};
 use super::serial::element;
+use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::Scalar;
 
@@ -33,10 +33,16 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     wide_bf16: gemm::<WideBf16>,
 };
 
-fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], context: &CpuContext) {
+fn gemm<T: Scalar>(
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T::Out],
+    context: &CpuContext,
+) -> Result<(), cpu_gemm::Error> {
     let (n, ldc) = (problem.n, problem.c.ld);
     if n == 0 {
-        return;
+        return Ok(());
     }
     let rows = c.chunks_mut(ldc).take(problem.m).enumerate();
     let elements = rows.flat_map(|(row, line)| {
@@ -48,6 +54,7 @@ fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], con
             scope.spawn(|| vectorised(Worker { problem, a, b, cursor: &cursor }));
         }
     });
+    Ok(())
 }
 
 struct Worker<'a, T: Scalar, Cursor> {

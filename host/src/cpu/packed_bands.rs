@@ -41,9 +41,9 @@ fn gemm<T: Scalar, const COLS: usize>(
     b: &[T],
     c: &mut [T::Out],
     context: &CpuContext,
-) {
+) -> Result<(), cpu_gemm::Error> {
     if problem.n == 0 {
-        return;
+        return Ok(());
     }
     let fair = problem.m.div_ceil(context.threads() * BANDS_PER_THREAD);
     let rows = fair.clamp(LEAST_ROWS, BLOCK_ROWS);
@@ -56,4 +56,5 @@ fn gemm<T: Scalar, const COLS: usize>(
             multiply_rows::<T, COLS>(problem, a, b, c, rows.min(problem.m - first));
         });
     });
+    Ok(())
 }

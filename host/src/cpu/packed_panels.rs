@@ -12,8 +12,8 @@
 
 use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, f16};
 
-use super::isa::{Work, vectorised};
 use super::micro_kernel::{ROWS, add_steps, padded, store};
+use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::Scalar;
 
@@ -45,12 +45,13 @@ fn gemm<T: Scalar, const COLS: usize>(
     b: &[T],
     c: &mut [T::Out],
     _: &CpuContext,
-) {
+) -> Result<(), cpu_gemm::Error> {
     for row in (0..problem.m).step_by(BLOCK_ROWS) {
         let rows = BLOCK_ROWS.min(problem.m - row);
         let (a, c) = (&a[a.len().min(row * problem.a.ld)..], &mut c[row * problem.c.ld..]);
         multiply_rows::<T, COLS>(problem, a, b, c, rows);
     }
+    Ok(())
 }
 
 /// The product of some rows, with which A and C begin.

@@ -10,8 +10,8 @@
 use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
 use rayon::prelude::*;
 
-use super::isa::{Work, vectorised};
 use super::loop_order::add_step;
+use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::Scalar;
 
@@ -40,9 +40,15 @@ const BANDS_PER_THREAD: usize = 4;
 const BLOCK_COLS: usize = 512;
 /// Rows of a block of B.
 const BLOCK_K: usize = 256;
-fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], context: &CpuContext) {
+fn gemm<T: Scalar>(
+    problem: &Problem<T>,
+    a: &[T],
+    b: &[T],
+    c: &mut [T::Out],
+    context: &CpuContext,
+) -> Result<(), cpu_gemm::Error> {
     if problem.n == 0 {
-        return;
+        return Ok(());
     }
     let fair = problem.m.div_ceil(context.threads() * BANDS_PER_THREAD);
     let rows = fair.clamp(1, BAND_ROWS);
@@ -55,6 +61,7 @@ fn gemm<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out], con
             vectorised(Band { problem, a: &a[first * problem.a.ld..], b, c, rows });
         });
     });
+    Ok(())
 }
 
 /// Some rows of A and C.

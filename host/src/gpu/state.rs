@@ -7,8 +7,6 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use serde::{Deserialize, Serialize};
 
-use super::listing::start;
-
 /// One look at a GPU. What the driver does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuState {
@@ -43,7 +41,7 @@ pub fn watch(index: u32) -> Option<Watch> {
         .ok()?;
     // NVML counts all devices, CUDA those that CUDA_VISIBLE_DEVICES leaves: the bus tells which.
     let device = i32::try_from(index).ok()?;
-    let bus_id = start().ok()?.device_pci_bus_id(device).ok()?;
+    let bus_id = cuda_lazy::load().ok()?.device_pci_bus_id(device).ok()?;
     Some(Watch { nvml, bus_id })
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use gemm_spec::{KernelSpec, Operand, Problem};
+use gemm_spec::{Operand, Problem};
+use kernels_gpu::Kernel;
 
 use super::on_gpu::OnGpu;
 use super::predict::predict;
@@ -150,7 +151,7 @@ impl<'d> Candidate<'d> {
             (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
                 repeat(Effort::PROBE, || {
                     let started = Instant::now();
-                    T::cpu_fn(implementation)(problem, &a, &b, &mut c, cpu);
+                    implementation.gemm::<T>(problem, &a, &b, &mut c, cpu)?;
                     Ok::<_, Error>(started.elapsed().as_secs_f64())
                 })?
             }
@@ -185,8 +186,13 @@ impl<'d> Candidate<'d> {
                 let timing = repeat(self.effort, || {
                     c.poison(&inputs.c);
                     let started = Instant::now();
-                    let function = T::cpu_fn(implementation);
-                    function(problem, &inputs.a, &inputs.b, c.as_mut_slice(), cpu);
+                    implementation.gemm::<T>(
+                        problem,
+                        &inputs.a,
+                        &inputs.b,
+                        c.as_mut_slice(),
+                        cpu,
+                    )?;
                     Ok::<_, Error>(started.elapsed().as_secs_f64())
                 })?;
                 Times::of(timing.median, timing.runs)
@@ -241,10 +247,10 @@ impl<'d> Candidate<'d> {
             (Device::Gpu(gpu, _), Implementation::Gpu(spec)) => {
                 let mut output = gpu.output(&c, 0)?;
                 gpu.upload(problem, a, b)?.run(spec, &mut output)?;
-                output.download(gpu, &mut c)?;
+                output.download(&mut c)?;
             }
             (Device::Cpu(cpu), Implementation::Cpu(implementation)) => {
-                T::cpu_fn(implementation)(problem, a, b, &mut c, cpu);
+                implementation.gemm::<T>(problem, a, b, &mut c, cpu)?;
             }
             (Device::Emulator(cpu), Implementation::Gpu(spec)) => {
                 emulated(cpu, spec, problem, a, b, &mut c)?;
@@ -280,7 +286,7 @@ impl<'d> Candidate<'d> {
 /// Seconds that the emulator takes for a product by a kernel.
 fn emulated<T: Scalar>(
     cpu: &CpuContext,
-    spec: &'static KernelSpec,
+    spec: Kernel,
     problem: &Problem<T>,
     a: &[T],
     b: &[T],

@@ -1,7 +1,8 @@
 //! A kernel's row: how long its launch takes on operands that are there, and how long the whole product
 //! takes where they are in host memory.
 
-use gemm_spec::{KernelSpec, Problem};
+use gemm_spec::Problem;
+use kernels_gpu::Kernel;
 use rayon::prelude::*;
 
 use super::Inputs;
@@ -18,7 +19,7 @@ pub(super) struct OnGpu<'g, 'r, T: Scalar> {
     pub(super) gpu: &'g Gpu,
     /// Its threads copy operands.
     pub(super) cpu: &'r CpuContext,
-    pub(super) spec: &'static KernelSpec,
+    pub(super) spec: Kernel,
     pub(super) problem: &'r Problem<T>,
     pub(super) inputs: &'r Inputs<T>,
 }
@@ -42,7 +43,7 @@ impl<'g, T: Scalar> OnGpu<'g, '_, T> {
         let mut own = kept.result(self.problem)?;
         let through = match self.products(effort, &mut own) {
             // There may be no room for A and B twice.
-            Err(Error::OutOfMemory { .. }) if kept.operands.take().is_some() => {
+            Err(error) if error.is_out_of_memory() && kept.operands.take().is_some() => {
                 self.products(effort, &mut own)
             }
             other => other,
@@ -66,17 +67,17 @@ impl<'g, T: Scalar> OnGpu<'g, '_, T> {
         // From the host it would take ten times as long as a product; but there may be no room for it.
         let before = match self.gpu.output(c.full(), c.guard_len()) {
             Ok(before) => Some(before),
-            Err(Error::OutOfMemory { .. }) => None,
+            Err(error) if error.is_out_of_memory() => None,
             Err(error) => return Err(error),
         };
         let timing = repeat(effort, || {
             match &before {
-                Some(before) => output.restore_from(self.gpu, before)?,
-                None => output.restore(self.gpu, c.full())?,
+                Some(before) => output.restore_from(before)?,
+                None => output.restore(c.full())?,
             }
             Ok::<_, Error>(operands.run(self.spec, &mut output)?.as_secs_f64())
         })?;
-        output.download(self.gpu, c.full_mut())?;
+        output.download(c.full_mut())?;
         Ok(timing)
     }
 

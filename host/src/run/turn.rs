@@ -130,9 +130,5 @@ fn in_turn_as<T: Scalar>(
 }
 
 fn stopped(error: &Error) -> Outcome {
-    let failure = match error {
-        Error::OutOfMemory { .. } => Failure::OutOfMemory,
-        _ => Failure::Other,
-    };
-    Outcome::Failed(failure, error.to_string())
+    Outcome::Failed(Failure::of(error), error.to_string())
 }

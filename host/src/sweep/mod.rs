@@ -207,9 +207,10 @@ mod tests {
         _: &[T],
         c: &mut [T::Out],
         _: &crate::cpu::CpuContext,
-    ) {
+    ) -> Result<(), cpu_gemm::Error> {
         // One element right, the others never written.
         c[problem.c.index(0, 0)] = crate::scalar::Scalar::from_f64(0.0);
+        Ok(())
     }
 
     static WRONG: crate::cpu::CpuImpl = crate::cpu::CpuImpl {

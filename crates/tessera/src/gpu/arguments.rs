@@ -5,15 +5,15 @@
 //! names, types and sizes is compared with the PTX before a module is used.
 
 use std::ffi::c_void;
-use std::fmt;
 use std::ptr;
 
 use cuda_lazy::TensorMap;
-use gemm_spec::{Element, EntryForm, KernelSpec, ParamType, f16};
+use gemm_spec::{DType, Element, EntryForm, ParamType, WideBf16, WideF16, bf16, f16};
+use kernels_gpu::Kernel;
 use ptx_text::PtxModule;
 
-use crate::error::Error;
-use crate::scalar::with_type;
+use super::mismatch::{EntryMismatch, Slot};
+use crate::error::PtxFault;
 
 /// The Rust type of each kind of parameter.
 macro_rules! passed_type {
@@ -128,7 +128,7 @@ arguments! {
 }
 
 arguments! {
-    /// The product of f32 factors that the copy engine brings to the threads.
+    /// The product of f32 factors that TMA loads for FMA units.
     Boxes<T>:
     a_map: TensorMap, b_map: TensorMap, m: U32, n: U32, k: U32, alpha: Element, beta: Element, c: U64,
     ldc: U64,
@@ -144,7 +144,16 @@ struct Passed {
 
 /// What is passed to an entry of that form; none where no launch here passes just its parameters.
 fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
-    let gemm = with_type!(form.dtype, T => Arguments::<T>::PASSED);
+    let gemm = match form.dtype {
+        DType::F32 => Arguments::<f32>::PASSED,
+        DType::F64 => Arguments::<f64>::PASSED,
+        DType::I32 => Arguments::<i32>::PASSED,
+        DType::I8 => Arguments::<i8>::PASSED,
+        DType::F16 => Arguments::<f16>::PASSED,
+        DType::BF16 => Arguments::<bf16>::PASSED,
+        DType::F16F32 => Arguments::<WideF16>::PASSED,
+        DType::BF16F32 => Arguments::<WideBf16>::PASSED,
+    };
     let lists = [
         gemm,
         SplitRows::PASSED,
@@ -167,18 +176,19 @@ fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
 /// Compares every entry of the kernels with what a launch passes.
 ///
 /// # Errors
-/// [`Error::PtxUnreadable`], [`Error::EntryMissing`] or [`Error::EntryParameters`], for the first
-/// entry that does not fit.
-pub(super) fn check(file: &str, ptx: &str, kernels: &[&KernelSpec]) -> Result<(), Error> {
-    let module = PtxModule::parse(ptx)
-        .map_err(|reason| Error::PtxUnreadable { file: file.to_owned(), reason })?;
+/// A [`PtxFault`], for the first entry that does not fit.
+pub(super) fn check(file: &str, ptx: &str, kernels: &[Kernel]) -> Result<(), PtxFault> {
+    let module = PtxModule::parse(ptx).map_err(|error| PtxFault::Unreadable {
+        file: file.to_owned(),
+        reason: error.to_string(),
+    })?;
     for wanted in kernels.iter().flat_map(|spec| spec.forms()) {
         let Some(entry) = module.entries.iter().find(|entry| entry.name == wanted.symbol) else {
             let launched = kernels.iter().flat_map(|spec| spec.forms()).map(|form| form.symbol);
-            return Err(Error::EntryMissing {
+            return Err(PtxFault::EntryMissing {
                 file: file.to_owned(),
                 entry: wanted.symbol,
-                entries: SideBySide::of_names(
+                entries: EntryMismatch::of_names(
                     launched.map(str::to_owned).collect(),
                     module.entries.iter().map(|entry| entry.name.clone()).collect(),
                 ),
@@ -198,74 +208,14 @@ pub(super) fn check(file: &str, ptx: &str, kernels: &[&KernelSpec]) -> Result<()
             .map(|param| Slot { ty: param.to_string(), bytes: param.size() })
             .collect();
         if passed.len() != declared.len() || passed.iter().map(|(_, slot)| slot).ne(&declared) {
-            return Err(Error::EntryParameters {
+            return Err(PtxFault::EntryParameters {
                 file: file.to_owned(),
                 entry: wanted.symbol,
-                parameters: SideBySide::of_slots(&passed, &declared),
+                parameters: EntryMismatch::of_slots(&passed, &declared),
             });
         }
     }
     Ok(())
-}
-
-/// One parameter or argument, as it is compared.
-#[derive(PartialEq, Eq)]
-struct Slot {
-    ty: String,
-    bytes: u64,
-}
-
-impl fmt::Display for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} bytes)", self.ty, self.bytes)
-    }
-}
-
-/// Two lists, what a launch passes and what the PTX declares, line by line; lines that differ begin
-/// with `!`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SideBySide(Vec<(String, String, bool)>);
-
-impl SideBySide {
-    fn of_slots(passed: &[(&str, Slot)], declared: &[Slot]) -> Self {
-        let lines = passed.len().max(declared.len());
-        let line = |at: usize| {
-            let (ours, theirs) = (passed.get(at), declared.get(at));
-            (
-                ours.map_or("nothing".to_owned(), |(name, slot)| format!("{name} {slot}")),
-                theirs.map_or("nothing".to_owned(), Slot::to_string),
-                ours.map(|(_, slot)| slot) == theirs,
-            )
-        };
-        Self((0..lines).map(line).collect())
-    }
-
-    /// Pairs what has the same name; what the PTX alone has comes last.
-    fn of_names(launched: Vec<String>, declared: Vec<String>) -> Self {
-        let alone: Vec<_> = declared
-            .iter()
-            .filter(|name| !launched.contains(name))
-            .map(|name| ("nothing".to_owned(), name.clone(), false))
-            .collect();
-        let pair = |name: String| {
-            let there = declared.contains(&name);
-            let other = if there { name.clone() } else { "nothing".to_owned() };
-            (name, other, there)
-        };
-        Self(launched.into_iter().map(pair).chain(alone).collect())
-    }
-}
-
-impl fmt::Display for SideBySide {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LEFT: &str = "the launcher passes";
-        let width = self.0.iter().map(|line| line.0.len()).fold(LEFT.len(), usize::max);
-        write!(f, "\n  {LEFT:width$} | the PTX declares")?;
-        for (left, right, same) in &self.0 {
-            write!(f, "\n{} {left:width$} | {right}", if *same { ' ' } else { '!' })?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -329,7 +279,7 @@ mod tests {
 
     /// A module with the entries of `naive`, whose types are edited for one of them.
     fn refused(edit: impl Fn(&mut Vec<&str>)) -> String {
-        let naive = KERNELS.iter().find(|spec| spec.id == "naive").unwrap();
+        let naive = Kernel::named("naive").unwrap();
         let mut text = ".version 7.0\n.target sm_70\n".to_owned();
         for entry in naive.entries {
             let mut types: Vec<&str> =
@@ -346,7 +296,7 @@ mod tests {
             Ok(()) => "accepted".to_owned(),
             Err(error) => {
                 assert!(
-                    matches!(error, Error::EntryParameters { entry: "naive_f32", .. }),
+                    matches!(error, PtxFault::EntryParameters { entry: "naive_f32", .. }),
                     "{error:?}"
                 );
                 error.to_string()
@@ -370,7 +320,6 @@ mod tests {
         assert_eq!(marked(&message), ["! ldc .u64 (8 bytes)   | nothing"], "{message}");
         assert!(message.contains("  ldb .u64 (8 bytes)   | .u64 (8 bytes)"), "{message}");
         assert!(message.starts_with("x.ptx: naive_f32 "), "{message}");
-        assert!(message.ends_with("run `cargo xtask build-ptx`"), "{message}");
     }
 
     #[test]
@@ -404,20 +353,19 @@ mod tests {
         let kernels: Vec<_> =
             KERNELS.iter().copied().filter(|spec| spec.arch == Arch::Sm70).collect();
         let error = check("sm_70.ptx", &ptx, &kernels).unwrap_err();
-        assert!(matches!(error, Error::EntryMissing { entry: "tiled8_f64", .. }), "{error:?}");
+        assert!(matches!(error, PtxFault::EntryMissing { entry: "tiled8_f64", .. }), "{error:?}");
         let message = error.to_string();
         // The columns are as wide as the longest name of the registry.
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let marked: Vec<String> = marked(&message).into_iter().map(words).collect();
         assert_eq!(marked, ["! tiled8_f64 | nothing", "! nothing | tiled9_f64"], "{message}");
         assert!(message.lines().any(|line| words(line) == "naive_f32 | naive_f32"), "{message}");
-        assert!(message.ends_with("run `cargo xtask build-ptx`"), "{message}");
     }
 
     #[test]
     fn what_is_no_ptx_is_refused() {
         let error = check("x.ptx", "nonsense", KERNELS).unwrap_err();
-        assert!(matches!(error, Error::PtxUnreadable { .. }), "{error:?}");
-        assert!(error.to_string().contains("cargo xtask build-ptx"), "{error}");
+        assert!(matches!(error, PtxFault::Unreadable { .. }), "{error:?}");
+        assert!(error.to_string().starts_with("x.ptx cannot be read: "), "{error}");
     }
 }

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use gemm_spec::{DType, Element, KernelSpec, Layout, Operand, Order, Problem, Scheme};
+use gemm_spec::{DType, Element as _, KernelSpec, Layout, Operand, Order, Problem, Scheme};
 
 use super::pitched::{Block, pitch};
-use crate::scalar::Scalar;
+use crate::element::Element;
 
 /// Rows of a band are a multiple of this, which no tile of a kernel is taller than: only the last band
 /// has a tile that is not full.
@@ -43,13 +43,13 @@ impl Default for Pipeline {
 }
 
 /// Whether the sums of a kernel stay the same, bit for bit, when it multiplies a part of the rows.
-fn is_the_same_in_bands<T: Scalar>(spec: &KernelSpec, problem: &Problem<T>) -> bool {
+fn is_the_same_in_bands<T: Element>(spec: &KernelSpec, problem: &Problem<T>) -> bool {
     match spec.scheme {
         // Each element is summed in an order that the kernel fixes.
         Scheme::Chain | Scheme::Boxes(_) | Scheme::Tensor(_) => true,
         // What pieces cannot hold turns the whole product to the fallback, in bands only those from there
         // on. The whole is then multiplied anew, for which the old C must still be there.
-        Scheme::Split(_) => problem.beta == <T::Acc as Element>::ZERO,
+        Scheme::Split(_) => problem.beta == T::Acc::ZERO,
         // The parts of k follow from m.
         Scheme::SplitK(_) => false,
     }
@@ -58,7 +58,7 @@ fn is_the_same_in_bands<T: Scalar>(spec: &KernelSpec, problem: &Problem<T>) -> b
 impl Pipeline {
     /// The bands of rows of a product, from the first row to the last. Rows are a multiple of 256 but
     /// for the last band's.
-    pub(crate) fn bands<T: Scalar>(
+    pub(crate) fn bands<T: Element>(
         &self,
         spec: &KernelSpec,
         problem: &Problem<T>,
@@ -137,7 +137,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Places every block. C is row-major.
-    pub(super) fn new<T: Scalar>(problem: &Problem<T>, bands: Vec<Range<usize>>) -> Self {
+    pub(super) fn new<T: Element>(problem: &Problem<T>, bands: Vec<Range<usize>>) -> Self {
         let mut bytes = 0;
         let mut place = |operand, rows: Range<usize>| {
             let (layout, (_, cols)) = (problem.layout(operand), problem.dims(operand));
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     fn kernel(id: &str) -> &'static KernelSpec {
-        kernels_gpu::KERNELS.iter().find(|spec| spec.id == id).unwrap()
+        kernels_gpu::Kernel::named(id).unwrap().spec()
     }
 
     fn bands(pipeline: &Pipeline, id: &str, problem: &Problem<f32>) -> Vec<Range<usize>> {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::HostPath;
+use super::host_path::part;
 use super::pitched::Block;
 use crate::error::Error;
 
@@ -12,8 +13,8 @@ use crate::error::Error;
 pub enum HostMemory {
     /// In memory as programs allocate it: they travel as operands do.
     Allocated,
-    /// In the page-locked buffers already: the bus alone is at work.
-    PageLocked,
+    /// In the pinned buffers already: the bus alone is at work.
+    Pinned,
 }
 
 impl HostPath<'_> {
@@ -26,19 +27,21 @@ impl HostPath<'_> {
         let (pool, slot_bytes) = (self.pool(), self.pipeline().slot_bytes.max(1));
         let block = Block::new(0, 1, host.len(), host.len());
         let allocated = from == HostMemory::Allocated;
-        self.with_kept(|kept| {
-            let (memory, mut lanes) = kept.ready(self.gpu(), block.bytes())?;
+        self.with_staging(|staging| {
+            let (memory, mut lanes) = staging.ready(self.gpu(), block.bytes())?;
             let [up, down] = &mut lanes.lanes;
             let starts = (0..block.bytes()).step_by(slot_bytes);
             let chunks = starts.map(|from| from..block.bytes().min(from + slot_bytes));
 
             let started = Instant::now();
             for bytes in chunks.clone() {
-                up.upload(&mut memory.index(bytes.clone()), |staged| {
+                let fill = |staged: &mut [u8]| {
                     if allocated {
                         block.load(pool, host, bytes.start, staged);
                     }
-                })?;
+                };
+                // SAFETY: the memory is this path's own, which one product at a time has.
+                unsafe { up.upload(part(memory, 0, &bytes), fill)? };
             }
             up.settle()?;
             let there = started.elapsed();
@@ -49,7 +52,8 @@ impl HostPath<'_> {
                 while coming.len() < down.slots()
                     && let Some(bytes) = ahead.next()
                 {
-                    down.fetch(&memory.index(bytes.clone()))?;
+                    // SAFETY: as above; the way up has ended.
+                    unsafe { down.fetch(part(memory, 0, &bytes))? };
                     coming.push_back(bytes);
                 }
                 let Some(bytes) = coming.pop_front() else { break };

@@ -1,61 +1,65 @@
 //! One GPU: its context, its stream, its modules, and what it allows.
 
-use std::cell::{OnceCell, RefCell};
 use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use cuda_lazy::{Driver, FunctionAttribute, RawFunction};
-use cust::context::{Context, CurrentContext};
-use cust::device::Device;
-use cust::error::CudaError;
-use cust::function::Function;
-use cust::memory::DeviceBuffer;
-use cust::module::Module;
-use cust::stream::{Stream, StreamFlags};
+use cuda_lazy::{Context, DeviceMemory, Driver, FunctionAttribute, RawFunction, RawModule, Stream};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
+use kernels_gpu::Kernel;
 
-use super::arguments;
-use super::host_path::Kept;
+use super::host_path::Staging;
 use super::listing::{DeviceInfo, count, describe, start};
-use super::refused;
+use super::workspace::Workspaces;
+use super::{arguments, refused};
 use crate::error::Error;
 
 /// Threads in a block on every device since compute capability 2.0.
 const MAX_THREADS_PER_BLOCK: u32 = 1024;
 
-/// A GPU that is ready to launch.
+/// A GPU that is ready to launch, in its primary context. Any number of threads may use it at once.
 ///
-/// Modules are compiled by the driver when the first of their kernels is launched, and kept.
+/// Modules are compiled by the driver when the first of their kernels is launched, and kept; so is the
+/// memory that the largest product so far took besides its operands.
 pub struct Gpu {
     info: DeviceInfo,
     limits: DeviceLimits,
-    driver: &'static Driver,
     // Dropped in this order: what lives in the context goes before the context.
-    modules: [OnceCell<LoadedModule>; Arch::ALL.len()],
-    /// Memory that launches use besides their operands, kept from one product to the next.
-    workspace: RefCell<Option<DeviceBuffer<u8>>>,
-    /// What operands in host memory travel through, kept likewise.
-    host_path: RefCell<Option<Kept>>,
+    modules: [OnceLock<LoadedModule>; Arch::ALL.len()],
+    /// Held while a module is compiled, so that two threads do not compile the same one.
+    compiling: Mutex<()>,
+    workspaces: Workspaces,
+    /// What operands in host memory travel through.
+    staging: Mutex<Option<Staging>>,
     stream: Stream,
     context: Context,
 }
 
+/// A module in the GPU's context.
 struct LoadedModule {
     /// Its entries, found once: a launch asks the driver for nothing.
-    functions: Vec<(&'static str, Handle)>,
-    /// What they belong to.
-    _module: Module,
+    functions: Vec<(&'static str, Handle<RawFunction>)>,
+    module: Handle<RawModule>,
+    context: Context,
     /// How long the driver took to compile it.
     compile: Duration,
 }
 
-/// An entry as the driver names it.
+/// What the driver calls something by.
 #[derive(Clone, Copy)]
-struct Handle(RawFunction);
+struct Handle<R>(R);
 
 // SAFETY: a handle is a name that only the driver reads; it takes it from any thread in whose context
 // the module is.
-unsafe impl Send for Handle {}
+unsafe impl<R> Send for Handle<R> {}
+// SAFETY: as above.
+unsafe impl<R> Sync for Handle<R> {}
+
+/// One GPU serves many threads: nothing in it may lose that.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Gpu>();
+};
 
 impl Gpu {
     /// Opens the GPU of that number.
@@ -70,10 +74,10 @@ impl Gpu {
         }
         let info = describe(index)?;
         let during = || format!("opening device {index} ({})", info.name);
-        let device = Device::get_device(index).map_err(refused(during()))?;
-        let context = Context::new(device).map_err(refused(during()))?;
-        CurrentContext::set_current(&context).map_err(refused(during()))?;
-        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).map_err(refused(during()))?;
+        let driver = start()?;
+        let device = driver.device(index).map_err(refused(during()))?;
+        let context = Context::primary(driver, device).map_err(refused(during()))?;
+        let stream = Stream::new(&context).map_err(refused(during()))?;
         let limits = DeviceLimits {
             compute_capability: info.compute_capability,
             max_threads_per_block: MAX_THREADS_PER_BLOCK,
@@ -83,10 +87,10 @@ impl Gpu {
         Ok(Self {
             info,
             limits,
-            driver: start()?,
             modules: Default::default(),
-            workspace: RefCell::new(None),
-            host_path: RefCell::new(None),
+            compiling: Mutex::new(()),
+            workspaces: Workspaces::default(),
+            staging: Mutex::new(None),
             stream,
             context,
         })
@@ -104,128 +108,100 @@ impl Gpu {
         &self.limits
     }
 
+    /// The device's primary context, which this retains.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// Bytes of device memory that a product can have: those that are free, and those that are kept from
     /// earlier products.
     ///
     /// # Errors
     /// [`Error::Cuda`].
     pub fn free_memory(&self) -> Result<u64, Error> {
-        let length = |memory: &Option<DeviceBuffer<u8>>| memory.as_ref().map_or(0, |m| m.len());
-        let workspace = self.workspace.try_borrow().map_or(0, |workspace| length(&workspace));
-        let operands = self
-            .host_path
-            .try_borrow()
-            .map_or(0, |kept| kept.as_ref().map_or(0, |kept| length(&kept.memory)));
-        Ok(self.unused_memory()? + (workspace + operands) as u64)
+        // A product on its way keeps what it has.
+        let staging = self.staging.try_lock().map_or(0, |staging| {
+            let memory = staging.as_ref().and_then(|staging| staging.memory.as_ref());
+            memory.map_or(0, |memory| memory.len() as u64)
+        });
+        Ok(self.unused_memory()? + self.workspaces.bytes() + staging)
     }
 
     /// Bytes of device memory that nobody has.
     fn unused_memory(&self) -> Result<u64, Error> {
-        self.enter()?;
-        let (free, _) = cust::memory::mem_get_info().map_err(refused("reading free memory"))?;
-        Ok(free as u64)
+        let failed = || refused("reading free memory");
+        let _current = self.context.enter().map_err(failed())?;
+        let memory = self.context.driver().mem_get_info().map_err(failed())?;
+        Ok(memory.free as u64)
     }
 
-    /// Bytes that can be allocated; where they are fewer than needed, what is kept from earlier products
-    /// and not in use is given up first.
-    pub(super) fn make_room(&self, needed: u128) -> Result<u64, Error> {
+    /// Frees memory that is kept from earlier products and not in use, where fewer bytes than needed are
+    /// free without it; gives the bytes that can be allocated then.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`].
+    pub fn make_room(&self, needed: u128) -> Result<u64, Error> {
         let unused = self.unused_memory()?;
         if u128::from(unused) >= needed {
             return Ok(unused);
         }
         // The driver waits for work that still uses the memory.
-        if let Ok(mut kept) = self.host_path.try_borrow_mut()
-            && let Some(kept) = &mut *kept
+        if let Ok(mut staging) = self.staging.try_lock()
+            && let Some(staging) = &mut *staging
         {
-            kept.memory = None;
+            staging.memory = None;
         }
-        if let Ok(mut workspace) = self.workspace.try_borrow_mut() {
-            *workspace = None;
-        }
+        self.workspaces.clear();
         self.unused_memory()
     }
 
     /// Allocates device memory, whose content is whatever it was.
-    pub(super) fn allocate(&self, bytes: u64, what: &str) -> Result<DeviceBuffer<u8>, Error> {
+    pub(super) fn allocate(&self, bytes: u64, what: &str) -> Result<DeviceMemory, Error> {
         let available = self.make_room(u128::from(bytes))?;
         let short = || Error::OutOfMemory {
             what: what.to_owned(),
             needed: u128::from(bytes),
-            available: u128::from(available),
+            available: Some(u128::from(available)),
         };
         let len = usize::try_from(bytes).map_err(|_| short())?;
         if bytes > available {
             return Err(short());
         }
-        // SAFETY: bytes of any value are valid, and launches write what they read.
-        unsafe { DeviceBuffer::uninitialized(len) }.map_err(|code| match code {
-            CudaError::OutOfMemory => short(),
-            code => refused(format!("allocating {what}"))(code),
+        DeviceMemory::new(&self.context, len).map_err(|error| {
+            if error.is_out_of_memory() {
+                return short();
+            }
+            refused(format!("allocating {what}"))(error)
         })
     }
 
-    /// What operands in host memory travel through, if there has been a product of such.
-    pub(super) fn host_path_kept(&self) -> &RefCell<Option<Kept>> {
-        &self.host_path
+    /// What operands in host memory travel through, for one product at a time.
+    pub(super) fn staging(&self) -> MutexGuard<'_, Option<Staging>> {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn workspaces(&self) -> &Workspaces {
+        &self.workspaces
     }
 
     /// How long the driver took to compile the modules in use; it is part of no measurement.
     #[must_use]
     pub fn compile_time(&self) -> Duration {
-        self.modules.iter().filter_map(OnceCell::get).map(|module| module.compile).sum()
+        self.modules.iter().filter_map(OnceLock::get).map(|module| module.compile).sum()
     }
 
-    /// Fills the workspace, if there is one, with bytes of that value. For tests, which show that nothing
-    /// is read there before it was written.
-    ///
-    /// # Errors
-    /// [`Error::Cuda`].
-    #[doc(hidden)]
-    pub fn fill_workspace(&self, value: u8) -> Result<(), Error> {
-        self.enter()?;
-        match self.workspace.borrow_mut().as_mut() {
-            // SAFETY: the memory is this GPU's own, and its users come before this in the one stream.
-            Some(workspace) => unsafe { workspace.set_8_async(value, self.stream()) }
-                .map_err(refused("filling a workspace")),
-            None => Ok(()),
-        }
-    }
-
-    /// Calls with a workspace of so many bytes at least, whose content is whatever it was. All launches
-    /// go through one stream, so one product's use of it ends before the next one's begins.
-    pub(super) fn with_workspace<R>(
-        &self,
-        bytes: u64,
-        call: impl FnOnce(&DeviceBuffer<u8>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let mut workspace = self.workspace.borrow_mut();
-        let enough = |buffer: &DeviceBuffer<u8>| buffer.len() as u64 >= bytes;
-        if !workspace.as_ref().is_some_and(enough) {
-            // The old one goes first: there may be no room for both. The driver waits for its users.
-            *workspace = None;
-            let what = format!("the workspace of a product on {}", self.info.name);
-            *workspace = Some(self.allocate(bytes, &what)?);
-        }
-        call(workspace.as_ref().expect("invariant: the workspace was made above"))
-    }
-
-    pub(super) fn driver(&self) -> &'static Driver {
-        self.driver
-    }
-
+    /// The stream of this GPU's own products.
     pub(super) fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Makes this device's context the current one of the calling thread.
-    pub(super) fn enter(&self) -> Result<(), Error> {
-        CurrentContext::set_current(&self.context)
-            .map_err(refused(format!("using device {}", self.info.index)))
-    }
-
-    /// Compiles a module, if that has not been done yet.
-    pub(super) fn load(&self, arch: Arch) -> Result<(), Error> {
-        self.loaded(arch).map(|_| ())
+    /// Compiles a kernel's module, if that has not been done yet.
+    ///
+    /// # Errors
+    /// [`Error::Ptx`], and [`Error::Cuda`] where the driver refuses the module.
+    pub fn load(&self, kernel: Kernel) -> Result<(), Error> {
+        self.loaded(kernel.arch).map(|_| ())
     }
 
     /// An entry of a module, which is compiled on first use. It lives as long as this.
@@ -241,12 +217,15 @@ impl Gpu {
 
     fn loaded(&self, arch: Arch) -> Result<&LoadedModule, Error> {
         let cell = &self.modules[arch as usize];
-        if cell.get().is_none() {
-            let loaded = self.compile(arch)?;
-            // This thread found the cell empty, and the cell is not shared between threads.
-            let _ = cell.set(loaded);
+        if let Some(loaded) = cell.get() {
+            return Ok(loaded);
         }
-        Ok(cell.get().expect("invariant: the cell was filled above"))
+        let _compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = cell.get() {
+            return Ok(loaded);
+        }
+        let loaded = self.compile(arch)?;
+        Ok(cell.get_or_init(|| loaded))
     }
 
     fn compile(&self, arch: Arch) -> Result<LoadedModule, Error> {
@@ -256,48 +235,53 @@ impl Gpu {
         arguments::check(&format!("{}.ptx", arch.target_cpu()), ptx, &kernels)?;
         let during = || format!("compiling {}.ptx for {}", arch.target_cpu(), self.info.name);
         let failed = |reason: String| Error::Cuda { during: during(), reason };
-        let text = CString::new(ptx)
-            .map_err(|_| failed("the PTX holds a NUL byte; run `cargo xtask build-ptx`".into()))?;
+        let text = CString::new(ptx).map_err(|_| failed("the PTX holds a NUL byte".into()))?;
         let started = Instant::now();
-        self.enter()?;
-        // First through the call that answers with any code and the compiler's log: `cust` has an
-        // enum of the codes of its own time. The driver caches what it compiled.
-        let driver = self.driver;
-        let (raw, _) = driver.load_module_logged(&text, false).map_err(|failure| {
+        let _current = self.context.enter().map_err(refused(during()))?;
+        let driver = self.context.driver();
+        let (module, _) = driver.load_module_logged(&text, false).map_err(|failure| {
             failed(format!(
                 "{failure}; the driver may be older than the PTX needs ({})",
                 ptx_header(ptx)
             ))
         })?;
-        // SAFETY: just loaded, nothing of it was used.
-        unsafe { driver.module_unload(raw) }.map_err(|error| failed(error.to_string()))?;
-        let module = Module::from_ptx_cstr(&text, &[]).map_err(refused(during()))?;
-        let mut functions = Vec::new();
-        for form in kernels.iter().flat_map(|spec| spec.forms()) {
-            let function = module.get_function(form.symbol).map_err(refused(during()))?;
-            functions.push((form.symbol, Handle(function.to_raw().cast())));
+        let mut loaded = LoadedModule {
+            functions: Vec::new(),
+            module: Handle(module),
+            context: self.context.clone(),
+            compile: Duration::ZERO,
+        };
+        for form in kernels.iter().flat_map(|kernel| kernel.forms()) {
+            let name = CString::new(form.symbol)
+                .map_err(|_| failed("an entry's name holds a NUL byte".into()))?;
+            // SAFETY: the module was loaded above and stays so as long as `loaded`, which the functions
+            // are kept in.
+            let function = unsafe { driver.module_get_function(module, &name) };
+            let function = function.map_err(refused(during()))?;
+            loaded.functions.push((form.symbol, Handle(function)));
             // What the device has no room for, `supports` refuses before a launch.
             let bytes = form.shared_bytes;
             if bytes > SHARED_WITHOUT_OPT_IN && bytes <= self.limits.max_shared_bytes {
-                allow_shared(driver, &function, bytes).map_err(failed)?;
+                allow_shared(driver, function, bytes).map_err(failed)?;
             }
         }
-        let compile = started.elapsed();
-        tracing::debug!(module = arch.target_cpu(), ?compile, "compiled by the driver");
-        Ok(LoadedModule { functions, _module: module, compile })
+        loaded.compile = started.elapsed();
+        tracing::debug!(
+            module = arch.target_cpu(),
+            compile = ?loaded.compile,
+            "compiled by the driver"
+        );
+        Ok(loaded)
     }
 }
 
-/// Lets a kernel have more dynamic shared memory than every device gives for the asking.
-fn allow_shared(driver: &Driver, function: &Function<'_>, bytes: u32) -> Result<(), String> {
+/// Lets a kernel of a loaded module have more dynamic shared memory than every device gives for the
+/// asking.
+fn allow_shared(driver: &Driver, function: RawFunction, bytes: u32) -> Result<(), String> {
     let bytes = i32::try_from(bytes).map_err(|error| error.to_string())?;
-    // SAFETY: the function borrows its module, which is loaded as long as the borrow lasts.
+    // SAFETY: the function's module is loaded: the one caller has just found the function in it.
     unsafe {
-        driver.func_set_attribute(
-            function.to_raw().cast(),
-            FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES,
-            bytes,
-        )
+        driver.func_set_attribute(function, FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)
     }
     .map_err(|error| error.to_string())
 }
@@ -309,9 +293,18 @@ fn ptx_header(ptx: &str) -> String {
     lines.join(", ")
 }
 
-impl Drop for Gpu {
+impl Drop for LoadedModule {
     fn drop(&mut self) {
-        // Modules and the stream are freed in their own context, whatever thread drops this.
-        let _ = CurrentContext::set_current(&self.context);
+        if let Ok(_current) = self.context.enter() {
+            // SAFETY: loaded once, unloaded here alone, and its functions are reached through this value.
+            // The GPU's streams have ended their work: whoever owns operands waits before it frees them.
+            let _ = unsafe { self.context.driver().module_unload(self.module.0) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gpu").field("info", &self.info).finish_non_exhaustive()
     }
 }

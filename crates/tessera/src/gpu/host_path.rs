@@ -2,37 +2,38 @@
 //! where the product is large.
 //!
 //! Host memory that a program allocates is copied to a GPU at a fraction of what the bus allows, since
-//! the driver must take it through page-locked buffers of its own, one thread copying. So all threads
-//! of the CPU's pool copy parts of the operands to page-locked buffers kept here, from which the device
+//! the driver must take it through pinned buffers of its own, one thread copying. So all threads
+//! of the CPU's pool copy parts of the operands to pinned buffers kept here, from which the device
 //! takes them while the next part is copied; and likewise back. B goes up first, then A in bands of
 //! rows. Each band is multiplied as soon as it is up and its rows of C come down while later ones are
 //! still on their way up: copies up, products and copies down have a stream each, and events say what
 //! waits for what.
 //!
-//! Memory on the device and page-locked memory are kept for the next product.
+//! Memory on the device and pinned memory are kept for the next product.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use cust::event::{Event, EventFlags};
-use cust::memory::{DeviceBuffer, DeviceSlice};
-use cust::stream::{Stream, StreamWaitEventFlags};
-use gemm_spec::{KernelSpec, Operand, Problem, Scheme};
+use cpu_gemm::CpuContext;
+use cuda_lazy::{DeviceMemory, Event, Stream, Timing};
+use gemm_spec::{Element as _, Operand, Problem, Scheme};
+use kernels_gpu::Kernel;
 use rayon::ThreadPool;
 
-use super::bands::{Pipeline, Placed, Plan};
-use super::launch::{Places, put};
+use super::bands::{Pipeline, Plan};
+use super::entry::Addresses;
+use super::launch::Queue;
 use super::schedule::{Chunk, Schedule, Step};
 use super::split::{self, Band};
-use super::staging::Lane;
-use super::{DeviceElement, Gpu, refused};
-use crate::cpu::CpuContext;
+use super::staging::{DeviceBytes, Lane};
+use super::{Gpu, refused};
+use crate::element::{Element, bytes, bytes_mut};
 use crate::error::Error;
-use crate::scalar::Scalar;
 
 /// What is kept from one product to the next.
-pub(super) struct Kept {
+pub(super) struct Staging {
     /// The operands' memory on the device.
-    pub(super) memory: Option<DeviceBuffer<u8>>,
+    pub(super) memory: Option<DeviceMemory>,
     up: Lane,
     down: Lane,
 }
@@ -80,15 +81,15 @@ impl HostPath<'_> {
     /// [`Error::Shape`] where a buffer is too short, [`Error::Unsupported`] where the kernel cannot do
     /// this problem, [`Error::OutOfMemory`], and C is unchanged. [`Error::Cuda`] where the driver
     /// refuses or the kernel fails; some rows of C may then have been written.
-    pub fn multiply<T: Scalar>(
+    pub fn multiply<T: Element>(
         &self,
-        spec: &'static KernelSpec,
+        kernel: Kernel,
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
         c: &mut [T::Out],
     ) -> Result<(), Error> {
-        self.product(spec, problem, a, b, c, false).map(|_| ())
+        self.product(kernel, problem, a, b, c, false).map(|_| ())
     }
 
     /// The same, and what took how long. The events that tell cost a small product a good part of its
@@ -96,20 +97,20 @@ impl HostPath<'_> {
     ///
     /// # Errors
     /// As [`HostPath::multiply`].
-    pub fn timed<T: Scalar>(
+    pub fn timed<T: Element>(
         &self,
-        spec: &'static KernelSpec,
+        kernel: Kernel,
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
         c: &mut [T::Out],
     ) -> Result<HostTimes, Error> {
-        self.product(spec, problem, a, b, c, true)
+        self.product(kernel, problem, a, b, c, true)
     }
 
-    fn product<T: Scalar>(
+    fn product<T: Element>(
         &self,
-        spec: &'static KernelSpec,
+        kernel: Kernel,
         problem: &Problem<T>,
         a: &[T],
         b: &[T],
@@ -117,28 +118,28 @@ impl HostPath<'_> {
         timed: bool,
     ) -> Result<HostTimes, Error> {
         let Self { gpu, cpu, pipeline } = *self;
-        spec.supports(problem, gpu.limits())
-            .map_err(|reason| Error::Unsupported { kernel: spec.id, reason })?;
+        kernel
+            .supports(problem, gpu.limits())
+            .map_err(|reason| Error::Unsupported { kernel: kernel.id, reason })?;
         problem.check_buffers(a.len(), b.len(), c.len())?;
         if problem.m == 0 || problem.n == 0 {
             return Ok(HostTimes::default());
         }
-        gpu.enter()?;
-        gpu.load(spec.arch)?;
+        gpu.load(kernel)?;
         let started = Instant::now();
-        let bands = pipeline.bands(spec, problem, gpu.limits().multiprocessors);
+        let bands = pipeline.bands(kernel.spec(), problem, gpu.limits().multiprocessors);
         let tallest = bands.first().map_or(0, |band| band.len());
         let in_bands = bands.len() > 1;
         let (a, b) = (bytes(a), bytes(b));
-        let product = Product { gpu, pool: cpu.pool(), pipeline, timed, spec, problem, a, b };
-        let times = self.with_kept(|kept| {
-            let times = product.run(kept, &Plan::new(problem, bands), bytes_mut(c))?;
-            if let (Scheme::Split(entries), true) = (&spec.scheme, in_bands)
-                && split::fell_back(gpu, entries, problem, tallest)?
+        let product = Product { gpu, pool: cpu.pool(), pipeline, timed, kernel, problem, a, b };
+        let times = self.with_staging(|staging| {
+            let times = product.run(staging, &Plan::new(problem, bands), bytes_mut(c))?;
+            if let (Scheme::Split(entries), true) = (&kernel.scheme, in_bands)
+                && split::fell_back(&product.queue()?, entries, problem, tallest)?
             {
-                // The first bands may have been multiplied in pieces: the whole is to go the other way.
+                // The first bands may have been multiplied in limbs: the whole is to go the other way.
                 let whole = std::iter::once(0..problem.m).collect();
-                return product.run(kept, &Plan::new(problem, whole), bytes_mut(c));
+                return product.run(staging, &Plan::new(problem, whole), bytes_mut(c));
             }
             Ok(times)
         })?;
@@ -150,16 +151,12 @@ impl HostPath<'_> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] and [`Error::Cuda`].
-    pub fn prepare<T: Scalar>(
-        &self,
-        spec: &'static KernelSpec,
-        problem: &Problem<T>,
-    ) -> Result<(), Error> {
+    pub fn prepare<T: Element>(&self, kernel: Kernel, problem: &Problem<T>) -> Result<(), Error> {
         let Pipeline { slot_bytes, .. } = self.pipeline;
-        let bands = self.pipeline.bands(spec, problem, self.gpu.limits().multiprocessors);
+        let bands = self.pipeline.bands(kernel.spec(), problem, self.gpu.limits().multiprocessors);
         let bytes = Plan::new(problem, bands).bytes;
-        self.with_kept(|kept| {
-            let (_, mut settled) = kept.ready(self.gpu, bytes)?;
+        self.with_staging(|staging| {
+            let (_, mut settled) = staging.ready(self.gpu, bytes)?;
             // Buffers for less are made in no time.
             if bytes < slot_bytes {
                 return Ok(());
@@ -169,18 +166,19 @@ impl HostPath<'_> {
     }
 
     /// Calls with what is kept from earlier products, made anew where it is not as the pipeline asks.
-    pub(super) fn with_kept<R>(
+    /// Other threads' products wait meanwhile.
+    pub(super) fn with_staging<R>(
         &self,
-        call: impl FnOnce(&mut Kept) -> Result<R, Error>,
+        call: impl FnOnce(&mut Staging) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.gpu.enter()?;
-        let mut kept = self.gpu.host_path_kept().borrow_mut();
+        let mut staging = self.gpu.staging();
         let slots = self.pipeline.slots.max(1);
-        call(match &mut *kept {
-            Some(kept) if kept.up.slots() == slots => kept,
+        call(match &mut *staging {
+            Some(staging) if staging.up.slots() == slots => staging,
             other => {
-                let (up, down) = (Lane::new(slots)?, Lane::new(slots)?);
-                other.insert(Kept { memory: None, up, down })
+                let context = self.gpu.context();
+                let (up, down) = (Lane::new(context, slots)?, Lane::new(context, slots)?);
+                other.insert(Staging { memory: None, up, down })
             }
         })
     }
@@ -198,13 +196,13 @@ impl HostPath<'_> {
     }
 }
 
-impl Kept {
+impl Staging {
     /// Memory on the device for so many bytes at least, and both lanes.
     pub(super) fn ready<'k>(
         &'k mut self,
         gpu: &'k Gpu,
         bytes: usize,
-    ) -> Result<(&'k DeviceBuffer<u8>, Settled<'k>), Error> {
+    ) -> Result<(&'k DeviceMemory, DrainGuard<'k>), Error> {
         let Self { memory, up, down } = self;
         // The driver has no buffers of length zero.
         let bytes = bytes.max(1);
@@ -212,40 +210,28 @@ impl Kept {
             // The old one goes first: there may be no room for both.
             *memory = None;
             let what = format!("a product on {}", gpu.info().name);
-            let mut fresh = gpu.allocate(bytes as u64, &what)?;
-            // What lies between lines travels with them: it has a value from the start.
+            let fresh = gpu.allocate(bytes as u64, &what)?;
+            // What is between lines travels with them: it has a value from the start.
             // SAFETY: the memory is nobody else's, and stays until the wait below.
-            unsafe { fresh.set_8_async(0, gpu.stream()) }.map_err(refused("clearing memory"))?;
+            unsafe { gpu.stream().fill(fresh.address(), 0, fresh.len()) }
+                .map_err(refused("clearing memory"))?;
             gpu.stream().synchronize().map_err(refused("clearing memory"))?;
             *memory = Some(fresh);
         }
         let memory = memory.as_ref().expect("invariant: the memory was allocated above");
-        Ok((memory, Settled { lanes: [up, down], gpu }))
+        Ok((memory, DrainGuard { lanes: [up, down], gpu }))
     }
-}
-
-/// Elements as the bytes they are.
-fn bytes<T: DeviceElement>(data: &[T]) -> &[u8] {
-    // SAFETY: the elements are plain bytes without padding, so all of them are initialised; bytes have
-    // no alignment, and the length is the slice's own.
-    unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
-}
-
-/// Elements as the bytes they are, to be written.
-fn bytes_mut<T: DeviceElement>(data: &mut [T]) -> &mut [u8] {
-    // SAFETY: as in `bytes`, the borrow is as exclusive, and any bytes are an element.
-    unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast(), size_of_val(data)) }
 }
 
 /// Waits for everything under way when it goes, so that an error leaves no copy behind that still reads
 /// or writes a buffer.
-pub(super) struct Settled<'k> {
+pub(super) struct DrainGuard<'k> {
     /// The way up and the way down.
     pub(super) lanes: [&'k mut Lane; 2],
     gpu: &'k Gpu,
 }
 
-impl Drop for Settled<'_> {
+impl Drop for DrainGuard<'_> {
     fn drop(&mut self) {
         // After an error of the driver there is nobody to tell a second one to.
         let _ = self.gpu.stream().synchronize();
@@ -264,7 +250,8 @@ impl Span {
         if !timed {
             return Ok(Self(None));
         }
-        let event = || Event::new(EventFlags::DEFAULT).map_err(refused("timing a product"));
+        let event =
+            || Event::new(stream.context(), Timing::On).map_err(refused("timing a product"));
         let [begin, end] = [event()?, event()?];
         begin.record(stream).map_err(refused("timing a product"))?;
         Ok(Self(Some([begin, end])))
@@ -279,38 +266,38 @@ impl Span {
     fn length(&self) -> Result<Duration, Error> {
         let Self(Some([begin, end])) = self else { return Ok(Duration::ZERO) };
         end.synchronize().map_err(refused("timing a product"))?;
-        end.elapsed(begin).map_err(refused("timing a product"))
+        end.since(begin).map_err(refused("timing a product"))
     }
 }
 
 /// Lets everything that `later` gets from now on wait for what `earlier` has got.
 fn wait(later: &Stream, earlier: &Stream) -> Result<(), Error> {
     let during = || refused("ordering copies and products");
-    let event = Event::new(EventFlags::DISABLE_TIMING).map_err(during())?;
+    let event = Event::new(later.context(), Timing::Off).map_err(during())?;
     event.record(earlier).map_err(during())?;
     // The driver keeps what it waits for, though the event is gone.
-    later.wait_event(event, StreamWaitEventFlags::DEFAULT).map_err(during())
+    later.wait(&event).map_err(during())
 }
 
 /// One product on its way.
-struct Product<'p, T: Scalar> {
+struct Product<'p, T: Element> {
     gpu: &'p Gpu,
     pool: &'p ThreadPool,
     pipeline: Pipeline,
     /// Whether events take the times of its parts.
     timed: bool,
-    spec: &'static KernelSpec,
+    kernel: Kernel,
     problem: &'p Problem<T>,
     a: &'p [u8],
     b: &'p [u8],
 }
 
-impl<T: Scalar> Product<'_, T> {
+impl<T: Element> Product<'_, T> {
     /// Goes through the schedule of a plan. `all` of the times is left to the caller.
-    fn run(&self, kept: &mut Kept, plan: &Plan, c: &mut [u8]) -> Result<HostTimes, Error> {
-        let (memory, mut settled) = kept.ready(self.gpu, plan.bytes)?;
+    fn run(&self, staging: &mut Staging, plan: &Plan, c: &mut [u8]) -> Result<HostTimes, Error> {
+        let (memory, mut settled) = staging.ready(self.gpu, plan.bytes)?;
         let Pipeline { slots, slot_bytes, .. } = self.pipeline;
-        let old_c = self.problem.beta != gemm_spec::Element::ZERO;
+        let old_c = self.problem.beta != T::Acc::ZERO;
         let factors = self.problem.effective_k() > 0;
         let mut schedule = Schedule::new(plan, (slots, slot_bytes), factors, old_c);
         let (pool, compute) = (self.pool, self.gpu.stream());
@@ -325,8 +312,9 @@ impl<T: Scalar> Product<'_, T> {
                         Operand::B => self.b,
                         Operand::C => &*c,
                     };
-                    let mut to = part(memory, &of, &bytes);
-                    up.upload(&mut to, |staged| of.block.load(pool, host, bytes.start, staged))?;
+                    let fill = |staged: &mut [u8]| of.block.load(pool, host, bytes.start, staged);
+                    // SAFETY: the block is this product's; what multiplies it waits for this stream.
+                    unsafe { up.upload(part(memory, of.at, &bytes), fill)? };
                 }
                 Step::Multiply(band) => {
                     going.end(up.stream())?;
@@ -341,7 +329,9 @@ impl<T: Scalar> Product<'_, T> {
                     }
                 }
                 Step::Fetch(Chunk { of, bytes }) => {
-                    down.fetch(&part(memory, &of, &bytes))?;
+                    // SAFETY: the stream waits for the product that wrote the block, and nobody writes it
+                    // again before the guard has waited for this copy.
+                    unsafe { down.fetch(part(memory, of.at, &bytes))? };
                     if let Some(coming) = &coming {
                         coming.end(down.stream())?;
                     }
@@ -360,27 +350,32 @@ impl<T: Scalar> Product<'_, T> {
         })
     }
 
+    /// The stream of products.
+    fn queue(&self) -> Result<Queue<'_>, Error> {
+        Queue::new(self.gpu, self.gpu.stream().as_raw())
+    }
+
     /// Puts the launches of a band into the stream of products.
-    fn multiply(&self, memory: &DeviceBuffer<u8>, plan: &Plan, band: usize) -> Result<(), Error> {
+    fn multiply(&self, memory: &DeviceMemory, plan: &Plan, band: usize) -> Result<(), Error> {
         let [a, b, c] = [&plan.a[band], &plan.b, &plan.c[band]];
         let problem = Problem { m: plan.bands[band].len(), ..*self.problem }
             .with_layouts(a.layout, b.layout, c.layout);
-        let start = memory.as_device_ptr().as_raw();
-        let [a, b, c] = [a, b, c].map(|placed| start + placed.at as u64);
+        let [a, b, c] = [a, b, c].map(|placed| memory.address() + placed.at as u64);
         let band = Band {
             tallest: plan.bands[0].len(),
             all: self.problem.m,
             first: plan.bands[band].start,
         };
-        // SAFETY: the plan has placed each block in the buffer, apart from the others, at the leading
+        // SAFETY: the plan has placed each block in the memory, apart from the others, at the leading
         // dimensions of its layout. The stream waits for the copies of A and B, and nobody else uses
         // this part of C before the way down has waited for this stream. The kernel supports the whole
         // problem, and so fewer rows of it; the bands follow one another from the first.
-        unsafe { put(self.gpu, self.spec, &problem, Places { a, b, c }, band) }
+        unsafe { self.queue()?.enqueue(self.kernel, &problem, Addresses { a, b, c }, band) }
     }
 }
 
-/// The part of the device's memory that a chunk takes.
-fn part(memory: &DeviceBuffer<u8>, of: &Placed, bytes: &std::ops::Range<usize>) -> DeviceSlice<u8> {
-    memory.index(of.at + bytes.start..of.at + bytes.end)
+/// The part of the device's memory that some bytes of a block take, which begins at an offset.
+pub(super) fn part(memory: &DeviceMemory, at: usize, bytes: &Range<usize>) -> DeviceBytes {
+    debug_assert!(at + bytes.end <= memory.len());
+    DeviceBytes { address: memory.address() + (at + bytes.start) as u64, bytes: bytes.len() }
 }

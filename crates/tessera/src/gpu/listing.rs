@@ -1,14 +1,13 @@
 //! What GPUs there are, or why there is none.
 
 use cuda_lazy::{DeviceAttribute, Driver};
-use cust::device::Device;
-use serde::Serialize;
 
 use super::refused;
 use crate::error::Error;
 
 /// The driver.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DriverInfo {
     /// Newest CUDA version that the driver serves.
     pub cuda: String,
@@ -17,7 +16,8 @@ pub struct DriverInfo {
 }
 
 /// One GPU.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DeviceInfo {
     /// Its number, as `--device cuda:I` takes it.
     pub index: u32,
@@ -81,8 +81,7 @@ pub fn driver() -> Result<DriverInfo, Error> {
 
 /// How many GPUs this process may use; `CUDA_VISIBLE_DEVICES` narrows them.
 pub(super) fn count() -> Result<u32, Error> {
-    start()?;
-    let count = Device::num_devices().map_err(refused("counting the devices"))?;
+    let count = start()?.device_count().map_err(refused("counting the devices"))?;
     if count == 0 {
         let reason = match std::env::var("CUDA_VISIBLE_DEVICES") {
             Ok(visible) => format!(
@@ -105,9 +104,10 @@ pub fn devices() -> Result<Vec<DeviceInfo>, Error> {
 }
 
 /// An attribute of a GPU; one that is negative counts as 0.
-fn attribute(index: u32, device: Device, attribute: DeviceAttribute) -> Result<u32, Error> {
-    let value = start()?.device_attribute(device.as_raw(), attribute).map_err(|error| {
-        Error::Cuda { during: format!("describing device {index}"), reason: error.to_string() }
+fn attribute(index: u32, device: i32, attribute: DeviceAttribute) -> Result<u32, Error> {
+    let value = start()?.device_attribute(device, attribute).map_err(|error| Error::Cuda {
+        during: format!("describing device {index}"),
+        reason: error.to_string(),
     })?;
     Ok(u32::try_from(value).unwrap_or(0))
 }
@@ -121,8 +121,7 @@ pub fn capacity(index: u32) -> Result<Capacity, Error> {
     if index >= count {
         return Err(Error::NoSuchDevice { index, count });
     }
-    let device =
-        Device::get_device(index).map_err(refused(format!("describing device {index}")))?;
+    let device = start()?.device(index).map_err(refused(format!("describing device {index}")))?;
     let attribute = |which| attribute(index, device, which);
     Ok(Capacity {
         threads_per_block: attribute(DeviceAttribute::MAX_THREADS_PER_BLOCK)?,
@@ -138,18 +137,19 @@ pub fn capacity(index: u32) -> Result<Capacity, Error> {
 /// One GPU, by its number.
 pub(super) fn describe(index: u32) -> Result<DeviceInfo, Error> {
     let during = || format!("describing device {index}");
-    let device = Device::get_device(index).map_err(refused(during()))?;
+    let driver = start()?;
+    let device = driver.device(index).map_err(refused(during()))?;
     let attribute = |which| attribute(index, device, which);
     Ok(DeviceInfo {
         index,
-        name: device.name().map_err(refused(during()))?,
+        name: driver.device_name(device).map_err(refused(during()))?,
         compute_capability: (
             attribute(DeviceAttribute::COMPUTE_CAPABILITY_MAJOR)?,
             attribute(DeviceAttribute::COMPUTE_CAPABILITY_MINOR)?,
         ),
         multiprocessors: attribute(DeviceAttribute::MULTIPROCESSOR_COUNT)?,
         clock_mhz: attribute(DeviceAttribute::CLOCK_RATE)? / 1000,
-        memory_bytes: device.total_memory().map_err(refused(during()))? as u64,
+        memory_bytes: driver.device_total_memory(device).map_err(refused(during()))?,
         l2_bytes: u64::from(attribute(DeviceAttribute::L2_CACHE_SIZE)?),
         shared_bytes_per_block: attribute(DeviceAttribute::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
     })

@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use cpu_gemm::run_on;
 use rayon::ThreadPool;
-
-use crate::threads::run_on;
 
 /// Lines on the device begin at multiples of this many bytes, so that kernels may load several
 /// elements at once; it is a multiple of every element's size.

@@ -1,14 +1,14 @@
 //! The launches of a product whose operands are split into pieces first.
 
-use cust::memory::CopyDestination;
 use gemm_spec::split::{FALL_BACK, MAXIMA_STEPS, PANEL_ROWS, PROBE_BLOCKS, STEP_K, Workspace};
 use gemm_spec::{Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries};
 
 use super::arguments::{Fallback, Maxima, Multiply, Probe, SplitAcross, SplitRows};
-use super::launch::{Places, Start, size};
-use super::{Gpu, refused};
+use super::entry::{Addresses, EntryLaunch, size};
+use super::launch::Queue;
+use super::refused;
+use crate::element::Element;
 use crate::error::Error;
-use crate::scalar::Scalar;
 
 /// Which of the bands of rows of a larger product a product is: they have B in common.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Band {
 
 impl Band {
     /// A product that is no part of another.
-    pub(super) fn whole<T: Scalar>(problem: &Problem<T>) -> Self {
+    pub(super) fn whole<T: Element>(problem: &Problem<T>) -> Self {
         Self { tallest: problem.m, all: problem.m, first: 0 }
     }
 }
@@ -33,53 +33,53 @@ impl Band {
 /// after the first find B's pieces where the first has left them, and its flags.
 ///
 /// # Safety
-/// The places are those of operands that are valid for the problem; C overlaps neither factor and
+/// The addresses are those of operands that are valid for the problem; C overlaps neither factor and
 /// nobody else uses it. The kernel supports the problem. A band after the first comes right behind the
 /// one before it: nothing else has used the workspace, and B is the same.
-pub(super) unsafe fn launch<T: Scalar>(
-    gpu: &Gpu,
-    spec: &'static KernelSpec,
+pub(super) unsafe fn launch<T: Element>(
+    queue: &Queue<'_>,
+    spec: &KernelSpec,
     entries: &SplitEntries,
     problem: &Problem<T>,
-    places: Places,
+    addresses: Addresses,
     band: Band,
 ) -> Result<(), Error> {
     let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
     let tallest = size(band.tallest);
     let layout = Workspace::new(entries.pieces, tallest, n, k);
-    gpu.with_workspace(layout.bytes, |buffer| {
-        let at = buffer.as_device_ptr().as_raw();
-        let product = Product { gpu, spec, entries, band, tallest, m, n, k, layout, at };
+    queue.with_workspace(layout.bytes, |at| {
+        let product = Product { queue, spec, entries, band, tallest, m, n, k, layout, at };
         // The first clears the flags and what is found of all rows, the others that of A's rows alone.
         let (from, to) = match band.first {
             0 => (layout.zeroed, layout.zeroed + layout.zeroed_bytes),
             _ => (layout.a_maxima(), layout.b_maxima(tallest)),
         };
-        let zeroed = from as usize..to as usize;
         // With nothing to sum the factors are not read: the flags send the product to the fallback.
         let nothing = problem.effective_k() == 0;
-        // SAFETY: the region lies in the workspace, which this stream alone uses, in order.
-        unsafe { buffer.index(zeroed).set_8_async(if nothing { 0xff } else { 0 }, gpu.stream()) }
+        let (value, bytes) = (if nothing { 0xff } else { 0 }, (to - from) as usize);
+        let driver = queue.gpu.context().driver();
+        // SAFETY: the region is within the workspace, which this stream alone uses, in order.
+        unsafe { driver.memset_async(queue.stream, at + from, value, bytes) }
             .map_err(refused("clearing a workspace"))?;
         // SAFETY: the caller's promises; each step uses what the steps before it wrote.
         unsafe {
             if !nothing {
-                product.split(Operand::A, problem.a, places.a)?;
+                product.split(Operand::A, problem.a, addresses.a)?;
                 if band.first == 0 {
-                    product.split(Operand::B, problem.b, places.b)?;
+                    product.split(Operand::B, problem.b, addresses.b)?;
                 }
-                product.probe(problem, places)?;
-                product.multiply(problem, places)?;
+                product.probe(problem, addresses)?;
+                product.multiply(problem, addresses)?;
             }
-            product.fall_back(problem, places)
+            product.fall_back(problem, addresses)
         }
     })
 }
 
-/// Whether pieces could not hold the product in bands that was launched last: in which band that was
-/// found, nobody knows. Nothing is under way any more.
-pub(super) fn fell_back<T: Scalar>(
-    gpu: &Gpu,
+/// Whether limbs could not hold the product in bands that was queued last: in which band that was found,
+/// nobody knows. Waits for all that the stream was given.
+pub(super) fn fell_back<T: Element>(
+    queue: &Queue<'_>,
     entries: &SplitEntries,
     problem: &Problem<T>,
     tallest: usize,
@@ -89,19 +89,21 @@ pub(super) fn fell_back<T: Scalar>(
     }
     let (tallest, n, k) = (size(tallest), size(problem.n), size(problem.k));
     let layout = Workspace::new(entries.pieces, tallest, n, k);
-    gpu.with_workspace(layout.bytes, |buffer| {
-        let at = layout.zeroed as usize;
+    queue.with_workspace(layout.bytes, |at| {
         let mut flags = [0; size_of::<u32>()];
-        let own = buffer.index(at..at + flags.len());
-        own.copy_to(&mut flags).map_err(refused("reading the flags of a product"))?;
+        let driver = queue.gpu.context().driver();
+        // SAFETY: the flags are within the workspace, whose last user's work this copy follows in the
+        // stream and waits for.
+        unsafe { driver.read_in_order(queue.stream, &mut flags, at + layout.zeroed) }
+            .map_err(refused("reading the flags of a product"))?;
         Ok(u32::from_ne_bytes(flags) & FALL_BACK != 0)
     })
 }
 
 /// One product and its workspace.
 struct Product<'a> {
-    gpu: &'a Gpu,
-    spec: &'static KernelSpec,
+    queue: &'a Queue<'a>,
+    spec: &'a KernelSpec,
     entries: &'a SplitEntries,
     band: Band,
     /// Rows of A that the workspace has room for.
@@ -119,8 +121,8 @@ impl Product<'_> {
         self.at + self.layout.zeroed
     }
 
-    fn helper(&self, entry: HelperEntry, x: u32, y: u32) -> Start {
-        Start::helper(self.spec, &entry, Grid { x, y, z: 1 })
+    fn helper(&self, entry: HelperEntry, x: u32, y: u32) -> EntryLaunch {
+        EntryLaunch::helper(self.spec, &entry, Grid { x, y, z: 1 })
     }
 
     /// Splits A or B.
@@ -143,31 +145,35 @@ impl Product<'_> {
         .map(|offset| self.at + offset);
         let (k, ld, flags) = (self.k, layout.ld as u64, self.flags());
         if layout.order == along {
-            let start = self.helper(self.entries.rows, rows, 1);
+            let launch = self.helper(self.entries.rows, rows, 1);
             let mut arguments = SplitRows { k, from, ld, pieces, exponents, lost, flags };
             // SAFETY: the entry's obligations: the operand is valid, the workspace has room for its
             // pieces and exponents; a block for each row, with the spec's threads and shared memory.
-            return unsafe { self.gpu.start(&start, &mut arguments.addresses()) };
+            return unsafe { self.queue.launch(&launch, &mut arguments.addresses()) };
         }
         let panels = rows.div_ceil(PANEL_ROWS);
         if let Some(entry) = self.entries.maxima {
-            let start = self.helper(entry, panels, k.div_ceil(MAXIMA_STEPS));
+            let launch = self.helper(entry, panels, k.div_ceil(MAXIMA_STEPS));
             let mut arguments = Maxima { rows, k, from, ld, maxima };
             // SAFETY: as above; the maxima were zeroed before.
-            unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
+            unsafe { self.queue.launch(&launch, &mut arguments.addresses())? };
         }
-        let start = self.helper(self.entries.across, panels, k.div_ceil(STEP_K));
+        let launch = self.helper(self.entries.across, panels, k.div_ceil(STEP_K));
         let mut arguments =
             SplitAcross { rows, k, from, ld, maxima, pieces, exponents, lost, flags };
         // SAFETY: as above; the maxima are those of the launch before.
-        unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
+        unsafe { self.queue.launch(&launch, &mut arguments.addresses()) }
     }
 
     /// Looks at samples of C, where pieces have a range.
     ///
     /// # Safety
     /// Both operands are valid and split.
-    unsafe fn probe<T: Scalar>(&self, problem: &Problem<T>, places: Places) -> Result<(), Error> {
+    unsafe fn probe<T: Element>(
+        &self,
+        problem: &Problem<T>,
+        addresses: Addresses,
+    ) -> Result<(), Error> {
         let Some(entry) = self.entries.probe else { return Ok(()) };
         let ((a_row, a_step), (b_step, b_col)) = (strides(problem.a), strides(problem.b));
         let mut arguments = Probe {
@@ -176,10 +182,10 @@ impl Product<'_> {
             m: self.m,
             n: self.n,
             k: self.k,
-            a: places.a,
+            a: addresses.a,
             a_row,
             a_step,
-            b: places.b,
+            b: addresses.b,
             b_step,
             b_col,
             a_exponents: self.at + self.layout.a_exponents,
@@ -187,73 +193,75 @@ impl Product<'_> {
             flags: self.flags(),
         };
         // SAFETY: the entry's obligations: the caller's promises; the spec's threads and shared memory.
-        unsafe { self.gpu.start(&self.helper(entry, PROBE_BLOCKS, 1), &mut arguments.addresses()) }
+        unsafe {
+            self.queue.launch(&self.helper(entry, PROBE_BLOCKS, 1), &mut arguments.addresses())
+        }
     }
 
     /// Multiplies the pieces, unless the flags forbid it.
     ///
     /// # Safety
     /// Both operands are split; C is valid and nobody else uses it.
-    unsafe fn multiply<T: Scalar>(
+    unsafe fn multiply<T: Element>(
         &self,
         problem: &Problem<T>,
-        places: Places,
+        addresses: Addresses,
     ) -> Result<(), Error> {
-        let start = Start::own(self.gpu, self.spec, problem)?;
+        let launch = EntryLaunch::own(self.queue, self.spec, problem)?;
         let work = self.layout;
         let mut arguments = Multiply {
             m: self.m,
             n: self.n,
             k: self.k,
-            alpha: T::factor_to_f64(problem.alpha) as f32,
+            alpha: scalar(problem.alpha),
             a_pieces: self.at + work.a,
             b_pieces: self.at + work.b,
             a_exponents: self.at + work.a_exponents,
             b_exponents: self.at + work.b_exponents,
-            beta: T::factor_to_f64(problem.beta) as f32,
-            c: places.c,
+            beta: scalar(problem.beta),
+            c: addresses.c,
             ldc: problem.c.ld as u64,
             flags: self.flags(),
             unless: FALL_BACK,
         };
         // SAFETY: the entry's obligations: (1) the caller's promises; (2) block and shared memory are
         // the spec's, the blocks no more than the tiles.
-        unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
+        unsafe { self.queue.launch(&launch, &mut arguments.addresses()) }
     }
 
     /// Multiplies the operands themselves, if the flags ask for it.
     ///
     /// # Safety
     /// The operands are valid, and nobody else uses C.
-    unsafe fn fall_back<T: Scalar>(
+    unsafe fn fall_back<T: Element>(
         &self,
         problem: &Problem<T>,
-        places: Places,
+        addresses: Addresses,
     ) -> Result<(), Error> {
         let entry = self.entries.fallback;
-        let blocks = self.gpu.limits().multiprocessors * entry.min_blocks;
+        let blocks = self.queue.gpu.limits().multiprocessors * entry.min_blocks;
         let ((a_row, a_step), (b_step, b_col)) = (strides(problem.a), strides(problem.b));
         let mut arguments = Fallback {
             m: self.m,
             n: self.n,
             k: self.k,
-            alpha: T::factor_to_f64(problem.alpha) as f32,
-            a: places.a,
+            alpha: scalar(problem.alpha),
+            a: addresses.a,
             a_row,
             a_step,
-            b: places.b,
+            b: addresses.b,
             b_step,
             b_col,
-            beta: T::factor_to_f64(problem.beta) as f32,
-            c: places.c,
+            beta: scalar(problem.beta),
+            c: addresses.c,
             ldc: problem.c.ld as u64,
             flags: self.flags(),
             when: FALL_BACK,
         };
-        let start = self.helper(entry, blocks, 1);
+        let launch = self.helper(entry, blocks, 1);
         // SAFETY: the entry's obligations: the caller's promises; the spec's threads and shared
         // memory. The blocks share the tiles, however many they are.
-        unsafe { self.gpu.start(&start, &mut arguments.addresses()) }
+        unsafe { self.queue.launch(&launch, &mut arguments.addresses()) }
     }
 }
 
@@ -263,4 +271,10 @@ fn strides(layout: Layout) -> (u64, u64) {
         Order::RowMajor => (layout.ld as u64, 1),
         Order::ColMajor => (1, layout.ld as u64),
     }
+}
+
+/// Alpha or beta of a kernel that splits its operands: it has entries of f32 alone.
+fn scalar<S: gemm_spec::Element>(value: S) -> f32 {
+    let value: &dyn std::any::Any = &value;
+    *value.downcast_ref().expect("invariant: kernels that split operands multiply f32 alone")
 }

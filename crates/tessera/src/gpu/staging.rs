@@ -1,11 +1,16 @@
-//! Page-locked buffers, through which operands travel between host memory and the device.
+//! Pinned buffers, through which operands travel between host memory and the device.
 
-use cust::event::{Event, EventFlags, EventStatus};
-use cust::memory::{AsyncCopyDestination, DeviceSlice, LockedBuffer};
-use cust::stream::{Stream, StreamFlags};
+use cuda_lazy::{Context, DevicePtr, Event, PinnedMemory, Stream, Timing};
 
 use super::refused;
 use crate::error::Error;
+
+/// Some bytes on the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeviceBytes {
+    pub(super) address: DevicePtr,
+    pub(super) bytes: usize,
+}
 
 /// The least bytes of a buffer: small products get what the next one can use, too.
 const LEAST_BYTES: usize = 64 << 10;
@@ -48,9 +53,9 @@ impl Turns {
     }
 }
 
-/// A page-locked buffer, and when its last copy is over.
+/// A pinned buffer, and when its last copy is over.
 struct Slot {
-    memory: Option<LockedBuffer<u8>>,
+    memory: Option<PinnedMemory>,
     done: Event,
 }
 
@@ -63,11 +68,11 @@ pub(super) struct Lane {
 
 impl Lane {
     /// A lane of so many buffers, which get memory when they are used.
-    pub(super) fn new(slots: usize) -> Result<Self, Error> {
+    pub(super) fn new(context: &Context, slots: usize) -> Result<Self, Error> {
         let failed = || refused("preparing the way between host memory and the device");
-        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).map_err(failed())?;
+        let stream = Stream::new(context).map_err(failed())?;
         let slot = |_| {
-            let done = Event::new(EventFlags::DISABLE_TIMING).map_err(failed())?;
+            let done = Event::new(context, Timing::Off).map_err(failed())?;
             Ok(Slot { memory: None, done })
         };
         let slots: Vec<Slot> = (0..slots.max(1)).map(slot).collect::<Result<_, Error>>()?;
@@ -88,45 +93,51 @@ impl Lane {
         self.stream.synchronize().map_err(refused("waiting for copies"))
     }
 
-    /// Fills the next buffer and has it copied to the device. Where all buffers are under way the oldest
+    /// Fills the next buffer and queues its copy to the device. Where all buffers are under way the oldest
     /// is waited for.
-    pub(super) fn upload(
+    ///
+    /// # Safety
+    /// The bytes are of the lane's context, and nothing but this lane's stream and streams that wait for it
+    /// uses them until the copy is over.
+    pub(super) unsafe fn upload(
         &mut self,
-        to: &mut DeviceSlice<u8>,
+        to: DeviceBytes,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Error> {
-        let slot = self.take(to.len())?;
+        let slot = self.take(to.bytes)?;
         let Slot { memory: Some(memory), done } = &mut self.slots[slot] else {
             unreachable!("invariant: a slot that was taken has memory");
         };
-        let data = &mut memory.as_mut_slice()[..to.len()];
+        let data = &mut memory.as_mut_slice()[..to.bytes];
         fill(data);
         let failed = || refused("copying an operand to the device");
-        // SAFETY: the buffer is page-locked and as long as the lane, and nobody writes it before `take`
+        // SAFETY: the buffer is pinned and as long as the lane, and nobody writes it before `take`
         // has waited for the event behind this copy. The device's memory belongs to the caller, who
         // lets nothing but this stream and those that wait for it touch it.
-        unsafe { to.async_copy_from(&*data, &self.stream) }.map_err(failed())?;
+        unsafe { self.stream.copy_to_device(to.address, data) }.map_err(failed())?;
         done.record(&self.stream).map_err(failed())
     }
 
     /// Has the next buffer filled with what lies on the device.
-    pub(super) fn fetch(&mut self, from: &DeviceSlice<u8>) -> Result<(), Error> {
-        let slot = self.take(from.len())?;
+    ///
+    /// # Safety
+    /// As [`Lane::upload`], of the source.
+    pub(super) unsafe fn fetch(&mut self, from: DeviceBytes) -> Result<(), Error> {
+        let slot = self.take(from.bytes)?;
         let Slot { memory: Some(memory), done } = &mut self.slots[slot] else {
             unreachable!("invariant: a slot that was taken has memory");
         };
-        let data = &mut memory.as_mut_slice()[..from.len()];
+        let data = &mut memory.as_mut_slice()[..from.bytes];
         let failed = || refused("copying C from the device");
         // SAFETY: as in `upload`: nobody reads or writes the buffer before the event behind this copy.
-        unsafe { from.async_copy_to(data, &self.stream) }.map_err(failed())?;
+        unsafe { self.stream.copy_to_host(data, from.address) }.map_err(failed())?;
         done.record(&self.stream).map_err(failed())
     }
 
     /// Whether the copy that is the longest under way is over.
     pub(super) fn is_there(&self) -> Result<bool, Error> {
         let Some(slot) = self.turns.oldest() else { return Ok(false) };
-        let status = self.slots[slot].done.query().map_err(refused("waiting for a copy"))?;
-        Ok(status == EventStatus::Ready)
+        self.slots[slot].done.is_done().map_err(refused("waiting for a copy"))
     }
 
     /// Waits for the copy that is the longest under way and uses the first bytes of its buffer, which is
@@ -151,25 +162,26 @@ impl Lane {
                 self.turns.take().unwrap_or_default()
             }
         };
-        self.slots[index].reserve(len)?;
+        self.slots[index].reserve(self.stream.context(), len)?;
         Ok(index)
     }
 
     /// Gives every buffer room for so many bytes. Nothing is under way.
     pub(super) fn reserve(&mut self, len: usize) -> Result<(), Error> {
-        self.slots.iter_mut().try_for_each(|slot| slot.reserve(len))
+        let context = self.stream.context();
+        self.slots.iter_mut().try_for_each(|slot| slot.reserve(context, len))
     }
 }
 
 impl Slot {
     /// Makes room for so many bytes; nothing is under way here.
-    fn reserve(&mut self, len: usize) -> Result<(), Error> {
+    fn reserve(&mut self, context: &Context, len: usize) -> Result<(), Error> {
         if self.memory.as_ref().is_none_or(|memory| memory.len() < len) {
             // The old one goes first.
             self.memory = None;
             let bytes = len.next_power_of_two().max(LEAST_BYTES);
-            let during = format!("page-locking {bytes} bytes of host memory");
-            self.memory = Some(LockedBuffer::new(&0, bytes).map_err(refused(during))?);
+            let during = format!("pinning {bytes} bytes of host memory");
+            self.memory = Some(PinnedMemory::new(context, bytes).map_err(refused(during))?);
         }
         Ok(())
     }

@@ -6,15 +6,15 @@ use gemm_spec::tensor::{
 };
 use gemm_spec::warpgroup::{ROW_BYTES, ROWS};
 use gemm_spec::{
-    DType, Element, Grid, KernelSpec, Layout, Operand, Order, Problem, Scheme, TensorEntries, Tile,
+    DType, Element as _, Grid, KernelSpec, Layout, Operand, Order, Problem, Scheme, TensorEntries,
+    Tile,
 };
 
-use super::Gpu;
 use super::arguments::{Boxes, Pad, TensorProduct};
-use super::launch::{Places, Start, size};
-use super::listing::start;
+use super::entry::{Addresses, EntryLaunch, size};
+use super::launch::Queue;
+use crate::element::Element;
 use crate::error::Error;
-use crate::scalar::Scalar;
 
 /// Blocks of the helper that copies, for each multiprocessor.
 const PAD_BLOCKS: u32 = 8;
@@ -22,33 +22,32 @@ const PAD_BLOCKS: u32 = 8;
 /// Copies what the engine cannot reach, then multiplies.
 ///
 /// # Safety
-/// The places are those of operands that are valid for the problem; C overlaps neither factor and
+/// The addresses are those of operands that are valid for the problem; C overlaps neither factor and
 /// nobody else uses it. The kernel supports the problem.
-pub(super) unsafe fn launch<T: Scalar>(
-    gpu: &Gpu,
-    spec: &'static KernelSpec,
+pub(super) unsafe fn launch<T: Element>(
+    queue: &Queue<'_>,
+    spec: &KernelSpec,
     entries: &TensorEntries,
     problem: &Problem<T>,
-    places: Places,
+    addresses: Addresses,
 ) -> Result<(), Error> {
     let [a_bytes, b_bytes] = [Operand::A, Operand::B].map(|operand| copy_bytes(problem, operand));
-    let product = Product { gpu, spec, entries, problem };
+    let product = Product { queue, spec, entries, problem };
     if a_bytes + b_bytes == 0 {
         // SAFETY: the caller's promises; both factors are within reach.
         return unsafe {
-            let a = Reached { address: places.a, pitch: problem.a.ld };
-            let b = Reached { address: places.b, pitch: problem.b.ld };
-            product.multiply(a, b, places.c)
+            let a = Reached { address: addresses.a, pitch: problem.a.ld };
+            let b = Reached { address: addresses.b, pitch: problem.b.ld };
+            product.multiply(a, b, addresses.c)
         };
     }
-    gpu.with_workspace(a_bytes + b_bytes, |buffer| {
-        let at = buffer.as_device_ptr().as_raw();
+    queue.with_workspace(a_bytes + b_bytes, |at| {
         // SAFETY: the caller's promises; the workspace has room for both copies, which this stream alone
         // uses, in order.
         unsafe {
-            let a = product.reach(Operand::A, places.a, at, a_bytes)?;
-            let b = product.reach(Operand::B, places.b, at + a_bytes, b_bytes)?;
-            product.multiply(a, b, places.c)
+            let a = product.reach(Operand::A, addresses.a, at, a_bytes)?;
+            let b = product.reach(Operand::B, addresses.b, at + a_bytes, b_bytes)?;
+            product.multiply(a, b, addresses.c)
         }
     })
 }
@@ -62,14 +61,14 @@ struct Reached {
 }
 
 /// One product.
-struct Product<'a, T: Scalar> {
-    gpu: &'a Gpu,
-    spec: &'static KernelSpec,
+struct Product<'a, T: Element> {
+    queue: &'a Queue<'a>,
+    spec: &'a KernelSpec,
     entries: &'a TensorEntries,
     problem: &'a Problem<T>,
 }
 
-impl<T: Scalar> Product<'_, T> {
+impl<T: Element> Product<'_, T> {
     /// A factor within the engine's reach: in place, or in a copy of so many bytes at `to`.
     ///
     /// # Safety
@@ -91,8 +90,8 @@ impl<T: Scalar> Product<'_, T> {
         // The helper counts in 16 bits.
         let halves = bytes_each / 2;
         let rows = size(count);
-        let x = rows.min(self.gpu.limits().multiprocessors * PAD_BLOCKS);
-        let start = Start::helper(self.spec, &self.entries.pad, Grid { x, y: 1, z: 1 });
+        let x = rows.min(self.queue.gpu.limits().multiprocessors * PAD_BLOCKS);
+        let launch = EntryLaunch::helper(self.spec, &self.entries.pad, Grid { x, y: 1, z: 1 });
         let mut arguments = Pad {
             rows,
             width: size(width * halves),
@@ -102,7 +101,7 @@ impl<T: Scalar> Product<'_, T> {
             pitch: (pitch * halves) as u64,
         };
         // SAFETY: the entry's obligations are the caller's promises; `copy_bytes` counts whole pitches.
-        unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
+        unsafe { self.queue.launch(&launch, &mut arguments.addresses())? };
         Ok(Reached { address: to, pitch })
     }
 
@@ -114,7 +113,8 @@ impl<T: Scalar> Product<'_, T> {
         let Some(tile) = self.spec.launch.tile() else {
             unreachable!("a kernel that works on tiles has one");
         };
-        let (driver, problem, cluster) = (start()?, self.problem, self.spec.cluster());
+        let (driver, problem, cluster) =
+            (self.queue.gpu.context().driver(), self.problem, self.spec.cluster());
         let operands = Operands { driver, problem, tile, cluster, a, b, c };
         // SAFETY: the caller's promises.
         unsafe {
@@ -131,7 +131,7 @@ impl<T: Scalar> Product<'_, T> {
     /// As [`Product::multiply`].
     unsafe fn by_threads(&self, operands: &Operands<'_, T>) -> Result<(), Error> {
         let (spec, problem) = (self.spec, self.problem);
-        let launch = Start::own(self.gpu, spec, problem)?;
+        let launch = EntryLaunch::own(self.queue, spec, problem)?;
         let Problem { m, n, k, .. } = *problem;
         let Tile { m: rows, n: cols } = operands.tile;
         let (a_box, b_box) = ([F32_STEP_K, rows], [cols, F32_STEP_K]);
@@ -148,7 +148,7 @@ impl<T: Scalar> Product<'_, T> {
         };
         // SAFETY: the entry's obligations: (1) the maps are made for this problem and tile, and the rest
         // is the caller's promise; (2) block, grid and shared memory are the spec's.
-        unsafe { self.gpu.start(&launch, &mut arguments.addresses()) }
+        unsafe { self.queue.launch(&launch, &mut arguments.addresses()) }
     }
 
     /// Launches a kernel that multiplies 16-bit operands on the tensor cores.
@@ -157,14 +157,14 @@ impl<T: Scalar> Product<'_, T> {
     /// As [`Product::multiply`].
     unsafe fn by_tensor_cores(&self, operands: &Operands<'_, T>) -> Result<(), Error> {
         let (spec, problem) = (self.spec, self.problem);
-        let launch = Start::own(self.gpu, spec, problem)?;
+        let launch = EntryLaunch::own(self.queue, spec, problem)?;
         let a_map = operands.factor(Operand::A)?;
         let b_map = operands.factor(Operand::B)?;
         // A line that ends within 16 bytes is not for the engine to store: of an odd width it was seen
         // to write the element behind, too.
         let size_of_c = T::DTYPE.out().size();
         let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
-        let zero = <T::Acc as Element>::ZERO;
+        let zero = T::Acc::ZERO;
         let staged = problem.beta == zero && reachable(operands.c, problem.c, size_of_c) && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if staged { operands.result()? } else { a_map };
@@ -185,12 +185,12 @@ impl<T: Scalar> Product<'_, T> {
         // SAFETY: the entry's obligations: (1) the maps are made for this problem and tile, and the rest
         // is the caller's promise; (2) block and shared memory are the spec's, the blocks no more than
         // the tiles.
-        unsafe { self.gpu.start(&launch, &mut arguments.addresses()) }
+        unsafe { self.queue.launch(&launch, &mut arguments.addresses()) }
     }
 }
 
 /// The operands of a launch, of which it makes tensor maps.
-struct Operands<'a, T: Scalar> {
+struct Operands<'a, T: Element> {
     driver: &'a Driver,
     problem: &'a Problem<T>,
     tile: Tile,
@@ -201,7 +201,7 @@ struct Operands<'a, T: Scalar> {
     c: u64,
 }
 
-impl<T: Scalar> Operands<'_, T> {
+impl<T: Element> Operands<'_, T> {
     /// The map of A or B.
     fn factor(&self, operand: Operand) -> Result<TensorMap, Error> {
         let (count, width) = lines(self.problem, operand);

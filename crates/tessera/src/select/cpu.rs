@@ -1,7 +1,5 @@
 //! What the CPU engine takes for a product.
 
-use serde::{Deserialize, Serialize};
-
 use super::points::{Point, around, between, is_positive, raise};
 
 /// Seconds of the smallest product: handing work to threads that wait. Not measured.
@@ -12,7 +10,8 @@ const ASSUMED_CALL: f64 = 5e-6;
 pub const ASSUMED_RATE: f64 = 75e9;
 
 /// What `cpu_packed` was measured to take.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CpuFigures {
     /// The processor, as it names itself.
     pub processor: String,
@@ -23,7 +22,8 @@ pub struct CpuFigures {
 }
 
 /// One product of square matrices.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Cube {
     /// Element type.
     pub dtype: String,

@@ -1,12 +1,11 @@
 //! What a GPU takes for a product with operands in host memory: the way there, the kernel, the way back.
 
-use gemm_spec::{DType, Element, KernelSpec, Operand, Problem, Scheme};
-use serde::{Deserialize, Serialize};
+use gemm_spec::{DType, Element as _, KernelSpec, Operand, Problem, Scheme};
 
+use super::peak::kernel_peak;
 use super::points::{Point, around, between, is_positive, raise};
-use crate::bench::peak::kernel_peak;
+use crate::element::Element;
 use crate::gpu::{DeviceInfo, Pipeline};
-use crate::scalar::Scalar;
 
 /// Seconds from the beginning of a copy to its first byte where nothing was measured, and of a launch
 /// with the wait for its end. Not measured: what small products cost of either.
@@ -17,12 +16,13 @@ const ASSUMED_SHARE: f64 = 0.8;
 
 /// Bytes of the copies that a way is known by: one that takes no longer than any, and so on to one as
 /// long as an operand of thousands of rows.
-pub(super) const COPIES: [usize; 9] =
+pub const COPIES: [usize; 9] =
     [4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20, 256 << 20];
 
 /// One direction between host memory and a GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Way {
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TransferModel {
     /// Bytes and seconds of copies from or to memory that a program allocates, ascending both; one at
     /// least.
     pub copies: Vec<Point>,
@@ -30,7 +30,7 @@ pub struct Way {
     pub bus_rate: f64,
 }
 
-impl Way {
+impl TransferModel {
     /// A way by copies of so many bytes and what they took.
     #[must_use]
     pub fn new(copies: impl IntoIterator<Item = Point>, bus_rate: f64) -> Self {
@@ -82,14 +82,15 @@ impl Way {
 }
 
 /// The ways to a GPU and back, and what a launch costs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GpuFigures {
     /// The GPU, as it names itself.
     pub device: String,
     /// From host memory.
-    pub to_device: Way,
+    pub to_device: TransferModel,
     /// To host memory.
-    pub from_device: Way,
+    pub from_device: TransferModel,
     /// Seconds of a launch that does next to nothing, with the wait for its end.
     pub launch: f64,
     /// Of whole products the bytes that travel, ascending, and how many times as long they took as these
@@ -99,7 +100,7 @@ pub struct GpuFigures {
 
 /// A product as the model sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Work {
+pub struct Workload {
     /// Bytes that go to the device and belong to all bands.
     pub common: f64,
     /// Bytes that go there band by band.
@@ -143,13 +144,13 @@ fn kernel_seconds(
     all.max(2.0 * tile * k as f64 * units / rate)
 }
 
-impl Work {
+impl Workload {
     /// Less than any product that has elements.
     pub const LEAST: Self = Self { common: 1.0, banded: 1.0, back: 1.0, kernel: 0.0, bands: 1 };
 
     /// A product by a kernel on a GPU.
     #[must_use]
-    pub fn new<T: Scalar>(problem: &Problem<T>, spec: &KernelSpec, gpu: &DeviceInfo) -> Self {
+    pub fn new<T: Element>(problem: &Problem<T>, spec: &KernelSpec, gpu: &DeviceInfo) -> Self {
         let bytes = |operand| {
             let (rows, cols) = problem.dims(operand);
             rows as f64 * cols as f64 * T::DTYPE.size_in(operand) as f64
@@ -157,7 +158,7 @@ impl Work {
         let k = problem.effective_k();
         let factor = |operand| if k == 0 { 0.0 } else { bytes(operand) };
         let back = bytes(Operand::C);
-        let old_c = if problem.beta == <T::Acc as Element>::ZERO { 0.0 } else { back };
+        let old_c = if problem.beta == T::Acc::ZERO { 0.0 } else { back };
         Self {
             common: factor(Operand::B),
             banded: factor(Operand::A) + old_c,
@@ -184,7 +185,7 @@ impl GpuFigures {
             _ => 15.75e9,
         };
         let rate = bus_rate * ASSUMED_SHARE;
-        let way = Way::steady(ASSUMED_LATENCY, rate, bus_rate);
+        let way = TransferModel::steady(ASSUMED_LATENCY, rate, bus_rate);
         let device = String::new();
         let products = Vec::new();
         Self { device, to_device: way.clone(), from_device: way, launch: ASSUMED_LATENCY, products }
@@ -192,11 +193,12 @@ impl GpuFigures {
 
     /// The same with what products took, which are given in ascending order.
     #[must_use]
-    pub fn with_products(self, took: impl IntoIterator<Item = (Work, f64)>) -> Self {
+    pub fn with_products(self, took: impl IntoIterator<Item = (Workload, f64)>) -> Self {
         let parts = Self { products: Vec::new(), ..self };
-        let mut took: Vec<(Work, f64)> = took.into_iter().collect();
+        let mut took: Vec<(Workload, f64)> = took.into_iter().collect();
         raise(took.iter_mut().map(|(_, seconds)| seconds));
-        let factor = |(work, seconds): &(Work, f64)| (work.bytes(), seconds / parts.seconds(work));
+        let factor =
+            |(work, seconds): &(Workload, f64)| (work.bytes(), seconds / parts.seconds(work));
         let products = took.iter().map(factor).collect();
         Self { products, ..parts }
     }
@@ -228,7 +230,7 @@ impl GpuFigures {
     /// One of the way up, the kernel and the way back is busy all the time but for the first band's way
     /// up and the last band's way back; which one, is the one that takes the longest.
     #[must_use]
-    pub fn seconds(&self, work: &Work) -> f64 {
+    pub fn seconds(&self, work: &Workload) -> f64 {
         let bands = work.bands.max(1) as f64;
         let common = self.to_device.seconds(work.common);
         let up = self.to_device.seconds(work.banded);
@@ -246,17 +248,17 @@ impl GpuFigures {
 mod tests {
     use super::*;
 
-    fn cube(n: f64, bands: usize) -> Work {
+    fn cube(n: f64, bands: usize) -> Workload {
         let matrix = n * n * 4.0;
         let kernel = 2.0 * n.powi(3) / 200e12;
-        Work { common: matrix, banded: matrix, back: matrix, kernel, bands }
+        Workload { common: matrix, banded: matrix, back: matrix, kernel, bands }
     }
 
     #[test]
     fn a_product_takes_no_less_than_each_part_and_no_more_than_all() {
         let figures = GpuFigures::assumed((9, 0));
         for n in [1.0, 100.0, 1000.0, 10_240.0] {
-            let parts = |work: &Work| {
+            let parts = |work: &Workload| {
                 let ways = [work.common, work.banded].map(|bytes| figures.to_device.seconds(bytes));
                 (ways[0] + ways[1], work.kernel, figures.from_device.seconds(work.back))
             };
@@ -290,17 +292,17 @@ mod tests {
     #[test]
     fn nothing_that_travels_costs_no_copy() {
         let figures = GpuFigures::assumed((7, 0));
-        let work = Work { common: 0.0, banded: 0.0, back: 4.0, kernel: 0.0, bands: 1 };
+        let work = Workload { common: 0.0, banded: 0.0, back: 4.0, kernel: 0.0, bands: 1 };
         assert!(figures.seconds(&work) < figures.launch + 1.1 * figures.from_device.latency());
         assert!(figures.is_sane());
         assert!(!GpuFigures { launch: f64::NAN, ..figures.clone() }.is_sane());
         let ways = |to_device| GpuFigures { to_device, ..figures.clone() };
         let bus_rate = figures.to_device.bus_rate;
-        assert!(ways(Way::new([(1e3, 1e-5), (1e6, 1e-4)], bus_rate)).is_sane());
+        assert!(ways(TransferModel::new([(1e3, 1e-5), (1e6, 1e-4)], bus_rate)).is_sane());
         for copies in [vec![], vec![(1e3, 0.0)], vec![(1e6, 1e-4), (1e3, 1e-3)]] {
-            assert!(!ways(Way::new(copies, bus_rate)).is_sane());
+            assert!(!ways(TransferModel::new(copies, bus_rate)).is_sane());
         }
-        assert!(!ways(Way { bus_rate: 0.0, ..figures.to_device.clone() }).is_sane());
+        assert!(!ways(TransferModel { bus_rate: 0.0, ..figures.to_device.clone() }).is_sane());
     }
 
     #[test]
@@ -329,7 +331,7 @@ mod tests {
     #[test]
     fn copies_take_what_they_took() {
         // The third was disturbed less than the second.
-        let way = Way::new([(1e3, 1e-5), (1e6, 3e-4), (2e6, 2e-4), (1e8, 4e-3)], 1e11);
+        let way = TransferModel::new([(1e3, 1e-5), (1e6, 3e-4), (2e6, 2e-4), (1e8, 4e-3)], 1e11);
         for (bytes, seconds) in [(1e3, 1e-5), (1e6, 3e-4), (2e6, 3e-4), (1e8, 4e-3), (1e9, 4e-2)] {
             assert!((way.seconds(bytes) / seconds - 1.0).abs() < 1e-9, "{bytes}");
         }

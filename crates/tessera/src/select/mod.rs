@@ -7,26 +7,23 @@
 
 mod cpu;
 mod gpu;
-mod judge;
-mod kept;
+mod kernel;
+pub mod peak;
 mod points;
-mod tune;
 
 use gemm_spec::DType;
-use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
 pub use cpu::{ASSUMED_RATE, CpuFigures, Cube, Curve};
-pub use gpu::{GpuFigures, Way, Work};
-pub use judge::{EDGES, Judged, judge};
-pub use kept::{FOLDER_VARIABLE, Kept, file, read};
-pub use tune::tune;
+pub use gpu::{COPIES, GpuFigures, TransferModel, Workload};
+pub use kernel::best_kernel;
+pub(crate) use kernel::in_order;
 
 /// The version of the files that hold figures.
 pub const FORMAT: &str = "tessera-figures 3";
 
 /// What the models stand on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Figures {
     /// [`FORMAT`].
     pub format: String,
@@ -40,34 +37,33 @@ pub struct Figures {
     pub gpu: Option<GpuFigures>,
 }
 
+impl Figures {
+    /// The same without what was measured on a processor of another name.
+    #[must_use]
+    pub fn on_processor(mut self, name: &str) -> Self {
+        if self.cpu.processor != name {
+            self.cpu.cubes.clear();
+        }
+        self
+    }
+}
+
 /// What an engine goes by: figures of its CPU and its GPU where they were measured, else assumptions.
 #[derive(Clone, Debug, Default)]
-pub struct InUse {
+pub struct CostModel {
     /// Of each element type that was measured.
     curves: Vec<(DType, Curve)>,
     gpu: Option<GpuFigures>,
 }
 
-impl InUse {
-    /// Those of the figures that hold for this processor and this GPU.
+impl CostModel {
+    /// The figures of the CPU, and those of the GPU if they are of the one of that name.
     #[must_use]
-    pub fn of(figures: &Figures, cpu: &str, gpu: Option<&str>) -> Self {
-        let measured = (figures.cpu.processor == cpu).then_some(&figures.cpu);
-        let curve = |dtype: DType| Some((dtype, measured?.curve(dtype.name())?));
+    pub fn of(figures: &Figures, gpu: Option<&str>) -> Self {
+        let curve = |dtype: DType| Some((dtype, figures.cpu.curve(dtype.name())?));
         Self {
             curves: DType::ALL.into_iter().filter_map(curve).collect(),
             gpu: figures.gpu.clone().filter(|ways| Some(ways.device.as_str()) == gpu),
-        }
-    }
-
-    /// What holds on this machine, from the user's file; and in one line why the file is not used, where
-    /// there is one that cannot be.
-    #[must_use]
-    pub fn load(gpu: Option<&str>) -> (Self, Option<String>) {
-        match file().map_or(Kept::Nothing, |path| read(&path)) {
-            Kept::Figures(figures) => (Self::of(&figures, &Machine::probe().cpu, gpu), None),
-            Kept::Nothing => (Self::default(), None),
-            Kept::Unusable(reason) => (Self::default(), Some(reason)),
         }
     }
 
@@ -84,7 +80,7 @@ impl InUse {
     /// is: looked up in no time, where a prediction would take as long as such a product.
     #[must_use]
     pub fn cpu_first(&self, dtype: DType, threads: usize, compute_capability: (u32, u32)) -> f64 {
-        let least = self.gpu_seconds(&Work::LEAST, compute_capability);
+        let least = self.gpu_seconds(&Workload::LEAST, compute_capability);
         let (mut low, mut high) = (0.0, 1e18);
         if self.cpu_seconds(dtype, low, threads) > least {
             return low;
@@ -103,7 +99,7 @@ impl InUse {
 
     /// Seconds of a product by a GPU of that compute capability, its operands being in host memory.
     #[must_use]
-    pub fn gpu_seconds(&self, work: &Work, compute_capability: (u32, u32)) -> f64 {
+    pub fn gpu_seconds(&self, work: &Workload, compute_capability: (u32, u32)) -> f64 {
         match &self.gpu {
             Some(ways) => ways.seconds(work),
             None => GpuFigures::assumed(compute_capability).seconds(work),
@@ -131,10 +127,10 @@ mod tests {
 
     #[test]
     fn figures_of_other_processors_are_not_used() {
-        let in_use = InUse::of(&figures(), "a CPU", Some("a GPU"));
+        let in_use = CostModel::of(&figures().on_processor("a CPU"), Some("a GPU"));
         assert!(in_use.curves.len() == 1 && in_use.gpu.is_some());
         assert_eq!(in_use.cpu_seconds(DType::F32, 2e6, 4), 1.0);
-        let other = InUse::of(&figures(), "another CPU", None);
+        let other = CostModel::of(&figures().on_processor("another CPU"), None);
         assert!(other.curves.is_empty() && other.gpu.is_none());
         assert!(other.cpu_seconds(DType::F32, 2e6, 4) < 1e-3);
         // A type that was not measured.
@@ -143,26 +139,28 @@ mod tests {
 
     #[test]
     fn what_stays_on_the_cpu_is_what_no_gpu_ends_before() {
-        for in_use in [InUse::default(), InUse::of(&figures(), "a CPU", Some("a GPU"))] {
+        for in_use in
+            [CostModel::default(), CostModel::of(&figures().on_processor("a CPU"), Some("a GPU"))]
+        {
             let first = in_use.cpu_first(DType::F32, 4, (9, 0));
-            let least = in_use.gpu_seconds(&Work::LEAST, (9, 0));
+            let least = in_use.gpu_seconds(&Workload::LEAST, (9, 0));
             assert!(first == 0.0 || in_use.cpu_seconds(DType::F32, first, 4) <= least);
             assert!(in_use.cpu_seconds(DType::F32, first * 1.01 + 2.0, 4) > least);
         }
-        assert!(InUse::default().cpu_first(DType::F32, 4, (9, 0)) > 1e6);
+        assert!(CostModel::default().cpu_first(DType::F32, 4, (9, 0)) > 1e6);
         // A CPU that takes a second for the smallest product.
-        assert_eq!(InUse::of(&figures(), "a CPU", None).cpu_first(DType::F32, 4, (9, 0)), 0.0);
+        assert_eq!(CostModel::of(&figures(), None).cpu_first(DType::F32, 4, (9, 0)), 0.0);
     }
 
     /// On an H200's server, by assumption: the CPU up to some hundreds, the GPU from some thousands on,
     /// and never back.
     #[test]
     fn small_cubes_stay_on_the_cpu_and_large_ones_go() {
-        let in_use = InUse::default();
+        let in_use = CostModel::default();
         let faster = |n: f64| {
             let matrix = n * n * 4.0;
             let kernel = 2.0 * n.powi(3) / 50e12;
-            let work = Work { common: matrix, banded: matrix, back: matrix, kernel, bands: 1 };
+            let work = Workload { common: matrix, banded: matrix, back: matrix, kernel, bands: 1 };
             in_use.gpu_seconds(&work, (9, 0)) < in_use.cpu_seconds(DType::F32, 2.0 * n.powi(3), 16)
         };
         let first = (1..100).map(|step| f64::from(step) * 40.0).find(|n| faster(*n)).unwrap();

@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_peak_is_above_what_one_chain_can_do_and_integers_have_none() {
-        let context = CpuContext::new(NonZeroUsize::new(2)).unwrap();
+        let context = crate::cpu::context(NonZeroUsize::new(2)).unwrap();
         // One chain of scalars: what a loop does that fills no unit.
         let steps = 1 << 22;
         let started = Instant::now();

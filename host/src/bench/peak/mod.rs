@@ -4,7 +4,6 @@
 //! its vectors and with how many cores work.
 
 mod cpu;
-mod gpu;
 
 pub use cpu::{CpuPeak, measure};
-pub use gpu::{kernel_peak, lanes, library_peak, peak, split_peak, tensor_peak};
+pub use tessera::select::peak::{kernel_peak, lanes, library_peak, peak, split_peak, tensor_peak};

@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use cuda_std::emulate::{AccessKind, Action, Event};
 
 use super::N;
-use crate::matrix::Matrix;
+use tessera::Matrix;
 
 /// What the mark of a load means.
 pub(super) const AHEAD: &str =
@@ -385,7 +385,7 @@ mod tests {
     /// A and B in which no two elements are equal, and the trace of their product.
     fn traced(width: usize) -> (Matrix<f32>, Trace) {
         let id = format!("tiled{width}");
-        let spec = KERNELS.iter().find(|spec| spec.id == id).unwrap();
+        let spec = KERNELS.iter().copied().find(|spec| spec.id == id).unwrap();
         let a = Matrix::from_fn(N, N, |row, col| (1 + 4 * row + col) as f32).unwrap();
         let b = Matrix::from_fn(N, N, |row, col| (100 + 7 * row + 31 * col) as f32).unwrap();
         watched(spec, width, &a, &b).unwrap()

@@ -160,12 +160,12 @@ mod tests {
     use super::*;
     use crate::card::find;
 
-    fn spec(id: &str) -> &'static KernelSpec {
+    fn spec(id: &str) -> kernels_gpu::Kernel {
         KERNELS.iter().copied().find(|spec| spec.id == id).unwrap()
     }
 
     fn launch(id: &str, n: usize, card: &str) -> String {
-        match Launch::new(spec(id), n, DType::F32, find(card).unwrap()) {
+        match Launch::new(spec(id).spec(), n, DType::F32, find(card).unwrap()) {
             Ok(launch) => launch.to_string(),
             Err(why) => why.to_string(),
         }
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn tiles_divide_the_loads_by_their_width() {
-        let each = |id: &str| loads(spec(id), 1024).unwrap() / 1024f64.powi(3);
+        let each = |id: &str| loads(spec(id).spec(), 1024).unwrap() / 1024f64.powi(3);
         assert_eq!((each("single_block"), each("naive")), (2.0, 2.0));
         for width in [2, 4, 8, 16, 32] {
             assert_eq!(each(&format!("tiled{width}")), 2.0 / f64::from(width));

@@ -8,7 +8,7 @@ use gemm_spec::{Operand, Problem, WideBf16, WideF16, bf16, f16};
 
 use self::broken::{Mistake, Setup};
 use super::*;
-use crate::cpu::{CPU, CpuContext};
+use crate::cpu::{self, CPU};
 use crate::fill::{Distribution, fill};
 
 const MISTAKES: [Mistake; 35] = [
@@ -66,7 +66,7 @@ const INPUTS: [Distribution; 3] =
     [Distribution::Position, Distribution::Int, Distribution::Uniform];
 
 /// What a mistake is called on a problem.
-fn name<T: Scalar<Out = T>>(mistake: Mistake, setup: &Setup<T>) -> Pattern {
+fn name<T: Scalar<Result = T>>(mistake: Mistake, setup: &Setup<T>) -> Pattern {
     let Problem { m, n, k, .. } = setup.problem;
     let width = setup.width;
     match mistake {
@@ -131,14 +131,14 @@ fn without_counts(pattern: &Pattern, width: usize) -> Pattern {
     }
 }
 
-fn found<T: Scalar<Out = T>>(setup: &Setup<T>, c: &[T]) -> Option<Case> {
+fn found<T: Scalar<Result = T>>(setup: &Setup<T>, c: &[T]) -> Option<Case> {
     let Setup { problem, a, b, before, .. } = setup;
     let evidence = Evidence { c_before: before, ..Evidence::new(problem, a, b, c) };
     diagnose(&evidence).expect("buffers fit")
 }
 
 /// Every mistake is named first, and nothing else is believed as much.
-fn every_mistake_is_named<T: Scalar<Out = T>>() {
+fn every_mistake_is_named<T: Scalar<Result = T>>() {
     let mut failures = Vec::new();
     let mut named = vec![0; MISTAKES.len()];
     for (shape, width, padding, factors) in SHAPES {
@@ -236,7 +236,7 @@ fn no_mistake_is_taken_for_another() {
     assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
 }
 
-fn right_results_are_left_alone<T: Scalar<Out = T>>() {
+fn right_results_are_left_alone<T: Scalar<Result = T>>() {
     for (shape, width, padding, factors) in SHAPES {
         for distribution in Distribution::ALL {
             let setup = Setup::<T>::new(shape, width, padding, factors, distribution);
@@ -265,8 +265,8 @@ fn results_of_a_type_of_their_own_are_diagnosed_too() {
         fill(&mut a, 30, 30, Distribution::Uniform, 1, 0);
         fill(&mut b, N, N, Distribution::Uniform, 1, 1);
         let mut c = vec![T::Out::POISON; N * N];
-        let context = CpuContext::new(NonZeroUsize::new(1)).unwrap();
-        T::cpu_fn(CPU[0])(&problem, &a, &b, &mut c, &context);
+        let context = cpu::context(NonZeroUsize::new(1)).unwrap();
+        CPU[0].gemm::<T>(&problem, &a, &b, &mut c, &context).unwrap();
         let first = |c: &[T::Out]| {
             let case = diagnose(&Evidence::new(&problem, &a, &b, c)).unwrap();
             case.map(|case| case.diagnoses[0].pattern.clone())

@@ -58,7 +58,7 @@ pub(super) struct Setup<T: Element> {
 /// A tile in shared memory.
 type Tile<T> = Vec<Vec<T>>;
 
-impl<T: Scalar<Out = T>> Setup<T> {
+impl<T: Scalar<Result = T>> Setup<T> {
     pub(super) fn new(
         (m, n, k): (usize, usize, usize),
         width: usize,
@@ -351,7 +351,7 @@ fn turns(threads: &[usize], ascending: bool, together: usize) -> Vec<&[usize]> {
 }
 
 /// A value with ten bits behind the leading one.
-fn half<T: Scalar<Out = T>>(value: T) -> T {
+fn half<T: Scalar<Result = T>>(value: T) -> T {
     let value = value.to_f64();
     T::from_f64(f64::from_bits((value.to_bits() + (1 << 41)) >> 42 << 42))
 }

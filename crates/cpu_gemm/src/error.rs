@@ -1,0 +1,35 @@
+//! What can go wrong with a product on the CPU.
+
+use gemm_spec::ShapeError;
+
+use crate::CpuIsa;
+
+/// Why a product could not be computed, or a context not be made. C is then unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A buffer is too short for the problem, or a leading dimension too small.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// There is no memory for the packed panels.
+    #[error("the packed panels need {bytes} bytes, which the system refuses")]
+    OutOfMemory {
+        /// Bytes of the allocation that was refused.
+        bytes: usize,
+    },
+    /// The worker threads could not be started.
+    #[error("cannot start the worker threads: {reason}")]
+    Threads {
+        /// What the system said.
+        reason: rayon::ThreadPoolBuildError,
+    },
+    /// This CPU lacks the instruction set.
+    #[error(
+        "there is no instruction set `{asked}` on this CPU; it has {}",
+        CpuIsa::names_available()
+    )]
+    Isa {
+        /// The name that was asked for.
+        asked: String,
+    },
+}

@@ -1,0 +1,152 @@
+//! The settings of an engine.
+
+use std::num::NonZeroUsize;
+
+use cpu_gemm::{CpuContext, CpuIsa};
+
+use super::Engine;
+#[cfg(feature = "cuda")]
+use super::on_gpu::{OnGpu, Rule};
+use crate::accuracy::Accuracy;
+use crate::error::Error;
+#[cfg(feature = "cuda")]
+use crate::gpu::{Gpu, Kernel};
+#[cfg(feature = "cuda")]
+use crate::select::Figures;
+
+/// Where an engine may compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Device {
+    /// On the CPU or the first GPU, whichever should end first; on the CPU where there is no GPU.
+    #[default]
+    Auto,
+    /// On the CPU alone.
+    Cpu,
+    /// On the GPU of that number alone, however small a product is.
+    #[cfg(feature = "cuda")]
+    Cuda(u32),
+}
+
+/// Settings of an [`Engine`], see [`Engine::builder`].
+///
+/// ```
+/// use std::num::NonZeroUsize;
+///
+/// use tessera::{Accuracy, Device, Engine};
+///
+/// let engine = Engine::builder()
+///     .device(Device::Auto)
+///     .threads(NonZeroUsize::MIN)
+///     .accuracy(Accuracy::Componentwise)
+///     .deterministic(true)
+///     .build()?;
+/// assert!(engine.is_deterministic());
+/// # Ok::<(), tessera::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct EngineBuilder {
+    device: Device,
+    threads: Option<NonZeroUsize>,
+    isa: Option<CpuIsa>,
+    accuracy: Accuracy,
+    deterministic: bool,
+    #[cfg(feature = "cuda")]
+    figures: Option<Figures>,
+    #[cfg(feature = "cuda")]
+    kernel: Option<Kernel>,
+}
+
+impl EngineBuilder {
+    /// Where products may be computed; [`Device::Auto`] if not set.
+    pub fn device(self, device: Device) -> Self {
+        Self { device, ..self }
+    }
+
+    /// The number of threads; if not set `RAYON_NUM_THREADS`, else one for each core.
+    pub fn threads(self, threads: NonZeroUsize) -> Self {
+        Self { threads: Some(threads), ..self }
+    }
+
+    /// The instruction set of products on the CPU; the best one there is if not set. No bit of a result
+    /// depends on it.
+    pub fn isa(self, isa: CpuIsa) -> Self {
+        Self { isa: Some(isa), ..self }
+    }
+
+    /// What the choice of a kernel keeps to; [`Accuracy::Fp32`] if not set.
+    pub fn accuracy(self, accuracy: Accuracy) -> Self {
+        Self { accuracy, ..self }
+    }
+
+    /// Makes each choice a pure function of the problem and the devices, so that a program gives the same
+    /// bits whenever it runs on machines with the same GPU.
+    ///
+    /// Without it the choice may also depend on the builder's figures, on the number of threads and on
+    /// the device memory that other programs leave free. With it figures are not used, and a product whose
+    /// kernel finds too little free memory is an [`Error::OutOfMemory`] in place of another kernel's.
+    pub fn deterministic(self, deterministic: bool) -> Self {
+        Self { deterministic, ..self }
+    }
+
+    /// What was measured on this machine, which the choice between CPU and GPU then goes by in place of
+    /// assumptions. Figures of another GPU are not used.
+    #[cfg(feature = "cuda")]
+    pub fn figures(self, figures: Figures) -> Self {
+        Self { figures: Some(figures), ..self }
+    }
+
+    /// The one kernel that computes every product, on the device of [`Device::Cuda`], else on the first
+    /// GPU.
+    #[cfg(feature = "cuda")]
+    pub fn kernel(self, kernel: Kernel) -> Self {
+        Self { kernel: Some(kernel), ..self }
+    }
+
+    /// Opens the engine.
+    ///
+    /// # Errors
+    /// [`Error::Threads`]; [`Error::Isa`] where this CPU lacks the instruction set; where a GPU was asked
+    /// for, [`Error::NoDevice`], [`Error::NoSuchDevice`] and [`Error::Cuda`]; [`Error::Accuracy`] where a
+    /// kernel was named that does not keep to the accuracy mode.
+    pub fn build(self) -> Result<Engine, Error> {
+        let isa = self.isa.unwrap_or_else(CpuIsa::best);
+        let cpu = CpuContext::with_isa(self.threads, isa)?;
+        #[cfg(feature = "cuda")]
+        let gpu = self.open_gpu(&cpu)?;
+        Ok(Engine {
+            cpu,
+            accuracy: self.accuracy,
+            deterministic: self.deterministic,
+            #[cfg(feature = "cuda")]
+            gpu,
+        })
+    }
+
+    #[cfg(feature = "cuda")]
+    fn open_gpu(&self, cpu: &CpuContext) -> Result<Option<OnGpu>, Error> {
+        let (gpu, rule) = match (self.device, self.kernel) {
+            (_, Some(kernel)) if !self.accuracy.admits(kernel.spec()) => {
+                let accuracy = self.accuracy;
+                return Err(Error::Accuracy { kernel: kernel.id, accuracy });
+            }
+            (Device::Cpu, Some(_)) => {
+                let reason = "a kernel was asked for on the CPU".to_owned();
+                return Err(Error::NoDevice { reason });
+            }
+            (Device::Cuda(index), Some(kernel)) => (Gpu::open(index)?, Rule::Kernel(kernel)),
+            (Device::Auto, Some(kernel)) => (Gpu::open(0)?, Rule::Kernel(kernel)),
+            (Device::Cuda(index), None) => (Gpu::open(index)?, Rule::Always),
+            (Device::Cpu, None) => return Ok(None),
+            (Device::Auto, None) => match Gpu::open(0) {
+                Ok(gpu) => (gpu, Rule::WhereFaster),
+                Err(reason) => {
+                    tracing::debug!(%reason, "products stay on the CPU");
+                    return Ok(None);
+                }
+            },
+        };
+        Ok(Some(OnGpu::new(gpu, rule, cpu, self.figures.as_ref(), self.deterministic)))
+    }
+}

@@ -1,0 +1,249 @@
+//! An engine's GPU: which products go there, by which kernel, and in which form.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cpu_gemm::CpuContext;
+use gemm_spec::{DType, Element as _, Layout, Operand, Order, Problem};
+
+use super::row_major::row_major;
+use crate::accuracy::Accuracy;
+use crate::element::Element;
+use crate::error::Error;
+use crate::gpu::{Gpu, Kernel};
+use crate::select::{CostModel, Figures, Workload, best_kernel, in_order};
+
+/// When an engine uses its GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Rule {
+    /// For each product that it should end before the CPU does.
+    WhereFaster,
+    /// For every product, by the kernel that suits it.
+    Always,
+    /// For every product, by that kernel.
+    Kernel(Kernel),
+}
+
+/// Threads of the CPU that a deterministic choice assumes, whatever there are.
+const ASSUMED_THREADS: usize = 16;
+
+/// A GPU, and what the choice of its kernels depends on.
+pub(super) struct OnGpu {
+    gpu: Gpu,
+    rule: Rule,
+    model: CostModel,
+    deterministic: bool,
+    /// Operations of products of each type up to which the CPU is chosen without a look at the GPU.
+    cpu_first: Vec<(DType, f64)>,
+    /// What was found out about the GPU a moment ago.
+    recent: Mutex<Option<Recent>>,
+}
+
+/// How long the driver's word on free memory is taken for true: to ask takes a good part of a small
+/// product's time, and what others take meanwhile may as well be taken after the answer.
+const FREE_FOR: Duration = Duration::from_millis(20);
+
+/// Choices that are remembered meanwhile.
+const RECENT_CHOICES: usize = 16;
+
+/// The driver's word on free memory, and what was chosen by it.
+struct Recent {
+    asked: Instant,
+    free: u64,
+    /// Kernels that should end before the CPU, or none.
+    choices: Vec<(Shape, Option<Kernel>)>,
+}
+
+/// All of a product that its choice depends on.
+#[derive(Clone, Copy, PartialEq)]
+struct Shape {
+    dtype: DType,
+    sizes: [usize; 3],
+    layouts: [Layout; 3],
+    /// Whether `alpha` and `beta` are zero.
+    zeros: [bool; 2],
+    accuracy: Accuracy,
+}
+
+impl Shape {
+    fn of<T: Element>(problem: &Problem<T>, accuracy: Accuracy) -> Self {
+        let Problem { m, n, k, alpha, beta, a, b, c } = *problem;
+        let zeros = [alpha == T::Acc::ZERO, beta == T::Acc::ZERO];
+        Self { dtype: T::DTYPE, sizes: [m, n, k], layouts: [a, b, c], zeros, accuracy }
+    }
+}
+
+impl OnGpu {
+    pub(super) fn new(
+        gpu: Gpu,
+        rule: Rule,
+        cpu: &CpuContext,
+        figures: Option<&Figures>,
+        deterministic: bool,
+    ) -> Self {
+        let figures = figures.filter(|_| !deterministic);
+        let model = figures.map(|figures| CostModel::of(figures, Some(&gpu.info().name)));
+        let mut on_gpu = Self {
+            model: model.unwrap_or_default(),
+            gpu,
+            rule,
+            deterministic,
+            cpu_first: Vec::new(),
+            recent: Mutex::new(None),
+        };
+        if rule == Rule::WhereFaster {
+            let capability = on_gpu.gpu.info().compute_capability;
+            let threads = on_gpu.threads(cpu);
+            let first = |dtype| (dtype, on_gpu.model.cpu_first(dtype, threads, capability));
+            on_gpu.cpu_first = DType::ALL.map(first).to_vec();
+        }
+        on_gpu
+    }
+
+    pub(super) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// The number of CPU threads that predictions assume.
+    fn threads(&self, cpu: &CpuContext) -> usize {
+        if self.deterministic { ASSUMED_THREADS } else { cpu.threads() }
+    }
+
+    /// Whether the CPU ends first whatever the product is, for one of that many operations: the driver is
+    /// not even asked how much memory is free.
+    pub(super) fn leaves_to_cpu<T: Element>(&self, flops: f64) -> bool {
+        self.cpu_first.iter().any(|(dtype, first)| *dtype == T::DTYPE && flops <= *first)
+    }
+
+    /// The kernel that computes a problem here; `None` leaves it to the CPU.
+    pub(super) fn choose<T: Element>(
+        &self,
+        problem: &Problem<T>,
+        cpu: &CpuContext,
+        accuracy: Accuracy,
+    ) -> Result<Option<Kernel>, Error> {
+        let problem = &canonical(problem);
+        match self.rule {
+            Rule::Kernel(kernel) => Ok(Some(kernel)),
+            Rule::Always => {
+                let kernel = best_kernel(problem, self.gpu.limits(), self.available()?, accuracy);
+                let none = || Error::NoKernel {
+                    dtype: T::DTYPE,
+                    accuracy,
+                    device: self.gpu.info().name.clone(),
+                };
+                kernel.map(Some).ok_or_else(none)
+            }
+            Rule::WhereFaster if self.leaves_to_cpu::<T>(problem.flops()) => Ok(None),
+            Rule::WhereFaster => Ok(self.faster(problem, cpu, accuracy)),
+        }
+    }
+
+    /// Bytes of device memory that a choice counts on: all that there is, where it must not depend on
+    /// what others take.
+    fn available(&self) -> Result<u64, Error> {
+        if self.deterministic {
+            return Ok(self.gpu.info().memory_bytes);
+        }
+        self.gpu.free_memory()
+    }
+
+    /// The kernel that should end with a product before the CPU does; `None` where none should.
+    fn faster<T: Element>(
+        &self,
+        problem: &Problem<T>,
+        cpu: &CpuContext,
+        accuracy: Accuracy,
+    ) -> Option<Kernel> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let Recent { free, choices, .. } = match recent.take_if(|it| it.asked.elapsed() < FREE_FOR)
+        {
+            Some(still) => recent.insert(still),
+            None => {
+                let free = self.available().ok()?;
+                recent.insert(Recent { asked: Instant::now(), free, choices: Vec::new() })
+            }
+        };
+        let shape = Shape::of(problem, accuracy);
+        if let Some((_, choice)) = choices.iter().find(|(own, _)| *own == shape) {
+            return *choice;
+        }
+        let (info, limits) = (self.gpu.info(), self.gpu.limits());
+        let choice = best_kernel(problem, limits, *free, accuracy).filter(|kernel| {
+            let work = Workload::new(&in_order(problem, kernel), kernel.spec(), info);
+            let on_gpu = self.model.gpu_seconds(&work, info.compute_capability);
+            on_gpu < self.model.cpu_seconds(T::DTYPE, problem.flops(), self.threads(cpu))
+        });
+        choices.truncate(RECENT_CHOICES - 1);
+        choices.push((shape, choice));
+        choice
+    }
+
+    /// Computes a problem whose buffers were checked.
+    pub(super) fn multiply<T: Element>(
+        &self,
+        kernel: Kernel,
+        cpu: &CpuContext,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T::Out],
+    ) -> Result<(), Error> {
+        let (a, b) = match problem.c.order {
+            Order::RowMajor => (a, b),
+            Order::ColMajor => (b, a),
+        };
+        let mut problem = canonical(problem);
+        let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
+        let (a, b) = if kernel.reads_any_order() {
+            (a, b)
+        } else {
+            let pool = cpu.pool();
+            let a = row_major(pool, &mut problem, Operand::A, a, &mut packed_a)?;
+            let b = row_major(pool, &mut problem, Operand::B, b, &mut packed_b)?;
+            (a, b)
+        };
+        self.gpu.host_path(cpu).multiply(kernel, &problem, a, b, c)
+    }
+}
+
+/// The problem as kernels see it: C is row-major, a column-major C being the row-major C^T, for which A
+/// and B change places; with k = 0 neither has elements, whatever its leading dimension says.
+fn canonical<T: Element>(problem: &Problem<T>) -> Problem<T> {
+    let mut problem = *problem;
+    if problem.k == 0 {
+        problem.a = Layout::row_major(0);
+        problem.b = Layout::row_major(problem.n);
+    }
+    match problem.c.order {
+        Order::RowMajor => problem,
+        Order::ColMajor => {
+            let mut transposed = problem.transposed();
+            if transposed.k == 0 {
+                transposed.a = Layout::row_major(0);
+                transposed.b = Layout::row_major(transposed.n);
+            }
+            transposed
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_major_c_is_the_row_major_c_of_the_transposed_product() {
+        let problem = Problem::<f32>::new(3, 5, 7).with_layouts(
+            Layout::row_major(7),
+            Layout::col_major(9),
+            Layout::col_major(4),
+        );
+        let found = canonical(&problem);
+        assert_eq!(found, problem.transposed());
+        assert_eq!(found.c.order, Order::RowMajor);
+        let empty = canonical(&Problem { k: 0, ..problem });
+        assert_eq!((empty.m, empty.n, empty.k), (5, 3, 0));
+        assert!(empty.check_buffers(0, 0, 4 * 5).is_ok());
+    }
+}

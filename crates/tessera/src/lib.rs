@@ -1,0 +1,64 @@
+//! Matrix products on CPU and GPU.
+//!
+//! An [`Engine`] computes `C = alpha * A * B + beta * C` for any shape, storage order and padding, with
+//! elements of f32, f64, i32, i8, f16 or bf16. It is `Send + Sync`: one engine serves all threads of a
+//! program.
+//!
+//! ```
+//! use std::sync::LazyLock;
+//!
+//! use tessera::{Engine, Matrix};
+//!
+//! static ENGINE: LazyLock<Engine> =
+//!     LazyLock::new(|| Engine::auto().expect("the system starts threads"));
+//!
+//! let a = Matrix::from_fn(2, 3, |row, col| (row + col) as f32)?;
+//! let b = Matrix::from_fn(3, 2, |row, col| (row * col) as f32)?;
+//! let c = ENGINE.multiply(&a, &b)?;
+//! assert_eq!(c.get(1, 1), Some(8.0));
+//! # Ok::<(), tessera::Error>(())
+//! ```
+//!
+//! - [`Matrix`], [`MatRef`] and [`MatMut`] are matrices and views; [`Problem`] describes a product of plain
+//!   buffers, as BLAS's GEMM does, for [`Engine::gemm_slices`].
+//! - [`Engine::builder`] chooses the device, the number of threads, the [`Accuracy`] and whether the choice
+//!   may depend on anything but the problem and the device.
+//! - With the feature `cuda` (on by default) products may run on an NVIDIA GPU. The driver is found when
+//!   the program runs: nothing of CUDA is needed to build, and without a driver products stay on the CPU.
+//! - [`gpu`] and [`select`] are what the engine stands on, for programs that measure or place products
+//!   themselves.
+//!
+//! # Environment
+//!
+//! The crate reads two variables, each once: `RAYON_NUM_THREADS`, the number of threads where an engine
+//! is not told one, and `TESSERA_LIBCUDA`, the CUDA driver's library where the loader does not find it.
+
+mod accuracy;
+mod element;
+mod engine;
+mod error;
+mod matrix;
+mod wide;
+
+#[cfg(feature = "cuda")]
+pub mod gpu;
+#[cfg(feature = "cuda")]
+pub mod select;
+
+pub use accuracy::Accuracy;
+pub use cpu_gemm::{CpuContext, CpuIsa};
+pub use element::Element;
+pub use engine::{Device, Engine, EngineBuilder, Placement, gemm};
+pub use error::Error;
+#[cfg(feature = "cuda")]
+pub use error::{EntryMismatch, PtxFault};
+pub use gemm_spec::{
+    DType, Layout, Operand, Order, Problem, ShapeError, Unsupported, WideBf16, WideF16, bf16, f16,
+};
+pub use matrix::{MatMut, MatRef, Matrix};
+pub use wide::{Widen, wide};
+
+/// The Rust examples of README.md, which are compiled and run as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

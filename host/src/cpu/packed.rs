@@ -1,0 +1,23 @@
+//! `cpu_packed`: the CPU engine, the crate `cpu_gemm`.
+//!
+//! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008); Van Zee and
+//! van de Geijn, "BLIS" (2015).
+
+use super::implementation::CpuImpl;
+
+pub(super) const IMPL: CpuImpl = CpuImpl {
+    id: "cpu_packed",
+    about: "packed blocks for each cache, tiles in vector registers",
+    origin: "Goto and van de Geijn 2008; Van Zee and van de Geijn 2015",
+    parallel: true,
+    any_order: true,
+    study: false,
+    f32: cpu_gemm::gemm,
+    f64: cpu_gemm::gemm,
+    i32: cpu_gemm::gemm,
+    i8: cpu_gemm::gemm,
+    f16: cpu_gemm::gemm,
+    bf16: cpu_gemm::gemm,
+    wide_f16: cpu_gemm::gemm,
+    wide_bf16: cpu_gemm::gemm,
+};

@@ -1,0 +1,223 @@
+//! Products by an implementation that was named, or by an engine's own choice.
+
+use std::num::NonZeroUsize;
+
+use gemm_spec::{Element as _, Layout, Operand, Order, Problem};
+use tessera::{Accuracy, Device, Engine, MatMut, MatRef, Matrix, Placement};
+
+use crate::auto;
+use crate::cpu::{self, CpuImpl};
+use crate::error::Error;
+use crate::memory::allocate;
+use crate::registry::{self, Implementation};
+use crate::run::DeviceChoice;
+use crate::scalar::Scalar;
+
+/// What multiplies: an engine, or one implementation of the registry.
+#[derive(Debug)]
+pub struct Multiplier {
+    engine: Engine,
+    /// The rung that computes every product, where one was named.
+    rung: Option<&'static CpuImpl>,
+    unusable_figures: Option<String>,
+}
+
+impl Multiplier {
+    /// One for an implementation (`None`: an engine's own choice) on a device. A demanded GPU is used
+    /// for every product, however small.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`] with the nearest name; [`Error::WrongDevice`] where the implementation
+    /// does not run on that device; what [`tessera::EngineBuilder::build`] answers.
+    pub fn open(
+        name: Option<&str>,
+        device: DeviceChoice,
+        accuracy: Accuracy,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<Self, Error> {
+        let implementation = name.map(registry::find).transpose()?;
+        let wrong = |implementation: Implementation| Error::WrongDevice {
+            kernel: implementation.id(),
+            runs_on: if implementation.on_gpu() { "a GPU" } else { "the CPU" },
+            takes: if implementation.on_gpu() { "cuda" } else { "cpu" },
+        };
+        let mut builder = Engine::builder().accuracy(accuracy).isa(cpu::isa()?);
+        if let Some(threads) = threads {
+            builder = builder.threads(threads);
+        }
+        let (mut rung, mut unusable_figures) = (None, None);
+        builder = match (implementation, device) {
+            (None, DeviceChoice::Auto) => {
+                let (figures, unusable) = auto::figures();
+                unusable_figures = unusable;
+                match figures {
+                    Some(figures) => builder.figures(figures),
+                    None => builder,
+                }
+            }
+            (None, DeviceChoice::Cpu) => builder.device(Device::Cpu),
+            (None, DeviceChoice::Cuda(index)) => builder.device(Device::Cuda(index)),
+            (None, DeviceChoice::Emulate) => return Err(wrong(registry::find("naive")?)),
+            (Some(Implementation::Cpu(own)), DeviceChoice::Auto | DeviceChoice::Cpu) => {
+                rung = Some(own);
+                builder.device(Device::Cpu)
+            }
+            (Some(Implementation::Gpu(kernel)), DeviceChoice::Auto) => builder.kernel(kernel),
+            (Some(Implementation::Gpu(kernel)), DeviceChoice::Cuda(index)) => {
+                builder.kernel(kernel).device(Device::Cuda(index))
+            }
+            (Some(implementation), _) => return Err(wrong(implementation)),
+        };
+        Ok(Self { engine: builder.build()?, rung, unusable_figures })
+    }
+
+    /// One for the implementation of that name, wherever it runs.
+    ///
+    /// # Errors
+    /// As [`Multiplier::open`].
+    pub fn named(name: &str) -> Result<Self, Error> {
+        Self::open(Some(name), DeviceChoice::Auto, Accuracy::default(), None)
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Why the figures that are kept for this user are not used, in one line, where there are some that
+    /// cannot be.
+    #[must_use]
+    pub fn unusable_figures(&self) -> Option<&str> {
+        self.unusable_figures.as_deref()
+    }
+
+    /// What computes a problem.
+    ///
+    /// # Errors
+    /// As [`Engine::placement`].
+    pub fn choose<T: Scalar>(&self, problem: &Problem<T>) -> Result<Implementation, Error> {
+        if let Some(rung) = self.rung {
+            return Ok(Implementation::Cpu(rung));
+        }
+        Ok(match self.engine.placement(problem)? {
+            Placement::Gpu(kernel) => Implementation::Gpu(kernel),
+            _ => Implementation::Cpu(cpu::DEFAULT),
+        })
+    }
+
+    /// `A * B` as a new row-major matrix.
+    ///
+    /// # Errors
+    /// As [`Engine::gemm`].
+    pub fn multiply<T: Scalar>(
+        &self,
+        a: &Matrix<T>,
+        b: &Matrix<T>,
+    ) -> Result<Matrix<T::Out>, Error> {
+        let mut c = Matrix::zeros(a.rows(), b.cols())?;
+        self.gemm(T::Acc::ONE, a.view(), b.view(), T::Acc::ZERO, c.view_mut())?;
+        Ok(c)
+    }
+
+    /// `C = alpha * A * B + beta * C`, operands being copied to row-major order for a rung that needs it.
+    ///
+    /// # Errors
+    /// As [`Engine::gemm`].
+    pub fn gemm<T: Scalar>(
+        &self,
+        alpha: T::Acc,
+        a: MatRef<'_, T>,
+        b: MatRef<'_, T>,
+        beta: T::Acc,
+        c: MatMut<'_, T::Out>,
+    ) -> Result<(), Error> {
+        let Some(rung) = self.rung else {
+            return Ok(self.engine.gemm(alpha, a, b, beta, c)?);
+        };
+        let (m, n, k) = (a.rows(), b.cols(), a.cols());
+        if k != b.rows() {
+            let dims = (m, k, b.rows(), n);
+            let (a_rows, a_cols, b_rows, b_cols) = dims;
+            return Err(tessera::Error::InnerDim { a_rows, a_cols, b_rows, b_cols }.into());
+        }
+        if (c.rows(), c.cols()) != (m, n) {
+            let (rows, cols) = (c.rows(), c.cols());
+            return Err(tessera::Error::OuterDim { rows, cols, m, n }.into());
+        }
+        let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta).with_layouts(
+            a.layout(),
+            b.layout(),
+            c.layout(),
+        );
+        self.by_rung(rung, &problem, a.as_slice(), b.as_slice(), c.into_slice())
+    }
+
+    /// The same on plain buffers.
+    ///
+    /// # Errors
+    /// As [`Engine::gemm_slices`].
+    pub fn gemm_slices<T: Scalar>(
+        &self,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T::Out],
+    ) -> Result<(), Error> {
+        match self.rung {
+            Some(rung) => self.by_rung(rung, problem, a, b, c),
+            None => Ok(self.engine.gemm_slices(problem, a, b, c)?),
+        }
+    }
+
+    fn by_rung<T: Scalar>(
+        &self,
+        rung: &CpuImpl,
+        problem: &Problem<T>,
+        a: &[T],
+        b: &[T],
+        c: &mut [T::Out],
+    ) -> Result<(), Error> {
+        let context = self.engine.cpu_context();
+        if rung.any_order {
+            return rung.gemm(problem, a, b, c, context);
+        }
+        problem.check_buffers(a.len(), b.len(), c.len())?;
+        // A column-major C is the row-major C of the transposed product.
+        let (mut problem, a, b) = match problem.c.order {
+            Order::RowMajor => (*problem, a, b),
+            Order::ColMajor => (problem.transposed(), b, a),
+        };
+        let (mut own_a, mut own_b) = (Vec::new(), Vec::new());
+        let a = row_major(&mut problem, Operand::A, a, &mut own_a)?;
+        let b = row_major(&mut problem, Operand::B, b, &mut own_b)?;
+        rung.gemm(&problem, a, b, c, context)
+    }
+}
+
+/// The operand in row-major order: itself, or a copy in `own`.
+fn row_major<'a, T: Scalar>(
+    problem: &mut Problem<T>,
+    operand: Operand,
+    data: &'a [T],
+    own: &'a mut Vec<T>,
+) -> Result<&'a [T], Error> {
+    let (layout, (rows, cols)) = (problem.layout(operand), problem.dims(operand));
+    if layout.order == Order::RowMajor {
+        return Ok(data);
+    }
+    *own = allocate(rows, cols, "a row-major copy")?;
+    // With alpha == 0 the operand is not read.
+    if problem.effective_k() > 0 {
+        for (row, line) in own.chunks_exact_mut(cols.max(1)).enumerate() {
+            for (col, element) in line.iter_mut().enumerate() {
+                *element = data[layout.index(row, col)];
+            }
+        }
+    }
+    match operand {
+        Operand::A => problem.a = Layout::row_major(cols),
+        Operand::B | Operand::C => problem.b = Layout::row_major(cols),
+    }
+    Ok(own)
+}
