@@ -3,7 +3,7 @@
 use gemm_spec::{Element, WideBf16, WideF16, bf16, f16};
 use kernels_gpu::{EmulatedEntry, EmulatedFn};
 
-use crate::cpu::implementation::{CpuFn, CpuImpl};
+use crate::cpu::implementation::ForRung;
 
 /// Evaluates an expression with the Rust type of an element type in place of a name:
 /// `with_type!(dtype, T => size_of::<T>())`.
@@ -68,7 +68,10 @@ macro_rules! own_factors {
 }
 
 /// An element type that the host can fill, print, poison, compare and multiply.
-pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> {
+///
+/// The trait is sealed, as the library's is.
+#[expect(private_bounds, reason = "what seals it")]
+pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> + ForRung {
     /// The type of C's elements once more, with what is known of it.
     #[doc(hidden)]
     type Result: Scalar<
@@ -107,10 +110,6 @@ pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> {
     /// The values that differ from this one in a single bit, from the lowest bit up.
     fn bit_flips(self) -> impl Iterator<Item = Self>;
 
-    /// The form of a CPU implementation for this type.
-    #[doc(hidden)]
-    fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self>;
-
     /// A kernel's entry for the emulator, where it is one for this type.
     #[doc(hidden)]
     fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>>;
@@ -148,10 +147,6 @@ macro_rules! float_scalar {
             fn bit_flips(self) -> impl Iterator<Item = Self> {
                 let bits = self.to_bits();
                 (0..8 * size_of::<Self>()).map(move |bit| $float::from_bits(bits ^ (1 << bit)))
-            }
-
-            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
-                implementation.$float
             }
 
             fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
@@ -228,10 +223,6 @@ macro_rules! half_scalar {
                 (0..u16::BITS).map(move |bit| $half::from_bits(bits ^ (1 << bit)))
             }
 
-            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
-                implementation.$half
-            }
-
             fn emulated_fn(_: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
                 None
             }
@@ -244,7 +235,7 @@ half_scalar!(bf16, 0x7fad, f64::from_bits((1023 + 128) << 52));
 
 /// What does not concern C is that of the type of 16 bits itself.
 macro_rules! wide_scalar {
-    ($wide:ident($half:ident), $implementation:ident) => {
+    ($wide:ident($half:ident)) => {
         impl Scalar for $wide {
             type Result = f32;
 
@@ -290,10 +281,6 @@ macro_rules! wide_scalar {
                 self.0.bit_flips().map(Self)
             }
 
-            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
-                implementation.$implementation
-            }
-
             fn emulated_fn(_: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
                 None
             }
@@ -301,8 +288,8 @@ macro_rules! wide_scalar {
     };
 }
 
-wide_scalar!(WideF16(f16), wide_f16);
-wide_scalar!(WideBf16(bf16), wide_bf16);
+wide_scalar!(WideF16(f16));
+wide_scalar!(WideBf16(bf16));
 
 /// The f32 next to a value towards zero, its last bit set unless it is the value itself: to be rounded
 /// again to fewer bits it is as good as the value, which the nearest f32 is not.
@@ -360,10 +347,6 @@ macro_rules! integer_scalar {
 
             fn bit_flips(self) -> impl Iterator<Item = Self> {
                 (0..$integer::BITS).map(move |bit| self ^ (1 << bit))
-            }
-
-            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
-                implementation.$integer
             }
 
             fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {

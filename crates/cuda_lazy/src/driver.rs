@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
 use crate::attribute::{DeviceAttribute, DriverVersion, FunctionAttribute, Uuid};
@@ -20,8 +20,28 @@ use crate::{RawFunction, raw};
 /// # Errors
 /// Where there is no driver: what was tried, the loader's reasons, and the remedy.
 pub fn load() -> Result<&'static Driver, LoadError> {
-    static DRIVER: OnceLock<Result<Driver, LoadError>> = OnceLock::new();
     DRIVER.get_or_init(|| Driver::open(&TABLE)).as_ref().map_err(Clone::clone)
+}
+
+/// The driver of the process, or why there is none.
+static DRIVER: OnceLock<Result<Driver, LoadError>> = OnceLock::new();
+
+/// Takes the driver's functions from `resolve` in place of a library, for tests with a driver of their
+/// own; `None` where the process has loaded a library before.
+///
+/// # Safety
+/// What `resolve` returns for a name is the address of a function that has the C signature which
+/// `cuda.h` gives that name, and that stays callable until the process ends. A process calls this with
+/// one `resolve` alone.
+pub unsafe fn load_with(
+    resolve: impl Fn(&CStr) -> Option<NonNull<c_void>>,
+) -> Option<&'static Driver> {
+    let driver = DRIVER.get_or_init(|| {
+        // SAFETY: the caller's promise.
+        unsafe { TABLE.bind(resolve) };
+        Ok(Driver { table: &TABLE, library: None })
+    });
+    driver.as_ref().ok().filter(|driver| driver.library.is_none())
 }
 
 /// The platforms that `trampoline` is written for; the same condition stands in lib.rs and table.rs.

@@ -81,7 +81,7 @@ use std::ffi::c_void;
 
 pub use attribute::{DeviceAttribute, DriverVersion, FunctionAttribute, Uuid};
 pub use context::{Context, CurrentContext};
-pub use driver::{Driver, MemoryInfo, load};
+pub use driver::{Driver, MemoryInfo, load, load_with};
 pub use error::{Attempt, DriverError, LoadError};
 pub use launch::LaunchConfig;
 pub use library::LIBRARY_VARIABLE;

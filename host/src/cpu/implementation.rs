@@ -22,6 +22,33 @@ pub(crate) type CpuFn<T> = fn(
     &CpuContext,
 ) -> Result<(), cpu_gemm::Error>;
 
+/// An element type that every implementation has a form for.
+pub(crate) trait ForRung: tessera::Element {
+    /// The form of an implementation for this type.
+    fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self>;
+}
+
+macro_rules! for_rung {
+    ($($element:ty: $field:ident),+ $(,)?) => {$(
+        impl ForRung for $element {
+            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
+                implementation.$field
+            }
+        }
+    )+};
+}
+
+for_rung! {
+    f32: f32,
+    f64: f64,
+    i32: i32,
+    i8: i8,
+    f16: f16,
+    bf16: bf16,
+    WideF16: wide_f16,
+    WideBf16: wide_bf16,
+}
+
 /// One CPU implementation, for every element type.
 pub struct CpuImpl {
     /// Name on the command line, in reports and in the docs.

@@ -1,0 +1,518 @@
+//! The driver's functions, as `cuda.h` declares them.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::ptr::NonNull;
+
+use cuda_lazy::Driver;
+use gemm_spec::{DType, GEMM_PARAMS, ParamType};
+use kernels_gpu::EmulatedEntry;
+
+use crate::world::{
+    Arguments, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, KernelLaunch, MEMORY_BYTES,
+    NOT_FOUND, OUT_OF_MEMORY, Operation, SUCCESS, World, copy, with,
+};
+
+/// Puts this driver in the place of libcuda for the whole process; the same each time.
+///
+/// # Panics
+/// Where the process has loaded another driver before.
+pub fn install() -> &'static Driver {
+    // SAFETY: each function below has the signature that `cuda.h` gives its name.
+    let driver = unsafe { cuda_lazy::load_with(resolve) };
+    driver.expect("no other driver was loaded")
+}
+
+/// How many devices there are. They have their memory in common.
+const DEVICES: c_int = 2;
+
+thread_local! {
+    /// The handles of the contexts on this thread's stack.
+    static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The handle of a device's primary context.
+fn primary(device: c_int) -> usize {
+    0x10 * (device.unsigned_abs() as usize + 1)
+}
+
+/// The context that is current for this thread; 0 where there is none.
+fn current() -> usize {
+    CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+}
+
+/// Writes an answer to where the caller wants it.
+///
+/// # Safety
+/// `to` is null or valid for a write.
+unsafe fn answer<T>(to: *mut T, value: T) -> c_int {
+    if to.is_null() {
+        return INVALID_VALUE;
+    }
+    // SAFETY: not null, and so valid by the contract.
+    unsafe { to.write(value) };
+    SUCCESS
+}
+
+/// A call that needs a current context: counts it, and answers for the caller where there is none or
+/// where a kernel has failed.
+fn call(name: &'static str, body: impl FnOnce(&mut World) -> c_int) -> c_int {
+    with(|world| {
+        world.called(name);
+        if current() == 0 {
+            return INVALID_CONTEXT;
+        }
+        if world.is_broken() {
+            return crate::world::LAUNCH_FAILED;
+        }
+        body(world)
+    })
+}
+
+fn pointer(handle: usize) -> *mut c_void {
+    std::ptr::without_provenance_mut(handle)
+}
+
+unsafe extern "C" fn init(_: c_uint) -> c_int {
+    SUCCESS
+}
+
+unsafe extern "C" fn driver_version(version: *mut c_int) -> c_int {
+    // SAFETY: the caller's pointer, by the driver's contract.
+    unsafe { answer(version, 12_040) }
+}
+
+unsafe extern "C" fn device_get(device: *mut c_int, ordinal: c_int) -> c_int {
+    if !(0..DEVICES).contains(&ordinal) {
+        return 101; // CUDA_ERROR_INVALID_DEVICE
+    }
+    // SAFETY: as above.
+    unsafe { answer(device, ordinal) }
+}
+
+unsafe extern "C" fn device_count(count: *mut c_int) -> c_int {
+    // SAFETY: as above.
+    unsafe { answer(count, DEVICES) }
+}
+
+unsafe extern "C" fn device_name(name: *mut c_char, length: c_int, _: c_int) -> c_int {
+    let text = c"Emulated GPU".to_bytes_with_nul();
+    if usize::try_from(length).is_ok_and(|length| length >= text.len()) {
+        // SAFETY: the caller's buffer is of that length, by the driver's contract.
+        unsafe { name.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        return SUCCESS;
+    }
+    INVALID_VALUE
+}
+
+unsafe extern "C" fn device_total_memory(bytes: *mut usize, _: c_int) -> c_int {
+    // SAFETY: as above.
+    unsafe { answer(bytes, MEMORY_BYTES) }
+}
+
+/// What the device says of itself, by `CUdevice_attribute`: that of an A100 but for a single SM in four.
+unsafe extern "C" fn device_attribute(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {
+    let known = match attribute {
+        1 => 1024,       // threads of a block
+        13 => 1_410_000, // clock in kHz
+        16 => 27,        // SMs
+        36 => 1_215_000, // clock of the memory in kHz
+        37 => 5120,      // width of its bus in bits
+        38 => 40 << 20,  // L2 in bytes
+        39 => 2048,      // threads of an SM
+        75 => 8,         // compute capability
+        76 => 0,
+        81 => 164 << 10, // shared memory of an SM
+        97 => 163 << 10, // shared memory of a block after opting in
+        106 => 32,       // blocks of an SM
+        111 => 1024,     // shared memory that the driver keeps of a block
+        _ => 0,
+    };
+    // SAFETY: as above.
+    unsafe { answer(value, known) }
+}
+
+unsafe extern "C" fn primary_retain(context: *mut *mut c_void, device: c_int) -> c_int {
+    with(|world| world.called("cuDevicePrimaryCtxRetain"));
+    // SAFETY: as above.
+    unsafe { answer(context, pointer(primary(device))) }
+}
+
+unsafe extern "C" fn primary_release(_: c_int) -> c_int {
+    with(|world| world.called("cuDevicePrimaryCtxRelease"));
+    SUCCESS
+}
+
+unsafe extern "C" fn push_current(context: *mut c_void) -> c_int {
+    CURRENT.with_borrow_mut(|stack| stack.push(context.addr()));
+    SUCCESS
+}
+
+unsafe extern "C" fn pop_current(context: *mut *mut c_void) -> c_int {
+    match CURRENT.with_borrow_mut(Vec::pop) {
+        None => INVALID_CONTEXT,
+        // SAFETY: as above.
+        Some(popped) => unsafe { answer(context, pointer(popped)) },
+    }
+}
+
+unsafe extern "C" fn set_current(context: *mut c_void) -> c_int {
+    // It replaces the top of the stack; with null it takes it away.
+    CURRENT.with_borrow_mut(|stack| {
+        stack.pop();
+        if !context.is_null() {
+            stack.push(context.addr());
+        }
+    });
+    SUCCESS
+}
+
+unsafe extern "C" fn get_current(context: *mut *mut c_void) -> c_int {
+    // SAFETY: as above.
+    unsafe { answer(context, pointer(current())) }
+}
+
+unsafe extern "C" fn context_synchronize() -> c_int {
+    call("cuCtxSynchronize", World::run_everything)
+}
+
+unsafe extern "C" fn memory_info(free: *mut usize, total: *mut usize) -> c_int {
+    call("cuMemGetInfo", |world| {
+        // SAFETY: the caller's pointers, by the driver's contract.
+        unsafe {
+            match answer(free, world.free_bytes()) {
+                SUCCESS => answer(total, MEMORY_BYTES),
+                refused => refused,
+            }
+        }
+    })
+}
+
+unsafe extern "C" fn allocate(address: *mut u64, bytes: usize) -> c_int {
+    call("cuMemAlloc", |world| match world.allocate_device(bytes) {
+        // SAFETY: as above.
+        Some(at) if bytes > 0 => unsafe { answer(address, at as u64) },
+        Some(_) => INVALID_VALUE,
+        None => OUT_OF_MEMORY,
+    })
+}
+
+unsafe extern "C" fn free(address: u64) -> c_int {
+    call("cuMemFree", |world| world.free_device(address as usize))
+}
+
+unsafe extern "C" fn allocate_host(memory: *mut *mut c_void, bytes: usize) -> c_int {
+    call("cuMemAllocHost", |world| {
+        let at = world.allocate_pinned(bytes);
+        // SAFETY: as above.
+        unsafe { answer(memory, std::ptr::with_exposed_provenance_mut(at)) }
+    })
+}
+
+unsafe extern "C" fn free_host(memory: *mut c_void) -> c_int {
+    call("cuMemFreeHost", |world| world.free_pinned(memory.addr()))
+}
+
+unsafe extern "C" fn to_device(to: u64, from: *const c_void, bytes: usize) -> c_int {
+    call("cuMemcpyHtoD", |world| {
+        if !world.is_on_device(to as usize, bytes) {
+            return INVALID_VALUE;
+        }
+        copy(to as usize, from.expose_provenance(), bytes);
+        SUCCESS
+    })
+}
+
+unsafe extern "C" fn to_host(to: *mut c_void, from: u64, bytes: usize) -> c_int {
+    call("cuMemcpyDtoH", |world| {
+        if !world.is_on_device(from as usize, bytes) {
+            return INVALID_VALUE;
+        }
+        copy(to.expose_provenance(), from as usize, bytes);
+        SUCCESS
+    })
+}
+
+unsafe extern "C" fn on_device(to: u64, from: u64, bytes: usize) -> c_int {
+    call("cuMemcpyDtoD", |world| {
+        let (to, from) = (to as usize, from as usize);
+        if !world.is_on_device(to, bytes) || !world.is_on_device(from, bytes) {
+            return INVALID_VALUE;
+        }
+        copy(to, from, bytes);
+        SUCCESS
+    })
+}
+
+unsafe extern "C" fn to_device_async(
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
+    call("cuMemcpyHtoDAsync", |world| {
+        if !world.is_on_device(to as usize, bytes) || !world.has_stream(stream.addr()) {
+            return INVALID_VALUE;
+        }
+        let from = from.expose_provenance();
+        world.queue(stream.addr(), Operation::Copy { to: to as usize, from, bytes });
+        SUCCESS
+    })
+}
+
+unsafe extern "C" fn to_host_async(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
+    call("cuMemcpyDtoHAsync", |world| {
+        if !world.is_on_device(from as usize, bytes) || !world.has_stream(stream.addr()) {
+            return INVALID_VALUE;
+        }
+        let to = to.expose_provenance();
+        world.queue(stream.addr(), Operation::Copy { to, from: from as usize, bytes });
+        SUCCESS
+    })
+}
+
+unsafe extern "C" fn fill_async(
+    at: u64,
+    value: c_uchar,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
+    call("cuMemsetD8Async", |world| {
+        if !world.is_on_device(at as usize, bytes) || !world.has_stream(stream.addr()) {
+            return INVALID_VALUE;
+        }
+        world.queue(stream.addr(), Operation::Fill { at: at as usize, value, bytes });
+        SUCCESS
+    })
+}
+
+unsafe extern "C" fn stream_create(stream: *mut *mut c_void, _: c_uint, _: c_int) -> c_int {
+    call("cuStreamCreateWithPriority", |world| {
+        // SAFETY: as above.
+        unsafe { answer(stream, pointer(world.create_stream())) }
+    })
+}
+
+unsafe extern "C" fn stream_destroy(stream: *mut c_void) -> c_int {
+    call("cuStreamDestroy", |world| world.destroy_stream(stream.addr()))
+}
+
+unsafe extern "C" fn stream_synchronize(stream: *mut c_void) -> c_int {
+    call("cuStreamSynchronize", |world| match world.has_stream(stream.addr()) {
+        true => world.run(stream.addr(), usize::MAX),
+        false => INVALID_HANDLE,
+    })
+}
+
+unsafe extern "C" fn stream_wait(stream: *mut c_void, event: *mut c_void, _: c_uint) -> c_int {
+    call("cuStreamWaitEvent", |world| world.wait(stream.addr(), event.addr()))
+}
+
+unsafe extern "C" fn event_create(event: *mut *mut c_void, _: c_uint) -> c_int {
+    call("cuEventCreate", |world| {
+        // SAFETY: as above.
+        unsafe { answer(event, pointer(world.create_event())) }
+    })
+}
+
+unsafe extern "C" fn event_destroy(event: *mut c_void) -> c_int {
+    call("cuEventDestroy", |world| world.destroy_event(event.addr()))
+}
+
+unsafe extern "C" fn event_record(event: *mut c_void, stream: *mut c_void) -> c_int {
+    call("cuEventRecord", |world| world.record(event.addr(), stream.addr()))
+}
+
+unsafe extern "C" fn event_query(event: *mut c_void) -> c_int {
+    call("cuEventQuery", |world| world.query(event.addr()))
+}
+
+unsafe extern "C" fn event_synchronize(event: *mut c_void) -> c_int {
+    call("cuEventSynchronize", |world| world.wait_for_event(event.addr()))
+}
+
+unsafe extern "C" fn event_elapsed(
+    milliseconds: *mut f32,
+    start: *mut c_void,
+    end: *mut c_void,
+) -> c_int {
+    call("cuEventElapsedTime", |world| match world.milliseconds(start.addr(), end.addr()) {
+        // SAFETY: as above.
+        Ok(time) => unsafe { answer(milliseconds, time) },
+        Err(code) => code,
+    })
+}
+
+unsafe extern "C" fn module_load(
+    module: *mut *mut c_void,
+    image: *const c_void,
+    _: c_uint,
+    _: *mut c_int,
+    _: *mut *mut c_void,
+) -> c_int {
+    call("cuModuleLoadDataEx", |_| {
+        // SAFETY: the image is PTX, text that ends in NUL, by the driver's contract; the caller keeps it
+        // until this returns.
+        let text = unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy().into_owned();
+        let module_handle = Box::into_raw(Box::new(text));
+        // SAFETY: as above.
+        unsafe { answer(module, module_handle.cast()) }
+    })
+}
+
+unsafe extern "C" fn module_unload(module: *mut c_void) -> c_int {
+    call("cuModuleUnload", |_| {
+        // SAFETY: made by `module_load`, and unloaded once, by the driver's contract.
+        drop(unsafe { Box::from_raw(module.cast::<String>()) });
+        SUCCESS
+    })
+}
+
+/// A function of a module, by its handle.
+struct Function {
+    symbol: &'static str,
+    /// Where there is none it cannot be launched: its instructions are those of Hopper alone.
+    entry: Option<EmulatedEntry>,
+}
+
+unsafe extern "C" fn module_function(
+    function: *mut *mut c_void,
+    module: *mut c_void,
+    name: *const c_char,
+) -> c_int {
+    call("cuModuleGetFunction", |_| {
+        // SAFETY: the name ends in NUL and the module is loaded, by the driver's contract.
+        let (name, text) =
+            unsafe { (CStr::from_ptr(name).to_string_lossy(), &*module.cast::<String>()) };
+        if !text.contains(&format!(".entry {name}(")) {
+            return NOT_FOUND;
+        }
+        let entry = kernels_gpu::emulated_entry(&name);
+        // Kept for good: a test asks for each once.
+        let symbol: &'static str = Box::leak(name.into_owned().into_boxed_str());
+        let found: &'static Function = Box::leak(Box::new(Function { symbol, entry }));
+        // SAFETY: as above.
+        unsafe { answer(function, std::ptr::from_ref(found).cast_mut().cast()) }
+    })
+}
+
+unsafe extern "C" fn function_attribute(_: *mut c_void, _: c_int, _: c_int) -> c_int {
+    call("cuFuncSetAttribute", |_| SUCCESS)
+}
+
+unsafe extern "C" fn launch(
+    function: *mut c_void,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    stream: *mut c_void,
+    arguments: *mut *mut c_void,
+    _: *mut *mut c_void,
+) -> c_int {
+    call("cuLaunchKernel", |world| {
+        // SAFETY: a handle of `module_function`, which is kept for good.
+        let &Function { symbol, entry } = unsafe { &*function.cast::<Function>() };
+        let Some(entry) = entry else { return INVALID_HANDLE };
+        if !world.has_stream(stream.addr()) {
+            return INVALID_HANDLE;
+        }
+        // SAFETY: an array of pointers, one for each parameter of the entry, by the driver's contract.
+        let arguments = unsafe { read(arguments, entry) };
+        let launch = KernelLaunch {
+            symbol,
+            entry,
+            grid: (grid_x, grid_y, grid_z),
+            block: (block_x, block_y, block_z),
+            shared_bytes: shared_bytes as usize,
+            arguments,
+        };
+        world.queue(stream.addr(), Operation::Launch(Box::new(launch)));
+        SUCCESS
+    })
+}
+
+/// The arguments of a launch, as they are when it is queued.
+///
+/// # Safety
+/// `from` points to as many pointers as the entry has parameters, each to a value of its type.
+unsafe fn read(from: *mut *mut c_void, entry: EmulatedEntry) -> Arguments {
+    let dtype = match entry {
+        EmulatedEntry::F32(_) => DType::F32,
+        EmulatedEntry::F64(_) => DType::F64,
+        EmulatedEntry::I32(_) => DType::I32,
+    };
+    let mut words = [[0_u8; 8]; GEMM_PARAMS.len()];
+    for (at, (word, param)) in words.iter_mut().zip(&GEMM_PARAMS).enumerate() {
+        let size = param.ty.size(dtype);
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts((*from.add(at)).cast::<u8>(), size) };
+        word[..size].copy_from_slice(bytes);
+    }
+    const { assert!(matches!(GEMM_PARAMS[3].ty, ParamType::Element)) };
+    let [m, n, k, alpha, a, lda, b, ldb, beta, c, ldc] = words;
+    let wide = u64::from_ne_bytes;
+    Arguments {
+        sizes: [m, n, k].map(|size| wide(size) as u32),
+        alpha,
+        beta,
+        addresses: [a, b, c].map(|address| wide(address) as usize),
+        lds: [lda, ldb, ldc].map(wide),
+    }
+}
+
+/// The function of that name, where this driver has it.
+fn resolve(name: &CStr) -> Option<NonNull<c_void>> {
+    let address = match name.to_bytes() {
+        b"cuInit" => init as *mut c_void,
+        b"cuDriverGetVersion" => driver_version as *mut c_void,
+        b"cuDeviceGet" => device_get as *mut c_void,
+        b"cuDeviceGetCount" => device_count as *mut c_void,
+        b"cuDeviceGetName" => device_name as *mut c_void,
+        b"cuDeviceTotalMem_v2" => device_total_memory as *mut c_void,
+        b"cuDeviceGetAttribute" => device_attribute as *mut c_void,
+        b"cuDevicePrimaryCtxRetain" => primary_retain as *mut c_void,
+        b"cuDevicePrimaryCtxRelease_v2" => primary_release as *mut c_void,
+        b"cuCtxPushCurrent_v2" => push_current as *mut c_void,
+        b"cuCtxPopCurrent_v2" => pop_current as *mut c_void,
+        b"cuCtxSetCurrent" => set_current as *mut c_void,
+        b"cuCtxGetCurrent" => get_current as *mut c_void,
+        b"cuCtxSynchronize" => context_synchronize as *mut c_void,
+        b"cuMemGetInfo_v2" => memory_info as *mut c_void,
+        b"cuMemAlloc_v2" => allocate as *mut c_void,
+        b"cuMemFree_v2" => free as *mut c_void,
+        b"cuMemAllocHost_v2" => allocate_host as *mut c_void,
+        b"cuMemFreeHost" => free_host as *mut c_void,
+        b"cuMemcpyHtoD_v2" => to_device as *mut c_void,
+        b"cuMemcpyDtoH_v2" => to_host as *mut c_void,
+        b"cuMemcpyDtoD_v2" => on_device as *mut c_void,
+        b"cuMemcpyHtoDAsync_v2" => to_device_async as *mut c_void,
+        b"cuMemcpyDtoHAsync_v2" => to_host_async as *mut c_void,
+        b"cuMemsetD8Async" => fill_async as *mut c_void,
+        b"cuStreamCreateWithPriority" => stream_create as *mut c_void,
+        b"cuStreamDestroy_v2" => stream_destroy as *mut c_void,
+        b"cuStreamSynchronize" => stream_synchronize as *mut c_void,
+        b"cuStreamWaitEvent" => stream_wait as *mut c_void,
+        b"cuEventCreate" => event_create as *mut c_void,
+        b"cuEventDestroy_v2" => event_destroy as *mut c_void,
+        b"cuEventRecord" => event_record as *mut c_void,
+        b"cuEventQuery" => event_query as *mut c_void,
+        b"cuEventSynchronize" => event_synchronize as *mut c_void,
+        b"cuEventElapsedTime" => event_elapsed as *mut c_void,
+        b"cuModuleLoadDataEx" => module_load as *mut c_void,
+        b"cuModuleUnload" => module_unload as *mut c_void,
+        b"cuModuleGetFunction" => module_function as *mut c_void,
+        b"cuFuncSetAttribute" => function_attribute as *mut c_void,
+        b"cuLaunchKernel" => launch as *mut c_void,
+        _ => return None,
+    };
+    NonNull::new(address)
+}

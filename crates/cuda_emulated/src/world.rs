@@ -1,0 +1,374 @@
+//! What the driver keeps: memory, streams, events, modules.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use cuda_std::emulate::{self, Buffer, Launch};
+use kernels_gpu::{EmulatedEntry, EmulatedFn};
+
+/// `CUDA_SUCCESS` and the codes that are answered here.
+pub(crate) const SUCCESS: i32 = 0;
+pub(crate) const INVALID_VALUE: i32 = 1;
+pub(crate) const OUT_OF_MEMORY: i32 = 2;
+pub(crate) const INVALID_CONTEXT: i32 = 201;
+pub(crate) const INVALID_HANDLE: i32 = 400;
+pub(crate) const NOT_FOUND: i32 = 500;
+pub(crate) const NOT_READY: i32 = 600;
+pub(crate) const LAUNCH_FAILED: i32 = 719;
+
+/// Bytes of the device's memory.
+pub const MEMORY_BYTES: usize = 64 << 20;
+
+/// A stream, by its handle; 0 is the default stream.
+pub(crate) type StreamId = usize;
+
+/// Everything, behind one lock.
+#[derive(Default)]
+pub(crate) struct World {
+    /// Device memory: first address, and the words that hold it.
+    device: BTreeMap<usize, Box<[u64]>>,
+    /// Pinned memory.
+    pinned: BTreeMap<usize, Box<[u64]>>,
+    streams: HashMap<StreamId, Stream>,
+    /// Where an event was recorded last.
+    events: HashMap<usize, Option<Recorded>>,
+    next_handle: usize,
+    calls: HashMap<&'static str, usize>,
+    faults: Vec<String>,
+    /// What a kernel did wrong: every later call answers with it, as after a sticky error.
+    broken: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Recorded {
+    stream: StreamId,
+    /// Operations of the stream before it.
+    after: usize,
+    /// When it was reached.
+    at: Option<Instant>,
+}
+
+/// What a stream was given.
+#[derive(Default)]
+struct Stream {
+    queue: VecDeque<Operation>,
+    /// Operations that are done.
+    done: usize,
+}
+
+impl Stream {
+    fn given(&self) -> usize {
+        self.done + self.queue.len()
+    }
+}
+
+/// Work in a stream; addresses are of host memory, as all is.
+pub(crate) enum Operation {
+    Copy { to: usize, from: usize, bytes: usize },
+    Fill { at: usize, value: u8, bytes: usize },
+    Wait { stream: StreamId, after: usize },
+    Reach { event: usize },
+    Launch(Box<KernelLaunch>),
+}
+
+/// A launch of an entry with the parameters of a GEMM.
+pub(crate) struct KernelLaunch {
+    pub(crate) symbol: &'static str,
+    pub(crate) entry: EmulatedEntry,
+    pub(crate) grid: (u32, u32, u32),
+    pub(crate) block: (u32, u32, u32),
+    pub(crate) shared_bytes: usize,
+    pub(crate) arguments: Arguments,
+}
+
+/// The parameters of a GEMM, alpha and beta as their bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments {
+    pub(crate) sizes: [u32; 3],
+    pub(crate) alpha: [u8; 8],
+    pub(crate) beta: [u8; 8],
+    /// A, B and C.
+    pub(crate) addresses: [usize; 3],
+    pub(crate) lds: [u64; 3],
+}
+
+static WORLD: Mutex<Option<World>> = Mutex::new(None);
+
+/// Calls with the world.
+pub(crate) fn with<R>(call: impl FnOnce(&mut World) -> R) -> R {
+    let mut world: MutexGuard<'_, _> = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    call(world.get_or_insert_with(World::default))
+}
+
+/// How often a function of the driver was called so far.
+#[must_use]
+pub fn count(function: &str) -> usize {
+    with(|world| world.calls.get(function).copied().unwrap_or(0))
+}
+
+/// What callers did wrong so far without getting an error for it.
+#[must_use]
+pub fn faults() -> Vec<String> {
+    with(|world| world.faults.clone())
+}
+
+impl World {
+    pub(crate) fn called(&mut self, function: &'static str) {
+        *self.calls.entry(function).or_default() += 1;
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    pub(crate) fn handle(&mut self) -> usize {
+        self.next_handle += 16;
+        self.next_handle
+    }
+
+    /// Bytes of the device's memory that nobody has.
+    pub(crate) fn free_bytes(&self) -> usize {
+        MEMORY_BYTES - self.device.values().map(|words| size_of_val(&**words)).sum::<usize>()
+    }
+
+    pub(crate) fn allocate_device(&mut self, bytes: usize) -> Option<usize> {
+        // As the driver, in units of 512 bytes.
+        let bytes = bytes.checked_next_multiple_of(512)?;
+        (bytes <= self.free_bytes()).then(|| allocate(&mut self.device, bytes))
+    }
+
+    pub(crate) fn free_device(&mut self, address: usize) -> i32 {
+        if !self.device.contains_key(&address) {
+            return INVALID_VALUE;
+        }
+        // The driver waits for work that may use it.
+        let code = self.run_everything();
+        self.device.remove(&address);
+        code
+    }
+
+    pub(crate) fn allocate_pinned(&mut self, bytes: usize) -> usize {
+        allocate(&mut self.pinned, bytes)
+    }
+
+    pub(crate) fn free_pinned(&mut self, address: usize) -> i32 {
+        let Some(words) = self.pinned.get(&address) else { return INVALID_VALUE };
+        let range = address..address + size_of_val(&**words);
+        let uses = |operation: &Operation| match operation {
+            Operation::Copy { to, from, .. } => range.contains(to) || range.contains(from),
+            _ => false,
+        };
+        if self.streams.values().any(|stream| stream.queue.iter().any(uses)) {
+            self.faults
+                .push(format!("pinned memory at {address:#x} is freed while a copy uses it"));
+        }
+        self.pinned.remove(&address);
+        SUCCESS
+    }
+
+    /// Whether some bytes are all of one allocation on the device.
+    pub(crate) fn is_on_device(&self, address: usize, bytes: usize) -> bool {
+        let below = self.device.range(..=address).next_back();
+        below.is_some_and(|(start, words)| address + bytes <= start + size_of_val(&**words))
+    }
+
+    pub(crate) fn create_stream(&mut self) -> StreamId {
+        let id = self.handle();
+        self.streams.insert(id, Stream::default());
+        id
+    }
+
+    pub(crate) fn destroy_stream(&mut self, id: StreamId) -> i32 {
+        let code = self.run(id, usize::MAX);
+        self.streams.remove(&id);
+        code
+    }
+
+    pub(crate) fn has_stream(&self, id: StreamId) -> bool {
+        id == 0 || self.streams.contains_key(&id)
+    }
+
+    pub(crate) fn queue(&mut self, id: StreamId, operation: Operation) {
+        self.streams.entry(id).or_default().queue.push_back(operation);
+    }
+
+    pub(crate) fn create_event(&mut self) -> usize {
+        let id = self.handle();
+        self.events.insert(id, None);
+        id
+    }
+
+    pub(crate) fn destroy_event(&mut self, id: usize) -> i32 {
+        self.events.remove(&id).map_or(INVALID_HANDLE, |_| SUCCESS)
+    }
+
+    pub(crate) fn record(&mut self, event: usize, stream: StreamId) -> i32 {
+        if !self.events.contains_key(&event) || !self.has_stream(stream) {
+            return INVALID_HANDLE;
+        }
+        let after = self.streams.entry(stream).or_default().given() + 1;
+        self.queue(stream, Operation::Reach { event });
+        self.events.insert(event, Some(Recorded { stream, after, at: None }));
+        SUCCESS
+    }
+
+    pub(crate) fn wait(&mut self, stream: StreamId, event: usize) -> i32 {
+        match self.events.get(&event) {
+            None => INVALID_HANDLE,
+            // Nothing to wait for.
+            Some(None) => SUCCESS,
+            Some(&Some(Recorded { stream: other, after, .. })) => {
+                self.queue(stream, Operation::Wait { stream: other, after });
+                SUCCESS
+            }
+        }
+    }
+
+    pub(crate) fn query(&self, event: usize) -> i32 {
+        match self.events.get(&event) {
+            None => INVALID_HANDLE,
+            Some(None) => SUCCESS,
+            Some(Some(recorded)) => {
+                let done =
+                    self.streams.get(&recorded.stream).is_none_or(|s| s.done >= recorded.after);
+                if done { SUCCESS } else { NOT_READY }
+            }
+        }
+    }
+
+    pub(crate) fn wait_for_event(&mut self, event: usize) -> i32 {
+        match self.events.get(&event) {
+            None => INVALID_HANDLE,
+            Some(None) => SUCCESS,
+            Some(&Some(Recorded { stream, after, .. })) => self.run(stream, after),
+        }
+    }
+
+    pub(crate) fn milliseconds(&self, start: usize, end: usize) -> Result<f32, i32> {
+        let reached = |event| match self.events.get(&event) {
+            Some(Some(Recorded { at: Some(at), .. })) => Ok(*at),
+            Some(Some(_)) => Err(NOT_READY),
+            _ => Err(INVALID_HANDLE),
+        };
+        Ok(reached(end)?.saturating_duration_since(reached(start)?).as_secs_f32() * 1e3)
+    }
+
+    /// Does all that was queued anywhere.
+    pub(crate) fn run_everything(&mut self) -> i32 {
+        let all: Vec<StreamId> = self.streams.keys().copied().collect();
+        all.into_iter()
+            .map(|id| self.run(id, usize::MAX))
+            .find(|&code| code != 0)
+            .unwrap_or(SUCCESS)
+    }
+
+    /// Does a stream's operations up to that many in all, and those that they wait for.
+    pub(crate) fn run(&mut self, id: StreamId, up_to: usize) -> i32 {
+        loop {
+            let Some(stream) = self.streams.get_mut(&id) else { return SUCCESS };
+            if stream.done >= up_to {
+                return SUCCESS;
+            }
+            let Some(operation) = stream.queue.pop_front() else { return SUCCESS };
+            stream.done += 1;
+            let code = self.perform(operation);
+            if code != SUCCESS {
+                self.broken = true;
+                return code;
+            }
+        }
+    }
+
+    fn perform(&mut self, operation: Operation) -> i32 {
+        match operation {
+            Operation::Copy { to, from, bytes } => {
+                copy(to, from, bytes);
+                SUCCESS
+            }
+            Operation::Fill { at, value, bytes } => {
+                let to: *mut u8 = std::ptr::with_exposed_provenance_mut(at);
+                // SAFETY: when it was queued the bytes were checked to be of an allocation on the device,
+                // which is freed only after all that was queued is done; nobody else touches it, since
+                // the world is locked.
+                unsafe { to.write_bytes(value, bytes) };
+                SUCCESS
+            }
+            Operation::Wait { stream, after } => self.run(stream, after),
+            Operation::Reach { event } => {
+                if let Some(Some(recorded)) = self.events.get_mut(&event) {
+                    recorded.at = Some(Instant::now());
+                }
+                SUCCESS
+            }
+            Operation::Launch(launch) => match self.launch(&launch) {
+                Ok(()) => SUCCESS,
+                Err(fault) => {
+                    self.faults.push(format!("{}: {fault}", launch.symbol));
+                    LAUNCH_FAILED
+                }
+            },
+        }
+    }
+
+    fn launch(&mut self, launch: &KernelLaunch) -> Result<(), String> {
+        let shape = Launch::new(launch.grid, launch.block).with_shared_bytes(launch.shared_bytes);
+        let shape = self
+            .device
+            .values_mut()
+            .fold(shape, |shape, words| shape.with_buffer(Buffer::output("device memory", words)));
+        match launch.entry {
+            EmulatedEntry::F32(entry) => {
+                let scalar =
+                    |bytes: [u8; 8]| f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                emulated(&shape, entry, launch.arguments, scalar)
+            }
+            EmulatedEntry::F64(entry) => {
+                emulated(&shape, entry, launch.arguments, f64::from_ne_bytes)
+            }
+            EmulatedEntry::I32(entry) => {
+                let scalar =
+                    |bytes: [u8; 8]| i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                emulated(&shape, entry, launch.arguments, scalar)
+            }
+        }
+    }
+}
+
+/// Runs an entry on the emulator.
+fn emulated<T: gemm_spec::Element<Acc = T>>(
+    shape: &Launch,
+    entry: EmulatedFn<T>,
+    arguments: Arguments,
+    scalar: impl Fn([u8; 8]) -> T,
+) -> Result<(), String> {
+    let Arguments { sizes: [m, n, k], alpha, beta, addresses: [a, b, c], lds } = arguments;
+    let (alpha, beta) = (scalar(alpha), scalar(beta));
+    let body = || {
+        let [a, b] = [a, b].map(std::ptr::with_exposed_provenance::<T>);
+        let c: *mut T = std::ptr::with_exposed_provenance_mut(c);
+        // SAFETY: the emulator checks each access against the device's allocations, which the lock on the
+        // world keeps from changing; that the operands are what the kernel asks for is the promise of
+        // whoever launched it.
+        unsafe { entry(m, n, k, alpha, a, lds[0], b, lds[1], beta, c, lds[2]) }
+    };
+    emulate::run(shape, body).map_err(|fault| fault.to_string())
+}
+
+fn allocate(memory: &mut BTreeMap<usize, Box<[u64]>>, bytes: usize) -> usize {
+    // What was never written is no number that a product could give.
+    let mut words = vec![0x7ff4_dead_7fa4_dead_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
+    let address = words.as_mut_ptr().expose_provenance();
+    memory.insert(address, words);
+    address
+}
+
+/// Copies bytes between two places of the process.
+pub(crate) fn copy(to: usize, from: usize, bytes: usize) {
+    let source: *const u8 = std::ptr::with_exposed_provenance(from);
+    let target: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
+    // SAFETY: one side was checked to be of an allocation on the device when the copy was queued, the
+    // other is the caller's buffer, which the driver's contract keeps in place until the copy is waited
+    // for. They are different allocations or, from device to device, may overlap.
+    unsafe { std::ptr::copy(source, target, bytes) };
+}

@@ -1,0 +1,343 @@
+//! The engine and the GPU path on an emulated driver, which keeps work in streams back for as long as it
+//! may: a missing event, or staging memory that is used too early, gives wrong numbers here.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gemm_spec::{Element as _, Operand, Order};
+use tessera::gpu::{Addresses, Gpu, HostMemory, KERNELS, Kernel, Pipeline};
+use tessera::{
+    Accuracy, CpuContext, Device, Element, Engine, Error, Layout, MatMut, MatRef, Matrix,
+    Placement, Problem,
+};
+
+/// The driver's counters and memory are those of the process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    cuda_emulated::install();
+    guard
+}
+
+fn no_faults() {
+    assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
+}
+
+fn kernel(id: &str) -> Kernel {
+    Kernel::named(id).expect("the registry has it")
+}
+
+/// Elements that tell where they are, in a buffer with padding.
+fn drawn<T: Element>(problem: &Problem<T>, operand: Operand, of: impl Fn(i32) -> T) -> Vec<T> {
+    let (rows, cols) = problem.dims(operand);
+    let layout = problem.layout(operand);
+    let mut data = vec![of(7); layout.required_len(rows, cols).unwrap()];
+    for row in 0..rows {
+        for col in 0..cols {
+            let value = (row * 31 + col * 17 + operand as usize * 5) % 23;
+            data[layout.index(row, col)] = of(value as i32 - 11);
+        }
+    }
+    data
+}
+
+/// What the CPU engine computes, which the chain kernels agree with bit for bit.
+fn expected<T: Element>(problem: &Problem<T>, a: &[T], b: &[T], c: &[T::Out]) -> Vec<T::Out> {
+    let context = CpuContext::new(NonZeroUsize::new(1)).unwrap();
+    let mut c = c.to_vec();
+    cpu_gemm::gemm(problem, a, b, &mut c, &context).unwrap();
+    c
+}
+
+/// Orders and paddings of A, B and C.
+fn layouts<T: Element>(m: usize, n: usize, k: usize) -> Vec<Problem<T>> {
+    let of = |order, rows: usize, cols: usize, padding: usize| match order {
+        Order::RowMajor => Layout::row_major(cols + padding),
+        Order::ColMajor => Layout::col_major(rows + padding),
+    };
+    let orders = [Order::RowMajor, Order::ColMajor];
+    let mut problems = Vec::new();
+    for a in orders {
+        for b in orders {
+            for (c, padding) in [(Order::RowMajor, 0), (Order::ColMajor, 3), (Order::RowMajor, 5)] {
+                problems.push(Problem::new(m, n, k).with_layouts(
+                    of(a, m, k, padding),
+                    of(b, k, n, padding),
+                    of(c, m, n, padding),
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Any storage order of any operand, C's padding staying as it was, by the engine on the GPU alone.
+#[test]
+fn an_engine_on_the_gpu_multiplies_whatever_the_layout() {
+    let _alone = alone();
+    let engine = Engine::builder().device(Device::Cuda(0)).build().unwrap();
+    fn try_type<T: Element>(engine: &Engine, of: impl Fn(i32) -> T + Copy, two: T::Acc, one: T::Acc)
+    where
+        T::Out: PartialEq,
+    {
+        for plain in layouts::<T>(37, 45, 29) {
+            for problem in
+                [plain, plain.with_scalars(two, one), plain.with_scalars(T::Acc::ZERO, two)]
+            {
+                let (a, b) = (drawn(&problem, Operand::A, of), drawn(&problem, Operand::B, of));
+                let (rows, cols) = problem.dims(Operand::C);
+                let len = problem.c.required_len(rows, cols).unwrap();
+                let old = vec![T::Out::narrow(T::Out::ONE.widen()); len];
+                let mut c = old.clone();
+                engine.gemm_slices(&problem, &a, &b, &mut c).unwrap();
+                assert!(c == expected(&problem, &a, &b, &old), "{problem:?}");
+                assert!(matches!(engine.placement(&problem), Ok(Placement::Gpu(_))));
+            }
+        }
+    }
+    try_type::<f32>(&engine, |value| value as f32, 2.0, 1.0);
+    try_type::<f64>(&engine, f64::from, 2.0, 1.0);
+    try_type::<i32>(&engine, |value| value, 2, 1);
+    no_faults();
+}
+
+/// What no kernel multiplies is an error that says so; an engine of its own choice takes the CPU.
+#[test]
+fn a_type_without_a_kernel_is_an_error_on_the_gpu_and_a_product_elsewhere() {
+    let _alone = alone();
+    let (a, b) = ([1i8, 2, 3, 4], [5i8, 6, 7, 8]);
+    let problem = Problem::<i8>::new(2, 2, 2);
+    let mut c = [0; 4];
+    let on_gpu = Engine::builder().device(Device::Cuda(0)).build().unwrap();
+    let refused = on_gpu.gemm_slices(&problem, &a, &b, &mut c).unwrap_err();
+    assert!(matches!(refused, Error::NoKernel { .. }), "{refused:?}");
+    let said = refused.to_string();
+    assert!(said.contains("i8") && said.contains("Emulated GPU"), "{said}");
+    assert_eq!(c, [0; 4]);
+    Engine::auto().unwrap().gemm_slices(&problem, &a, &b, &mut c).unwrap();
+    assert_eq!(c, [19, 22, 43, 50]);
+}
+
+/// Sixteen threads, one engine, on the GPU: every product is right, and the same each time.
+#[test]
+fn many_threads_share_one_engine_on_the_gpu() {
+    let _alone = alone();
+    let engine = Engine::builder().device(Device::Cuda(0)).build().unwrap();
+    let products: Vec<_> = (0..4)
+        .map(|seed| {
+            let (m, n, k) = (20 + seed, 33, 17 + 3 * seed);
+            let a =
+                Matrix::from_fn(m, k, |row, col| ((row * 7 + col * 3 + seed) % 13) as f32).unwrap();
+            let b = Matrix::from_fn(k, n, |row, col| ((row * 5 + col + seed) % 11) as f32).unwrap();
+            let right = Engine::cpu(None).unwrap().multiply(&a, &b).unwrap();
+            (a, b, right)
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for thread in 0..16 {
+            let (engine, (a, b, right)) = (&engine, &products[thread % 4]);
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    assert_eq!(engine.multiply(a, b).unwrap(), *right);
+                }
+            });
+        }
+    });
+    no_faults();
+}
+
+/// Bands of rows through small buffers, with C read and not: the bits of the whole product.
+#[test]
+fn products_in_bands_have_the_bits_of_the_whole() {
+    let _alone = alone();
+    let (gpu, cpu) = (Gpu::open(0).unwrap(), CpuContext::new(NonZeroUsize::new(2)).unwrap());
+    let small = Pipeline {
+        slot_bytes: 5000,
+        slots: 2,
+        least_bytes: 0,
+        least_bands: 3,
+        ..Pipeline::default()
+    };
+    let plain = Problem::<f32>::new(600, 21, 9).with_layouts(
+        Layout::row_major(11),
+        Layout::row_major(21),
+        Layout::row_major(23),
+    );
+    for problem in [plain, plain.with_scalars(0.5, -2.0), plain.with_scalars(0.0, 3.0)] {
+        let a = drawn(&problem, Operand::A, |value| value as f32 / 3.0);
+        let b = drawn(&problem, Operand::B, |value| value as f32 / 7.0);
+        let old = drawn(&problem, Operand::C, |value| value as f32);
+        for id in ["async_copy_32x64", "vector_loads", "split_k_32x64"] {
+            let mut c = old.clone();
+            let times =
+                gpu.host_path(&cpu).cut(small).timed(kernel(id), &problem, &a, &b, &mut c).unwrap();
+            assert!(times.all >= times.kernel.min(times.all));
+            if kernel(id).is_chain() {
+                assert_eq!(c, expected(&problem, &a, &b, &old), "{id}");
+            }
+            let mut whole = old.clone();
+            gpu.host_path(&cpu).multiply(kernel(id), &problem, &a, &b, &mut whole).unwrap();
+            assert_eq!(c, whole, "{id}");
+        }
+    }
+    no_faults();
+}
+
+/// Parts of k have a matrix each in a workspace, one for each stream.
+#[test]
+fn deep_products_are_summed_in_the_workspace() {
+    let _alone = alone();
+    let (gpu, cpu) = (Gpu::open(0).unwrap(), CpuContext::new(NonZeroUsize::new(2)).unwrap());
+    let problem = Problem::<f32>::new(20, 24, 3000);
+    let a = drawn(&problem, Operand::A, |value| value as f32);
+    let b = drawn(&problem, Operand::B, |value| value as f32);
+    let old = vec![0.0; 20 * 24];
+    // Sums of small integers are exact in any order.
+    let right = expected(&problem, &a, &b, &old);
+    for _ in 0..2 {
+        let mut c = old.clone();
+        gpu.host_path(&cpu).multiply(kernel("split_k_32x64"), &problem, &a, &b, &mut c).unwrap();
+        assert_eq!(c, right);
+        gpu.fill_workspaces(0xff).unwrap();
+    }
+    no_faults();
+}
+
+/// Operands that are on the device, in a stream of the caller's.
+#[test]
+fn operands_on_the_device_are_multiplied_in_the_callers_stream() {
+    let _alone = alone();
+    let gpu = Gpu::open(0).unwrap();
+    let stream = cuda_lazy::Stream::new(gpu.context()).unwrap();
+    let problem = Problem::<f64>::new(33, 18, 40);
+    let a = drawn(&problem, Operand::A, f64::from);
+    let b = drawn(&problem, Operand::B, f64::from);
+    let right = expected(&problem, &a, &b, &vec![0.0; 33 * 18]);
+    let bytes =
+        |data: &[f64]| data.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
+    let memory = |len: usize| cuda_lazy::DeviceMemory::new(gpu.context(), 8 * len).unwrap();
+    let (mut on_a, mut on_b, on_c) = (memory(a.len()), memory(b.len()), memory(right.len()));
+    on_a.write(0, &bytes(&a)).unwrap();
+    on_b.write(0, &bytes(&b)).unwrap();
+    gpu.load(kernel("vector_loads")).unwrap();
+    let before = cuda_emulated::count("cuMemAlloc");
+    let addresses = Addresses { a: on_a.address(), b: on_b.address(), c: on_c.address() };
+    // SAFETY: the memory is the operands', tightly packed, and outlives the wait below.
+    unsafe { gpu.enqueue(stream.as_raw(), kernel("vector_loads"), &problem, addresses).unwrap() };
+    assert_eq!(cuda_emulated::count("cuMemAlloc"), before, "a chain kernel needs no memory");
+    stream.synchronize().unwrap();
+    let mut found = vec![0u8; 8 * right.len()];
+    on_c.read(0, &mut found).unwrap();
+    assert_eq!(found, bytes(&right));
+    // A kernel that cannot run the problem leaves C alone.
+    let hopper = kernel("tensor_128x256");
+    // SAFETY: as above.
+    let refused = unsafe { gpu.enqueue(stream.as_raw(), hopper, &problem, addresses) };
+    assert!(matches!(refused, Err(Error::Unsupported { .. })));
+    no_faults();
+}
+
+/// A deterministic engine chooses by the device's memory, not by what happens to be free.
+#[test]
+fn deterministic_choices_do_not_depend_on_free_memory() {
+    let _alone = alone();
+    let build = |deterministic| {
+        Engine::builder().device(Device::Cuda(0)).deterministic(deterministic).build().unwrap()
+    };
+    let problem = Problem::<f32>::new(1500, 1500, 1500);
+    let chosen = build(true).placement(&problem).unwrap();
+    let taken = {
+        let gpu = Gpu::open(0).unwrap();
+        cuda_lazy::DeviceMemory::new(gpu.context(), 40 << 20).unwrap()
+    };
+    assert_eq!(build(true).placement(&problem).unwrap(), chosen);
+    assert!(matches!(build(false).placement(&problem), Err(Error::NoKernel { .. })));
+    drop(taken);
+    assert_eq!(build(false).placement(&problem).unwrap(), chosen);
+}
+
+/// What does not fit is an error with its bytes, and the next product that fits is right.
+#[test]
+fn memory_that_is_short_is_an_error_and_no_more() {
+    let _alone = alone();
+    let (gpu, cpu) = (Gpu::open(0).unwrap(), CpuContext::new(NonZeroUsize::new(2)).unwrap());
+    let large = Problem::<f32>::new(4200, 4200, 1);
+    let (a, b, mut c) = (vec![1.0; 4200], vec![1.0; 4200], vec![0.5; 4200 * 4200]);
+    let path = gpu.host_path(&cpu);
+    let refused = path.multiply(kernel("naive"), &large, &a, &b, &mut c).unwrap_err();
+    assert!(matches!(refused, Error::OutOfMemory { available: Some(_), .. }), "{refused:?}");
+    assert!(c.iter().all(|&value| value == 0.5));
+    let small = Problem::<f32>::new(8, 8, 1);
+    path.multiply(kernel("naive"), &small, &a, &b, &mut c).unwrap();
+    assert!(c[..64].iter().all(|&value| value == 1.0));
+    no_faults();
+}
+
+#[test]
+fn copies_bring_back_what_they_took() {
+    let _alone = alone();
+    let (gpu, cpu) = (Gpu::open(0).unwrap(), CpuContext::new(NonZeroUsize::new(2)).unwrap());
+    let path = gpu.host_path(&cpu).cut(Pipeline { slot_bytes: 1000, ..Pipeline::default() });
+    let mut host: Vec<u8> = (0..12_345).map(|at| (at % 251) as u8).collect();
+    let before = host.clone();
+    for from in [HostMemory::Allocated, HostMemory::Pinned] {
+        path.copies(&mut host, from).unwrap();
+        assert_eq!(host, before);
+    }
+    no_faults();
+}
+
+/// The engine's own choice goes to the GPU for what it says it would.
+#[test]
+fn an_engine_of_its_own_choice_computes_where_it_says() {
+    let _alone = alone();
+    let engine = Engine::builder().threads(NonZeroUsize::MIN).build().unwrap();
+    assert!(engine.gpu().is_some());
+    let tiny = Problem::<f32>::new(4, 4, 4);
+    assert_eq!(engine.placement(&tiny).unwrap(), Placement::Cpu);
+    let launches = cuda_emulated::count("cuLaunchKernel");
+    let mut c = [0.0; 16];
+    engine.gemm_slices(&tiny, &[1.0; 16], &[1.0; 16], &mut c).unwrap();
+    assert_eq!((c, cuda_emulated::count("cuLaunchKernel")), ([4.0; 16], launches));
+    // One row of results of a long sum: much to multiply for what travels.
+    let large = Problem::<f32>::new(1800, 1800, 1800);
+    assert!(matches!(engine.placement(&large).unwrap(), Placement::Gpu(_)));
+    let strict = Engine::builder().accuracy(Accuracy::Componentwise).build().unwrap();
+    let Placement::Gpu(kernel) = strict.placement(&large).unwrap() else { panic!("on the CPU") };
+    assert!(Accuracy::Componentwise.admits(kernel.spec()));
+}
+
+/// Every kernel that the emulated device runs is chosen by no name but its own, and gives its product.
+#[test]
+fn an_engine_for_a_kernel_uses_it() {
+    let _alone = alone();
+    let a = Matrix::from_fn(30, 31, |row, col| ((row + 2 * col) % 9) as f32).unwrap();
+    let b = Matrix::from_fn(31, 32, |row, col| ((3 * row + col) % 8) as f32).unwrap();
+    let right = Engine::cpu(None).unwrap().multiply(&a, &b).unwrap();
+    let mut ran = 0;
+    for &own in KERNELS {
+        let engine = Engine::builder().kernel(own).build().unwrap();
+        match engine.multiply(&a, &b) {
+            Ok(found) => {
+                assert_eq!(found, right, "{own:?}");
+                ran += 1;
+            }
+            Err(Error::Unsupported { .. }) => {}
+            Err(other) => panic!("{own:?}: {other}"),
+        }
+    }
+    assert!(ran >= 18, "only {ran} kernels ran");
+    // Views of parts, both orders.
+    let data: Vec<f32> = (0..100).map(|at| at as f32).collect();
+    let part = MatRef::new(&data[11..], 3, 4, Layout::row_major(10)).unwrap();
+    let engine = Engine::builder().kernel(kernel("tiled16")).build().unwrap();
+    let mut c = vec![-1.0; 40];
+    let view = MatMut::new(&mut c, 3, 3, Layout::col_major(9)).unwrap();
+    engine.gemm(1.0, part, part.transposed(), 0.0, view).unwrap();
+    let dot = |one: usize, other: usize| -> f32 {
+        (0..4).map(|k| data[11 + 10 * one + k] * data[11 + 10 * other + k]).sum()
+    };
+    assert_eq!(c[2 * 9 + 1], dot(1, 2));
+    assert_eq!(c.iter().filter(|&&value| value == -1.0).count(), 40 - 9);
+    no_faults();
+}

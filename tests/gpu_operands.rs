@@ -1,0 +1,107 @@
+//! The laboratory's operands on the device, with `cust`'s buffers, stream and events, on an emulated driver.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kernels_gpu::Kernel;
+use lab::cpu::{self, CPU};
+use lab::gpu::{Gpu, run_batch};
+use lab::{Error, Problem};
+
+/// One at a time: the driver is the process's.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    cuda_emulated::install();
+    guard
+}
+
+fn kernel(id: &str) -> Kernel {
+    Kernel::named(id).expect("the registry has it")
+}
+
+fn right(problem: &Problem<f32>, a: &[f32], b: &[f32]) -> Vec<f32> {
+    let mut c = vec![0.0; problem.m * problem.n];
+    CPU[0].gemm(problem, a, b, &mut c, &cpu::context(None).unwrap()).unwrap();
+    c
+}
+
+#[test]
+fn operands_stay_on_the_device_for_any_number_of_launches() {
+    let _alone = alone();
+    let gpu = Gpu::open(0).unwrap();
+    let problem = Problem::<f32>::new(19, 23, 40);
+    let a: Vec<f32> = (0..19 * 40).map(|at| (at % 7) as f32).collect();
+    let b: Vec<f32> = (0..40 * 23).map(|at| (at % 5) as f32).collect();
+    let expected = right(&problem, &a, &b);
+    // C begins behind eight guard words.
+    let guarded = vec![f32::NAN; 8 + expected.len() + 8];
+    for id in ["naive", "tiled16", "vector_loads", "split_k_32x64", "async_copy_32x64", "small_n"] {
+        let operands = gpu.upload(&problem, &a, &b).unwrap();
+        let mut output = gpu.output(&guarded, 8).unwrap();
+        for _ in 0..2 {
+            operands.run(kernel(id), &mut output).unwrap();
+            let mut found = vec![0.0; guarded.len()];
+            output.download(&mut found).unwrap();
+            assert_eq!(found[8..][..expected.len()], expected, "{id}");
+            assert!(
+                found[..8].iter().chain(&found[8 + expected.len()..]).all(|word| word.is_nan())
+            );
+            let poison = gpu.output(&guarded, 8).unwrap();
+            output.restore_from(&poison).unwrap();
+            output.restore(&guarded).unwrap();
+        }
+        let mut sets = vec![(operands, output)];
+        run_batch(kernel(id), &mut sets, 0, 3).unwrap();
+        let mut found = vec![0.0; guarded.len()];
+        sets[0].1.download(&mut found).unwrap();
+        assert_eq!(found[8..][..expected.len()], expected, "{id}");
+    }
+    assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
+}
+
+#[test]
+fn buffers_of_two_gpus_are_not_used_together() {
+    let _alone = alone();
+    let (one, other) = (Gpu::open(0).unwrap(), Gpu::open(1).unwrap());
+    let problem = Problem::<f32>::new(2, 2, 2);
+    let data = [1.0; 4];
+    let operands = one.upload(&problem, &data, &data).unwrap();
+    let mut there = other.output(&data, 0).unwrap();
+    let refused = operands.run(kernel("naive"), &mut there).unwrap_err().to_string();
+    assert!(refused.contains("different GPUs, 0 and 1"), "{refused}");
+    let mut here = one.output(&data, 0).unwrap();
+    assert!(here.restore_from(&there).is_err());
+    let mut sets = vec![(operands, here), (other.upload(&problem, &data, &data).unwrap(), there)];
+    assert!(run_batch(kernel("naive"), &mut sets, 0, 2).is_err());
+    // Nothing of it was launched.
+    let mut found = [0.0; 4];
+    sets[1].1.download(&mut found).unwrap();
+    assert_eq!(found, data);
+}
+
+#[test]
+fn buffers_that_are_too_short_are_refused() {
+    let _alone = alone();
+    let gpu = Gpu::open(0).unwrap();
+    let problem = Problem::<f32>::new(4, 4, 4);
+    assert!(gpu.upload(&problem, &[0.0; 15], &[0.0; 16]).is_err());
+    let operands = gpu.upload(&problem, &[0.0; 16], &[0.0; 16]).unwrap();
+    let mut output = gpu.output(&[0.0; 16], 1).unwrap();
+    let refused = operands.run(kernel("naive"), &mut output);
+    assert!(matches!(refused, Err(Error::Product { error: tessera::Error::Shape(_) })));
+}
+
+/// The rungs of the CPU answer for short buffers, too: `cpu_packed` reads by pointers.
+#[test]
+fn a_rung_with_short_buffers_is_an_error() {
+    let context = cpu::context(None).unwrap();
+    for implementation in CPU {
+        let large = Problem::<f32>::new(4096, 4096, 4096);
+        let refused = implementation.gemm(&large, &[], &[], &mut [], &context);
+        let is_shape = matches!(refused, Err(Error::Product { error: tessera::Error::Shape(_) }));
+        assert!(is_shape, "{}", implementation.id);
+    }
+    let large = Problem::<f32>::new(4096, 4096, 4096);
+    let refused = cpu_gemm::gemm(&large, &[], &[], &mut [], &context);
+    assert!(matches!(refused, Err(cpu_gemm::Error::Shape(_))));
+}
