@@ -23,7 +23,7 @@ use crate::modules;
 /// Fill the measured tables in the documents from results/
 ///
 /// Also fails where a document links to a file that is not there, names something that the linked
-/// file does not hold, or states a rate outside a table.
+/// file does not hold, states a rate outside a table, or uses a word that was retired.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing: fail unless every table is what its file under results/ gives
@@ -42,6 +42,30 @@ const END: &str = ":end -->";
 
 /// What a marker may name: a table, or the rungs of the ladder.
 const KINDS: [&str; 2] = ["results:", "ladder:"];
+
+/// Words that documents no longer use, and the ones that they use instead.
+const RETIRED: [(&str, &str); 16] = [
+    ("copy engine", "TMA"),
+    ("first-level cache", "L1"),
+    ("second-level cache", "L2"),
+    ("third-level cache", "L3"),
+    ("page-locked", "pinned"),
+    ("multiply-add units", "FP32 pipes"),
+    ("steps of k", "elements of k, or k-blocks"),
+    ("step of k", "element of k, or k-block"),
+    ("so many", "a number, or a parameter's name"),
+    ("by turns", "interleaved"),
+    ("two truths", "two times"),
+    ("goes by", "uses, or depends on"),
+    ("brings", "loads, or copies"),
+    ("is to be had", "is available"),
+    ("as it lies", "in place"),
+    ("as they lie", "in place"),
+];
+/// Its table is what the program says of broken kernels, to which tests/museum.rs holds it.
+const MUSEUM: &str = "docs/museum.md";
+/// Its words are not yet checked.
+const UNREVISED: &str = "ARCHITECTURE.md";
 
 /// Gives the text of a file, by its path from the workspace's root.
 type Read<'r> = &'r dyn Fn(&str) -> Result<String>;
@@ -327,6 +351,10 @@ fn lint(document: &str, parts: &[Part<'_>], read: Read<'_>) -> Vec<String> {
             Part::Line(_) if shown => {}
             Part::Line(line) => {
                 faults.extend(links(document, line, read));
+                let shown = document == MUSEUM && line.starts_with('|');
+                if !shown && document != UNREVISED {
+                    faults.extend(retired(line));
+                }
                 faults.extend(typed_rate(line).map(|rate| {
                     format!("a rate outside a table, {rate}; put its run under results/")
                 }));
@@ -396,6 +424,20 @@ fn typed_rate(line: &str) -> Option<String> {
         .windows(2)
         .find(|pair| number(pair[0]) && pair[1].contains("FLOP/s"))
         .map(|pair| pair.join(" "))
+}
+
+/// The retired words of a line.
+fn retired(line: &str) -> Vec<String> {
+    let line = line.to_lowercase();
+    let bounded = |found: usize, length: usize| {
+        let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        !letter(line[..found].chars().next_back()) && !letter(line[found + length..].chars().next())
+    };
+    RETIRED
+        .iter()
+        .filter(|(word, _)| line.match_indices(word).any(|(found, _)| bounded(found, word.len())))
+        .map(|(word, instead)| format!("`{word}` is a retired word; write {instead}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -562,6 +604,19 @@ mod tests {
         let after = "```console\n$ tessera\n```\nit reaches 51.2 TFLOP/s\n";
         assert!(faults(after).contains("51.2 TFLOP/s"), "only what is shown is left alone");
         assert!(faults("```text\n51.2 TFLOP/s\n```\n").contains("51.2 TFLOP/s"));
+    }
+
+    #[test]
+    fn a_retired_word_is_a_fault() {
+        assert_eq!(faults("TMA copies a box from pinned memory; so manyfold a text\n"), "");
+        for (word, instead) in RETIRED {
+            let text = faults(&format!("It uses {}, here.\n", word.to_uppercase()));
+            assert!(text.contains(word) && text.contains(instead), "{text}");
+        }
+        assert_eq!(faults("```console\n$ tessera\n8 steps of k\n```\n"), "", "what a program said");
+        let row = "| `piece` | the last 6 steps of k |\n";
+        assert!(faults(row).contains("steps of k"));
+        assert_eq!(lint(MUSEUM, &parse(row).unwrap(), &results), [""; 0]);
     }
 
     #[test]
