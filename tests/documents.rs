@@ -141,7 +141,7 @@ fn commands(cell: &str) -> Vec<String> {
         .collect()
 }
 
-const SEEDS: &str = include_str!("../docs/seeds.md");
+const SEEDS: &str = include_str!("../docs/history/seeds.md");
 
 #[test]
 fn every_row_of_the_seeds_has_a_command_that_works() {
@@ -159,7 +159,7 @@ fn every_row_of_the_seeds_has_a_command_that_works() {
 }
 
 /// The documents whose shell blocks are run.
-const DOCUMENTS: [(&str, &str); 7] = [
+const DOCUMENTS: [(&str, &str); 8] = [
     ("README.md", include_str!("../README.md")),
     ("CONTRIBUTING.md", include_str!("../CONTRIBUTING.md")),
     ("docs/accuracy.md", include_str!("../docs/accuracy.md")),
@@ -167,6 +167,7 @@ const DOCUMENTS: [(&str, &str); 7] = [
     ("docs/emulator.md", include_str!("../docs/emulator.md")),
     ("docs/measuring.md", include_str!("../docs/measuring.md")),
     ("docs/museum.md", include_str!("../docs/museum.md")),
+    ("docs/usage.md", include_str!("../docs/usage.md")),
 ];
 
 /// The program's command lines in a document's shell blocks, without their comments.
@@ -207,6 +208,18 @@ fn a_command_that_fails_is_found() {
     all_work(&["tessera list".to_owned(), "tessera --kernel nonsense".to_owned()]);
 }
 
+/// Adds the Markdown files of a folder and of those in it.
+fn markdown(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("read") {
+        let path = entry.expect("read").path();
+        if path.is_dir() {
+            markdown(&path, files);
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            files.push(path);
+        }
+    }
+}
+
 /// The outputs shown in console blocks, `...` and `[..]` standing for what differs.
 #[test]
 fn the_outputs_shown_are_the_programs() {
@@ -216,14 +229,11 @@ fn the_outputs_shown_are_the_programs() {
         assert!(SEEDS.contains("```console"));
         return;
     }
-    let documents = fs::read_dir(&docs).expect("read").map(|entry| entry.expect("read").path());
-    let documents = documents.chain([docs.join("../README.md")]);
-    let shows = |path: &PathBuf| {
-        path.extension().is_some_and(|ending| ending == "md")
-            && fs::read_to_string(path).expect("read").contains("```console")
-    };
-    let shown: Vec<PathBuf> = documents.filter(shows).collect();
-    for name in ["seeds.md", "ladder.md"] {
+    let mut documents = vec![docs.join("../README.md")];
+    markdown(&docs, &mut documents);
+    let shows = |path: &PathBuf| fs::read_to_string(path).expect("read").contains("```console");
+    let shown: Vec<PathBuf> = documents.into_iter().filter(shows).collect();
+    for name in ["history/seeds.md", "ladder.md", "ladder/loop_order.md"] {
         assert!(shown.iter().any(|path| path.ends_with(name)), "{name} shows no output");
     }
     let cases = trycmd::TestCases::new();

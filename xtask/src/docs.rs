@@ -1,10 +1,15 @@
-//! `cargo xtask docs`: the measured tables in the documents, filled from the files under results/.
+//! `cargo xtask docs`: the measured figures in the documents, filled from the files under results/.
 //!
-//! A table stands between the lines `<!-- results:FOLDER/FILE.md:begin -->` and
+//! A table belongs between the lines `<!-- results:FOLDER/FILE.md:begin -->` and
 //! `<!-- results:FOLDER/FILE.md:end -->`. FOLDER is `DATE-MACHINE` under results/ and FILE.md what one
 //! run of `tessera` wrote there. FOLDER/README.md says where the figures come from: a line
 //! `- KEY: VALUE` for each of machine, driver, date and commit, and one for the file, whose value is
-//! the command.
+//! the command. After FILE.md, ` columns=NAME,NAME` and ` rows=NAME,NAME` select part of the table;
+//! a selection has no notes.
+//!
+//! Between `<!-- ladder:FOLDER/FILE.md:begin -->` and its end is a table of rungs: each row begins with
+//! a link to a page of the ladder, and the rest of it is filled, the idea from the page's heading and
+//! the rate from the file. Where the page has several implementations, it is the rate of the fastest.
 //!
 //! A name without a folder is a place that waits for its results and holds no more than a comment.
 
@@ -18,7 +23,7 @@ use crate::modules;
 /// Fill the measured tables in the documents from results/
 ///
 /// Also fails where a document links to a file that is not there, names something that the linked
-/// file does not hold, or states a rate outside a table.
+/// file does not hold, states a rate outside a table, or uses a word that was retired.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing: fail unless every table is what its file under results/ gives
@@ -31,9 +36,34 @@ const TOP: [&str; 3] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 /// What results/FOLDER/README.md states of every file in the folder.
 const PROVENANCE: [&str; 4] = ["machine", "driver", "date", "commit"];
 
-const OPEN: &str = "<!-- results:";
+const OPEN: &str = "<!-- ";
 const BEGIN: &str = ":begin -->";
 const END: &str = ":end -->";
+
+/// What a marker may name: a table, or the rungs of the ladder.
+const KINDS: [&str; 2] = ["results:", "ladder:"];
+
+/// Words that documents no longer use, and the ones that they use instead.
+const RETIRED: [(&str, &str); 16] = [
+    ("copy engine", "TMA"),
+    ("first-level cache", "L1"),
+    ("second-level cache", "L2"),
+    ("third-level cache", "L3"),
+    ("page-locked", "pinned"),
+    ("multiply-add units", "FP32 pipes"),
+    ("steps of k", "elements of k, or k-blocks"),
+    ("step of k", "element of k, or k-block"),
+    ("so many", "a number, or a parameter's name"),
+    ("by turns", "interleaved"),
+    ("two truths", "two times"),
+    ("goes by", "uses, or depends on"),
+    ("brings", "loads, or copies"),
+    ("is to be had", "is available"),
+    ("as it lies", "in place"),
+    ("as they lie", "in place"),
+];
+/// Its table is what the program says of broken kernels, to which tests/museum.rs holds it.
+const MUSEUM: &str = "docs/museum.md";
 
 /// Gives the text of a file, by its path from the workspace's root.
 type Read<'r> = &'r dyn Fn(&str) -> Result<String>;
@@ -68,15 +98,25 @@ fn stale(document: &str, text: &str, filled: &str) -> Option<String> {
 
 fn documents() -> Result<Vec<String>> {
     let mut documents: Vec<String> = TOP.map(str::to_owned).into();
-    let folder = modules::root().join("docs");
-    for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".md") {
-            documents.push(format!("docs/{name}"));
-        }
-    }
+    below("docs", &mut documents)?;
     documents[TOP.len()..].sort();
     Ok(documents)
+}
+
+/// Adds the documents of a folder and of those in it.
+fn below(folder: &str, documents: &mut Vec<String>) -> Result<()> {
+    for entry in
+        fs::read_dir(modules::root().join(folder)).with_context(|| format!("reading {folder}"))?
+    {
+        let entry = entry?;
+        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            below(&path, documents)?;
+        } else if path.ends_with(".md") {
+            documents.push(path);
+        }
+    }
+    Ok(())
 }
 
 fn read(path: &str) -> Result<String> {
@@ -87,31 +127,43 @@ fn read(path: &str) -> Result<String> {
 #[derive(Debug, PartialEq, Eq)]
 enum Part<'t> {
     Line(&'t str),
-    Table { name: &'t str, inside: Vec<&'t str> },
+    Table { kind: &'t str, name: &'t str, inside: Vec<&'t str> },
+}
+
+/// A marker's kind and what follows it.
+fn marker(line: &str) -> Option<(&'static str, &str)> {
+    let text = line.strip_prefix(OPEN)?;
+    KINDS.iter().find_map(|kind| Some((*kind, text.strip_prefix(kind)?)))
+}
+
+/// The line that ends a table: its beginning without what it selects.
+fn end(kind: &str, name: &str) -> String {
+    format!("{OPEN}{kind}{}{END}", name.split(' ').next().unwrap_or(name))
 }
 
 fn parse(text: &str) -> Result<Vec<Part<'_>>> {
     let mut parts = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let marker = line.strip_prefix(OPEN);
-        if marker.is_some_and(|marker| marker.ends_with(END)) {
+        let marked = marker(line);
+        if marked.is_some_and(|(_, rest)| rest.ends_with(END)) {
             bail!("`{line}` ends what no line has begun");
         }
-        let Some(name) = marker.and_then(|marker| marker.strip_suffix(BEGIN)) else {
+        let begun = marked.and_then(|(kind, rest)| Some((kind, rest.strip_suffix(BEGIN)?)));
+        let Some((kind, name)) = begun else {
             parts.push(Part::Line(line));
             continue;
         };
-        let end = format!("{OPEN}{name}{END}");
+        let end = end(kind, name);
         let mut inside = Vec::new();
         loop {
             match lines.next() {
                 Some(line) if line == end => break,
-                Some(line) if !line.starts_with(OPEN) => inside.push(line),
+                Some(line) if marker(line).is_none() => inside.push(line),
                 _ => bail!("`{line}` lacks its line `{end}`"),
             }
         }
-        parts.push(Part::Table { name, inside });
+        parts.push(Part::Table { kind, name, inside });
     }
     Ok(parts)
 }
@@ -122,12 +174,16 @@ fn filled(document: &str, parts: &[Part<'_>], read: Read<'_>) -> Result<String> 
     for part in parts {
         match part {
             Part::Line(line) => text.push_str(line),
-            Part::Table { name, inside } => {
+            Part::Table { kind, name, inside } => {
                 let inside = match name.split_once('/') {
+                    Some((folder, file)) if *kind == "ladder:" => {
+                        let table = rungs(document, folder, file, inside, read)?;
+                        sourced(document, folder, file, &table, read)?
+                    }
                     Some((folder, file)) => table(document, folder, file, read)?,
                     None => format!("{}\n", inside.join("\n")),
                 };
-                text.push_str(&format!("{OPEN}{name}{BEGIN}\n{inside}{OPEN}{name}{END}"));
+                text.push_str(&format!("{OPEN}{kind}{name}{BEGIN}\n{inside}{}", end(kind, name)));
             }
         }
         text.push('\n');
@@ -135,9 +191,133 @@ fn filled(document: &str, parts: &[Part<'_>], read: Read<'_>) -> Result<String> 
     Ok(text)
 }
 
-/// A file under results/, and a sentence on where it comes from.
-fn table(document: &str, folder: &str, file: &str, read: Read<'_>) -> Result<String> {
-    let table = read(&format!("results/{folder}/{file}"))?;
+/// A file under results/, or the part of its table that the marker selects.
+fn table(document: &str, folder: &str, wanted: &str, read: Read<'_>) -> Result<String> {
+    let mut options = wanted.split(' ');
+    let file = options.next().unwrap_or_default();
+    let text = read(&format!("results/{folder}/{file}"))?;
+    let (mut columns, mut rows) = (None, None);
+    for option in options {
+        match option.split_once('=') {
+            Some(("columns", names)) => columns = Some(names.split(',').collect::<Vec<_>>()),
+            Some(("rows", names)) => rows = Some(names.split(',').collect::<Vec<_>>()),
+            _ => bail!("`{option}` is neither columns=NAME,... nor rows=NAME,..."),
+        }
+    }
+    let text = if columns.is_none() && rows.is_none() {
+        each_note_once(text.trim())
+    } else {
+        selected(&text, columns.as_deref(), rows.as_deref())
+            .with_context(|| format!("results/{folder}/{file}"))?
+    };
+    sourced(document, folder, file, &text, read)
+}
+
+/// The cells of a table's row.
+fn cells(line: &str) -> Vec<&str> {
+    let line = line.trim();
+    let inner = line.strip_prefix('|').and_then(|line| line.strip_suffix('|')).unwrap_or(line);
+    inner.split('|').map(str::trim).collect()
+}
+
+/// The text before a table, and the named columns and rows of the table.
+fn selected(text: &str, columns: Option<&[&str]>, rows: Option<&[&str]>) -> Result<String> {
+    let in_table = |line: &&str| line.starts_with('|');
+    let before: Vec<&str> = text.lines().take_while(|line| !in_table(line)).collect();
+    let table: Vec<&str> = text.lines().skip(before.len()).take_while(in_table).collect();
+    let [heading, rules, ..] = table[..] else { bail!("there is no table") };
+    let (heading, rules) = (cells(heading), cells(rules));
+    let places = match columns {
+        None => (0..heading.len()).collect(),
+        Some(names) => names
+            .iter()
+            .map(|name| {
+                let place = heading.iter().position(|column| column == name);
+                place.with_context(|| format!("the table has no column {name}"))
+            })
+            .collect::<Result<Vec<_>>>()?,
+    };
+    let all: Vec<Vec<&str>> = table.iter().skip(2).map(|line| cells(line)).collect();
+    if let Some(row) = all.iter().chain([&rules]).find(|row| row.len() != heading.len()) {
+        bail!("a row has {} cells, the heading {}: {row:?}", row.len(), heading.len());
+    }
+    let chosen: Vec<&Vec<&str>> = match rows {
+        None => all.iter().collect(),
+        Some(names) => names
+            .iter()
+            .map(|name| {
+                let row = all.iter().find(|cells| cells[0] == *name);
+                row.with_context(|| format!("the table has no row {name}"))
+            })
+            .collect::<Result<_>>()?,
+    };
+    let line = |cells: &[&str]| {
+        let cells: Vec<&str> = places.iter().map(|place| cells[*place]).collect();
+        format!("| {} |", cells.join(" | "))
+    };
+    let rule = |place: &usize| if rules[*place].ends_with(':') { "---:" } else { "---" };
+    let rule = format!("|{}|", places.iter().map(rule).collect::<Vec<_>>().join("|"));
+    let mut lines = vec![before.join("\n").trim().to_owned(), String::new(), line(&heading), rule];
+    lines.extend(chosen.iter().map(|cells| line(cells)));
+    Ok(lines.join("\n").trim().to_owned())
+}
+
+/// The text without the notes that repeat an earlier one word for word.
+fn each_note_once(text: &str) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        let note = !line.is_empty() && !line.starts_with('|');
+        if !(note && lines.contains(&line)) {
+            lines.push(line);
+        }
+    }
+    lines.join("\n")
+}
+
+/// A table of the rungs that `inside` links to.
+fn rungs(
+    document: &str,
+    folder: &str,
+    file: &str,
+    inside: &[&str],
+    read: Read<'_>,
+) -> Result<String> {
+    let results = read(&format!("results/{folder}/{file}"))?;
+    let measured: Vec<Vec<&str>> =
+        results.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+    let rate_at = measured
+        .first()
+        .and_then(|heading| heading.iter().position(|column| *column == "GFLOP/s"))
+        .with_context(|| format!("results/{folder}/{file} has no column GFLOP/s"))?;
+    let mut lines = vec!["| rung | idea | GFLOP/s |".to_owned(), "|---|---|---:|".to_owned()];
+    for row in inside.iter().filter(|line| line.starts_with("| [")) {
+        let target = row
+            .split_once("](")
+            .and_then(|(_, rest)| Some(rest.split_once(')')?.0))
+            .with_context(|| format!("`{row}` does not begin with a link"))?;
+        let page = read(&from_root(document, target))?;
+        let (names, idea) = page
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("# ")?.split_once(": "))
+            .with_context(|| format!("{target} does not begin with `# NAMES: IDEA`"))?;
+        let rates = measured.iter().filter(|cells| names.contains(&format!("`{}`", cells[0])));
+        let rates = rates.filter_map(|cells| cells.get(rate_at).copied());
+        let value = |rate: &str| rate.trim_start_matches('~').parse::<f64>().unwrap_or(0.0);
+        let best = rates.max_by(|a, b| value(a).total_cmp(&value(b))).unwrap_or_default();
+        lines.push(format!("| [{names}]({target}) | {idea} | {best} |"));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// A table of results, and a sentence on where it comes from.
+fn sourced(
+    document: &str,
+    folder: &str,
+    file: &str,
+    table: &str,
+    read: Read<'_>,
+) -> Result<String> {
     let source = format!("results/{folder}/README.md");
     let about = read(&source)?;
     let value = |key: &str| {
@@ -152,8 +332,7 @@ fn table(document: &str, folder: &str, file: &str, read: Read<'_>) -> Result<Str
     if !folder.starts_with(date) {
         bail!("{source} is of {date}, which does not begin the folder's name");
     }
-    let up = if document.contains('/') { "../" } else { "" };
-    let table = table.trim();
+    let up = "../".repeat(document.matches('/').count());
     Ok(format!(
         "\n{table}\n\n[{date}]({up}{source}), {machine}, driver {driver}, commit {commit}: {command}\n\n"
     ))
@@ -170,11 +349,15 @@ fn lint(document: &str, parts: &[Part<'_>], read: Read<'_>) -> Vec<String> {
             Part::Line(_) if shown => {}
             Part::Line(line) => {
                 faults.extend(links(document, line, read));
+                let shown = document == MUSEUM && line.starts_with('|');
+                if !shown {
+                    faults.extend(retired(line));
+                }
                 faults.extend(typed_rate(line).map(|rate| {
                     format!("a rate outside a table, {rate}; put its run under results/")
                 }));
             }
-            Part::Table { name, inside } if !name.contains('/') => {
+            Part::Table { name, inside, .. } if !name.contains('/') => {
                 let comment = |line: &str| line.starts_with("<!--") && line.ends_with("-->");
                 if !inside.iter().all(|line| line.is_empty() || comment(line)) {
                     faults.push(format!("`{name}` waits for results and must hold no text"));
@@ -241,6 +424,20 @@ fn typed_rate(line: &str) -> Option<String> {
         .map(|pair| pair.join(" "))
 }
 
+/// The retired words of a line.
+fn retired(line: &str) -> Vec<String> {
+    let line = line.to_lowercase();
+    let bounded = |found: usize, length: usize| {
+        let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        !letter(line[..found].chars().next_back()) && !letter(line[found + length..].chars().next())
+    };
+    RETIRED
+        .iter()
+        .filter(|(word, _)| line.match_indices(word).any(|(found, _)| bounded(found, word.len())))
+        .map(|(word, instead)| format!("`{word}` is a retired word; write {instead}"))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,8 +451,15 @@ mod tests {
         Ok(match path {
             "results/2026-11-20-box/run.md" => "| a |\n|---|\n| 1 |\n\n".to_owned(),
             "results/2026-11-20-box/README.md" => "# Box\n\n- machine: a box\n- driver: none\n\
-                - date: 2026-11-20\n- commit: abc\n- run.md: `tessera -n 1`\n"
+                - date: 2026-11-20\n- commit: abc\n- run.md: `tessera -n 1`\n- wide.md: `tessera`\n"
                 .to_owned(),
+            "results/2026-11-20-box/wide.md" => {
+                "f32 on a box\n\n| name | s | GFLOP/s |\n|---|--:|--:|\n\
+                | one | 3 | 20 |\n| two | 2 | ~30 |\n| six | 1 | 60 |\n\nslow\nhot\nslow\n"
+                    .to_owned()
+            }
+            "docs/ladder/one.md" => "# `one`, `two`: an idea\n\nText.\n".to_owned(),
+            "docs/ladder/bad.md" => "no heading\n".to_owned(),
             "tests/verifier.rs" => "fn every_mutant_is_caught() {".to_owned(),
             _ => bail!("there is no {path}"),
         })
@@ -278,7 +482,58 @@ mod tests {
         assert!(text.contains("\n\n| a |\n|---|\n| 1 |\n\n["), "{text}");
         assert!(text.contains(source), "{text}");
         assert_eq!(fill("README.md", &text).unwrap(), text, "a second time changes nothing");
-        assert!(fill("docs/x.md", TEXT).unwrap().contains("](../results/"), "links are relative");
+        for (document, up) in [("docs/x.md", "](../results/"), ("docs/a/x.md", "](../../results/")]
+        {
+            assert!(fill(document, TEXT).unwrap().contains(up), "links are relative");
+        }
+    }
+
+    /// The table of one marker, filled.
+    fn inside(name: &str, rows: &str) -> Result<String> {
+        let end = name.split(' ').next().unwrap();
+        fill("docs/x.md", &format!("<!-- {name}:begin -->\n{rows}<!-- {end}:end -->\n"))
+    }
+
+    #[test]
+    fn columns_and_rows_are_selected_by_name() {
+        let name = |rest: &str| format!("results:2026-11-20-box/wide.md{rest}");
+        let all = inside(&name(""), "").unwrap();
+        assert_eq!(all.matches("slow").count(), 1, "a note is there once: {all}");
+        assert!(all.contains("| six | 1 | 60 |") && all.contains("\nhot\n"), "{all}");
+        let some = inside(&name(" columns=name,GFLOP/s rows=six,one"), "").unwrap();
+        let table =
+            "f32 on a box\n\n| name | GFLOP/s |\n|---|---:|\n| six | 60 |\n| one | 20 |\n\n[2026";
+        assert!(some.contains(table) && !some.contains("slow"), "{some}");
+        let torn = |path: &str| Ok(results(path)?.replace("| six | 1 | 60 |", "| six | 1 |"));
+        let text = format!("<!-- {} rows=one:begin -->\n<!-- {}:end -->\n", name(""), name(""));
+        let error = filled("docs/x.md", &parse(&text).unwrap(), &torn).unwrap_err();
+        assert!(format!("{error:#}").contains("a row has 2 cells, the heading 3"), "{error:#}");
+        for (rest, fault) in [
+            (" columns=name,minutes", "no column minutes"),
+            (" rows=nine", "no row nine"),
+            (" lines=1", "`lines=1` is neither"),
+        ] {
+            let error = format!("{:#}", inside(&name(rest), "").unwrap_err());
+            assert!(error.contains(fault), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rung_has_its_pages_idea_and_the_rate_of_its_fastest() {
+        let name = "ladder:2026-11-20-box/wide.md";
+        let filled = inside(name, "| [](ladder/one.md) | typed by hand | 99 |\n").unwrap();
+        let row =
+            "|---|---|---:|\n| [`one`, `two`](ladder/one.md) | an idea | ~30 |\n\n[2026-11-20]";
+        assert!(filled.contains(row) && !filled.contains("99"), "{filled}");
+        assert_eq!(fill("docs/x.md", &filled).unwrap(), filled, "a second time changes nothing");
+        for (row, fault) in [
+            ("| [](ladder/other.md) |", "there is no docs/ladder/other.md"),
+            ("| [](ladder/bad.md) |", "does not begin with `# NAMES: IDEA`"),
+            ("| [ladder/one.md] |", "does not begin with a link"),
+        ] {
+            let error = format!("{:#}", inside(name, &format!("{row}\n")).unwrap_err());
+            assert!(error.contains(fault), "{error}");
+        }
     }
 
     #[test]
@@ -347,6 +602,19 @@ mod tests {
         let after = "```console\n$ tessera\n```\nit reaches 51.2 TFLOP/s\n";
         assert!(faults(after).contains("51.2 TFLOP/s"), "only what is shown is left alone");
         assert!(faults("```text\n51.2 TFLOP/s\n```\n").contains("51.2 TFLOP/s"));
+    }
+
+    #[test]
+    fn a_retired_word_is_a_fault() {
+        assert_eq!(faults("TMA copies a box from pinned memory; so manyfold a text\n"), "");
+        for (word, instead) in RETIRED {
+            let text = faults(&format!("It uses {}, here.\n", word.to_uppercase()));
+            assert!(text.contains(word) && text.contains(instead), "{text}");
+        }
+        assert_eq!(faults("```console\n$ tessera\n8 steps of k\n```\n"), "", "what a program said");
+        let row = "| `piece` | the last 6 steps of k |\n";
+        assert!(faults(row).contains("steps of k"));
+        assert_eq!(lint(MUSEUM, &parse(row).unwrap(), &results), [""; 0]);
     }
 
     #[test]
