@@ -26,7 +26,6 @@
 //!
 //! Sums run as in `f16x3`: the small products first, 32 steps on the tensor core, then added in f32.
 
-#[cfg(target_arch = "nvptx64")]
 mod device;
 
 use gemm_spec::split::{Pieces, SPLIT_ACROSS_PARAMS, SPLIT_ROWS_PARAMS};

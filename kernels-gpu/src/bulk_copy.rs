@@ -29,7 +29,6 @@
 //! that fill no stage come last, one by one, so that each element is one chain over k in order: the bits
 //! are those of `naive`.
 
-#[cfg(target_arch = "nvptx64")]
 mod multiply;
 
 use gemm_spec::tensor::F32_STEP_K;

@@ -28,9 +28,7 @@
 //!               full/empty barriers of each stage  ==>  warpgroup 2: rows 64..128
 //! ```
 
-#[cfg(target_arch = "nvptx64")]
 mod device;
-#[cfg(target_arch = "nvptx64")]
 mod probe;
 
 use gemm_spec::split::{

@@ -130,7 +130,7 @@ mod tests {
         for spec in KERNELS {
             for entry in spec.entries {
                 assert_eq!(entry.symbol, format!("{}_{}", spec.id, entry.dtype));
-                // The emulator knows the instructions up to compute capability 8.0.
+                // The emulator models the instructions up to compute capability 8.0.
                 let emulated = spec.arch != Arch::Sm90a;
                 assert_eq!(emulated_entry(entry.symbol).is_some(), emulated, "{}", entry.symbol);
             }

@@ -1,13 +1,12 @@
 //! What products of split operands have in common: cutting, multiplying pieces, and what is done where
 //! pieces cannot hold an operand.
 
-#[cfg(target_arch = "nvptx64")]
 pub(crate) mod cut;
-#[cfg(target_arch = "nvptx64")]
 mod fallback;
-#[cfg(target_arch = "nvptx64")]
 pub(crate) mod product;
 
+use cuda_std::arch::sm90::wgmma::Sums;
+use cuda_std::memory::SharedAddress;
 use gemm_spec::split::{FALLBACK_PARAMS, PANEL_ROWS, Pieces};
 use gemm_spec::warpgroup::THREADS;
 use gemm_spec::{Block, HelperEntry, LaunchShape, Param, Tile};
@@ -72,7 +71,6 @@ pub(crate) const FALLBACK: HelperEntry = HelperEntry {
 };
 
 /// What operands are cut into, and how tiles of pieces are multiplied.
-#[cfg(target_arch = "nvptx64")]
 pub(crate) trait Cut: crate::parts::ring::Ring {
     /// What operands are split into.
     const PIECES: Pieces;
@@ -95,5 +93,5 @@ pub(crate) trait Cut: crate::parts::ring::Ring {
     /// # Safety
     /// All threads of the warpgroup call it together; the tiles stay until the products have ended, and
     /// the sums are not touched before.
-    unsafe fn multiply(sums: &mut cuda_std::arch::sm90::wgmma::Sums<8>, a: u32, own: u32, b: u32);
+    unsafe fn multiply(sums: &mut Sums<8>, a: SharedAddress<u8>, own: u32, b: SharedAddress<u8>);
 }

@@ -27,17 +27,11 @@
 //!         full/empty barriers of each stage ==> warpgroup 2: rows 64..128             ==> piece  > C
 //! ```
 
-#[cfg(target_arch = "nvptx64")]
 mod multiply;
-#[cfg(target_arch = "nvptx64")]
 mod number;
-#[cfg(target_arch = "nvptx64")]
 mod pad;
-#[cfg(target_arch = "nvptx64")]
 mod pair;
-#[cfg(target_arch = "nvptx64")]
 mod single_stage;
-#[cfg(target_arch = "nvptx64")]
 mod store;
 
 use gemm_spec::tensor::PAD_PARAMS;

@@ -3,5 +3,4 @@
 //! A kernel that calls one belongs to a PTX module of that arch or a later one.
 
 pub mod sm80;
-#[cfg(target_arch = "nvptx64")]
 pub mod sm90;

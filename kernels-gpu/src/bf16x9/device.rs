@@ -1,7 +1,8 @@
 //! Three pieces of bf16, and the entries.
 
 use cuda_std::arch::sm90::convert::{bf16_pair, bf16_value};
-use cuda_std::arch::sm90::wgmma;
+use cuda_std::arch::sm90::wgmma::{self, Descriptor};
+use cuda_std::memory::SharedAddress;
 use gemm_spec::split::{LEAST, LIMIT, NON_FINITE, PLANE_BYTES, Pieces, WIDE, octet_of_three_at};
 use gemm_spec::warpgroup::{HALF_ROW_BYTES, ROWS, STEP_UNITS, descriptor_half};
 
@@ -64,9 +65,15 @@ impl<const ALL: bool> Cut for ThreeBf16<ALL> {
     }
 
     #[inline(always)]
-    unsafe fn multiply(sums: &mut wgmma::Sums<8>, a: u32, own: u32, b: u32) {
-        let a = descriptor_half(a + own * ROWS * HALF_ROW_BYTES);
-        let b = descriptor_half(b);
+    unsafe fn multiply(
+        sums: &mut wgmma::Sums<8>,
+        a: SharedAddress<u8>,
+        own: u32,
+        b: SharedAddress<u8>,
+    ) {
+        let a = a.wrapping_add((own * ROWS * HALF_ROW_BYTES) as usize);
+        let a = Descriptor::from_bits(descriptor_half(a.get()));
+        let b = Descriptor::from_bits(descriptor_half(b.get()));
         let plus = |sums: &mut wgmma::Sums<8>, i: u64, j: u64| {
             let (a, b) = (a + i * PLANE, b + j * PLANE);
             // SAFETY: the caller's promise.

@@ -1,12 +1,10 @@
 //! The entry, and what the threads of a block do.
 
-use core::ptr::null;
-
 use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
 use cuda_std::arch::sm90::{mbarrier, tensor};
-use cuda_std::memory::{GlobalMut, SharedAddress};
+use cuda_std::memory::{GlobalMut, SharedAddress, null};
 use cuda_std::{tensor_map, thread};
-use gemm_spec::Element as _;
+use gemm_spec::Element;
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::tensor::F32_STEP_K;
 
@@ -256,7 +254,7 @@ macro_rules! multiply_step {
         unroll!(for I in 0..8 {
             unroll!(for J in 0..16 {
                 const COL: usize = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
-                $acc[I][COL] = $a[I][$step].mul_add($b[COL], $acc[I][COL]);
+                $acc[I][COL] = Element::mul_add($a[I][$step], $b[COL], $acc[I][COL]);
             });
         });
     };

@@ -1,7 +1,8 @@
 //! Two pieces of f16, and the entries.
 
 use cuda_std::arch::sm90::convert::{f16_pair, f16_value};
-use cuda_std::arch::sm90::wgmma;
+use cuda_std::arch::sm90::wgmma::{self, Descriptor};
+use cuda_std::memory::{Global, GlobalMut, SharedAddress};
 use gemm_spec::split::{LOST, Piece, Pieces, octet_at, scale_factors};
 use gemm_spec::warpgroup::{ROW_BYTES, ROWS, STEP_UNITS, descriptor};
 
@@ -52,8 +53,15 @@ impl Cut for TwoF16 {
     }
 
     #[inline(always)]
-    unsafe fn multiply(sums: &mut wgmma::Sums<8>, a: u32, own: u32, b: u32) {
-        let (a, b) = (descriptor(a + own * ROWS * ROW_BYTES), descriptor(b));
+    unsafe fn multiply(
+        sums: &mut wgmma::Sums<8>,
+        a: SharedAddress<u8>,
+        own: u32,
+        b: SharedAddress<u8>,
+    ) {
+        let a = a.wrapping_add((own * ROWS * ROW_BYTES) as usize);
+        let a = Descriptor::from_bits(descriptor(a.get()));
+        let b = Descriptor::from_bits(descriptor(b.get()));
         // SAFETY: the caller's promise.
         unsafe {
             wgmma::fenced_f16_n128::<false, false, false>(sums, a, b + LOW);
@@ -76,7 +84,42 @@ cut_entries!(f16x3_split_rows, f16x3_split_across: TwoF16);
 ///    256 threads and the shared memory of the kernel's spec.
 #[cuda_std::kernel]
 #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn f16x3_maxima(rows: u32, k: u32, from: *const f32, ld: u64, maxima: *mut u32) {
+pub unsafe fn f16x3_maxima(rows: u32, k: u32, from: Global<f32>, ld: u64, maxima: GlobalMut<u32>) {
     // SAFETY: the obligations are the same.
     unsafe { cut::maxima(rows, k, from, ld, maxima) };
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use cuda_std::emulate::{Buffer, EmulationError, Launch, run};
+    use cuda_std::memory::{global, global_mut, null};
+    use gemm_spec::DType;
+
+    use super::*;
+    use crate::f16x3::SPEC;
+
+    /// Its other instructions have no result on the host, so the first of them ends the launch.
+    #[test]
+    fn a_kernel_for_hopper_stops_on_the_host_at_its_first_barrier() {
+        let (flags, mut c) = ([0u32], [0.0f32]);
+        let launch = Launch::new((1, 1, 1), (SPEC.max_threads(), 1, 1))
+            .with_shared_bytes(SPEC.shared_bytes(DType::F32) as usize)
+            .with_buffer(Buffer::input("flags", &flags))
+            .with_buffer(Buffer::output("C", &mut c));
+        let at = c.as_mut_ptr().expose_provenance();
+        let result = run(&launch, || {
+            let c = std::ptr::with_exposed_provenance_mut(at);
+            // SAFETY: of what the entry touches on the host, the launch has all.
+            unsafe {
+                let (flags, c) = (global(flags.as_ptr()), global_mut(c));
+                let limbs = (null(), null(), null(), null());
+                f16x3_f32(1, 1, 16, 1.0, limbs.0, limbs.1, limbs.2, limbs.3, 0.0, c, 1, flags, 3);
+            }
+        });
+        let Err(EmulationError::NotEmulated { instruction, .. }) = result else {
+            panic!("{result:?}");
+        };
+        assert_eq!(instruction, "mbarrier.init");
+        assert_eq!(c, [0.0]);
+    }
 }

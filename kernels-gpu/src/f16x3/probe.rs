@@ -6,7 +6,8 @@
 //! at eight neighbours in one row of C: it sums the magnitudes of their terms, and those of what meets a
 //! small element.
 
-use cuda_std::{memory::Global, shared, thread, warp};
+use cuda_std::memory::{Global, GlobalMut};
+use cuda_std::{shared, thread, warp};
 use gemm_spec::split::{FULL_PRECISION, PROBE_COLUMNS, WIDE, lacks, probed, scale_factors};
 
 use crate::parts::unroll::unroll;
@@ -30,15 +31,15 @@ pub unsafe fn f16x3_probe(
     m: u32,
     n: u32,
     k: u32,
-    a: *const f32,
+    a: Global<f32>,
     a_row: u64,
     a_step: u64,
-    b: *const f32,
+    b: Global<f32>,
     b_step: u64,
     b_col: u64,
-    a_exponents: *const i32,
-    b_exponents: *const i32,
-    flags: *mut u32,
+    a_exponents: Global<i32>,
+    b_exponents: Global<i32>,
+    flags: GlobalMut<u32>,
 ) {
     let linear = thread::thread_idx_x();
     let (row, col0) = probed(thread::block_idx_x(), rows, n);
@@ -85,7 +86,8 @@ pub unsafe fn f16x3_probe(
     unroll!(for J in 0..8 {
         // SAFETY: all lanes are here.
         let (size, meets) = unsafe { (of_all_lanes(size[J]), of_all_lanes(meets[J])) };
-        if linear % 32 == 0 {
+        let lane = linear % 32;
+        if lane == 0 {
             let at = sums.wrapping_add((linear / 32) as usize * 2 * COLUMNS + 2 * J);
             // SAFETY: two words for each warp and column.
             unsafe {

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use cuda_std::arch::sm90::mbarrier;
+use cuda_std::arch::sm90::mbarrier::{self, Barrier};
 use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::shared;
 
@@ -114,14 +114,14 @@ impl<R: Ring> Turn<R> {
 
     /// The barrier that the stage's bytes arrive at.
     #[inline(always)]
-    pub(crate) fn full(&self) -> SharedAddress<u64> {
-        let barriers = self.ring.wrapping_add(R::TO_BARRIERS as usize).cast::<u64>();
+    pub(crate) fn full(&self) -> SharedAddress<Barrier> {
+        let barriers = self.ring.wrapping_add(R::TO_BARRIERS as usize).cast::<Barrier>();
         barriers.wrapping_add(self.stage as usize)
     }
 
     /// The barrier that those arrive at who have used the stage.
     #[inline(always)]
-    pub(crate) fn empty(&self) -> SharedAddress<u64> {
+    pub(crate) fn empty(&self) -> SharedAddress<Barrier> {
         self.full().wrapping_add(R::STAGES as usize)
     }
 }

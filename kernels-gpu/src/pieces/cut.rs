@@ -6,7 +6,7 @@
 //! largest magnitudes.
 
 use cuda_std::memory::{Global, GlobalMut, Shared};
-use cuda_std::{shared, thread, warp};
+use cuda_std::{atomic, shared, thread, warp};
 use gemm_spec::split::{
     MAXIMA_STEPS, NON_FINITE, OCTET, PANEL_ROWS, STEP_K, WIDE, scale_exponent, tiles,
 };
@@ -38,16 +38,15 @@ macro_rules! cut_entries {
         ///    `lost` and `flags` are those of a workspace for as many rows.
         /// 2. A block has 256 threads and the shared memory of the kernel's spec; k >= 1.
         #[cuda_std::kernel]
-        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
         #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
         pub unsafe fn $rows(
             k: u32,
-            from: *const f32,
+            from: cuda_std::memory::Global<f32>,
             ld: u64,
-            pieces: *mut u8,
-            exponents: *mut i32,
-            lost: *mut u32,
-            flags: *mut u32,
+            pieces: cuda_std::memory::GlobalMut<u8>,
+            exponents: cuda_std::memory::GlobalMut<i32>,
+            lost: cuda_std::memory::GlobalMut<u32>,
+            flags: cuda_std::memory::GlobalMut<u32>,
         ) {
             let target = $crate::pieces::cut::Target { pieces, exponents, lost, flags };
             // SAFETY: the obligations are the same.
@@ -66,13 +65,13 @@ macro_rules! cut_entries {
         pub unsafe fn $across(
             rows: u32,
             k: u32,
-            from: *const f32,
+            from: cuda_std::memory::Global<f32>,
             ld: u64,
-            maxima: *const u32,
-            pieces: *mut u8,
-            exponents: *mut i32,
-            lost: *mut u32,
-            flags: *mut u32,
+            maxima: cuda_std::memory::Global<u32>,
+            pieces: cuda_std::memory::GlobalMut<u8>,
+            exponents: cuda_std::memory::GlobalMut<i32>,
+            lost: cuda_std::memory::GlobalMut<u32>,
+            flags: cuda_std::memory::GlobalMut<u32>,
         ) {
             let target = $crate::pieces::cut::Target { pieces, exponents, lost, flags };
             // SAFETY: the obligations are the same.
@@ -88,7 +87,8 @@ pub(crate) use cut_entries;
 pub(crate) unsafe fn rows<C: Cut>(k: u32, from: Global<f32>, ld: u64, target: Target) {
     let (row, linear) = (thread::block_idx_x(), thread::thread_idx_x());
     let from = from.wrapping_add((u64::from(row) * ld) as usize);
-    let line = Line { from, k, quads: k % 4 == 0 && from.cast::<Quad<f32>>().is_aligned() };
+    let line =
+        Line { from, k, quads: k.is_multiple_of(4) && from.cast::<Quad<f32>>().is_aligned() };
 
     let exponent = if C::SCALED {
         // SAFETY: obligations 1 and 2; all threads of the block are here.
@@ -136,7 +136,8 @@ unsafe fn scale(line: &Line) -> (u32, i32) {
     let maxima = unsafe { shared::launch_sized::<u32>() };
     // SAFETY: all lanes are here.
     largest = unsafe { of_all_lanes(largest, u32::max) };
-    if linear % LANES == 0 {
+    let lane = linear % LANES;
+    if lane == 0 {
         // SAFETY: one word for each warp.
         unsafe { maxima.wrapping_add((linear / LANES) as usize).write(largest) };
     }
@@ -194,7 +195,7 @@ pub(crate) unsafe fn maxima(rows: u32, k: u32, from: Global<f32>, ld: u64, maxim
             i += 1;
         }
         // SAFETY: obligation 1.
-        unsafe { atomic_max(maxima.wrapping_add(row as usize), largest) };
+        unsafe { atomic::reduce_max(maxima.wrapping_add(row as usize), largest) };
     }
 }
 
@@ -299,9 +300,9 @@ impl Line {
     unsafe fn octet(&self, octet: u32) -> [f32; 8] {
         let first = octet * OCTET;
         if self.quads {
-            // SAFETY: the guard: a quad that begins before k ends there.
             let quad = |first: u32| {
                 if first < self.k {
+                    // SAFETY: the guard: a quad that begins before k ends there.
                     unsafe { self.from.wrapping_add(first as usize).cast::<Quad<f32>>().read() }
                 } else {
                     Quad([0.0; 4])
@@ -335,7 +336,8 @@ struct Across {
 impl Across {
     #[inline(always)]
     fn new(rows: u32, k: u32, from: Global<f32>, ld: u64) -> Self {
-        let quads = rows % 4 == 0 && ld % 4 == 0 && from.cast::<Quad<f32>>().is_aligned();
+        let quads =
+            rows.is_multiple_of(4) && ld.is_multiple_of(4) && from.cast::<Quad<f32>>().is_aligned();
         Self { rows, k, from, ld, quads }
     }
 
@@ -395,17 +397,8 @@ unsafe fn lose(count: GlobalMut<u32>, lost: u32, most: u32) -> u32 {
     if lost == 0 {
         return 0;
     }
-    let before: u32;
     // SAFETY: the caller's promise.
-    unsafe {
-        core::arch::asm!(
-            "atom.global.add.u32 {before}, [{count}], {lost};",
-            before = out(reg32) before,
-            count = in(reg64) count,
-            lost = in(reg32) lost,
-            options(nostack)
-        );
-    }
+    let before = unsafe { atomic::fetch_add(count, lost) };
     // Of all who add, one sees the count pass.
     if before <= most && before + lost > most { WIDE } else { 0 }
 }
@@ -436,30 +429,6 @@ pub(crate) unsafe fn notice(flags: GlobalMut<u32>, noticed: u32) {
     let noticed = unsafe { of_all_lanes(noticed, |x, y| x | y) };
     if noticed != 0 && warp::lane_id() == 0 {
         // SAFETY: the caller's promise; every writer of this launch sets bits by this instruction.
-        unsafe {
-            core::arch::asm!(
-                "red.global.or.b32 [{flags}], {noticed};",
-                flags = in(reg64) flags,
-                noticed = in(reg32) noticed,
-                options(nostack)
-            );
-        }
-    }
-}
-
-/// Raises a word to `value` at least.
-///
-/// # Safety
-/// `word` is valid, and every writer of this launch raises it by this instruction.
-#[inline(always)]
-unsafe fn atomic_max(word: GlobalMut<u32>, value: u32) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        core::arch::asm!(
-            "red.global.max.u32 [{word}], {value};",
-            word = in(reg64) word,
-            value = in(reg32) value,
-            options(nostack)
-        );
+        unsafe { atomic::reduce_or(flags, noticed) };
     }
 }

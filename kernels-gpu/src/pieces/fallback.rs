@@ -1,5 +1,6 @@
 //! The product of the operands themselves, for inputs that pieces cannot hold.
 
+use cuda_std::memory::{Global, GlobalMut};
 use cuda_std::thread;
 use gemm_spec::index::{ceil_div, grouped_tile};
 
@@ -21,16 +22,16 @@ pub unsafe fn pieces_fallback(
     n: u32,
     k: u32,
     alpha: f32,
-    a: *const f32,
+    a: Global<f32>,
     a_row: u64,
     a_step: u64,
-    b: *const f32,
+    b: Global<f32>,
     b_step: u64,
     b_col: u64,
     beta: f32,
-    c: *mut f32,
+    c: GlobalMut<f32>,
     ldc: u64,
-    flags: *const u32,
+    flags: Global<u32>,
     when: u32,
 ) {
     // SAFETY: obligation 1; the helpers before this launch wrote the flags.

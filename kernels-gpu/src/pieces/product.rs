@@ -50,14 +50,14 @@ macro_rules! product_entry {
             n: u32,
             k: u32,
             alpha: f32,
-            a_pieces: *const u8,
-            b_pieces: *const u8,
-            a_exponents: *const i32,
-            b_exponents: *const i32,
+            a_pieces: cuda_std::memory::Global<u8>,
+            b_pieces: cuda_std::memory::Global<u8>,
+            a_exponents: cuda_std::memory::Global<i32>,
+            b_exponents: cuda_std::memory::Global<i32>,
             beta: f32,
-            c: *mut f32,
+            c: cuda_std::memory::GlobalMut<f32>,
             ldc: u64,
-            flags: *const u32,
+            flags: cuda_std::memory::Global<u32>,
             unless: u32,
         ) {
             let launch = $crate::pieces::product::Launch {
@@ -194,8 +194,8 @@ unsafe fn multiply<C: Cut>(
         // `empty`, which comes after the products' end.
         unsafe {
             turn.wait_full();
-            let a = turn.tile().get();
-            C::multiply(&mut sums, a, own, a + C::TILE_BYTES);
+            let a = turn.tile();
+            C::multiply(&mut sums, a, own, a.wrapping_add(C::TILE_BYTES as usize));
             wgmma::commit();
             wgmma::wait_n128::<0>(&mut sums);
             if member == 0 {

@@ -1,8 +1,10 @@
 //! The entries, and what the warpgroups of a block do.
 
+use cuda_std::arch::sm90::mbarrier::Barrier;
 use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
+use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
-use cuda_std::memory::{Shared, SharedAddress};
+use cuda_std::memory::{GlobalMut, Shared, SharedAddress};
 use cuda_std::{tensor_map, thread, warp};
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::tensor::{A_ACROSS, B_ACROSS, BOX_WIDTH, STEP_K};
@@ -51,7 +53,7 @@ pub(super) struct Launch<N: Number> {
     pub(super) alpha: f32,
     pub(super) orders: u32,
     pub(super) beta: f32,
-    pub(super) c: *mut N::Stored,
+    pub(super) c: GlobalMut<N::Stored>,
     pub(super) ldc: u64,
     pub(super) staged: u32,
 }
@@ -77,7 +79,7 @@ macro_rules! entries {
             alpha: f32,
             orders: u32,
             beta: f32,
-            c: *mut <$number as Number>::Stored,
+            c: GlobalMut<<$number as Number>::Stored>,
             ldc: u64,
             staged: u32,
         ) {
@@ -182,7 +184,7 @@ impl<N: Number> Launch<N> {
         turn: &mut Turn<EIGHTS>,
         own: u32,
         mut next_tile: impl FnMut() -> Option<(u32, u32)>,
-        release: impl Fn(SharedAddress<u64>) + Copy,
+        release: impl Fn(SharedAddress<Barrier>) + Copy,
     ) where
         N: Products<EIGHTS>,
     {
@@ -304,7 +306,7 @@ pub(super) unsafe fn bring(
     to: SharedAddress<u8>,
     (first, count): (u32, u32),
     step: u32,
-    arrive: SharedAddress<u64>,
+    arrive: SharedAddress<Barrier>,
 ) {
     boxes(across, to, (first, count), step, |to, x, y| {
         // SAFETY: the caller's promise: the boxes lie one after the other and fill the tile.
@@ -351,13 +353,13 @@ pub(super) unsafe fn multiply<
     turn: &mut Turn<EIGHTS>,
     own: u32,
     k_tiles: u32,
-    release: impl Fn(SharedAddress<u64>),
+    release: impl Fn(SharedAddress<Barrier>),
 ) -> Sums<EIGHTS> {
     let mut sums = [[0.0f32; 8]; EIGHTS];
     if k_tiles == 0 {
         return sums;
     }
-    let leader = thread::thread_idx_x() % THREADS == 0;
+    let leader = thread::thread_idx_x().is_multiple_of(THREADS);
     // SAFETY: a stage is full after the wait, and stays until this warpgroup's arrival at `empty`,
     // which comes after its products' end.
     unsafe {
@@ -401,11 +403,11 @@ unsafe fn stage<
     own: u32,
     sums: &mut Sums<EIGHTS>,
 ) {
-    let tile = turn.tile().get();
     // 64 rows of a k-major tile are as many bytes as a box of 64 along m.
-    let a_at = tile + own * ROWS * ROW_BYTES;
+    let a_at = turn.tile().wrapping_add((own * ROWS * ROW_BYTES) as usize);
+    let b_at = turn.tile().wrapping_add(A_BYTES as usize);
     // SAFETY: the caller's promises.
-    unsafe { products::<N, EIGHTS, A_ACROSS, B_ACROSS, ADD>(a_at, tile + A_BYTES, sums) };
+    unsafe { products::<N, EIGHTS, A_ACROSS, B_ACROSS, ADD>(a_at, b_at, sums) };
 }
 
 /// Issues the products of 64 rows of A at one shared-memory address with a tile of B at another as a
@@ -421,20 +423,21 @@ pub(super) unsafe fn products<
     const B_ACROSS: bool,
     const ADD: bool,
 >(
-    a_at: u32,
-    b_at: u32,
+    a_at: SharedAddress<u8>,
+    b_at: SharedAddress<u8>,
     sums: &mut Sums<EIGHTS>,
 ) {
     let (a, a_step) = if A_ACROSS {
-        (descriptor_across(a_at, BOX_BYTES), STEP_UNITS_ACROSS)
+        (descriptor_across(a_at.get(), BOX_BYTES), STEP_UNITS_ACROSS)
     } else {
-        (descriptor(a_at), STEP_UNITS)
+        (descriptor(a_at.get()), STEP_UNITS)
     };
     let (b, b_step) = if B_ACROSS {
-        (descriptor_across(b_at, BOX_BYTES), STEP_UNITS_ACROSS)
+        (descriptor_across(b_at.get(), BOX_BYTES), STEP_UNITS_ACROSS)
     } else {
-        (descriptor(b_at), STEP_UNITS)
+        (descriptor(b_at.get()), STEP_UNITS)
     };
+    let (a, b) = (Descriptor::from_bits(a), Descriptor::from_bits(b));
     const _: () = assert!(STEP_K / STEPS == 4);
     // SAFETY: the caller's promises; the descriptors lie in the stage.
     unsafe {

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{convert, warpgroup, wgmma};
 use cuda_std::memory::GlobalMut;
 use gemm_spec::warpgroup::{ROW_BYTES, accumulator_place, octet_of_step, swizzled};
@@ -55,8 +56,8 @@ pub(super) trait Products<const EIGHTS: usize>: Number {
     /// Those of the instruction, see [`wgmma`].
     unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
         sums: &mut Sums<EIGHTS>,
-        a: u64,
-        b: u64,
+        a: Descriptor,
+        b: Descriptor,
     );
 
     /// A further product.
@@ -65,8 +66,8 @@ pub(super) trait Products<const EIGHTS: usize>: Number {
     /// Those of the instruction, see [`wgmma`].
     unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
         sums: &mut Sums<EIGHTS>,
-        a: u64,
-        b: u64,
+        a: Descriptor,
+        b: Descriptor,
     );
 
     /// Waits until all groups but the youngest `PENDING` have ended.
@@ -199,8 +200,8 @@ macro_rules! products {
             #[inline(always)]
             unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
                 sums: &mut Sums<$eights>,
-                a: u64,
-                b: u64,
+                a: Descriptor,
+                b: Descriptor,
             ) {
                 // SAFETY: the caller's promises.
                 unsafe { wgmma::$fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b) };
@@ -209,8 +210,8 @@ macro_rules! products {
             #[inline(always)]
             unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
                 sums: &mut Sums<$eights>,
-                a: u64,
-                b: u64,
+                a: Descriptor,
+                b: Descriptor,
             ) {
                 // SAFETY: the caller's promises.
                 unsafe { wgmma::$add::<true, A_ACROSS, B_ACROSS>(sums, a, b) };
@@ -236,8 +237,8 @@ impl<N: Products<EIGHTS>, const EIGHTS: usize> Products<EIGHTS> for Wide<N> {
     #[inline(always)]
     unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
         sums: &mut Sums<EIGHTS>,
-        a: u64,
-        b: u64,
+        a: Descriptor,
+        b: Descriptor,
     ) {
         // SAFETY: the caller's promises.
         unsafe { N::fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b) };
@@ -246,8 +247,8 @@ impl<N: Products<EIGHTS>, const EIGHTS: usize> Products<EIGHTS> for Wide<N> {
     #[inline(always)]
     unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
         sums: &mut Sums<EIGHTS>,
-        a: u64,
-        b: u64,
+        a: Descriptor,
+        b: Descriptor,
     ) {
         // SAFETY: the caller's promises.
         unsafe { N::add::<A_ACROSS, B_ACROSS>(sums, a, b) };

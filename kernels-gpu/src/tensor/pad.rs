@@ -1,5 +1,6 @@
 //! Copies of operands whose lines the copy engine does not reach.
 
+use cuda_std::memory::{Global, GlobalMut};
 use cuda_std::thread;
 use gemm_spec::tensor::PAD_GROUP;
 
@@ -18,9 +19,9 @@ struct Group([u16; PAD_GROUP as usize]);
 pub unsafe fn tensor_pad(
     rows: u32,
     width: u32,
-    from: *const u16,
+    from: Global<u16>,
     ld: u64,
-    to: *mut u16,
+    to: GlobalMut<u16>,
     pitch: u64,
 ) {
     let mut row = thread::block_idx_x();

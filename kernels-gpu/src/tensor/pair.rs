@@ -4,6 +4,7 @@
 //! both. So a block reads a third less from the second-level cache, which costs power, and power is what
 //! bounds these kernels.
 
+use cuda_std::arch::sm90::mbarrier::Barrier;
 use cuda_std::arch::sm90::{bulk, cluster, mbarrier, registers, tensor};
 use cuda_std::memory::SharedAddress;
 use cuda_std::{thread, warp};
@@ -92,7 +93,7 @@ where
             }
         } else {
             let other = cluster::rank() ^ 1;
-            let release = |empty: SharedAddress<u64>| {
+            let release = |empty: SharedAddress<Barrier>| {
                 // SAFETY: the barriers of both blocks are set, and wait for this warpgroup.
                 unsafe {
                     mbarrier::arrive(empty);

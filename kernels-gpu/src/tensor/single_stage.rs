@@ -1,6 +1,6 @@
 //! A warpgroup that brings a stage, waits for it, multiplies it, waits, and brings the next.
 
-use cuda_std::arch::sm90::mbarrier;
+use cuda_std::arch::sm90::mbarrier::{self, Barrier};
 use cuda_std::memory::SharedAddress;
 use cuda_std::thread;
 use gemm_spec::index::{ceil_div, grouped_tile};
@@ -64,7 +64,7 @@ impl<N: Number> Launch<N> {
     unsafe fn sum<const A_TURNED: bool, const B_TURNED: bool>(
         &self,
         stage: SharedAddress<u8>,
-        arrived: SharedAddress<u64>,
+        arrived: SharedAddress<Barrier>,
         (row0, col0): (u32, u32),
     ) -> Sums<EIGHTS>
     where
@@ -83,11 +83,7 @@ impl<N: Number> Launch<N> {
                     bring(self.b_map, B_TURNED, b_tile, (col0, SINGLE_N), step, arrived);
                 }
                 mbarrier::wait(arrived, parity);
-                products::<N, EIGHTS, A_TURNED, B_TURNED, true>(
-                    stage.get(),
-                    b_tile.get(),
-                    &mut sums,
-                );
+                products::<N, EIGHTS, A_TURNED, B_TURNED, true>(stage, b_tile, &mut sums);
                 N::wait::<0>(&mut sums);
                 thread::sync_threads();
             }

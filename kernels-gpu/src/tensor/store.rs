@@ -134,7 +134,7 @@ impl<N: Number> Store<N> {
     /// exchanged by the row's number, so that eight rows of one group meet all banks.
     #[inline(always)]
     fn pair(&self, row: u32, pair: u32) -> Shared<Pair> {
-        self.place.cast::<Pair>().wrapping_add((row * 32 + (pair ^ row % 8 * 4)) as usize)
+        self.place.cast::<Pair>().wrapping_add((row * 32 + (pair ^ (row % 8 * 4))) as usize)
     }
 
     /// Stores 64 columns from `first` on, a row a warp at a time.
@@ -164,7 +164,7 @@ impl<N: Number> Store<N> {
                 let value =
                     |at: usize| epilogue(self.alpha, sums[at], self.beta, || N::value(old[R][at]));
                 // SAFETY: both elements are this thread's, and lie in C where they are stored.
-                let both = N::PAIRED && unsafe { self.store_pair(row, col, &value) };
+                let both = N::PAIRED && unsafe { self.store_pair(row, col, value) };
                 if !both {
                     unroll!(for J in 0..2 {
                         if let Some(at) = self.place_in_c(row, col + J as u32) {

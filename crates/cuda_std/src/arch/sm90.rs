@@ -8,7 +8,9 @@
 //! ```
 //!
 //! Each function is one instruction (a barrier's wait is a loop of one), with its PTX in its
-//! documentation. They exist on the device only: the emulator does not model them.
+//! documentation. On the host they let kernels be compiled and linted; the emulator does not model them
+//! and ends a launch at the first one, with
+//! [`NotEmulated`](crate::emulate::EmulationError::NotEmulated).
 
 pub mod bulk;
 pub mod cluster;

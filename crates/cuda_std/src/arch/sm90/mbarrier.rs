@@ -5,9 +5,18 @@
 //! other parity. A fresh barrier is in a phase of parity 0; a wait for parity 1 passes at once, as if
 //! a phase of parity 1 had just ended.
 
+#[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::emulate;
 use crate::memory::SharedAddress;
+
+/// A barrier: eight bytes of shared memory that only its instructions understand.
+#[repr(C)]
+pub struct Barrier {
+    _state: u64,
+}
 
 /// Sets a barrier to wait for `arrivals` (1 to 2^20 - 1) in each phase:
 /// `mbarrier.init.shared::cta.b64 [barrier], arrivals;`.
@@ -17,23 +26,39 @@ use crate::memory::SharedAddress;
 /// 2. Other threads, and copies, use it only after [`fence_init`] and a
 ///    [`sync_threads`](crate::thread::sync_threads).
 #[inline(always)]
-pub unsafe fn init(barrier: SharedAddress<u64>, arrivals: u32) {
-    // SAFETY: the caller's promises are the instruction's.
-    unsafe {
-        asm!(
-            "mbarrier.init.shared::cta.b64 [{barrier}], {arrivals};",
-            barrier = in(reg32) barrier.get(),
-            arrivals = in(reg32) arrivals,
-            options(nostack)
-        );
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn init(barrier: SharedAddress<Barrier>, arrivals: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "mbarrier.init.shared::cta.b64 [{barrier}], {arrivals};",
+                barrier = in(reg32) barrier.get(),
+                arrivals = in(reg32) arrivals,
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("mbarrier.init", (barrier, arrivals))
     }
 }
 
 /// Makes this thread's [`init`]s visible to copies: `fence.mbarrier_init.release.cluster;`.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn fence_init() {
-    // SAFETY: a fence has no precondition.
-    unsafe { asm!("fence.mbarrier_init.release.cluster;", options(nostack)) };
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: a fence has no precondition.
+        unsafe { asm!("fence.mbarrier_init.release.cluster;", options(nostack)) };
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("fence.mbarrier_init", ())
+    }
 }
 
 /// Arrives, and lets the phase expect `bytes` of copies (below 2^20) beside the arrivals:
@@ -43,15 +68,23 @@ pub fn fence_init() {
 /// 1. The barrier is set and visible to this thread.
 /// 2. The phase has an arrival left, and copies of just so many bytes are started for it.
 #[inline(always)]
-pub unsafe fn arrive_expecting(barrier: SharedAddress<u64>, bytes: u32) {
-    // SAFETY: the caller's promises are the instruction's.
-    unsafe {
-        asm!(
-            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{barrier}], {bytes};",
-            barrier = in(reg32) barrier.get(),
-            bytes = in(reg32) bytes,
-            options(nostack)
-        );
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn arrive_expecting(barrier: SharedAddress<Barrier>, bytes: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{barrier}], {bytes};",
+                barrier = in(reg32) barrier.get(),
+                bytes = in(reg32) bytes,
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("mbarrier.arrive.expect_tx", (barrier, bytes))
     }
 }
 
@@ -61,14 +94,22 @@ pub unsafe fn arrive_expecting(barrier: SharedAddress<u64>, bytes: u32) {
 /// # Safety
 /// The barrier is set and visible to this thread, and the phase has an arrival left.
 #[inline(always)]
-pub unsafe fn arrive(barrier: SharedAddress<u64>) {
-    // SAFETY: the caller's promises are the instruction's.
-    unsafe {
-        asm!(
-            "mbarrier.arrive.shared::cta.b64 _, [{barrier}];",
-            barrier = in(reg32) barrier.get(),
-            options(nostack)
-        );
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn arrive(barrier: SharedAddress<Barrier>) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "mbarrier.arrive.shared::cta.b64 _, [{barrier}];",
+                barrier = in(reg32) barrier.get(),
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("mbarrier.arrive", barrier)
     }
 }
 
@@ -78,23 +119,31 @@ pub unsafe fn arrive(barrier: SharedAddress<u64>) {
 /// # Safety
 /// The barrier is set and visible to this thread, and no two phases can end while it waits.
 #[inline(always)]
-pub unsafe fn wait(barrier: SharedAddress<u64>, parity: u32) {
-    loop {
-        let done: u32;
-        // SAFETY: the caller's promises are the instruction's.
-        unsafe {
-            asm!(
-                "{{ .reg .pred %ended;",
-                "mbarrier.try_wait.parity.shared::cta.b64 %ended, [{barrier}], {parity};",
-                "selp.u32 {done}, 1, 0, %ended; }}",
-                done = out(reg32) done,
-                barrier = in(reg32) barrier.get(),
-                parity = in(reg32) parity,
-                options(nostack)
-            );
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn wait(barrier: SharedAddress<Barrier>, parity: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        loop {
+            let done: u32;
+            // SAFETY: the caller's promises are the instruction's.
+            unsafe {
+                asm!(
+                    "{{ .reg .pred %ended;",
+                    "mbarrier.try_wait.parity.shared::cta.b64 %ended, [{barrier}], {parity};",
+                    "selp.u32 {done}, 1, 0, %ended; }}",
+                    done = out(reg32) done,
+                    barrier = in(reg32) barrier.get(),
+                    parity = in(reg32) parity,
+                    options(nostack)
+                );
+            }
+            if done != 0 {
+                return;
+            }
         }
-        if done != 0 {
-            return;
-        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("mbarrier.try_wait.parity", (barrier, parity))
     }
 }

@@ -5,8 +5,12 @@
 //! kernel hands its address to a copy and never looks into it. What lies outside of the tensor is read
 //! as zero and not written.
 
+#[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
+use super::mbarrier::Barrier;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::emulate;
 use crate::memory::SharedAddress;
 
 /// A tensor map as a parameter of an entry: 128 bytes that only the copy engine understands.
@@ -14,7 +18,9 @@ use crate::memory::SharedAddress;
 /// [`tensor_map!`](crate::tensor_map) gives its address. A kernel must not use the value itself: the
 /// compiler would copy it to where the engine does not look.
 #[repr(C)]
-pub struct TensorMap([u64; 16]);
+pub struct TensorMap {
+    _opaque: [u64; 16],
+}
 
 /// Where a tensor map lies.
 #[derive(Clone, Copy)]
@@ -23,11 +29,21 @@ pub struct MapAddress(u64);
 
 impl MapAddress {
     /// The map at a generic address, as [`tensor_map!`](crate::tensor_map) finds it.
+    #[cfg(target_arch = "nvptx64")]
     #[doc(hidden)]
     #[inline(always)]
     #[must_use]
     pub fn new(address: u64) -> Self {
         Self(address)
+    }
+
+    /// The map that is that parameter of the running entry, for [`tensor_map!`](crate::tensor_map).
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[doc(hidden)]
+    #[track_caller]
+    #[must_use]
+    pub fn of_parameter(entry: &'static str, parameter: u32) -> Self {
+        emulate::not_emulated("cvta.param.u64", (entry, parameter))
     }
 }
 
@@ -36,19 +52,25 @@ impl MapAddress {
 #[macro_export]
 macro_rules! tensor_map {
     ($entry:expr, $parameter:literal) => {{
-        let address: u64;
-        // SAFETY: reads no memory; the symbol is a parameter of the entry that this is a part of.
-        unsafe {
-            core::arch::asm!(
-                concat!(
-                    "{{ .reg .b64 %place; mov.b64 %place, ", $entry, "_param_", $parameter, ";",
-                    " cvta.param.u64 {address}, %place; }}"
-                ),
-                address = out(reg64) address,
-                options(pure, nomem, nostack)
-            );
-        }
-        $crate::arch::sm90::tensor::MapAddress::new(address)
+        #[cfg(target_arch = "nvptx64")]
+        let map = {
+            let address: u64;
+            // SAFETY: reads no memory; the symbol is a parameter of the entry that this is a part of.
+            unsafe {
+                core::arch::asm!(
+                    concat!(
+                        "{{ .reg .b64 %place; mov.b64 %place, ", $entry, "_param_", $parameter, ";",
+                        " cvta.param.u64 {address}, %place; }}"
+                    ),
+                    address = out(reg64) address,
+                    options(pure, nomem, nostack)
+                );
+            }
+            $crate::arch::sm90::tensor::MapAddress::new(address)
+        };
+        #[cfg(not(target_arch = "nvptx64"))]
+        let map = $crate::arch::sm90::tensor::MapAddress::of_parameter($entry, $parameter);
+        map
     }};
 }
 
@@ -57,9 +79,17 @@ macro_rules! tensor_map {
 /// # Safety
 /// It is a map of this launch.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn prefetch(map: MapAddress) {
-    // SAFETY: the caller's promise is the instruction's.
-    unsafe { asm!("prefetch.tensormap [{map}];", map = in(reg64) map.0, options(nostack)) };
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promise is the instruction's.
+        unsafe { asm!("prefetch.tensormap [{map}];", map = in(reg64) map.0, options(nostack)) };
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("prefetch.tensormap", map.0)
+    }
 }
 
 /// Starts a copy of a box of a matrix to shared memory, which arrives at `barrier` with the bytes of
@@ -75,25 +105,36 @@ pub unsafe fn prefetch(map: MapAddress) {
 ///    have ended in the order that a barrier gives.
 /// 3. The barrier is set, visible to copies, and its phase expects these bytes.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load(
     to: SharedAddress<u8>,
     map: MapAddress,
     along: u32,
     line: u32,
-    barrier: SharedAddress<u64>,
+    barrier: SharedAddress<Barrier>,
 ) {
-    // SAFETY: the caller's promises are the instruction's.
-    unsafe {
-        asm!(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
-            "[{to}], [{map}, {{{along}, {line}}}], [{barrier}];",
-            to = in(reg32) to.get(),
-            map = in(reg64) map.0,
-            along = in(reg32) along,
-            line = in(reg32) line,
-            barrier = in(reg32) barrier.get(),
-            options(nostack)
-        );
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
+                "[{to}], [{map}, {{{along}, {line}}}], [{barrier}];",
+                to = in(reg32) to.get(),
+                map = in(reg64) map.0,
+                along = in(reg32) along,
+                line = in(reg32) line,
+                barrier = in(reg32) barrier.get(),
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated(
+            "cp.async.bulk.tensor.2d.shared::cluster.global",
+            (to, map, along, line, barrier),
+        )
     }
 }
 
@@ -104,27 +145,38 @@ pub unsafe fn load(
 /// # Safety
 /// Those of [`load`] in each of the blocks, none of which has ended.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load_multicast(
     to: SharedAddress<u8>,
     map: MapAddress,
     along: u32,
     line: u32,
-    barrier: SharedAddress<u64>,
+    barrier: SharedAddress<Barrier>,
     blocks: u16,
 ) {
-    // SAFETY: the caller's promises are the instruction's.
-    unsafe {
-        asm!(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster",
-            "[{to}], [{map}, {{{along}, {line}}}], [{barrier}], {blocks};",
-            to = in(reg32) to.get(),
-            map = in(reg64) map.0,
-            along = in(reg32) along,
-            line = in(reg32) line,
-            barrier = in(reg32) barrier.get(),
-            blocks = in(reg16) blocks,
-            options(nostack)
-        );
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster",
+                "[{to}], [{map}, {{{along}, {line}}}], [{barrier}], {blocks};",
+                to = in(reg32) to.get(),
+                map = in(reg64) map.0,
+                along = in(reg32) along,
+                line = in(reg32) line,
+                barrier = in(reg32) barrier.get(),
+                blocks = in(reg16) blocks,
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated(
+            "cp.async.bulk.tensor.2d.multicast::cluster",
+            (to, map, along, line, barrier, blocks),
+        )
     }
 }
 
@@ -137,16 +189,27 @@ pub unsafe fn load_multicast(
 ///    [`fence_writes`](super::bulk::fence_writes) by each writer and a barrier, and stays until a wait
 ///    for this copy's group.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store(map: MapAddress, along: u32, line: u32, from: SharedAddress<u8>) {
-    // SAFETY: the caller's promises are the instruction's.
-    unsafe {
-        asm!(
-            "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [{map}, {{{along}, {line}}}], [{from}];",
-            map = in(reg64) map.0,
-            along = in(reg32) along,
-            line = in(reg32) line,
-            from = in(reg32) from.get(),
-            options(nostack)
-        );
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [{map}, {{{along}, {line}}}], [{from}];",
+                map = in(reg64) map.0,
+                along = in(reg32) along,
+                line = in(reg32) line,
+                from = in(reg32) from.get(),
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated(
+            "cp.async.bulk.tensor.2d.global.shared::cta",
+            (map, along, line, from),
+        )
     }
 }

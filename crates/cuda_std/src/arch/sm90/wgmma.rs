@@ -10,21 +10,65 @@
 //!
 //! `gemm_spec::warpgroup` has the maps of tiles, descriptors and registers.
 
+#[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
+use core::ops::Add;
+
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::emulate;
 
 /// The sums of a thread: `EIGHTS * 8` registers of a product with `N = EIGHTS * 16`.
 ///
 /// In eights: LLVM keeps an array in registers only up to a size, and arrays of small arrays always.
 pub type Sums<const EIGHTS: usize> = [[f32; 8]; EIGHTS];
 
+/// A tile of an operand in shared memory, as `gemm_spec::warpgroup` describes it to the instruction.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Descriptor(u64);
+
+impl Descriptor {
+    /// The descriptor with these fields.
+    #[inline(always)]
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The fields.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// The tile `units` of 16 bytes further on.
+impl Add<u64> for Descriptor {
+    type Output = Self;
+
+    #[inline(always)]
+    fn add(self, units: u64) -> Self {
+        Self(self.0 + units)
+    }
+}
+
 /// Closes a group of the products since the last: `wgmma.commit_group.sync.aligned;`.
 ///
 /// # Safety
 /// All threads of the warpgroup call it together.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn commit() {
-    // SAFETY: the caller's promise is the instruction's.
-    unsafe { asm!("wgmma.commit_group.sync.aligned;", options(nostack)) };
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promise is the instruction's.
+        unsafe { asm!("wgmma.commit_group.sync.aligned;", options(nostack)) };
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("wgmma.commit_group", ())
+    }
 }
 
 /// Defines the wait for sums of so many eights of registers.
@@ -36,20 +80,28 @@ macro_rules! wait {
         /// # Safety
         /// All threads of the warpgroup call it together.
         #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $wait<const PENDING: u32>(sums: &mut Sums<$eights>) {
-            // The sums are operands so that no read of them can move before the wait.
-            // SAFETY: the caller's promise is the instruction's.
-            unsafe {
-                asm!(
-                    concat!(
-                        "wgmma.wait_group.sync.aligned {pending}; // {", $first, "}"
-                        $(, " {", $register, "}")*
-                    ),
-                    inout(reg32) sums[$first / 8][$first % 8],
-                    $(inout(reg32) sums[$register / 8][$register % 8],)*
-                    pending = const PENDING,
-                    options(nostack)
-                );
+            #[cfg(target_arch = "nvptx64")]
+            {
+                // The sums are operands so that no read of them can move before the wait.
+                // SAFETY: the caller's promise is the instruction's.
+                unsafe {
+                    asm!(
+                        concat!(
+                            "wgmma.wait_group.sync.aligned {pending}; // {", $first, "}"
+                            $(, " {", $register, "}")*
+                        ),
+                        inout(reg32) sums[$first / 8][$first % 8],
+                        $(inout(reg32) sums[$register / 8][$register % 8],)*
+                        pending = const PENDING,
+                        options(nostack)
+                    );
+                }
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                emulate::not_emulated("wgmma.wait_group", sums)
             }
         }
     };
@@ -88,28 +140,36 @@ macro_rules! product {
     ) => {
         $(#[$doc])*
         #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
             sums: &mut Sums<$eights>,
-            a: u64,
-            b: u64,
+            a: Descriptor,
+            b: Descriptor,
         ) {
-            // SAFETY: the caller's promises are the instruction's.
-            unsafe {
-                asm!(
-                    concat!(
-                        $before, $instruction, " {{{", $first, "}"
-                        $(, ",{", $register, "}")*,
-                        "}}, {a}, {b}, {add}, 1, 1, {a_across}, {b_across};"
-                    ),
-                    inout(reg32) sums[$first / 8][$first % 8],
-                    $(inout(reg32) sums[$register / 8][$register % 8],)*
-                    a = in(reg64) a,
-                    b = in(reg64) b,
-                    add = const ADD as u32,
-                    a_across = const A_ACROSS as u32,
-                    b_across = const B_ACROSS as u32,
-                    options(nostack)
-                );
+            #[cfg(target_arch = "nvptx64")]
+            {
+                // SAFETY: the caller's promises are the instruction's.
+                unsafe {
+                    asm!(
+                        concat!(
+                            $before, $instruction, " {{{", $first, "}"
+                            $(, ",{", $register, "}")*,
+                            "}}, {a}, {b}, {add}, 1, 1, {a_across}, {b_across};"
+                        ),
+                        inout(reg32) sums[$first / 8][$first % 8],
+                        $(inout(reg32) sums[$register / 8][$register % 8],)*
+                        a = in(reg64) a.0,
+                        b = in(reg64) b.0,
+                        add = const ADD as u32,
+                        a_across = const A_ACROSS as u32,
+                        b_across = const B_ACROSS as u32,
+                        options(nostack)
+                    );
+                }
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                emulate::not_emulated($instruction, (sums, a, b))
             }
         }
     };
