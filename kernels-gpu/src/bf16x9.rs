@@ -24,7 +24,7 @@
 //!   a2    2^-16  x    x
 //! ```
 //!
-//! Sums run as in `f16x3`: the small products first, 32 steps on the tensor core, then added in f32.
+//! Accumulators run as in `f16x3`: the small products first, 32 steps on the tensor core, then added in f32.
 
 mod device;
 

@@ -5,7 +5,7 @@ pub(crate) mod cut;
 mod fallback;
 pub(crate) mod product;
 
-use cuda_std::arch::sm90::wgmma::Sums;
+use cuda_std::arch::sm90::wgmma::Accumulators;
 use cuda_std::memory::SharedAddress;
 use gemm_spec::split::{FALLBACK_PARAMS, PANEL_ROWS, Pieces};
 use gemm_spec::warpgroup::THREADS;
@@ -93,5 +93,10 @@ pub(crate) trait Cut: crate::parts::ring::Ring {
     /// # Safety
     /// All threads of the warpgroup call it together; the tiles stay until the products have ended, and
     /// the sums are not touched before.
-    unsafe fn multiply(sums: &mut Sums<8>, a: SharedAddress<u8>, own: u32, b: SharedAddress<u8>);
+    unsafe fn multiply(
+        sums: &mut Accumulators<8>,
+        a: SharedAddress<u8>,
+        own: u32,
+        b: SharedAddress<u8>,
+    );
 }

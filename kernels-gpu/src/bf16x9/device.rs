@@ -66,7 +66,7 @@ impl<const ALL: bool> Cut for ThreeBf16<ALL> {
 
     #[inline(always)]
     unsafe fn multiply(
-        sums: &mut wgmma::Sums<8>,
+        sums: &mut wgmma::Accumulators<8>,
         a: SharedAddress<u8>,
         own: u32,
         b: SharedAddress<u8>,
@@ -74,20 +74,28 @@ impl<const ALL: bool> Cut for ThreeBf16<ALL> {
         let a = a.wrapping_add((own * ROWS * HALF_ROW_BYTES) as usize);
         let a = Descriptor::from_bits(descriptor_half(a.get()));
         let b = Descriptor::from_bits(descriptor_half(b.get()));
-        let plus = |sums: &mut wgmma::Sums<8>, i: u64, j: u64| {
+        let plus = |sums: &mut wgmma::Accumulators<8>, i: u64, j: u64| {
             let (a, b) = (a + i * PLANE, b + j * PLANE);
             // SAFETY: the caller's promise.
             unsafe {
-                wgmma::bf16_n128::<true, false, false>(sums, a, b);
-                wgmma::bf16_n128::<true, false, false>(sums, a + STEP_UNITS, b + STEP_UNITS);
+                wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(sums, a, b);
+                wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(
+                    sums,
+                    a + STEP_UNITS,
+                    b + STEP_UNITS,
+                );
             }
         };
-        let begin = |sums: &mut wgmma::Sums<8>, i: u64, j: u64| {
+        let begin = |sums: &mut wgmma::Accumulators<8>, i: u64, j: u64| {
             let (a, b) = (a + i * PLANE, b + j * PLANE);
             // SAFETY: the caller's promise.
             unsafe {
-                wgmma::fenced_bf16_n128::<false, false, false>(sums, a, b);
-                wgmma::bf16_n128::<true, false, false>(sums, a + STEP_UNITS, b + STEP_UNITS);
+                wgmma::arrive_m64n128k16_f32_bf16_bf16::<false, false, false>(sums, a, b);
+                wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(
+                    sums,
+                    a + STEP_UNITS,
+                    b + STEP_UNITS,
+                );
             }
         };
         if ALL {

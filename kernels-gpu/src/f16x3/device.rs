@@ -54,7 +54,7 @@ impl Cut for TwoF16 {
 
     #[inline(always)]
     unsafe fn multiply(
-        sums: &mut wgmma::Sums<8>,
+        sums: &mut wgmma::Accumulators<8>,
         a: SharedAddress<u8>,
         own: u32,
         b: SharedAddress<u8>,
@@ -64,12 +64,24 @@ impl Cut for TwoF16 {
         let b = Descriptor::from_bits(descriptor(b.get()));
         // SAFETY: the caller's promise.
         unsafe {
-            wgmma::fenced_f16_n128::<false, false, false>(sums, a, b + LOW);
-            wgmma::f16_n128::<true, false, false>(sums, a + STEP_UNITS, b + LOW + STEP_UNITS);
-            wgmma::f16_n128::<true, false, false>(sums, a + LOW, b);
-            wgmma::f16_n128::<true, false, false>(sums, a + LOW + STEP_UNITS, b + STEP_UNITS);
-            wgmma::f16_n128::<true, false, false>(sums, a, b);
-            wgmma::f16_n128::<true, false, false>(sums, a + STEP_UNITS, b + STEP_UNITS);
+            wgmma::arrive_m64n128k16_f32_f16_f16::<false, false, false>(sums, a, b + LOW);
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(
+                sums,
+                a + STEP_UNITS,
+                b + LOW + STEP_UNITS,
+            );
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(sums, a + LOW, b);
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(
+                sums,
+                a + LOW + STEP_UNITS,
+                b + STEP_UNITS,
+            );
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(sums, a, b);
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(
+                sums,
+                a + STEP_UNITS,
+                b + STEP_UNITS,
+            );
         }
     }
 }

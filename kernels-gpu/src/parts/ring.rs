@@ -93,7 +93,7 @@ impl<R: Ring> Turn<R> {
         // SAFETY: the caller's promise.
         unsafe {
             mbarrier::wait(self.empty(), self.parity ^ 1);
-            mbarrier::arrive_expecting(self.full(), R::STAGE_BYTES);
+            mbarrier::arrive_and_expect_tx(self.full(), R::STAGE_BYTES);
         }
     }
 

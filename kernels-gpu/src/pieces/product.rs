@@ -111,7 +111,7 @@ impl Launch {
         let mut block = thread::block_idx_x();
         if group == 0 {
             // SAFETY: the whole warpgroup is here, and needs no more.
-            unsafe { registers::release::<PRODUCER_REGISTERS>() };
+            unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
                 while block < tiles_m * tiles_n {
                     let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
@@ -126,7 +126,7 @@ impl Launch {
             }
         } else {
             // SAFETY: the whole warpgroup is here; the first has released what is missing.
-            unsafe { registers::take::<CONSUMER_REGISTERS>() };
+            unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
             let (own, member) = (group - 1, linear % THREADS);
             while block < tiles_m * tiles_n {
                 let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
@@ -185,7 +185,7 @@ unsafe fn multiply<C: Cut>(
     own: u32,
     member: u32,
     k_tiles: u32,
-) -> wgmma::Sums<8> {
+) -> wgmma::Accumulators<8> {
     let mut total = [[0.0f32; 8]; 8];
     let mut tile = 0;
     while tile < k_tiles {
@@ -196,8 +196,8 @@ unsafe fn multiply<C: Cut>(
             turn.wait_full();
             let a = turn.tile();
             C::multiply(&mut sums, a, own, a.wrapping_add(C::TILE_BYTES as usize));
-            wgmma::commit();
-            wgmma::wait_n128::<0>(&mut sums);
+            wgmma::commit_group();
+            wgmma::wait_group_n128::<0>(&mut sums);
             if member == 0 {
                 mbarrier::arrive(turn.empty());
             }
@@ -234,7 +234,7 @@ impl Store {
     /// # Safety
     /// Obligation 1 of the entry; nobody else has these elements.
     #[inline(always)]
-    unsafe fn all<C: Cut>(&self, member: u32, total: &wgmma::Sums<8>) {
+    unsafe fn all<C: Cut>(&self, member: u32, total: &wgmma::Accumulators<8>) {
         let (row, col) = accumulator_place(member, 0);
         let (row, col) = (self.row0 + row, self.col0 + col);
         // All exponents before the first store: the compiler moves no read past a store that might

@@ -12,7 +12,7 @@ use gemm_spec::warpgroup::{
     ROW_BYTES, ROWS, STEP_UNITS, STEP_UNITS_ACROSS, STEPS, THREADS, descriptor, descriptor_across,
 };
 
-use super::number::{Bf16, F16, Number, Products, Sums, Wide};
+use super::number::{Accumulators, Bf16, F16, Number, Products, Wide};
 use super::store::Store;
 use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, RING_BYTES, TILE_M};
 use crate::parts::ring::{self, Ring};
@@ -154,7 +154,7 @@ impl<N: Number> Launch<N> {
 
         if group == 0 {
             // SAFETY: the whole warpgroup is here, and needs no more.
-            unsafe { registers::release::<PRODUCER_REGISTERS>() };
+            unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
                 // SAFETY: one thread; the consumers take as many stages as it brings.
                 unsafe { self.bring_all(&mut turn) };
@@ -162,14 +162,14 @@ impl<N: Number> Launch<N> {
             return;
         }
         // SAFETY: the whole warpgroup is here; the first has released what is missing.
-        unsafe { registers::take::<CONSUMER_REGISTERS>() };
+        unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
         // SAFETY: the barrier is set, and waits for this warpgroup.
         let release = |empty| unsafe { mbarrier::arrive(empty) };
         let mut tiles = self.tiles(Stages::<EIGHTS>::TILE_N);
         // SAFETY: the whole warpgroup is here; the producer goes through the same tiles.
         unsafe { self.consume(&mut turn, group - 1, || tiles.next(), release) };
         // What is on its way reads this block's shared memory.
-        bulk::wait_read::<0>();
+        bulk::wait_group_read::<0>();
     }
 
     /// What a warpgroup that multiplies does, number `own` of those of its block: its part of one tile after
@@ -354,7 +354,7 @@ pub(super) unsafe fn multiply<
     own: u32,
     k_tiles: u32,
     release: impl Fn(SharedAddress<Barrier>),
-) -> Sums<EIGHTS> {
+) -> Accumulators<EIGHTS> {
     let mut sums = [[0.0f32; 8]; EIGHTS];
     if k_tiles == 0 {
         return sums;
@@ -401,7 +401,7 @@ unsafe fn stage<
 >(
     turn: &Turn<EIGHTS>,
     own: u32,
-    sums: &mut Sums<EIGHTS>,
+    sums: &mut Accumulators<EIGHTS>,
 ) {
     // 64 rows of a k-major tile are as many bytes as a box of 64 along m.
     let a_at = turn.tile().wrapping_add((own * ROWS * ROW_BYTES) as usize);
@@ -425,7 +425,7 @@ pub(super) unsafe fn products<
 >(
     a_at: SharedAddress<u8>,
     b_at: SharedAddress<u8>,
-    sums: &mut Sums<EIGHTS>,
+    sums: &mut Accumulators<EIGHTS>,
 ) {
     let (a, a_step) = if A_ACROSS {
         (descriptor_across(a_at.get(), BOX_BYTES), STEP_UNITS_ACROSS)
@@ -445,6 +445,6 @@ pub(super) unsafe fn products<
         N::add::<A_ACROSS, B_ACROSS>(sums, a + a_step, b + b_step);
         N::add::<A_ACROSS, B_ACROSS>(sums, a + 2 * a_step, b + 2 * b_step);
         N::add::<A_ACROSS, B_ACROSS>(sums, a + 3 * a_step, b + 3 * b_step);
-        wgmma::commit();
+        wgmma::commit_group();
     }
 }

@@ -7,7 +7,7 @@ use cuda_std::arch::sm90::{convert, warpgroup, wgmma};
 use cuda_std::memory::GlobalMut;
 use gemm_spec::warpgroup::{ROW_BYTES, accumulator_place, octet_of_step, swizzled};
 
-pub(super) use cuda_std::arch::sm90::wgmma::Sums;
+pub(super) use cuda_std::arch::sm90::wgmma::Accumulators;
 
 use super::store::{Pair, Piece};
 use crate::parts::unroll::unroll;
@@ -43,7 +43,7 @@ pub(super) trait Number {
         piece: &Piece,
         member: u32,
         alpha: f32,
-        sums: &Sums<EIGHTS>,
+        sums: &Accumulators<EIGHTS>,
         first: usize,
     );
 }
@@ -55,7 +55,7 @@ pub(super) trait Products<const EIGHTS: usize>: Number {
     /// # Safety
     /// Those of the instruction, see [`wgmma`].
     unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
-        sums: &mut Sums<EIGHTS>,
+        sums: &mut Accumulators<EIGHTS>,
         a: Descriptor,
         b: Descriptor,
     );
@@ -65,7 +65,7 @@ pub(super) trait Products<const EIGHTS: usize>: Number {
     /// # Safety
     /// Those of the instruction, see [`wgmma`].
     unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
-        sums: &mut Sums<EIGHTS>,
+        sums: &mut Accumulators<EIGHTS>,
         a: Descriptor,
         b: Descriptor,
     );
@@ -74,7 +74,7 @@ pub(super) trait Products<const EIGHTS: usize>: Number {
     ///
     /// # Safety
     /// All threads of the warpgroup call it together.
-    unsafe fn wait<const PENDING: u32>(sums: &mut Sums<EIGHTS>);
+    unsafe fn wait<const PENDING: u32>(sums: &mut Accumulators<EIGHTS>);
 }
 
 /// Types of 16 bits with a C of the same type.
@@ -108,7 +108,7 @@ macro_rules! half {
                 piece: &Piece,
                 member: u32,
                 alpha: f32,
-                sums: &Sums<EIGHTS>,
+                sums: &Accumulators<EIGHTS>,
                 first: usize,
             ) {
                 // Lane l names row l % 8 of matrix l / 8: two matrices of rows, then the next octet
@@ -123,7 +123,7 @@ macro_rules! half {
                     let at = swizzled(row * ROW_BYTES + (2 * G as u32 + octet) * 16);
                     // SAFETY: all lanes are here; each has a row of its own in the piece.
                     unsafe {
-                        warpgroup::store_matrices(piece.at.wrapping_add(at as usize), pairs);
+                        warpgroup::stmatrix_x4(piece.at.wrapping_add(at as usize), pairs);
                     }
                 });
             }
@@ -172,7 +172,7 @@ impl<N> Number for Wide<N> {
         piece: &Piece,
         member: u32,
         alpha: f32,
-        sums: &Sums<EIGHTS>,
+        sums: &Accumulators<EIGHTS>,
         first: usize,
     ) {
         let (row, col) = accumulator_place(member, 0);
@@ -199,7 +199,7 @@ macro_rules! products {
         impl Products<$eights> for $number {
             #[inline(always)]
             unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
-                sums: &mut Sums<$eights>,
+                sums: &mut Accumulators<$eights>,
                 a: Descriptor,
                 b: Descriptor,
             ) {
@@ -209,7 +209,7 @@ macro_rules! products {
 
             #[inline(always)]
             unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
-                sums: &mut Sums<$eights>,
+                sums: &mut Accumulators<$eights>,
                 a: Descriptor,
                 b: Descriptor,
             ) {
@@ -218,7 +218,7 @@ macro_rules! products {
             }
 
             #[inline(always)]
-            unsafe fn wait<const PENDING: u32>(sums: &mut Sums<$eights>) {
+            unsafe fn wait<const PENDING: u32>(sums: &mut Accumulators<$eights>) {
                 // SAFETY: the caller's promise.
                 unsafe { wgmma::$wait::<PENDING>(sums) };
             }
@@ -227,16 +227,16 @@ macro_rules! products {
 }
 
 products! {
-    F16, 8: f16_n128, fenced_f16_n128, wait_n128;
-    F16, 16: f16_n256, fenced_f16_n256, wait_n256;
-    Bf16, 8: bf16_n128, fenced_bf16_n128, wait_n128;
-    Bf16, 16: bf16_n256, fenced_bf16_n256, wait_n256;
+    F16, 8: m64n128k16_f32_f16_f16, arrive_m64n128k16_f32_f16_f16, wait_group_n128;
+    F16, 16: m64n256k16_f32_f16_f16, arrive_m64n256k16_f32_f16_f16, wait_group_n256;
+    Bf16, 8: m64n128k16_f32_bf16_bf16, arrive_m64n128k16_f32_bf16_bf16, wait_group_n128;
+    Bf16, 16: m64n256k16_f32_bf16_bf16, arrive_m64n256k16_f32_bf16_bf16, wait_group_n256;
 }
 
 impl<N: Products<EIGHTS>, const EIGHTS: usize> Products<EIGHTS> for Wide<N> {
     #[inline(always)]
     unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
-        sums: &mut Sums<EIGHTS>,
+        sums: &mut Accumulators<EIGHTS>,
         a: Descriptor,
         b: Descriptor,
     ) {
@@ -246,7 +246,7 @@ impl<N: Products<EIGHTS>, const EIGHTS: usize> Products<EIGHTS> for Wide<N> {
 
     #[inline(always)]
     unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
-        sums: &mut Sums<EIGHTS>,
+        sums: &mut Accumulators<EIGHTS>,
         a: Descriptor,
         b: Descriptor,
     ) {
@@ -255,7 +255,7 @@ impl<N: Products<EIGHTS>, const EIGHTS: usize> Products<EIGHTS> for Wide<N> {
     }
 
     #[inline(always)]
-    unsafe fn wait<const PENDING: u32>(sums: &mut Sums<EIGHTS>) {
+    unsafe fn wait<const PENDING: u32>(sums: &mut Accumulators<EIGHTS>) {
         // SAFETY: the caller's promise.
         unsafe { N::wait::<PENDING>(sums) };
     }

@@ -86,7 +86,7 @@ where
         unsafe { cluster::sync() };
         if group == 0 {
             // SAFETY: the whole warpgroup is here, and needs no more.
-            unsafe { registers::release::<PRODUCER_REGISTERS>() };
+            unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
                 // SAFETY: one thread; the consumers of both blocks take as many stages as it brings.
                 unsafe { self.bring_halves(&mut turn) };
@@ -104,13 +104,13 @@ where
             // SAFETY: the whole warpgroup is here, and the first has released what is missing; the producers
             // of both blocks go through the same tiles.
             unsafe {
-                registers::take::<CONSUMER_REGISTERS>();
+                registers::reg_alloc::<CONSUMER_REGISTERS>();
                 self.consume(&mut turn, group - 1, || tiles.next(), release);
             }
         }
         // The other block arrives at this one's barriers, and what is on its way to C reads this one's
         // memory: neither may end before.
-        bulk::wait_read::<0>();
+        bulk::wait_group_read::<0>();
         // SAFETY: all threads of the cluster come here once more.
         unsafe { cluster::sync() };
     }

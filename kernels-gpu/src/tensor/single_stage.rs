@@ -8,11 +8,11 @@ use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
 use gemm_spec::warpgroup::ROWS;
 
 use super::multiply::{Launch, bring, products};
-use super::number::{Number, Products, Sums};
+use super::number::{Accumulators, Number, Products};
 use super::{GROUP_ROWS, PIECE_BYTES, PIECES_EACH, SINGLE_A_BYTES, SINGLE_N, SINGLE_STAGE_BYTES};
 use crate::parts::ring;
 
-/// Sums in eights of registers of a thread.
+/// Accumulators in eights of registers of a thread.
 const EIGHTS: usize = SINGLE_N as usize / 16;
 
 impl<N: Number> Launch<N> {
@@ -66,7 +66,7 @@ impl<N: Number> Launch<N> {
         stage: SharedAddress<u8>,
         arrived: SharedAddress<Barrier>,
         (row0, col0): (u32, u32),
-    ) -> Sums<EIGHTS>
+    ) -> Accumulators<EIGHTS>
     where
         N: Products<EIGHTS>,
     {
@@ -78,7 +78,7 @@ impl<N: Number> Launch<N> {
             // expects what the boxes bring: they fill the stage.
             unsafe {
                 if thread::thread_idx_x() == 0 {
-                    mbarrier::arrive_expecting(arrived, SINGLE_STAGE_BYTES);
+                    mbarrier::arrive_and_expect_tx(arrived, SINGLE_STAGE_BYTES);
                     bring(self.a_map, A_TURNED, stage, (row0, ROWS), step, arrived);
                     bring(self.b_map, B_TURNED, b_tile, (col0, SINGLE_N), step, arrived);
                 }

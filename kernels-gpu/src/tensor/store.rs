@@ -6,7 +6,7 @@ use cuda_std::memory::{GlobalMut, Shared, SharedAddress};
 use gemm_spec::epilogue;
 use gemm_spec::warpgroup::{ROWS, THREADS, accumulator_place};
 
-use super::number::{Number, Products, Sums};
+use super::number::{Accumulators, Number, Products};
 use super::{PIECE_BYTES, PIECES_EACH};
 use crate::parts::unroll::unroll;
 
@@ -50,7 +50,7 @@ impl<N: Number> Store<N> {
     /// All threads of the warpgroup call it together; the map is C's, and nobody else has these
     /// elements.
     #[inline(always)]
-    pub(super) unsafe fn staged<const EIGHTS: usize>(&self, sums: &Sums<EIGHTS>)
+    pub(super) unsafe fn staged<const EIGHTS: usize>(&self, sums: &Accumulators<EIGHTS>)
     where
         N: Products<EIGHTS>,
     {
@@ -69,15 +69,15 @@ impl<N: Number> Store<N> {
                     if self.member == 0 {
                         // The tile before may have ended with either piece.
                         if P == 0 {
-                            bulk::wait_read::<0>();
+                            bulk::wait_group_read::<0>();
                         } else {
-                            bulk::wait_read::<1>();
+                            bulk::wait_group_read::<1>();
                         }
                     }
                     warpgroup::sync(self.barrier);
                     N::fill(&piece, self.member, self.alpha, sums, first);
                 }
-                bulk::fence_writes();
+                bulk::fence_proxy_async();
                 // SAFETY: all threads are here; the piece is written, visible to the engine, and stays
                 // until the wait above, or the one at the kernel's end.
                 unsafe {
@@ -86,7 +86,7 @@ impl<N: Number> Store<N> {
                         if self.row0 < self.m {
                             tensor::store(self.map, col, self.row0, piece.at);
                         }
-                        bulk::commit();
+                        bulk::commit_group();
                     }
                 }
             }
@@ -100,7 +100,7 @@ impl<N: Number> Store<N> {
     /// All threads of the warpgroup call it together; `c` is valid for m by n elements at `ldc`, and
     /// nobody else has these elements.
     #[inline(always)]
-    pub(super) unsafe fn direct<const EIGHTS: usize>(&self, sums: &Sums<EIGHTS>)
+    pub(super) unsafe fn direct<const EIGHTS: usize>(&self, sums: &Accumulators<EIGHTS>)
     where
         N: Products<EIGHTS>,
     {

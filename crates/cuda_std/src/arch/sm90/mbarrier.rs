@@ -1,9 +1,9 @@
-//! Barriers in shared memory that wait for threads and for bytes.
+//! `mbarrier`: barriers in shared memory that count arrivals of threads and bytes of copies.
 //!
-//! A barrier counts down the arrivals of its phase, and the bytes of copies that it was told to
-//! expect; when both are zero the phase is over, the count begins anew, and the next phase has the
-//! other parity. A fresh barrier is in a phase of parity 0; a wait for parity 1 passes at once, as if
-//! a phase of parity 1 had just ended.
+//! A barrier's phase completes when all its arrivals have come and all bytes that it was told to expect
+//! have been copied. The counts then start again for the next phase. Phases are told apart by their
+//! parity: the first has parity 0. On a fresh barrier a wait for parity 1 returns at once, as if a phase
+//! of parity 1 had just completed.
 
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
@@ -18,11 +18,11 @@ pub struct Barrier {
     _state: u64,
 }
 
-/// Sets a barrier to wait for `arrivals` (1 to 2^20 - 1) in each phase:
+/// Initialises a barrier for `arrivals` (1 to 2^20 - 1) in each phase:
 /// `mbarrier.init.shared::cta.b64 [barrier], arrivals;`.
 ///
 /// # Safety
-/// 1. The barrier lies in the block's shared memory, and nobody uses it yet.
+/// 1. The barrier is in the block's shared memory and not yet in use.
 /// 2. Other threads, and copies, use it only after [`fence_init`] and a
 ///    [`sync_threads`](crate::thread::sync_threads).
 #[inline(always)]
@@ -61,15 +61,15 @@ pub fn fence_init() {
     }
 }
 
-/// Arrives, and lets the phase expect `bytes` of copies (below 2^20) beside the arrivals:
+/// Arrives, and makes the phase expect `bytes` of copies (below 2^20) in addition to the arrivals:
 /// `mbarrier.arrive.expect_tx.shared::cta.b64 _, [barrier], bytes;`.
 ///
 /// # Safety
-/// 1. The barrier is set and visible to this thread.
-/// 2. The phase has an arrival left, and copies of just so many bytes are started for it.
+/// 1. The barrier is initialised and visible to this thread.
+/// 2. The phase has an arrival pending, and copies of exactly that many bytes are started for it.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn arrive_expecting(barrier: SharedAddress<Barrier>, bytes: u32) {
+pub unsafe fn arrive_and_expect_tx(barrier: SharedAddress<Barrier>, bytes: u32) {
     #[cfg(target_arch = "nvptx64")]
     {
         // SAFETY: the caller's promises are the instruction's.
@@ -88,11 +88,11 @@ pub unsafe fn arrive_expecting(barrier: SharedAddress<Barrier>, bytes: u32) {
     }
 }
 
-/// Arrives; what this thread did before is visible to whoever waits for the phase:
+/// Arrives; what this thread did before is visible to every thread that waits for the phase:
 /// `mbarrier.arrive.shared::cta.b64 _, [barrier];`.
 ///
 /// # Safety
-/// The barrier is set and visible to this thread, and the phase has an arrival left.
+/// The barrier is initialised and visible to this thread, and the phase has an arrival pending.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn arrive(barrier: SharedAddress<Barrier>) {
@@ -113,11 +113,11 @@ pub unsafe fn arrive(barrier: SharedAddress<Barrier>) {
     }
 }
 
-/// Waits until a phase of that parity has ended: `mbarrier.try_wait.parity.shared::cta.b64`, until it
-/// says so.
+/// Waits until the phase of that parity has completed: a loop of
+/// `mbarrier.try_wait.parity.shared::cta.b64`.
 ///
 /// # Safety
-/// The barrier is set and visible to this thread, and no two phases can end while it waits.
+/// The barrier is initialised and visible to this thread, and no two phases can complete while it waits.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn wait(barrier: SharedAddress<Barrier>, parity: u32) {

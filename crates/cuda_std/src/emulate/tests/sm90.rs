@@ -92,9 +92,9 @@ const INSTRUCTIONS: [Instruction; 30] = [
             shared_address()
         )),
     ),
-    ("fence.proxy.async", |_| bulk::fence_writes()),
-    ("cp.async.bulk.commit_group", |_| bulk::commit()),
-    ("cp.async.bulk.wait_group.read", |_| bulk::wait_read::<0>()),
+    ("fence.proxy.async", |_| bulk::fence_proxy_async()),
+    ("cp.async.bulk.commit_group", |_| bulk::commit_group()),
+    ("cp.async.bulk.wait_group.read", |_| bulk::wait_group_read::<0>()),
     ("mov.u32 %cluster_ctarank", |_| {
         let _ = cluster::rank();
     }),
@@ -111,23 +111,35 @@ const INSTRUCTIONS: [Instruction; 30] = [
     }),
     ("mbarrier.init", call!(|_word| mbarrier::init(shared_address(), 1))),
     ("fence.mbarrier_init", |_| mbarrier::fence_init()),
-    ("mbarrier.arrive.expect_tx", call!(|_word| mbarrier::arrive_expecting(shared_address(), 16))),
+    (
+        "mbarrier.arrive.expect_tx",
+        call!(|_word| mbarrier::arrive_and_expect_tx(shared_address(), 16)),
+    ),
     ("mbarrier.arrive", call!(|_word| mbarrier::arrive(shared_address()))),
     ("mbarrier.try_wait.parity", call!(|_word| mbarrier::wait(shared_address(), 0))),
-    ("setmaxnreg.dec", call!(|_word| registers::release::<24>())),
-    ("setmaxnreg.inc", call!(|_word| registers::take::<240>())),
+    ("setmaxnreg.dec", call!(|_word| registers::reg_dealloc::<24>())),
+    ("setmaxnreg.inc", call!(|_word| registers::reg_alloc::<240>())),
     ("cvta.param.u64", |_| {
         let _ = tensor_map!("entry", 0);
     }),
     ("bar.sync", call!(|_word| warpgroup::sync(1))),
-    ("stmatrix", call!(|_word| warpgroup::store_matrices(shared_address(), [0; 4]))),
-    ("wgmma.commit_group", call!(|_word| wgmma::commit())),
-    ("wgmma.wait_group", call!(|_word| wgmma::wait_n128::<0>(&mut [[0.0; 8]; 8]))),
-    ("wgmma.wait_group", call!(|_word| wgmma::wait_n256::<0>(&mut [[0.0; 8]; 16]))),
-    ("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", product!(f16_n128, 8)),
-    ("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", product!(fenced_f16_n256, 16)),
-    ("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", product!(fenced_bf16_n128, 8)),
-    ("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", product!(bf16_n256, 16)),
+    ("stmatrix", call!(|_word| warpgroup::stmatrix_x4(shared_address(), [0; 4]))),
+    ("wgmma.commit_group", call!(|_word| wgmma::commit_group())),
+    ("wgmma.wait_group", call!(|_word| wgmma::wait_group_n128::<0>(&mut [[0.0; 8]; 8]))),
+    ("wgmma.wait_group", call!(|_word| wgmma::wait_group_n256::<0>(&mut [[0.0; 8]; 16]))),
+    ("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", product!(m64n128k16_f32_f16_f16, 8)),
+    (
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16",
+        product!(arrive_m64n256k16_f32_f16_f16, 16),
+    ),
+    (
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16",
+        product!(arrive_m64n128k16_f32_bf16_bf16, 8),
+    ),
+    (
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16",
+        product!(m64n256k16_f32_bf16_bf16, 16),
+    ),
 ];
 
 /// A made-up result of one of these would look like a kernel's.
@@ -157,7 +169,7 @@ fn an_instruction_that_is_not_emulated_ends_the_launch_and_is_named() {
 #[test]
 fn the_report_of_an_instruction_that_is_not_emulated_says_who_and_where() {
     let at = line!() + 1;
-    let error = run(&launch(), || bulk::commit()).unwrap_err();
+    let error = run(&launch(), || bulk::commit_group()).unwrap_err();
     let text = error.to_string();
     let end = format!("sm90.rs:{at} executes cp.async.bulk.commit_group, which runs on a GPU only");
     assert!(text.starts_with("not emulated: thread (0, 0, 0) of block (0, 0, 0)"), "{text}");
