@@ -71,7 +71,7 @@ pub(crate) const FALLBACK: HelperEntry = HelperEntry {
 };
 
 /// What operands are cut into, and how tiles of pieces are multiplied.
-pub(crate) trait Cut: crate::parts::ring::Ring {
+pub(crate) trait Cut: crate::parts::pipeline::Pipeline {
     /// What operands are split into.
     const PIECES: Pieces;
 

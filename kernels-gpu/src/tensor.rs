@@ -50,16 +50,16 @@ const TILE_M: u32 = CONSUMERS * ROWS;
 /// Rows of tiles in a group: of 4, 5, 6, 8, 12, 16, 22 and 32 those of 8 were the fastest at 10240 and 16384.
 const GROUP_ROWS: u32 = 8;
 /// Bytes of the ring: four stages of the wide tile, six of the narrow one.
-const RING_BYTES: u32 = 4 * (TILE_M + 256) * ROW_BYTES;
+const PIPELINE_BYTES: u32 = 4 * (TILE_M + 256) * ROW_BYTES;
 /// What a warpgroup stores together: 64 rows of 64 elements, or of 32 where they are f32.
 const PIECE_BYTES: u32 = ROWS * ROW_BYTES;
 /// One that is filled while another is on its way.
 const PIECES_EACH: u32 = 2;
 const PIECES: u32 = PIECES_EACH * CONSUMERS;
 /// Stages of the narrow tile, the most that there are.
-const MOST_STAGES: u32 = RING_BYTES / ((TILE_M + 128) * ROW_BYTES);
+const MOST_STAGES: u32 = PIPELINE_BYTES / ((TILE_M + 128) * ROW_BYTES);
 /// The ring, the pieces, then a `full` and an `empty` barrier for each stage.
-const SHARED_BYTES: u32 = RING_BYTES + PIECES * PIECE_BYTES + MOST_STAGES * 16;
+const SHARED_BYTES: u32 = PIPELINE_BYTES + PIECES * PIECE_BYTES + MOST_STAGES * 16;
 
 /// Columns of C of a tile of the kernel with a single stage.
 const SINGLE_N: u32 = 128;

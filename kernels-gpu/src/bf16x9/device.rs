@@ -7,8 +7,8 @@ use gemm_spec::split::{LEAST, LIMIT, NON_FINITE, PLANE_BYTES, Pieces, WIDE, octe
 use gemm_spec::warpgroup::{HALF_ROW_BYTES, ROWS, STEP_UNITS, descriptor_half};
 
 use super::STAGES;
+use crate::parts::pipeline::Pipeline;
 use crate::parts::quad::Quad;
-use crate::parts::ring::Ring;
 use crate::pieces::cut::{Noticed, Row, cut_entries};
 use crate::pieces::product::product_entry;
 use crate::pieces::{Cut, stage_bytes};
@@ -19,7 +19,7 @@ const PLANE: u64 = PLANE_BYTES as u64 / 16;
 /// `ALL` says that no product is left out.
 struct ThreeBf16<const ALL: bool>;
 
-impl<const ALL: bool> Ring for ThreeBf16<ALL> {
+impl<const ALL: bool> Pipeline for ThreeBf16<ALL> {
     const STAGES: u32 = STAGES;
     const STAGE_BYTES: u32 = stage_bytes(Pieces::ThreeBf16);
 }

@@ -1,7 +1,7 @@
 //! The entry, and what the threads of a block do.
 
+use cuda_std::arch::sm90::tensor;
 use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
-use cuda_std::arch::sm90::{mbarrier, tensor};
 use cuda_std::memory::{GlobalMut, SharedAddress, null};
 use cuda_std::{tensor_map, thread};
 use gemm_spec::Element;
@@ -10,7 +10,7 @@ use gemm_spec::tensor::F32_STEP_K;
 
 use super::{A_BYTES, GROUP_ROWS, STAGE_BYTES, STAGES, THREADS, TILE_M, TILE_N, WARPS_M};
 use crate::parts::gemm::Gemm;
-use crate::parts::ring::{self, Ring};
+use crate::parts::pipeline::{self, Pipeline};
 use crate::parts::unroll::unroll;
 
 /// Lanes of a warp along the rows of its tile, and along its columns.
@@ -34,13 +34,13 @@ const A_ROW: u32 = F32_STEP_K * 4;
 /// The kernel's ring.
 struct Stages;
 
-impl Ring for Stages {
+impl Pipeline for Stages {
     const STAGES: u32 = STAGES;
     const STAGE_BYTES: u32 = STAGE_BYTES;
 }
 
 /// Where in it a thread is.
-type Turn = ring::Turn<Stages>;
+type PipelineState = pipeline::PipelineState<Stages>;
 
 /// What one thread brings: the tiles of A and B from a step of k on, stage after stage.
 struct Feed {
@@ -50,7 +50,7 @@ struct Feed {
     col0: u32,
     step: u32,
     k: u32,
-    turn: Turn,
+    pipe: PipelineState,
 }
 
 impl Feed {
@@ -63,16 +63,16 @@ impl Feed {
         if self.step >= self.k {
             return;
         }
-        let turn = self.turn;
+        let pipe = self.pipe;
         // SAFETY: the first round of waits passes; later ones end when nobody reads the stage any more.
         // `full` expects what the boxes bring: they fill the stage, even where they pass A and B.
         unsafe {
-            turn.open();
-            tensor::load(turn.tile(), self.a_map, self.step, self.row0, turn.full());
-            let b_tile = turn.tile().wrapping_add(A_BYTES as usize);
-            tensor::load(b_tile, self.b_map, self.col0, self.step, turn.full());
+            pipe.producer_acquire();
+            tensor::load(pipe.tile(), self.a_map, self.step, self.row0, pipe.full_barrier());
+            let b_tile = pipe.tile().wrapping_add(A_BYTES as usize);
+            tensor::load(b_tile, self.b_map, self.col0, self.step, pipe.full_barrier());
         }
-        self.turn.next();
+        self.pipe.advance();
         self.step += F32_STEP_K;
     }
 }
@@ -170,11 +170,11 @@ pub unsafe fn bulk_copy_128x256_f32(
     let (row0, col0) = (tile_m * TILE_M, tile_n * TILE_N);
 
     // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-    let mut turn = Turn::first(unsafe { ring::memory() });
-    let mut feed = Feed { a_map, b_map, row0, col0, step: 0, k, turn };
+    let mut pipe = PipelineState::new(unsafe { pipeline::smem() });
+    let mut feed = Feed { a_map, b_map, row0, col0, step: 0, k, pipe };
     if thread == 0 {
         // SAFETY: one thread; nobody uses the barriers before the barrier below.
-        unsafe { turn.set_all(THREADS) };
+        unsafe { pipe.init_barriers(THREADS) };
     }
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
@@ -197,15 +197,15 @@ pub unsafe fn bulk_copy_128x256_f32(
     let rounds = k / F32_STEP_K;
     if rounds > 0 {
         // SAFETY: the first thread brings all stages of k; all threads take them together.
-        unsafe { mainloop(&mut feed, &mut turn, (row, col), rounds, thread == 0, &mut acc) };
+        unsafe { mainloop(&mut feed, &mut pipe, (row, col), rounds, thread == 0, &mut acc) };
     }
     let left = k % F32_STEP_K;
     if left > 0 {
         // SAFETY: the last stage was brought as soon as the one that it replaced was read; it is full
         // after the wait, and nothing comes after it.
         unsafe {
-            turn.wait_full();
-            rest(Lane::of(turn.tile(), row, col), left, &mut acc);
+            pipe.consumer_wait();
+            rest(Lane::of(pipe.tile(), row, col), left, &mut acc);
         }
     }
 
@@ -268,7 +268,7 @@ macro_rules! multiply_step {
 #[inline(always)]
 unsafe fn mainloop(
     feed: &mut Feed,
-    turn: &mut Turn,
+    pipe: &mut PipelineState,
     (row, col): (u32, u32),
     rounds: u32,
     brings: bool,
@@ -276,10 +276,10 @@ unsafe fn mainloop(
 ) {
     /// Runs of a stage.
     const RUNS: u32 = F32_STEP_K / RUN;
-    let mut lane = Lane::of(turn.tile(), row, col);
+    let mut lane = Lane::of(pipe.tile(), row, col);
     // SAFETY: the stage is full after the wait.
     let (mut a, mut b) = unsafe {
-        turn.wait_full();
+        pipe.consumer_wait();
         (lane.read_rows(0), lane.read_b(0))
     };
     let mut left = rounds;
@@ -300,16 +300,16 @@ unsafe fn mainloop(
                     // full after the wait; behind the last one there is none, and some steps are read
                     // again, for nobody.
                     unsafe {
-                        mbarrier::arrive(turn.empty());
+                        pipe.consumer_release();
                         if brings {
                             feed.bring();
                         }
-                        let before = *turn;
-                        turn.next();
+                        let before = *pipe;
+                        pipe.advance();
                         if left > 0 {
-                            turn.wait_full();
+                            pipe.consumer_wait();
                         }
-                        let there = if left > 0 { turn.tile() } else { before.tile() };
+                        let there = if left > 0 { pipe.tile() } else { before.tile() };
                         lane = Lane::of(there, row, col);
                     }
                 }

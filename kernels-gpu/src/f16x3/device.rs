@@ -7,8 +7,8 @@ use gemm_spec::split::{LOST, Piece, Pieces, octet_at, scale_factors};
 use gemm_spec::warpgroup::{ROW_BYTES, ROWS, STEP_UNITS, descriptor};
 
 use super::STAGES;
+use crate::parts::pipeline::Pipeline;
 use crate::parts::quad::Quad;
-use crate::parts::ring::Ring;
 use crate::pieces::cut::{self, Noticed, Row, cut_entries};
 use crate::pieces::product::product_entry;
 use crate::pieces::{Cut, stage_bytes};
@@ -18,7 +18,7 @@ const LOW: u64 = 64 / 16;
 
 struct TwoF16;
 
-impl Ring for TwoF16 {
+impl Pipeline for TwoF16 {
     const STAGES: u32 = STAGES;
     const STAGE_BYTES: u32 = stage_bytes(Pieces::TwoF16);
 }

@@ -1,6 +1,6 @@
 //! The product of split operands.
 
-use cuda_std::arch::sm90::{bulk, mbarrier, registers, wgmma};
+use cuda_std::arch::sm90::{bulk, registers, wgmma};
 use cuda_std::memory::{Global, GlobalMut};
 use cuda_std::{thread, warp};
 use gemm_spec::epilogue;
@@ -9,7 +9,7 @@ use gemm_spec::split::{PANEL_ROWS, tiles, unscaled};
 use gemm_spec::warpgroup::{ROWS, THREADS, accumulator_place};
 
 use super::{CONSUMERS, Cut, GROUP_ROWS};
-use crate::parts::ring::{self, Turn};
+use crate::parts::pipeline::{self, PipelineState};
 use crate::parts::unroll::unroll;
 
 /// Registers of a thread that brings tiles, and of one that multiplies them.
@@ -98,10 +98,10 @@ impl Launch {
         // SAFETY: all lanes are here.
         let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let mut turn = Turn::<C>::first(unsafe { ring::memory() });
+        let mut pipe = PipelineState::<C>::new(unsafe { pipeline::smem() });
         if linear == 0 {
             // SAFETY: one thread; nobody uses the barriers before the barrier below.
-            unsafe { turn.set_all(CONSUMERS) };
+            unsafe { pipe.init_barriers(CONSUMERS) };
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
@@ -120,7 +120,7 @@ impl Launch {
                     let a = a_pieces.wrapping_add(panel(tile_m));
                     let b = b_pieces.wrapping_add(panel(tile_n));
                     // SAFETY: both panels lie in the pieces.
-                    unsafe { bring(&mut turn, a, b, k_tiles) };
+                    unsafe { bring(&mut pipe, a, b, k_tiles) };
                     block += thread::grid_dim_x();
                 }
             }
@@ -131,7 +131,7 @@ impl Launch {
             while block < tiles_m * tiles_n {
                 let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
                 // SAFETY: the producer brings `k_tiles` stages for this tile.
-                let total = unsafe { multiply(&mut turn, own, member, k_tiles) };
+                let total = unsafe { multiply(&mut pipe, own, member, k_tiles) };
                 let store = Store {
                     m,
                     n,
@@ -157,20 +157,25 @@ impl Launch {
 /// # Safety
 /// One thread calls it; both panels have `k_tiles` tiles.
 #[inline(always)]
-unsafe fn bring<C: Cut>(turn: &mut Turn<C>, mut a: Global<u8>, mut b: Global<u8>, k_tiles: u32) {
+unsafe fn bring<C: Cut>(
+    pipe: &mut PipelineState<C>,
+    mut a: Global<u8>,
+    mut b: Global<u8>,
+    k_tiles: u32,
+) {
     let mut tile = 0;
     while tile < k_tiles {
         // SAFETY: consumers arrive at `empty` when they have read the stage, and the first round
         // passes, so nobody reads what is overwritten. `full` expects what the two copies bring.
         unsafe {
-            turn.open();
-            bulk::copy(turn.tile(), a, C::TILE_BYTES, turn.full());
-            let behind = turn.tile().wrapping_add(C::TILE_BYTES as usize);
-            bulk::copy(behind, b, C::TILE_BYTES, turn.full());
+            pipe.producer_acquire();
+            bulk::copy(pipe.tile(), a, C::TILE_BYTES, pipe.full_barrier());
+            let behind = pipe.tile().wrapping_add(C::TILE_BYTES as usize);
+            bulk::copy(behind, b, C::TILE_BYTES, pipe.full_barrier());
         }
         a = a.wrapping_add(C::TILE_BYTES as usize);
         b = b.wrapping_add(C::TILE_BYTES as usize);
-        turn.next();
+        pipe.advance();
         tile += 1;
     }
 }
@@ -181,7 +186,7 @@ unsafe fn bring<C: Cut>(turn: &mut Turn<C>, mut a: Global<u8>, mut b: Global<u8>
 /// All threads of the warpgroup call it together; `k_tiles` stages come for it.
 #[inline(always)]
 unsafe fn multiply<C: Cut>(
-    turn: &mut Turn<C>,
+    pipe: &mut PipelineState<C>,
     own: u32,
     member: u32,
     k_tiles: u32,
@@ -193,16 +198,16 @@ unsafe fn multiply<C: Cut>(
         // SAFETY: the stage is full after the wait, and stays until this warpgroup's arrival at
         // `empty`, which comes after the products' end.
         unsafe {
-            turn.wait_full();
-            let a = turn.tile();
+            pipe.consumer_wait();
+            let a = pipe.tile();
             C::multiply(&mut sums, a, own, a.wrapping_add(C::TILE_BYTES as usize));
             wgmma::commit_group();
             wgmma::wait_group_n128::<0>(&mut sums);
             if member == 0 {
-                mbarrier::arrive(turn.empty());
+                pipe.consumer_release();
             }
         }
-        turn.next();
+        pipe.advance();
         tile += 1;
         unroll!(for I in 0..8 {
             unroll!(for J in 0..8 {

@@ -14,8 +14,8 @@ use gemm_spec::warpgroup::{
 
 use super::number::{Accumulators, Bf16, F16, Number, Products, Wide};
 use super::store::Store;
-use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, RING_BYTES, TILE_M};
-use crate::parts::ring::{self, Ring};
+use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, PIPELINE_BYTES, TILE_M};
+use crate::parts::pipeline::{self, Pipeline};
 
 /// Registers of a thread that brings tiles, and of one that multiplies them.
 pub(super) const PRODUCER_REGISTERS: u32 = 24;
@@ -32,15 +32,15 @@ impl<const EIGHTS: usize> Stages<EIGHTS> {
     pub(super) const TILE_N: u32 = 16 * EIGHTS as u32;
 }
 
-impl<const EIGHTS: usize> Ring for Stages<EIGHTS> {
-    const STAGES: u32 = RING_BYTES / Self::STAGE_BYTES;
+impl<const EIGHTS: usize> Pipeline for Stages<EIGHTS> {
+    const STAGES: u32 = PIPELINE_BYTES / Self::STAGE_BYTES;
     const STAGE_BYTES: u32 = A_BYTES + Self::TILE_N * ROW_BYTES;
     // The pieces are between the stages and the barriers.
-    const TO_BARRIERS: u32 = RING_BYTES + PIECES * PIECE_BYTES;
+    const BARRIER_OFFSET: u32 = PIPELINE_BYTES + PIECES * PIECE_BYTES;
 }
 
 /// Where in that ring a warpgroup is.
-pub(super) type Turn<const EIGHTS: usize> = ring::Turn<Stages<EIGHTS>>;
+pub(super) type PipelineState<const EIGHTS: usize> = pipeline::PipelineState<Stages<EIGHTS>>;
 
 /// What a launch passes.
 pub(super) struct Launch<N: Number> {
@@ -141,12 +141,12 @@ impl<N: Number> Launch<N> {
         // SAFETY: all lanes are here.
         let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let mut turn = Turn::<EIGHTS>::first(unsafe { ring::memory() });
+        let mut pipe = PipelineState::<EIGHTS>::new(unsafe { pipeline::smem() });
         if linear == 0 {
             // SAFETY: obligation 1; the barrier below.
             unsafe {
                 self.prefetch();
-                turn.set_all(CONSUMERS);
+                pipe.init_barriers(CONSUMERS);
             }
         }
         // SAFETY: all threads of the block are here.
@@ -157,7 +157,7 @@ impl<N: Number> Launch<N> {
             unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
                 // SAFETY: one thread; the consumers take as many stages as it brings.
-                unsafe { self.bring_all(&mut turn) };
+                unsafe { self.bring_all(&mut pipe) };
             }
             return;
         }
@@ -167,7 +167,7 @@ impl<N: Number> Launch<N> {
         let release = |empty| unsafe { mbarrier::arrive(empty) };
         let mut tiles = self.tiles(Stages::<EIGHTS>::TILE_N);
         // SAFETY: the whole warpgroup is here; the producer goes through the same tiles.
-        unsafe { self.consume(&mut turn, group - 1, || tiles.next(), release) };
+        unsafe { self.consume(&mut pipe, group - 1, || tiles.next(), release) };
         // What is on its way reads this block's shared memory.
         bulk::wait_group_read::<0>();
     }
@@ -181,26 +181,26 @@ impl<N: Number> Launch<N> {
     #[inline(always)]
     pub(super) unsafe fn consume<const EIGHTS: usize>(
         &self,
-        turn: &mut Turn<EIGHTS>,
+        pipe: &mut PipelineState<EIGHTS>,
         own: u32,
         mut next_tile: impl FnMut() -> Option<(u32, u32)>,
         release: impl Fn(SharedAddress<Barrier>) + Copy,
     ) where
         N: Products<EIGHTS>,
     {
-        let pieces = (RING_BYTES + own * PIECES_EACH * PIECE_BYTES) as usize;
+        let pieces = (PIPELINE_BYTES + own * PIECES_EACH * PIECE_BYTES) as usize;
         // SAFETY: as in the caller.
-        let place = unsafe { ring::memory() }.wrapping_add(pieces);
+        let place = unsafe { pipeline::smem() }.wrapping_add(pieces);
         let k_tiles = ceil_div(self.k, STEP_K);
         while let Some((row0, col0)) = next_tile() {
             // Which way the operands lie is a part of the instruction, so each has a loop of its own.
             // SAFETY: the whole warpgroup is here; `k_tiles` stages come for this tile.
             let sums = unsafe {
                 match self.orders {
-                    0 => multiply::<N, EIGHTS, false, false>(turn, own, k_tiles, release),
-                    A_ACROSS => multiply::<N, EIGHTS, true, false>(turn, own, k_tiles, release),
-                    B_ACROSS => multiply::<N, EIGHTS, false, true>(turn, own, k_tiles, release),
-                    _ => multiply::<N, EIGHTS, true, true>(turn, own, k_tiles, release),
+                    0 => multiply::<N, EIGHTS, false, false>(pipe, own, k_tiles, release),
+                    A_ACROSS => multiply::<N, EIGHTS, true, false>(pipe, own, k_tiles, release),
+                    B_ACROSS => multiply::<N, EIGHTS, false, true>(pipe, own, k_tiles, release),
+                    _ => multiply::<N, EIGHTS, true, true>(pipe, own, k_tiles, release),
                 }
             };
             let store = self.store((row0 + own * ROWS, col0), own, place);
@@ -248,7 +248,7 @@ impl<N: Number> Launch<N> {
     /// # Safety
     /// One thread calls it, and the consumers take what it brings.
     #[inline(always)]
-    unsafe fn bring_all<const EIGHTS: usize>(&self, turn: &mut Turn<EIGHTS>) {
+    unsafe fn bring_all<const EIGHTS: usize>(&self, pipe: &mut PipelineState<EIGHTS>) {
         let a_across = self.orders & A_ACROSS != 0;
         let b_across = self.orders & B_ACROSS != 0;
         let tile_n = Stages::<EIGHTS>::TILE_N;
@@ -260,13 +260,13 @@ impl<N: Number> Launch<N> {
                 // round passes, so nobody reads what is overwritten. `full` expects what the boxes
                 // bring: they fill the stage.
                 unsafe {
-                    turn.open();
-                    let (to, arrive) = (turn.tile(), turn.full());
+                    pipe.producer_acquire();
+                    let (to, arrive) = (pipe.tile(), pipe.full_barrier());
                     bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
                     let to = to.wrapping_add(A_BYTES as usize);
                     bring(self.b_map, b_across, to, (col0, tile_n), step, arrive);
                 }
-                turn.next();
+                pipe.advance();
                 step += STEP_K;
             }
         }
@@ -350,7 +350,7 @@ pub(super) unsafe fn multiply<
     const A_ACROSS: bool,
     const B_ACROSS: bool,
 >(
-    turn: &mut Turn<EIGHTS>,
+    pipe: &mut PipelineState<EIGHTS>,
     own: u32,
     k_tiles: u32,
     release: impl Fn(SharedAddress<Barrier>),
@@ -363,20 +363,20 @@ pub(super) unsafe fn multiply<
     // SAFETY: a stage is full after the wait, and stays until this warpgroup's arrival at `empty`,
     // which comes after its products' end.
     unsafe {
-        turn.wait_full();
-        stage::<N, EIGHTS, A_ACROSS, B_ACROSS, false>(turn, own, &mut sums);
-        let mut before = turn.empty();
-        turn.next();
+        pipe.consumer_wait();
+        stage::<N, EIGHTS, A_ACROSS, B_ACROSS, false>(pipe, own, &mut sums);
+        let mut before = pipe.empty_barrier();
+        pipe.advance();
         let mut tile = 1;
         while tile < k_tiles {
-            turn.wait_full();
-            stage::<N, EIGHTS, A_ACROSS, B_ACROSS, true>(turn, own, &mut sums);
+            pipe.consumer_wait();
+            stage::<N, EIGHTS, A_ACROSS, B_ACROSS, true>(pipe, own, &mut sums);
             N::wait::<1>(&mut sums);
             if leader {
                 release(before);
             }
-            before = turn.empty();
-            turn.next();
+            before = pipe.empty_barrier();
+            pipe.advance();
             tile += 1;
         }
         N::wait::<0>(&mut sums);
@@ -399,13 +399,13 @@ unsafe fn stage<
     const B_ACROSS: bool,
     const ADD: bool,
 >(
-    turn: &Turn<EIGHTS>,
+    pipe: &PipelineState<EIGHTS>,
     own: u32,
     sums: &mut Accumulators<EIGHTS>,
 ) {
     // 64 rows of a k-major tile are as many bytes as a box of 64 along m.
-    let a_at = turn.tile().wrapping_add((own * ROWS * ROW_BYTES) as usize);
-    let b_at = turn.tile().wrapping_add(A_BYTES as usize);
+    let a_at = pipe.tile().wrapping_add((own * ROWS * ROW_BYTES) as usize);
+    let b_at = pipe.tile().wrapping_add(A_BYTES as usize);
     // SAFETY: the caller's promises.
     unsafe { products::<N, EIGHTS, A_ACROSS, B_ACROSS, ADD>(a_at, b_at, sums) };
 }

@@ -13,11 +13,11 @@ use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
 use gemm_spec::warpgroup::{ROW_BYTES, THREADS};
 
 use super::multiply::{
-    A_BYTES, CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, Stages, Turn, boxes, bring,
+    A_BYTES, CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, PipelineState, Stages, boxes, bring,
 };
 use super::number::{Number, Products};
 use super::{CONSUMERS, GROUP_ROWS, PAIR, TILE_M};
-use crate::parts::ring;
+use crate::parts::pipeline;
 
 /// Registers of sums of a thread, in eights.
 const EIGHTS: usize = 16;
@@ -73,13 +73,13 @@ where
         // SAFETY: all lanes are here.
         let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let mut turn = Turn::<EIGHTS>::first(unsafe { ring::memory() });
+        let mut pipe = PipelineState::<EIGHTS>::new(unsafe { pipeline::smem() });
         if linear == 0 {
             // SAFETY: obligation 1; nobody uses the barriers before the fence and the barrier below. A
             // stage is free when the consumers of both blocks have read it: this block writes to both.
             unsafe {
                 self.prefetch();
-                turn.set_all(PAIR * CONSUMERS);
+                pipe.init_barriers(PAIR * CONSUMERS);
             }
         }
         // SAFETY: all threads of the cluster are here.
@@ -89,7 +89,7 @@ where
             unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
                 // SAFETY: one thread; the consumers of both blocks take as many stages as it brings.
-                unsafe { self.bring_halves(&mut turn) };
+                unsafe { self.bring_halves(&mut pipe) };
             }
         } else {
             let other = cluster::rank() ^ 1;
@@ -105,7 +105,7 @@ where
             // of both blocks go through the same tiles.
             unsafe {
                 registers::reg_alloc::<CONSUMER_REGISTERS>();
-                self.consume(&mut turn, group - 1, || tiles.next(), release);
+                self.consume(&mut pipe, group - 1, || tiles.next(), release);
             }
         }
         // The other block arrives at this one's barriers, and what is on its way to C reads this one's
@@ -121,7 +121,7 @@ where
     /// # Safety
     /// One thread calls it, and the consumers of both blocks take what it brings.
     #[inline(always)]
-    unsafe fn bring_halves(&self, turn: &mut Turn<EIGHTS>) {
+    unsafe fn bring_halves(&self, pipe: &mut PipelineState<EIGHTS>) {
         let a_across = self.orders & A_ACROSS != 0;
         let b_across = self.orders & B_ACROSS != 0;
         let rank = cluster::rank();
@@ -135,8 +135,8 @@ where
                 // boxes of both blocks bring: they fill the stage. The other block's may arrive before
                 // this thread says so, in this phase: the one before has ended in both.
                 unsafe {
-                    turn.open();
-                    let (to, arrive) = (turn.tile(), turn.full());
+                    pipe.producer_acquire();
+                    let (to, arrive) = (pipe.tile(), pipe.full_barrier());
                     bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
                     let to = to.wrapping_add(half as usize);
                     let first = col0 + rank * HALF_N;
@@ -144,7 +144,7 @@ where
                         tensor::load_multicast(to, self.b_map, x, y, arrive, BOTH);
                     });
                 }
-                turn.next();
+                pipe.advance();
                 step += STEP_K;
             }
         }

@@ -10,7 +10,7 @@ use gemm_spec::warpgroup::ROWS;
 use super::multiply::{Launch, bring, products};
 use super::number::{Accumulators, Number, Products};
 use super::{GROUP_ROWS, PIECE_BYTES, PIECES_EACH, SINGLE_A_BYTES, SINGLE_N, SINGLE_STAGE_BYTES};
-use crate::parts::ring;
+use crate::parts::pipeline;
 
 /// Accumulators in eights of registers of a thread.
 const EIGHTS: usize = SINGLE_N as usize / 16;
@@ -24,7 +24,7 @@ impl<N: Number> Launch<N> {
         N: Products<EIGHTS>,
     {
         // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let place = unsafe { ring::memory() };
+        let place = unsafe { pipeline::smem() };
         let stage = SharedAddress::new(place);
         let pieces = SINGLE_STAGE_BYTES as usize;
         let arrived = stage.wrapping_add(pieces + (PIECES_EACH * PIECE_BYTES) as usize).cast();
@@ -72,7 +72,7 @@ impl<N: Number> Launch<N> {
     {
         let b_tile = stage.wrapping_add(SINGLE_A_BYTES as usize);
         let mut sums = [[0.0f32; 8]; EIGHTS];
-        let (mut step, mut parity) = (0, 0);
+        let (mut step, mut phase) = (0, 0);
         while step < self.k {
             // SAFETY: the barrier below parts the reads of the stage from the next copies; the barrier
             // expects what the boxes bring: they fill the stage.
@@ -82,12 +82,12 @@ impl<N: Number> Launch<N> {
                     bring(self.a_map, A_TURNED, stage, (row0, ROWS), step, arrived);
                     bring(self.b_map, B_TURNED, b_tile, (col0, SINGLE_N), step, arrived);
                 }
-                mbarrier::wait(arrived, parity);
+                mbarrier::wait(arrived, phase);
                 products::<N, EIGHTS, A_TURNED, B_TURNED, true>(stage, b_tile, &mut sums);
                 N::wait::<0>(&mut sums);
                 thread::sync_threads();
             }
-            parity ^= 1;
+            phase ^= 1;
             step += STEP_K;
         }
         sums

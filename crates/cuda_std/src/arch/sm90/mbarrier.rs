@@ -113,14 +113,14 @@ pub unsafe fn arrive(barrier: SharedAddress<Barrier>) {
     }
 }
 
-/// Waits until the phase of that parity has completed: a loop of
+/// Waits until the phase of parity `phase` has completed: a loop of
 /// `mbarrier.try_wait.parity.shared::cta.b64`.
 ///
 /// # Safety
 /// The barrier is initialised and visible to this thread, and no two phases can complete while it waits.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn wait(barrier: SharedAddress<Barrier>, parity: u32) {
+pub unsafe fn wait(barrier: SharedAddress<Barrier>, phase: u32) {
     #[cfg(target_arch = "nvptx64")]
     {
         loop {
@@ -129,11 +129,11 @@ pub unsafe fn wait(barrier: SharedAddress<Barrier>, parity: u32) {
             unsafe {
                 asm!(
                     "{{ .reg .pred %ended;",
-                    "mbarrier.try_wait.parity.shared::cta.b64 %ended, [{barrier}], {parity};",
+                    "mbarrier.try_wait.parity.shared::cta.b64 %ended, [{barrier}], {phase};",
                     "selp.u32 {done}, 1, 0, %ended; }}",
                     done = out(reg32) done,
                     barrier = in(reg32) barrier.get(),
-                    parity = in(reg32) parity,
+                    phase = in(reg32) phase,
                     options(nostack)
                 );
             }
@@ -144,6 +144,6 @@ pub unsafe fn wait(barrier: SharedAddress<Barrier>, parity: u32) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mbarrier.try_wait.parity", (barrier, parity))
+        emulate::not_emulated("mbarrier.try_wait.parity", (barrier, phase))
     }
 }
