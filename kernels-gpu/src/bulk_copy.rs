@@ -31,7 +31,7 @@
 
 mod multiply;
 
-use gemm_spec::tensor::F32_STEP_K;
+use gemm_spec::tensor::F32_BLOCK_K;
 use gemm_spec::{
     Arch, Block, DType, Entry, KernelSpec, LaunchShape, MinBlocks, Scheme, TensorEntries, Tile,
 };
@@ -50,8 +50,8 @@ const GROUP_ROWS: u32 = 8;
 /// Stages of the ring: as many as shared memory holds.
 const STAGES: u32 = 4;
 /// Bytes of a stage, A's tile before B's.
-const A_BYTES: u32 = TILE_M * F32_STEP_K * 4;
-const STAGE_BYTES: u32 = A_BYTES + TILE_N * F32_STEP_K * 4;
+const A_BYTES: u32 = TILE_M * F32_BLOCK_K * 4;
+const STAGE_BYTES: u32 = A_BYTES + TILE_N * F32_BLOCK_K * 4;
 /// The ring, then a `full` and an `empty` barrier for each stage.
 const SHARED_BYTES: u32 = STAGES * (STAGE_BYTES + 16);
 

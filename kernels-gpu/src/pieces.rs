@@ -25,7 +25,7 @@ const SIDE_THREADS: u32 = outer_tile::THREADS as u32;
 /// different banks.
 const ACROSS_PITCH: u32 = PANEL_ROWS + 1;
 /// Bytes of that tile.
-pub(crate) const ACROSS_BYTES: u32 = gemm_spec::split::STEP_K * ACROSS_PITCH * 4;
+pub(crate) const ACROSS_BYTES: u32 = gemm_spec::split::BLOCK_K * ACROSS_PITCH * 4;
 /// Bytes in which the warps of a helper compare what they found.
 pub(crate) const ROWS_BYTES: u32 = HELPER_THREADS / 32 * 4;
 

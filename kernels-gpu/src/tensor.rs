@@ -35,7 +35,7 @@ mod single_stage;
 mod store;
 
 use gemm_spec::tensor::PAD_PARAMS;
-use gemm_spec::warpgroup::{ROW_BYTES, ROWS, THREADS};
+use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use gemm_spec::{
     Arch, Block, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme,
     TensorEntries, Tile,
@@ -46,13 +46,13 @@ const CONSUMERS: u32 = 2;
 /// Blocks of a cluster that share their tiles of B.
 const PAIR: u32 = 2;
 /// Rows of C of a tile.
-const TILE_M: u32 = CONSUMERS * ROWS;
+const TILE_M: u32 = CONSUMERS * INSTRUCTION_M;
 /// Rows of tiles in a group: of 4, 5, 6, 8, 12, 16, 22 and 32 those of 8 were the fastest at 10240 and 16384.
 const GROUP_ROWS: u32 = 8;
 /// Bytes of the ring: four stages of the wide tile, six of the narrow one.
 const PIPELINE_BYTES: u32 = 4 * (TILE_M + 256) * ROW_BYTES;
 /// What a warpgroup stores together: 64 rows of 64 elements, or of 32 where they are f32.
-const PIECE_BYTES: u32 = ROWS * ROW_BYTES;
+const PIECE_BYTES: u32 = INSTRUCTION_M * ROW_BYTES;
 /// One that is filled while another is on its way.
 const PIECES_EACH: u32 = 2;
 const PIECES: u32 = PIECES_EACH * CONSUMERS;
@@ -64,7 +64,7 @@ const SHARED_BYTES: u32 = PIPELINE_BYTES + PIECES * PIECE_BYTES + MOST_STAGES * 
 /// Columns of C of a tile of the kernel with a single stage.
 const SINGLE_N: u32 = 128;
 /// Bytes of that stage, of A before B.
-const SINGLE_A_BYTES: u32 = ROWS * ROW_BYTES;
+const SINGLE_A_BYTES: u32 = INSTRUCTION_M * ROW_BYTES;
 const SINGLE_STAGE_BYTES: u32 = SINGLE_A_BYTES + SINGLE_N * ROW_BYTES;
 /// The stage, the pieces through which C is stored, then the barrier.
 const SINGLE_SHARED_BYTES: u32 = SINGLE_STAGE_BYTES + PIECES_EACH * PIECE_BYTES + 8;
@@ -115,7 +115,7 @@ pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
     about: "16-bit floats on the tensor cores, one stage at a time, sums in f32",
     launch: LaunchShape::Grouped {
         block: Block { x: THREADS, y: 1 },
-        tile: Tile { m: ROWS, n: SINGLE_N },
+        tile: Tile { m: INSTRUCTION_M, n: SINGLE_N },
         rows: GROUP_ROWS,
     },
     shared_elements: SINGLE_SHARED_BYTES / 2,

@@ -10,7 +10,7 @@
 //! of it together. `docs/accuracy.md` has the bounds.
 //!
 //! In memory a split operand is what a block wants to find in shared memory, so that one bulk copy
-//! brings it there: a panel for each [`PANEL_ROWS`] rows, in it a tile for each [`STEP_K`] of k, in it,
+//! brings it there: a panel for each [`PANEL_ROWS`] rows, in it a tile for each [`BLOCK_K`] of k, in it,
 //! of two pieces, a row of 128 bytes for each row of the panel (32 `high`, then 32 `low`) in the 128-byte
 //! swizzle; of three pieces, one after the other a plane for each, with a row of 64 bytes for each row of
 //! the panel in the 64-byte swizzle. A "row" is a row of A or a column of B.
@@ -20,13 +20,13 @@
 
 use crate::Param;
 use crate::kernel::{ParamType, param};
-use crate::warpgroup::{HALF_ROW_BYTES, ROW_BYTES, swizzled, swizzled_half};
+use crate::warpgroup::{HALF_ROW_BYTES, ROW_BYTES, swizzle_64b, swizzle_128b};
 
 /// Rows of a panel: what a block multiplies.
 pub const PANEL_ROWS: u32 = 128;
 
 /// Steps of k in a tile.
-pub const STEP_K: u32 = 32;
+pub const BLOCK_K: u32 = 32;
 
 /// Bytes of one of three pieces of a tile.
 pub const PLANE_BYTES: u32 = PANEL_ROWS * HALF_ROW_BYTES;
@@ -56,7 +56,7 @@ impl Pieces {
 pub const LEAST_K: usize = 16;
 
 /// Most steps of k: the helpers' grids have a row of blocks for each tile.
-pub const MOST_K: usize = 65_535 * STEP_K as usize;
+pub const MOST_K: usize = 65_535 * BLOCK_K as usize;
 
 /// Steps of k that a block of the helper for maxima looks at.
 pub const MAXIMA_STEPS: u32 = 64;
@@ -186,7 +186,7 @@ const fn clamp(exponent: i32) -> i32 {
 #[inline(always)]
 #[must_use]
 pub const fn tiles(k: u32) -> u32 {
-    k.div_ceil(STEP_K)
+    k.div_ceil(BLOCK_K)
 }
 
 /// Byte, in a split operand, of the 16 bytes that hold one piece of octet `octet` (eight steps of k
@@ -194,24 +194,24 @@ pub const fn tiles(k: u32) -> u32 {
 #[inline(always)]
 #[must_use]
 pub const fn octet_at(row: u32, octet: u32, piece: Piece, k_tiles: u32) -> u64 {
-    const PER_TILE: u32 = STEP_K / OCTET;
+    const PER_TILE: u32 = BLOCK_K / OCTET;
     let tile = (row / PANEL_ROWS) as u64 * k_tiles as u64 + (octet / PER_TILE) as u64;
     let half = match piece {
         Piece::High => 0,
         Piece::Low => PER_TILE,
     };
     let within = row % PANEL_ROWS * ROW_BYTES + (half + octet % PER_TILE) * 16;
-    tile * Pieces::TwoF16.tile_bytes() as u64 + swizzled(within) as u64
+    tile * Pieces::TwoF16.tile_bytes() as u64 + swizzle_128b(within) as u64
 }
 
 /// [`octet_at`] for piece `piece` of three, of which 0 is the largest.
 #[inline(always)]
 #[must_use]
 pub const fn octet_of_three_at(row: u32, octet: u32, piece: u32, k_tiles: u32) -> u64 {
-    const PER_TILE: u32 = STEP_K / OCTET;
+    const PER_TILE: u32 = BLOCK_K / OCTET;
     let tile = (row / PANEL_ROWS) as u64 * k_tiles as u64 + (octet / PER_TILE) as u64;
     let within = row % PANEL_ROWS * HALF_ROW_BYTES + octet % PER_TILE * 16;
-    let plane = piece * PLANE_BYTES + swizzled_half(within);
+    let plane = piece * PLANE_BYTES + swizzle_64b(within);
     tile * Pieces::ThreeBf16.tile_bytes() as u64 + plane as u64
 }
 
@@ -422,7 +422,7 @@ mod tests {
         let bytes = Workspace::new(Pieces::TwoF16, rows, 1, k).b;
         let mut seen = vec![false; (bytes / 16) as usize];
         for row in 0..rows.next_multiple_of(PANEL_ROWS) {
-            for octet in 0..k_tiles * STEP_K / OCTET {
+            for octet in 0..k_tiles * BLOCK_K / OCTET {
                 for piece in [Piece::High, Piece::Low] {
                     let at = octet_at(row, octet, piece, k_tiles);
                     assert_eq!(at % 16, 0);
@@ -443,7 +443,7 @@ mod tests {
         let bytes = Workspace::new(Pieces::ThreeBf16, rows, 1, k).b;
         let mut seen = vec![false; (bytes / 16) as usize];
         for row in 0..rows.next_multiple_of(PANEL_ROWS) {
-            for octet in 0..k_tiles * STEP_K / OCTET {
+            for octet in 0..k_tiles * BLOCK_K / OCTET {
                 for piece in 0..3 {
                     let at = octet_of_three_at(row, octet, piece, k_tiles);
                     let tile = row / PANEL_ROWS * k_tiles + octet / 4;
@@ -469,8 +469,8 @@ mod tests {
                 assert_eq!(tile, u64::from(k_tiles) + 1);
                 let high = octet_at(row, octet, Piece::High, k_tiles) as u32;
                 let low = octet_at(row, octet, Piece::Low, k_tiles) as u32;
-                assert_eq!(high, swizzled(row * ROW_BYTES + octet * 16));
-                assert_eq!(low, swizzled(row * ROW_BYTES + 64 + octet * 16));
+                assert_eq!(high, swizzle_128b(row * ROW_BYTES + octet * 16));
+                assert_eq!(low, swizzle_128b(row * ROW_BYTES + 64 + octet * 16));
             }
         }
     }

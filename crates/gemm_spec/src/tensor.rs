@@ -10,25 +10,25 @@ use crate::kernel::{ParamType, param};
 use crate::{Element, Layout, Operand, Order, Param, Problem};
 
 /// Steps of k in a stage: one row of a k-major tile in the 128-byte swizzle.
-pub const STEP_K: u32 = 64;
+pub const BLOCK_K: u32 = 64;
 
 /// Elements of a box along the contiguous dimension.
 pub const BOX_WIDTH: u32 = 64;
 
 /// Steps of k in a stage of f32 operands: one row of A's tile in the 128-byte swizzle.
-pub const F32_STEP_K: u32 = 32;
+pub const F32_BLOCK_K: u32 = 32;
 
 /// Bytes that addresses and pitches are multiples of where the copy engine reads or writes.
 pub const ALIGNMENT: u64 = 16;
 
-/// In `orders`: A is column-major, so that its tiles are contiguous along m.
-pub const A_ACROSS: u32 = 1;
+/// In `major_flags`: A is column-major, so that its tiles are contiguous along m.
+pub const A_MN_MAJOR: u32 = 1;
 
-/// In `orders`: B is row-major, so that its tiles are contiguous along n.
-pub const B_ACROSS: u32 = 2;
+/// In `major_flags`: B is row-major, so that its tiles are contiguous along n.
+pub const B_MN_MAJOR: u32 = 2;
 
 /// The parameters of a product's entry, in order. `k` is zero where nothing is to be summed. With
-/// `staged` zero C is stored by the threads themselves, and its map is not used.
+/// `tma_store` zero C is stored by the threads themselves, and its map is not used.
 pub const TENSOR_PARAMS: [Param; 12] = [
     param("a_map", ParamType::TensorMap),
     param("b_map", ParamType::TensorMap),
@@ -37,15 +37,15 @@ pub const TENSOR_PARAMS: [Param; 12] = [
     param("n", ParamType::U32),
     param("k", ParamType::U32),
     param("alpha", ParamType::Element),
-    param("orders", ParamType::U32),
+    param("major_flags", ParamType::U32),
     param("beta", ParamType::Element),
     param("c", ParamType::U64),
     param("ldc", ParamType::U64),
-    param("staged", ParamType::U32),
+    param("tma_store", ParamType::U32),
 ];
 
 /// The parameters of an entry that multiplies f32 operands, both row-major, by multiply-adds, in order.
-/// `k` is zero where nothing is to be summed. A box of A has [`F32_STEP_K`] steps of the rows of a tile, in
+/// `k` is zero where nothing is to be summed. A box of A has [`F32_BLOCK_K`] steps of the rows of a tile, in
 /// the 128-byte swizzle; one of B the columns of a tile of as many steps, row after row.
 pub const BOXES_PARAMS: [Param; 9] = [
     param("a_map", ParamType::TensorMap),
@@ -73,12 +73,12 @@ pub const PAD_PARAMS: [Param; 6] = [
 /// Elements that a thread of the helper copies together.
 pub const PAD_GROUP: u32 = 8;
 
-/// `orders` of a product.
+/// `major_flags` of a product.
 #[must_use]
-pub fn orders<T: Element>(problem: &Problem<T>) -> u32 {
+pub fn major_flags<T: Element>(problem: &Problem<T>) -> u32 {
     let across =
         |layout: Layout, order: Order, bit: u32| if layout.order == order { bit } else { 0 };
-    across(problem.a, Order::ColMajor, A_ACROSS) | across(problem.b, Order::RowMajor, B_ACROSS)
+    across(problem.a, Order::ColMajor, A_MN_MAJOR) | across(problem.b, Order::RowMajor, B_MN_MAJOR)
 }
 
 /// Lines of an operand, contiguous each, and the elements of a line.
@@ -96,7 +96,7 @@ pub const fn padded_pitch(width: usize, size: usize) -> usize {
 
 /// Whether the copy engine reaches an operand of elements of so many bytes in place.
 #[must_use]
-pub const fn reachable(address: u64, layout: Layout, size: usize) -> bool {
+pub const fn tma_addressable(address: u64, layout: Layout, size: usize) -> bool {
     let pitch = layout.ld as u64 * size as u64;
     address.is_multiple_of(ALIGNMENT) && pitch.is_multiple_of(ALIGNMENT)
 }
@@ -106,7 +106,7 @@ pub const fn reachable(address: u64, layout: Layout, size: usize) -> bool {
 #[must_use]
 pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand) -> u64 {
     let size = T::DTYPE.size();
-    if problem.effective_k() == 0 || reachable(0, problem.layout(operand), size) {
+    if problem.effective_k() == 0 || tma_addressable(0, problem.layout(operand), size) {
         return 0;
     }
     let (count, width) = lines(problem, operand);
@@ -139,17 +139,26 @@ mod tests {
 
     #[test]
     fn the_engine_reaches_lines_at_multiples_of_16_bytes() {
-        assert!(reachable(32, Layout::row_major(8), 2) && !reachable(32, Layout::row_major(12), 2));
-        assert!(reachable(32, Layout::row_major(12), 4) && !reachable(32, Layout::row_major(6), 4));
-        assert!(!reachable(40, Layout::row_major(8), 2) && !reachable(40, Layout::row_major(8), 4));
+        assert!(
+            tma_addressable(32, Layout::row_major(8), 2)
+                && !tma_addressable(32, Layout::row_major(12), 2)
+        );
+        assert!(
+            tma_addressable(32, Layout::row_major(12), 4)
+                && !tma_addressable(32, Layout::row_major(6), 4)
+        );
+        assert!(
+            !tma_addressable(40, Layout::row_major(8), 2)
+                && !tma_addressable(40, Layout::row_major(8), 4)
+        );
     }
 
     #[test]
     fn orders_name_what_is_not_contiguous_along_k() {
         let plain = Problem::<f32>::new(8, 8, 8);
-        assert_eq!(orders(&plain), B_ACROSS);
+        assert_eq!(major_flags(&plain), B_MN_MAJOR);
         let a_turned = Problem { a: Layout::col_major(8), ..plain };
-        assert_eq!(orders(&a_turned), A_ACROSS | B_ACROSS);
-        assert_eq!(orders(&Problem { b: Layout::col_major(8), ..plain }), 0);
+        assert_eq!(major_flags(&a_turned), A_MN_MAJOR | B_MN_MAJOR);
+        assert_eq!(major_flags(&Problem { b: Layout::col_major(8), ..plain }), 0);
     }
 }

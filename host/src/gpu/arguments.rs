@@ -124,7 +124,7 @@ arguments! {
     /// The product of factors of 16-bit elements.
     TensorProduct<T>:
     a_map: TensorMap, b_map: TensorMap, c_map: TensorMap, m: U32, n: U32, k: U32, alpha: Element,
-    orders: U32, beta: Element, c: U64, ldc: U64, staged: U32,
+    major_flags: U32, beta: Element, c: U64, ldc: U64, tma_store: U32,
 }
 
 arguments! {

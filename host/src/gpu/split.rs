@@ -1,7 +1,7 @@
 //! The launches of a product whose operands are split into pieces first.
 
 use cust::memory::CopyDestination;
-use gemm_spec::split::{FALL_BACK, MAXIMA_STEPS, PANEL_ROWS, PROBE_BLOCKS, STEP_K, Workspace};
+use gemm_spec::split::{BLOCK_K, FALL_BACK, MAXIMA_STEPS, PANEL_ROWS, PROBE_BLOCKS, Workspace};
 use gemm_spec::{Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries};
 
 use super::arguments::{Fallback, Maxima, Multiply, Probe, SplitAcross, SplitRows};
@@ -156,7 +156,7 @@ impl Product<'_> {
             // SAFETY: as above; the maxima were zeroed before.
             unsafe { self.gpu.start(&start, &mut arguments.addresses())? };
         }
-        let start = self.helper(self.entries.across, panels, k.div_ceil(STEP_K));
+        let start = self.helper(self.entries.across, panels, k.div_ceil(BLOCK_K));
         let mut arguments =
             SplitAcross { rows, k, from, ld, maxima, pieces, exponents, lost, flags };
         // SAFETY: as above; the maxima are those of the launch before.

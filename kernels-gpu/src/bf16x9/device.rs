@@ -4,7 +4,7 @@ use cuda_std::arch::sm90::convert::{bf16_pair, bf16_value};
 use cuda_std::arch::sm90::wgmma::{self, Descriptor};
 use cuda_std::memory::SharedAddress;
 use gemm_spec::split::{LEAST, LIMIT, NON_FINITE, PLANE_BYTES, Pieces, WIDE, octet_of_three_at};
-use gemm_spec::warpgroup::{HALF_ROW_BYTES, ROWS, STEP_UNITS, descriptor_half};
+use gemm_spec::warpgroup::{HALF_ROW_BYTES, INSTRUCTION_M, K_ADVANCE, k_major_descriptor_64b};
 
 use super::STAGES;
 use crate::parts::pipeline::Pipeline;
@@ -71,9 +71,9 @@ impl<const ALL: bool> Cut for ThreeBf16<ALL> {
         own: u32,
         b: SharedAddress<u8>,
     ) {
-        let a = a.wrapping_add((own * ROWS * HALF_ROW_BYTES) as usize);
-        let a = Descriptor::from_bits(descriptor_half(a.get()));
-        let b = Descriptor::from_bits(descriptor_half(b.get()));
+        let a = a.wrapping_add((own * INSTRUCTION_M * HALF_ROW_BYTES) as usize);
+        let a = Descriptor::from_bits(k_major_descriptor_64b(a.get()));
+        let b = Descriptor::from_bits(k_major_descriptor_64b(b.get()));
         let plus = |sums: &mut wgmma::Accumulators<8>, i: u64, j: u64| {
             let (a, b) = (a + i * PLANE, b + j * PLANE);
             // SAFETY: the caller's promise.
@@ -81,8 +81,8 @@ impl<const ALL: bool> Cut for ThreeBf16<ALL> {
                 wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(sums, a, b);
                 wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(
                     sums,
-                    a + STEP_UNITS,
-                    b + STEP_UNITS,
+                    a + K_ADVANCE,
+                    b + K_ADVANCE,
                 );
             }
         };
@@ -93,8 +93,8 @@ impl<const ALL: bool> Cut for ThreeBf16<ALL> {
                 wgmma::arrive_m64n128k16_f32_bf16_bf16::<false, false, false>(sums, a, b);
                 wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(
                     sums,
-                    a + STEP_UNITS,
-                    b + STEP_UNITS,
+                    a + K_ADVANCE,
+                    b + K_ADVANCE,
                 );
             }
         };

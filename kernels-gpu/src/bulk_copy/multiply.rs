@@ -6,7 +6,7 @@ use cuda_std::memory::{GlobalMut, SharedAddress, null};
 use cuda_std::{tensor_map, thread};
 use gemm_spec::Element;
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::F32_STEP_K;
+use gemm_spec::tensor::F32_BLOCK_K;
 
 use super::{A_BYTES, GROUP_ROWS, STAGE_BYTES, STAGES, THREADS, TILE_M, TILE_N, WARPS_M};
 use crate::parts::gemm::Gemm;
@@ -29,7 +29,7 @@ type Acc = [[f32; COLS]; ROWS];
 /// Steps of k that a lane reads of a row of A together.
 const RUN: u32 = 4;
 /// Bytes of a row of A's tile, of which the swizzle moves 16 at a time.
-const A_ROW: u32 = F32_STEP_K * 4;
+const A_ROW: u32 = F32_BLOCK_K * 4;
 
 /// The kernel's ring.
 struct Stages;
@@ -73,7 +73,7 @@ impl Feed {
             tensor::load(b_tile, self.b_map, self.col0, self.step, pipe.full_barrier());
         }
         self.pipe.advance();
-        self.step += F32_STEP_K;
+        self.step += F32_BLOCK_K;
     }
 }
 
@@ -194,12 +194,12 @@ pub unsafe fn bulk_copy_128x256_f32(
 
     // --- mainloop ---
     let mut acc = [[0.0f32; COLS]; ROWS];
-    let rounds = k / F32_STEP_K;
+    let rounds = k / F32_BLOCK_K;
     if rounds > 0 {
         // SAFETY: the first thread brings all stages of k; all threads take them together.
         unsafe { mainloop(&mut feed, &mut pipe, (row, col), rounds, thread == 0, &mut acc) };
     }
-    let left = k % F32_STEP_K;
+    let left = k % F32_BLOCK_K;
     if left > 0 {
         // SAFETY: the last stage was brought as soon as the one that it replaced was read; it is full
         // after the wait, and nothing comes after it.
@@ -275,7 +275,7 @@ unsafe fn mainloop(
     acc: &mut Acc,
 ) {
     /// Runs of a stage.
-    const RUNS: u32 = F32_STEP_K / RUN;
+    const RUNS: u32 = F32_BLOCK_K / RUN;
     let mut lane = Lane::of(pipe.tile(), row, col);
     // SAFETY: the stage is full after the wait.
     let (mut a, mut b) = unsafe {

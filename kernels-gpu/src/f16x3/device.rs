@@ -4,7 +4,7 @@ use cuda_std::arch::sm90::convert::{f16_pair, f16_value};
 use cuda_std::arch::sm90::wgmma::{self, Descriptor};
 use cuda_std::memory::{Global, GlobalMut, SharedAddress};
 use gemm_spec::split::{LOST, Piece, Pieces, octet_at, scale_factors};
-use gemm_spec::warpgroup::{ROW_BYTES, ROWS, STEP_UNITS, descriptor};
+use gemm_spec::warpgroup::{INSTRUCTION_M, K_ADVANCE, ROW_BYTES, k_major_descriptor};
 
 use super::STAGES;
 use crate::parts::pipeline::Pipeline;
@@ -59,29 +59,25 @@ impl Cut for TwoF16 {
         own: u32,
         b: SharedAddress<u8>,
     ) {
-        let a = a.wrapping_add((own * ROWS * ROW_BYTES) as usize);
-        let a = Descriptor::from_bits(descriptor(a.get()));
-        let b = Descriptor::from_bits(descriptor(b.get()));
+        let a = a.wrapping_add((own * INSTRUCTION_M * ROW_BYTES) as usize);
+        let a = Descriptor::from_bits(k_major_descriptor(a.get()));
+        let b = Descriptor::from_bits(k_major_descriptor(b.get()));
         // SAFETY: the caller's promise.
         unsafe {
             wgmma::arrive_m64n128k16_f32_f16_f16::<false, false, false>(sums, a, b + LOW);
             wgmma::m64n128k16_f32_f16_f16::<true, false, false>(
                 sums,
-                a + STEP_UNITS,
-                b + LOW + STEP_UNITS,
+                a + K_ADVANCE,
+                b + LOW + K_ADVANCE,
             );
             wgmma::m64n128k16_f32_f16_f16::<true, false, false>(sums, a + LOW, b);
             wgmma::m64n128k16_f32_f16_f16::<true, false, false>(
                 sums,
-                a + LOW + STEP_UNITS,
-                b + STEP_UNITS,
+                a + LOW + K_ADVANCE,
+                b + K_ADVANCE,
             );
             wgmma::m64n128k16_f32_f16_f16::<true, false, false>(sums, a, b);
-            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(
-                sums,
-                a + STEP_UNITS,
-                b + STEP_UNITS,
-            );
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(sums, a + K_ADVANCE, b + K_ADVANCE);
         }
     }
 }

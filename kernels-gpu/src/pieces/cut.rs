@@ -8,7 +8,7 @@
 use cuda_std::memory::{Global, GlobalMut, Shared};
 use cuda_std::{atomic, shared, thread, warp};
 use gemm_spec::split::{
-    MAXIMA_STEPS, NON_FINITE, OCTET, PANEL_ROWS, STEP_K, WIDE, scale_exponent, tiles,
+    BLOCK_K, MAXIMA_STEPS, NON_FINITE, OCTET, PANEL_ROWS, WIDE, scale_exponent, tiles,
 };
 
 use super::{ACROSS_PITCH, Cut, HELPER_THREADS};
@@ -106,7 +106,7 @@ pub(crate) unsafe fn rows<C: Cut>(k: u32, from: Global<f32>, ld: u64, target: Ta
     let row = Row { row, exponent, k_tiles: tiles(k), pieces: target.pieces };
     let mut seen = Noticed::default();
     let mut octet = linear;
-    while octet < row.k_tiles * STEP_K / OCTET {
+    while octet < row.k_tiles * BLOCK_K / OCTET {
         // SAFETY: obligation 1; what lies beyond k is zero.
         seen = seen.and(unsafe { C::store(&row, octet, line.octet(octet)) });
         octet += HELPER_THREADS;
@@ -216,9 +216,9 @@ pub(crate) unsafe fn across<C: Cut>(
     let turned: Shared<f32> = unsafe { shared::launch_sized::<f32>() };
     let quad = linear % LANES * 4;
     let mut step = linear / LANES;
-    while step < STEP_K {
+    while step < BLOCK_K {
         // SAFETY: obligation 1.
-        let values = unsafe { across.quad(row0 + quad, tile * STEP_K + step) };
+        let values = unsafe { across.quad(row0 + quad, tile * BLOCK_K + step) };
         let at = turned.wrapping_add((step * ACROSS_PITCH + quad) as usize);
         // SAFETY: four words of this thread alone.
         unsafe {
@@ -232,7 +232,7 @@ pub(crate) unsafe fn across<C: Cut>(
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
 
-    const OCTETS: u32 = STEP_K / OCTET;
+    const OCTETS: u32 = BLOCK_K / OCTET;
     let mut noticed = 0;
     let mut item = linear;
     while item < PANEL_ROWS * OCTETS {

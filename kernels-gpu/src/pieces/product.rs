@@ -6,7 +6,7 @@ use cuda_std::{thread, warp};
 use gemm_spec::epilogue;
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::split::{PANEL_ROWS, tiles, unscaled};
-use gemm_spec::warpgroup::{ROWS, THREADS, accumulator_place};
+use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
 use super::{CONSUMERS, Cut, GROUP_ROWS};
 use crate::parts::pipeline::{self, PipelineState};
@@ -141,7 +141,7 @@ impl Launch {
                     ldc,
                     a_exponents,
                     b_exponents,
-                    row0: tile_m * PANEL_ROWS + own * ROWS,
+                    row0: tile_m * PANEL_ROWS + own * INSTRUCTION_M,
                     col0: tile_n * PANEL_ROWS,
                 };
                 // SAFETY: obligation 1; this block alone has the tile, this thread these elements.
@@ -240,7 +240,7 @@ impl Store {
     /// Obligation 1 of the entry; nobody else has these elements.
     #[inline(always)]
     unsafe fn all<C: Cut>(&self, member: u32, total: &wgmma::Accumulators<8>) {
-        let (row, col) = accumulator_place(member, 0);
+        let (row, col) = accumulator_coord(member, 0);
         let (row, col) = (self.row0 + row, self.col0 + col);
         // All exponents before the first store: the compiler moves no read past a store that might
         // change it, and each would wait for memory.

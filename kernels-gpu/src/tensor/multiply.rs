@@ -7,9 +7,10 @@ use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
 use cuda_std::memory::{GlobalMut, Shared, SharedAddress};
 use cuda_std::{tensor_map, thread, warp};
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::{A_ACROSS, B_ACROSS, BOX_WIDTH, STEP_K};
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{
-    ROW_BYTES, ROWS, STEP_UNITS, STEP_UNITS_ACROSS, STEPS, THREADS, descriptor, descriptor_across,
+    INSTRUCTION_K, INSTRUCTION_M, K_ADVANCE, K_ADVANCE_MN_MAJOR, ROW_BYTES, THREADS,
+    k_major_descriptor, mn_major_descriptor,
 };
 
 use super::number::{Accumulators, Bf16, F16, Number, Products, Wide};
@@ -21,7 +22,7 @@ use crate::parts::pipeline::{self, Pipeline};
 pub(super) const PRODUCER_REGISTERS: u32 = 24;
 pub(super) const CONSUMER_REGISTERS: u32 = 240;
 /// Bytes of a box of 64 elements and 64 lines.
-const BOX_BYTES: u32 = BOX_WIDTH * STEP_K * 2;
+const BOX_BYTES: u32 = BOX_WIDTH * BLOCK_K * 2;
 /// Bytes of a stage's tile of A.
 pub(super) const A_BYTES: u32 = TILE_M * ROW_BYTES;
 
@@ -51,18 +52,18 @@ pub(super) struct Launch<N: Number> {
     pub(super) n: u32,
     pub(super) k: u32,
     pub(super) alpha: f32,
-    pub(super) orders: u32,
+    pub(super) major_flags: u32,
     pub(super) beta: f32,
     pub(super) c: GlobalMut<N::Stored>,
     pub(super) ldc: u64,
-    pub(super) staged: u32,
+    pub(super) tma_store: u32,
 }
 
 /// Defines an entry for each tile and type.
 macro_rules! entries {
     ($($name:ident: $run:ident::<$($eights:literal)?>, $number:ty;)+) => {$(
         /// # Safety
-        /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `orders` and this tile; `c`
+        /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `major_flags` and this tile; `c`
         ///    is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses it.
         /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's spec,
         ///    with m, n >= 1 and fewer than 2^31 tiles.
@@ -77,17 +78,17 @@ macro_rules! entries {
             n: u32,
             k: u32,
             alpha: f32,
-            orders: u32,
+            major_flags: u32,
             beta: f32,
             c: GlobalMut<<$number as Number>::Stored>,
             ldc: u64,
-            staged: u32,
+            tma_store: u32,
         ) {
             let a_map = tensor_map!(stringify!($name), 0);
             let b_map = tensor_map!(stringify!($name), 1);
             let c_map = tensor_map!(stringify!($name), 2);
             let launch = Launch::<$number> {
-                a_map, b_map, c_map, m, n, k, alpha, orders, beta, c, ldc, staged,
+                a_map, b_map, c_map, m, n, k, alpha, major_flags, beta, c, ldc, tma_store,
             };
             // SAFETY: the obligations are the same.
             unsafe { launch.$run::<$($eights)?>() };
@@ -191,23 +192,23 @@ impl<N: Number> Launch<N> {
         let pieces = (PIPELINE_BYTES + own * PIECES_EACH * PIECE_BYTES) as usize;
         // SAFETY: as in the caller.
         let place = unsafe { pipeline::smem() }.wrapping_add(pieces);
-        let k_tiles = ceil_div(self.k, STEP_K);
+        let k_tiles = ceil_div(self.k, BLOCK_K);
         while let Some((row0, col0)) = next_tile() {
             // Which way the operands lie is a part of the instruction, so each has a loop of its own.
             // SAFETY: the whole warpgroup is here; `k_tiles` stages come for this tile.
             let sums = unsafe {
-                match self.orders {
+                match self.major_flags {
                     0 => multiply::<N, EIGHTS, false, false>(pipe, own, k_tiles, release),
-                    A_ACROSS => multiply::<N, EIGHTS, true, false>(pipe, own, k_tiles, release),
-                    B_ACROSS => multiply::<N, EIGHTS, false, true>(pipe, own, k_tiles, release),
+                    A_MN_MAJOR => multiply::<N, EIGHTS, true, false>(pipe, own, k_tiles, release),
+                    B_MN_MAJOR => multiply::<N, EIGHTS, false, true>(pipe, own, k_tiles, release),
                     _ => multiply::<N, EIGHTS, true, true>(pipe, own, k_tiles, release),
                 }
             };
-            let store = self.store((row0 + own * ROWS, col0), own, place);
+            let store = self.store((row0 + own * INSTRUCTION_M, col0), own, place);
             // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
             unsafe {
-                if self.staged != 0 {
-                    store.staged(&sums);
+                if self.tma_store != 0 {
+                    store.tma_store(&sums);
                 } else {
                     store.direct(&sums);
                 }
@@ -249,8 +250,8 @@ impl<N: Number> Launch<N> {
     /// One thread calls it, and the consumers take what it brings.
     #[inline(always)]
     unsafe fn bring_all<const EIGHTS: usize>(&self, pipe: &mut PipelineState<EIGHTS>) {
-        let a_across = self.orders & A_ACROSS != 0;
-        let b_across = self.orders & B_ACROSS != 0;
+        let a_mn_major = self.major_flags & A_MN_MAJOR != 0;
+        let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let tile_n = Stages::<EIGHTS>::TILE_N;
         let mut tiles = self.tiles(tile_n);
         while let Some((row0, col0)) = tiles.next() {
@@ -262,12 +263,12 @@ impl<N: Number> Launch<N> {
                 unsafe {
                     pipe.producer_acquire();
                     let (to, arrive) = (pipe.tile(), pipe.full_barrier());
-                    bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
+                    bring(self.a_map, a_mn_major, to, (row0, TILE_M), step, arrive);
                     let to = to.wrapping_add(A_BYTES as usize);
-                    bring(self.b_map, b_across, to, (col0, tile_n), step, arrive);
+                    bring(self.b_map, b_mn_major, to, (col0, tile_n), step, arrive);
                 }
                 pipe.advance();
-                step += STEP_K;
+                step += BLOCK_K;
             }
         }
     }
@@ -295,7 +296,7 @@ impl Tiles {
 }
 
 /// Starts the copies of one operand's tile: `count` rows of A or columns of B from `first` on, and
-/// [`STEP_K`] steps of k from `step` on.
+/// [`BLOCK_K`] steps of k from `step` on.
 ///
 /// # Safety
 /// Those of [`tensor::load`], for a tile of `count * ROW_BYTES` bytes.
@@ -347,8 +348,8 @@ pub(super) fn boxes(
 pub(super) unsafe fn multiply<
     N: Products<EIGHTS>,
     const EIGHTS: usize,
-    const A_ACROSS: bool,
-    const B_ACROSS: bool,
+    const A_MN_MAJOR: bool,
+    const B_MN_MAJOR: bool,
 >(
     pipe: &mut PipelineState<EIGHTS>,
     own: u32,
@@ -364,13 +365,13 @@ pub(super) unsafe fn multiply<
     // which comes after its products' end.
     unsafe {
         pipe.consumer_wait();
-        stage::<N, EIGHTS, A_ACROSS, B_ACROSS, false>(pipe, own, &mut sums);
+        stage::<N, EIGHTS, A_MN_MAJOR, B_MN_MAJOR, false>(pipe, own, &mut sums);
         let mut before = pipe.empty_barrier();
         pipe.advance();
         let mut tile = 1;
         while tile < k_tiles {
             pipe.consumer_wait();
-            stage::<N, EIGHTS, A_ACROSS, B_ACROSS, true>(pipe, own, &mut sums);
+            stage::<N, EIGHTS, A_MN_MAJOR, B_MN_MAJOR, true>(pipe, own, &mut sums);
             N::wait::<1>(&mut sums);
             if leader {
                 release(before);
@@ -395,8 +396,8 @@ pub(super) unsafe fn multiply<
 unsafe fn stage<
     N: Products<EIGHTS>,
     const EIGHTS: usize,
-    const A_ACROSS: bool,
-    const B_ACROSS: bool,
+    const A_MN_MAJOR: bool,
+    const B_MN_MAJOR: bool,
     const ADD: bool,
 >(
     pipe: &PipelineState<EIGHTS>,
@@ -404,47 +405,47 @@ unsafe fn stage<
     sums: &mut Accumulators<EIGHTS>,
 ) {
     // 64 rows of a k-major tile are as many bytes as a box of 64 along m.
-    let a_at = pipe.tile().wrapping_add((own * ROWS * ROW_BYTES) as usize);
+    let a_at = pipe.tile().wrapping_add((own * INSTRUCTION_M * ROW_BYTES) as usize);
     let b_at = pipe.tile().wrapping_add(A_BYTES as usize);
     // SAFETY: the caller's promises.
-    unsafe { products::<N, EIGHTS, A_ACROSS, B_ACROSS, ADD>(a_at, b_at, sums) };
+    unsafe { products::<N, EIGHTS, A_MN_MAJOR, B_MN_MAJOR, ADD>(a_at, b_at, sums) };
 }
 
 /// Issues the products of 64 rows of A at one shared-memory address with a tile of B at another as a
 /// group. With `ADD` false they begin a sum.
 ///
 /// # Safety
-/// All threads of the warpgroup call it together; both tiles have [`STEP_K`] steps and stay until a wait.
+/// All threads of the warpgroup call it together; both tiles have [`BLOCK_K`] steps and stay until a wait.
 #[inline(always)]
 pub(super) unsafe fn products<
     N: Products<EIGHTS>,
     const EIGHTS: usize,
-    const A_ACROSS: bool,
-    const B_ACROSS: bool,
+    const A_MN_MAJOR: bool,
+    const B_MN_MAJOR: bool,
     const ADD: bool,
 >(
     a_at: SharedAddress<u8>,
     b_at: SharedAddress<u8>,
     sums: &mut Accumulators<EIGHTS>,
 ) {
-    let (a, a_step) = if A_ACROSS {
-        (descriptor_across(a_at.get(), BOX_BYTES), STEP_UNITS_ACROSS)
+    let (a, a_step) = if A_MN_MAJOR {
+        (mn_major_descriptor(a_at.get(), BOX_BYTES), K_ADVANCE_MN_MAJOR)
     } else {
-        (descriptor(a_at.get()), STEP_UNITS)
+        (k_major_descriptor(a_at.get()), K_ADVANCE)
     };
-    let (b, b_step) = if B_ACROSS {
-        (descriptor_across(b_at.get(), BOX_BYTES), STEP_UNITS_ACROSS)
+    let (b, b_step) = if B_MN_MAJOR {
+        (mn_major_descriptor(b_at.get(), BOX_BYTES), K_ADVANCE_MN_MAJOR)
     } else {
-        (descriptor(b_at.get()), STEP_UNITS)
+        (k_major_descriptor(b_at.get()), K_ADVANCE)
     };
     let (a, b) = (Descriptor::from_bits(a), Descriptor::from_bits(b));
-    const _: () = assert!(STEP_K / STEPS == 4);
+    const _: () = assert!(BLOCK_K / INSTRUCTION_K == 4);
     // SAFETY: the caller's promises; the descriptors lie in the stage.
     unsafe {
-        N::fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b);
-        N::add::<A_ACROSS, B_ACROSS>(sums, a + a_step, b + b_step);
-        N::add::<A_ACROSS, B_ACROSS>(sums, a + 2 * a_step, b + 2 * b_step);
-        N::add::<A_ACROSS, B_ACROSS>(sums, a + 3 * a_step, b + 3 * b_step);
+        N::fenced::<ADD, A_MN_MAJOR, B_MN_MAJOR>(sums, a, b);
+        N::add::<A_MN_MAJOR, B_MN_MAJOR>(sums, a + a_step, b + b_step);
+        N::add::<A_MN_MAJOR, B_MN_MAJOR>(sums, a + 2 * a_step, b + 2 * b_step);
+        N::add::<A_MN_MAJOR, B_MN_MAJOR>(sums, a + 3 * a_step, b + 3 * b_step);
         wgmma::commit_group();
     }
 }

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{convert, warpgroup, wgmma};
 use cuda_std::memory::GlobalMut;
-use gemm_spec::warpgroup::{ROW_BYTES, accumulator_place, octet_of_step, swizzled};
+use gemm_spec::warpgroup::{ROW_BYTES, accumulator_coord, octet_of_step, swizzle_128b};
 
 pub(super) use cuda_std::arch::sm90::wgmma::Accumulators;
 
@@ -54,7 +54,7 @@ pub(super) trait Products<const EIGHTS: usize>: Number {
     ///
     /// # Safety
     /// Those of the instruction, see [`wgmma`].
-    unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
+    unsafe fn fenced<const ADD: bool, const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
         sums: &mut Accumulators<EIGHTS>,
         a: Descriptor,
         b: Descriptor,
@@ -64,7 +64,7 @@ pub(super) trait Products<const EIGHTS: usize>: Number {
     ///
     /// # Safety
     /// Those of the instruction, see [`wgmma`].
-    unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
+    unsafe fn add<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
         sums: &mut Accumulators<EIGHTS>,
         a: Descriptor,
         b: Descriptor,
@@ -120,7 +120,7 @@ macro_rules! half {
                     let eight = &sums[(first + G) % EIGHTS];
                     let pair = |at: usize| convert::$pair(alpha * eight[at], alpha * eight[at + 1]);
                     let pairs = [pair(0), pair(2), pair(4), pair(6)];
-                    let at = swizzled(row * ROW_BYTES + (2 * G as u32 + octet) * 16);
+                    let at = swizzle_128b(row * ROW_BYTES + (2 * G as u32 + octet) * 16);
                     // SAFETY: all lanes are here; each has a row of its own in the piece.
                     unsafe {
                         warpgroup::stmatrix_x4(piece.at.wrapping_add(at as usize), pairs);
@@ -175,7 +175,7 @@ impl<N> Number for Wide<N> {
         sums: &Accumulators<EIGHTS>,
         first: usize,
     ) {
-        let (row, col) = accumulator_place(member, 0);
+        let (row, col) = accumulator_coord(member, 0);
         let [low, high] = [&sums[first % EIGHTS], &sums[(first + 1) % EIGHTS]];
         // Which eight a step takes follows from the row: registers have no index, so both are named.
         let [even, odd] = if row % 2 == 0 { [low, high] } else { [high, low] };
@@ -184,7 +184,7 @@ impl<N> Number for Wide<N> {
             unroll!(for H in 0..2 {
                 let (row, at) = (row + 8 * H as u32, 4 * (S % 2) + 2 * H);
                 let byte = row * ROW_BYTES + (8 * octet_of_step(row, S as u32) + col) * 4;
-                let place = piece.place.wrapping_add(swizzled(byte) as usize);
+                let place = piece.place.wrapping_add(swizzle_128b(byte) as usize);
                 // SAFETY: the place is this thread's own.
                 unsafe {
                     place.cast::<Pair>().write(Pair([alpha * eight[at], alpha * eight[at + 1]]));
@@ -198,23 +198,23 @@ macro_rules! products {
     ($($number:ty, $eights:literal: $add:ident, $fenced:ident, $wait:ident;)+) => {$(
         impl Products<$eights> for $number {
             #[inline(always)]
-            unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
+            unsafe fn fenced<const ADD: bool, const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
                 sums: &mut Accumulators<$eights>,
                 a: Descriptor,
                 b: Descriptor,
             ) {
                 // SAFETY: the caller's promises.
-                unsafe { wgmma::$fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b) };
+                unsafe { wgmma::$fenced::<ADD, A_MN_MAJOR, B_MN_MAJOR>(sums, a, b) };
             }
 
             #[inline(always)]
-            unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
+            unsafe fn add<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
                 sums: &mut Accumulators<$eights>,
                 a: Descriptor,
                 b: Descriptor,
             ) {
                 // SAFETY: the caller's promises.
-                unsafe { wgmma::$add::<true, A_ACROSS, B_ACROSS>(sums, a, b) };
+                unsafe { wgmma::$add::<true, A_MN_MAJOR, B_MN_MAJOR>(sums, a, b) };
             }
 
             #[inline(always)]
@@ -235,23 +235,23 @@ products! {
 
 impl<N: Products<EIGHTS>, const EIGHTS: usize> Products<EIGHTS> for Wide<N> {
     #[inline(always)]
-    unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
+    unsafe fn fenced<const ADD: bool, const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
         sums: &mut Accumulators<EIGHTS>,
         a: Descriptor,
         b: Descriptor,
     ) {
         // SAFETY: the caller's promises.
-        unsafe { N::fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b) };
+        unsafe { N::fenced::<ADD, A_MN_MAJOR, B_MN_MAJOR>(sums, a, b) };
     }
 
     #[inline(always)]
-    unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
+    unsafe fn add<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
         sums: &mut Accumulators<EIGHTS>,
         a: Descriptor,
         b: Descriptor,
     ) {
         // SAFETY: the caller's promises.
-        unsafe { N::add::<A_ACROSS, B_ACROSS>(sums, a, b) };
+        unsafe { N::add::<A_MN_MAJOR, B_MN_MAJOR>(sums, a, b) };
     }
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use cuda_std::arch::sm90::{bulk, cluster, mbarrier, registers, tensor};
 use cuda_std::memory::SharedAddress;
 use cuda_std::{thread, warp};
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
 use gemm_spec::warpgroup::{ROW_BYTES, THREADS};
 
 use super::multiply::{
@@ -122,8 +122,8 @@ where
     /// One thread calls it, and the consumers of both blocks take what it brings.
     #[inline(always)]
     unsafe fn bring_halves(&self, pipe: &mut PipelineState<EIGHTS>) {
-        let a_across = self.orders & A_ACROSS != 0;
-        let b_across = self.orders & B_ACROSS != 0;
+        let a_mn_major = self.major_flags & A_MN_MAJOR != 0;
+        let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let rank = cluster::rank();
         let mut tiles = Tiles::of(self);
         while let Some((row0, col0)) = tiles.next() {
@@ -137,15 +137,15 @@ where
                 unsafe {
                     pipe.producer_acquire();
                     let (to, arrive) = (pipe.tile(), pipe.full_barrier());
-                    bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
+                    bring(self.a_map, a_mn_major, to, (row0, TILE_M), step, arrive);
                     let to = to.wrapping_add(half as usize);
                     let first = col0 + rank * HALF_N;
-                    boxes(b_across, to, (first, HALF_N), step, |to, x, y| {
+                    boxes(b_mn_major, to, (first, HALF_N), step, |to, x, y| {
                         tensor::load_multicast(to, self.b_map, x, y, arrive, BOTH);
                     });
                 }
                 pipe.advance();
-                step += STEP_K;
+                step += BLOCK_K;
             }
         }
     }

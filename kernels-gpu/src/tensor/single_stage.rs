@@ -4,8 +4,8 @@ use cuda_std::arch::sm90::mbarrier::{self, Barrier};
 use cuda_std::memory::SharedAddress;
 use cuda_std::thread;
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
-use gemm_spec::warpgroup::ROWS;
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
+use gemm_spec::warpgroup::INSTRUCTION_M;
 
 use super::multiply::{Launch, bring, products};
 use super::number::{Accumulators, Number, Products};
@@ -37,16 +37,16 @@ impl<N: Number> Launch<N> {
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
 
-        let (tiles_m, tiles_n) = (ceil_div(self.m, ROWS), ceil_div(self.n, SINGLE_N));
+        let (tiles_m, tiles_n) = (ceil_div(self.m, INSTRUCTION_M), ceil_div(self.n, SINGLE_N));
         let (row, col) = grouped_tile(thread::block_idx_x(), tiles_m, tiles_n, GROUP_ROWS);
-        let (row0, col0) = (row * ROWS, col * SINGLE_N);
+        let (row0, col0) = (row * INSTRUCTION_M, col * SINGLE_N);
         // Which way the operands lie is a part of the instruction, so each has a loop of its own.
         // SAFETY: all threads are here; the maps are those of the operands.
         let sums = unsafe {
-            match self.orders {
+            match self.major_flags {
                 0 => self.sum::<false, false>(stage, arrived, (row0, col0)),
-                A_ACROSS => self.sum::<true, false>(stage, arrived, (row0, col0)),
-                B_ACROSS => self.sum::<false, true>(stage, arrived, (row0, col0)),
+                A_MN_MAJOR => self.sum::<true, false>(stage, arrived, (row0, col0)),
+                B_MN_MAJOR => self.sum::<false, true>(stage, arrived, (row0, col0)),
                 _ => self.sum::<true, true>(stage, arrived, (row0, col0)),
             }
         };
@@ -61,7 +61,7 @@ impl<N: Number> Launch<N> {
     /// All threads of the block call it together; the maps describe A and B, nobody uses the stage, and
     /// the barrier expects one arrival.
     #[inline(always)]
-    unsafe fn sum<const A_TURNED: bool, const B_TURNED: bool>(
+    unsafe fn sum<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
         &self,
         stage: SharedAddress<u8>,
         arrived: SharedAddress<Barrier>,
@@ -79,16 +79,16 @@ impl<N: Number> Launch<N> {
             unsafe {
                 if thread::thread_idx_x() == 0 {
                     mbarrier::arrive_and_expect_tx(arrived, SINGLE_STAGE_BYTES);
-                    bring(self.a_map, A_TURNED, stage, (row0, ROWS), step, arrived);
-                    bring(self.b_map, B_TURNED, b_tile, (col0, SINGLE_N), step, arrived);
+                    bring(self.a_map, A_MN_MAJOR, stage, (row0, INSTRUCTION_M), step, arrived);
+                    bring(self.b_map, B_MN_MAJOR, b_tile, (col0, SINGLE_N), step, arrived);
                 }
                 mbarrier::wait(arrived, phase);
-                products::<N, EIGHTS, A_TURNED, B_TURNED, true>(stage, b_tile, &mut sums);
+                products::<N, EIGHTS, A_MN_MAJOR, B_MN_MAJOR, true>(stage, b_tile, &mut sums);
                 N::wait::<0>(&mut sums);
                 thread::sync_threads();
             }
             phase ^= 1;
-            step += STEP_K;
+            step += BLOCK_K;
         }
         sums
     }

@@ -4,7 +4,7 @@ use cuda_std::arch::sm90::tensor::MapAddress;
 use cuda_std::arch::sm90::{bulk, tensor, warpgroup};
 use cuda_std::memory::{GlobalMut, Shared, SharedAddress};
 use gemm_spec::epilogue;
-use gemm_spec::warpgroup::{ROWS, THREADS, accumulator_place};
+use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
 use super::number::{Accumulators, Number, Products};
 use super::{PIECE_BYTES, PIECES_EACH};
@@ -12,7 +12,7 @@ use crate::parts::unroll::unroll;
 
 /// Columns of sums in f32 that the pieces of a warpgroup hold together.
 const COLUMNS: u32 = 64;
-const _: () = assert!(PIECES_EACH * PIECE_BYTES == ROWS * COLUMNS * 4);
+const _: () = assert!(PIECES_EACH * PIECE_BYTES == INSTRUCTION_M * COLUMNS * 4);
 
 /// What the copy engine stores together: 64 rows of 128 bytes in the 128-byte swizzle, by their address
 /// and as a pointer.
@@ -50,7 +50,7 @@ impl<N: Number> Store<N> {
     /// All threads of the warpgroup call it together; the map is C's, and nobody else has these
     /// elements.
     #[inline(always)]
-    pub(super) unsafe fn staged<const EIGHTS: usize>(&self, sums: &Accumulators<EIGHTS>)
+    pub(super) unsafe fn tma_store<const EIGHTS: usize>(&self, sums: &Accumulators<EIGHTS>)
     where
         N: Products<EIGHTS>,
     {
@@ -104,7 +104,7 @@ impl<N: Number> Store<N> {
     where
         N: Products<EIGHTS>,
     {
-        let (own_row, own_col) = accumulator_place(self.member, 0);
+        let (own_row, own_col) = accumulator_coord(self.member, 0);
         unroll!(for P in 0..4 {
             if 4 * P < EIGHTS && self.col0 + COLUMNS * (P as u32) < self.n {
                 // SAFETY: all of the warpgroup is here, twice: what was read before is overwritten, and
@@ -145,7 +145,7 @@ impl<N: Number> Store<N> {
     unsafe fn lines(&self, first: u32) {
         let (warp, lane) = (self.member / 32, self.member % 32);
         let col = first + 2 * lane;
-        const _: () = assert!(ROWS / (THREADS / 32) == 2 * 8);
+        const _: () = assert!(INSTRUCTION_M / (THREADS / 32) == 2 * 8);
         unroll!(for Q in 0..2 {
             let row = warp + 32 * Q as u32;
             let mut old = [[N::Stored::default(); 2]; 8];
