@@ -19,6 +19,8 @@ mod bf16x9;
 mod bulk_copy;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod f16x3;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
+mod limbs;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod naive;
 #[cfg_attr(
@@ -26,8 +28,6 @@ mod naive;
     allow(dead_code, unused_imports, unused_macros, reason = "a module has some of the kernels")
 )]
 mod parts;
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
-mod pieces;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod register_tile_1d;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]

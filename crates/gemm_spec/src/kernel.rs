@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::index::ceil_div;
-use crate::split::Pieces;
+use crate::split::Limbs;
 use crate::split_k::SplitK;
 use crate::{DType, Element, Operand, Order, Problem};
 
@@ -393,16 +393,16 @@ pub struct TensorEntries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitEntries {
     /// What operands are split into.
-    pub pieces: Pieces,
-    /// Products of pieces that stand for one of the operands.
+    pub limbs: Limbs,
+    /// Products of limbs that replace one product of the operands.
     pub products: u32,
-    /// Splits an operand that is contiguous along k.
-    pub rows: HelperEntry,
-    /// Finds the largest magnitudes of an operand that is not, where rows are scaled by them.
-    pub maxima: Option<HelperEntry>,
-    /// Splits such an operand.
-    pub across: HelperEntry,
-    /// Looks at some elements of C for what their pieces would lack, where pieces have a range.
+    /// Splits a K-major operand.
+    pub k_major: HelperEntry,
+    /// Finds the largest magnitudes of the rows of an MN-major operand, where they scale the rows.
+    pub row_amax: Option<HelperEntry>,
+    /// Splits an MN-major operand.
+    pub mn_major: HelperEntry,
+    /// Examines samples of C for lost precision, where the range of limbs is limited.
     pub probe: Option<HelperEntry>,
     /// Multiplies the operands themselves where splitting cannot hold them.
     pub fallback: HelperEntry,
@@ -471,7 +471,7 @@ impl HelperEntry {
 
 impl SplitEntries {
     const fn all(&self) -> [Option<HelperEntry>; 5] {
-        [Some(self.rows), self.maxima, Some(self.across), self.probe, Some(self.fallback)]
+        [Some(self.k_major), self.row_amax, Some(self.mn_major), self.probe, Some(self.fallback)]
     }
 }
 
@@ -580,7 +580,7 @@ impl KernelSpec {
             Scheme::SplitK(_) => crate::split_k::most_bytes(m, n, k),
             Scheme::Split(entries) => {
                 let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-                crate::split::Workspace::new(entries.pieces, size(m), size(n), size(k)).bytes
+                crate::split::Workspace::new(entries.limbs, size(m), size(n), size(k)).bytes
             }
             Scheme::Tensor(_) | Scheme::Boxes(_) => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand);
