@@ -83,15 +83,17 @@ pub(crate) trait LimbSplit: crate::parts::pipeline::Pipeline {
 
     /// Splits eight elements, stores their limbs and reports on their range.
     ///
-    /// # Safety The octet is in the split operand and belongs to this thread alone.
+    /// # Safety
+    /// The octet is in the split operand and belongs to this thread alone.
     unsafe fn split_octet(row: &split::Row, octet: u32, values: [f32; 8]) -> split::RangeReport;
 
     /// Issues the `wgmma`s of 64 rows of the tile of A, those of consumer warpgroup `consumer_idx`,
     /// with the tile of B. Small products come first, since the tensor core truncates to the
     /// precision of its sum. The accumulators start from zero.
     ///
-    /// # Safety All threads of the warpgroup call it together; the tiles are unchanged and the
-    /// accumulators not accessed until the products have completed.
+    /// # Safety
+    /// All threads of the warpgroup call it together; the tiles are unchanged and the accumulators
+    /// not accessed until the products have completed.
     unsafe fn mma(
         acc: &mut Accumulators<8>,
         a: SharedAddress<u8>,

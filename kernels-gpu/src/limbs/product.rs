@@ -184,8 +184,8 @@ unsafe fn load_tiles<L: LimbSplit>(
 /// The mainloop of one tile of C: the sum over k of consumer warpgroup `consumer_idx`'s 64 rows,
 /// still scaled where the operands are.
 ///
-/// # Safety All threads of the warpgroup call it together; the producer loads `k_tiles` stages for
-/// it.
+/// # Safety
+/// All threads of the warpgroup call it together; the producer loads `k_tiles` stages for it.
 #[inline(always)]
 unsafe fn mainloop<L: LimbSplit>(
     pipe: &mut PipelineState<L>,
