@@ -96,7 +96,7 @@ macro_rules! entries {
 const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> KernelSpec {
     KernelSpec {
         id,
-        about: "16-bit floats on the tensor cores, fed by the copy engine, acc in f32",
+        about: "16-bit floats on the tensor cores, loaded by TMA, accumulated in f32",
         origin: "NVIDIA CUTLASS",
         arch: Arch::Sm90a,
         entries,
@@ -113,7 +113,7 @@ const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> Kern
 
 /// What the host needs to launch the kernel with a single stage.
 pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
-    about: "16-bit floats on the tensor cores, one stage at a time, acc in f32",
+    about: "16-bit floats on the tensor cores, one stage at a time, accumulated in f32",
     launch: LaunchShape::Grouped {
         block: Block { x: THREADS, y: 1 },
         tile: Tile { m: INSTRUCTION_M, n: SINGLE_N },
@@ -131,7 +131,7 @@ const _: () = TILE_128X256.check();
 
 /// What the host needs to launch the wide tile with clusters of two blocks that share B.
 pub(crate) const PAIR_128X256: KernelSpec = KernelSpec {
-    about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, acc in f32",
+    about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, accumulated in f32",
     scheme: Scheme::Tensor(TensorEntries { pad: PAD, cluster: PAIR }),
     ..spec("tensor_pair_128x256", entries!("tensor_pair_128x256"), 256)
 };

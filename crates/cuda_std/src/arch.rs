@@ -1,4 +1,4 @@
-//! Instructions that only some GPUs have, a module for each compute capability that brought them.
+//! Instructions that only some GPUs have, a module for each compute capability that introduced them.
 //!
 //! A kernel that calls one belongs to a PTX module of that arch or a later one.
 

@@ -41,7 +41,7 @@ pub type SharedConst<T> = *const T;
 /// Views a kernel's parameter as memory that it only reads.
 ///
 /// # Safety
-/// What is read through the view lies in memory that is valid for reads in the whole launch.
+/// What is read through the view is in memory that is valid for reads in the whole launch.
 #[inline(always)]
 #[must_use]
 pub unsafe fn global<T>(pointer: *const T) -> Global<T> {
@@ -58,7 +58,7 @@ pub unsafe fn global<T>(pointer: *const T) -> Global<T> {
 /// Views a kernel's parameter as memory that it writes.
 ///
 /// # Safety
-/// What is read and written through the view lies in memory that is valid for both in the whole
+/// What is read and written through the view is in memory that is valid for both in the whole
 /// launch.
 #[inline(always)]
 #[must_use]
@@ -108,17 +108,17 @@ macro_rules! view {
 
         #[cfg(not(target_arch = "nvptx64"))]
         impl<T> $name<T> {
-            /// The place so many elements further on, inside the memory or not.
+            /// The place `elements` further on, inside the memory or not.
             #[inline(always)]
             #[must_use]
             pub fn wrapping_add(self, elements: usize) -> Self {
                 Self(self.0.wrapping_add(elements))
             }
 
-            /// The place so many elements further on, inside the memory.
+            /// The place `elements` further on, inside the memory.
             ///
             /// # Safety
-            /// That element and all before it lie in the memory that the view was made for. On the
+            /// That element and all before it are in the memory that the view was made for. On the
             /// host a broken promise is harmless here and found at the access.
             #[inline(always)]
             #[must_use]
@@ -143,9 +143,9 @@ macro_rules! view {
             /// Reads the element here.
             ///
             /// # Safety
-            /// 1. It lies in the view's memory, at an address that suits `T`.
-            /// 2. It has been written, and if by another thread of this launch, a barrier lies
-            ///    between.
+            /// 1. It is in the view's memory, at an address that suits `T`.
+            /// 2. It has been written, and if by another thread of this launch, a barrier
+            ///    separates the two.
             #[inline(always)]
             #[track_caller]
             #[must_use]
@@ -166,8 +166,8 @@ macro_rules! view_mut {
             /// Writes the element here.
             ///
             /// # Safety
-            /// 1. It lies in the view's memory, at an address that suits `T`.
-            /// 2. A barrier lies between this and every access to it by another thread.
+            /// 1. It is in the view's memory, at an address that suits `T`.
+            /// 2. A barrier separates this from every access to it by another thread.
             #[inline(always)]
             #[track_caller]
             pub unsafe fn write(self, value: T) {
@@ -299,8 +299,8 @@ impl<T: Copy> SharedAddress<T> {
     /// keeps in order with copies, barriers and other reads of this kind.
     ///
     /// # Safety
-    /// 1. The four lie in the block's shared memory, and the place is a multiple of 16.
-    /// 2. They have been written, and if by another thread, a barrier lies between.
+    /// 1. The four are in the block's shared memory, and the place is a multiple of 16.
+    /// 2. They have been written, and if by another thread, a barrier separates the two.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     #[must_use]

@@ -502,10 +502,10 @@ mod tests {
         let loses_precision = |column: &[f32]| {
             let meets = |x: f32, y: f32| if x < FULL_PRECISION { y } else { 0.0 };
             let pairs = row.iter().zip(column);
-            let sums = pairs.fold((0.0, 0.0), |(size, meeting), (&x, &y)| {
+            let totals = pairs.fold((0.0, 0.0), |(size, meeting), (&x, &y)| {
                 (size + x * y, meeting + meets(x, y) + meets(y, x))
             });
-            loses_precision(sums.0, sums.1, 40)
+            loses_precision(totals.0, totals.1, 40)
         };
         let mut column = row.clone();
         assert!(!loses_precision(&column));

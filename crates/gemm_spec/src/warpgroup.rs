@@ -1,31 +1,32 @@
 //! How a warpgroup's matrix instruction (`wgmma`, Hopper) sees shared memory and registers.
 //!
-//! Three pure maps, so that a kernel, its tests and a reader take them from one place:
-//! [`swizzle_128b`] says where a byte of a tile lies, [`k_major_descriptor`] names a tile to the instruction, and
-//! [`accumulator_coord`] says which element of the product a thread's register holds.
+//! Three pure maps that a kernel, its tests and a reader share: [`swizzle_128b`] maps a byte of a
+//! tile to shared memory, [`k_major_descriptor`] describes a tile to the instruction, and
+//! [`accumulator_coord`] gives the element of the product that a thread's register holds.
 //!
 //! Source: PTX ISA 8.3, "Asynchronous warpgroup level matrix instructions".
 
-/// Threads of a warpgroup: four warps, the first a multiple of four.
+/// Threads of a warpgroup: four consecutive warps, the first a multiple of four.
 pub const THREADS: u32 = 128;
 
-/// Rows of C of one instruction.
+/// M of one instruction: rows of C.
 pub const INSTRUCTION_M: u32 = 64;
 
-/// Steps of k of one instruction on 16-bit elements.
+/// K of one instruction on 16-bit elements.
 pub const INSTRUCTION_K: u32 = 16;
 
 /// Bytes of a row of a tile in the 128-byte swizzle: 64 elements of 16 bits.
 pub const ROW_BYTES: u32 = 128;
 
-/// Bytes that the swizzle permutes: eight rows. A tile begins at a multiple of it.
+/// Bytes of one period of the swizzle: eight rows. A tile begins at a multiple of it.
 pub const SWIZZLE_BYTES: u32 = 8 * ROW_BYTES;
 
-/// Descriptor units (16 bytes) from one step of [`INSTRUCTION_K`] to the next inside a row of a k-major tile.
+/// Descriptor units (16 bytes) from one [`INSTRUCTION_K`] to the next within a row of a K-major
+/// tile.
 pub const K_ADVANCE: u64 = (INSTRUCTION_K as u64 * 2) / 16;
 
-/// Where byte `offset` of a tile lies: its 16-byte chunk is exchanged within its row by the number of
-/// the row in its group of eight, so that eight rows of one column of chunks meet all banks.
+/// The offset of byte `offset` of a tile: its 16-byte chunk is XORed within its row with the row's
+/// number in its group of eight, so that eight rows of one column of chunks cover all banks.
 #[inline(always)]
 #[must_use]
 pub const fn swizzle_128b(offset: u32) -> u32 {
@@ -35,16 +36,16 @@ pub const fn swizzle_128b(offset: u32) -> u32 {
 /// Bytes of a row of a tile in the 64-byte swizzle: 32 elements of 16 bits.
 pub const HALF_ROW_BYTES: u32 = 64;
 
-/// [`swizzle_128b`] for rows of [`HALF_ROW_BYTES`]: a 16-byte chunk is exchanged within its row by the number
-/// of the pair of rows in its group of eight.
+/// [`swizzle_128b`] for rows of [`HALF_ROW_BYTES`]: a 16-byte chunk is XORed within its row with
+/// the number of its pair of rows in their group of eight.
 #[inline(always)]
 #[must_use]
 pub const fn swizzle_64b(offset: u32) -> u32 {
     offset ^ ((offset >> 3) & 0x30)
 }
 
-/// [`k_major_descriptor`] for rows of [`HALF_ROW_BYTES`] with the 64-byte swizzle. `address` is a multiple of
-/// eight such rows.
+/// [`k_major_descriptor`] for rows of [`HALF_ROW_BYTES`] with the 64-byte swizzle. `address` is a
+/// multiple of eight such rows.
 #[inline(always)]
 #[must_use]
 pub const fn k_major_descriptor_64b(address: u32) -> u64 {
@@ -52,23 +53,23 @@ pub const fn k_major_descriptor_64b(address: u32) -> u64 {
     units(address) | 1 << 16 | units(8 * HALF_ROW_BYTES) << 32 | SWIZZLE_64
 }
 
-/// The descriptor of a k-major tile at a shared-memory address: rows of [`ROW_BYTES`] with the
-/// 128-byte swizzle, groups of eight rows one after the other. `address` is a multiple of
+/// The descriptor of a K-major tile at a shared-memory address: rows of [`ROW_BYTES`] with the
+/// 128-byte swizzle, in consecutive groups of eight rows. `address` is a multiple of
 /// [`SWIZZLE_BYTES`].
 #[inline(always)]
 #[must_use]
 pub const fn k_major_descriptor(address: u32) -> u64 {
     const SWIZZLE_128: u64 = 1 << 62;
-    // The leading offset has no meaning here; one is what the field holds by custom.
+    // The leading byte offset is ignored here; the field conventionally holds one.
     units(address) | 1 << 16 | units(SWIZZLE_BYTES) << 32 | SWIZZLE_128
 }
 
-/// Descriptor units from one step of [`INSTRUCTION_K`] to the next in a tile that is not k-major: sixteen rows.
+/// Descriptor units from one [`INSTRUCTION_K`] to the next in an MN-major tile: sixteen rows.
 pub const K_ADVANCE_MN_MAJOR: u64 = (INSTRUCTION_K as u64 * ROW_BYTES as u64) / 16;
 
-/// The descriptor of a tile that is contiguous along m or n: a row of [`ROW_BYTES`], 64 elements, for
-/// each step of k, with the 128-byte swizzle; `apart` bytes from one such block of 64 to the next.
-/// `address` is a multiple of [`SWIZZLE_BYTES`].
+/// The descriptor of an MN-major tile: for each k element a row of [`ROW_BYTES`], 64 elements, with
+/// the 128-byte swizzle; `apart` bytes from one such block of 64 to the next. `address` is a
+/// multiple of [`SWIZZLE_BYTES`].
 #[inline(always)]
 #[must_use]
 pub const fn mn_major_descriptor(address: u32, apart: u32) -> u64 {
@@ -92,9 +93,9 @@ pub const fn accumulator_coord(thread: u32, register: u32) -> (u32, u32) {
     (row, col)
 }
 
-/// Which octet of columns a thread stores in step `step` of four, of a row of [`ROW_BYTES`] in the
-/// 128-byte swizzle that holds 32 sums: its registers hold two neighbours of each octet. Were it the
-/// same in all rows, half of the rows that are stored together would meet in the same banks.
+/// The octet of columns that a thread stores in step `step` of four, in a row of [`ROW_BYTES`] in
+/// the 128-byte swizzle that holds 32 accumulators: a thread holds two neighbours of each octet. If
+/// it were the same in all rows, half of the rows that are stored together would share banks.
 #[inline(always)]
 #[must_use]
 pub const fn octet_of_step(row: u32, step: u32) -> u32 {
@@ -175,21 +176,21 @@ mod tests {
         assert_eq!(word >> 32 & 0x3fff, 64);
         assert_eq!(word >> 49 & 7, 0);
         assert_eq!(word >> 62, 1);
-        let across = mn_major_descriptor(0x2_3400, 8192);
-        assert_eq!(across >> 16 & 0x3fff, 512);
-        assert_eq!(across ^ word, 512 << 16 ^ 1 << 16);
+        let mn_major = mn_major_descriptor(0x2_3400, 8192);
+        assert_eq!(mn_major >> 16 & 0x3fff, 512);
+        assert_eq!(mn_major ^ word, 512 << 16 ^ 1 << 16);
         assert_eq!(
             mn_major_descriptor(1024, 8192) + K_ADVANCE_MN_MAJOR,
             mn_major_descriptor(3072, 8192)
         );
-        // A step of 16 elements is 32 bytes on.
+        // 16 elements are 32 bytes.
         assert_eq!(k_major_descriptor(1024) + K_ADVANCE, k_major_descriptor(1024 + 32));
     }
 
-    /// Every sum of a piece of 64 rows and 32 columns has a place of its own, and the sixteen lanes whose
-    /// eight bytes are stored at once meet every bank once.
+    /// Every accumulator of a subtile of 64 rows and 32 columns has its own place, and the sixteen
+    /// lanes whose eight bytes are stored at once access every bank once.
     #[test]
-    fn sums_stored_by_octets_fill_the_piece_and_meet_all_banks() {
+    fn accumulators_stored_by_octets_fill_the_subtile_and_cover_all_banks() {
         let mut filled = [[false; 32]; 64];
         for step in 0..4 {
             for half in 0..2 {

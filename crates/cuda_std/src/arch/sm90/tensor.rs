@@ -48,7 +48,7 @@ impl MapAddress {
 }
 
 /// `tensor_map!("entry", 0)`: the address of a parameter of the entry of that name, by its number,
-/// which is a [`TensorMap`](crate::arch::sm90::tensor::TensorMap). Used in that entry only.
+/// which is a [`TensorMap`]. Used in that entry only.
 #[macro_export]
 macro_rules! tensor_map {
     ($entry:expr, $parameter:literal) => {{
