@@ -1,4 +1,4 @@
-//! `async_copy_*`: tiles that travel to shared memory while others are multiplied.
+//! `async_copy_*`: tiles are copied to shared memory asynchronously while others are multiplied.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
@@ -10,23 +10,24 @@
 //! Source    the scheme of CUTLASS's SIMT kernels for compute capability 8.0 and of salykova's
 //!           sgemm.cu; tile sizes, stages and the way of the copies from measurement
 //!
-//! A copy goes from global to shared memory past the registers, so tiles can be under way for several
-//! rounds. Tiles lie in a ring of stages. While round t multiplies its stage, the copies for round
-//! t + STAGES - 1 go to the stage that round t - 1 has left:
+//! `cp.async` copies from global to shared memory without passing through registers, so copies can
+//! be in flight for several rounds. Tiles are in a pipeline of stages. While round t multiplies its
+//! stage, the copies for round t + STAGES - 1 go to the stage that round t - 1 has released:
 //!
 //! ```text
 //!  stage      0     1     2     3
-//!  round t    mul   next  way   copy      one barrier a round: it makes the next stage visible and
-//!  round t+1  copy  mul   next  way       says that nobody reads the last one any more
+//!  round t    mul   next  fly   copy      one barrier a round: it makes the next stage visible and
+//!  round t+1  copy  mul   next  fly       says that nobody reads the last one any more
 //! ```
 //!
-//! The fragments of a step are read from shared memory one step before they are multiplied, those of
-//! a round's first step in the last step of the round before.
+//! The fragments of a k element are read from shared memory while the previous one is multiplied,
+//! those of a round's first k element during the last one of the round before.
 //!
-//! Blocks at the lower and right edges begin their tile where it still fits and store only what is
-//! theirs. Where A or B is smaller than a tile, rows and columns beyond the edge are copies of the
-//! last one, whose sums nobody stores. Steps of k that fill no tile come last, one by one, so that
-//! each element is one chain over k in order: the bits are those of `naive`.
+//! Blocks at the lower and right edges begin their tile where it still fits and store only their
+//! own elements. Where A or B is smaller than a tile, rows and columns beyond the edge are copies
+//! of the last one, whose accumulators are not stored. k elements that do not fill a tile come
+//! last, one by one, so that each element of C is one chain over k in order: the bits are those of
+//! `naive`.
 
 use cuda_std::arch::sm80::{commit_group, copy_async_4, copy_async_16, wait_group};
 use cuda_std::memory::{Global, SharedAddress};
@@ -107,8 +108,9 @@ tile!(
     warps 2 x 4, rows 16, steps 8, stages 6
 );
 
-/// What follows from a block's warps along m and n, a lane's rows, the steps of k in a stage, the
-/// stages, and how many times so many warps there are, each with a slice of every stage's steps.
+/// What follows from a block's warps along m and n, a lane's rows, the k elements in a stage, the
+/// stages, and the number of slices of warps, each of which has some of the k elements of every
+/// stage.
 pub(crate) struct Shape<
     const WARPS_M: usize,
     const WARPS_N: usize,
@@ -128,13 +130,13 @@ impl<
 > Shape<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>
 {
     pub(crate) const THREADS: usize = 32 * WARPS_M * WARPS_N * SLICES;
-    /// Steps of k of a stage that a warp multiplies.
+    /// k elements of a stage that a warp multiplies.
     const PER_SLICE: usize = BK / SLICES;
     /// Rows and columns of C of a block.
     pub(crate) const BM: usize = WARPS_M * LANES_Y * ROWS;
     pub(crate) const BN: usize = WARPS_N * WARP_COLS;
-    /// From one step of k to the next in A's tile: four more than the rows, so that the transposing
-    /// copies of a warp meet different banks and reads stay 16-byte aligned.
+    /// Pitch of A's tile, from one k element to the next: four more than the rows, so that the
+    /// transposing copies of a warp use different banks and reads stay 16-byte aligned.
     const A_PITCH: usize = Self::BM + 4;
     /// Elements of a stage, A's tile before B's.
     const A_TILE: usize = BK * Self::A_PITCH;
@@ -161,7 +163,7 @@ impl<
         assert!(Self::PER_SLICE * SLICES == BK && BK.is_multiple_of(Self::B_STEPS));
         assert!(
             SLICES == 1 || SLICES * Self::BM * pitch(Self::BN) <= STAGES * Self::STAGE,
-            "the slices' sums lie where the stages were"
+            "the slices' accumulators fit the stages"
         );
         assert!(STAGES >= 3, "one stage is multiplied, one is next and one is filled");
         assert!(Self::A_PASSES * Self::A_ROWS == Self::BM && BK.is_multiple_of(RUN));
@@ -269,7 +271,7 @@ impl<
         let mut acc = [[T::ZERO; COLS]; ROWS];
         if rounds > 0 {
             if whole {
-                // SAFETY: the block's rows of A and columns of B lie inside, `rounds` tiles of them
+                // SAFETY: the block's rows of A and columns of B are inside, `rounds` tiles of them
                 // along k, and B's rows are aligned; all threads are here.
                 unsafe {
                     let feed = Self::feed::<T, true>(&gemm, tiles, (row0, col0), thread);
@@ -316,17 +318,17 @@ impl<
             // stages, whose memory the sums take. The tiles are a partition of C.
             unsafe {
                 thread::sync_threads();
-                let sums = shared::launch_sized::<Quad<T>>().cast::<T>();
+                let partial = shared::launch_sized::<Quad<T>>().cast::<T>();
                 let lane = Lane { slice, row, col };
                 let place = Place { row: row0, col: col0, first_row, first_col };
                 let team =
                     Team { rows: Self::BM, cols: Self::BN, slices: SLICES, threads: Self::THREADS };
-                store_slices(&gemm, sums, (team, lane), place, &acc);
+                store_slices(&gemm, partial, (team, lane), place, &acc);
             }
         }
     }
 
-    /// This thread's part of the copies. `WHOLE` says that all rows and columns lie inside and that
+    /// This thread's part of the copies. `WHOLE` says that all rows and columns are inside and that
     /// B can be copied by quads.
     ///
     /// # Safety
@@ -378,7 +380,7 @@ impl<
     /// Starts this thread's copies of the next tiles, to its slots of a stage.
     ///
     /// # Safety
-    /// The next tile lies inside A and B along k, and nobody reads the stage any more.
+    /// The next tile is inside A and B along k, and nobody reads the stage any more.
     // Out of line on the host, where its copies would only cost time to compile.
     #[cfg_attr(target_arch = "nvptx64", inline(always))]
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
@@ -434,7 +436,7 @@ impl<
     /// Adds the products of `rounds` whole tiles.
     ///
     /// # Safety
-    /// `rounds >= 1` tiles of the feed lie inside A and B; all threads of the block are here, with the
+    /// `rounds >= 1` tiles of the feed are inside A and B; all threads of the block are here, with the
     /// same `rounds`; nobody reads the tiles.
     #[inline(always)]
     unsafe fn mainloop<T: Element<Acc = T>, const WHOLE: bool>(
@@ -497,7 +499,7 @@ impl<
                     let next = unsafe { Fragments::read(a, b) };
                     if STEP == 0 {
                         if left >= STAGES as u32 {
-                            // SAFETY: `left` tiles lie from this one on, so there is one STAGES - 1
+                            // SAFETY: `left` tiles remain from this one on, so there is one STAGES - 1
                             // further; everybody left the free stage before the last barrier.
                             unsafe { Self::copy::<T, WHOLE>(&mut feed, slots) };
                         }
@@ -526,7 +528,7 @@ impl<
         }
     }
 
-    /// Starts copies of the last `left` steps of k, from step `done` on, into the first stage.
+    /// Starts copies of the last `left` k elements, from step `done` on, into the first stage.
     ///
     /// # Safety
     /// `row0 < m`, `col0 < n`, `done + left <= k`, `left <= BK`; nobody reads the stage.

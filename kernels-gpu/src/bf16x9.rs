@@ -1,40 +1,40 @@
-//! `bf16x6`, `bf16x9`: f32 products on the tensor cores whatever the range of the numbers, from three
-//! pieces of bf16.
+//! `bf16x6`, `bf16x9`: f32 products on the tensor cores for numbers of any range, from three limbs
+//! of bf16.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f32
-//! Launch    a helper each that cuts A and B, then block (384,1,1), one a multiprocessor, each going
-//!           from tile to tile; then a fallback that does nothing unless it is needed
+//! Launch    one helper each that splits A and B; then block (384,1,1), persistent, one an SM; then a
+//!           fallback that returns at once unless it is needed
 //! Shared    STAGES stages of 48 KiB and their barriers: 196672 bytes
 //! Requires  m, n >= 1, k >= 16, compute capability 9.0
-//! Cost      12mnk or 18mnk flop on the tensor cores; the pieces take one and a half times the memory of
+//! Cost      12mnk or 18mnk flop on the tensor cores; the limbs take one and a half times the memory of
 //!           the operands
 //! Bound by  power, as `f16x3`
-//! Source    Henry, Tang and Heinecke 2019 for three pieces of bf16
+//! Source    Henry, Tang and Heinecke 2019 for three limbs of bf16
 //!
-//! bf16 has the exponents of f32 and eight of its bits, so three numbers of bf16 are one of f32 without
-//! any scaling, however far apart the elements of a row are:
+//! bf16 has the exponent range of f32 and eight of its significand bits, so three numbers of bf16
+//! represent one of f32 without any scaling, however far apart the elements of a row are:
 //!
 //! ```text
 //!   a = a0 + a1 + a2      8 bits each          A B = sum of a_i b_j
 //!
 //!          b0   b1   b2                        bf16x9: all nine, the exact product of two elements
-//!   a0     1    2^-8 2^-16                     bf16x6: without the three that are smaller than half a
-//!   a1    2^-8  2^-16 x                                unit of f32 each
+//!   a0     1    2^-8 2^-16                     bf16x6: without the three (x) that are each smaller
+//!   a1    2^-8  2^-16 x                                than half an ulp of f32
 //!   a2    2^-16  x    x
 //! ```
 //!
-//! Sums run as in `f16x3`: the small products first, 32 steps on the tensor core, then added in f32.
+//! Accumulation is that of `f16x3`: one k-block of 32 elements on the tensor core, small products
+//! first, then promoted to the total in f32.
 
-#[cfg(target_arch = "nvptx64")]
 mod device;
 
-use gemm_spec::split::{Pieces, SPLIT_ACROSS_PARAMS, SPLIT_ROWS_PARAMS};
+use gemm_spec::split::{Limbs, SPLIT_K_MAJOR_PARAMS, SPLIT_MN_MAJOR_PARAMS};
 use gemm_spec::{Arch, DType, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries};
 
-use crate::pieces::{ACROSS_BYTES, FALLBACK, LAUNCH, ROWS_BYTES, helper, shared_bytes};
+use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes};
 
-/// Stages of the ring: as many as shared memory holds.
+/// Stages of the pipeline: as many as shared memory holds.
 const STAGES: u32 = 4;
 
 const fn spec(
@@ -50,14 +50,14 @@ const fn spec(
         arch: Arch::Sm90a,
         entries,
         launch: LAUNCH,
-        shared_elements: shared_bytes(Pieces::ThreeBf16, STAGES) / 4,
+        shared_elements: shared_bytes(Limbs::ThreeBf16, STAGES) / 4,
         min_blocks_per_sm: MinBlocks::same(1),
         scheme: Scheme::Split(SplitEntries {
-            pieces: Pieces::ThreeBf16,
+            limbs: Limbs::ThreeBf16,
             products,
-            rows: helper("bf16x9_split_rows", ROWS_BYTES, &SPLIT_ROWS_PARAMS),
-            maxima: None,
-            across: helper("bf16x9_split_across", ACROSS_BYTES, &SPLIT_ACROSS_PARAMS),
+            k_major: helper("bf16x9_split_rows", REDUCTION_BYTES, &SPLIT_K_MAJOR_PARAMS),
+            row_amax: None,
+            mn_major: helper("bf16x9_split_across", TRANSPOSE_BYTES, &SPLIT_MN_MAJOR_PARAMS),
             probe: None,
             fallback: FALLBACK,
         }),
@@ -67,7 +67,7 @@ const fn spec(
 /// What the host needs to launch the one with six products.
 pub(crate) const SIX: KernelSpec = spec(
     "bf16x6",
-    "f32 of any range from six products of bf16 pieces on the tensor cores, summed in f32",
+    "f32 of any range from six products of bf16 limbs on the tensor cores, summed in f32",
     &[Entry { dtype: DType::F32, symbol: "bf16x6_f32" }],
     6,
 );
@@ -76,12 +76,12 @@ const _: () = SIX.check();
 /// What the host needs to launch the one with all nine.
 pub(crate) const NINE: KernelSpec = spec(
     "bf16x9",
-    "f32 of any range from all nine products of bf16 pieces on the tensor cores, summed in f32",
+    "f32 of any range from all nine products of bf16 limbs on the tensor cores, summed in f32",
     &[Entry { dtype: DType::F32, symbol: "bf16x9_f32" }],
     9,
 );
 const _: () = NINE.check();
 
-/// The emulator does not know the instructions of compute capability 9.0.
+/// The emulator does not model the instructions of compute capability 9.0.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];

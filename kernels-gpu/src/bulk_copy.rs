@@ -1,38 +1,38 @@
-//! `bulk_copy_128x256`: tiles that the copy engine brings, so that threads do nothing but multiply.
+//! `bulk_copy_128x256`: TMA loads the tiles, so that threads do nothing but multiply.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
 //! Launch    block (256,1,1); a grid of one dimension, tiles of C in groups of 8 rows of tiles; before
-//!           it a copy of each factor whose rows do not begin at multiples of 16 bytes
-//! Shared    a ring of STAGES stages of 32 steps of k and their barriers: 196672 bytes
+//!           it a copy of each operand whose rows do not begin at multiples of 16 bytes
+//! Shared    a pipeline of STAGES stages of 32 k elements and their barriers: 196672 bytes
 //! Requires  m, n >= 1, compute capability 9.0
-//! Cost      2mnk flop; each element of A and B is copied n/256 and m/128 times
-//! Bound by  issue slots: what is left beside multiply-adds are reads of shared memory, 48 for 1024
-//! Source    the stages and barriers of NVIDIA's CUTLASS for compute capability 9.0; the way of A from
+//! Cost      2mnk flop; each element of A and B is loaded n/256 and m/128 times
+//! Bound by  issue slots: besides FMAs there are only shared-memory reads, 48 for 1024 FMAs
+//! Source    stages and barriers as in NVIDIA's CUTLASS for compute capability 9.0; the layout of A from
 //!           measurement
 //!
-//! In `async_copy` each thread copies its share of every stage: it holds addresses, takes issue slots,
-//! and copies A element by element, because it lies across. Here one thread asks the copy engine for a
-//! whole tile of A and one of B, and goes on multiplying. The engine cannot transpose. So A's tile stays
-//! as it is, a row of 32 steps in 128 bytes, and a lane reads four steps of one of its rows at a time:
+//! In `async_copy` each thread copies its share of every stage: it computes addresses, takes issue
+//! slots, and copies A element by element to transpose it. Here one thread asks TMA for a whole
+//! tile of A and one of B, and goes on multiplying. TMA cannot transpose. So A's tile stays
+//! K-major, a row of 32 k elements in 128 bytes, and a lane reads four k elements of one of its
+//! rows at a time:
 //!
 //! ```text
-//!  step      0    1    2    3  | 4 ..        a[16][4] registers: row i is read anew as soon as its
-//!  row 0   [ a    a    a    a ]|[next]       fourth step is multiplied, 120 multiply-adds before its
-//!  row 1   [ a    a    a    a ]|[next]       next first step
+//!  k         0    1    2    3  | 4 ..        a[16][4] registers: row i is reloaded as soon as its
+//!  row 0   [ a    a    a    a ]|[next]       fourth element is multiplied, 120 FMAs before its next
+//!  row 1   [ a    a    a    a ]|[next]       first element is needed
 //! ```
 //!
-//! The rows of a warp's lanes lie next to each other, and the engine's 128-byte swizzle puts the same
-//! steps of neighbouring rows into different banks.
+//! The rows of a warp's lanes are adjacent, and TMA's 128-byte swizzle puts the same k elements of
+//! neighbouring rows into different banks.
 //!
-//! Zeros stand for what lies outside of A and B, so edges need no code but where C is stored. Steps of k
-//! that fill no stage come last, one by one, so that each element is one chain over k in order: the bits
-//! are those of `naive`.
+//! TMA fills in zeros outside A and B, so only the epilogue has code for edges. k elements that do
+//! not fill a stage come last, one by one, so that each element of C is one chain over k in order:
+//! the bits are those of `naive`.
 
-#[cfg(target_arch = "nvptx64")]
 mod multiply;
 
-use gemm_spec::tensor::F32_STEP_K;
+use gemm_spec::tensor::F32_BLOCK_K;
 use gemm_spec::{
     Arch, Block, DType, Entry, KernelSpec, LaunchShape, MinBlocks, Scheme, TensorEntries, Tile,
 };
@@ -48,18 +48,18 @@ const TILE_M: u32 = 64 * WARPS_M;
 const TILE_N: u32 = 64 * WARPS_N;
 /// Rows of tiles in a group.
 const GROUP_ROWS: u32 = 8;
-/// Stages of the ring: as many as shared memory holds.
+/// Stages of the pipeline: as many as shared memory holds.
 const STAGES: u32 = 4;
-/// Bytes of a stage, A's tile before B's.
-const A_BYTES: u32 = TILE_M * F32_STEP_K * 4;
-const STAGE_BYTES: u32 = A_BYTES + TILE_N * F32_STEP_K * 4;
-/// The ring, then a `full` and an `empty` barrier for each stage.
+/// Bytes of a stage: A's tile, followed by B's.
+const A_BYTES: u32 = TILE_M * F32_BLOCK_K * 4;
+const STAGE_BYTES: u32 = A_BYTES + TILE_N * F32_BLOCK_K * 4;
+/// The pipeline, followed by a `full` and an `empty` barrier for each stage.
 const SHARED_BYTES: u32 = STAGES * (STAGE_BYTES + 16);
 
 /// What the host needs to launch it.
 pub(crate) const SPEC: KernelSpec = KernelSpec {
     id: "bulk_copy_128x256",
-    about: "16 x 8 elements of C a thread, tiles brought by the copy engine",
+    about: "16 x 8 elements of C a thread, tiles loaded by TMA",
     origin: "NVIDIA CUTLASS",
     arch: Arch::Sm90a,
     entries: &[Entry { dtype: DType::F32, symbol: "bulk_copy_128x256_f32" }],
@@ -74,6 +74,6 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
 };
 const _: () = SPEC.check();
 
-/// The emulator does not know the instructions of compute capability 9.0.
+/// The emulator does not model the instructions of compute capability 9.0.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];

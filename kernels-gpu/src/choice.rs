@@ -4,7 +4,7 @@ use gemm_spec::{DType, KernelSpec, Pace, Paces, Scheme};
 
 use crate::{Kernel, async_copy, bf16x9, f16x3, small_m, small_n, split_k, tensor};
 
-/// The kernels of one chain that a product of f32 is chosen from, with what one multiprocessor does with
+/// The kernels of one chain that a product of f32 is chosen from, with what one SM does with
 /// them: fitted to times measured on an H200 (docs/kernel-notes.md, "The choice").
 const CHAINS: [(&KernelSpec, Paces); 5] = [
     (
@@ -52,11 +52,11 @@ fn small(m: usize, n: usize) -> Option<&'static KernelSpec> {
     }
 }
 
-/// Whether a product in pieces on the tensor cores is both faster than one on the multiply-add units
+/// Whether a product of limbs on the tensor cores is both faster than one on the multiply-add units
 /// and no less exact.
 ///
 /// Splitting costs time that only many multiplications win back: on an H200 it does at 1024 x 1024 x
-/// 1024 (results/2026-11-20-h200-tensor). With few steps of k, one chain of multiply-adds has the smaller error
+/// 1024 (results/2026-11-20-h200-tensor). With few k elements, one chain of multiply-adds has the smaller error
 /// (docs/accuracy.md).
 const fn pays_to_split(m: usize, n: usize, k: usize) -> bool {
     const LEAST_WORK: u128 = 1 << 30;
@@ -67,7 +67,7 @@ const fn pays_to_split(m: usize, n: usize, k: usize) -> bool {
 }
 
 /// The kernel of f32 that should be the first to end with an `m` by `n` by `k` product on a device of
-/// that many multiprocessors, among those that `allowed` lets through; `None` where it lets none.
+/// that many SMs, among those that `allowed` lets through; `None` where it lets none.
 #[must_use]
 pub fn best_f32(
     m: usize,
@@ -100,11 +100,11 @@ pub fn best_f32(
         .map(|(_, spec)| Kernel::of(spec))
 }
 
-/// The kernels that a product of 16-bit floats is chosen from, with what one multiprocessor does with
+/// The kernels that a product of 16-bit floats is chosen from, with what one SM does with
 /// them.
 ///
-/// Measured on an H200 (results/2026-11-21-h200): the rate at 8192 x 8192, where each multiprocessor
-/// has a block, over the multiprocessors.
+/// Measured on an H200 (results/2026-11-21-h200): the rate at 8192 x 8192, where each SM
+/// has a block, over the SMs.
 const HALF: [(&KernelSpec, Paces); 2] = [
     (&tensor::TILE_128X128, Paces::same(Pace { alone: 4740, full: 4740 })),
     (&tensor::TILE_128X256, Paces::same(Pace { alone: 5000, full: 5000 })),

@@ -16,6 +16,8 @@ mod bf16x9;
 mod bulk_copy;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod f16x3;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
+mod limbs;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod naive;
 #[cfg_attr(
@@ -23,8 +25,6 @@ mod naive;
     allow(dead_code, unused_imports, unused_macros, reason = "a module has some of the kernels")
 )]
 mod parts;
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
-mod pieces;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod register_tile_1d;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
@@ -131,7 +131,7 @@ mod tests {
         for spec in KERNELS {
             for entry in spec.entries {
                 assert_eq!(entry.symbol, format!("{}_{}", spec.id, entry.dtype));
-                // The emulator knows the instructions up to compute capability 8.0.
+                // The emulator models the instructions up to compute capability 8.0.
                 let emulated = spec.arch != Arch::Sm90a;
                 assert_eq!(emulated_entry(entry.symbol).is_some(), emulated, "{}", entry.symbol);
             }

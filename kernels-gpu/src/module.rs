@@ -14,12 +14,12 @@ pub const fn ptx(arch: Arch) -> &'static str {
     }
 }
 
-/// A kernel entry as the host calls it, with the parameters of [`gemm_spec::GEMM_PARAMS`]: factors of
+/// A kernel entry as the host calls it, with the parameters of [`gemm_spec::GEMM_PARAMS`]: operands of
 /// `T`, and a C of `C`.
 pub type EmulatedFn<T, C = T> =
     unsafe fn(u32, u32, u32, Acc<T>, *const T, u64, *const T, u64, Acc<T>, *mut C, u64);
 
-/// The type of an element type's sums, alpha and beta.
+/// The type of an element type's accumulators, alpha and beta.
 type Acc<T> = <T as Element>::Acc;
 
 /// A kernel entry for one element type.

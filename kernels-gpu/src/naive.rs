@@ -6,7 +6,7 @@
 //! Shared    none
 //! Requires  m, n >= 1
 //! Cost      2mnk flop; two loads for each multiply-add, every input element read again and again
-//! Bound by  the load path of the multiprocessor: one of A's loads serves a warp by broadcast, one of
+//! Bound by  the load path of the SM: one of A's loads serves a warp by broadcast, one of
 //!           B's is a full line, and both feed a single instruction. The tiled kernels attack that.
 //! Source    "Matrix Multiplication: the Hello World of parallel programming", kernel of the naive
 //!           version; here for any shape, with leading dimensions, alpha and beta
@@ -19,7 +19,7 @@ use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
 
 const SIDE: u32 = 32;
-/// Steps of k whose loads are in flight together.
+/// k elements whose loads are in flight together.
 const GROUP: usize = 8;
 
 gemm_entries! {
@@ -63,9 +63,9 @@ unsafe fn naive<T: Element<Acc = T>>(gemm: Gemm<T>) {
 /// Obligation 1 of the entries; `row < m` and `col < n`.
 #[inline(always)]
 unsafe fn dot<T: Element<Acc = T>>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
-    // Two places that step along, no index: the loop is bound by what it can issue, and a 64-bit
-    // multiplication for each load of B costs nearly half the speed. Loads stand before the sums
-    // that need them, a group at a time, so that they are in flight together.
+    // Two pointers that advance, no index: the loop is bound by issue slots, and a 64-bit
+    // multiplication for each load of B costs nearly half the speed. The loads of a group of k
+    // elements are issued before their FMAs, so that they are in flight together.
     let mut a = gemm.a_row(row);
     let mut b = gemm.b_at(0, col);
     let mut acc = T::ZERO;
@@ -75,7 +75,7 @@ unsafe fn dot<T: Element<Acc = T>>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
         let mut b_group = [T::ZERO; GROUP];
         let mut i = 0;
         while i < GROUP {
-            // SAFETY: with GROUP steps left or more, all of them lie inside A's row and B's column.
+            // SAFETY: with GROUP steps left or more, all of them are inside A's row and B's column.
             unsafe {
                 a_group[i] = a.add(i).read();
                 b_group[i] = b.read();

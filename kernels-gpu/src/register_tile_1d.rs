@@ -4,7 +4,7 @@
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32, f64 or i32
 //! Launch    block (64,8,1); grid (ceil(n/64), ceil(m/64), 1), rows beyond 65535 blocks along z
 //! Shared    2*64*8 elements: 4 KiB for f32
-//! Requires  m, n >= 1; what lies outside A or B counts as zero, so no size need be a multiple of 64
+//! Requires  m, n >= 1; what is outside A or B counts as zero, so no size need be a multiple of 64
 //! Cost      2mnk flop; each element of A and B is loaded n/64 and m/64 times
 //! Bound by  shared-memory reads: of nine for eight multiply-adds, eight are one address for a whole
 //!           warp. Rows and columns in registers feed more with fewer: `register_tile_2d`.
@@ -33,7 +33,7 @@ use crate::parts::unroll::unroll;
 
 /// Rows and columns of C of a block.
 const SIDE: usize = 64;
-/// Steps of k in a tile.
+/// k elements in a tile.
 const STEPS: usize = 8;
 /// Rows of C of a thread.
 const OWN: usize = 8;
@@ -58,7 +58,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         tile: Tile { m: SIDE as u32, n: SIDE as u32 },
     },
     shared_elements: (2 * STEPS * SIDE) as u32,
-    // 8-byte sums and their addresses need the registers of one block.
+    // 8-byte accumulators and their addresses need the registers of one block.
     min_blocks_per_sm: MinBlocks { narrow: 2, wide: 1 },
     scheme: Scheme::Chain,
 };
@@ -104,10 +104,10 @@ unsafe fn register_tile_1d<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let mut left = k;
     while left > 0 {
         let inside = a_inside && (a_step as u32) < left;
-        // SAFETY: read only where row and step lie inside A.
+        // SAFETY: read only where row and step are inside A.
         let a_value = if inside { unsafe { a.read() } } else { T::ZERO };
         let inside = col < gemm.n && (ty as u32) < left;
-        // SAFETY: read only where step and column lie inside B.
+        // SAFETY: read only where step and column are inside B.
         let b_value = if inside { unsafe { b.read() } } else { T::ZERO };
         // SAFETY: the slots of all threads are the elements of the tiles, once each; the barrier at
         // the end of the last round ended all reads of them. `left` is the same in all threads.
@@ -159,10 +159,10 @@ unsafe fn multiply<T: Element<Acc = T>>(
     step: usize,
     acc: &mut [T; OWN],
 ) {
-    // SAFETY: the step lies in the column.
+    // SAFETY: the step is in the column.
     let b = unsafe { b.wrapping_add(step * SIDE).read() };
     unroll!(for I in 0..8 {
-        // SAFETY: the step lies in each of the thread's rows.
+        // SAFETY: the step is in each of the thread's rows.
         let a = unsafe { a.wrapping_add(I * STEPS + step).read() };
         acc[I] = a.mul_add(b, acc[I]);
     });

@@ -3,8 +3,8 @@
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32, f64 or i32
 //! Launch    block (16,16,1); grid (ceil(n/128), ceil(m/128), 1), rows beyond 65535 blocks along z
-//! Shared    8*(132+128) elements: 8.1 KiB for f32; A's tile lies transposed
-//! Requires  m, n >= 1; what lies outside A or B counts as zero, so no size need be a multiple of 128
+//! Shared    8*(132+128) elements: 8.1 KiB for f32; A's tile is transposed
+//! Requires  m, n >= 1; what is outside A or B counts as zero, so no size need be a multiple of 128
 //! Cost      2mnk flop; each element of A and B is loaded n/128 and m/128 times
 //! Bound by  issue slots: 64 multiply-adds for every four 16-byte shared reads, and global loads of
 //!           one element each. Vector loads attack the latter.
@@ -12,7 +12,7 @@
 //!           dense linear algebra", 2008; tile sizes from measurement
 //!
 //! A thread's elements are four groups of 4 x 4, 64 apart, so that neighbours in a warp read
-//! neighbouring 16 bytes of the tiles and no bank is asked twice:
+//! neighbouring 16 bytes of the tiles without bank conflicts:
 //!
 //! ```text
 //!        col  4*tx ..+4      64 + 4*tx ..+4
@@ -48,7 +48,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         tile: Tile { m: SIDE as u32, n: SIDE as u32 },
     },
     shared_elements: SHARED_ELEMENTS,
-    // Two blocks hide each other's barriers; 8-byte sums need the registers of one.
+    // Two blocks hide each other's barriers; 8-byte accumulators need the registers of one.
     min_blocks_per_sm: MinBlocks { narrow: 2, wide: 1 },
     scheme: Scheme::Chain,
 };

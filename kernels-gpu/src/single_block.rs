@@ -5,7 +5,7 @@
 //! Launch    block (n,m,1); grid (1,1,1)
 //! Shared    none
 //! Requires  m, n >= 1 and m*n <= 1024: a block has no more threads, so C has no more elements
-//! Cost      2mnk flop on one multiprocessor of many
+//! Cost      2mnk flop on one SM of many
 //! Bound by  its one block; `naive` lifts the limit with a grid of them
 //! Source    the lecture notes' first kernel, which indexes by thread alone
 
@@ -45,7 +45,7 @@ unsafe fn single_block<T: Element<Acc = T>>(gemm: Gemm<T>) {
 
     let mut acc = T::ZERO;
     for step in 0..gemm.effective_k() {
-        // SAFETY: (row, step) lies in A and (step, col) in B, by obligation 1 and the guard above.
+        // SAFETY: (row, step) is in A and (step, col) in B, by obligation 1 and the guard above.
         unsafe {
             let a = gemm.a_row(row).wrapping_add(step as usize).read();
             let b = gemm.b_at(step, col).read();

@@ -1,28 +1,31 @@
-//! `small_m`: a product with few rows, whose B is read once and fast.
+//! `small_m`: a product with few rows, which reads B once, at full bandwidth.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
 //! Launch    block (256,1,1); along x the tiles of C in groups of 8 rows of tiles, along y the parts of
 //!           k; then `sum_parts`, where there are several parts
-//! Shared    64 steps of up to 8 rows of A, or 32 of 16, turned, and then the sums of a tile: 8192 bytes
+//! Shared    64 k elements of up to 8 rows of A, or 32 of 16, transposed; then the accumulators of a tile:
+//!           8192 bytes
 //! Requires  m, n >= 1; B's rows 16-byte aligned for reads of 16 bytes, else they are of 4; a workspace
 //!           of 4*m*n bytes for each part
 //! Cost      2mnk flop; each element of B is read m/16 times, of A n/128 times
-//! Bound by  memory: with m rows an element of B feeds m multiply-adds, the units could do 28
+//! Bound by  memory: with m rows an element of B feeds m FMAs, the units could do 28
 //! Source    the vector-matrix product of BLAS with a lane a column, up to 16 rows at a time
 //!
-//! The counterpart of `small_n`. A lane has four columns of B and the warps of a block share k: each
-//! takes eight of the 64 steps of a chunk, or four of 32 where sums need most registers. The rows of A
-//! lie turned in shared memory, where all lanes read the same place:
+//! The counterpart of `small_n`. A lane has four columns of B, and the warps of a block share k:
+//! each takes eight of the 64 k elements of a chunk, or four of 32 where accumulators need most of
+//! the registers. The rows of A are transposed in shared memory, where all lanes read the same
+//! address:
 //!
 //! ```text
-//!   A, turned  step 0 [ rows ]        B  step 0   lane 0 | lane 1 | ...      warp 0
-//!              step 1 [ rows ]           ...
-//!              ...                       step 8   lane 0 | lane 1 | ...      warp 1
+//!   A, transposed  k = 0 [ rows ]      B  k = 0   lane 0 | lane 1 | ...      warp 0
+//!                  k = 1 [ rows ]         ...
+//!                  ...                    k = 8   lane 0 | lane 1 | ...      warp 1
 //! ```
 //!
-//! The reads of B for a chunk start before the block fills A's chunk. At the end the warps add their
-//! sums to those in shared memory, one after the other, so that a result repeats bit for bit.
+//! The reads of B for a chunk are issued before the block fills A's chunk. At the end the warps add
+//! their accumulators to those in shared memory, one after the other, so that a result is
+//! reproducible bit for bit.
 
 use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
@@ -45,10 +48,10 @@ const THREADS: usize = 32 * WARPS;
 /// Rows and columns of C of a block, four columns a lane.
 const TILE_M: usize = 16;
 const TILE_N: usize = 128;
-/// Most steps of k of a warp in a chunk; the reads of all of them are under way at once.
+/// Most k elements of a warp in a chunk, all of whose reads are in flight at once.
 const MOST_STEPS: usize = 8;
-/// From one step of a chunk to the next: four more than the rows, so that what turns A meets different
-/// banks and reads stay 16-byte aligned.
+/// Pitch of a chunk, from one k element to the next: four more than the rows, so that the
+/// transposing stores use different banks and reads stay 16-byte aligned.
 const PITCH: usize = TILE_M + 4;
 /// Rows of tiles in a group.
 const GROUP_ROWS: u32 = 8;
@@ -79,8 +82,10 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     }),
 };
 const _: () = SPEC.check();
-const _: () =
-    assert!(MOST_STEPS * WARPS * PITCH <= TILE_M * TILE_N, "the chunk lies where the sums will");
+const _: () = assert!(
+    MOST_STEPS * WARPS * PITCH <= TILE_M * TILE_N,
+    "the chunk fits the memory of the accumulators"
+);
 
 /// # Safety
 /// Obligations 1 and 2 of the entries, with the meaning of `split_k`'s.
@@ -106,8 +111,8 @@ unsafe fn small_m<T: Element<Acc = T>>(gemm: Gemm<T>) {
     }
 }
 
-/// A lane's columns in a tile: four neighbours where they can be read together, else 32 apart, so that
-/// the lanes' are neighbours.
+/// A lane's columns in a tile: four neighbours where one instruction can read them, else 32 apart,
+/// so that neighbouring lanes read neighbouring columns.
 #[derive(Clone, Copy)]
 struct Columns {
     lane: usize,
@@ -144,12 +149,12 @@ unsafe fn rows<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
     let mut acc = [[T::ZERO; 4]; M];
     let mut done = 0;
     while done < k {
-        // On its way while the chunk is filled.
+        // In flight while the chunk is filled.
         let mut b = [[T::ZERO; 4]; STEPS];
         unroll!(for S in 0..8 {
             let step = done.saturating_add((warp * STEPS + S) as u32);
             if S < STEPS && step < k {
-                // SAFETY: the step lies in B.
+                // SAFETY: the step is in B.
                 b[S] = unsafe { fetch(gemm, step, col0, columns) };
             }
         });
@@ -179,7 +184,7 @@ unsafe fn rows<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
         done = done.saturating_add((STEPS * WARPS) as u32);
     }
 
-    // --- the sums of the warps, one after the other ---
+    // --- reduction over the warps, one after the other ---
     let mut turn = 0;
     while turn < WARPS {
         // SAFETY: all threads of the block are here.
@@ -189,8 +194,8 @@ unsafe fn rows<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
                 if ROW < M {
                     unroll!(for J in 0..4 {
                         let sum = chunk.wrapping_add(ROW * TILE_N + columns.get(J));
-                        // SAFETY: nobody reads the chunk any more; the warp before has written its
-                        // sums, visible since the barrier.
+                        // SAFETY: nobody reads the chunk any more; the previous warp's accumulators
+                        // are visible since the barrier.
                         let before = if turn == 0 { T::ZERO } else { unsafe { sum.read() } };
                         // SAFETY: each lane has columns of its own.
                         unsafe { sum.write(T::ONE.mul_add(before, acc[ROW][J])) };
@@ -218,7 +223,7 @@ unsafe fn rows<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
 /// A lane's four columns of a step of B; columns outside repeat the last one.
 ///
 /// # Safety
-/// Obligation 1 of the entries; `step < k`, and `in_quads` only where the tile's columns lie inside and
+/// Obligation 1 of the entries; `step < k`, and `in_quads` only where the tile's columns are inside and
 /// rows are aligned.
 #[inline(always)]
 unsafe fn fetch<T: Element<Acc = T>>(
@@ -235,14 +240,14 @@ unsafe fn fetch<T: Element<Acc = T>>(
     let mut b = [T::ZERO; 4];
     unroll!(for I in 0..4 {
         let col = (col0 + columns.get(I) as u32).min(gemm.n - 1);
-        // SAFETY: the step and the column lie in B.
+        // SAFETY: the step and the column are in B.
         b[I] = unsafe { gemm.b_at(step, col).read() };
     });
     b
 }
 
-/// Brings the steps of A from `done` on into the chunk, turned, in whole quads of rows; zero from step
-/// `k` and from row m on.
+/// Loads the k elements of A from `done` on into the chunk, transposed, in whole quads of rows;
+/// zero from k index `k` and from row m on.
 ///
 /// # Safety
 /// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it.
@@ -260,7 +265,7 @@ unsafe fn fill<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
         let (step, row) = (done.saturating_add((at % steps) as u32), row0 + (at / steps) as u32);
         let mut value = T::ZERO;
         if step < k && row < gemm.m {
-            // SAFETY: the row and the step lie in A.
+            // SAFETY: the row and the step are in A.
             value = unsafe { gemm.a_row(row).wrapping_add(step as usize).read() };
         }
         // SAFETY: each place of the chunk belongs to one thread.

@@ -1,30 +1,30 @@
-//! `small_n`: a product with few columns, whose A is read once and fast.
+//! `small_n`: a product with few columns, which reads A once, at full bandwidth.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
 //! Launch    block (256,1,1); along x the tiles of C in groups of 8 rows of tiles, along y the parts of
 //!           k; then `sum_parts`, where there are several parts
-//! Shared    512 steps of up to 8 columns of B, or 256 of 16, turned: 16640 bytes
+//! Shared    512 k elements of up to 8 columns of B, or 256 of 16, transposed: 16640 bytes
 //! Requires  m, n >= 1; A's rows 16-byte aligned for reads of 16 bytes, else they are of 4; a workspace
 //!           of 4*m*n bytes for each part
 //! Cost      2mnk flop; each element of A is read n/16 times, of B m/16 times
-//! Bound by  memory: with n columns an element of A feeds n multiply-adds, the units could do 28
+//! Bound by  memory: with n columns an element of A feeds n FMAs, the units could do 28
 //! Source    the matrix-vector product of BLAS with a warp a row, four rows and up to 16 columns at a
 //!           time
 //!
-//! A tile of C as large as those of `split_k` is mostly beyond the edge where n is small. Here a warp
-//! has four rows of A, and its lanes share k: every lane multiplies four neighbours of each row by as
-//! many of each column, which the block has turned in shared memory. The lanes' sums are added at the
-//! end, in a tree, then those of the two halves of the chunk:
+//! If n is small, a tile of C as large as those of `split_k` is mostly beyond the edge. Here a warp
+//! has four rows of A, and its lanes share k: every lane multiplies four neighbours of each row by
+//! four of each column, which the block has transposed in shared memory. The lanes' accumulators
+//! are reduced at the end, in a tree, then those of the two halves of the chunk:
 //!
 //! ```text
-//!   A   k ->  lane 0    lane 1    ...           B, turned   column 0   k ->
-//!   row 0     [ 4 ]     [ 4 ]                               column 1
-//!   row 1     [ 4 ]     [ 4 ]                               ...
+//!   A   k ->  lane 0    lane 1    ...           B, transposed   column 0   k ->
+//!   row 0     [ 4 ]     [ 4 ]                                   column 1
+//!   row 1     [ 4 ]     [ 4 ]                                   ...
 //! ```
 //!
-//! The reads of A for a chunk start before the block fills B's chunk, so that they are on their way
-//! meanwhile. How many columns a tile has is a constant in each of five loops, 1 to 16.
+//! The reads of A for a chunk are issued before the block fills B's chunk, so that they are in
+//! flight meanwhile. The number of columns of a tile is a constant in each of five loops, 1 to 16.
 
 use cuda_std::memory::{Global, Shared};
 use cuda_std::warp::{FULL, Shuffle, shuffle_xor};
@@ -51,15 +51,15 @@ const THREADS: usize = 32 * WARPS_M * WARPS_K;
 /// Rows and columns of C of a block.
 const TILE_M: usize = ROWS * WARPS_M;
 const TILE_N: usize = 16;
-/// Steps of k of a warp at a time, four a lane.
+/// k elements of a warp at a time, four a lane.
 const GROUP: usize = 128;
-/// Steps of k in shared memory, with so many groups a warp, all of whose reads are under way at once:
-/// two, or one where sums take most of the registers.
+/// k elements in shared memory, with `groups` groups a warp, all of whose reads are in flight at
+/// once: two, or one where accumulators take most of the registers.
 const fn chunk_steps(groups: usize) -> usize {
     GROUP * groups * WARPS_K
 }
-/// From one column of a chunk to the next: four more than the steps, so that what turns B meets
-/// different banks and reads stay 16-byte aligned.
+/// Pitch of a chunk, from one column to the next: four more than the k elements, so that the
+/// transposing stores use different banks and reads stay 16-byte aligned.
 const fn pitch(groups: usize) -> usize {
     chunk_steps(groups) + 4
 }
@@ -87,7 +87,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     min_blocks_per_sm: MinBlocks::same(2),
     scheme: Scheme::SplitK(SplitK {
         sum: sum_parts::ENTRY,
-        // Not measured. `full`: eight elements of A a nanosecond, which is a multiprocessor's share of
+        // Not measured. `full`: eight elements of A a nanosecond, which is an SM's share of
         // the memory of an H200, times 16 columns; `alone`: with half as many reads under way.
         paces: Paces::same(Pace { alone: 150, full: 256 }),
     }),
@@ -145,7 +145,7 @@ unsafe fn columns<T: Element<Acc = T> + Shuffle, const N: usize, const GROUPS: u
     let mut acc = [[T::ZERO; N]; ROWS];
     let mut done = 0;
     while done < k {
-        // On its way while the chunk is filled.
+        // In flight while the chunk is filled.
         let mut a = [[[T::ZERO; 4]; ROWS]; GROUPS];
         unroll!(for G in 0..2 {
             if G < GROUPS {
@@ -178,10 +178,10 @@ unsafe fn columns<T: Element<Acc = T> + Shuffle, const N: usize, const GROUPS: u
         done = done.saturating_add(chunk_steps(GROUPS) as u32);
     }
 
-    // --- the sums of all lanes, then those of the warps along k ---
+    // --- reduction over the lanes, then over the warps along k ---
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
-    let sums = chunk.wrapping_add((warp_k * TILE_M + warp_m * ROWS) * N);
+    let partial = chunk.wrapping_add((warp_k * TILE_M + warp_m * ROWS) * N);
     unroll!(for ROW in 0..4 {
         unroll!(for COL in 0..16 {
             if COL < N {
@@ -189,7 +189,7 @@ unsafe fn columns<T: Element<Acc = T> + Shuffle, const N: usize, const GROUPS: u
                 let sum = unsafe { of_all_lanes(acc[ROW][COL]) };
                 if lane == 0 {
                     // SAFETY: each warp has rows of its own, and nobody reads the chunk any more.
-                    unsafe { sums.wrapping_add(ROW * N + COL).write(sum) };
+                    unsafe { partial.wrapping_add(ROW * N + COL).write(sum) };
                 }
             }
         });
@@ -242,7 +242,7 @@ impl Rows {
             } else {
                 unroll!(for I in 0..4 {
                     if step.saturating_add(I as u32) < k {
-                        // SAFETY: the row and the step lie in A.
+                        // SAFETY: the row and the step are in A.
                         a[ROW][I] = unsafe { from.wrapping_add(I).read() };
                     }
                 });
@@ -252,8 +252,8 @@ impl Rows {
     }
 }
 
-/// Brings the steps of B from `done` on into the chunk, column by column; zero from step `k` and from
-/// column n on.
+/// Loads the k elements of B from `done` on into the chunk, column by column; zero from k index `k`
+/// and from column n on.
 ///
 /// # Safety
 /// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it.
@@ -270,7 +270,7 @@ unsafe fn fill<T: Element<Acc = T>, const N: usize, const GROUPS: usize>(
         let (step, col) = (done.saturating_add((at / N) as u32), col0 + (at % N) as u32);
         let mut value = T::ZERO;
         if step < k && col < gemm.n {
-            // SAFETY: the step and the column lie in B.
+            // SAFETY: the step and the column are in B.
             value = unsafe { gemm.b_at(step, col).read() };
         }
         // SAFETY: each place of the chunk belongs to one thread.

@@ -1,4 +1,4 @@
-//! `split_k_*`: tiles as in `async_copy`, with several blocks a tile that share k.
+//! `split_k_*`: tiles as in `async_copy`, with several blocks for a tile that share k.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32
@@ -10,9 +10,9 @@
 //! Bound by  issue slots, as `async_copy`, as soon as there are enough blocks
 //! Source    splitting k as in CUTLASS's and cuBLAS's kernels with a second launch for the sum
 //!
-//! A small C has few tiles, and a tile has one block: most multiprocessors have nothing to do, however
-//! long k is. Here each tile has as many blocks as there are parts of k. A block sums its part and
-//! writes the sums to a matrix of its part's own:
+//! A small C has few tiles, and a tile has one block: most SMs are idle, however long k is. Here
+//! each tile has as many blocks as k has parts. A block accumulates its part and writes the result
+//! to a matrix of that part:
 //!
 //! ```text
 //!   A (m, k)  | part 0 | part 1 | part 2 |        each part is a product of its own:
@@ -21,15 +21,15 @@
 //!             | part 2 |                          sum_parts:  C = alpha * (C_0 + C_1 + C_2) + beta * C
 //! ```
 //!
-//! A small tile has room for one or two warps, and a multiprocessor wants four at least: it has a warp
-//! for each of its four schedulers. So tiles below 64 x 128 have several *slices* of warps. Each slice
-//! multiplies its own steps of every stage for the whole tile, and the slices' sums are added in shared
-//! memory at the end.
+//! A small tile has room for one or two warps, and an SM wants at least four, one for each of its
+//! schedulers. So tiles below 64 x 128 have several *slices* of warps. Each slice multiplies its
+//! own k elements of every stage for the whole tile, and the slices' accumulators are reduced in
+//! shared memory at the end.
 //!
-//! How many parts there are the host decides ([`gemm_spec::split_k::parts`]); the kernel learns it from
-//! its grid. With one part the block writes C itself. The parts are added in their order, so a result
-//! repeats bit for bit, but it is not one chain over k: its bits are not those of `naive`, its error is
-//! mostly smaller.
+//! The host decides how many parts there are ([`gemm_spec::split_k::parts`]); the kernel reads it
+//! from its grid. With one part the block writes C itself. The parts are added in order, so a
+//! result is reproducible bit for bit, but it is not one chain over k: its bits are not those of
+//! `naive`, and its error is mostly smaller.
 
 use cuda_std::thread;
 use gemm_spec::split_k::{SplitK, pitch, steps};
@@ -109,7 +109,7 @@ tile!(
 
 /// # Safety
 /// Obligations 1 and 2 of the entries, where the grid has a row of blocks for each part along y, and
-/// with several of them `c` is valid for so many matrices of m rows and [`pitch`] columns, `ldc` is
+/// with several of them `c` is valid for as many matrices of m rows and [`pitch`] columns, `ldc` is
 /// that pitch, and the scalars are one and zero.
 #[inline(always)]
 unsafe fn split_k<
@@ -123,7 +123,7 @@ unsafe fn split_k<
 >(
     gemm: Gemm<T>,
 ) {
-    // SAFETY: the part's operands lie in those of the whole product, or are read nowhere: the host
+    // SAFETY: the part's operands are in those of the whole product, or are read nowhere: the host
     // makes no part empty. Each part has a matrix of its own to write.
     unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::gemm(part(gemm)) }
 }

@@ -1,17 +1,17 @@
-//! `sum_parts`: adds what the parts of a product have summed, and makes C of it.
+//! `sum_parts`: adds the parts of a split-K product, and makes C of the sum.
 //!
 //! Computes  C = alpha*(P_0 + P_1 + ...) + beta*C; beta == 0 never reads C
-//! Operands  k parts P of m rows at lda, one after the other, in the place of A; C (m,n) ldc;
-//!           row-major f32. B is not there
-//! Launch    block (128,1,1); along x as many that each four neighbours of a row have a thread
+//! Operands  k parts P of m rows at lda, one after the other, in place of A; C (m,n) ldc;
+//!           row-major f32. There is no B
+//! Launch    block (128,1,1); along x, a thread for each four neighbours of a row
 //! Shared    none
 //! Requires  m, n, k >= 1; lda a multiple of four and not below n; parts that are 16-byte aligned
 //! Cost      m*n additions for each part, all of whose bytes are read once
-//! Bound by  the way from the second-level cache, in which the parts still are
+//! Bound by  the bandwidth of L2, in which the parts still are
 //! Source    the second launch of split-K in CUTLASS and cuBLAS
 //!
-//! The parts are added in their order, so that a result repeats bit for bit. The reads of eight parts
-//! are under way together.
+//! The parts are added in order, so that a result is reproducible bit for bit. The reads of eight
+//! parts are in flight together.
 
 use cuda_std::thread;
 use gemm_spec::index::ceil_div;

@@ -1,81 +1,76 @@
 //! `tensor_64x128`, `tensor_128x128` and `tensor_128x256`: products of 16-bit floats on the tensor
 //! cores.
 //!
-//! Computes  C = alpha*A*B + beta*C, sums in f32, one rounding; beta == 0 never reads C
+//! Computes  C = alpha*A*B + beta*C, accumulated in f32, one rounding; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f16 or bf16, alpha and beta f32; C of
 //!           the same type, or of f32 and then without the rounding
-//! Launch    block (384,1,1), one a multiprocessor, each going from tile to tile; of `tensor_64x128`
-//!           block (128,1,1), one a tile; before it a copy of each factor whose lines do not begin at
-//!           multiples of 16 bytes
-//! Shared    a ring of stages of 64 steps of k, 192 KiB, and 32 KiB through which C is stored; of
+//! Launch    block (384,1,1), persistent, one an SM; of `tensor_64x128` block (128,1,1), one a tile;
+//!           before it a copy of each operand whose lines do not begin at multiples of 16 bytes
+//! Shared    a pipeline of stages of 64 k elements, 192 KiB, and 32 KiB through which C is stored; of
 //!           `tensor_64x128` one stage and 16 KiB: 40968 bytes
 //! Requires  m, n >= 1, compute capability 9.0
 //! Cost      2mnk flop; a tile of C reads (128 + tile_n) k elements
-//! Bound by  power: the clock sinks below its limit; `tensor_64x128` waits for its tiles
-//! Source    the pattern of producers and consumers as in NVIDIA's CUTLASS
+//! Bound by  power: the clock drops below its limit; `tensor_64x128` waits for its tiles
+//! Source    warp specialisation as in NVIDIA's CUTLASS (`KernelTmaWarpSpecializedCooperative`)
 //!
-//! `tensor_64x128` is the first step: a warpgroup brings a stage, waits, multiplies, waits, and brings the
-//! next. The others do all of that at once.
+//! `tensor_64x128` is the first step: one warpgroup loads a stage, waits, multiplies, waits, and
+//! loads the next. The others overlap all of that.
 //!
-//! The copy engine cuts boxes from A and B wherever they lie and writes them to shared memory in the
-//! swizzle that the tensor cores read; zeros stand for what lies outside, so edges need no code. One
-//! thread keeps the ring full. Two warpgroups multiply 64 rows each of the block's tile of C; their
-//! sums, 64 or 128 registers a thread, never leave the registers before the end.
+//! TMA loads boxes of A and B, in whatever order the operands are stored, and writes them to shared
+//! memory in the swizzle that `wgmma` reads. It fills in zeros outside the operands, so edges need
+//! no code. One producer thread keeps the pipeline full. Two consumer warpgroups multiply 64 rows
+//! each of the block's tile of C; their accumulators, 64 or 128 registers a thread, stay in
+//! registers until the epilogue.
 //!
 //! ```text
-//!  copy engine ==> [stage 0][stage 1] ... ==>  warpgroup 1: rows  0..64 of the tile  ==> piece \
-//!         full/empty barriers of each stage ==> warpgroup 2: rows 64..128             ==> piece  > C
+//!  TMA ==> [stage 0][stage 1] ...            ==>  consumer 0: rows  0..64 of the tile ==> staging \
+//!       full/empty barriers of each stage    ==>  consumer 1: rows 64..128            ==> staging  > C
 //! ```
 
-#[cfg(target_arch = "nvptx64")]
 mod multiply;
-#[cfg(target_arch = "nvptx64")]
 mod number;
-#[cfg(target_arch = "nvptx64")]
 mod pad;
-#[cfg(target_arch = "nvptx64")]
 mod pair;
-#[cfg(target_arch = "nvptx64")]
 mod single_stage;
-#[cfg(target_arch = "nvptx64")]
 mod store;
 
 use gemm_spec::tensor::PAD_PARAMS;
-use gemm_spec::warpgroup::{ROW_BYTES, ROWS, THREADS};
+use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use gemm_spec::{
     Arch, Block, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme,
     TensorEntries, Tile,
 };
 
-/// Warpgroups that multiply.
+/// Consumer warpgroups.
 const CONSUMERS: u32 = 2;
 /// Blocks of a cluster that share their tiles of B.
 const PAIR: u32 = 2;
 /// Rows of C of a tile.
-const TILE_M: u32 = CONSUMERS * ROWS;
-/// Rows of tiles in a group: of 4, 5, 6, 8, 12, 16, 22 and 32 those of 8 were the fastest at 10240 and 16384.
+const TILE_M: u32 = CONSUMERS * INSTRUCTION_M;
+/// Rows of tiles in a group, the swizzle group of the rasterization: of 4, 5, 6, 8, 12, 16, 22 and
+/// 32 the fastest was 8 at 10240 and 16384.
 const GROUP_ROWS: u32 = 8;
-/// Bytes of the ring: four stages of the wide tile, six of the narrow one.
-const RING_BYTES: u32 = 4 * (TILE_M + 256) * ROW_BYTES;
-/// What a warpgroup stores together: 64 rows of 64 elements, or of 32 where they are f32.
-const PIECE_BYTES: u32 = ROWS * ROW_BYTES;
-/// One that is filled while another is on its way.
-const PIECES_EACH: u32 = 2;
-const PIECES: u32 = PIECES_EACH * CONSUMERS;
-/// Stages of the narrow tile, the most that there are.
-const MOST_STAGES: u32 = RING_BYTES / ((TILE_M + 128) * ROW_BYTES);
-/// The ring, the pieces, then a `full` and an `empty` barrier for each stage.
-const SHARED_BYTES: u32 = RING_BYTES + PIECES * PIECE_BYTES + MOST_STAGES * 16;
+/// Bytes of the pipeline: four stages of the wide tile, six of the narrow one.
+const PIPELINE_BYTES: u32 = 4 * (TILE_M + 256) * ROW_BYTES;
+/// Bytes of an epilogue staging buffer: 64 rows of 64 elements, or of 32 if they are f32.
+const STAGING_BYTES: u32 = INSTRUCTION_M * ROW_BYTES;
+/// Staging buffers of a warpgroup: one is filled while TMA stores the other.
+const STAGING_EACH: u32 = 2;
+const STAGING_BUFFERS: u32 = STAGING_EACH * CONSUMERS;
+/// Stages of the narrow tile, the largest number.
+const MOST_STAGES: u32 = PIPELINE_BYTES / ((TILE_M + 128) * ROW_BYTES);
+/// The pipeline, the staging buffers, then a `full` and an `empty` barrier for each stage.
+const SHARED_BYTES: u32 = PIPELINE_BYTES + STAGING_BUFFERS * STAGING_BYTES + MOST_STAGES * 16;
 
 /// Columns of C of a tile of the kernel with a single stage.
 const SINGLE_N: u32 = 128;
-/// Bytes of that stage, of A before B.
-const SINGLE_A_BYTES: u32 = ROWS * ROW_BYTES;
+/// Bytes of that stage: A's tile, followed by B's.
+const SINGLE_A_BYTES: u32 = INSTRUCTION_M * ROW_BYTES;
 const SINGLE_STAGE_BYTES: u32 = SINGLE_A_BYTES + SINGLE_N * ROW_BYTES;
-/// The stage, the pieces through which C is stored, then the barrier.
-const SINGLE_SHARED_BYTES: u32 = SINGLE_STAGE_BYTES + PIECES_EACH * PIECE_BYTES + 8;
+/// The stage, the staging buffers of C, then the barrier.
+const SINGLE_SHARED_BYTES: u32 = SINGLE_STAGE_BYTES + STAGING_EACH * STAGING_BYTES + 8;
 
-/// Copies an operand to where the copy engine reaches it.
+/// Copies an operand to memory that TMA can address.
 pub(crate) const PAD: HelperEntry = HelperEntry {
     symbol: "tensor_pad",
     block: Block { x: 256, y: 1 },
@@ -86,7 +81,7 @@ pub(crate) const PAD: HelperEntry = HelperEntry {
 
 const SCHEME: Scheme = Scheme::Tensor(TensorEntries { pad: PAD, cluster: 1 });
 
-/// The entries of a kernel, one for each type of factors and of C.
+/// The entries of a kernel, one for each type of operands and of C.
 macro_rules! entries {
     ($id:literal) => {
         &[
@@ -101,7 +96,7 @@ macro_rules! entries {
 const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> KernelSpec {
     KernelSpec {
         id,
-        about: "16-bit floats on the tensor cores, fed by the copy engine, sums in f32",
+        about: "16-bit floats on the tensor cores, loaded by TMA, accumulated in f32",
         origin: "NVIDIA CUTLASS",
         arch: Arch::Sm90a,
         entries,
@@ -118,10 +113,10 @@ const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> Kern
 
 /// What the host needs to launch the kernel with a single stage.
 pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
-    about: "16-bit floats on the tensor cores, one stage at a time, sums in f32",
+    about: "16-bit floats on the tensor cores, one stage at a time, accumulated in f32",
     launch: LaunchShape::Grouped {
         block: Block { x: THREADS, y: 1 },
-        tile: Tile { m: ROWS, n: SINGLE_N },
+        tile: Tile { m: INSTRUCTION_M, n: SINGLE_N },
         rows: GROUP_ROWS,
     },
     shared_elements: SINGLE_SHARED_BYTES / 2,
@@ -134,9 +129,9 @@ const _: () = TILE_64X128.check();
 pub(crate) const TILE_128X256: KernelSpec = spec("tensor_128x256", entries!("tensor_128x256"), 256);
 const _: () = TILE_128X256.check();
 
-/// What the host needs to launch the wide tile, whose blocks share what they read of B.
+/// What the host needs to launch the wide tile with clusters of two blocks that share B.
 pub(crate) const PAIR_128X256: KernelSpec = KernelSpec {
-    about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, sums in f32",
+    about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, accumulated in f32",
     scheme: Scheme::Tensor(TensorEntries { pad: PAD, cluster: PAIR }),
     ..spec("tensor_pair_128x256", entries!("tensor_pair_128x256"), 256)
 };
@@ -146,6 +141,6 @@ const _: () = PAIR_128X256.check();
 pub(crate) const TILE_128X128: KernelSpec = spec("tensor_128x128", entries!("tensor_128x128"), 128);
 const _: () = TILE_128X128.check();
 
-/// The emulator does not know the instructions of compute capability 9.0.
+/// The emulator does not model the instructions of compute capability 9.0.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];

@@ -4,7 +4,7 @@
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32, f64 or i32
 //! Launch    block (T,T,1); grid (ceil(n/T), ceil(m/T), 1), rows beyond 65535 blocks along z
 //! Shared    2*T*T elements: 8 KiB for T = 32 and f32
-//! Requires  m, n >= 1; what lies outside A or B counts as zero, so no size need be a multiple of T
+//! Requires  m, n >= 1; what is outside A or B counts as zero, so no size need be a multiple of T
 //! Cost      2mnk flop; each element of A and B is loaded n/T and m/T times, a T-th of `naive`
 //! Bound by  shared-memory reads: one of B and a quarter of A for each multiply-add
 //! Source    "Hello World of parallel programming" (T = 32), the 2010 blog entry, the lecture notes and
@@ -122,7 +122,7 @@ impl<T: Element<Acc = T>, const W: usize> Owner<T, W> {
     /// Every thread of the block calls it together, and none reads the old tiles any more.
     #[inline(always)]
     unsafe fn load(&self, a: T, b: T) {
-        // SAFETY: the slots lie in the tiles and belong to this thread alone.
+        // SAFETY: the slots are in the tiles and belong to this thread alone.
         unsafe {
             self.a_slot.write(a);
             self.b_slot.write(b);
@@ -167,11 +167,11 @@ impl<T: Element<Acc = T>, const W: usize> Owner<T, W> {
         let quads = self.a_row.cast::<Quad<T>>();
         let mut i = 0;
         while i < W {
-            // SAFETY: i < W and W is a multiple of 4, so the quad lies in the row, at an address
+            // SAFETY: i < W and W is a multiple of 4, so the quad is in the row, at an address
             // that is a multiple of 16 since the tiles and each row are.
             let Quad([a0, a1, a2, a3]) = unsafe { quads.add(i / 4).read() };
             let b = self.b_col.wrapping_add(i * W);
-            // SAFETY: rows i to i + 3 of the column lie in the tile.
+            // SAFETY: rows i to i + 3 of the column are in the tile.
             let [b0, b1, b2, b3] =
                 unsafe { [b.read(), b.add(W).read(), b.add(2 * W).read(), b.add(3 * W).read()] };
             acc = a0.mul_add(b0, acc);
@@ -215,7 +215,7 @@ unsafe fn tiled<T: Element<Acc = T>, const W: usize>(gemm: Gemm<T>) {
     // Blocks inside C need no guard until the last, partial tile of k. The next pair of elements is
     // fetched before this one is multiplied, so that global memory answers behind the arithmetic.
     if row0 + width <= gemm.m && col0 + width <= gemm.n && left >= width {
-        // SAFETY: the tiles lie inside A and B: rows and columns by the test above, k since a whole
+        // SAFETY: the tiles are inside A and B: rows and columns by the test above, k since a whole
         // tile is left.
         let (mut a_next, mut b_next) = unsafe { (a.read(), b.read()) };
         loop {
@@ -238,9 +238,9 @@ unsafe fn tiled<T: Element<Acc = T>, const W: usize>(gemm: Gemm<T>) {
         }
     }
     while left > 0 {
-        // SAFETY: read only where row and k lie inside A.
+        // SAFETY: read only where row and k are inside A.
         let a_value = if row_inside && tx < left { unsafe { a.read() } } else { T::ZERO };
-        // SAFETY: read only where k and column lie inside B.
+        // SAFETY: read only where k and column are inside B.
         let b_value = if col_inside && ty < left { unsafe { b.read() } } else { T::ZERO };
         // SAFETY: `left` is the same in every thread of the block, so they are all here; nobody
         // reads the old tiles after `multiply`.

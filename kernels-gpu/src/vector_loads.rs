@@ -3,15 +3,15 @@
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32, f64 or i32
 //! Launch    block (256,1,1); grid (ceil(n/128), ceil(m/128), 1), rows beyond 65535 blocks along z
-//! Shared    8*(132+128) elements: 8.1 KiB for f32; A's tile lies transposed
+//! Shared    8*(132+128) elements: 8.1 KiB for f32; A's tile is transposed
 //! Requires  m, n >= 1; rows of A and B that begin at multiples of four elements are loaded by fours
 //! Cost      2mnk flop; each element of A and B is loaded n/128 and m/128 times, four at a time
-//! Bound by  two barriers a tile, and 64 multiply-adds for every four 16-byte shared reads. A warp's
-//!           tile with its next step read ahead attacks both.
+//! Bound by  two barriers a tile, and 64 FMAs for every four 16-byte shared reads. A warp tile whose
+//!           next fragments are read ahead attacks both.
 //! Source    siboehm's SGEMM_CUDA, kernel 6 (vectorised loads, A transposed on its way)
 //!
-//! A thread loads four steps of a row of A and four columns of a row of B. B's go to its tile as they
-//! are, A's one below the other:
+//! A thread loads four k elements of a row of A and four columns of a row of B. It stores those of
+//! B to the tile as they are, those of A transposed:
 //!
 //! ```text
 //!   A, a row            A's tile, transposed           B, a row           B's tile
@@ -57,13 +57,13 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         tile: Tile { m: SIDE as u32, n: SIDE as u32 },
     },
     shared_elements: SHARED_ELEMENTS,
-    // Two blocks hide each other's barriers; 8-byte sums need the registers of one.
+    // Two blocks hide each other's barriers; 8-byte accumulators need the registers of one.
     min_blocks_per_sm: MinBlocks { narrow: 2, wide: 1 },
     scheme: Scheme::Chain,
 };
 const _: () = SPEC.check();
 
-/// One thread's way through global memory and the tiles.
+/// A thread's addresses in global memory and in the tiles.
 struct Loader<T> {
     gemm: Gemm<T>,
     /// The row of A, and the step in a tile, of this thread's four steps.
@@ -77,10 +77,10 @@ struct Loader<T> {
 }
 
 impl<T: Element<Acc = T>> Loader<T> {
-    /// This thread's elements of the tiles from step `done` on, zero for what lies outside.
+    /// This thread's elements of the tiles from step `done` on, zero for what is outside.
     ///
     /// # Safety
-    /// Obligation 1 of the entries; with `WHOLE` the tiles lie in A and B, whose rows begin at
+    /// Obligation 1 of the entries; with `WHOLE` the tiles are in A and B, whose rows begin at
     /// multiples of four elements.
     #[inline(always)]
     unsafe fn fetch<const WHOLE: bool>(&self, done: u32) -> ([T; 4], [T; 4]) {
@@ -100,12 +100,12 @@ impl<T: Element<Acc = T>> Loader<T> {
             let step = a_step + I as u32;
             if self.a_row < m && step < k {
                 let from = self.gemm.a_row(self.a_row).wrapping_add(step as usize);
-                // SAFETY: the row and the step lie in A.
+                // SAFETY: the row and the step are in A.
                 a[I] = unsafe { from.read() };
             }
             let col = self.b_col + I as u32;
             if b_step < k && col < n {
-                // SAFETY: the step and the column lie in B.
+                // SAFETY: the step and the column are in B.
                 b[I] = unsafe { self.gemm.b_at(b_step, col).read() };
             }
         });
@@ -169,7 +169,7 @@ unsafe fn vector_loads<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let mut acc = [[T::ZERO; OWN]; OWN];
     let mut done = 0;
     if whole > 0 {
-        // SAFETY: the block lies inside C, the tile before `whole`, and rows are aligned.
+        // SAFETY: the block is inside C, the tile before `whole`, and rows are aligned.
         let mut next = unsafe { loader.fetch::<true>(0) };
         while done < whole {
             // SAFETY: the barrier at the end of the last round ended all reads of the tiles; the one
@@ -180,7 +180,7 @@ unsafe fn vector_loads<T: Element<Acc = T>>(gemm: Gemm<T>) {
             }
             done += STEPS as u32;
             if done < whole {
-                // SAFETY: as for the first; it travels while this tile is multiplied.
+                // SAFETY: as for the first; in flight while this tile is multiplied.
                 next = unsafe { loader.fetch::<true>(done) };
             }
             // SAFETY: written, and visible since the barrier.

@@ -1,4 +1,5 @@
-//! `warp_tile`: each warp owns 64 x 64 of C, and the next step is read while this one is multiplied.
+//! `warp_tile`: each warp owns 64 x 64 of C, and the next fragments are read while these are
+//! multiplied.
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k) lda, B (k,n) ldb, C (m,n) ldc; row-major f32 or i32
@@ -6,22 +7,22 @@
 //! Shared    2*8*(132+128) elements, two tiles of A, transposed, and of B: 16640 bytes
 //! Requires  m, n >= 1
 //! Cost      2mnk flop; each element of A and B is loaded n/128 and m/128 times
-//! Bound by  issue slots, and registers: the next tile waits in 16 of them for its turn. Copies that
-//!           pass the registers, from compute capability 8.0 on, free them.
+//! Bound by  issue slots, and registers: the next tile occupies 16 of them until it is stored. Copies
+//!           that bypass the registers, from compute capability 8.0 on, free them.
 //! Source    warp tiles as in CUTLASS's SIMT kernels; the order of lanes from salykova's sgemm.cu
 //!
-//! A lane has 16 x 8 elements of C, so six 16-byte reads of shared memory feed 128 multiply-adds. The
-//! reads of a step stand before the multiplication of the step before it. The next tile is fetched
-//! into registers when a round begins and put into the other stage when it ends, so there is one
-//! barrier a round:
+//! A lane has 16 x 8 elements of C, so six 16-byte reads of shared memory feed 128 FMAs. The
+//! fragments of a k element are read before those of the previous one are multiplied. The next tile
+//! is fetched into registers at the start of a round and stored to the other stage at its end, so
+//! there is one barrier a round:
 //!
 //! ```text
-//!  round t    fetch tile t+1 | steps 0 to 6 of stage 0 | put t+1 to stage 1, barrier | step 7
-//!  round t+1  fetch tile t+2 | steps 0 to 6 of stage 1 | put t+2 to stage 0, barrier | step 7
+//!  round t    fetch tile t+1 | steps 0 to 6 of stage 0 | store t+1 to stage 1, barrier | step 7
+//!  round t+1  fetch tile t+2 | steps 0 to 6 of stage 1 | store t+2 to stage 0, barrier | step 7
 //! ```
 //!
 //! Edges are those of `async_copy`: a tile begins where it still fits, or repeats the last row and
-//! column, and steps that fill no tile come last.
+//! column, and k elements that do not fill a tile come last.
 
 use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::{shared, thread};
@@ -41,10 +42,10 @@ const WARPS_M: usize = 2;
 const THREADS: usize = 128;
 /// Rows of C of a lane.
 const ROWS: usize = 16;
-/// Steps of k in a tile.
+/// k elements in a tile.
 const STEPS: usize = 8;
-/// From one step of k to the next in A's tile: four more than the rows, so that the transposing
-/// stores of a warp meet different banks and reads stay 16-byte aligned.
+/// Pitch of A's tile, from one k element to the next: four more than the rows, so that the
+/// transposing stores of a warp use different banks and reads stay 16-byte aligned.
 const A_PITCH: usize = SIDE + 4;
 const A_TILE: usize = STEPS * A_PITCH;
 const STAGE: usize = A_TILE + STEPS * SIDE;
@@ -78,16 +79,16 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
 };
 const _: () = SPEC.check();
 
-/// One thread's way through global memory and the tiles.
+/// A thread's addresses in global memory and in the tiles.
 struct Loader<T> {
     gemm: Gemm<T>,
-    /// The row of A and the step in a tile of this thread's first element of A; others lie
+    /// The row of A and the k offset in a tile of this thread's first element of A; the others are
     /// [`A_ROWS`] rows apart.
     a_row: u32,
     a_step: u32,
     /// The column of B, of which it loads every step.
     b_col: u32,
-    /// Where they go in the first stage.
+    /// Their places in the first stage.
     a_slot: Shared<T>,
     b_slot: Shared<T>,
 }
@@ -98,7 +99,7 @@ impl<T: Element<Acc = T>> Loader<T> {
     /// Rows and columns outside repeat the last one; with `INSIDE` there are none.
     ///
     /// # Safety
-    /// Obligation 1 of the entries; with `INSIDE` rows and columns lie in A and B, and `left` is not
+    /// Obligation 1 of the entries; with `INSIDE` rows and columns are in A and B, and `left` is not
     /// below [`STEPS`].
     #[inline(always)]
     unsafe fn fetch<const INSIDE: bool>(&self, done: u32, left: u32) -> ([T; LOADS], [T; LOADS]) {
@@ -109,12 +110,12 @@ impl<T: Element<Acc = T>> Loader<T> {
             let row = if INSIDE { row } else { row.min(self.gemm.m - 1) };
             if INSIDE || self.a_step < left {
                 let from = self.gemm.a_row(row).wrapping_add((done + self.a_step) as usize);
-                // SAFETY: the row and the step lie in A.
+                // SAFETY: the row and the step are in A.
                 a[i] = unsafe { from.read() };
             }
             let col = if INSIDE { self.b_col } else { self.b_col.min(self.gemm.n - 1) };
             if INSIDE || (i as u32) < left {
-                // SAFETY: the step and the column lie in B.
+                // SAFETY: the step and the column are in B.
                 b[i] = unsafe { self.gemm.b_at(done + i as u32, col).read() };
             }
             i += 1;
@@ -187,7 +188,7 @@ unsafe fn warp_tile<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let mut acc = [[T::ZERO; COLS]; ROWS];
     if whole > 0 {
         // SAFETY: `whole` steps, the same in all threads, which are all here; `inside` says whether
-        // rows and columns lie in A and B.
+        // rows and columns are in A and B.
         unsafe {
             if inside {
                 mainloop::<T, true>(&loader, whole, (a_frag, b_frag), &mut acc);
@@ -223,11 +224,11 @@ unsafe fn warp_tile<T: Element<Acc = T>>(gemm: Gemm<T>) {
     unsafe { store(&gemm, place, &acc) };
 }
 
-/// Adds the products of the first `whole` steps of k.
+/// Adds the products of the first `whole` k elements.
 ///
 /// # Safety
 /// `whole <= k` is a multiple of [`STEPS`] and not zero, and the same in all threads of the block,
-/// which are all here; with `INSIDE` the tile's rows and columns lie in A and B; nobody reads the
+/// which are all here; with `INSIDE` the tile's rows and columns are in A and B; nobody reads the
 /// tiles.
 #[inline(always)]
 unsafe fn mainloop<T: Element<Acc = T>, const INSIDE: bool>(
@@ -265,7 +266,7 @@ unsafe fn mainloop<T: Element<Acc = T>, const INSIDE: bool>(
                     thread::sync_threads();
                 }
             }
-            // The step after this one; after the last of all the first again, for nobody.
+            // The next fragments; after the last ones the first again, which are ignored.
             const NEXT: usize = (STEP + 1) % STEPS;
             let first = stage as usize;
             let a = a_frag.wrapping_add(first).wrapping_add(NEXT * A_PITCH);

@@ -1,7 +1,7 @@
 //! Properties of kernels that split their operands, on a GPU.
 
 use gemm_spec::Scheme;
-use gemm_spec::split::Pieces;
+use gemm_spec::split::Limbs;
 use kernels_gpu::Kernel;
 use lab::Problem;
 use lab::cpu::CPU;
@@ -32,13 +32,13 @@ fn on_gpu(spec: Kernel, problem: &Problem<f32>, a: &[f32], b: &[f32]) -> Result<
     Ok(c.as_mut_slice().to_vec())
 }
 
-/// Whether the kernel cuts scaled rows into two pieces.
+/// Whether the kernel splits scaled rows into two limbs.
 fn scales(spec: Kernel) -> bool {
-    matches!(spec.scheme, Scheme::Split(entries) if entries.pieces == Pieces::TwoF16)
+    matches!(spec.scheme, Scheme::Split(entries) if entries.limbs == Limbs::TwoF16)
 }
 
-/// Inputs that pieces cannot hold: what is not finite gives the bits of serial; rows of any scale, zeros
-/// and subnormals included, stay within the bound of f32, or, where pieces are not scaled, give the bits
+/// Inputs that limbs cannot hold: what is not finite gives the bits of serial; rows of any scale, zeros
+/// and subnormals included, stay within the bound of f32, or, where limbs are not scaled, give the bits
 /// of serial, too.
 fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
     let (m, n, k) = (140, 135, 70);
@@ -99,14 +99,14 @@ fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
     Ok(())
 }
 
-/// Rows whose elements are far apart. Three pieces hold them all and are multiplied; two pieces do where
+/// Rows whose elements are far apart. Three limbs hold them all and are multiplied; two limbs do where
 /// the small meet the small, and elsewhere give way to multiply-adds, whose bits are those of serial.
 fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
     let (m, n, k) = (140, 135, 96);
     let problem = Problem::<f32>::new(m, n, k);
     let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
     let two = scales(spec);
-    // By which A's columns are multiplied, and by which B's rows are; whether two pieces hold it.
+    // By which A's columns are multiplied, and by which B's rows are; whether two limbs hold it.
     type Exponent = fn(usize) -> i32;
     let cases: [(&str, Exponent, Exponent, bool); 4] = [
         ("plain", |_| 0, |_| 0, true),
@@ -124,9 +124,9 @@ fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
         }
         let found = on_gpu(spec, &problem, &a, &b)?;
         let chain = serial(&problem, &a, &b)?;
-        let multiplied_pieces = !two || fits_two;
-        if (found == chain) == multiplied_pieces {
-            let what_else = if multiplied_pieces { "multiply-adds" } else { "pieces" };
+        let multiplied_limbs = !two || fits_two;
+        if (found == chain) == multiplied_limbs {
+            let what_else = if multiplied_limbs { "multiply-adds" } else { "limbs" };
             return Err(format!("{what}: the product is that of {what_else}"));
         }
         for row in 0..m {

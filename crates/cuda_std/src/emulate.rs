@@ -38,8 +38,10 @@ pub(crate) use warp::{WarpOperation, lane, warp};
 
 /// Bytes of stack for one emulated thread.
 const STACK_BYTES: usize = 64 * 1024;
-/// Alignment of a block's shared memory, as wide as any device aligns it.
-const SHARED_ALIGN: usize = 128;
+/// Alignment of a block's shared memory: the period of the widest swizzle.
+const SHARED_ALIGN: usize = 1024;
+/// Address of a block's shared memory in its shared window, of which a device keeps the first bytes.
+const WINDOW_BASE: u32 = 1024;
 
 /// Three extents or coordinates: x, y, z.
 pub type Dim3 = (u32, u32, u32);
@@ -226,6 +228,29 @@ pub(crate) fn shared_memory<T>() -> *mut T {
         thread.stop(EmulationError::SharedTooSmall { site, needed: size_of::<T>(), bytes });
     }
     thread.block.shared.base.cast()
+}
+
+/// The address in the shared window of a place in the block's shared memory, or outside of it.
+#[inline]
+pub(crate) fn window_address(place: *const u8) -> u32 {
+    let offset = place.addr().wrapping_sub(current().block.shared.base.addr());
+    WINDOW_BASE.wrapping_add(offset as u32)
+}
+
+/// The place at an address of the shared window, in the block's shared memory or outside of it.
+#[inline]
+pub(crate) fn window_place(address: u32) -> *mut u8 {
+    let offset = address.wrapping_sub(WINDOW_BASE).cast_signed();
+    current().block.shared.base.wrapping_offset(offset as isize)
+}
+
+/// Ends the launch at an instruction that the emulator does not model, whatever its operands.
+#[cold]
+#[track_caller]
+pub(crate) fn not_emulated<Operands>(instruction: &'static str, _: Operands) -> ! {
+    let thread = current();
+    let site = thread.site(Location::caller());
+    thread.stop(EmulationError::NotEmulated { site, instruction })
 }
 
 /// Ends the launch where an access to global memory is wrong.

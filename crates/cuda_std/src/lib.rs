@@ -7,6 +7,7 @@
 //! * [`warp`] holds the votes and shuffles of 32 threads;
 //! * [`memory`] holds the pointers through which a kernel reads and writes;
 //! * [`shared`] gives the memory that the threads of a block share;
+//! * [`atomic`] holds updates of words that several threads write;
 //! * [`arch`] holds the instructions that only newer GPUs have.
 //!
 //! On the device each call is one instruction. On the host the same names run on [`emulate`], so
@@ -29,6 +30,7 @@
 )]
 
 pub mod arch;
+pub mod atomic;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod emulate;
 pub mod memory;

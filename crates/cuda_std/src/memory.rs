@@ -16,8 +16,10 @@
 //! }
 //! ```
 
+use core::marker::PhantomData;
+
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::emulate::{AccessKind, check_global, check_shared};
+use crate::emulate::{self, AccessKind, check_global, check_shared};
 
 /// Global memory that a kernel only reads; [`global`] makes it.
 #[cfg(target_arch = "nvptx64")]
@@ -39,7 +41,7 @@ pub type SharedConst<T> = *const T;
 /// Views a kernel's parameter as memory that it only reads.
 ///
 /// # Safety
-/// What is read through the view lies in memory that is valid for reads in the whole launch.
+/// What is read through the view is in memory that is valid for reads in the whole launch.
 #[inline(always)]
 #[must_use]
 pub unsafe fn global<T>(pointer: *const T) -> Global<T> {
@@ -56,7 +58,7 @@ pub unsafe fn global<T>(pointer: *const T) -> Global<T> {
 /// Views a kernel's parameter as memory that it writes.
 ///
 /// # Safety
-/// What is read and written through the view lies in memory that is valid for both in the whole
+/// What is read and written through the view is in memory that is valid for both in the whole
 /// launch.
 #[inline(always)]
 #[must_use]
@@ -68,6 +70,20 @@ pub unsafe fn global_mut<T>(pointer: *mut T) -> GlobalMut<T> {
     #[cfg(not(target_arch = "nvptx64"))]
     {
         GlobalMut(pointer)
+    }
+}
+
+/// The view of an operand that is never read.
+#[inline(always)]
+#[must_use]
+pub fn null<T>() -> Global<T> {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        core::ptr::null()
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        Global(core::ptr::null())
     }
 }
 
@@ -92,17 +108,17 @@ macro_rules! view {
 
         #[cfg(not(target_arch = "nvptx64"))]
         impl<T> $name<T> {
-            /// The place so many elements further on, inside the memory or not.
+            /// The place `elements` further on, inside the memory or not.
             #[inline(always)]
             #[must_use]
             pub fn wrapping_add(self, elements: usize) -> Self {
                 Self(self.0.wrapping_add(elements))
             }
 
-            /// The place so many elements further on, inside the memory.
+            /// The place `elements` further on, inside the memory.
             ///
             /// # Safety
-            /// That element and all before it lie in the memory that the view was made for. On the
+            /// That element and all before it are in the memory that the view was made for. On the
             /// host a broken promise is harmless here and found at the access.
             #[inline(always)]
             #[must_use]
@@ -127,9 +143,9 @@ macro_rules! view {
             /// Reads the element here.
             ///
             /// # Safety
-            /// 1. It lies in the view's memory, at an address that suits `T`.
-            /// 2. It has been written, and if by another thread of this launch, a barrier lies
-            ///    between.
+            /// 1. It is in the view's memory, at an address that suits `T`.
+            /// 2. It has been written, and if by another thread of this launch, a barrier
+            ///    separates the two.
             #[inline(always)]
             #[track_caller]
             #[must_use]
@@ -150,8 +166,8 @@ macro_rules! view_mut {
             /// Writes the element here.
             ///
             /// # Safety
-            /// 1. It lies in the view's memory, at an address that suits `T`.
-            /// 2. A barrier lies between this and every access to it by another thread.
+            /// 1. It is in the view's memory, at an address that suits `T`.
+            /// 2. A barrier separates this from every access to it by another thread.
             #[inline(always)]
             #[track_caller]
             pub unsafe fn write(self, value: T) {
@@ -185,15 +201,11 @@ impl<T> Shared<T> {
     }
 }
 
-/// A place in shared memory as the copy instructions of [`arch`](crate::arch) take it: on the device
-/// the 32-bit address in the block's window, on the host the view itself.
+/// A place in shared memory as the instructions of [`arch`](crate::arch) take it: its 32-bit address in
+/// the block's shared window. On the host the window is the emulator's.
 pub struct SharedAddress<T> {
-    #[cfg(target_arch = "nvptx64")]
     address: u32,
-    #[cfg(target_arch = "nvptx64")]
-    element: core::marker::PhantomData<*mut T>,
-    #[cfg(not(target_arch = "nvptx64"))]
-    place: Shared<T>,
+    element: PhantomData<*mut T>,
 }
 
 impl<T> Clone for SharedAddress<T> {
@@ -208,37 +220,36 @@ impl<T> Copy for SharedAddress<T> {}
 impl<T> PartialEq for SharedAddress<T> {
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
-        #[cfg(target_arch = "nvptx64")]
-        {
-            self.address == other.address
-        }
-        #[cfg(not(target_arch = "nvptx64"))]
-        {
-            self.place.0 == other.place.0
-        }
+        self.address == other.address
     }
 }
 
-#[cfg(target_arch = "nvptx64")]
 impl<T> SharedAddress<T> {
     /// The address of a place: `cvta.to.shared.u64`.
     #[inline(always)]
     #[must_use]
     pub fn new(place: Shared<T>) -> Self {
-        let address: u64;
-        // SAFETY: arithmetic on an address, whatever it is.
-        unsafe {
-            core::arch::asm!(
-                "cvta.to.shared.u64 {address}, {place};",
-                address = out(reg64) address,
-                place = in(reg64) place,
-                options(pure, nomem, nostack)
-            );
+        #[cfg(target_arch = "nvptx64")]
+        {
+            let address: u64;
+            // SAFETY: arithmetic on an address, whatever it is.
+            unsafe {
+                core::arch::asm!(
+                    "cvta.to.shared.u64 {address}, {place};",
+                    address = out(reg64) address,
+                    place = in(reg64) place,
+                    options(pure, nomem, nostack)
+                );
+            }
+            Self::from_address(address as u32)
         }
-        Self::from_address(address as u32)
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            Self::from_address(emulate::window_address(place.0.cast()))
+        }
     }
 
-    /// The place so many elements further on.
+    /// The address `elements` further on.
     #[inline(always)]
     #[must_use]
     pub fn wrapping_add(self, elements: usize) -> Self {
@@ -246,14 +257,14 @@ impl<T> SharedAddress<T> {
         Self::from_address(self.address.wrapping_add(bytes))
     }
 
-    /// The place whose address differs in the bits of `bytes`: what a swizzle makes of it.
+    /// The address that differs in the bits of `bytes`: what a swizzle makes of it.
     #[inline(always)]
     #[must_use]
     pub fn xor(self, bytes: u32) -> Self {
         Self::from_address(self.address ^ bytes)
     }
 
-    /// The same place, as another type.
+    /// The same address, as another type.
     #[inline(always)]
     #[must_use]
     pub fn cast<U>(self) -> SharedAddress<U> {
@@ -269,36 +280,14 @@ impl<T> SharedAddress<T> {
 
     #[inline(always)]
     fn from_address(address: u32) -> Self {
-        Self { address, element: core::marker::PhantomData }
-    }
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl<T> SharedAddress<T> {
-    /// The address of a place.
-    #[inline(always)]
-    #[must_use]
-    pub fn new(place: Shared<T>) -> Self {
-        Self { place }
+        Self { address, element: PhantomData }
     }
 
-    /// The place so many elements further on.
-    #[inline(always)]
-    #[must_use]
-    pub fn wrapping_add(self, elements: usize) -> Self {
-        Self { place: self.place.wrapping_add(elements) }
-    }
-
-    /// The same place, as another type.
-    #[inline(always)]
-    #[must_use]
-    pub fn cast<U>(self) -> SharedAddress<U> {
-        SharedAddress { place: self.place.cast() }
-    }
-
+    /// The place as the emulator reaches it.
+    #[cfg(not(target_arch = "nvptx64"))]
     #[inline(always)]
     pub(crate) fn place(self) -> Shared<T> {
-        self.place
+        Shared(emulate::window_place(self.address).cast())
     }
 }
 
@@ -310,8 +299,8 @@ impl<T: Copy> SharedAddress<T> {
     /// keeps in order with copies, barriers and other reads of this kind.
     ///
     /// # Safety
-    /// 1. The four lie in the block's shared memory, and the place is a multiple of 16.
-    /// 2. They have been written, and if by another thread, a barrier lies between.
+    /// 1. The four are in the block's shared memory, and the place is a multiple of 16.
+    /// 2. They have been written, and if by another thread, a barrier separates the two.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     #[must_use]
@@ -341,7 +330,7 @@ impl<T: Copy> SharedAddress<T> {
             #[derive(Clone, Copy)]
             struct Quad<T>([T; 4]);
             // SAFETY: the caller's promise.
-            unsafe { self.place.cast::<Quad<T>>().read() }.0
+            unsafe { self.place().cast::<Quad<T>>().read() }.0
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::memory::Shared;
 /// # Safety
 /// 1. The launch provides at least `size_of::<T>()` bytes of shared memory.
 /// 2. Memory is written before it is read: nothing initialises it.
-/// 3. Between a write by one thread and an access by another lies a
-///    [`sync_threads`](crate::thread::sync_threads).
+/// 3. A [`sync_threads`](crate::thread::sync_threads) separates a write by one thread from an access by
+///    another.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 #[must_use]

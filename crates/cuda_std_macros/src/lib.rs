@@ -48,6 +48,12 @@ fn expand(function: &ItemFn) -> TokenStream {
         #[cfg(not(target_arch = "nvptx64"))]
         #(#attrs)*
         #vis unsafe fn #name(#inputs) #block
+
+        // An entry is reached through its symbol, whether the host calls it or not.
+        #[cfg(not(target_arch = "nvptx64"))]
+        const _: () = {
+            let _ = #name;
+        };
     }
     .into()
 }

@@ -1,8 +1,8 @@
-//! What a product takes with a tile, from what a multiprocessor was measured to do with it.
+//! What a product takes with a tile, from what an SM was measured to do with it.
 
 use crate::{DType, KernelSpec, Tile, split_k};
 
-/// How fast one multiprocessor runs a kernel, in GFLOP/s, which are operations a nanosecond.
+/// How fast one SM runs a kernel, in GFLOP/s, which are operations a nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// With a single block of it.
@@ -39,7 +39,7 @@ impl Paces {
         Self { aligned: pace, ragged: pace }
     }
 
-    /// For a B of n columns whose rows lie side by side.
+    /// For a B of n columns whose rows are adjacent.
     fn of(self, n: usize) -> Pace {
         if n.is_multiple_of(4) { self.aligned } else { self.ragged }
     }
@@ -54,23 +54,23 @@ const LAUNCH: f64 = 2700.0;
 /// Nanoseconds that a second launch in the same stream adds: it begins when the first has ended.
 const NEXT_LAUNCH: f64 = 2000.0;
 
-/// Nanoseconds that a share of blocks takes besides its steps of k: it waits for its first tiles, and
+/// Nanoseconds that a share of blocks takes besides its k elements: it waits for its first tiles, and
 /// for its last stores.
 const SHARE: f64 = 770.0;
 
-/// Steps of k that take as long as what a block does besides: the less there is to overlap with, the
-/// more a tile's way to the multiprocessor and back counts.
+/// k elements that take as long as what a block does besides: the less there is to overlap with, the
+/// more a tile's way to the SM and back counts.
 const START_STEPS: f64 = 60.0;
 
-/// Bytes a nanosecond that parts, which stay in the second-level cache, are written and read with by
-/// all multiprocessors together.
+/// Bytes a nanosecond that parts, which stay in L2, are written and read with by
+/// all SMs together.
 const PARTS_RATE: f64 = 4600.0;
 
-/// Bytes a nanosecond that all multiprocessors together get from memory.
+/// Bytes a nanosecond that all SMs together get from memory.
 const MEMORY_RATE: f64 = 4000.0;
 
 /// Nanoseconds that a product is predicted to take with a kernel that runs at this pace: the blocks of
-/// the busiest multiprocessor, one share after another of as many as fit, each share at its rate; and
+/// the busiest SM, one share after another of as many as fit, each share at its rate; and
 /// no less than its operands take from memory.
 ///
 /// `None` where no grid covers C.
@@ -126,7 +126,7 @@ fn work(tile: Tile, steps: f64) -> f64 {
     2.0 * f64::from(tile.m) * f64::from(tile.n) * (steps + START_STEPS)
 }
 
-/// Nanoseconds of so many blocks, each of `work` operations.
+/// Nanoseconds of `blocks` blocks, each of `work` operations.
 fn blocks_time(blocks: u64, work: f64, pace: Pace, resident: u64, multiprocessors: u32) -> f64 {
     let busiest = blocks.div_ceil(u64::from(multiprocessors.max(1)));
     let (shares, rest) = (busiest / resident, busiest % resident);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn shares_run_at_their_rates() {
-        // One block of a multiprocessor at 100; four at 190, which is less than four times as long.
+        // One block of an SM at 100; four at 190, which is less than four times as long.
         let one = of(32, 64, 132);
         assert_eq!(one, SHARE + 2.0 * 32.0 * 64.0 * (K as f64 + START_STEPS) / 100.0);
         // Rows that are not aligned, at 50.
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn no_product_is_faster_than_its_operands_travel() {
-        // With one step of k C is most of them.
+        // With one k element C is most of them.
         let spent = time(&SPEC, DType::F32, PACES, (4096, 4096, 1), 132).unwrap() - LAUNCH;
         assert!(spent >= 4096.0 * 4096.0 * 4.0 / MEMORY_RATE);
     }

@@ -55,7 +55,7 @@ fn f16_to_f32(bits: u16) -> f32 {
     /// The exponent field of f16 that belongs to infinities and NaNs, as an f32 once rebiased.
     const ENDLESS: f32 = 65536.0;
     let bits = u32::from(bits);
-    // In the place of an f32 the bits stand for the value times 2^-112, subnormal ones too: the
+    // Shifted into an f32, the bits represent the value times 2^-112, subnormal ones too: the
     // product with 2^112 is exact and gives those their leading bit.
     let magnitude = f32::from_bits((bits & 0x7fff) << DROPPED);
     let value = magnitude * f32::from_bits((127 + REBIAS) << 23);
@@ -103,7 +103,7 @@ fn f32_to_bf16(value: f32) -> u16 {
 mod tests {
     use super::*;
 
-    /// Every value of a type, with the f32 that it stands for by another way of reckoning.
+    /// Checks every value of a type against an independent conversion.
     fn every<T: Element<Acc = f32>>(of: fn(u16) -> T, known: fn(T) -> f64) {
         for bits in 0..=u16::MAX {
             let (value, known) = (of(bits), known(of(bits)));

@@ -23,8 +23,8 @@ pub const fn block_row(block_y: u32, block_z: u32, grid_y: u32) -> u32 {
 /// the rows of a group, column after column, then the next group.
 ///
 /// Blocks that run at the same time then share rows of A as well as columns of B, which keeps both in
-/// the second-level cache. The last group has the rows that are left. Blocks beyond the last tile get
-/// a tile beyond the last row or column.
+/// L2. The last group has the remaining rows. Blocks beyond the last tile get a tile beyond the last
+/// row or column.
 ///
 /// ```text
 ///  rows = 2   0 2 4      the second group, of one row:   6 7 8
@@ -50,7 +50,7 @@ const fn at_least_one(value: u32) -> u32 {
 /// Lanes of a warp along the columns of its tile, and along the rows.
 const LANES_X: u32 = 8;
 
-/// The place (x, y) of a lane when a warp's 32 lanes lie 8 along the columns and 4 along the rows of
+/// The position (x, y) of a lane when a warp's 32 lanes are arranged 8 along the columns and 4 along the rows of
 /// its tile.
 ///
 /// ```text

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::index::ceil_div;
-use crate::split::Pieces;
+use crate::split::Limbs;
 use crate::split_k::SplitK;
 use crate::{DType, Element, Operand, Order, Problem};
 
@@ -72,7 +72,7 @@ pub enum LaunchShape {
         /// Rows of tiles in a group.
         rows: u32,
     },
-    /// As many blocks along x as the device has multiprocessors, or as there are tiles if they are
+    /// As many blocks along x as the device has SMs, or as there are tiles if they are
     /// fewer; each goes from tile to tile, in the order of [`crate::index::grouped_tile`].
     Persistent {
         /// Threads in a block.
@@ -144,9 +144,9 @@ pub enum ParamType {
     U32,
     /// 64-bit integer or pointer.
     U64,
-    /// A number of the type of sums: a factor.
+    /// A number of the accumulator type: alpha or beta.
     Element,
-    /// The 128 bytes that describe a tensor to the copy engine, by value.
+    /// The 128 bytes that describe a tensor to TMA, by value.
     TensorMap,
 }
 
@@ -221,7 +221,7 @@ pub struct DeviceLimits {
     pub max_threads_per_block: u32,
     /// Shared memory of one block, in bytes; above [`SHARED_WITHOUT_OPT_IN`] a launch opts in.
     pub max_shared_bytes: u32,
-    /// Multiprocessors.
+    /// Streaming SMs (SMs).
     pub multiprocessors: u32,
 }
 
@@ -256,11 +256,11 @@ pub enum Unsupported {
         /// Columns of A.
         k: usize,
     },
-    /// With so few steps of k the kernel's error passes what f32 allows.
+    /// k is so small that the kernel's error exceeds the bound of f32.
     Steps {
-        /// The steps.
+        /// Columns of A.
         k: usize,
-        /// Steps that it needs.
+        /// The least k that the kernel takes.
         least: usize,
     },
     /// The device does not run the kernel's module: it is older, or the module is for one kind alone.
@@ -320,7 +320,7 @@ impl fmt::Display for Unsupported {
 
 impl core::error::Error for Unsupported {}
 
-/// Blocks that must fit on a multiprocessor together.
+/// Blocks that must fit on an SM together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinBlocks {
     /// For elements of four bytes.
@@ -354,7 +354,7 @@ pub struct KernelSpec {
     pub launch: LaunchShape,
     /// Elements of shared memory in a block.
     pub shared_elements: u32,
-    /// Blocks that must fit on a multiprocessor together; the assembler bounds registers by it.
+    /// Blocks that must fit on an SM together; the assembler bounds registers by it.
     pub min_blocks_per_sm: MinBlocks,
     /// What a product takes.
     pub scheme: Scheme,
@@ -377,14 +377,13 @@ pub enum Scheme {
     SplitK(SplitK),
 }
 
-/// The entry that a product by tensor maps launches before its own where an operand is out of the copy
-/// engine's reach.
+/// The entry that a product by tensor maps launches before its own if TMA cannot address an operand in
+/// place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorEntries {
     /// Copies an operand to rows of another pitch.
     pub pad: HelperEntry,
-    /// Blocks, one below the other, that run at the same time and share their tiles of B, of which each
-    /// brings its part.
+    /// Blocks of a cluster, one below the other, that share their tiles of B: each loads its part.
     pub cluster: u32,
 }
 
@@ -393,16 +392,16 @@ pub struct TensorEntries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitEntries {
     /// What operands are split into.
-    pub pieces: Pieces,
-    /// Products of pieces that stand for one of the operands.
+    pub limbs: Limbs,
+    /// Products of limbs that replace one product of the operands.
     pub products: u32,
-    /// Splits an operand that is contiguous along k.
-    pub rows: HelperEntry,
-    /// Finds the largest magnitudes of an operand that is not, where rows are scaled by them.
-    pub maxima: Option<HelperEntry>,
-    /// Splits such an operand.
-    pub across: HelperEntry,
-    /// Looks at some elements of C for what their pieces would lack, where pieces have a range.
+    /// Splits a K-major operand.
+    pub k_major: HelperEntry,
+    /// Finds the largest magnitudes of the rows of an MN-major operand, where they scale the rows.
+    pub row_amax: Option<HelperEntry>,
+    /// Splits an MN-major operand.
+    pub mn_major: HelperEntry,
+    /// Examines samples of C for lost precision, where the range of limbs is limited.
     pub probe: Option<HelperEntry>,
     /// Multiplies the operands themselves where splitting cannot hold them.
     pub fallback: HelperEntry,
@@ -415,7 +414,7 @@ pub struct HelperEntry {
     pub symbol: &'static str,
     /// Threads in a block.
     pub block: Block,
-    /// Blocks that must fit on a multiprocessor together.
+    /// Blocks that must fit on an SM together.
     pub min_blocks: u32,
     /// Bytes of shared memory in a block.
     pub shared_bytes: u32,
@@ -432,9 +431,9 @@ pub struct EntryForm {
     pub dtype: DType,
     /// Its parameters, in order.
     pub params: &'static [Param],
-    /// Threads in a block; of [`LaunchShape::SingleBlock`] any shape of so many.
+    /// Threads in a block; of [`LaunchShape::SingleBlock`] any shape of that many.
     pub block: Block,
-    /// Blocks that must fit on a multiprocessor together.
+    /// Blocks that must fit on an SM together.
     pub min_blocks: u32,
     /// Bytes of shared memory in a block.
     pub shared_bytes: u32,
@@ -471,16 +470,16 @@ impl HelperEntry {
 
 impl SplitEntries {
     const fn all(&self) -> [Option<HelperEntry>; 5] {
-        [Some(self.rows), self.maxima, Some(self.across), self.probe, Some(self.fallback)]
+        [Some(self.k_major), self.row_amax, Some(self.mn_major), self.probe, Some(self.fallback)]
     }
 }
 
 /// Threads in a block on every device since compute capability 2.0.
 const MAX_THREADS: u32 = 1024;
-/// Threads on a multiprocessor of the data-centre devices; others have fewer, and the assembler then
+/// Threads on an SM of the data-centre devices; others have fewer, and the assembler then
 /// ignores a promise that they cannot keep.
 const MAX_THREADS_PER_SM: u32 = 2048;
-/// 32-bit registers of a multiprocessor, and most that a thread can name.
+/// 32-bit registers of an SM, and most that a thread can name.
 const REGISTERS_PER_SM: u32 = 65_536;
 const MAX_REGISTERS: u32 = 255;
 /// Blocks along y and z on every device.
@@ -499,7 +498,7 @@ impl KernelSpec {
         }
     }
 
-    /// Blocks that must fit on a multiprocessor together, for an element type.
+    /// Blocks that must fit on an SM together, for an element type.
     #[must_use]
     pub const fn min_blocks(&self, dtype: DType) -> u32 {
         match dtype.size() {
@@ -562,7 +561,7 @@ impl KernelSpec {
         matches!(self.scheme, Scheme::Split(_) | Scheme::Tensor(_))
     }
 
-    /// Fewest steps of k that the kernel takes.
+    /// Fewest k elements that the kernel takes.
     #[must_use]
     pub const fn least_k(&self) -> usize {
         match self.scheme {
@@ -580,7 +579,7 @@ impl KernelSpec {
             Scheme::SplitK(_) => crate::split_k::most_bytes(m, n, k),
             Scheme::Split(entries) => {
                 let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-                crate::split::Workspace::new(entries.pieces, size(m), size(n), size(k)).bytes
+                crate::split::Workspace::new(entries.limbs, size(m), size(n), size(k)).bytes
             }
             Scheme::Tensor(_) | Scheme::Boxes(_) => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand);
@@ -606,7 +605,7 @@ impl KernelSpec {
         assert!(wide >= 1 && narrow >= wide, "8-byte elements leave room for no more blocks");
         assert!(
             narrow * self.max_threads() <= MAX_THREADS_PER_SM,
-            "a multiprocessor holds 2048 threads at most"
+            "an SM holds 2048 threads at most"
         );
         if let LaunchShape::Grouped { rows, .. } | LaunchShape::Persistent { rows, .. } =
             self.launch
@@ -658,7 +657,7 @@ impl KernelSpec {
     }
 
     /// Blocks of a launch for a problem with `m, n >= 1`. Of a [`LaunchShape::Persistent`] kernel
-    /// these are the tiles; no launch has more blocks than the device has multiprocessors.
+    /// these are the tiles; no launch has more blocks than the device has SMs.
     ///
     /// # Errors
     /// [`Unsupported::TooLarge`] where no grid covers C.
@@ -691,7 +690,7 @@ impl KernelSpec {
         }
     }
 
-    /// Blocks of a launch on a device of so many multiprocessors: [`KernelSpec::grid`]; of a
+    /// Blocks of a launch on a device with `multiprocessors` SMs: [`KernelSpec::grid`]; of a
     /// [`LaunchShape::Persistent`] kernel whole clusters, no more than run at the same time.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ pub enum Order {
     ColMajor,
 }
 
-/// How a matrix lies in its buffer.
+/// How a matrix is in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Which index is contiguous.
@@ -179,11 +179,11 @@ pub struct Problem<T: Element> {
     pub alpha: T::Acc,
     /// Factor of the old C.
     pub beta: T::Acc,
-    /// How A lies in memory.
+    /// How A is in memory.
     pub a: Layout,
-    /// How B lies in memory.
+    /// How B is in memory.
     pub b: Layout,
-    /// How C lies in memory.
+    /// How C is in memory.
     pub c: Layout,
 }
 
@@ -246,7 +246,7 @@ impl<T: Element> Problem<T> {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    /// The steps of k to sum: none where `alpha` is zero, since A and B are then not read.
+    /// The k elements to sum: none where `alpha` is zero, since A and B are then not read.
     #[must_use]
     pub fn effective_k(&self) -> usize {
         if self.alpha == T::Acc::ZERO { 0 } else { self.k }

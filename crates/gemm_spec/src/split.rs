@@ -1,46 +1,47 @@
-//! Splitting: how f32 operands become 16-bit numbers for the tensor cores.
+//! Splitting: f32 operands become limbs of 16 bits for the tensor cores.
 //!
-//! *Two pieces of f16.* A row of A (a column of B) is scaled by a power of two so that its largest
-//! magnitude lies in `[2^14, 2^15)`, then each element is cut in two: `high` is the element rounded to
-//! f16, `low` the rest rounded to f16. Three products, `high*low + low*high + high*high`, then stand for
-//! one product of f32 numbers; what is dropped is below `2^-22` of it.
+//! *Two limbs of f16.* A row of A (a column of B) is scaled by a power of two so that its largest
+//! magnitude is in `[2^14, 2^15)`. Each element is then split: `high` is the element rounded to
+//! f16, `low` the remainder rounded to f16. Three products, `high*low + low*high + high*high`,
+//! replace one product of f32 numbers; what is dropped is below `2^-22` of it.
 //!
-//! *Three pieces of bf16*, which has the exponents of f32, so that nothing is scaled: three times eight
-//! bits hold an f32 whole. All nine products are the exact product; the three smallest are below `2^-23`
-//! of it together. `docs/accuracy.md` has the bounds.
+//! *Three limbs of bf16*, which has the exponent range of f32, so nothing is scaled: three times
+//! eight bits hold an f32 exactly. All nine products give the exact product; the three smallest add
+//! up to less than `2^-23` of it. `docs/accuracy.md` has the bounds.
 //!
-//! In memory a split operand is what a block wants to find in shared memory, so that one bulk copy
-//! brings it there: a panel for each [`PANEL_ROWS`] rows, in it a tile for each [`STEP_K`] of k, in it,
-//! of two pieces, a row of 128 bytes for each row of the panel (32 `high`, then 32 `low`) in the 128-byte
-//! swizzle; of three pieces, one after the other a plane for each, with a row of 64 bytes for each row of
-//! the panel in the 64-byte swizzle. A "row" is a row of A or a column of B.
+//! A split operand has in global memory the layout that a block needs in shared memory, so that one
+//! bulk copy loads a tile. It consists of panels of [`PANEL_ROWS`] rows, a panel of tiles of
+//! [`BLOCK_K`] elements along k. With two limbs a tile has a row of 128 bytes for each row of the
+//! panel (32 `high`, then 32 `low`) in the 128-byte swizzle; with three it has a plane for each
+//! limb, with a row of 64 bytes for each row of the panel in the 64-byte swizzle. A "row" is a row
+//! of A or a column of B.
 //!
-//! Source: Ootomo and Yokota 2022 for two pieces and for sums outside the tensor core; Henry, Tang and
-//! Heinecke 2019 for three of bf16.
+//! Source: Ootomo and Yokota 2022 for two limbs and for accumulation outside the tensor core;
+//! Henry, Tang and Heinecke 2019 for three of bf16.
 
 use crate::Param;
 use crate::kernel::{ParamType, param};
-use crate::warpgroup::{HALF_ROW_BYTES, ROW_BYTES, swizzled, swizzled_half};
+use crate::warpgroup::{HALF_ROW_BYTES, ROW_BYTES, swizzle_64b, swizzle_128b};
 
-/// Rows of a panel: what a block multiplies.
+/// Rows of a panel, and of a block's tile.
 pub const PANEL_ROWS: u32 = 128;
 
-/// Steps of k in a tile.
-pub const STEP_K: u32 = 32;
+/// Elements of a tile along k: a k-block.
+pub const BLOCK_K: u32 = 32;
 
-/// Bytes of one of three pieces of a tile.
+/// Bytes of one of the three limbs of a tile.
 pub const PLANE_BYTES: u32 = PANEL_ROWS * HALF_ROW_BYTES;
 
 /// What an operand is split into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pieces {
-    /// Two of f16, of scaled rows.
+pub enum Limbs {
+    /// Two of f16, of rows that are scaled.
     TwoF16,
     /// Three of bf16.
     ThreeBf16,
 }
 
-impl Pieces {
+impl Limbs {
     /// Bytes of a tile.
     #[must_use]
     pub const fn tile_bytes(self) -> u32 {
@@ -51,61 +52,63 @@ impl Pieces {
     }
 }
 
-/// Fewest steps of k with which the error stays within f32's own bound, whose k + 3 units of roundoff
-/// leave room for the seven that splitting may cost.
+/// Least k for which the error stays within the bound of f32, whose k + 3 units of roundoff leave
+/// room for the seven that splitting may cost.
 pub const LEAST_K: usize = 16;
 
-/// Most steps of k: the helpers' grids have a row of blocks for each tile.
-pub const MOST_K: usize = 65_535 * STEP_K as usize;
+/// Largest k: the helpers' grids have a row of blocks for each tile.
+pub const MOST_K: usize = 65_535 * BLOCK_K as usize;
 
-/// Steps of k that a block of the helper for maxima looks at.
-pub const MAXIMA_STEPS: u32 = 64;
+/// Elements along k of a block of the helper that finds the largest magnitudes.
+pub const AMAX_BLOCK_K: u32 = 64;
 
-/// Elements that one thread splits together: 16 bytes of each piece.
+/// Elements that one thread splits at a time: 16 bytes of each limb.
 pub const OCTET: u32 = 8;
 
 /// The exponent to which a row's largest magnitude is scaled.
 const TOP: i32 = 14;
 
-/// In the flags of a product: an operand holds a NaN or an infinity.
+/// Range flag: an operand has a NaN or an infinity.
 pub const NON_FINITE: u32 = 1;
 
-/// In the flags of a product: an operand holds elements that the pieces cannot. Of two pieces, more than
-/// half of a row lies below [`LOST`], or the probe has found an element of C that [`lacks`] too much;
-/// of three, an element lies outside [`LEAST`] to [`LIMIT`].
-pub const WIDE: u32 = 2;
+/// Range flag: an operand has elements that its limbs cannot represent. With two limbs, more than
+/// half of a row is below [`UNDERFLOW`], or the probe has found an element of C that
+/// [`loses_precision`]; with three, an element is outside [`MIN_MAGNITUDE`] to [`MAGNITUDE_LIMIT`].
+pub const OUT_OF_RANGE: u32 = 2;
 
-/// Flags with which the operands themselves are multiplied, by multiply-adds.
-pub const FALL_BACK: u32 = NON_FINITE | WIDE;
+/// Range flags that cause the operands themselves to be multiplied, on the FP32 units.
+pub const FALL_BACK: u32 = NON_FINITE | OUT_OF_RANGE;
 
-/// Of a scaled magnitude below this, 2^-28 of its row's largest, two pieces hold fewer than eleven bits.
-pub const LOST: f32 = power_of_two(-14);
+/// Two limbs hold fewer than eleven bits of a scaled magnitude below this, 2^-28 of its row's
+/// largest.
+pub const UNDERFLOW: f32 = power_of_two(-14);
 
-/// Of a scaled magnitude below this, two pieces hold fewer than 22 bits: up to 2^-25 is missing.
+/// Two limbs hold fewer than 22 bits of a scaled magnitude below this: up to 2^-25 is lost.
 pub const FULL_PRECISION: f32 = power_of_two(-3);
 
-/// Blocks of the probe, each of which looks at [`PROBE_COLUMNS`] elements of one row of C.
+/// Blocks of the probe, each of which examines [`PROBE_COLUMNS`] elements of one row of C.
 pub const PROBE_BLOCKS: u32 = 128;
 
-/// Neighbouring elements of C that a block of the probe looks at.
+/// Neighbouring elements of C that a block of the probe examines.
 pub const PROBE_COLUMNS: u32 = 8;
 
-/// Whether pieces would lack so much in an element of C that little is left of f32's own bound, k units
-/// of roundoff of |A||B|: more than half of it. `size` is the sum over k of the products of its scaled
-/// magnitudes, `meets` the sum of the magnitudes that meet one of less than [`FULL_PRECISION`].
+/// Whether limbs lose so much of an element of C that little is left of the error bound of f32, k
+/// units of roundoff of |A||B|: more than half of it. `size` is the sum over k of the products of
+/// the scaled magnitudes, `meets` the sum of the magnitudes whose other operand is below
+/// [`FULL_PRECISION`].
 #[inline(always)]
 #[must_use]
-pub const fn lacks(size: f32, meets: f32, k: u32) -> bool {
-    // 2^-25 for each that is met, against k units of 2^-24.
+pub const fn loses_precision(size: f32, meets: f32, k: u32) -> bool {
+    // 2^-25 for each such magnitude, against k units of 2^-24.
     meets > k as f32 * size
 }
 
-/// The row and the first column of C that block `block` of the probe looks at: spread over C, and no two
-/// blocks in one row or strip of columns where C has as many.
+/// The row and the first column of C that block `block` of the probe examines: spread over C, and
+/// no two blocks in one row or strip of columns where C has enough of them.
 #[inline(always)]
 #[must_use]
 pub const fn probed(block: u32, m: u32, n: u32) -> (u32, u32) {
-    // An odd number of strips apart, modulo the blocks, so that the places are no diagonal.
+    // An odd number of strips apart, modulo the blocks, so that the positions form no diagonal.
     let strip = block * 37 % PROBE_BLOCKS;
     (spread(block, m), spread(strip, n.div_ceil(PROBE_COLUMNS)) * PROBE_COLUMNS)
 }
@@ -115,23 +118,23 @@ const fn spread(part: u32, count: u32) -> u32 {
     ((2 * part as u64 + 1) * count as u64 / (2 * PROBE_BLOCKS as u64)) as u32
 }
 
-/// The least magnitude but zero that three pieces hold with all its bits, and room for products.
-pub const LEAST: f32 = power_of_two(-100);
+/// The least nonzero magnitude that three limbs hold exactly, with room for products.
+pub const MIN_MAGNITUDE: f32 = power_of_two(-100);
 
-/// Magnitudes from this one on might be rounded to infinity.
-pub const LIMIT: f32 = power_of_two(127);
+/// Magnitudes from here on might be rounded to infinity.
+pub const MAGNITUDE_LIMIT: f32 = power_of_two(127);
 
-/// The `high` or the `low` numbers.
+/// One of the two limbs of f16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum Limb {
     /// The element rounded to f16.
     High,
-    /// What rounding left, rounded to f16.
+    /// The remainder, rounded to f16.
     Low,
 }
 
 /// The power of two that scales a row whose largest magnitude has these bits: zero for a row of
-/// zeros; what it is for infinities and NaNs does not matter, since such products go another way.
+/// zeros, arbitrary for infinities and NaNs, whose products take the fallback.
 #[inline(always)]
 #[must_use]
 pub const fn scale_exponent(max_bits: u32) -> i32 {
@@ -141,7 +144,7 @@ pub const fn scale_exponent(max_bits: u32) -> i32 {
     } else if biased > 0 {
         TOP - (biased - 127)
     } else {
-        // Subnormal: the place of the leading bit above 2^-149.
+        // Subnormal: the position of the leading bit above 2^-149.
         TOP - (31 - max_bits.leading_zeros() as i32 - 149)
     }
 }
@@ -153,8 +156,8 @@ pub const fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((exponent + 127) as u32) << 23)
 }
 
-/// Two factors whose product is `2^exponent`, for any exponent that [`scale_exponent`] gives: up to
-/// 163, more than one f32 can be.
+/// Two factors whose product is `2^exponent`, for any exponent that [`scale_exponent`] returns: up
+/// to 163, which one f32 cannot represent.
 #[inline(always)]
 #[must_use]
 pub const fn scale_factors(exponent: i32) -> (f32, f32) {
@@ -162,8 +165,8 @@ pub const fn scale_factors(exponent: i32) -> (f32, f32) {
     (power_of_two(first), power_of_two(exponent - first))
 }
 
-/// `value * 2^-exponent` where `exponent` is the sum of a row's and a column's scale: overflow and
-/// underflow happen only where the result itself passes the range of f32.
+/// `value * 2^-exponent`, where `exponent` is the sum of a row's and a column's scale. Overflow and
+/// underflow occur only where the result itself is out of the range of f32.
 #[inline(always)]
 #[must_use]
 pub const fn unscaled(value: f32, exponent: i32) -> f32 {
@@ -186,63 +189,63 @@ const fn clamp(exponent: i32) -> i32 {
 #[inline(always)]
 #[must_use]
 pub const fn tiles(k: u32) -> u32 {
-    k.div_ceil(STEP_K)
+    k.div_ceil(BLOCK_K)
 }
 
-/// Byte, in a split operand, of the 16 bytes that hold one piece of octet `octet` (eight steps of k
-/// from `8 * octet` on) of row `row`; `k_tiles` is [`tiles`] of the operand.
+/// Byte offset, in a split operand, of the 16 bytes that hold one limb of octet `octet` (the eight
+/// elements from `8 * octet` on along k) of row `row`; `k_tiles` is [`tiles`] of the operand.
 #[inline(always)]
 #[must_use]
-pub const fn octet_at(row: u32, octet: u32, piece: Piece, k_tiles: u32) -> u64 {
-    const PER_TILE: u32 = STEP_K / OCTET;
+pub const fn f16_limb_offset(row: u32, octet: u32, limb: Limb, k_tiles: u32) -> u64 {
+    const PER_TILE: u32 = BLOCK_K / OCTET;
     let tile = (row / PANEL_ROWS) as u64 * k_tiles as u64 + (octet / PER_TILE) as u64;
-    let half = match piece {
-        Piece::High => 0,
-        Piece::Low => PER_TILE,
+    let half = match limb {
+        Limb::High => 0,
+        Limb::Low => PER_TILE,
     };
     let within = row % PANEL_ROWS * ROW_BYTES + (half + octet % PER_TILE) * 16;
-    tile * Pieces::TwoF16.tile_bytes() as u64 + swizzled(within) as u64
+    tile * Limbs::TwoF16.tile_bytes() as u64 + swizzle_128b(within) as u64
 }
 
-/// [`octet_at`] for piece `piece` of three, of which 0 is the largest.
+/// [`f16_limb_offset`] for limb `limb` of three, of which 0 is the largest.
 #[inline(always)]
 #[must_use]
-pub const fn octet_of_three_at(row: u32, octet: u32, piece: u32, k_tiles: u32) -> u64 {
-    const PER_TILE: u32 = STEP_K / OCTET;
+pub const fn bf16_limb_offset(row: u32, octet: u32, limb: u32, k_tiles: u32) -> u64 {
+    const PER_TILE: u32 = BLOCK_K / OCTET;
     let tile = (row / PANEL_ROWS) as u64 * k_tiles as u64 + (octet / PER_TILE) as u64;
     let within = row % PANEL_ROWS * HALF_ROW_BYTES + octet % PER_TILE * 16;
-    let plane = piece * PLANE_BYTES + swizzled_half(within);
-    tile * Pieces::ThreeBf16.tile_bytes() as u64 + plane as u64
+    let plane = limb * PLANE_BYTES + swizzle_64b(within);
+    tile * Limbs::ThreeBf16.tile_bytes() as u64 + plane as u64
 }
 
-/// Where everything that a product needs besides its operands lies in one buffer, in bytes.
+/// The buffer with everything that a product needs besides its operands: offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workspace {
-    /// Pieces of A.
+    /// Limbs of A.
     pub a: u64,
-    /// Pieces of B.
+    /// Limbs of B.
     pub b: u64,
     /// Scale exponents of the rows of A, i32.
     pub a_exponents: u64,
     /// Scale exponents of the columns of B, i32.
     pub b_exponents: u64,
-    /// What is zeroed before a product: the flags, one u32; then for the rows of A their largest
-    /// magnitudes as bits, where A is not contiguous along k, and how many of their elements are
-    /// [`LOST`]; then the same for the columns of B; u32 each.
+    /// The region to zero before a product: the range flags, one u32; then for the rows of A their
+    /// largest magnitudes as bits, where A is not K-major, and the counts of elements below
+    /// [`UNDERFLOW`]; then the same for the columns of B; u32 each.
     pub zeroed: u64,
-    /// Bytes from `zeroed` on that are zeroed.
+    /// Bytes to zero.
     pub zeroed_bytes: u64,
-    /// Bytes in all.
+    /// Size of the buffer in bytes.
     pub bytes: u64,
 }
 
 impl Workspace {
     /// The workspace of an m x n x k product.
     #[must_use]
-    pub const fn new(pieces: Pieces, m: u32, n: u32, k: u32) -> Self {
+    pub const fn new(limbs: Limbs, m: u32, n: u32, k: u32) -> Self {
         let a = 0;
-        let b = a + operand_bytes(pieces, m, k);
-        let a_exponents = b + operand_bytes(pieces, n, k);
+        let b = a + operand_bytes(limbs, m, k);
+        let a_exponents = b + operand_bytes(limbs, n, k);
         let b_exponents = a_exponents + aligned(m as u64 * 4);
         let zeroed = b_exponents + aligned(n as u64 * 4);
         let zeroed_bytes = Self::FLAG_BYTES + (m as u64 + n as u64) * 8;
@@ -257,78 +260,79 @@ impl Workspace {
         }
     }
 
-    /// Bytes of the flags, with what aligns the maxima behind them.
+    /// Bytes of the flags, padded to align the magnitudes after them.
     const FLAG_BYTES: u64 = 16;
 
-    /// Where the largest magnitudes of the rows of A lie, and behind them the counts of lost elements.
+    /// Offset of the largest magnitudes of the rows of A, followed by their underflow counts.
     #[must_use]
-    pub const fn a_maxima(&self) -> u64 {
+    pub const fn a_row_amax(&self) -> u64 {
         self.zeroed + Self::FLAG_BYTES
     }
 
-    /// Where the counts of lost elements of the rows of A lie.
+    /// Offset of the underflow counts of the rows of A.
     #[must_use]
-    pub const fn a_lost(&self, m: u32) -> u64 {
-        self.a_maxima() + m as u64 * 4
+    pub const fn a_underflows(&self, m: u32) -> u64 {
+        self.a_row_amax() + m as u64 * 4
     }
 
-    /// Where the largest magnitudes of the columns of B lie.
+    /// Offset of the largest magnitudes of the columns of B.
     #[must_use]
-    pub const fn b_maxima(&self, m: u32) -> u64 {
-        self.a_lost(m) + m as u64 * 4
+    pub const fn b_row_amax(&self, m: u32) -> u64 {
+        self.a_underflows(m) + m as u64 * 4
     }
 
-    /// Where the counts of lost elements of the columns of B lie.
+    /// Offset of the underflow counts of the columns of B.
     #[must_use]
-    pub const fn b_lost(&self, m: u32, n: u32) -> u64 {
-        self.b_maxima(m) + n as u64 * 4
+    pub const fn b_underflows(&self, m: u32, n: u32) -> u64 {
+        self.b_row_amax(m) + n as u64 * 4
     }
 }
 
-/// Bytes of a split operand of so many rows.
-const fn operand_bytes(pieces: Pieces, rows: u32, k: u32) -> u64 {
-    rows.div_ceil(PANEL_ROWS) as u64 * tiles(k) as u64 * pieces.tile_bytes() as u64
+/// Bytes of a split operand of `rows` rows.
+const fn operand_bytes(limbs: Limbs, rows: u32, k: u32) -> u64 {
+    rows.div_ceil(PANEL_ROWS) as u64 * tiles(k) as u64 * limbs.tile_bytes() as u64
 }
 
 const fn aligned(bytes: u64) -> u64 {
     bytes.next_multiple_of(256)
 }
 
-/// Parameters of the kernel that splits an operand whose rows are contiguous along k: one block a row.
-pub const SPLIT_ROWS_PARAMS: [Param; 7] = [
+/// Parameters of the kernel that splits a K-major operand: one block for each row.
+pub const SPLIT_K_MAJOR_PARAMS: [Param; 7] = [
     param("k", ParamType::U32),
     param("from", ParamType::U64),
     param("ld", ParamType::U64),
-    param("pieces", ParamType::U64),
+    param("limbs", ParamType::U64),
     param("exponents", ParamType::U64),
-    param("lost", ParamType::U64),
+    param("underflows", ParamType::U64),
     param("flags", ParamType::U64),
 ];
 
-/// Parameters of the kernel that finds the largest magnitudes of an operand whose rows lie across.
-pub const MAXIMA_PARAMS: [Param; 5] = [
+/// Parameters of the kernel that finds the largest magnitudes of an MN-major operand's rows.
+pub const ROW_AMAX_PARAMS: [Param; 5] = [
     param("rows", ParamType::U32),
     param("k", ParamType::U32),
     param("from", ParamType::U64),
     param("ld", ParamType::U64),
-    param("maxima", ParamType::U64),
+    param("row_amax", ParamType::U64),
 ];
 
-/// Parameters of the kernel that splits such an operand.
-pub const SPLIT_ACROSS_PARAMS: [Param; 9] = [
+/// Parameters of the kernel that splits an MN-major operand.
+pub const SPLIT_MN_MAJOR_PARAMS: [Param; 9] = [
     param("rows", ParamType::U32),
     param("k", ParamType::U32),
     param("from", ParamType::U64),
     param("ld", ParamType::U64),
-    param("maxima", ParamType::U64),
-    param("pieces", ParamType::U64),
+    param("row_amax", ParamType::U64),
+    param("limbs", ParamType::U64),
     param("exponents", ParamType::U64),
-    param("lost", ParamType::U64),
+    param("underflows", ParamType::U64),
     param("flags", ParamType::U64),
 ];
 
-/// Parameters of the kernel that looks at some elements of C, of which A has the `m` rows from `first`
-/// on, out of `rows`: the operands with strides along both sides, and their rows' scale exponents.
+/// Parameters of the kernel that examines samples of C, of which A has the `m` rows from `first`
+/// on, out of `rows`: the operands with strides along both dimensions, and the scale exponents of
+/// their rows.
 pub const PROBE_PARAMS: [Param; 14] = [
     param("rows", ParamType::U32),
     param("first", ParamType::U32),
@@ -346,15 +350,15 @@ pub const PROBE_PARAMS: [Param; 14] = [
     param("flags", ParamType::U64),
 ];
 
-/// Parameters of the kernel that multiplies split operands. It does nothing where the flags have a bit
-/// of `unless`.
+/// Parameters of the kernel that multiplies split operands. It does nothing if the range flags have
+/// a bit of `unless`.
 pub const MULTIPLY_PARAMS: [Param; 13] = [
     param("m", ParamType::U32),
     param("n", ParamType::U32),
     param("k", ParamType::U32),
     param("alpha", ParamType::Element),
-    param("a_pieces", ParamType::U64),
-    param("b_pieces", ParamType::U64),
+    param("a_limbs", ParamType::U64),
+    param("b_limbs", ParamType::U64),
     param("a_exponents", ParamType::U64),
     param("b_exponents", ParamType::U64),
     param("beta", ParamType::Element),
@@ -364,8 +368,9 @@ pub const MULTIPLY_PARAMS: [Param; 13] = [
     param("unless", ParamType::U32),
 ];
 
-/// Parameters of the kernel that multiplies the f32 operands themselves where the flags have a bit of
-/// `when`: those of a plain GEMM entry with strides along both sides of A and B, then the flags.
+/// Parameters of the kernel that multiplies the f32 operands themselves if the range flags have a
+/// bit of `when`: those of a plain GEMM entry with strides along both dimensions of A and B, then
+/// the flags.
 pub const FALLBACK_PARAMS: [Param; 15] = [
     param("m", ParamType::U32),
     param("n", ParamType::U32),
@@ -419,12 +424,12 @@ mod tests {
         let (rows, k) = (300, 100);
         let k_tiles = tiles(k);
         assert_eq!(k_tiles, 4);
-        let bytes = Workspace::new(Pieces::TwoF16, rows, 1, k).b;
+        let bytes = Workspace::new(Limbs::TwoF16, rows, 1, k).b;
         let mut seen = vec![false; (bytes / 16) as usize];
         for row in 0..rows.next_multiple_of(PANEL_ROWS) {
-            for octet in 0..k_tiles * STEP_K / OCTET {
-                for piece in [Piece::High, Piece::Low] {
-                    let at = octet_at(row, octet, piece, k_tiles);
+            for octet in 0..k_tiles * BLOCK_K / OCTET {
+                for limb in [Limb::High, Limb::Low] {
+                    let at = f16_limb_offset(row, octet, limb, k_tiles);
                     assert_eq!(at % 16, 0);
                     let seen = &mut seen[(at / 16) as usize];
                     assert!(!*seen, "row {row}, octet {octet}");
@@ -436,19 +441,19 @@ mod tests {
     }
 
     #[test]
-    fn every_octet_of_three_pieces_has_sixteen_bytes_of_its_own_in_its_plane() {
+    fn every_octet_of_three_limbs_has_sixteen_bytes_of_its_own_in_its_plane() {
         let (rows, k) = (300, 100);
         let k_tiles = tiles(k);
-        let tile_bytes = u64::from(Pieces::ThreeBf16.tile_bytes());
-        let bytes = Workspace::new(Pieces::ThreeBf16, rows, 1, k).b;
+        let tile_bytes = u64::from(Limbs::ThreeBf16.tile_bytes());
+        let bytes = Workspace::new(Limbs::ThreeBf16, rows, 1, k).b;
         let mut seen = vec![false; (bytes / 16) as usize];
         for row in 0..rows.next_multiple_of(PANEL_ROWS) {
-            for octet in 0..k_tiles * STEP_K / OCTET {
-                for piece in 0..3 {
-                    let at = octet_of_three_at(row, octet, piece, k_tiles);
+            for octet in 0..k_tiles * BLOCK_K / OCTET {
+                for limb in 0..3 {
+                    let at = bf16_limb_offset(row, octet, limb, k_tiles);
                     let tile = row / PANEL_ROWS * k_tiles + octet / 4;
                     assert_eq!(at / tile_bytes, u64::from(tile));
-                    assert_eq!(at % tile_bytes / u64::from(PLANE_BYTES), u64::from(piece));
+                    assert_eq!(at % tile_bytes / u64::from(PLANE_BYTES), u64::from(limb));
                     let seen = &mut seen[(at / 16) as usize];
                     assert!(!*seen && at.is_multiple_of(16), "row {row}, octet {octet}");
                     *seen = true;
@@ -458,25 +463,25 @@ mod tests {
         assert!(seen.iter().all(|&seen| seen));
     }
 
-    /// What a block finds in shared memory after the copy is what the instruction's descriptor says.
+    /// What a block finds in shared memory after the copy matches the instruction's descriptor.
     #[test]
     fn a_tile_is_k_major_with_low_64_bytes_behind_high() {
         let k_tiles = 3;
         for row in 0..PANEL_ROWS {
             for octet in 0..4 {
-                let tile = octet_at(PANEL_ROWS, 4, Piece::High, k_tiles)
-                    / u64::from(Pieces::TwoF16.tile_bytes());
+                let tile = f16_limb_offset(PANEL_ROWS, 4, Limb::High, k_tiles)
+                    / u64::from(Limbs::TwoF16.tile_bytes());
                 assert_eq!(tile, u64::from(k_tiles) + 1);
-                let high = octet_at(row, octet, Piece::High, k_tiles) as u32;
-                let low = octet_at(row, octet, Piece::Low, k_tiles) as u32;
-                assert_eq!(high, swizzled(row * ROW_BYTES + octet * 16));
-                assert_eq!(low, swizzled(row * ROW_BYTES + 64 + octet * 16));
+                let high = f16_limb_offset(row, octet, Limb::High, k_tiles) as u32;
+                let low = f16_limb_offset(row, octet, Limb::Low, k_tiles) as u32;
+                assert_eq!(high, swizzle_128b(row * ROW_BYTES + octet * 16));
+                assert_eq!(low, swizzle_128b(row * ROW_BYTES + 64 + octet * 16));
             }
         }
     }
 
     #[test]
-    fn probed_places_lie_in_c_and_apart() {
+    fn probed_positions_are_in_c_and_apart() {
         for (m, n) in [(1, 1), (7, 130), (128, 1024), (4096, 4096), (20_000_000, 9)] {
             let places: Vec<_> = (0..PROBE_BLOCKS).map(|block| probed(block, m, n)).collect();
             assert!(places.iter().all(|&(row, col)| row < m && col < n && col.is_multiple_of(8)));
@@ -490,43 +495,44 @@ mod tests {
     }
 
     #[test]
-    fn what_meets_its_like_lacks_nothing_and_what_meets_the_opposite_does() {
-        // A scaled row whose elements fall by half, and a column that falls with it or against it.
+    fn like_magnitudes_keep_their_precision_and_opposite_ones_lose_it() {
+        // A scaled row whose elements halve from one to the next, and a column that decreases or
+        // increases.
         let row: Vec<f32> = (0..40).map(|step| power_of_two(14 - step)).collect();
-        let lacks = |column: &[f32]| {
+        let loses_precision = |column: &[f32]| {
             let meets = |x: f32, y: f32| if x < FULL_PRECISION { y } else { 0.0 };
             let pairs = row.iter().zip(column);
-            let sums = pairs.fold((0.0, 0.0), |(size, meeting), (&x, &y)| {
+            let totals = pairs.fold((0.0, 0.0), |(size, meeting), (&x, &y)| {
                 (size + x * y, meeting + meets(x, y) + meets(y, x))
             });
-            lacks(sums.0, sums.1, 40)
+            loses_precision(totals.0, totals.1, 40)
         };
         let mut column = row.clone();
-        assert!(!lacks(&column));
+        assert!(!loses_precision(&column));
         column.reverse();
-        assert!(lacks(&column));
+        assert!(loses_precision(&column));
     }
 
     #[test]
     fn the_workspace_has_room_for_all_of_it() {
         for (m, n, k) in [(1, 1, 1), (128, 128, 32), (129, 127, 33), (4096, 10, 1000)] {
-            let work = Workspace::new(Pieces::TwoF16, m, n, k);
+            let work = Workspace::new(Limbs::TwoF16, m, n, k);
             let operand = |rows: u32| u64::from(rows.div_ceil(128) * 128 * k.div_ceil(32) * 32) * 4;
             assert_eq!(work.b - work.a, operand(m));
             assert_eq!(work.a_exponents - work.b, operand(n));
             assert!(work.b_exponents - work.a_exponents >= u64::from(m) * 4);
             assert!(work.zeroed - work.b_exponents >= u64::from(n) * 4);
-            assert_eq!(work.b_maxima(m) - work.a_maxima(), u64::from(m) * 8);
-            assert!(work.b_lost(m, n) + u64::from(n) * 4 <= work.zeroed + work.zeroed_bytes);
-            let three = Workspace::new(Pieces::ThreeBf16, m, n, k);
+            assert_eq!(work.b_row_amax(m) - work.a_row_amax(), u64::from(m) * 8);
+            assert!(work.b_underflows(m, n) + u64::from(n) * 4 <= work.zeroed + work.zeroed_bytes);
+            let three = Workspace::new(Limbs::ThreeBf16, m, n, k);
             assert_eq!(2 * three.a_exponents, 3 * work.a_exponents);
             assert!(work.zeroed + work.zeroed_bytes <= work.bytes);
-            for at in [work.b, work.a_exponents, work.b_exponents, work.zeroed, work.a_maxima()] {
+            for at in [work.b, work.a_exponents, work.b_exponents, work.zeroed, work.a_row_amax()] {
                 assert_eq!(at % 16, 0);
             }
         }
-        // Four bytes for an element, as the operand itself.
-        let pieces = Pieces::TwoF16;
-        assert!(Workspace::new(pieces, 8192, 8192, 8192).bytes < 2 * 8192 * 8192 * 4 + (1 << 20));
+        // Four bytes an element, like the operand itself.
+        let limbs = Limbs::TwoF16;
+        assert!(Workspace::new(limbs, 8192, 8192, 8192).bytes < 2 * 8192 * 8192 * 4 + (1 << 20));
     }
 }

@@ -1,10 +1,10 @@
-//! Sums over ranges of k: how many there are, which range each has, and where they lie until they are
-//! added.
+//! Split-K: how many parts k has, which range is in each, and the workspace that holds their
+//! accumulators until they are added.
 //!
-//! Where C has fewer tiles than the device has room for blocks, and k is long, each tile gets several
-//! blocks. Every one of them sums a range of k, its *part*, and writes it to a workspace; a second
-//! launch adds the parts of each element, always in the same order, so that results repeat bit for
-//! bit.
+//! If C has fewer tiles than the device has room for blocks, and k is long, each tile gets several
+//! blocks. Every one of them accumulates a range of k, its *part*, and writes the result to a workspace;
+//! a second launch adds the parts of each element, always in the same order, so that results are
+//! reproducible bit for bit.
 //!
 //! ```text
 //!            k                                workspace
@@ -33,7 +33,7 @@ pub struct SplitK {
     /// Adds the parts. Its parameters are [`GEMM_PARAMS`](crate::GEMM_PARAMS): `a` are the parts, `k` is
     /// their number, `lda` their pitch; `b` is not read.
     pub sum: HelperEntry,
-    /// How fast a multiprocessor runs the kernel; the number of parts follows from it.
+    /// How fast an SM runs the kernel; the number of parts follows from it.
     pub paces: Paces,
 }
 
@@ -62,7 +62,7 @@ impl SplitK {
     }
 }
 
-/// Steps of k in each of `parts` ranges, never none; the last one has what is left.
+/// k elements in each of `parts` ranges, never none; the last one has what is left.
 #[inline(always)]
 #[must_use]
 pub const fn steps(k: u32, parts: u32) -> u32 {
@@ -77,7 +77,7 @@ pub const fn pitch(n: u32) -> u32 {
     n.next_multiple_of(4)
 }
 
-/// Bytes of so many parts.
+/// Bytes of `parts` parts.
 #[must_use]
 pub const fn bytes(m: u32, n: u32, parts: u32) -> u64 {
     (m as u64 * pitch(n) as u64 * 4).saturating_mul(parts as u64)
@@ -91,8 +91,8 @@ pub fn most_bytes(m: usize, n: usize, k: usize) -> u64 {
     bytes(size(m), size(n), parts).min(MOST_BYTES)
 }
 
-/// The number of parts with which a kernel should be the first to end with a product: the counts that
-/// fill so many blocks of every multiprocessor, and among them the one with the least predicted time.
+/// The number of parts with which a kernel is predicted to be fastest, among the numbers that fill a
+/// whole number of blocks of every SM.
 ///
 /// At least one, and no part is empty.
 #[must_use]
@@ -105,7 +105,7 @@ pub fn parts(
     let Ok(grid) = spec.grid(m as usize, n as usize) else { return 1 };
     let room = (MOST_BYTES / bytes(m, n, 1).max(1)).min(MOST_PARTS.into()) as u32;
     let most = room.min(ceil_div(k, RANGE_UNIT)).max(1);
-    // More than two shares of blocks a multiprocessor give no finer grain than the ranges have.
+    // More than two shares of blocks an SM give no finer grain than the ranges have.
     let full = 2 * spec.min_blocks(DType::F32);
     let fitted = (1..=full).map(|blocks| {
         (u64::from(blocks) * u64::from(multiprocessors) / u64::from(grid.x.max(1))) as u32
@@ -179,7 +179,7 @@ mod tests {
     fn few_tiles_and_long_k_are_split_until_the_device_is_full() {
         // One tile: as many parts as there may be.
         assert_eq!(of(64, 128, 9216), MOST_PARTS);
-        // Twelve tiles: four blocks for each of 132 multiprocessors.
+        // Twelve tiles: four blocks for each of 132 SMs.
         assert_eq!(of(256, 384, 44 * 208), 4 * 132 / 12);
         // More tiles than there is room for blocks, and a k too short to pay for a second launch.
         assert_eq!(of(8192, 8192, 8192), 1);

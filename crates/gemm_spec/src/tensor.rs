@@ -1,34 +1,34 @@
-//! Products whose operands the copy engine brings: what a launch passes, and when an operand has to be
+//! Products whose operands are loaded by TMA: what a launch passes, and when an operand has to be
 //! copied first.
 //!
-//! A block's copies are boxes of a tensor map, cut by the copy engine from wherever the operand lies:
-//! for the tensor cores 64 elements along the contiguous dimension, 128 bytes, in the 128-byte swizzle; of
-//! f32 see [`BOXES_PARAMS`]. The engine asks that an operand begins, and that each of its rows begins, at a multiple of 16 bytes. One that does not is
-//! copied to a workspace with a longer pitch.
+//! TMA loads boxes of a tensor map: for the tensor cores 64 elements along the contiguous
+//! dimension, 128 bytes, in the 128-byte swizzle; for f32 see [`BOXES_PARAMS`]. It requires that an
+//! operand and each of its lines begin at a multiple of 16 bytes. An operand that does not comply
+//! is copied to a workspace with a longer pitch.
 
 use crate::kernel::{ParamType, param};
 use crate::{Element, Layout, Operand, Order, Param, Problem};
 
-/// Steps of k in a stage: one row of a k-major tile in the 128-byte swizzle.
-pub const STEP_K: u32 = 64;
+/// Elements of a k-block, the depth of a stage: one row of a K-major tile in the 128-byte swizzle.
+pub const BLOCK_K: u32 = 64;
 
-/// Elements of a box along the contiguous dimension.
+/// Elements of a TMA box along the contiguous dimension.
 pub const BOX_WIDTH: u32 = 64;
 
-/// Steps of k in a stage of f32 operands: one row of A's tile in the 128-byte swizzle.
-pub const F32_STEP_K: u32 = 32;
+/// Elements of a k-block of f32 operands: one row of A's tile in the 128-byte swizzle.
+pub const F32_BLOCK_K: u32 = 32;
 
-/// Bytes that addresses and pitches are multiples of where the copy engine reads or writes.
+/// Alignment in bytes of the addresses and pitches that TMA reads and writes.
 pub const ALIGNMENT: u64 = 16;
 
-/// In `orders`: A is column-major, so that its tiles are contiguous along m.
-pub const A_ACROSS: u32 = 1;
+/// In `major_flags`: A is column-major, so its tiles are M-major.
+pub const A_MN_MAJOR: u32 = 1;
 
-/// In `orders`: B is row-major, so that its tiles are contiguous along n.
-pub const B_ACROSS: u32 = 2;
+/// In `major_flags`: B is row-major, so its tiles are N-major.
+pub const B_MN_MAJOR: u32 = 2;
 
-/// The parameters of a product's entry, in order. `k` is zero where nothing is to be summed. With
-/// `staged` zero C is stored by the threads themselves, and its map is not used.
+/// The parameters of a product's entry, in order. `k` is zero if there is nothing to accumulate. If
+/// `tma_store` is zero, the threads store C themselves and its map is not used.
 pub const TENSOR_PARAMS: [Param; 12] = [
     param("a_map", ParamType::TensorMap),
     param("b_map", ParamType::TensorMap),
@@ -37,16 +37,17 @@ pub const TENSOR_PARAMS: [Param; 12] = [
     param("n", ParamType::U32),
     param("k", ParamType::U32),
     param("alpha", ParamType::Element),
-    param("orders", ParamType::U32),
+    param("major_flags", ParamType::U32),
     param("beta", ParamType::Element),
     param("c", ParamType::U64),
     param("ldc", ParamType::U64),
-    param("staged", ParamType::U32),
+    param("tma_store", ParamType::U32),
 ];
 
-/// The parameters of an entry that multiplies f32 operands, both row-major, by multiply-adds, in order.
-/// `k` is zero where nothing is to be summed. A box of A has [`F32_STEP_K`] steps of the rows of a tile, in
-/// the 128-byte swizzle; one of B the columns of a tile of as many steps, row after row.
+/// The parameters, in order, of an entry that multiplies f32 operands, both row-major, on the FP32
+/// units. `k` is zero if there is nothing to accumulate. A box of A has [`F32_BLOCK_K`] elements of
+/// each row of a tile, in the 128-byte swizzle; one of B has the columns of a tile for as many k
+/// elements, row after row.
 pub const BOXES_PARAMS: [Param; 9] = [
     param("a_map", ParamType::TensorMap),
     param("b_map", ParamType::TensorMap),
@@ -59,8 +60,9 @@ pub const BOXES_PARAMS: [Param; 9] = [
     param("ldc", ParamType::U64),
 ];
 
-/// The parameters of the helper that copies an operand to rows of another pitch, in order. A row is
-/// what is contiguous, counted in elements of 16 bits; the helper writes whole groups of eight of them.
+/// The parameters of the helper that copies an operand to lines of another pitch, in order. A row
+/// is a contiguous line, counted in elements of 16 bits; the helper writes whole groups of eight of
+/// them.
 pub const PAD_PARAMS: [Param; 6] = [
     param("rows", ParamType::U32),
     param("width", ParamType::U32),
@@ -70,43 +72,44 @@ pub const PAD_PARAMS: [Param; 6] = [
     param("pitch", ParamType::U64),
 ];
 
-/// Elements that a thread of the helper copies together.
+/// Elements that a thread of the helper copies at a time.
 pub const PAD_GROUP: u32 = 8;
 
-/// `orders` of a product.
+/// The `major_flags` of a product.
 #[must_use]
-pub fn orders<T: Element>(problem: &Problem<T>) -> u32 {
-    let across =
+pub fn major_flags<T: Element>(problem: &Problem<T>) -> u32 {
+    let mn_major =
         |layout: Layout, order: Order, bit: u32| if layout.order == order { bit } else { 0 };
-    across(problem.a, Order::ColMajor, A_ACROSS) | across(problem.b, Order::RowMajor, B_ACROSS)
+    mn_major(problem.a, Order::ColMajor, A_MN_MAJOR)
+        | mn_major(problem.b, Order::RowMajor, B_MN_MAJOR)
 }
 
-/// Lines of an operand, contiguous each, and the elements of a line.
+/// The contiguous lines of an operand, and the elements of a line.
 #[must_use]
 pub fn lines<T: Element>(problem: &Problem<T>, operand: Operand) -> (usize, usize) {
     let (rows, cols) = problem.dims(operand);
     problem.layout(operand).lines(rows, cols)
 }
 
-/// Elements of so many bytes from one line of a copy to the next.
+/// The pitch of a copy, in elements of `size` bytes.
 #[must_use]
 pub const fn padded_pitch(width: usize, size: usize) -> usize {
     width.next_multiple_of(ALIGNMENT as usize / size)
 }
 
-/// Whether the copy engine reaches an operand of elements of so many bytes in place.
+/// Whether TMA can address an operand of elements of `size` bytes in place.
 #[must_use]
-pub const fn reachable(address: u64, layout: Layout, size: usize) -> bool {
+pub const fn tma_addressable(address: u64, layout: Layout, size: usize) -> bool {
     let pitch = layout.ld as u64 * size as u64;
     address.is_multiple_of(ALIGNMENT) && pitch.is_multiple_of(ALIGNMENT)
 }
 
-/// Bytes of the copy of an operand, a multiple of 256; none where the engine reaches its lines. Operands
-/// begin where an allocation does, aligned to more than the engine asks for.
+/// Bytes of the copy of an operand, a multiple of 256; none if TMA can address its lines. Operands
+/// begin where an allocation does, at a larger alignment than TMA requires.
 #[must_use]
 pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand) -> u64 {
     let size = T::DTYPE.size();
-    if problem.effective_k() == 0 || reachable(0, problem.layout(operand), size) {
+    if problem.effective_k() == 0 || tma_addressable(0, problem.layout(operand), size) {
         return 0;
     }
     let (count, width) = lines(problem, operand);
@@ -126,30 +129,39 @@ mod tests {
         assert_eq!(copy_bytes(&odd, Operand::A), 100 * 32 * 2);
         assert_eq!(copy_bytes(&odd, Operand::B), (25 * 64 * 2u64).next_multiple_of(256));
         // Column-major: lines are columns.
-        let turned = Problem { a: Layout::col_major(104), ..odd };
-        assert_eq!(copy_bytes(&turned, Operand::A), 0);
-        assert_eq!(lines(&turned, Operand::A), (25, 100));
+        let transposed = Problem { a: Layout::col_major(104), ..odd };
+        assert_eq!(copy_bytes(&transposed, Operand::A), 0);
+        assert_eq!(lines(&transposed, Operand::A), (25, 100));
         let nothing = Problem { alpha: 0.0, ..odd };
         assert_eq!(copy_bytes(&nothing, Operand::A), 0);
-        // Of f32 four elements are 16 bytes.
+        // Four elements of f32 are 16 bytes.
         let wide = Problem::<f32>::new(100, 63, 28);
         assert_eq!(copy_bytes(&wide, Operand::A), 0);
         assert_eq!(copy_bytes(&wide, Operand::B), 28 * 64 * 4);
     }
 
     #[test]
-    fn the_engine_reaches_lines_at_multiples_of_16_bytes() {
-        assert!(reachable(32, Layout::row_major(8), 2) && !reachable(32, Layout::row_major(12), 2));
-        assert!(reachable(32, Layout::row_major(12), 4) && !reachable(32, Layout::row_major(6), 4));
-        assert!(!reachable(40, Layout::row_major(8), 2) && !reachable(40, Layout::row_major(8), 4));
+    fn tma_addresses_lines_at_multiples_of_16_bytes() {
+        assert!(
+            tma_addressable(32, Layout::row_major(8), 2)
+                && !tma_addressable(32, Layout::row_major(12), 2)
+        );
+        assert!(
+            tma_addressable(32, Layout::row_major(12), 4)
+                && !tma_addressable(32, Layout::row_major(6), 4)
+        );
+        assert!(
+            !tma_addressable(40, Layout::row_major(8), 2)
+                && !tma_addressable(40, Layout::row_major(8), 4)
+        );
     }
 
     #[test]
-    fn orders_name_what_is_not_contiguous_along_k() {
+    fn major_flags_name_what_is_not_k_major() {
         let plain = Problem::<f32>::new(8, 8, 8);
-        assert_eq!(orders(&plain), B_ACROSS);
-        let a_turned = Problem { a: Layout::col_major(8), ..plain };
-        assert_eq!(orders(&a_turned), A_ACROSS | B_ACROSS);
-        assert_eq!(orders(&Problem { b: Layout::col_major(8), ..plain }), 0);
+        assert_eq!(major_flags(&plain), B_MN_MAJOR);
+        let transposed = Problem { a: Layout::col_major(8), ..plain };
+        assert_eq!(major_flags(&transposed), A_MN_MAJOR | B_MN_MAJOR);
+        assert_eq!(major_flags(&Problem { b: Layout::col_major(8), ..plain }), 0);
     }
 }

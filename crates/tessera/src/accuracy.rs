@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gemm_spec::split::Pieces;
+use gemm_spec::split::Limbs;
 use gemm_spec::{KernelSpec, Scheme};
 
 /// How exact an element of C is to be where the choice of an implementation is left to an
@@ -50,7 +50,7 @@ impl Accuracy {
     pub const fn admits(self, spec: &KernelSpec) -> bool {
         match (self, spec.scheme) {
             (Self::Componentwise, Scheme::Split(entries)) => {
-                matches!(entries.pieces, Pieces::ThreeBf16)
+                matches!(entries.limbs, Limbs::ThreeBf16)
             }
             _ => true,
         }

@@ -1,42 +1,45 @@
-//! Three pieces of bf16, and the entries.
+//! Three limbs of bf16, and the entries.
 
 use cuda_std::arch::sm90::convert::{bf16_pair, bf16_value};
-use cuda_std::arch::sm90::wgmma;
-use gemm_spec::split::{LEAST, LIMIT, NON_FINITE, PLANE_BYTES, Pieces, WIDE, octet_of_three_at};
-use gemm_spec::warpgroup::{HALF_ROW_BYTES, ROWS, STEP_UNITS, descriptor_half};
+use cuda_std::arch::sm90::wgmma::{self, Descriptor};
+use cuda_std::memory::SharedAddress;
+use gemm_spec::split::{
+    Limbs, MAGNITUDE_LIMIT, MIN_MAGNITUDE, NON_FINITE, OUT_OF_RANGE, PLANE_BYTES, bf16_limb_offset,
+};
+use gemm_spec::warpgroup::{HALF_ROW_BYTES, INSTRUCTION_M, K_ADVANCE, k_major_descriptor_64b};
 
 use super::STAGES;
+use crate::limbs::product::product_entry;
+use crate::limbs::split::{RangeReport, Row, split_entries};
+use crate::limbs::{LimbSplit, stage_bytes};
+use crate::parts::pipeline::Pipeline;
 use crate::parts::quad::Quad;
-use crate::parts::ring::Ring;
-use crate::pieces::cut::{Noticed, Row, cut_entries};
-use crate::pieces::product::product_entry;
-use crate::pieces::{Cut, stage_bytes};
 
-/// Descriptor units from one piece to the next.
+/// Descriptor units from the plane of one limb to the next.
 const PLANE: u64 = PLANE_BYTES as u64 / 16;
 
-/// `ALL` says that no product is left out.
+/// Three limbs of bf16; with `ALL` no product is left out.
 struct ThreeBf16<const ALL: bool>;
 
-impl<const ALL: bool> Ring for ThreeBf16<ALL> {
+impl<const ALL: bool> Pipeline for ThreeBf16<ALL> {
     const STAGES: u32 = STAGES;
-    const STAGE_BYTES: u32 = stage_bytes(Pieces::ThreeBf16);
+    const STAGE_BYTES: u32 = stage_bytes(Limbs::ThreeBf16);
 }
 
-impl<const ALL: bool> Cut for ThreeBf16<ALL> {
-    const PIECES: Pieces = Pieces::ThreeBf16;
+impl<const ALL: bool> LimbSplit for ThreeBf16<ALL> {
+    const LIMBS: Limbs = Limbs::ThreeBf16;
 
     #[inline(always)]
-    unsafe fn store(row: &Row, octet: u32, values: [f32; 8]) -> Noticed {
+    unsafe fn split_octet(row: &Row, octet: u32, values: [f32; 8]) -> RangeReport {
         let mut flags = 0;
         let mut pair = |x: f32, y: f32| {
             let found = |x: f32| {
                 let size = x.abs();
-                if size < LIMIT {
-                    if size < LEAST && size != 0.0 { WIDE } else { 0 }
+                if size < MAGNITUDE_LIMIT {
+                    if size < MIN_MAGNITUDE && size != 0.0 { OUT_OF_RANGE } else { 0 }
                 } else {
-                    // Of a NaN, too: it is less than nothing.
-                    if size < f32::INFINITY { WIDE } else { NON_FINITE }
+                    // NaN also ends up here: no comparison with it holds.
+                    if size < f32::INFINITY { OUT_OF_RANGE } else { NON_FINITE }
                 }
             };
             flags |= found(x) | found(y);
@@ -51,54 +54,68 @@ impl<const ALL: bool> Cut for ThreeBf16<ALL> {
         };
         let [a, b, c, d, e, f, g, h] = values;
         let (p0, p1, p2, p3) = (pair(a, b), pair(c, d), pair(e, f), pair(g, h));
-        let write = |piece: usize| {
-            let at = octet_of_three_at(row.row, octet, piece as u32, row.k_tiles);
-            let at = row.pieces.wrapping_add(at as usize).cast::<Quad<u32>>();
-            // SAFETY: 16 bytes that `octet_of_three_at` gives to this piece of this octet alone.
-            unsafe { at.write(Quad([p0[piece], p1[piece], p2[piece], p3[piece]])) };
+        let write = |limb: usize| {
+            let at = bf16_limb_offset(row.row, octet, limb as u32, row.k_tiles);
+            let at = row.limbs.wrapping_add(at as usize).cast::<Quad<u32>>();
+            // SAFETY: 16 bytes that `bf16_limb_offset` gives to this limb of this octet alone.
+            unsafe { at.write(Quad([p0[limb], p1[limb], p2[limb], p3[limb]])) };
         };
         write(0);
         write(1);
         write(2);
-        Noticed { flags, lost: 0 }
+        RangeReport { flags, underflows: 0 }
     }
 
     #[inline(always)]
-    unsafe fn multiply(sums: &mut wgmma::Sums<8>, a: u32, own: u32, b: u32) {
-        let a = descriptor_half(a + own * ROWS * HALF_ROW_BYTES);
-        let b = descriptor_half(b);
-        let plus = |sums: &mut wgmma::Sums<8>, i: u64, j: u64| {
+    unsafe fn mma(
+        acc: &mut wgmma::Accumulators<8>,
+        a: SharedAddress<u8>,
+        consumer_idx: u32,
+        b: SharedAddress<u8>,
+    ) {
+        let a = a.wrapping_add((consumer_idx * INSTRUCTION_M * HALF_ROW_BYTES) as usize);
+        let a = Descriptor::from_bits(k_major_descriptor_64b(a.get()));
+        let b = Descriptor::from_bits(k_major_descriptor_64b(b.get()));
+        let plus = |acc: &mut wgmma::Accumulators<8>, i: u64, j: u64| {
             let (a, b) = (a + i * PLANE, b + j * PLANE);
             // SAFETY: the caller's promise.
             unsafe {
-                wgmma::bf16_n128::<true, false, false>(sums, a, b);
-                wgmma::bf16_n128::<true, false, false>(sums, a + STEP_UNITS, b + STEP_UNITS);
+                wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(acc, a, b);
+                wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(
+                    acc,
+                    a + K_ADVANCE,
+                    b + K_ADVANCE,
+                );
             }
         };
-        let begin = |sums: &mut wgmma::Sums<8>, i: u64, j: u64| {
+        let begin = |acc: &mut wgmma::Accumulators<8>, i: u64, j: u64| {
             let (a, b) = (a + i * PLANE, b + j * PLANE);
             // SAFETY: the caller's promise.
             unsafe {
-                wgmma::fenced_bf16_n128::<false, false, false>(sums, a, b);
-                wgmma::bf16_n128::<true, false, false>(sums, a + STEP_UNITS, b + STEP_UNITS);
+                wgmma::arrive_m64n128k16_f32_bf16_bf16::<false, false, false>(acc, a, b);
+                wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(
+                    acc,
+                    a + K_ADVANCE,
+                    b + K_ADVANCE,
+                );
             }
         };
         if ALL {
-            begin(sums, 2, 2);
-            plus(sums, 2, 1);
-            plus(sums, 1, 2);
-            plus(sums, 2, 0);
+            begin(acc, 2, 2);
+            plus(acc, 2, 1);
+            plus(acc, 1, 2);
+            plus(acc, 2, 0);
         } else {
-            begin(sums, 2, 0);
+            begin(acc, 2, 0);
         }
-        plus(sums, 0, 2);
-        plus(sums, 1, 1);
-        plus(sums, 1, 0);
-        plus(sums, 0, 1);
-        plus(sums, 0, 0);
+        plus(acc, 0, 2);
+        plus(acc, 1, 1);
+        plus(acc, 1, 0);
+        plus(acc, 0, 1);
+        plus(acc, 0, 0);
     }
 }
 
 product_entry!(bf16x6_f32: ThreeBf16<false>);
 product_entry!(bf16x9_f32: ThreeBf16<true>);
-cut_entries!(bf16x9_split_rows, bf16x9_split_across: ThreeBf16<true>);
+split_entries!(bf16x9_split_rows, bf16x9_split_across: ThreeBf16<true>);

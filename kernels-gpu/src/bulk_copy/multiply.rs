@@ -1,18 +1,16 @@
-//! The entry, and what the threads of a block do.
+//! The entry, and the loops of a block's threads.
 
-use core::ptr::null;
-
+use cuda_std::arch::sm90::tensor;
 use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
-use cuda_std::arch::sm90::{mbarrier, tensor};
-use cuda_std::memory::{GlobalMut, SharedAddress};
+use cuda_std::memory::{GlobalMut, SharedAddress, null};
 use cuda_std::{tensor_map, thread};
-use gemm_spec::Element as _;
+use gemm_spec::Element;
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::F32_STEP_K;
+use gemm_spec::tensor::F32_BLOCK_K;
 
 use super::{A_BYTES, GROUP_ROWS, STAGE_BYTES, STAGES, THREADS, TILE_M, TILE_N, WARPS_M};
 use crate::parts::gemm::Gemm;
-use crate::parts::ring::{self, Ring};
+use crate::parts::pipeline::{self, Pipeline};
 use crate::parts::unroll::unroll;
 
 /// Lanes of a warp along the rows of its tile, and along its columns.
@@ -26,71 +24,71 @@ const QUADS_APART: u32 = 4 * LANES_X;
 /// Rows, and columns, of C of a warp.
 const WARP: u32 = LANES_Y * ROWS as u32;
 const _: () = assert!(WARP == LANES_X * COLS as u32);
-/// A lane's sums.
+/// A lane's accumulators.
 type Acc = [[f32; COLS]; ROWS];
-/// Steps of k that a lane reads of a row of A together.
+/// k elements that a lane reads of a row of A by one instruction.
 const RUN: u32 = 4;
-/// Bytes of a row of A's tile, of which the swizzle moves 16 at a time.
-const A_ROW: u32 = F32_STEP_K * 4;
+/// Bytes of a row of A's tile, in which the swizzle moves chunks of 16.
+const A_ROW: u32 = F32_BLOCK_K * 4;
 
-/// The kernel's ring.
+/// The kernel's pipeline.
 struct Stages;
 
-impl Ring for Stages {
+impl Pipeline for Stages {
     const STAGES: u32 = STAGES;
     const STAGE_BYTES: u32 = STAGE_BYTES;
 }
 
-/// Where in it a thread is.
-type Turn = ring::Turn<Stages>;
+/// A thread's position in it.
+type PipelineState = pipeline::PipelineState<Stages>;
 
-/// What one thread brings: the tiles of A and B from a step of k on, stage after stage.
-struct Feed {
+/// The producer: loads the tiles of A and B from k index `k0` on, stage after stage.
+struct Producer {
     a_map: MapAddress,
     b_map: MapAddress,
     row0: u32,
     col0: u32,
-    step: u32,
+    k0: u32,
     k: u32,
-    turn: Turn,
+    pipe: PipelineState,
 }
 
-impl Feed {
-    /// Starts the copies of the next stage, if k has not ended.
+impl Producer {
+    /// Starts the loads of the next stage, unless k is exhausted.
     ///
     /// # Safety
-    /// One thread calls it; every thread of the block arrives at `empty` once it has read a stage.
+    /// One thread calls it; every thread of the block releases a stage once it has read it.
     #[inline(always)]
-    unsafe fn bring(&mut self) {
-        if self.step >= self.k {
+    unsafe fn load_stage(&mut self) {
+        if self.k0 >= self.k {
             return;
         }
-        let turn = self.turn;
-        // SAFETY: the first round of waits passes; later ones end when nobody reads the stage any more.
-        // `full` expects what the boxes bring: they fill the stage, even where they pass A and B.
+        let pipe = self.pipe;
+        // SAFETY: the stage is empty after the acquire. `full` expects the bytes of the boxes: they
+        // fill the stage, even where they extend beyond A and B.
         unsafe {
-            turn.open();
-            tensor::load(turn.tile(), self.a_map, self.step, self.row0, turn.full());
-            let b_tile = turn.tile().wrapping_add(A_BYTES as usize);
-            tensor::load(b_tile, self.b_map, self.col0, self.step, turn.full());
+            pipe.producer_acquire();
+            tensor::load(pipe.tile(), self.a_map, self.k0, self.row0, pipe.full_barrier());
+            let b_tile = pipe.tile().wrapping_add(A_BYTES as usize);
+            tensor::load(b_tile, self.b_map, self.col0, self.k0, pipe.full_barrier());
         }
-        self.turn.next();
-        self.step += F32_STEP_K;
+        self.pipe.advance();
+        self.k0 += F32_BLOCK_K;
     }
 }
 
-/// A lane's places in a stage.
+/// A lane's addresses in a stage.
 #[derive(Clone, Copy)]
 struct Lane {
-    /// Its first row of A, the first steps of it as the swizzle puts them.
+    /// Its first row of A, at the swizzled position of the first k elements.
     a: SharedAddress<f32>,
-    /// Its first column of B, at the first step.
+    /// Its first column of B, at the first k element.
     b: SharedAddress<f32>,
 }
 
 impl Lane {
-    /// The lane's places in the stage at `tile`, for its first row and first column in the tile of C; the
-    /// rows of a warp's lanes begin at a multiple of eight.
+    /// The lane's addresses in the stage at `tile`, for its first row and first column in the tile
+    /// of C; the rows of a warp's lanes begin at a multiple of eight.
     #[inline(always)]
     fn of(tile: SharedAddress<u8>, row: u32, col: u32) -> Self {
         let swizzled = row % LANES_Y * 16;
@@ -100,20 +98,20 @@ impl Lane {
         }
     }
 
-    /// `RUN` steps of the lane's row number `row`, from `RUN * run` on.
+    /// `RUN` k elements of the lane's row number `row`, from `RUN * run` on.
     ///
     /// # Safety
     /// The stage is full and visible to this thread.
     #[inline(always)]
     unsafe fn read_a(self, run: u32, row: usize) -> [f32; 4] {
-        // The tile begins at a multiple of 1024 bytes, and the row at one of 128; all rows of a lane are
-        // swizzled alike.
+        // The tile begins at a multiple of 1024 bytes, and the row at one of 128; all rows of a
+        // lane have the same swizzle.
         let at = self.a.xor(16 * run).wrapping_add(row * (LANES_Y * A_ROW / 4) as usize);
         // SAFETY: the caller's promise; 16 bytes at a multiple of 16.
         unsafe { at.read_quad() }
     }
 
-    /// One step of k of the lane's columns of B.
+    /// The lane's columns of B at one k index.
     ///
     /// # Safety
     /// As for [`Lane::read_a`].
@@ -131,7 +129,7 @@ impl Lane {
         columns
     }
 
-    /// `RUN` steps of all of the lane's rows.
+    /// `RUN` k elements of all of the lane's rows.
     ///
     /// # Safety
     /// As for [`Lane::read_a`].
@@ -171,54 +169,55 @@ pub unsafe fn bulk_copy_128x256_f32(
         grouped_tile(thread::block_idx_x(), ceil_div(m, TILE_M), ceil_div(n, TILE_N), GROUP_ROWS);
     let (row0, col0) = (tile_m * TILE_M, tile_n * TILE_N);
 
-    // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-    let mut turn = Turn::first(unsafe { ring::memory() });
-    let mut feed = Feed { a_map, b_map, row0, col0, step: 0, k, turn };
+    // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
+    let mut pipe = PipelineState::new(unsafe { pipeline::smem() });
+    let mut producer = Producer { a_map, b_map, row0, col0, k0: 0, k, pipe };
     if thread == 0 {
         // SAFETY: one thread; nobody uses the barriers before the barrier below.
-        unsafe { turn.set_all(THREADS) };
+        unsafe { pipe.init_barriers(THREADS) };
     }
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
     if thread == 0 {
         let mut stage = 1;
         while stage < STAGES {
-            // SAFETY: the only thread that brings stages; obligation 1.
-            unsafe { feed.bring() };
+            // SAFETY: the only thread that loads stages; obligation 1.
+            unsafe { producer.load_stage() };
             stage += 1;
         }
     }
 
     let (warp, lane) = (thread / 32, thread % 32);
-    // Each eight lanes that shared memory serves together read eight rows of A and one place of B.
+    // Each eight lanes that shared memory serves together read eight rows of A and one address of
+    // B.
     let row = warp % WARPS_M * WARP + lane % LANES_Y;
     let col = warp / WARPS_M * WARP + 4 * (lane / LANES_Y);
 
     // --- mainloop ---
     let mut acc = [[0.0f32; COLS]; ROWS];
-    let rounds = k / F32_STEP_K;
+    let rounds = k / F32_BLOCK_K;
     if rounds > 0 {
-        // SAFETY: the first thread brings all stages of k; all threads take them together.
-        unsafe { mainloop(&mut feed, &mut turn, (row, col), rounds, thread == 0, &mut acc) };
+        // SAFETY: the first thread loads all stages of k; all threads consume them together.
+        unsafe { mainloop(&mut producer, &mut pipe, (row, col), rounds, thread == 0, &mut acc) };
     }
-    let left = k % F32_STEP_K;
+    let left = k % F32_BLOCK_K;
     if left > 0 {
-        // SAFETY: the last stage was brought as soon as the one that it replaced was read; it is full
-        // after the wait, and nothing comes after it.
+        // SAFETY: the load of the last stage was started as soon as its predecessor was released;
+        // it is full after the wait, and no load follows it.
         unsafe {
-            turn.wait_full();
-            rest(Lane::of(turn.tile(), row, col), left, &mut acc);
+            pipe.consumer_wait();
+            rest(Lane::of(pipe.tile(), row, col), left, &mut acc);
         }
     }
 
     // --- epilogue ---
-    // Its factors are not read any more.
+    // Its operands are not read any more.
     let gemm = Gemm { m, n, k, alpha, a: null(), lda: 0, b: null(), ldb: 0, beta, c, ldc };
     // SAFETY: obligation 1; the tiles are a partition of C, the lanes' elements one of each tile.
     unsafe { store(&gemm, (row0 + row, col0 + col), &acc) };
 }
 
-/// Stores a lane's sums, whose first element is that at (row, col), four at a time where C's rows are
+/// Stores a lane's accumulators, the first at (row, col), four at a time where C's rows are
 /// aligned.
 ///
 /// # Safety
@@ -249,14 +248,14 @@ unsafe fn store(gemm: &Gemm<f32>, (row, col): (u32, u32), acc: &Acc) {
     });
 }
 
-/// Adds the products of one step of k, the columns to and fro from row to row, so that neighbouring
-/// instructions share an operand.
+/// Adds the products of one k index, the columns back and forth from row to row, so that
+/// neighbouring instructions share an operand.
 macro_rules! multiply_step {
     ($acc:ident, $a:ident[$step:expr], $b:ident) => {
         unroll!(for I in 0..8 {
             unroll!(for J in 0..16 {
                 const COL: usize = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
-                $acc[I][COL] = $a[I][$step].mul_add($b[COL], $acc[I][COL]);
+                $acc[I][COL] = Element::mul_add($a[I][$step], $b[COL], $acc[I][COL]);
             });
         });
     };
@@ -265,27 +264,27 @@ macro_rules! multiply_step {
 /// Adds the products of `rounds` whole stages.
 ///
 /// # Safety
-/// All threads of the block call it with the same `rounds >= 1`; so many stages come, brought by the
-/// thread for which `brings` is true.
+/// All threads of the block call it with the same `rounds >= 1`; as many stages are loaded, by the
+/// thread for which `is_producer` is true.
 #[inline(always)]
 unsafe fn mainloop(
-    feed: &mut Feed,
-    turn: &mut Turn,
+    producer: &mut Producer,
+    pipe: &mut PipelineState,
     (row, col): (u32, u32),
     rounds: u32,
-    brings: bool,
+    is_producer: bool,
     acc: &mut Acc,
 ) {
     /// Runs of a stage.
-    const RUNS: u32 = F32_STEP_K / RUN;
-    let mut lane = Lane::of(turn.tile(), row, col);
+    const RUNS: u32 = F32_BLOCK_K / RUN;
+    let mut lane = Lane::of(pipe.tile(), row, col);
     // SAFETY: the stage is full after the wait.
     let (mut a, mut b) = unsafe {
-        turn.wait_full();
+        pipe.consumer_wait();
         (lane.read_rows(0), lane.read_b(0))
     };
     let mut left = rounds;
-    // The first of the two runs whose steps are multiplied; `lane.b` moves with it.
+    // The first of the two runs that are multiplied; `lane.b` moves with it.
     let mut run = 0;
     while left > 0 {
         unroll!(for STEP in 0..8 {
@@ -297,21 +296,21 @@ unsafe fn mainloop(
                 if run == RUNS {
                     (run, next_run) = (0, 0);
                     left -= 1;
-                    // SAFETY: of this stage nothing is read any more, and everybody has long left the one
-                    // before it, whose place the next to be brought takes. The next to be multiplied is
-                    // full after the wait; behind the last one there is none, and some steps are read
-                    // again, for nobody.
+                    // SAFETY: nothing of this stage is read any more, and all threads have left the
+                    // one before it, which the next load overwrites. The next stage to multiply is
+                    // full after the wait; after the last one there is none, and some elements are
+                    // read again and ignored.
                     unsafe {
-                        mbarrier::arrive(turn.empty());
-                        if brings {
-                            feed.bring();
+                        pipe.consumer_release();
+                        if is_producer {
+                            producer.load_stage();
                         }
-                        let before = *turn;
-                        turn.next();
+                        let before = *pipe;
+                        pipe.advance();
                         if left > 0 {
-                            turn.wait_full();
+                            pipe.consumer_wait();
                         }
-                        let there = if left > 0 { turn.tile() } else { before.tile() };
+                        let there = if left > 0 { pipe.tile() } else { before.tile() };
                         lane = Lane::of(there, row, col);
                     }
                 }
@@ -326,7 +325,7 @@ unsafe fn mainloop(
     }
 }
 
-/// Adds the products of the first `left` steps of a stage.
+/// Adds the products of the first `left` k elements of a stage.
 ///
 /// # Safety
 /// The stage is full and visible.
@@ -334,7 +333,7 @@ unsafe fn mainloop(
 unsafe fn rest(mut lane: Lane, left: u32, acc: &mut Acc) {
     let mut step = 0;
     while step < left {
-        // SAFETY: the caller's promise; the last run of the steps is a whole one of the stage.
+        // SAFETY: the caller's promise; the last run is a whole one of the stage.
         unsafe {
             let a = lane.read_rows(step / RUN);
             unroll!(for STEP in 0..4 {

@@ -1,82 +1,139 @@
-//! Two pieces of f16, and the entries.
+//! Two limbs of f16, and the entries.
 
 use cuda_std::arch::sm90::convert::{f16_pair, f16_value};
-use cuda_std::arch::sm90::wgmma;
-use gemm_spec::split::{LOST, Piece, Pieces, octet_at, scale_factors};
-use gemm_spec::warpgroup::{ROW_BYTES, ROWS, STEP_UNITS, descriptor};
+use cuda_std::arch::sm90::wgmma::{self, Descriptor};
+use cuda_std::memory::{Global, GlobalMut, SharedAddress};
+use gemm_spec::split::{Limb, Limbs, UNDERFLOW, f16_limb_offset, scale_factors};
+use gemm_spec::warpgroup::{INSTRUCTION_M, K_ADVANCE, ROW_BYTES, k_major_descriptor};
 
 use super::STAGES;
+use crate::limbs::product::product_entry;
+use crate::limbs::split::{self, RangeReport, Row, split_entries};
+use crate::limbs::{LimbSplit, stage_bytes};
+use crate::parts::pipeline::Pipeline;
 use crate::parts::quad::Quad;
-use crate::parts::ring::Ring;
-use crate::pieces::cut::{self, Noticed, Row, cut_entries};
-use crate::pieces::product::product_entry;
-use crate::pieces::{Cut, stage_bytes};
 
-/// Descriptor units from a row's high pieces to its low ones: 64 bytes.
+/// Descriptor units from the high limbs of a row to its low ones: 64 bytes.
 const LOW: u64 = 64 / 16;
 
 struct TwoF16;
 
-impl Ring for TwoF16 {
+impl Pipeline for TwoF16 {
     const STAGES: u32 = STAGES;
-    const STAGE_BYTES: u32 = stage_bytes(Pieces::TwoF16);
+    const STAGE_BYTES: u32 = stage_bytes(Limbs::TwoF16);
 }
 
-impl Cut for TwoF16 {
-    const PIECES: Pieces = Pieces::TwoF16;
+impl LimbSplit for TwoF16 {
+    const LIMBS: Limbs = Limbs::TwoF16;
 
     #[inline(always)]
-    unsafe fn store(row: &Row, octet: u32, values: [f32; 8]) -> Noticed {
+    unsafe fn split_octet(row: &Row, octet: u32, values: [f32; 8]) -> RangeReport {
         let (first, second) = scale_factors(row.exponent);
-        let mut lost = 0;
+        let mut underflows = 0;
         let mut pair = |x: f32, y: f32| {
             let (x, y) = (x * first * second, y * first * second);
-            let lose = |x: f32| u32::from(x.abs() < LOST && x != 0.0);
-            lost += lose(x) + lose(y);
+            let count_underflows = |x: f32| u32::from(x.abs() < UNDERFLOW && x != 0.0);
+            underflows += count_underflows(x) + count_underflows(y);
             let high = f16_pair(x, y);
             let rest = |x: f32, bits: u32| x - f16_value(bits as u16);
             (high, f16_pair(rest(x, high), rest(y, high >> 16)))
         };
         let [a, b, c, d, e, f, g, h] = values;
         let (p0, p1, p2, p3) = (pair(a, b), pair(c, d), pair(e, f), pair(g, h));
-        let at = |piece| {
-            let at = octet_at(row.row, octet, piece, row.k_tiles);
-            row.pieces.wrapping_add(at as usize).cast::<Quad<u32>>()
+        let at = |limb| {
+            let at = f16_limb_offset(row.row, octet, limb, row.k_tiles);
+            row.limbs.wrapping_add(at as usize).cast::<Quad<u32>>()
         };
-        // SAFETY: 16 bytes each that `octet_at` gives to this octet alone.
+        // SAFETY: 16 bytes each that `f16_limb_offset` gives to this octet alone.
         unsafe {
-            at(Piece::High).write(Quad([p0.0, p1.0, p2.0, p3.0]));
-            at(Piece::Low).write(Quad([p0.1, p1.1, p2.1, p3.1]));
+            at(Limb::High).write(Quad([p0.0, p1.0, p2.0, p3.0]));
+            at(Limb::Low).write(Quad([p0.1, p1.1, p2.1, p3.1]));
         }
-        Noticed { flags: 0, lost }
+        RangeReport { flags: 0, underflows }
     }
 
     #[inline(always)]
-    unsafe fn multiply(sums: &mut wgmma::Sums<8>, a: u32, own: u32, b: u32) {
-        let (a, b) = (descriptor(a + own * ROWS * ROW_BYTES), descriptor(b));
+    unsafe fn mma(
+        acc: &mut wgmma::Accumulators<8>,
+        a: SharedAddress<u8>,
+        consumer_idx: u32,
+        b: SharedAddress<u8>,
+    ) {
+        let a = a.wrapping_add((consumer_idx * INSTRUCTION_M * ROW_BYTES) as usize);
+        let a = Descriptor::from_bits(k_major_descriptor(a.get()));
+        let b = Descriptor::from_bits(k_major_descriptor(b.get()));
         // SAFETY: the caller's promise.
         unsafe {
-            wgmma::fenced_f16_n128::<false, false, false>(sums, a, b + LOW);
-            wgmma::f16_n128::<true, false, false>(sums, a + STEP_UNITS, b + LOW + STEP_UNITS);
-            wgmma::f16_n128::<true, false, false>(sums, a + LOW, b);
-            wgmma::f16_n128::<true, false, false>(sums, a + LOW + STEP_UNITS, b + STEP_UNITS);
-            wgmma::f16_n128::<true, false, false>(sums, a, b);
-            wgmma::f16_n128::<true, false, false>(sums, a + STEP_UNITS, b + STEP_UNITS);
+            wgmma::arrive_m64n128k16_f32_f16_f16::<false, false, false>(acc, a, b + LOW);
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(
+                acc,
+                a + K_ADVANCE,
+                b + LOW + K_ADVANCE,
+            );
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(acc, a + LOW, b);
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(
+                acc,
+                a + LOW + K_ADVANCE,
+                b + K_ADVANCE,
+            );
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(acc, a, b);
+            wgmma::m64n128k16_f32_f16_f16::<true, false, false>(acc, a + K_ADVANCE, b + K_ADVANCE);
         }
     }
 }
 
 product_entry!(f16x3_f32: TwoF16);
-cut_entries!(f16x3_split_rows, f16x3_split_across: TwoF16);
+split_entries!(f16x3_split_rows, f16x3_split_across: TwoF16);
 
 /// # Safety
-/// 1. `from` is valid for k lines of `rows` elements at `ld`, `maxima` for `rows` words that were
+/// 1. `from` is valid for k lines of `rows` elements at `ld`, `row_amax` for `rows` words that were
 ///    zero.
-/// 2. The grid has a block for each 128 rows along x and for each 64 steps of k along y; a block has
-///    256 threads and the shared memory of the kernel's spec.
+/// 2. The grid has a block for each 128 rows along x and for each 64 k elements along y; a block
+///    has 256 threads and the shared memory of the kernel's spec.
 #[cuda_std::kernel]
 #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn f16x3_maxima(rows: u32, k: u32, from: *const f32, ld: u64, maxima: *mut u32) {
+pub unsafe fn f16x3_maxima(
+    rows: u32,
+    k: u32,
+    from: Global<f32>,
+    ld: u64,
+    row_amax: GlobalMut<u32>,
+) {
     // SAFETY: the obligations are the same.
-    unsafe { cut::maxima(rows, k, from, ld, maxima) };
+    unsafe { split::row_amax(rows, k, from, ld, row_amax) };
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use cuda_std::emulate::{Buffer, EmulationError, Launch, run};
+    use cuda_std::memory::{global, global_mut, null};
+    use gemm_spec::DType;
+
+    use super::*;
+    use crate::f16x3::SPEC;
+
+    /// The first instruction that the emulator does not model ends the launch.
+    #[test]
+    fn a_kernel_for_hopper_stops_on_the_host_at_its_first_barrier() {
+        let (flags, mut c) = ([0u32], [0.0f32]);
+        let launch = Launch::new((1, 1, 1), (SPEC.max_threads(), 1, 1))
+            .with_shared_bytes(SPEC.shared_bytes(DType::F32) as usize)
+            .with_buffer(Buffer::input("flags", &flags))
+            .with_buffer(Buffer::output("C", &mut c));
+        let at = c.as_mut_ptr().expose_provenance();
+        let result = run(&launch, || {
+            let c = std::ptr::with_exposed_provenance_mut(at);
+            // SAFETY: the launch has everything that the entry accesses on the host.
+            unsafe {
+                let (flags, c) = (global(flags.as_ptr()), global_mut(c));
+                let limbs = (null(), null(), null(), null());
+                f16x3_f32(1, 1, 16, 1.0, limbs.0, limbs.1, limbs.2, limbs.3, 0.0, c, 1, flags, 3);
+            }
+        });
+        let Err(EmulationError::NotEmulated { instruction, .. }) = result else {
+            panic!("{result:?}");
+        };
+        assert_eq!(instruction, "mbarrier.init");
+        assert_eq!(c, [0.0]);
+    }
 }

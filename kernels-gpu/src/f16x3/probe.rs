@@ -1,25 +1,28 @@
-//! The helper that looks at samples of C for what their pieces would lack.
+//! The helper that examines samples of C for precision that limbs lose.
 //!
-//! Small elements of a row lose bits beside its largest. That harms no element of C whose terms are
-//! mostly of the large ones; it harms all of them where the small elements of A's rows meet the large
-//! ones of B's columns, as they do where the steps of k are quantities in different units. A block looks
-//! at eight neighbours in one row of C: it sums the magnitudes of their terms, and those of what meets a
-//! small element.
+//! Elements of a row that are small beside its largest lose bits. That harms no element of C whose
+//! terms are dominated by large ones. It harms all of them where the small elements of A's rows
+//! meet the large ones of B's columns, as they do if each k index is a quantity in a unit of its
+//! own. A block examines eight neighbours in one row of C: it sums the magnitudes of their terms,
+//! and the magnitudes whose other operand is small.
 
-use cuda_std::{memory::Global, shared, thread, warp};
-use gemm_spec::split::{FULL_PRECISION, PROBE_COLUMNS, WIDE, lacks, probed, scale_factors};
+use cuda_std::memory::{Global, GlobalMut};
+use cuda_std::{shared, thread, warp};
+use gemm_spec::split::{
+    FULL_PRECISION, OUT_OF_RANGE, PROBE_COLUMNS, loses_precision, probed, scale_factors,
+};
 
+use crate::limbs::HELPER_THREADS;
+use crate::limbs::split::raise_flags;
 use crate::parts::unroll::unroll;
-use crate::pieces::HELPER_THREADS;
-use crate::pieces::cut::notice;
 
 const COLUMNS: usize = PROBE_COLUMNS as usize;
 const WARPS: u32 = HELPER_THREADS / 32;
 
 /// # Safety
-/// 1. `a` and `b` are valid for m by k and k by n elements, at distances `a_row` and `a_step`, `b_step`
-///    and `b_col`; the m rows are those from `first` on of `rows`; there are m and n exponents; `flags`
-///    is valid.
+/// 1. `a` and `b` are valid for m by k and k by n elements, with strides `a_row` and `a_step`,
+///    `b_step` and `b_col`; the m rows are those from `first` on of `rows`; there are m and n
+///    exponents; `flags` is valid.
 /// 2. A block has 256 threads and the shared memory of the kernel's spec; m, n >= 1.
 #[cuda_std::kernel]
 #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
@@ -30,19 +33,19 @@ pub unsafe fn f16x3_probe(
     m: u32,
     n: u32,
     k: u32,
-    a: *const f32,
+    a: Global<f32>,
     a_row: u64,
     a_step: u64,
-    b: *const f32,
+    b: Global<f32>,
     b_step: u64,
     b_col: u64,
-    a_exponents: *const i32,
-    b_exponents: *const i32,
-    flags: *mut u32,
+    a_exponents: Global<i32>,
+    b_exponents: Global<i32>,
+    flags: GlobalMut<u32>,
 ) {
     let linear = thread::thread_idx_x();
     let (row, col0) = probed(thread::block_idx_x(), rows, n);
-    // Rows before `first` wrap round and are as far away as can be.
+    // Rows before `first` wrap around and become the largest numbers.
     let row = row.wrapping_sub(first);
     if row >= m {
         return;
@@ -51,7 +54,7 @@ pub unsafe fn f16x3_probe(
     let (a_first, a_second) =
         scale_factors(unsafe { a_exponents.wrapping_add(row as usize).read() });
     let line = a.wrapping_add((u64::from(row) * a_row) as usize);
-    // Beyond the last column the last one again.
+    // Beyond the last column, the last one again.
     let col = |j: usize| (col0 + j as u32).min(n - 1);
     let mut columns: [Global<f32>; COLUMNS] = [b; COLUMNS];
     let mut scales = [(0.0f32, 0.0f32); COLUMNS];
@@ -79,14 +82,15 @@ pub unsafe fn f16x3_probe(
         step += HELPER_THREADS;
     }
 
-    // --- the sums of all threads ---
-    // SAFETY: obligation 2 gives the bytes; the barrier parts writes and reads.
-    let sums = unsafe { shared::launch_sized::<f32>() };
+    // --- reduction over the threads of the block ---
+    // SAFETY: obligation 2 gives the bytes; the barrier separates writes and reads.
+    let partial = unsafe { shared::launch_sized::<f32>() };
     unroll!(for J in 0..8 {
         // SAFETY: all lanes are here.
-        let (size, meets) = unsafe { (of_all_lanes(size[J]), of_all_lanes(meets[J])) };
-        if linear % 32 == 0 {
-            let at = sums.wrapping_add((linear / 32) as usize * 2 * COLUMNS + 2 * J);
+        let (size, meets) = unsafe { (warp_sum(size[J]), warp_sum(meets[J])) };
+        let lane = linear % 32;
+        if lane == 0 {
+            let at = partial.wrapping_add((linear / 32) as usize * 2 * COLUMNS + 2 * J);
             // SAFETY: two words for each warp and column.
             unsafe {
                 at.write(size);
@@ -103,17 +107,19 @@ pub unsafe fn f16x3_probe(
             let at = of_warp as usize * 2 * COLUMNS + 2 * (linear as usize % COLUMNS);
             // SAFETY: written before the barrier.
             unsafe {
-                size += sums.wrapping_add(at).read();
-                meets += sums.wrapping_add(at + 1).read();
+                size += partial.wrapping_add(at).read();
+                meets += partial.wrapping_add(at + 1).read();
             }
             of_warp += 1;
         }
         // SAFETY: obligation 1; all lanes of the warp are here.
-        unsafe { notice(flags, if lacks(size, meets, k) { WIDE } else { 0 }) };
+        unsafe {
+            raise_flags(flags, if loses_precision(size, meets, k) { OUT_OF_RANGE } else { 0 })
+        };
     }
 }
 
-/// Whether a scaled magnitude is one that its pieces do not hold in full.
+/// Whether limbs do not represent a scaled magnitude in full.
 #[inline(always)]
 fn small(x: f32) -> bool {
     x < FULL_PRECISION && x != 0.0
@@ -124,7 +130,7 @@ fn small(x: f32) -> bool {
 /// # Safety
 /// All lanes of the warp call it.
 #[inline(always)]
-unsafe fn of_all_lanes(value: f32) -> f32 {
+unsafe fn warp_sum(value: f32) -> f32 {
     let mut value = value;
     let mut distance = 16;
     while distance > 0 {

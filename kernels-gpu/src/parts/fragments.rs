@@ -1,6 +1,6 @@
 //! A warp's tile of C in the registers of its lanes, and how it is fed from shared memory.
 //!
-//! The tile has 64 columns and 4 rows for each row of a lane. Lanes lie as
+//! The tile has 64 columns and 4 rows for each row of a lane. Lanes are arranged as
 //! [`lane_place`](gemm_spec::index::lane_place) says; each has groups of 4 x 4 elements, 16 rows and
 //! 32 columns apart, so that lanes next to each other read 16 bytes next to each other:
 //!
@@ -30,10 +30,10 @@ pub(crate) const ROWS_APART: usize = 16;
 /// Columns from one group of a lane to the next.
 pub(crate) const COLS_APART: usize = 32;
 
-/// A lane's sums.
+/// A lane's accumulators.
 pub(crate) type Acc<T, const ROWS: usize> = [[T; COLS]; ROWS];
 
-/// A lane's elements of A and B of one step of k.
+/// A lane's fragments: its elements of A and B for one k element.
 #[derive(Clone, Copy)]
 pub(crate) struct Fragments<T, const ROWS: usize> {
     a: [T; ROWS],
@@ -70,10 +70,10 @@ impl<T: Element<Acc = T>, const ROWS: usize> Fragments<T, ROWS> {
         fragments
     }
 
-    /// Adds the products of every row with every column to the sums.
+    /// Adds the products of every row with every column to the accumulators.
     ///
-    /// Columns go to and fro from row to row, so that neighbouring instructions share an operand,
-    /// which the multiprocessor then reads once.
+    /// Columns go back and forth from row to row, so that neighbouring instructions share an operand,
+    /// which the SM then reads once.
     // Out of line on the host, where its many copies would only cost time to compile.
     #[cfg_attr(target_arch = "nvptx64", inline(always))]
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
@@ -89,7 +89,7 @@ impl<T: Element<Acc = T>, const ROWS: usize> Fragments<T, ROWS> {
     }
 }
 
-/// What of a lane's elements is stored: those from (first_row, first_col) on that lie in C.
+/// What of a lane's elements is stored: those from (first_row, first_col) on that are in C.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     /// The lane's first row and column of C.
@@ -100,11 +100,11 @@ pub(crate) struct Place {
     pub(crate) first_col: u32,
 }
 
-/// Stores a lane's sums, four at a time where C's rows are aligned.
+/// Stores a lane's accumulators, four at a time where C's rows are aligned.
 ///
 /// # Safety
 /// `gemm.c` is valid for C; the elements of all lanes from their `first_row` and `first_col` on are
-/// different ones.
+/// disjoint.
 // Out of line on the host, where its many copies would only cost time to compile.
 #[cfg_attr(target_arch = "nvptx64", inline(always))]
 #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]

@@ -16,7 +16,7 @@ pub(crate) struct Gemm<T> {
     pub(crate) n: u32,
     /// Columns of A, rows of B.
     pub(crate) k: u32,
-    /// Factor of the product.
+    /// The scalar that multiplies the product.
     pub(crate) alpha: T,
     /// A, m by k.
     pub(crate) a: Global<T>,
@@ -26,7 +26,7 @@ pub(crate) struct Gemm<T> {
     pub(crate) b: Global<T>,
     /// From one row of B to the next.
     pub(crate) ldb: u64,
-    /// Factor of the old C.
+    /// The scalar that multiplies the old C.
     pub(crate) beta: T,
     /// C, m by n.
     pub(crate) c: GlobalMut<T>,
@@ -35,7 +35,7 @@ pub(crate) struct Gemm<T> {
 }
 
 impl<T: Element<Acc = T>> Gemm<T> {
-    /// The steps of k to sum: none where `alpha` is zero, since A and B are then not read.
+    /// The k elements to accumulate: none where `alpha` is zero, since A and B are then not read.
     #[inline(always)]
     pub(crate) fn effective_k(&self) -> u32 {
         if self.alpha == T::ZERO { 0 } else { self.k }
@@ -60,7 +60,7 @@ impl<T: Element<Acc = T>> Gemm<T> {
     #[inline(always)]
     pub(crate) unsafe fn store(&self, row: u32, col: u32, acc: T) {
         let c = self.c.wrapping_add((u64::from(row) * self.ldc + u64::from(col)) as usize);
-        // SAFETY: (row, col) lies in C, so `c` points at an element that this thread owns; with
+        // SAFETY: (row, col) is in C, so `c` points at an element that this thread owns; with
         // `beta == 0` it is written only.
         unsafe { c.write(epilogue(self.alpha, acc, self.beta, || c.read())) }
     }
@@ -96,7 +96,7 @@ impl<T: Element<Acc = T>> Gemm<T> {
         let old = if self.beta == T::ZERO {
             [T::ZERO; 4]
         } else {
-            // SAFETY: the four elements lie in C, aligned; this thread owns them.
+            // SAFETY: the four elements are in C, aligned; this thread owns them.
             unsafe { c.read() }.0
         };
         let mut new = acc;

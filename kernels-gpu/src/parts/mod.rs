@@ -4,8 +4,7 @@ pub(crate) mod entries;
 pub(crate) mod fragments;
 pub(crate) mod gemm;
 pub(crate) mod outer_tile;
+pub(crate) mod pipeline;
 pub(crate) mod quad;
-#[cfg(target_arch = "nvptx64")]
-pub(crate) mod ring;
 pub(crate) mod slices;
 pub(crate) mod unroll;

@@ -1,5 +1,5 @@
 //! The product of one 128 x 128 tile of C by 256 threads, 8 x 8 elements each, tiles of A and B of
-//! eight steps of k in shared memory, the next ones in registers.
+//! eight k elements in shared memory, the next ones in registers.
 //!
 //! `register_tile_2d` has the picture.
 
@@ -13,7 +13,7 @@ use crate::parts::unroll::unroll;
 
 /// Rows and columns of C of a block.
 pub(crate) const SIDE: usize = 128;
-/// Steps of k in a tile, written out by `multiply`.
+/// k elements in a tile, written out by `multiply`.
 pub(crate) const STEPS: usize = 8;
 /// Threads along each side of a block.
 pub(crate) const THREADS: usize = 16;
@@ -21,8 +21,8 @@ pub(crate) const THREADS: usize = 16;
 pub(crate) const OWN: usize = 8;
 /// From one group of a thread to the next.
 const APART: usize = SIDE / 2;
-/// From one step of k to the next in A's tile: four more than the rows, so that the transposing
-/// stores of a warp meet different banks and reads stay 16-byte aligned.
+/// Pitch of A's tile, from one k element to the next: four more than the rows, so that the
+/// transposing stores of a warp use different banks and reads stay 16-byte aligned.
 pub(crate) const A_PITCH: usize = SIDE + 4;
 /// Elements of each tile that a thread loads.
 const LOADS: usize = SIDE * STEPS / (THREADS * THREADS);
@@ -34,11 +34,11 @@ const B_ROWS: usize = THREADS * THREADS / SIDE;
 /// Elements of shared memory of a block.
 pub(crate) const SHARED_ELEMENTS: u32 = (STEPS * (A_PITCH + SIDE)) as u32;
 
-/// From one element of an operand to its neighbour along the side that is contiguous in row-major
-/// order: one there, the leading dimension in column-major order.
+/// The stride of an operand along the dimension that is contiguous in row-major order: one there,
+/// the leading dimension in column-major order.
 #[derive(Clone, Copy)]
 pub(crate) struct Neighbours {
-    /// From one step of k to the next in a row of A.
+    /// From one k element to the next in a row of A.
     pub(crate) a_step: u64,
     /// From one column to the next in a row of B.
     pub(crate) b_col: u64,
@@ -52,16 +52,16 @@ impl Neighbours {
 /// What a block shares.
 #[repr(C, align(16))]
 struct Tiles<T> {
-    /// Transposed: a step of k is a row, so that a thread's rows of C lie side by side.
+    /// Transposed: a row for each k element, so that a thread's rows of C are adjacent.
     a: [[T; A_PITCH]; STEPS],
     b: [[T; SIDE]; STEPS],
 }
 
-/// One thread's way through global memory and the tiles.
+/// A thread's addresses in global memory and in the tiles.
 struct Loader<T> {
     gemm: Gemm<T>,
     neighbours: Neighbours,
-    /// Steps of k that come before the next tile.
+    /// k elements before the next tile.
     done: u32,
     /// The row of A, and the step in a tile, of this thread's first element of A.
     a_row: u32,
@@ -77,7 +77,7 @@ impl<T: Element<Acc = T>> Loader<T> {
     /// This thread's elements of the next tiles, from global memory.
     ///
     /// # Safety
-    /// Obligation 1 of the entries; with `INSIDE` the tiles lie in A and B as a whole.
+    /// Obligation 1 of the entries; with `INSIDE` the tiles are in A and B as a whole.
     #[inline(always)]
     unsafe fn fetch<const INSIDE: bool>(&self) -> ([T; LOADS], [T; LOADS]) {
         let Gemm { m, n, k, .. } = self.gemm;
@@ -89,13 +89,13 @@ impl<T: Element<Acc = T>> Loader<T> {
             let row = self.a_row + (i * A_ROWS) as u32;
             if INSIDE || (row < m && step < k) {
                 let step = (u64::from(step) * self.neighbours.a_step) as usize;
-                // SAFETY: (row, step) lies in A.
+                // SAFETY: (row, step) is in A.
                 a[i] = unsafe { self.gemm.a_row(row).wrapping_add(step).read() };
             }
             let step = self.done + self.b_step + (i * B_ROWS) as u32;
             if INSIDE || (step < k && self.b_col < n) {
                 let col = (u64::from(self.b_col) * self.neighbours.b_col) as usize;
-                // SAFETY: (step, b_col) lies in B.
+                // SAFETY: (step, b_col) is in B.
                 b[i] = unsafe { self.gemm.b_at(step, 0).wrapping_add(col).read() };
             }
             i += 1;
@@ -121,7 +121,7 @@ impl<T: Element<Acc = T>> Loader<T> {
     }
 }
 
-/// Multiplies tile (tile_m, tile_n) of C. Ends behind a barrier, so that another tile may follow.
+/// Multiplies tile (tile_m, tile_n) of C. Ends with a barrier, so that another tile may follow.
 ///
 /// # Safety
 /// 1. The operands are valid as obligation 1 of the entries of [`super::entries`] says, with
@@ -167,7 +167,7 @@ pub(crate) unsafe fn outer_tile<T: Element<Acc = T>>(
     // --- mainloop ---
     let mut acc = [[T::ZERO; OWN]; OWN];
     if whole > 0 {
-        // SAFETY: the block lies inside C and the tile before `whole`.
+        // SAFETY: the block is inside C and the tile before `whole`.
         let mut next = unsafe { loader.fetch::<true>() };
         while loader.done < whole {
             // SAFETY: the barrier at the end of the last round ended all reads of the tiles.
@@ -177,7 +177,7 @@ pub(crate) unsafe fn outer_tile<T: Element<Acc = T>>(
             unsafe { thread::sync_threads() };
             loader.done += STEPS as u32;
             if loader.done < whole {
-                // SAFETY: as for the first; it travels while this tile is multiplied.
+                // SAFETY: as for the first; the loads are in flight while this tile is multiplied.
                 next = unsafe { loader.fetch::<true>() };
             }
             // SAFETY: the tiles are whole and visible since the barrier.
@@ -226,7 +226,7 @@ pub(crate) unsafe fn store<T: Element<Acc = T>>(
     });
 }
 
-/// Adds the products of this thread's rows and columns in the tiles, step by step of k.
+/// Adds the products of this thread's rows and columns in the tiles, one k element at a time.
 ///
 /// # Safety
 /// The tiles are written and visible to this thread.
@@ -244,7 +244,7 @@ pub(crate) unsafe fn multiply<T: Element<Acc = T>>(
     });
 }
 
-/// Adds the products of the one step of the tiles that is at `a` and `b`.
+/// Adds the products of the k element of the tiles that is at `a` and `b`.
 ///
 /// # Safety
 /// The step is written and visible to this thread.
@@ -254,7 +254,7 @@ pub(crate) unsafe fn multiply_step<T: Element<Acc = T>>(
     b: Shared<T>,
     acc: &mut [[T; OWN]; OWN],
 ) {
-    // SAFETY: both groups lie in the row of the tile, 16-byte aligned.
+    // SAFETY: both groups are in the row of the tile, 16-byte aligned.
     let (a, b) = unsafe { (fragment(a), fragment(b)) };
     unroll!(for I in 0..8 {
         unroll!(for J in 0..8 {

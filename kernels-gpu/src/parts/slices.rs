@@ -1,8 +1,8 @@
-//! The sums of warps that share k, on their way through shared memory to C.
+//! The reduction over warps that share k, through shared memory to C.
 //!
-//! Each slice of a block has summed its steps of k for the whole tile. All slices write their sums to a
-//! matrix of their own; then every thread adds some elements over the slices, in their order, and stores
-//! them.
+//! Each slice of a block has accumulated its k elements for the whole tile. All slices write their
+//! accumulators to a matrix of their own; then every thread adds some elements over the slices, in
+//! order, and stores them.
 
 use cuda_std::memory::Shared;
 use cuda_std::thread;
@@ -13,12 +13,12 @@ use super::gemm::Gemm;
 use super::quad::Quad;
 use super::unroll::unroll;
 
-/// From one row of a slice's sums to the next: what keeps four rows from meeting one bank.
+/// Pitch of a slice's matrix: four more than the columns, so that four rows use different banks.
 pub(crate) const fn pitch(cols: usize) -> usize {
     cols + 4
 }
 
-/// A lane's place: its slice and its first row and column in the tile.
+/// A lane's position: its slice and its first row and column in the tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Lane {
     pub(crate) slice: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Lane {
     pub(crate) col: usize,
 }
 
-/// Who works on a tile: its rows and columns, the slices and all threads.
+/// The extents of a tile, and the slices and threads that work on it.
 #[derive(Clone, Copy)]
 pub(crate) struct Team {
     pub(crate) rows: usize,
@@ -35,23 +35,23 @@ pub(crate) struct Team {
     pub(crate) threads: usize,
 }
 
-/// Adds and stores the sums of a tile that begins at `place`.
+/// Reduces and stores the accumulators of a tile that begins at `place`.
 ///
 /// # Safety
-/// 1. `sums` has room for a matrix of the team's rows at [`pitch`] of its columns for each slice, and
-///    nobody reads or writes there. All threads of the block are here.
-/// 2. `gemm.c` is valid for C; the elements of all blocks from `first_row` and `first_col` on are
-///    different ones.
+/// 1. `partial` has room for a matrix of the team's rows at [`pitch`] of its columns for each
+///    slice, and nobody accesses it. All threads of the block are here.
+/// 2. `gemm.c` is valid for C; the blocks' elements from `first_row` and `first_col` on are
+///    disjoint.
 #[inline(always)]
 pub(crate) unsafe fn store_slices<T: Element<Acc = T>, const ROWS: usize>(
     gemm: &Gemm<T>,
-    sums: Shared<T>,
+    partial: Shared<T>,
     (team, lane): (Team, Lane),
     place: Place,
     acc: &Acc<T, ROWS>,
 ) {
     let pitch = pitch(team.cols);
-    let own = sums.wrapping_add((lane.slice * team.rows + lane.row) * pitch + lane.col);
+    let own = partial.wrapping_add((lane.slice * team.rows + lane.row) * pitch + lane.col);
     unroll!(for I in 0..16 {
         if I < ROWS {
             let row = own.wrapping_add((I / 4 * ROWS_APART + I % 4) * pitch);
@@ -69,8 +69,8 @@ pub(crate) unsafe fn store_slices<T: Element<Acc = T>, const ROWS: usize>(
     let mut at = thread::thread_idx_x() as usize;
     let quads = team.cols / 4;
     while at < team.rows * quads {
-        let (within, across) = (at / quads, at % quads * 4);
-        let from = sums.wrapping_add(within * pitch + across);
+        let (row_in_tile, col_in_tile) = (at / quads, at % quads * 4);
+        let from = partial.wrapping_add(row_in_tile * pitch + col_in_tile);
         let mut sum = [T::ZERO; 4];
         let mut slice = 0;
         while slice < team.slices {
@@ -82,7 +82,7 @@ pub(crate) unsafe fn store_slices<T: Element<Acc = T>, const ROWS: usize>(
             });
             slice += 1;
         }
-        let (row, col) = (place.row + within as u32, place.col + across as u32);
+        let (row, col) = (place.row + row_in_tile as u32, place.col + col_in_tile as u32);
         if row >= place.first_row && row < gemm.m {
             if in_quads && col >= place.first_col && col + 4 <= gemm.n {
                 // SAFETY: the guards; each element belongs to one thread.

@@ -1,46 +1,51 @@
-//! The entries, and what the warpgroups of a block do.
+//! The entries, and the loops of a block's producer and consumer warpgroups.
 
+use cuda_std::arch::sm90::mbarrier::Barrier;
 use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
+use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
-use cuda_std::memory::{Shared, SharedAddress};
+use cuda_std::memory::{GlobalMut, Shared, SharedAddress};
 use cuda_std::{tensor_map, thread, warp};
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::{A_ACROSS, B_ACROSS, BOX_WIDTH, STEP_K};
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{
-    ROW_BYTES, ROWS, STEP_UNITS, STEP_UNITS_ACROSS, STEPS, THREADS, descriptor, descriptor_across,
+    INSTRUCTION_K, INSTRUCTION_M, K_ADVANCE, K_ADVANCE_MN_MAJOR, ROW_BYTES, THREADS,
+    k_major_descriptor, mn_major_descriptor,
 };
 
-use super::number::{Bf16, F16, Number, Products, Sums, Wide};
-use super::store::Store;
-use super::{CONSUMERS, GROUP_ROWS, PIECE_BYTES, PIECES, PIECES_EACH, RING_BYTES, TILE_M};
-use crate::parts::ring::{self, Ring};
+use super::number::{Accumulators, Bf16, F16, Number, Wgmma, Wide};
+use super::store::Epilogue;
+use super::{
+    CONSUMERS, GROUP_ROWS, PIPELINE_BYTES, STAGING_BUFFERS, STAGING_BYTES, STAGING_EACH, TILE_M,
+};
+use crate::parts::pipeline::{self, Pipeline};
 
-/// Registers of a thread that brings tiles, and of one that multiplies them.
+/// Registers of a producer thread, and of a consumer thread.
 pub(super) const PRODUCER_REGISTERS: u32 = 24;
 pub(super) const CONSUMER_REGISTERS: u32 = 240;
-/// Bytes of a box of 64 elements and 64 lines.
-const BOX_BYTES: u32 = BOX_WIDTH * STEP_K * 2;
+/// Bytes of a TMA box of 64 elements and 64 lines.
+const BOX_BYTES: u32 = BOX_WIDTH * BLOCK_K * 2;
 /// Bytes of a stage's tile of A.
 pub(super) const A_BYTES: u32 = TILE_M * ROW_BYTES;
 
-/// The ring of a kernel whose threads hold `8 * EIGHTS` sums: its tile of C has `16 * EIGHTS` columns.
-pub(super) struct Stages<const EIGHTS: usize>;
+/// The pipeline of a kernel whose instruction has `N = 16 * N16`: the width of its tile of C.
+pub(super) struct Stages<const N16: usize>;
 
-impl<const EIGHTS: usize> Stages<EIGHTS> {
-    pub(super) const TILE_N: u32 = 16 * EIGHTS as u32;
+impl<const N16: usize> Stages<N16> {
+    pub(super) const TILE_N: u32 = 16 * N16 as u32;
 }
 
-impl<const EIGHTS: usize> Ring for Stages<EIGHTS> {
-    const STAGES: u32 = RING_BYTES / Self::STAGE_BYTES;
+impl<const N16: usize> Pipeline for Stages<N16> {
+    const STAGES: u32 = PIPELINE_BYTES / Self::STAGE_BYTES;
     const STAGE_BYTES: u32 = A_BYTES + Self::TILE_N * ROW_BYTES;
-    // The pieces are between the stages and the barriers.
-    const TO_BARRIERS: u32 = RING_BYTES + PIECES * PIECE_BYTES;
+    // The staging buffers are between the stages and the barriers.
+    const BARRIER_OFFSET: u32 = PIPELINE_BYTES + STAGING_BUFFERS * STAGING_BYTES;
 }
 
-/// Where in that ring a warpgroup is.
-pub(super) type Turn<const EIGHTS: usize> = ring::Turn<Stages<EIGHTS>>;
+/// A warpgroup's position in that pipeline.
+pub(super) type PipelineState<const N16: usize> = pipeline::PipelineState<Stages<N16>>;
 
-/// What a launch passes.
+/// The parameters of a launch.
 pub(super) struct Launch<N: Number> {
     pub(super) a_map: MapAddress,
     pub(super) b_map: MapAddress,
@@ -49,18 +54,18 @@ pub(super) struct Launch<N: Number> {
     pub(super) n: u32,
     pub(super) k: u32,
     pub(super) alpha: f32,
-    pub(super) orders: u32,
+    pub(super) major_flags: u32,
     pub(super) beta: f32,
-    pub(super) c: *mut N::Stored,
+    pub(super) c: GlobalMut<N::Stored>,
     pub(super) ldc: u64,
-    pub(super) staged: u32,
+    pub(super) tma_store: u32,
 }
 
 /// Defines an entry for each tile and type.
 macro_rules! entries {
-    ($($name:ident: $run:ident::<$($eights:literal)?>, $number:ty;)+) => {$(
+    ($($name:ident: $run:ident::<$($n16:literal)?>, $number:ty;)+) => {$(
         /// # Safety
-        /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `orders` and this tile; `c`
+        /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `major_flags` and this tile; `c`
         ///    is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses it.
         /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's spec,
         ///    with m, n >= 1 and fewer than 2^31 tiles.
@@ -75,29 +80,29 @@ macro_rules! entries {
             n: u32,
             k: u32,
             alpha: f32,
-            orders: u32,
+            major_flags: u32,
             beta: f32,
-            c: *mut <$number as Number>::Stored,
+            c: GlobalMut<<$number as Number>::Stored>,
             ldc: u64,
-            staged: u32,
+            tma_store: u32,
         ) {
             let a_map = tensor_map!(stringify!($name), 0);
             let b_map = tensor_map!(stringify!($name), 1);
             let c_map = tensor_map!(stringify!($name), 2);
             let launch = Launch::<$number> {
-                a_map, b_map, c_map, m, n, k, alpha, orders, beta, c, ldc, staged,
+                a_map, b_map, c_map, m, n, k, alpha, major_flags, beta, c, ldc, tma_store,
             };
             // SAFETY: the obligations are the same.
-            unsafe { launch.$run::<$($eights)?>() };
+            unsafe { launch.$run::<$($n16)?>() };
         }
     )+};
 }
 
 entries! {
-    tensor_64x128_f16: stage_by_stage::<>, F16;
-    tensor_64x128_bf16: stage_by_stage::<>, Bf16;
-    tensor_64x128_f16_f32: stage_by_stage::<>, Wide<F16>;
-    tensor_64x128_bf16_f32: stage_by_stage::<>, Wide<Bf16>;
+    tensor_64x128_f16: run_single_stage::<>, F16;
+    tensor_64x128_bf16: run_single_stage::<>, Bf16;
+    tensor_64x128_f16_f32: run_single_stage::<>, Wide<F16>;
+    tensor_64x128_bf16_f32: run_single_stage::<>, Wide<Bf16>;
     tensor_128x128_f16: run::<8>, F16;
     tensor_128x128_bf16: run::<8>, Bf16;
     tensor_128x128_f16_f32: run::<8>, Wide<F16>;
@@ -106,14 +111,14 @@ entries! {
     tensor_128x256_bf16: run::<16>, Bf16;
     tensor_128x256_f16_f32: run::<16>, Wide<F16>;
     tensor_128x256_bf16_f32: run::<16>, Wide<Bf16>;
-    tensor_pair_128x256_f16: in_pairs::<>, F16;
-    tensor_pair_128x256_bf16: in_pairs::<>, Bf16;
-    tensor_pair_128x256_f16_f32: in_pairs::<>, Wide<F16>;
-    tensor_pair_128x256_bf16_f32: in_pairs::<>, Wide<Bf16>;
+    tensor_pair_128x256_f16: run_pair::<>, F16;
+    tensor_pair_128x256_bf16: run_pair::<>, Bf16;
+    tensor_pair_128x256_f16_f32: run_pair::<>, Wide<F16>;
+    tensor_pair_128x256_bf16_f32: run_pair::<>, Wide<Bf16>;
 }
 
 impl<N: Number> Launch<N> {
-    /// Lets the copy engine fetch the maps before its first copies.
+    /// Prefetches the tensor maps.
     ///
     /// # Safety
     /// They are maps.
@@ -130,94 +135,105 @@ impl<N: Number> Launch<N> {
     /// # Safety
     /// The obligations of the entries.
     #[inline(always)]
-    unsafe fn run<const EIGHTS: usize>(&self)
+    unsafe fn run<const N16: usize>(&self)
     where
-        N: Products<EIGHTS>,
+        N: Wgmma<N16>,
     {
         let linear = thread::thread_idx_x();
-        // The same in all threads of a warpgroup, and known to be the same in a warp.
+        // Uniform across a warpgroup, and known to be uniform in a warp.
         // SAFETY: all lanes are here.
-        let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
-        // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let mut turn = Turn::<EIGHTS>::first(unsafe { ring::memory() });
+        let warpgroup_idx = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
+        // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
+        let mut pipe = PipelineState::<N16>::new(unsafe { pipeline::smem() });
         if linear == 0 {
             // SAFETY: obligation 1; the barrier below.
             unsafe {
                 self.prefetch();
-                turn.set_all(CONSUMERS);
+                pipe.init_barriers(CONSUMERS);
             }
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
 
-        if group == 0 {
-            // SAFETY: the whole warpgroup is here, and needs no more.
-            unsafe { registers::release::<PRODUCER_REGISTERS>() };
+        if warpgroup_idx == 0 {
+            // SAFETY: the whole warpgroup is here and needs no more registers.
+            unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
-                // SAFETY: one thread; the consumers take as many stages as it brings.
-                unsafe { self.bring_all(&mut turn) };
+                // SAFETY: one thread; the consumers consume as many stages as it loads.
+                unsafe { self.producer_loop(&mut pipe) };
             }
             return;
         }
-        // SAFETY: the whole warpgroup is here; the first has released what is missing.
-        unsafe { registers::take::<CONSUMER_REGISTERS>() };
-        // SAFETY: the barrier is set, and waits for this warpgroup.
+        // SAFETY: the whole warpgroup is here; the producer's has released what the pool lacks.
+        unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
+        // SAFETY: the barrier is initialised and expects this warpgroup.
         let release = |empty| unsafe { mbarrier::arrive(empty) };
-        let mut tiles = self.tiles(Stages::<EIGHTS>::TILE_N);
-        // SAFETY: the whole warpgroup is here; the producer goes through the same tiles.
-        unsafe { self.consume(&mut turn, group - 1, || tiles.next(), release) };
-        // What is on its way reads this block's shared memory.
-        bulk::wait_read::<0>();
+        let mut tiles = self.tiles(Stages::<N16>::TILE_N);
+        // SAFETY: the whole warpgroup is here; the producer visits the same tiles.
+        unsafe { self.consumer_loop(&mut pipe, warpgroup_idx - 1, || tiles.next_tile(), release) };
+        // TMA stores under way read this block's shared memory.
+        bulk::wait_group_read::<0>();
     }
 
-    /// What a warpgroup that multiplies does, number `own` of those of its block: its part of one tile after
-    /// the other, each given by its first row and column.
+    /// The loop of consumer warpgroup `consumer_idx`: mainloop and epilogue of its part of each
+    /// tile, given by the tile's first row and column.
     ///
     /// # Safety
-    /// The whole warpgroup calls it; as many stages come as the tiles take, and `release` hands back the
-    /// stage of an `empty` barrier.
+    /// The whole warpgroup calls it; the producer loads the stages of the same tiles, and `release`
+    /// arrives at the `empty` barrier that it is given.
     #[inline(always)]
-    pub(super) unsafe fn consume<const EIGHTS: usize>(
+    pub(super) unsafe fn consumer_loop<const N16: usize>(
         &self,
-        turn: &mut Turn<EIGHTS>,
-        own: u32,
+        pipe: &mut PipelineState<N16>,
+        consumer_idx: u32,
         mut next_tile: impl FnMut() -> Option<(u32, u32)>,
-        release: impl Fn(SharedAddress<u64>) + Copy,
+        release: impl Fn(SharedAddress<Barrier>) + Copy,
     ) where
-        N: Products<EIGHTS>,
+        N: Wgmma<N16>,
     {
-        let pieces = (RING_BYTES + own * PIECES_EACH * PIECE_BYTES) as usize;
+        let offset = PIPELINE_BYTES + consumer_idx * STAGING_EACH * STAGING_BYTES;
         // SAFETY: as in the caller.
-        let place = unsafe { ring::memory() }.wrapping_add(pieces);
-        let k_tiles = ceil_div(self.k, STEP_K);
+        let staging = unsafe { pipeline::smem() }.wrapping_add(offset as usize);
+        let k_tiles = ceil_div(self.k, BLOCK_K);
         while let Some((row0, col0)) = next_tile() {
-            // Which way the operands lie is a part of the instruction, so each has a loop of its own.
-            // SAFETY: the whole warpgroup is here; `k_tiles` stages come for this tile.
-            let sums = unsafe {
-                match self.orders {
-                    0 => multiply::<N, EIGHTS, false, false>(turn, own, k_tiles, release),
-                    A_ACROSS => multiply::<N, EIGHTS, true, false>(turn, own, k_tiles, release),
-                    B_ACROSS => multiply::<N, EIGHTS, false, true>(turn, own, k_tiles, release),
-                    _ => multiply::<N, EIGHTS, true, true>(turn, own, k_tiles, release),
+            // The majorness of the operands is part of the instruction, so each combination has its
+            // own loop.
+            // SAFETY: the whole warpgroup is here; `k_tiles` stages are loaded for this tile.
+            let acc = unsafe {
+                match self.major_flags {
+                    0 => mainloop::<N, N16, false, false>(pipe, consumer_idx, k_tiles, release),
+                    A_MN_MAJOR => {
+                        mainloop::<N, N16, true, false>(pipe, consumer_idx, k_tiles, release)
+                    }
+                    B_MN_MAJOR => {
+                        mainloop::<N, N16, false, true>(pipe, consumer_idx, k_tiles, release)
+                    }
+                    _ => mainloop::<N, N16, true, true>(pipe, consumer_idx, k_tiles, release),
                 }
             };
-            let store = self.store((row0 + own * ROWS, col0), own, place);
+            let epilogue =
+                self.epilogue((row0 + consumer_idx * INSTRUCTION_M, col0), consumer_idx, staging);
             // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
             unsafe {
-                if self.staged != 0 {
-                    store.staged(&sums);
+                if self.tma_store != 0 {
+                    epilogue.store_by_tma(&acc);
                 } else {
-                    store.direct(&sums);
+                    epilogue.store_direct(&acc);
                 }
             }
         }
     }
 
-    /// How the part of C from a row and a column on is stored by warpgroup `own`, whose pieces of shared
-    /// memory are at `place`.
+    /// The epilogue of consumer warpgroup `consumer_idx`, whose part of C begins at a row and a
+    /// column and whose staging buffers are at `staging`.
     #[inline(always)]
-    pub(super) fn store(&self, (row0, col0): (u32, u32), own: u32, place: Shared<u8>) -> Store<N> {
-        Store {
+    pub(super) fn epilogue(
+        &self,
+        (row0, col0): (u32, u32),
+        consumer_idx: u32,
+        staging: Shared<u8>,
+    ) -> Epilogue<N> {
+        Epilogue {
             map: self.c_map,
             m: self.m,
             n: self.n,
@@ -227,62 +243,61 @@ impl<N: Number> Launch<N> {
             ldc: self.ldc,
             row0,
             col0,
-            member: thread::thread_idx_x() % THREADS,
-            pieces: SharedAddress::new(place),
-            place,
-            barrier: 1 + own,
+            thread_in_warpgroup: thread::thread_idx_x() % THREADS,
+            staging_address: SharedAddress::new(staging),
+            staging,
+            barrier: 1 + consumer_idx,
         }
     }
 
-    /// The tiles of this block, whose width is `tile_n`.
+    /// The tiles of this block, of width `tile_n`.
     #[inline(always)]
-    fn tiles(&self, tile_n: u32) -> Tiles {
+    fn tiles(&self, tile_n: u32) -> TileScheduler {
         let (tiles_m, tiles_n) = (ceil_div(self.m, TILE_M), ceil_div(self.n, tile_n));
-        Tiles { tiles_m, tiles_n, tile_n, block: thread::block_idx_x() }
+        TileScheduler { tiles_m, tiles_n, tile_n, block: thread::block_idx_x() }
     }
 
-    /// Copies all tiles that the block needs into the ring, one stage after the other.
+    /// The producer loop: loads all tiles that the block needs, one stage after the other.
     ///
     /// # Safety
-    /// One thread calls it, and the consumers take what it brings.
+    /// One thread calls it, and the consumers consume what it loads.
     #[inline(always)]
-    unsafe fn bring_all<const EIGHTS: usize>(&self, turn: &mut Turn<EIGHTS>) {
-        let a_across = self.orders & A_ACROSS != 0;
-        let b_across = self.orders & B_ACROSS != 0;
-        let tile_n = Stages::<EIGHTS>::TILE_N;
+    unsafe fn producer_loop<const N16: usize>(&self, pipe: &mut PipelineState<N16>) {
+        let a_mn_major = self.major_flags & A_MN_MAJOR != 0;
+        let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
+        let tile_n = Stages::<N16>::TILE_N;
         let mut tiles = self.tiles(tile_n);
-        while let Some((row0, col0)) = tiles.next() {
-            let mut step = 0;
-            while step < self.k {
-                // SAFETY: consumers arrive at `empty` when they have read the stage, and the first
-                // round passes, so nobody reads what is overwritten. `full` expects what the boxes
-                // bring: they fill the stage.
+        while let Some((row0, col0)) = tiles.next_tile() {
+            let mut k0 = 0;
+            while k0 < self.k {
+                // SAFETY: the stage is empty after the acquire, so nobody reads what is
+                // overwritten. `full` expects the bytes of the boxes: they fill the stage.
                 unsafe {
-                    turn.open();
-                    let (to, arrive) = (turn.tile(), turn.full());
-                    bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
+                    pipe.producer_acquire();
+                    let (to, arrive) = (pipe.tile(), pipe.full_barrier());
+                    load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive);
                     let to = to.wrapping_add(A_BYTES as usize);
-                    bring(self.b_map, b_across, to, (col0, tile_n), step, arrive);
+                    load_tile(self.b_map, b_mn_major, to, (col0, tile_n), k0, arrive);
                 }
-                turn.next();
-                step += STEP_K;
+                pipe.advance();
+                k0 += BLOCK_K;
             }
         }
     }
 }
 
-/// The tiles of a block, one after the other.
-struct Tiles {
+/// The tile scheduler of a block: every `grid_dim_x`-th tile, in grouped order.
+struct TileScheduler {
     tiles_m: u32,
     tiles_n: u32,
     tile_n: u32,
     block: u32,
 }
 
-impl Tiles {
+impl TileScheduler {
     /// The first row and column of the next tile.
     #[inline(always)]
-    fn next(&mut self) -> Option<(u32, u32)> {
+    fn next_tile(&mut self) -> Option<(u32, u32)> {
         if self.block >= self.tiles_m * self.tiles_n {
             return None;
         }
@@ -292,156 +307,160 @@ impl Tiles {
     }
 }
 
-/// Starts the copies of one operand's tile: `count` rows of A or columns of B from `first` on, and
-/// [`STEP_K`] steps of k from `step` on.
+/// Starts the TMA loads of one operand's tile: `count` rows of A or columns of B from `first` on,
+/// and the [`BLOCK_K`] elements along k from `k0` on.
 ///
 /// # Safety
 /// Those of [`tensor::load`], for a tile of `count * ROW_BYTES` bytes.
 #[inline(always)]
-pub(super) unsafe fn bring(
+pub(super) unsafe fn load_tile(
     map: MapAddress,
-    across: bool,
+    mn_major: bool,
     to: SharedAddress<u8>,
     (first, count): (u32, u32),
-    step: u32,
-    arrive: SharedAddress<u64>,
+    k0: u32,
+    arrive: SharedAddress<Barrier>,
 ) {
-    boxes(across, to, (first, count), step, |to, x, y| {
-        // SAFETY: the caller's promise: the boxes lie one after the other and fill the tile.
+    for_each_box(mn_major, to, (first, count), k0, |to, x, y| {
+        // SAFETY: the caller's promise: the boxes are contiguous and fill the tile.
         unsafe { tensor::load(to, map, x, y, arrive) };
     });
 }
 
-/// Calls `copy` for each box of one operand's tile, as in [`bring`], with where it goes and its first
-/// coordinates in the map.
+/// Calls `copy` for each box of one operand's tile, as in [`load_tile`], with its destination and
+/// its first coordinates in the map.
 #[inline(always)]
-pub(super) fn boxes(
-    across: bool,
+pub(super) fn for_each_box(
+    mn_major: bool,
     to: SharedAddress<u8>,
     (first, count): (u32, u32),
-    step: u32,
+    k0: u32,
     copy: impl Fn(SharedAddress<u8>, u32, u32),
 ) {
-    if !across {
-        copy(to, step, first);
+    if !mn_major {
+        copy(to, k0, first);
         return;
     }
     let mut done = 0;
     while done < count {
         let to = to.wrapping_add((done / BOX_WIDTH * BOX_BYTES) as usize);
-        copy(to, first + done, step);
+        copy(to, first + done, k0);
         done += BOX_WIDTH;
     }
 }
 
-/// The product of rows `64 * own ..` of A's tiles and B's tiles, summed over `k_tiles` stages.
+/// The mainloop of one tile: the product of consumer warpgroup `consumer_idx`'s 64 rows of A's
+/// tiles and B's tiles, accumulated over `k_tiles` stages.
 ///
-/// While the tensor cores work on one stage the next is issued; a stage is handed back when the group
-/// after it is on its way: one thread calls `release` with its `empty` barrier.
+/// One group of `wgmma`s is in flight while the next is issued; a stage is released once the group
+/// after it has been issued and its own has completed: one thread calls `release` with its `empty`
+/// barrier.
 ///
 /// # Safety
-/// All threads of the warpgroup call it together; `k_tiles` stages come for it.
+/// All threads of the warpgroup call it together; the producer loads `k_tiles` stages for it.
 #[inline(always)]
-pub(super) unsafe fn multiply<
-    N: Products<EIGHTS>,
-    const EIGHTS: usize,
-    const A_ACROSS: bool,
-    const B_ACROSS: bool,
+pub(super) unsafe fn mainloop<
+    N: Wgmma<N16>,
+    const N16: usize,
+    const A_MN_MAJOR: bool,
+    const B_MN_MAJOR: bool,
 >(
-    turn: &mut Turn<EIGHTS>,
-    own: u32,
+    pipe: &mut PipelineState<N16>,
+    consumer_idx: u32,
     k_tiles: u32,
-    release: impl Fn(SharedAddress<u64>),
-) -> Sums<EIGHTS> {
-    let mut sums = [[0.0f32; 8]; EIGHTS];
+    release: impl Fn(SharedAddress<Barrier>),
+) -> Accumulators<N16> {
+    let mut acc = [[0.0f32; 8]; N16];
     if k_tiles == 0 {
-        return sums;
+        return acc;
     }
-    let leader = thread::thread_idx_x() % THREADS == 0;
-    // SAFETY: a stage is full after the wait, and stays until this warpgroup's arrival at `empty`,
-    // which comes after its products' end.
+    let leader = thread::thread_idx_x().is_multiple_of(THREADS);
+    // SAFETY: a stage is full after the wait, and unchanged until this warpgroup's release, which
+    // comes after its products have completed.
     unsafe {
-        turn.wait_full();
-        stage::<N, EIGHTS, A_ACROSS, B_ACROSS, false>(turn, own, &mut sums);
-        let mut before = turn.empty();
-        turn.next();
+        pipe.consumer_wait();
+        mma_stage::<N, N16, A_MN_MAJOR, B_MN_MAJOR, false>(pipe, consumer_idx, &mut acc);
+        let mut before = pipe.empty_barrier();
+        pipe.advance();
         let mut tile = 1;
         while tile < k_tiles {
-            turn.wait_full();
-            stage::<N, EIGHTS, A_ACROSS, B_ACROSS, true>(turn, own, &mut sums);
-            N::wait::<1>(&mut sums);
+            pipe.consumer_wait();
+            mma_stage::<N, N16, A_MN_MAJOR, B_MN_MAJOR, true>(pipe, consumer_idx, &mut acc);
+            N::wait::<1>(&mut acc);
             if leader {
                 release(before);
             }
-            before = turn.empty();
-            turn.next();
+            before = pipe.empty_barrier();
+            pipe.advance();
             tile += 1;
         }
-        N::wait::<0>(&mut sums);
+        N::wait::<0>(&mut acc);
         if leader {
             release(before);
         }
     }
-    sums
+    acc
 }
 
-/// Issues the products of one stage as a group. With `ADD` false they begin a sum.
+/// Issues the `wgmma`s of one stage as a group. With `ADD` false the accumulators start from zero.
 ///
 /// # Safety
-/// All threads of the warpgroup call it together; the stage is full and stays until a wait.
+/// All threads of the warpgroup call it together; the stage is full, and unchanged until a wait.
 #[inline(always)]
-unsafe fn stage<
-    N: Products<EIGHTS>,
-    const EIGHTS: usize,
-    const A_ACROSS: bool,
-    const B_ACROSS: bool,
+unsafe fn mma_stage<
+    N: Wgmma<N16>,
+    const N16: usize,
+    const A_MN_MAJOR: bool,
+    const B_MN_MAJOR: bool,
     const ADD: bool,
 >(
-    turn: &Turn<EIGHTS>,
-    own: u32,
-    sums: &mut Sums<EIGHTS>,
+    pipe: &PipelineState<N16>,
+    consumer_idx: u32,
+    acc: &mut Accumulators<N16>,
 ) {
-    let tile = turn.tile().get();
-    // 64 rows of a k-major tile are as many bytes as a box of 64 along m.
-    let a_at = tile + own * ROWS * ROW_BYTES;
+    // 64 rows of a K-major tile have as many bytes as a box of 64 along m.
+    let a_at = pipe.tile().wrapping_add((consumer_idx * INSTRUCTION_M * ROW_BYTES) as usize);
+    let b_at = pipe.tile().wrapping_add(A_BYTES as usize);
     // SAFETY: the caller's promises.
-    unsafe { products::<N, EIGHTS, A_ACROSS, B_ACROSS, ADD>(a_at, tile + A_BYTES, sums) };
+    unsafe { mma_k_block::<N, N16, A_MN_MAJOR, B_MN_MAJOR, ADD>(a_at, b_at, acc) };
 }
 
-/// Issues the products of 64 rows of A at one shared-memory address with a tile of B at another as a
-/// group. With `ADD` false they begin a sum.
+/// Issues the `wgmma`s of 64 rows of A and a tile of B, given by their addresses in shared memory,
+/// as a group. With `ADD` false the accumulators start from zero.
 ///
 /// # Safety
-/// All threads of the warpgroup call it together; both tiles have [`STEP_K`] steps and stay until a wait.
+/// All threads of the warpgroup call it together; both tiles have [`BLOCK_K`] elements along k and
+/// are unchanged until a wait.
 #[inline(always)]
-pub(super) unsafe fn products<
-    N: Products<EIGHTS>,
-    const EIGHTS: usize,
-    const A_ACROSS: bool,
-    const B_ACROSS: bool,
+pub(super) unsafe fn mma_k_block<
+    N: Wgmma<N16>,
+    const N16: usize,
+    const A_MN_MAJOR: bool,
+    const B_MN_MAJOR: bool,
     const ADD: bool,
 >(
-    a_at: u32,
-    b_at: u32,
-    sums: &mut Sums<EIGHTS>,
+    a_at: SharedAddress<u8>,
+    b_at: SharedAddress<u8>,
+    acc: &mut Accumulators<N16>,
 ) {
-    let (a, a_step) = if A_ACROSS {
-        (descriptor_across(a_at, BOX_BYTES), STEP_UNITS_ACROSS)
+    let (a, a_step) = if A_MN_MAJOR {
+        (mn_major_descriptor(a_at.get(), BOX_BYTES), K_ADVANCE_MN_MAJOR)
     } else {
-        (descriptor(a_at), STEP_UNITS)
+        (k_major_descriptor(a_at.get()), K_ADVANCE)
     };
-    let (b, b_step) = if B_ACROSS {
-        (descriptor_across(b_at, BOX_BYTES), STEP_UNITS_ACROSS)
+    let (b, b_step) = if B_MN_MAJOR {
+        (mn_major_descriptor(b_at.get(), BOX_BYTES), K_ADVANCE_MN_MAJOR)
     } else {
-        (descriptor(b_at), STEP_UNITS)
+        (k_major_descriptor(b_at.get()), K_ADVANCE)
     };
-    const _: () = assert!(STEP_K / STEPS == 4);
-    // SAFETY: the caller's promises; the descriptors lie in the stage.
+    let (a, b) = (Descriptor::from_bits(a), Descriptor::from_bits(b));
+    const _: () = assert!(BLOCK_K / INSTRUCTION_K == 4);
+    // SAFETY: the caller's promises; the descriptors stay within the stage.
     unsafe {
-        N::fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b);
-        N::add::<A_ACROSS, B_ACROSS>(sums, a + a_step, b + b_step);
-        N::add::<A_ACROSS, B_ACROSS>(sums, a + 2 * a_step, b + 2 * b_step);
-        N::add::<A_ACROSS, B_ACROSS>(sums, a + 3 * a_step, b + 3 * b_step);
-        wgmma::commit();
+        N::arrive_mma::<ADD, A_MN_MAJOR, B_MN_MAJOR>(acc, a, b);
+        N::mma::<A_MN_MAJOR, B_MN_MAJOR>(acc, a + a_step, b + b_step);
+        N::mma::<A_MN_MAJOR, B_MN_MAJOR>(acc, a + 2 * a_step, b + 2 * b_step);
+        N::mma::<A_MN_MAJOR, B_MN_MAJOR>(acc, a + 3 * a_step, b + 3 * b_step);
+        wgmma::commit_group();
     }
 }

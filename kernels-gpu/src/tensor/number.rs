@@ -1,23 +1,24 @@
-//! The two 16-bit types, as elements of C too or with a C of f32, and what differs between them.
+//! The two 16-bit types, with a C of the same type or of f32, and what differs between them.
 
 use core::marker::PhantomData;
 
+use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{convert, warpgroup, wgmma};
 use cuda_std::memory::GlobalMut;
-use gemm_spec::warpgroup::{ROW_BYTES, accumulator_place, octet_of_step, swizzled};
+use gemm_spec::warpgroup::{ROW_BYTES, accumulator_coord, octet_of_step, swizzle_128b};
 
-pub(super) use cuda_std::arch::sm90::wgmma::Sums;
+pub(super) use cuda_std::arch::sm90::wgmma::Accumulators;
 
-use super::store::{Pair, Piece};
+use super::store::{Pair, StagingBuffer};
 use crate::parts::unroll::unroll;
 
-/// A type of factors, with that of C.
+/// A type of operands, with that of C.
 pub(super) trait Number {
     /// An element of C.
     type Stored: Copy + Default;
 
-    /// Eights of registers with the sums of a piece: 16 columns of C each.
-    const EIGHTS: usize = (ROW_BYTES / 16) as usize / size_of::<Self::Stored>();
+    /// Columns of a subtile, in units of 16: chunks of eight accumulators that fill a staging buffer.
+    const SUBTILE_N16: usize = (ROW_BYTES / 16) as usize / size_of::<Self::Stored>();
 
     /// Whether threads store two neighbours by one instruction where they can.
     const PAIRED: bool;
@@ -28,52 +29,53 @@ pub(super) trait Number {
     /// The element of C nearest to a value.
     fn stored(value: f32) -> Self::Stored;
 
-    /// Stores two neighbours by one instruction; false where it does not and nothing is stored.
+    /// Stores two neighbours by one instruction; false if it does not, and then nothing is stored.
     ///
     /// # Safety
-    /// Both elements lie in C, and nobody else has them.
+    /// Both elements are in C and belong to this thread.
     unsafe fn store_pair(at: GlobalMut<Self::Stored>, values: [f32; 2]) -> bool;
 
-    /// Fills a piece with `alpha` times the sums from eight `first` on.
+    /// Fills a staging buffer with `alpha` times the accumulators from chunk `first` on.
     ///
     /// # Safety
-    /// All threads of the warpgroup call it together, each as its `member`; nobody else uses the piece.
-    unsafe fn fill<const EIGHTS: usize>(
-        piece: &Piece,
-        member: u32,
+    /// All threads of the warpgroup call it together, each with its own `thread_in_warpgroup`;
+    /// nobody else uses the buffer.
+    unsafe fn fill<const N16: usize>(
+        buffer: &StagingBuffer,
+        thread_in_warpgroup: u32,
         alpha: f32,
-        sums: &Sums<EIGHTS>,
+        acc: &Accumulators<N16>,
         first: usize,
     );
 }
 
-/// The products of a type whose sums a thread holds in `EIGHTS * 8` registers.
-pub(super) trait Products<const EIGHTS: usize>: Number {
-    /// A product behind a fence; with `ADD` false it begins the sum.
+/// The `wgmma`s of a type with `N = 16 * N16`.
+pub(super) trait Wgmma<const N16: usize>: Number {
+    /// The first `wgmma` of a group, after `wgmma.fence`; with `ADD` false it starts from zero.
     ///
     /// # Safety
     /// Those of the instruction, see [`wgmma`].
-    unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
-        sums: &mut Sums<EIGHTS>,
-        a: u64,
-        b: u64,
+    unsafe fn arrive_mma<const ADD: bool, const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
+        acc: &mut Accumulators<N16>,
+        a: Descriptor,
+        b: Descriptor,
     );
 
-    /// A further product.
+    /// A further `wgmma`.
     ///
     /// # Safety
     /// Those of the instruction, see [`wgmma`].
-    unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
-        sums: &mut Sums<EIGHTS>,
-        a: u64,
-        b: u64,
+    unsafe fn mma<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
+        acc: &mut Accumulators<N16>,
+        a: Descriptor,
+        b: Descriptor,
     );
 
-    /// Waits until all groups but the youngest `PENDING` have ended.
+    /// Waits until all groups but the newest `PENDING` have completed.
     ///
     /// # Safety
     /// All threads of the warpgroup call it together.
-    unsafe fn wait<const PENDING: u32>(sums: &mut Sums<EIGHTS>);
+    unsafe fn wait<const PENDING: u32>(acc: &mut Accumulators<N16>);
 }
 
 /// Types of 16 bits with a C of the same type.
@@ -103,26 +105,26 @@ macro_rules! half {
             }
 
             #[inline(always)]
-            unsafe fn fill<const EIGHTS: usize>(
-                piece: &Piece,
-                member: u32,
+            unsafe fn fill<const N16: usize>(
+                buffer: &StagingBuffer,
+                thread_in_warpgroup: u32,
                 alpha: f32,
-                sums: &Sums<EIGHTS>,
+                acc: &Accumulators<N16>,
                 first: usize,
             ) {
-                // Lane l names row l % 8 of matrix l / 8: two matrices of rows, then the next octet
-                // of columns.
-                let (own_warp, lane) = (member / 32, member % 32);
-                let row = 16 * own_warp + lane / 8 % 2 * 8 + lane % 8;
+                // Lane l gives the address of row l % 8 of matrix l / 8: two matrices of rows, then
+                // the next octet of columns.
+                let (warp, lane) = (thread_in_warpgroup / 32, thread_in_warpgroup % 32);
+                let row = 16 * warp + lane / 8 % 2 * 8 + lane % 8;
                 let octet = lane / 16;
                 unroll!(for G in 0..4 {
-                    let eight = &sums[(first + G) % EIGHTS];
-                    let pair = |at: usize| convert::$pair(alpha * eight[at], alpha * eight[at + 1]);
+                    let chunk = &acc[(first + G) % N16];
+                    let pair = |at: usize| convert::$pair(alpha * chunk[at], alpha * chunk[at + 1]);
                     let pairs = [pair(0), pair(2), pair(4), pair(6)];
-                    let at = swizzled(row * ROW_BYTES + (2 * G as u32 + octet) * 16);
-                    // SAFETY: all lanes are here; each has a row of its own in the piece.
+                    let at = swizzle_128b(row * ROW_BYTES + (2 * G as u32 + octet) * 16);
+                    // SAFETY: all lanes are here; each has a row of its own in the buffer.
                     unsafe {
-                        warpgroup::store_matrices(piece.at.wrapping_add(at as usize), pairs);
+                        warpgroup::stmatrix_x4(buffer.address.wrapping_add(at as usize), pairs);
                     }
                 });
             }
@@ -167,95 +169,96 @@ impl<N> Number for Wide<N> {
     }
 
     #[inline(always)]
-    unsafe fn fill<const EIGHTS: usize>(
-        piece: &Piece,
-        member: u32,
+    unsafe fn fill<const N16: usize>(
+        buffer: &StagingBuffer,
+        thread_in_warpgroup: u32,
         alpha: f32,
-        sums: &Sums<EIGHTS>,
+        acc: &Accumulators<N16>,
         first: usize,
     ) {
-        let (row, col) = accumulator_place(member, 0);
-        let [low, high] = [&sums[first % EIGHTS], &sums[(first + 1) % EIGHTS]];
-        // Which eight a step takes follows from the row: registers have no index, so both are named.
+        let (row, col) = accumulator_coord(thread_in_warpgroup, 0);
+        let [low, high] = [&acc[first % N16], &acc[(first + 1) % N16]];
+        // Which chunk a step stores depends on the row. Registers cannot be indexed, so both are
+        // selected.
         let [even, odd] = if row % 2 == 0 { [low, high] } else { [high, low] };
         unroll!(for S in 0..4 {
-            let eight = if S < 2 { even } else { odd };
+            let chunk = if S < 2 { even } else { odd };
             unroll!(for H in 0..2 {
                 let (row, at) = (row + 8 * H as u32, 4 * (S % 2) + 2 * H);
                 let byte = row * ROW_BYTES + (8 * octet_of_step(row, S as u32) + col) * 4;
-                let place = piece.place.wrapping_add(swizzled(byte) as usize);
-                // SAFETY: the place is this thread's own.
+                let place = buffer.view.wrapping_add(swizzle_128b(byte) as usize);
+                // SAFETY: the element belongs to this thread.
                 unsafe {
-                    place.cast::<Pair>().write(Pair([alpha * eight[at], alpha * eight[at + 1]]));
+                    place.cast::<Pair>().write(Pair([alpha * chunk[at], alpha * chunk[at + 1]]));
                 }
             });
         });
     }
 }
 
-macro_rules! products {
-    ($($number:ty, $eights:literal: $add:ident, $fenced:ident, $wait:ident;)+) => {$(
-        impl Products<$eights> for $number {
+macro_rules! wgmmas {
+    ($($number:ty, $n16:literal: $mma:ident, $arrive:ident, $wait:ident;)+) => {$(
+        impl Wgmma<$n16> for $number {
             #[inline(always)]
-            unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
-                sums: &mut Sums<$eights>,
-                a: u64,
-                b: u64,
+            unsafe fn arrive_mma<const ADD: bool, const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
+                acc: &mut Accumulators<$n16>,
+                a: Descriptor,
+                b: Descriptor,
             ) {
                 // SAFETY: the caller's promises.
-                unsafe { wgmma::$fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b) };
+                unsafe { wgmma::$arrive::<ADD, A_MN_MAJOR, B_MN_MAJOR>(acc, a, b) };
             }
 
             #[inline(always)]
-            unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
-                sums: &mut Sums<$eights>,
-                a: u64,
-                b: u64,
+            unsafe fn mma<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
+                acc: &mut Accumulators<$n16>,
+                a: Descriptor,
+                b: Descriptor,
             ) {
                 // SAFETY: the caller's promises.
-                unsafe { wgmma::$add::<true, A_ACROSS, B_ACROSS>(sums, a, b) };
+                unsafe { wgmma::$mma::<true, A_MN_MAJOR, B_MN_MAJOR>(acc, a, b) };
             }
 
             #[inline(always)]
-            unsafe fn wait<const PENDING: u32>(sums: &mut Sums<$eights>) {
+            unsafe fn wait<const PENDING: u32>(acc: &mut Accumulators<$n16>) {
                 // SAFETY: the caller's promise.
-                unsafe { wgmma::$wait::<PENDING>(sums) };
+                unsafe { wgmma::$wait::<PENDING>(acc) };
             }
         }
     )+};
 }
 
-products! {
-    F16, 8: f16_n128, fenced_f16_n128, wait_n128;
-    F16, 16: f16_n256, fenced_f16_n256, wait_n256;
-    Bf16, 8: bf16_n128, fenced_bf16_n128, wait_n128;
-    Bf16, 16: bf16_n256, fenced_bf16_n256, wait_n256;
+wgmmas! {
+    F16, 8: m64n128k16_f32_f16_f16, arrive_m64n128k16_f32_f16_f16, wait_group_n128;
+    F16, 16: m64n256k16_f32_f16_f16, arrive_m64n256k16_f32_f16_f16, wait_group_n256;
+    Bf16, 8: m64n128k16_f32_bf16_bf16, arrive_m64n128k16_f32_bf16_bf16, wait_group_n128;
+    Bf16, 16: m64n256k16_f32_bf16_bf16, arrive_m64n256k16_f32_bf16_bf16, wait_group_n256;
 }
 
-impl<N: Products<EIGHTS>, const EIGHTS: usize> Products<EIGHTS> for Wide<N> {
+impl<N: Wgmma<N16>, const N16: usize> Wgmma<N16> for Wide<N> {
     #[inline(always)]
-    unsafe fn fenced<const ADD: bool, const A_ACROSS: bool, const B_ACROSS: bool>(
-        sums: &mut Sums<EIGHTS>,
-        a: u64,
-        b: u64,
+    unsafe fn arrive_mma<const ADD: bool, const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
+        acc: &mut Accumulators<N16>,
+        a: Descriptor,
+        b: Descriptor,
     ) {
         // SAFETY: the caller's promises.
-        unsafe { N::fenced::<ADD, A_ACROSS, B_ACROSS>(sums, a, b) };
+        unsafe { N::arrive_mma::<ADD, A_MN_MAJOR, B_MN_MAJOR>(acc, a, b) };
     }
 
     #[inline(always)]
-    unsafe fn add<const A_ACROSS: bool, const B_ACROSS: bool>(
-        sums: &mut Sums<EIGHTS>,
-        a: u64,
-        b: u64,
+    unsafe fn mma<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
+        acc: &mut Accumulators<N16>,
+        a: Descriptor,
+        b: Descriptor,
     ) {
         // SAFETY: the caller's promises.
-        unsafe { N::add::<A_ACROSS, B_ACROSS>(sums, a, b) };
+        unsafe { N::mma::<A_MN_MAJOR, B_MN_MAJOR>(acc, a, b) };
     }
 
     #[inline(always)]
-    unsafe fn wait<const PENDING: u32>(sums: &mut Sums<EIGHTS>) {
+    unsafe fn wait<const PENDING: u32>(acc: &mut Accumulators<N16>) {
         // SAFETY: the caller's promise.
-        unsafe { N::wait::<PENDING>(sums) };
+        unsafe { N::wait::<PENDING>(acc) };
     }
 }

@@ -1,14 +1,15 @@
-//! Copies of operands whose lines the copy engine does not reach.
+//! Copies of operands whose lines TMA cannot address.
 
+use cuda_std::memory::{Global, GlobalMut};
 use cuda_std::thread;
 use gemm_spec::tensor::PAD_GROUP;
 
-/// Elements that are stored together.
+/// Elements that are stored by one instruction.
 #[repr(C, align(16))]
 struct Group([u16; PAD_GROUP as usize]);
 
-/// Copies lines, a block one after the other, a thread a group of elements at a time. The rest of the
-/// last group of a line is zero.
+/// Copies lines, a block one line at a time, a thread a group of elements at a time. The last group
+/// of a line is filled with zeros.
 ///
 /// # Safety
 /// `from` is valid for `rows` lines of `width` elements at `ld`, `to`, aligned to 16 bytes, for as many
@@ -18,9 +19,9 @@ struct Group([u16; PAD_GROUP as usize]);
 pub unsafe fn tensor_pad(
     rows: u32,
     width: u32,
-    from: *const u16,
+    from: Global<u16>,
     ld: u64,
-    to: *mut u16,
+    to: GlobalMut<u16>,
     pitch: u64,
 ) {
     let mut row = thread::block_idx_x();
@@ -39,7 +40,8 @@ pub unsafe fn tensor_pad(
                 }
                 at += 1;
             }
-            // SAFETY: the copy's line has room for whole groups, and this thread alone has this one.
+            // SAFETY: the copy's line has room for whole groups, and this one belongs to this
+            // thread alone.
             unsafe { copy.wrapping_add(first as usize).cast::<Group>().write(group) };
             first += thread::block_dim_x() * PAD_GROUP;
         }

@@ -1,41 +1,43 @@
-//! Two blocks, one below the other, that share what they read of B.
+//! A cluster of two blocks, one below the other, that share their loads of B.
 //!
-//! Each brings its own tile of A and half of B's, which the copy engine writes into the shared memory of
-//! both. So a block reads a third less from the second-level cache, which costs power, and power is what
-//! bounds these kernels.
+//! Each loads its own tile of A and half of B's, which TMA multicasts to the shared memory of both.
+//! So a block reads a third less from L2. Those reads cost power, and power is what bounds these
+//! kernels.
 
+use cuda_std::arch::sm90::mbarrier::Barrier;
 use cuda_std::arch::sm90::{bulk, cluster, mbarrier, registers, tensor};
 use cuda_std::memory::SharedAddress;
 use cuda_std::{thread, warp};
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
 use gemm_spec::warpgroup::{ROW_BYTES, THREADS};
 
 use super::multiply::{
-    A_BYTES, CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, Stages, Turn, boxes, bring,
+    A_BYTES, CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, PipelineState, Stages, for_each_box,
+    load_tile,
 };
-use super::number::{Number, Products};
+use super::number::{Number, Wgmma};
 use super::{CONSUMERS, GROUP_ROWS, PAIR, TILE_M};
-use crate::parts::ring;
+use crate::parts::pipeline;
 
-/// Registers of sums of a thread, in eights.
-const EIGHTS: usize = 16;
+/// N of the instruction, in units of 16.
+const N16: usize = 16;
 /// Columns of C of a tile.
-const TILE_N: u32 = Stages::<EIGHTS>::TILE_N;
-/// Columns of B's tile that each block brings.
+const TILE_N: u32 = Stages::<N16>::TILE_N;
+/// Columns of B's tile that each block loads.
 const HALF_N: u32 = TILE_N / PAIR;
-/// A bit for each block of the cluster.
+/// The multicast mask: a bit for each block of the cluster.
 const BOTH: u16 = (1 << PAIR) - 1;
 
-/// The tiles of a block: those of its cluster, one above the other, and so on.
-struct Tiles {
+/// The tile scheduler of a block: a cluster has pairs of tiles, one tile below the other.
+struct TileScheduler {
     pairs_m: u32,
     tiles_n: u32,
     cluster: u32,
     rank: u32,
 }
 
-impl Tiles {
+impl TileScheduler {
     fn of<N: Number>(launch: &Launch<N>) -> Self {
         Self {
             pairs_m: ceil_div(ceil_div(launch.m, TILE_M), PAIR),
@@ -45,10 +47,10 @@ impl Tiles {
         }
     }
 
-    /// The first row and column of the next tile. The lower one of the last pair may lie below C: it is
-    /// multiplied all the same, since the other block waits for its part of B.
+    /// The first row and column of the next tile. The lower tile of the last pair may be below C:
+    /// it is multiplied all the same, since the other block waits for its half of B.
     #[inline(always)]
-    fn next(&mut self) -> Option<(u32, u32)> {
+    fn next_tile(&mut self) -> Option<(u32, u32)> {
         if self.cluster >= self.pairs_m * self.tiles_n {
             return None;
         }
@@ -60,91 +62,93 @@ impl Tiles {
 
 impl<N: Number> Launch<N>
 where
-    N: Products<EIGHTS>,
+    N: Wgmma<N16>,
 {
     /// # Safety
-    /// The obligations of the entries; blocks run in clusters of [`PAIR`], of which the grid has whole ones,
-    /// and the map of B has boxes for half of a tile.
+    /// The obligations of the entries; blocks run in clusters of [`PAIR`], of which the grid has
+    /// whole ones, and the map of B has boxes for half of a tile.
     #[inline(always)]
-    pub(super) unsafe fn in_pairs(&self) {
+    pub(super) unsafe fn run_pair(&self) {
         let linear = thread::thread_idx_x();
-        // The same in all threads of a warpgroup, and known to be the same in a warp.
+        // Uniform across a warpgroup, and known to be uniform in a warp.
         // SAFETY: all lanes are here.
-        let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
-        // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let mut turn = Turn::<EIGHTS>::first(unsafe { ring::memory() });
+        let warpgroup_idx = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
+        // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
+        let mut pipe = PipelineState::<N16>::new(unsafe { pipeline::smem() });
         if linear == 0 {
-            // SAFETY: obligation 1; nobody uses the barriers before the fence and the barrier below. A
-            // stage is free when the consumers of both blocks have read it: this block writes to both.
+            // SAFETY: obligation 1; nobody uses the barriers before the fence and the barrier
+            // below. A stage is empty when the consumers of both blocks have read it: this block
+            // writes to both.
             unsafe {
                 self.prefetch();
-                turn.set_all(PAIR * CONSUMERS);
+                pipe.init_barriers(PAIR * CONSUMERS);
             }
         }
         // SAFETY: all threads of the cluster are here.
         unsafe { cluster::sync() };
-        if group == 0 {
-            // SAFETY: the whole warpgroup is here, and needs no more.
-            unsafe { registers::release::<PRODUCER_REGISTERS>() };
+        if warpgroup_idx == 0 {
+            // SAFETY: the whole warpgroup is here and needs no more registers.
+            unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
-                // SAFETY: one thread; the consumers of both blocks take as many stages as it brings.
-                unsafe { self.bring_halves(&mut turn) };
+                // SAFETY: one thread; the consumers of both blocks consume as many stages as it
+                // loads.
+                unsafe { self.producer_loop_multicast(&mut pipe) };
             }
         } else {
             let other = cluster::rank() ^ 1;
-            let release = |empty: SharedAddress<u64>| {
-                // SAFETY: the barriers of both blocks are set, and wait for this warpgroup.
+            let release = |empty: SharedAddress<Barrier>| {
+                // SAFETY: the barriers of both blocks are initialised and expect this warpgroup.
                 unsafe {
                     mbarrier::arrive(empty);
                     cluster::arrive(cluster::place_in(empty, other));
                 }
             };
-            let mut tiles = Tiles::of(self);
-            // SAFETY: the whole warpgroup is here, and the first has released what is missing; the producers
-            // of both blocks go through the same tiles.
+            let mut tiles = TileScheduler::of(self);
+            // SAFETY: the whole warpgroup is here, and the producer's has released what the pool
+            // lacks; the producers of both blocks visit the same tiles.
             unsafe {
-                registers::take::<CONSUMER_REGISTERS>();
-                self.consume(&mut turn, group - 1, || tiles.next(), release);
+                registers::reg_alloc::<CONSUMER_REGISTERS>();
+                self.consumer_loop(&mut pipe, warpgroup_idx - 1, || tiles.next_tile(), release);
             }
         }
-        // The other block arrives at this one's barriers, and what is on its way to C reads this one's
-        // memory: neither may end before.
-        bulk::wait_read::<0>();
-        // SAFETY: all threads of the cluster come here once more.
+        // The other block arrives at this one's barriers, and TMA stores under way read this one's
+        // memory: neither block may exit before the other is done.
+        bulk::wait_group_read::<0>();
+        // SAFETY: all threads of the cluster reach it.
         unsafe { cluster::sync() };
     }
 
-    /// Copies all tiles of A that the block needs, and half of those of B for both blocks, one stage after
-    /// the other.
+    /// The producer loop: loads all tiles of A that the block needs, and half of those of B for
+    /// both blocks, one stage after the other.
     ///
     /// # Safety
-    /// One thread calls it, and the consumers of both blocks take what it brings.
+    /// One thread calls it, and the consumers of both blocks consume what it loads.
     #[inline(always)]
-    unsafe fn bring_halves(&self, turn: &mut Turn<EIGHTS>) {
-        let a_across = self.orders & A_ACROSS != 0;
-        let b_across = self.orders & B_ACROSS != 0;
+    unsafe fn producer_loop_multicast(&self, pipe: &mut PipelineState<N16>) {
+        let a_mn_major = self.major_flags & A_MN_MAJOR != 0;
+        let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let rank = cluster::rank();
-        let mut tiles = Tiles::of(self);
-        while let Some((row0, col0)) = tiles.next() {
-            let mut step = 0;
-            while step < self.k {
+        let mut tiles = TileScheduler::of(self);
+        while let Some((row0, col0)) = tiles.next_tile() {
+            let mut k0 = 0;
+            while k0 < self.k {
                 let half = A_BYTES + rank * HALF_N * ROW_BYTES;
-                // SAFETY: the consumers of both blocks arrive at `empty` when they have read the stage, and
-                // the first round passes, so nobody reads what is overwritten. `full` expects what the
-                // boxes of both blocks bring: they fill the stage. The other block's may arrive before
-                // this thread says so, in this phase: the one before has ended in both.
+                // SAFETY: the stage is empty in both blocks after the acquire, so nobody reads what
+                // is overwritten. `full` expects the bytes of the boxes that both blocks load: they
+                // fill the stage. The other block's bytes may complete before this thread expects
+                // them, but in this phase: the previous one has completed in both.
                 unsafe {
-                    turn.open();
-                    let (to, arrive) = (turn.tile(), turn.full());
-                    bring(self.a_map, a_across, to, (row0, TILE_M), step, arrive);
+                    pipe.producer_acquire();
+                    let (to, arrive) = (pipe.tile(), pipe.full_barrier());
+                    load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive);
                     let to = to.wrapping_add(half as usize);
                     let first = col0 + rank * HALF_N;
-                    boxes(b_across, to, (first, HALF_N), step, |to, x, y| {
+                    for_each_box(b_mn_major, to, (first, HALF_N), k0, |to, x, y| {
                         tensor::load_multicast(to, self.b_map, x, y, arrive, BOTH);
                     });
                 }
-                turn.next();
-                step += STEP_K;
+                pipe.advance();
+                k0 += BLOCK_K;
             }
         }
     }

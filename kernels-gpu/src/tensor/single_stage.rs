@@ -1,99 +1,98 @@
-//! A warpgroup that brings a stage, waits for it, multiplies it, waits, and brings the next.
+//! A warpgroup that loads a stage, waits for it, multiplies it, waits, and loads the next.
 
-use cuda_std::arch::sm90::mbarrier;
+use cuda_std::arch::sm90::mbarrier::{self, Barrier};
 use cuda_std::memory::SharedAddress;
 use cuda_std::thread;
 use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::tensor::{A_ACROSS, B_ACROSS, STEP_K};
-use gemm_spec::warpgroup::ROWS;
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
+use gemm_spec::warpgroup::INSTRUCTION_M;
 
-use super::multiply::{Launch, bring, products};
-use super::number::{Number, Products, Sums};
-use super::{GROUP_ROWS, PIECE_BYTES, PIECES_EACH, SINGLE_A_BYTES, SINGLE_N, SINGLE_STAGE_BYTES};
-use crate::parts::ring;
+use super::multiply::{Launch, load_tile, mma_k_block};
+use super::number::{Accumulators, Number, Wgmma};
+use super::{
+    GROUP_ROWS, SINGLE_A_BYTES, SINGLE_N, SINGLE_STAGE_BYTES, STAGING_BYTES, STAGING_EACH,
+};
+use crate::parts::pipeline;
 
-/// Sums in eights of registers of a thread.
-const EIGHTS: usize = SINGLE_N as usize / 16;
+/// N of the instruction, in units of 16.
+const N16: usize = SINGLE_N as usize / 16;
 
 impl<N: Number> Launch<N> {
     /// # Safety
     /// The obligations of the entries.
     #[inline(always)]
-    pub(super) unsafe fn stage_by_stage(&self)
+    pub(super) unsafe fn run_single_stage(&self)
     where
-        N: Products<EIGHTS>,
+        N: Wgmma<N16>,
     {
-        // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let place = unsafe { ring::memory() };
+        // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
+        let place = unsafe { pipeline::smem() };
         let stage = SharedAddress::new(place);
-        let pieces = SINGLE_STAGE_BYTES as usize;
-        let arrived = stage.wrapping_add(pieces + (PIECES_EACH * PIECE_BYTES) as usize).cast();
-        let member = thread::thread_idx_x();
-        if member == 0 {
+        let staging = SINGLE_STAGE_BYTES as usize;
+        let full = stage.wrapping_add(staging + (STAGING_EACH * STAGING_BYTES) as usize).cast();
+        let thread_in_warpgroup = thread::thread_idx_x();
+        if thread_in_warpgroup == 0 {
             // SAFETY: nobody uses the barrier before the fence and the barrier below.
-            unsafe { mbarrier::init(arrived, 1) };
+            unsafe { mbarrier::init(full, 1) };
             mbarrier::fence_init();
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
 
-        let (tiles_m, tiles_n) = (ceil_div(self.m, ROWS), ceil_div(self.n, SINGLE_N));
+        let (tiles_m, tiles_n) = (ceil_div(self.m, INSTRUCTION_M), ceil_div(self.n, SINGLE_N));
         let (row, col) = grouped_tile(thread::block_idx_x(), tiles_m, tiles_n, GROUP_ROWS);
-        let (row0, col0) = (row * ROWS, col * SINGLE_N);
-        // Which way the operands lie is a part of the instruction, so each has a loop of its own.
+        let (row0, col0) = (row * INSTRUCTION_M, col * SINGLE_N);
+        // The majorness of the operands is part of the instruction, so each combination has its own
+        // loop.
         // SAFETY: all threads are here; the maps are those of the operands.
-        let sums = unsafe {
-            match self.orders {
-                0 => self.sum::<false, false>(stage, arrived, (row0, col0)),
-                A_ACROSS => self.sum::<true, false>(stage, arrived, (row0, col0)),
-                B_ACROSS => self.sum::<false, true>(stage, arrived, (row0, col0)),
-                _ => self.sum::<true, true>(stage, arrived, (row0, col0)),
+        let acc = unsafe {
+            match self.major_flags {
+                0 => self.single_stage_mainloop::<false, false>(stage, full, (row0, col0)),
+                A_MN_MAJOR => self.single_stage_mainloop::<true, false>(stage, full, (row0, col0)),
+                B_MN_MAJOR => self.single_stage_mainloop::<false, true>(stage, full, (row0, col0)),
+                _ => self.single_stage_mainloop::<true, true>(stage, full, (row0, col0)),
             }
         };
-        let store = self.store((row0, col0), 0, place.wrapping_add(pieces));
+        let epilogue = self.epilogue((row0, col0), 0, place.wrapping_add(staging));
         // SAFETY: obligation 1; this block alone has the tile.
-        unsafe { store.direct(&sums) };
+        unsafe { epilogue.store_direct(&acc) };
     }
 
-    /// The sums of the tile of C from `(row0, col0)` on.
+    /// The mainloop: the accumulators of the tile of C that begins at `(row0, col0)`.
     ///
     /// # Safety
     /// All threads of the block call it together; the maps describe A and B, nobody uses the stage, and
     /// the barrier expects one arrival.
     #[inline(always)]
-    unsafe fn sum<const A_TURNED: bool, const B_TURNED: bool>(
+    unsafe fn single_stage_mainloop<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
         &self,
         stage: SharedAddress<u8>,
-        arrived: SharedAddress<u64>,
+        full: SharedAddress<Barrier>,
         (row0, col0): (u32, u32),
-    ) -> Sums<EIGHTS>
+    ) -> Accumulators<N16>
     where
-        N: Products<EIGHTS>,
+        N: Wgmma<N16>,
     {
         let b_tile = stage.wrapping_add(SINGLE_A_BYTES as usize);
-        let mut sums = [[0.0f32; 8]; EIGHTS];
-        let (mut step, mut parity) = (0, 0);
-        while step < self.k {
-            // SAFETY: the barrier below parts the reads of the stage from the next copies; the barrier
-            // expects what the boxes bring: they fill the stage.
+        let mut acc = [[0.0f32; 8]; N16];
+        let (mut k0, mut phase) = (0, 0);
+        while k0 < self.k {
+            // SAFETY: the barrier below separates the reads of the stage from the next loads; the
+            // barrier expects the bytes of the boxes: they fill the stage.
             unsafe {
                 if thread::thread_idx_x() == 0 {
-                    mbarrier::arrive_expecting(arrived, SINGLE_STAGE_BYTES);
-                    bring(self.a_map, A_TURNED, stage, (row0, ROWS), step, arrived);
-                    bring(self.b_map, B_TURNED, b_tile, (col0, SINGLE_N), step, arrived);
+                    mbarrier::arrive_and_expect_tx(full, SINGLE_STAGE_BYTES);
+                    load_tile(self.a_map, A_MN_MAJOR, stage, (row0, INSTRUCTION_M), k0, full);
+                    load_tile(self.b_map, B_MN_MAJOR, b_tile, (col0, SINGLE_N), k0, full);
                 }
-                mbarrier::wait(arrived, parity);
-                products::<N, EIGHTS, A_TURNED, B_TURNED, true>(
-                    stage.get(),
-                    b_tile.get(),
-                    &mut sums,
-                );
-                N::wait::<0>(&mut sums);
+                mbarrier::wait(full, phase);
+                mma_k_block::<N, N16, A_MN_MAJOR, B_MN_MAJOR, true>(stage, b_tile, &mut acc);
+                N::wait::<0>(&mut acc);
                 thread::sync_threads();
             }
-            parity ^= 1;
-            step += STEP_K;
+            phase ^= 1;
+            k0 += BLOCK_K;
         }
-        sums
+        acc
     }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Between its start and the wait that covers its group nobody may touch where a copy goes. After the
-//! wait the thread itself sees what its own copies brought; other threads see it after a
+//! wait the thread itself sees what its own copies wrote; other threads see it after a
 //! [`sync_threads`](crate::thread::sync_threads) that comes after the wait.
 //!
 //! The [emulator](crate::emulate) lands a copy at the wait that covers it and never before.
@@ -29,14 +29,14 @@ macro_rules! copy {
         ///
         /// # Safety
         #[doc = concat!("1. A `T` has ", $bytes, " bytes, and both places are multiples of ", $bytes, ".")]
-        /// 2. The source lies in the view's memory, and nobody writes it before the copy has landed.
-        /// 3. The destination lies in the block's shared memory, a barrier lies between this and every
-        ///    earlier access to it by another thread, and nobody touches it before the copy has
+        /// 2. The source is in the view's memory, and nobody writes it before the copy has landed.
+        /// 3. The destination is in the block's shared memory, a barrier separates this from every
+        ///    earlier access to it by another thread, and nobody accesses it before the copy has
         ///    landed.
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name<T>(to: SharedAddress<T>, from: Global<T>) {
-            const { assert!(size_of::<T>() == $bytes, "this copy moves so many bytes") };
+            const { assert!(size_of::<T>() == $bytes, "the copy has the size of an element") };
             #[cfg(target_arch = "nvptx64")]
             {
                 // SAFETY: the caller's promises are the instruction's.
@@ -59,7 +59,7 @@ macro_rules! copy {
 
 copy!(/// Starts a copy of four bytes, through all caches: `cp.async.ca.shared.global [to], [from], 4;`.
     copy_async_4, 4, "cp.async.ca.shared.global [{to}], [{from}], 4;");
-copy!(/// Starts a copy of sixteen bytes, past the first-level cache:
+copy!(/// Starts a copy of sixteen bytes, past L1:
     /// `cp.async.cg.shared.global [to], [from], 16;`.
     copy_async_16, 16, "cp.async.cg.shared.global [{to}], [{from}], 16;");
 

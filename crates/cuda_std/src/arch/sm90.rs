@@ -1,14 +1,16 @@
-//! What Hopper brought: barriers that count bytes, bulk copies, clusters of blocks, and products of warpgroups.
+//! Instructions of Hopper: `mbarrier` transaction counts, TMA copies, clusters, and `wgmma`.
 //!
-//! The parts work together in one pattern, which all kernels here follow:
+//! Kernels combine them in one pattern, a pipeline of stages in shared memory:
 //!
 //! ```text
-//!  producer   wait(empty) -> expect(full, bytes) -> copies that arrive at `full`
-//!  consumers  wait(full)  -> products that read the stage -> commit, wait -> arrive(empty)
+//!  producer   wait(empty) -> arrive_and_expect_tx(full, bytes) -> copies that complete at `full`
+//!  consumers  wait(full)  -> wgmma on the stage -> commit_group, wait_group -> arrive(empty)
 //! ```
 //!
 //! Each function is one instruction (a barrier's wait is a loop of one), with its PTX in its
-//! documentation. They exist on the device only: the emulator does not model them.
+//! documentation. On the host they let kernels be compiled and linted; the emulator does not model them
+//! and ends a launch at the first one, with
+//! [`NotEmulated`](crate::emulate::EmulationError::NotEmulated).
 
 pub mod bulk;
 pub mod cluster;

@@ -187,6 +187,14 @@ pub enum EmulationError {
         /// What is wrong with it.
         fault: WarpFault,
     },
+    /// An instruction that the emulator does not model; the launch has no result.
+    #[error("not emulated: {site} executes {instruction}, which runs on a GPU only")]
+    NotEmulated {
+        /// The thread.
+        site: Site,
+        /// The instruction, in PTX.
+        instruction: &'static str,
+    },
     /// There is no memory for a thread's stack.
     #[error("no memory for the stacks of {threads} emulated threads: {reason}")]
     Stack {

@@ -24,7 +24,7 @@ fn words(start: usize, bytes: usize) -> impl Iterator<Item = (usize, u8)> {
 pub(super) struct Mark {
     /// Linear index of the thread in its block.
     pub(super) thread: u32,
-    /// Barriers of the block before it, and one; 0 stands for no access.
+    /// One more than the barriers of the block before it; 0 means no access.
     epoch: u32,
     /// Bytes of the word that it touched.
     bytes: u8,
@@ -53,7 +53,7 @@ impl Mark {
 struct Word {
     /// The last write.
     write: Mark,
-    /// Reads of the newest epoch by two different threads: whoever writes next, one of the two is
+    /// Reads of the newest epoch by two different threads: whichever thread writes next, one of the two is
     /// another thread.
     reads: [Mark; 2],
     /// The bytes that somebody has written.

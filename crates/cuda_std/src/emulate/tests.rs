@@ -474,3 +474,4 @@ fn a_lane_that_misses_its_mask_is_an_error() {
 }
 
 mod copies;
+mod sm90;

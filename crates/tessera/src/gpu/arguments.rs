@@ -77,20 +77,20 @@ arguments! {
 }
 
 arguments! {
-    /// The helper that splits rows which are contiguous along k.
-    SplitRows:
-    k: U32, from: U64, ld: U64, pieces: U64, exponents: U64, lost: U64, flags: U64,
+    /// The helper that splits a K-major operand.
+    SplitKMajor:
+    k: U32, from: U64, ld: U64, limbs: U64, exponents: U64, underflows: U64, flags: U64,
 }
 
 arguments! {
-    /// The helper that finds the largest magnitudes of rows which lie across.
-    Maxima: rows: U32, k: U32, from: U64, ld: U64, maxima: U64,
+    /// The helper that finds the largest magnitudes of the rows of an MN-major operand.
+    RowAmax: rows: U32, k: U32, from: U64, ld: U64, row_amax: U64,
 }
 
 arguments! {
-    /// The helper that splits such rows.
-    SplitAcross:
-    rows: U32, k: U32, from: U64, ld: U64, maxima: U64, pieces: U64, exponents: U64, lost: U64,
+    /// The helper that splits an MN-major operand.
+    SplitMnMajor:
+    rows: U32, k: U32, from: U64, ld: U64, row_amax: U64, limbs: U64, exponents: U64, underflows: U64,
     flags: U64,
 }
 
@@ -104,7 +104,7 @@ arguments! {
 arguments! {
     /// The product of split operands.
     Multiply:
-    m: U32, n: U32, k: U32, alpha: Element, a_pieces: U64, b_pieces: U64, a_exponents: U64,
+    m: U32, n: U32, k: U32, alpha: Element, a_limbs: U64, b_limbs: U64, a_exponents: U64,
     b_exponents: U64, beta: Element, c: U64, ldc: U64, flags: U64, unless: U32,
 }
 
@@ -124,7 +124,7 @@ arguments! {
     /// The product of factors of 16-bit elements.
     TensorProduct<T>:
     a_map: TensorMap, b_map: TensorMap, c_map: TensorMap, m: U32, n: U32, k: U32, alpha: Element,
-    orders: U32, beta: Element, c: U64, ldc: U64, staged: U32,
+    major_flags: U32, beta: Element, c: U64, ldc: U64, tma_store: U32,
 }
 
 arguments! {
@@ -156,9 +156,9 @@ fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
     };
     let lists = [
         gemm,
-        SplitRows::PASSED,
-        Maxima::PASSED,
-        SplitAcross::PASSED,
+        SplitKMajor::PASSED,
+        RowAmax::PASSED,
+        SplitMnMajor::PASSED,
         Probe::PASSED,
         Multiply::PASSED,
         Fallback::PASSED,

@@ -1,9 +1,9 @@
-//! The launches of a product whose operands are split into pieces first.
+//! The launches of a product whose operands are split into limbs first.
 
-use gemm_spec::split::{FALL_BACK, MAXIMA_STEPS, PANEL_ROWS, PROBE_BLOCKS, STEP_K, Workspace};
+use gemm_spec::split::{AMAX_BLOCK_K, BLOCK_K, FALL_BACK, PANEL_ROWS, PROBE_BLOCKS, Workspace};
 use gemm_spec::{Grid, HelperEntry, KernelSpec, Layout, Operand, Order, Problem, SplitEntries};
 
-use super::arguments::{Fallback, Maxima, Multiply, Probe, SplitAcross, SplitRows};
+use super::arguments::{Fallback, Multiply, Probe, RowAmax, SplitKMajor, SplitMnMajor};
 use super::entry::{Addresses, EntryLaunch, size};
 use super::launch::Queue;
 use super::refused;
@@ -28,9 +28,9 @@ impl Band {
     }
 }
 
-/// Splits A and B, multiplies the pieces, and multiplies the operands themselves where the pieces
+/// Splits A and B, multiplies the limbs, and multiplies the operands themselves where the limbs
 /// cannot hold them: which of the two does something, the helpers' flags decide on the device. Bands
-/// after the first find B's pieces where the first has left them, and its flags.
+/// after the first find B's limbs where the first has left them, and its flags.
 ///
 /// # Safety
 /// The addresses are those of operands that are valid for the problem; C overlaps neither factor and
@@ -46,13 +46,13 @@ pub(super) unsafe fn launch<T: Element>(
 ) -> Result<(), Error> {
     let (m, n, k) = (size(problem.m), size(problem.n), size(problem.k));
     let tallest = size(band.tallest);
-    let layout = Workspace::new(entries.pieces, tallest, n, k);
+    let layout = Workspace::new(entries.limbs, tallest, n, k);
     queue.with_workspace(layout.bytes, |at| {
         let product = Product { queue, spec, entries, band, tallest, m, n, k, layout, at };
         // The first clears the flags and what is found of all rows, the others that of A's rows alone.
         let (from, to) = match band.first {
             0 => (layout.zeroed, layout.zeroed + layout.zeroed_bytes),
-            _ => (layout.a_maxima(), layout.b_maxima(tallest)),
+            _ => (layout.a_row_amax(), layout.b_row_amax(tallest)),
         };
         // With nothing to sum the factors are not read: the flags send the product to the fallback.
         let nothing = problem.effective_k() == 0;
@@ -88,7 +88,7 @@ pub(super) fn fell_back<T: Element>(
         return Ok(false);
     }
     let (tallest, n, k) = (size(tallest), size(problem.n), size(problem.k));
-    let layout = Workspace::new(entries.pieces, tallest, n, k);
+    let layout = Workspace::new(entries.limbs, tallest, n, k);
     queue.with_workspace(layout.bytes, |at| {
         let mut flags = [0; size_of::<u32>()];
         let driver = queue.gpu.context().driver();
@@ -138,34 +138,36 @@ impl Product<'_> {
             Operand::A => (self.m, Order::RowMajor),
             _ => (n, Order::ColMajor),
         };
-        let [pieces, exponents, maxima, lost] = match operand {
-            Operand::A => [work.a, work.a_exponents, work.a_maxima(), work.a_lost(tallest)],
-            _ => [work.b, work.b_exponents, work.b_maxima(tallest), work.b_lost(tallest, n)],
+        let [limbs, exponents, row_amax, underflows] = match operand {
+            Operand::A => [work.a, work.a_exponents, work.a_row_amax(), work.a_underflows(tallest)],
+            _ => {
+                [work.b, work.b_exponents, work.b_row_amax(tallest), work.b_underflows(tallest, n)]
+            }
         }
         .map(|offset| self.at + offset);
         let (k, ld, flags) = (self.k, layout.ld as u64, self.flags());
         if layout.order == along {
-            let launch = self.helper(self.entries.rows, rows, 1);
-            let mut arguments = SplitRows { k, from, ld, pieces, exponents, lost, flags };
+            let launch = self.helper(self.entries.k_major, rows, 1);
+            let mut arguments = SplitKMajor { k, from, ld, limbs, exponents, underflows, flags };
             // SAFETY: the entry's obligations: the operand is valid, the workspace has room for its
-            // pieces and exponents; a block for each row, with the spec's threads and shared memory.
+            // limbs and exponents; a block for each row, with the spec's threads and shared memory.
             return unsafe { self.queue.launch(&launch, &mut arguments.addresses()) };
         }
         let panels = rows.div_ceil(PANEL_ROWS);
-        if let Some(entry) = self.entries.maxima {
-            let launch = self.helper(entry, panels, k.div_ceil(MAXIMA_STEPS));
-            let mut arguments = Maxima { rows, k, from, ld, maxima };
+        if let Some(entry) = self.entries.row_amax {
+            let launch = self.helper(entry, panels, k.div_ceil(AMAX_BLOCK_K));
+            let mut arguments = RowAmax { rows, k, from, ld, row_amax };
             // SAFETY: as above; the maxima were zeroed before.
             unsafe { self.queue.launch(&launch, &mut arguments.addresses())? };
         }
-        let launch = self.helper(self.entries.across, panels, k.div_ceil(STEP_K));
+        let launch = self.helper(self.entries.mn_major, panels, k.div_ceil(BLOCK_K));
         let mut arguments =
-            SplitAcross { rows, k, from, ld, maxima, pieces, exponents, lost, flags };
+            SplitMnMajor { rows, k, from, ld, row_amax, limbs, exponents, underflows, flags };
         // SAFETY: as above; the maxima are those of the launch before.
         unsafe { self.queue.launch(&launch, &mut arguments.addresses()) }
     }
 
-    /// Looks at samples of C, where pieces have a range.
+    /// Looks at samples of C, where limbs have a range.
     ///
     /// # Safety
     /// Both operands are valid and split.
@@ -198,7 +200,7 @@ impl Product<'_> {
         }
     }
 
-    /// Multiplies the pieces, unless the flags forbid it.
+    /// Multiplies the limbs, unless the flags forbid it.
     ///
     /// # Safety
     /// Both operands are split; C is valid and nobody else uses it.
@@ -214,8 +216,8 @@ impl Product<'_> {
             n: self.n,
             k: self.k,
             alpha: scalar(problem.alpha),
-            a_pieces: self.at + work.a,
-            b_pieces: self.at + work.b,
+            a_limbs: self.at + work.a,
+            b_limbs: self.at + work.b,
             a_exponents: self.at + work.a_exponents,
             b_exponents: self.at + work.b_exponents,
             beta: scalar(problem.beta),

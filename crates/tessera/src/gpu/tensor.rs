@@ -2,9 +2,9 @@
 
 use cuda_lazy::{DataType, Driver, L2Promotion, Swizzle, TensorMap, TensorMapDesc};
 use gemm_spec::tensor::{
-    ALIGNMENT, F32_STEP_K, STEP_K, copy_bytes, lines, orders, padded_pitch, reachable,
+    ALIGNMENT, BLOCK_K, F32_BLOCK_K, copy_bytes, lines, major_flags, padded_pitch, tma_addressable,
 };
-use gemm_spec::warpgroup::{ROW_BYTES, ROWS};
+use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 use gemm_spec::{
     DType, Element as _, Grid, KernelSpec, Layout, Operand, Order, Problem, Scheme, TensorEntries,
     Tile,
@@ -134,7 +134,7 @@ impl<T: Element> Product<'_, T> {
         let launch = EntryLaunch::own(self.queue, spec, problem)?;
         let Problem { m, n, k, .. } = *problem;
         let Tile { m: rows, n: cols } = operands.tile;
-        let (a_box, b_box) = ([F32_STEP_K, rows], [cols, F32_STEP_K]);
+        let (a_box, b_box) = ([F32_BLOCK_K, rows], [cols, F32_BLOCK_K]);
         let mut arguments = Boxes::<T> {
             a_map: operands.map(DType::F32, operands.a, (m, k), (a_box, Swizzle::B128))?,
             b_map: operands.map(DType::F32, operands.b, (k, n), (b_box, Swizzle::None))?,
@@ -165,9 +165,10 @@ impl<T: Element> Product<'_, T> {
         let size_of_c = T::DTYPE.out().size();
         let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
         let zero = T::Acc::ZERO;
-        let staged = problem.beta == zero && reachable(operands.c, problem.c, size_of_c) && whole;
+        let tma_store =
+            problem.beta == zero && tma_addressable(operands.c, problem.c, size_of_c) && whole;
         // Where threads store C themselves its map is not used; any will do.
-        let c_map = if staged { operands.result()? } else { a_map };
+        let c_map = if tma_store { operands.result()? } else { a_map };
         let mut arguments = TensorProduct::<T> {
             a_map,
             b_map,
@@ -176,11 +177,11 @@ impl<T: Element> Product<'_, T> {
             n: size(problem.n),
             k: size(problem.effective_k()),
             alpha: problem.alpha,
-            orders: orders(problem),
+            major_flags: major_flags(problem),
             beta: problem.beta,
             c: operands.c,
             ldc: problem.c.ld as u64,
-            staged: u32::from(staged),
+            tma_store: u32::from(tma_store),
         };
         // SAFETY: the entry's obligations: (1) the maps are made for this problem and tile, and the rest
         // is the caller's promise; (2) block and shared memory are the spec's, the blocks no more than
@@ -210,7 +211,7 @@ impl<T: Element> Operands<'_, T> {
             _ => (Order::ColMajor, self.tile.n / self.cluster, self.b),
         };
         let layout = self.problem.layout(operand);
-        let lines_of_box = if layout.order == along_k { side } else { STEP_K };
+        let lines_of_box = if layout.order == along_k { side } else { BLOCK_K };
         let dtype = T::DTYPE.factor();
         let box_dims = [ROW_BYTES / dtype.size() as u32, lines_of_box];
         self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128))
@@ -220,7 +221,7 @@ impl<T: Element> Operands<'_, T> {
     fn result(&self) -> Result<TensorMap, Error> {
         let Problem { m, n, c: Layout { ld, .. }, .. } = *self.problem;
         let dtype = T::DTYPE.out();
-        let box_dims = [ROW_BYTES / dtype.size() as u32, ROWS];
+        let box_dims = [ROW_BYTES / dtype.size() as u32, INSTRUCTION_M];
         let reached = Reached { address: self.c, pitch: ld };
         self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128))
     }

@@ -1,62 +1,99 @@
-//! Copies of whole blocks of bytes, started by one thread and done by the copy engine.
+//! `cp.async.bulk`: copies of contiguous bytes, issued by one thread and executed by TMA.
 
+#[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
+use super::mbarrier::Barrier;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::emulate;
 use crate::memory::{Global, SharedAddress};
 
-/// Starts a copy of `bytes` from global to shared memory, which arrives at `barrier` with as many
-/// bytes:
+/// Starts a copy of `bytes` from global to shared memory, which completes as many bytes of the phase of
+/// `barrier`:
 /// `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [to], [from], bytes, [barrier];`.
 ///
 /// # Safety
-/// 1. `to`, `from` and `bytes` are multiples of 16. The source lies in global memory that nobody
-///    writes before the copy has landed.
-/// 2. The destination lies in the block's shared memory, and nobody touches it before the barrier's
-///    phase has ended. Earlier accesses to it have ended in the order that a barrier gives.
-/// 3. The barrier is set, visible to copies, and its phase expects these bytes.
+/// 1. `to`, `from` and `bytes` are multiples of 16. The source is global memory that nobody writes
+///    before the copy has completed.
+/// 2. The destination is in the block's shared memory, and nobody accesses it before the barrier's phase
+///    has completed. Earlier accesses to it are ordered before the copy by a barrier.
+/// 3. The barrier is initialised, visible to copies, and its phase expects these bytes.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn copy(
     to: SharedAddress<u8>,
     from: Global<u8>,
     bytes: u32,
-    barrier: SharedAddress<u64>,
+    barrier: SharedAddress<Barrier>,
 ) {
-    // SAFETY: the caller's promises are the instruction's. A generic address of global memory is its
-    // address in the global window.
-    unsafe {
-        asm!(
-            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
-            "[{to}], [{from}], {bytes}, [{barrier}];",
-            to = in(reg32) to.get(),
-            from = in(reg64) from,
-            bytes = in(reg32) bytes,
-            barrier = in(reg32) barrier.get(),
-            options(nostack)
-        );
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's. A generic address of global memory is its
+        // address in the global window.
+        unsafe {
+            asm!(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
+                "[{to}], [{from}], {bytes}, [{barrier}];",
+                to = in(reg32) to.get(),
+                from = in(reg64) from,
+                bytes = in(reg32) bytes,
+                barrier = in(reg32) barrier.get(),
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("cp.async.bulk", (to, from, bytes, barrier))
     }
 }
 
-/// Makes this thread's writes to shared memory visible to copies that start after a barrier:
+/// Makes this thread's writes to shared memory visible to the async proxy, that is to copies that start
+/// after a barrier:
 /// `fence.proxy.async.shared::cta;`.
 #[inline(always)]
-pub fn fence_writes() {
-    // SAFETY: a fence has no precondition.
-    unsafe { asm!("fence.proxy.async.shared::cta;", options(nostack)) };
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn fence_proxy_async() {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: a fence has no precondition.
+        unsafe { asm!("fence.proxy.async.shared::cta;", options(nostack)) };
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("fence.proxy.async", ())
+    }
 }
 
 /// Closes this thread's group of copies from shared memory: `cp.async.bulk.commit_group;`.
 #[inline(always)]
-pub fn commit() {
-    // SAFETY: closing a group has no precondition.
-    unsafe { asm!("cp.async.bulk.commit_group;", options(nostack)) };
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn commit_group() {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: closing a group has no precondition.
+        unsafe { asm!("cp.async.bulk.commit_group;", options(nostack)) };
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("cp.async.bulk.commit_group", ())
+    }
 }
 
-/// Waits until all of this thread's groups but the youngest `PENDING` have read their shared memory:
+/// Waits until all of this thread's groups but the newest `PENDING` have read their shared memory:
 /// `cp.async.bulk.wait_group.read PENDING;`.
 #[inline(always)]
-pub fn wait_read<const PENDING: u32>() {
-    // SAFETY: waiting has no precondition.
-    unsafe {
-        asm!("cp.async.bulk.wait_group.read {count};", count = const PENDING, options(nostack))
-    };
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn wait_group_read<const PENDING: u32>() {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: waiting has no precondition.
+        unsafe {
+            asm!("cp.async.bulk.wait_group.read {count};", count = const PENDING, options(nostack))
+        };
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("cp.async.bulk.wait_group.read", PENDING)
+    }
 }

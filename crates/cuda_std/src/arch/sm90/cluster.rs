@@ -1,78 +1,117 @@
-//! Clusters: a few blocks that run at the same time and reach each other's shared memory.
+//! Clusters: blocks that are scheduled together and can access each other's shared memory.
 
+#[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::emulate;
 use crate::memory::SharedAddress;
 
-/// This block's number in its cluster: `mov.u32 rank, %cluster_ctarank;`.
+/// The rank of this block in its cluster: `mov.u32 rank, %cluster_ctarank;`.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 #[must_use]
 pub fn rank() -> u32 {
-    let rank: u32;
-    // SAFETY: reading a special register has no precondition on the device.
-    unsafe {
-        asm!(
-            "mov.u32 {rank}, %cluster_ctarank;",
-            rank = out(reg32) rank,
-            options(pure, nomem, nostack, preserves_flags)
-        );
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let rank: u32;
+        // SAFETY: reading a special register has no precondition on the device.
+        unsafe {
+            asm!(
+                "mov.u32 {rank}, %cluster_ctarank;",
+                rank = out(reg32) rank,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        rank
     }
-    rank
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("mov.u32 %cluster_ctarank", ())
+    }
 }
 
-/// Waits until all threads of all blocks of the cluster are here; what they did before is visible to
-/// them after: `barrier.cluster.arrive.release; barrier.cluster.wait.acquire;`.
+/// Waits for all threads of all blocks of the cluster; what they did before is visible to all of them
+/// after: `barrier.cluster.arrive.release; barrier.cluster.wait.acquire;`.
 ///
 /// # Safety
-/// Every thread of the cluster that has not ended comes here, as often as the others.
+/// Every thread of the cluster that has not exited reaches it, equally often.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn sync() {
-    // SAFETY: the caller's promise is the instructions'.
-    unsafe {
-        asm!("barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;", options(nostack));
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promise is the instructions'.
+        unsafe {
+            asm!(
+                "barrier.cluster.arrive.release;",
+                "barrier.cluster.wait.acquire;",
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("barrier.cluster", ())
     }
 }
 
-/// A place in the shared memory of some block of the cluster, by its address in the cluster's window.
+/// An address in the cluster's shared window: a place in the shared memory of one of its blocks.
 #[derive(Clone, Copy)]
 pub struct ClusterAddress(u32);
 
-/// Where block `rank` of the cluster has what lies at `place` in this block's shared memory:
+/// The address, in block `rank` of the cluster, that corresponds to `place` in this block's shared memory:
 /// `mapa.shared::cluster.u32 there, place, rank;`.
 ///
 /// # Safety
-/// The cluster has a block of that number.
+/// The cluster has a block of that rank.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 #[must_use]
 pub unsafe fn place_in<T>(place: SharedAddress<T>, rank: u32) -> ClusterAddress {
-    let there: u32;
-    // SAFETY: the caller's promise is the instruction's.
-    unsafe {
-        asm!(
-            "mapa.shared::cluster.u32 {there}, {place}, {rank};",
-            there = out(reg32) there,
-            place = in(reg32) place.get(),
-            rank = in(reg32) rank,
-            options(pure, nomem, nostack)
-        );
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let there: u32;
+        // SAFETY: the caller's promise is the instruction's.
+        unsafe {
+            asm!(
+                "mapa.shared::cluster.u32 {there}, {place}, {rank};",
+                there = out(reg32) there,
+                place = in(reg32) place.get(),
+                rank = in(reg32) rank,
+                options(pure, nomem, nostack)
+            );
+        }
+        ClusterAddress(there)
     }
-    ClusterAddress(there)
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("mapa.shared::cluster", (place, rank))
+    }
 }
 
-/// Arrives at a barrier of a block of the cluster; what this thread did before is visible to whoever
-/// waits for the phase: `mbarrier.arrive.release.cluster.shared::cluster.b64 _, [barrier];`.
+/// Arrives at a barrier of any block of the cluster; what this thread did before is visible to every
+/// thread that waits for the phase: `mbarrier.arrive.release.cluster.shared::cluster.b64 _, [barrier];`.
 ///
 /// # Safety
-/// A barrier is set there, visible to this thread since a [`sync`], its phase has an arrival left, and its
-/// block has not ended.
+/// The barrier there is initialised and visible to this thread by a [`sync`], its phase has an arrival
+/// pending, and its block has not exited.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn arrive(barrier: ClusterAddress) {
-    // SAFETY: the caller's promises are the instruction's.
-    unsafe {
-        asm!(
-            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [{barrier}];",
-            barrier = in(reg32) barrier.0,
-            options(nostack)
-        );
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [{barrier}];",
+                barrier = in(reg32) barrier.0,
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("mbarrier.arrive.shared::cluster", barrier.0)
     }
 }

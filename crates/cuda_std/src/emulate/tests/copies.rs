@@ -1,4 +1,4 @@
-//! Asynchronous copies: what is right is let through and brings the data, each mistake is found.
+//! Asynchronous copies: what is right is let through and copies the data, each mistake is found.
 
 use super::*;
 use crate::arch::sm80::{commit_group, copy_async_4, copy_async_16, wait_group};

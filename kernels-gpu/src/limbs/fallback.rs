@@ -1,5 +1,6 @@
-//! The product of the operands themselves, for inputs that pieces cannot hold.
+//! The product of the operands themselves, for inputs that limbs cannot represent.
 
+use cuda_std::memory::{Global, GlobalMut};
 use cuda_std::thread;
 use gemm_spec::index::{ceil_div, grouped_tile};
 
@@ -8,7 +9,7 @@ use crate::parts::gemm::Gemm;
 use crate::parts::outer_tile::{Neighbours, SIDE, outer_tile};
 
 /// # Safety
-/// 1. `a`, `b` and `c` are valid for m by k, k by n and m by n elements, at distances `a_row` and
+/// 1. `a`, `b` and `c` are valid for m by k, k by n and m by n elements, with strides `a_row` and
 ///    `a_step`, `b_step` and `b_col`, and rows of `ldc`; `c` overlaps nothing else and nobody else
 ///    writes it; `flags` is valid.
 /// 2. The launch has blocks of 16 x 16 threads and the shared memory of the kernel's spec, with
@@ -21,16 +22,16 @@ pub unsafe fn pieces_fallback(
     n: u32,
     k: u32,
     alpha: f32,
-    a: *const f32,
+    a: Global<f32>,
     a_row: u64,
     a_step: u64,
-    b: *const f32,
+    b: Global<f32>,
     b_step: u64,
     b_col: u64,
     beta: f32,
-    c: *mut f32,
+    c: GlobalMut<f32>,
     ldc: u64,
-    flags: *const u32,
+    flags: Global<u32>,
     when: u32,
 ) {
     // SAFETY: obligation 1; the helpers before this launch wrote the flags.
@@ -42,7 +43,7 @@ pub unsafe fn pieces_fallback(
     let mut tile = thread::block_idx_x();
     while tile < tiles_m * tiles_n {
         let place = grouped_tile(tile, tiles_m, tiles_n, GROUP_ROWS);
-        // SAFETY: obligations 1 and 2; each tile is one block's alone, and ends behind a barrier.
+        // SAFETY: obligations 1 and 2; each tile belongs to one block and ends with a barrier.
         unsafe { outer_tile(gemm, Neighbours { a_step, b_col }, place) };
         tile += thread::grid_dim_x();
     }

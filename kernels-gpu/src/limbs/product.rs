@@ -1,29 +1,29 @@
-//! The product of split operands.
+//! The product of split operands: a persistent, warp-specialised kernel.
 
-use cuda_std::arch::sm90::{bulk, mbarrier, registers, wgmma};
+use cuda_std::arch::sm90::{bulk, registers, wgmma};
 use cuda_std::memory::{Global, GlobalMut};
 use cuda_std::{thread, warp};
 use gemm_spec::epilogue;
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::split::{PANEL_ROWS, tiles, unscaled};
-use gemm_spec::warpgroup::{ROWS, THREADS, accumulator_place};
+use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
-use super::{CONSUMERS, Cut, GROUP_ROWS};
-use crate::parts::ring::{self, Turn};
+use super::{CONSUMERS, GROUP_ROWS, LimbSplit};
+use crate::parts::pipeline::{self, PipelineState};
 use crate::parts::unroll::unroll;
 
-/// Registers of a thread that brings tiles, and of one that multiplies them.
+/// Registers of a producer thread, and of a consumer thread.
 const PRODUCER_REGISTERS: u32 = 40;
 const CONSUMER_REGISTERS: u32 = 232;
 
-/// What a launch passes.
+/// The parameters of a launch.
 pub(crate) struct Launch {
     pub(crate) m: u32,
     pub(crate) n: u32,
     pub(crate) k: u32,
     pub(crate) alpha: f32,
-    pub(crate) a_pieces: Global<u8>,
-    pub(crate) b_pieces: Global<u8>,
+    pub(crate) a_limbs: Global<u8>,
+    pub(crate) b_limbs: Global<u8>,
     pub(crate) a_exponents: Global<i32>,
     pub(crate) b_exponents: Global<i32>,
     pub(crate) beta: f32,
@@ -33,11 +33,11 @@ pub(crate) struct Launch {
     pub(crate) unless: u32,
 }
 
-/// Defines the entry of a way to cut.
+/// Defines the entry for one kind of limbs.
 macro_rules! product_entry {
-    ($name:ident: $cut:ty) => {
+    ($name:ident: $limbs:ty) => {
         /// # Safety
-        /// 1. The operands are split into `a_pieces` and `b_pieces` as `gemm_spec::split` says, with the
+        /// 1. The operands are split into `a_limbs` and `b_limbs` as `gemm_spec::split` says, with the
         ///    exponents of m rows and n columns where they are scaled; `c` is valid for m by n elements
         ///    at `ldc`, overlaps nothing else and nobody else writes it; `flags` is valid.
         /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's spec,
@@ -50,23 +50,23 @@ macro_rules! product_entry {
             n: u32,
             k: u32,
             alpha: f32,
-            a_pieces: *const u8,
-            b_pieces: *const u8,
-            a_exponents: *const i32,
-            b_exponents: *const i32,
+            a_limbs: cuda_std::memory::Global<u8>,
+            b_limbs: cuda_std::memory::Global<u8>,
+            a_exponents: cuda_std::memory::Global<i32>,
+            b_exponents: cuda_std::memory::Global<i32>,
             beta: f32,
-            c: *mut f32,
+            c: cuda_std::memory::GlobalMut<f32>,
             ldc: u64,
-            flags: *const u32,
+            flags: cuda_std::memory::Global<u32>,
             unless: u32,
         ) {
-            let launch = $crate::pieces::product::Launch {
+            let launch = $crate::limbs::product::Launch {
                 m,
                 n,
                 k,
                 alpha,
-                a_pieces,
-                b_pieces,
+                a_limbs,
+                b_limbs,
                 a_exponents,
                 b_exponents,
                 beta,
@@ -76,7 +76,7 @@ macro_rules! product_entry {
                 unless,
             };
             // SAFETY: the obligations are the same.
-            unsafe { launch.run::<$cut>() };
+            unsafe { launch.run::<$limbs>() };
         }
     };
 }
@@ -86,22 +86,22 @@ impl Launch {
     /// # Safety
     /// The obligations of the entries.
     #[inline(always)]
-    pub(crate) unsafe fn run<C: Cut>(&self) {
-        let Self { m, n, k, alpha, a_pieces, b_pieces, a_exponents, b_exponents, .. } = *self;
+    pub(crate) unsafe fn run<L: LimbSplit>(&self) {
+        let Self { m, n, k, alpha, a_limbs, b_limbs, a_exponents, b_exponents, .. } = *self;
         let Self { beta, c, ldc, flags, unless, .. } = *self;
         // SAFETY: obligation 1; the helpers before this launch wrote the flags.
         if unsafe { flags.read() } & unless != 0 {
             return;
         }
         let linear = thread::thread_idx_x();
-        // The same in all threads of a warpgroup, and known to be the same in a warp.
+        // Uniform across a warpgroup, and known to be uniform in a warp.
         // SAFETY: all lanes are here.
-        let group = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
-        // SAFETY: obligation 2 gives the bytes; the barriers keep writes and reads apart.
-        let mut turn = Turn::<C>::first(unsafe { ring::memory() });
+        let warpgroup_idx = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
+        // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
+        let mut pipe = PipelineState::<L>::new(unsafe { pipeline::smem() });
         if linear == 0 {
             // SAFETY: one thread; nobody uses the barriers before the barrier below.
-            unsafe { turn.set_all(CONSUMERS) };
+            unsafe { pipe.init_barriers(CONSUMERS) };
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
@@ -109,29 +109,30 @@ impl Launch {
         let (tiles_m, tiles_n) = (ceil_div(m, PANEL_ROWS), ceil_div(n, PANEL_ROWS));
         let k_tiles = tiles(k);
         let mut block = thread::block_idx_x();
-        if group == 0 {
-            // SAFETY: the whole warpgroup is here, and needs no more.
-            unsafe { registers::release::<PRODUCER_REGISTERS>() };
+        if warpgroup_idx == 0 {
+            // SAFETY: the whole warpgroup is here and needs no more registers.
+            unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
                 while block < tiles_m * tiles_n {
                     let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
                     let panel =
-                        |tile: u32| tile as usize * k_tiles as usize * C::TILE_BYTES as usize;
-                    let a = a_pieces.wrapping_add(panel(tile_m));
-                    let b = b_pieces.wrapping_add(panel(tile_n));
-                    // SAFETY: both panels lie in the pieces.
-                    unsafe { bring(&mut turn, a, b, k_tiles) };
+                        |tile: u32| tile as usize * k_tiles as usize * L::TILE_BYTES as usize;
+                    let a = a_limbs.wrapping_add(panel(tile_m));
+                    let b = b_limbs.wrapping_add(panel(tile_n));
+                    // SAFETY: both panels are in the limbs.
+                    unsafe { load_tiles(&mut pipe, a, b, k_tiles) };
                     block += thread::grid_dim_x();
                 }
             }
         } else {
-            // SAFETY: the whole warpgroup is here; the first has released what is missing.
-            unsafe { registers::take::<CONSUMER_REGISTERS>() };
-            let (own, member) = (group - 1, linear % THREADS);
+            // SAFETY: the whole warpgroup is here; the producer's has released what the pool lacks.
+            unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
+            let (consumer_idx, thread_in_warpgroup) = (warpgroup_idx - 1, linear % THREADS);
             while block < tiles_m * tiles_n {
                 let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
-                // SAFETY: the producer brings `k_tiles` stages for this tile.
-                let total = unsafe { multiply(&mut turn, own, member, k_tiles) };
+                // SAFETY: the producer loads `k_tiles` stages for this tile.
+                let total =
+                    unsafe { mainloop(&mut pipe, consumer_idx, thread_in_warpgroup, k_tiles) };
                 let store = Store {
                     m,
                     n,
@@ -141,79 +142,85 @@ impl Launch {
                     ldc,
                     a_exponents,
                     b_exponents,
-                    row0: tile_m * PANEL_ROWS + own * ROWS,
+                    row0: tile_m * PANEL_ROWS + consumer_idx * INSTRUCTION_M,
                     col0: tile_n * PANEL_ROWS,
                 };
                 // SAFETY: obligation 1; this block alone has the tile, this thread these elements.
-                unsafe { store.all::<C>(member, &total) };
+                unsafe { store.all::<L>(thread_in_warpgroup, &total) };
                 block += thread::grid_dim_x();
             }
         }
     }
 }
 
-/// Copies the tiles of two panels into the ring, one stage after the other.
+/// The producer loop of one tile of C: loads the tiles of two panels, one stage after the other.
 ///
 /// # Safety
 /// One thread calls it; both panels have `k_tiles` tiles.
 #[inline(always)]
-unsafe fn bring<C: Cut>(turn: &mut Turn<C>, mut a: Global<u8>, mut b: Global<u8>, k_tiles: u32) {
+unsafe fn load_tiles<L: LimbSplit>(
+    pipe: &mut PipelineState<L>,
+    mut a: Global<u8>,
+    mut b: Global<u8>,
+    k_tiles: u32,
+) {
     let mut tile = 0;
     while tile < k_tiles {
-        // SAFETY: consumers arrive at `empty` when they have read the stage, and the first round
-        // passes, so nobody reads what is overwritten. `full` expects what the two copies bring.
+        // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten. `full`
+        // expects the bytes of the two copies.
         unsafe {
-            turn.open();
-            bulk::copy(turn.tile(), a, C::TILE_BYTES, turn.full());
-            let behind = turn.tile().wrapping_add(C::TILE_BYTES as usize);
-            bulk::copy(behind, b, C::TILE_BYTES, turn.full());
+            pipe.producer_acquire();
+            bulk::copy(pipe.tile(), a, L::TILE_BYTES, pipe.full_barrier());
+            let behind = pipe.tile().wrapping_add(L::TILE_BYTES as usize);
+            bulk::copy(behind, b, L::TILE_BYTES, pipe.full_barrier());
         }
-        a = a.wrapping_add(C::TILE_BYTES as usize);
-        b = b.wrapping_add(C::TILE_BYTES as usize);
-        turn.next();
+        a = a.wrapping_add(L::TILE_BYTES as usize);
+        b = b.wrapping_add(L::TILE_BYTES as usize);
+        pipe.advance();
         tile += 1;
     }
 }
 
-/// The product, scaled where the rows were, of rows `64 * own ..` of A's panel and B's panel.
+/// The mainloop of one tile of C: the sum over k of consumer warpgroup `consumer_idx`'s 64 rows,
+/// still scaled where the operands are.
 ///
 /// # Safety
-/// All threads of the warpgroup call it together; `k_tiles` stages come for it.
+/// All threads of the warpgroup call it together; the producer loads `k_tiles` stages for it.
 #[inline(always)]
-unsafe fn multiply<C: Cut>(
-    turn: &mut Turn<C>,
-    own: u32,
-    member: u32,
+unsafe fn mainloop<L: LimbSplit>(
+    pipe: &mut PipelineState<L>,
+    consumer_idx: u32,
+    thread_in_warpgroup: u32,
     k_tiles: u32,
-) -> wgmma::Sums<8> {
+) -> wgmma::Accumulators<8> {
     let mut total = [[0.0f32; 8]; 8];
     let mut tile = 0;
     while tile < k_tiles {
-        let mut sums = [[0.0f32; 8]; 8];
-        // SAFETY: the stage is full after the wait, and stays until this warpgroup's arrival at
-        // `empty`, which comes after the products' end.
+        let mut acc = [[0.0f32; 8]; 8];
+        // SAFETY: the stage is full after the wait, and unchanged until this warpgroup's release,
+        // which comes after its products have completed.
         unsafe {
-            turn.wait_full();
-            let a = turn.tile().get();
-            C::multiply(&mut sums, a, own, a + C::TILE_BYTES);
-            wgmma::commit();
-            wgmma::wait_n128::<0>(&mut sums);
-            if member == 0 {
-                mbarrier::arrive(turn.empty());
+            pipe.consumer_wait();
+            let a = pipe.tile();
+            L::mma(&mut acc, a, consumer_idx, a.wrapping_add(L::TILE_BYTES as usize));
+            wgmma::commit_group();
+            wgmma::wait_group_n128::<0>(&mut acc);
+            if thread_in_warpgroup == 0 {
+                pipe.consumer_release();
             }
         }
-        turn.next();
+        pipe.advance();
         tile += 1;
         unroll!(for I in 0..8 {
             unroll!(for J in 0..8 {
-                total[I][J] += sums[I][J];
+                total[I][J] += acc[I][J];
             });
         });
     }
     total
 }
 
-/// What turns sums into elements of C.
+/// The epilogue: turns accumulators into elements of C.
 struct Store {
     m: u32,
     n: u32,
@@ -229,28 +236,28 @@ struct Store {
 }
 
 impl Store {
-    /// Stores what a thread of the warpgroup has.
+    /// Stores the elements of one thread of the warpgroup.
     ///
     /// # Safety
     /// Obligation 1 of the entry; nobody else has these elements.
     #[inline(always)]
-    unsafe fn all<C: Cut>(&self, member: u32, total: &wgmma::Sums<8>) {
-        let (row, col) = accumulator_place(member, 0);
+    unsafe fn all<L: LimbSplit>(&self, thread_in_warpgroup: u32, total: &wgmma::Accumulators<8>) {
+        let (row, col) = accumulator_coord(thread_in_warpgroup, 0);
         let (row, col) = (self.row0 + row, self.col0 + col);
-        // All exponents before the first store: the compiler moves no read past a store that might
-        // change it, and each would wait for memory.
+        // All exponents before the first store: the compiler moves no load past a store that might
+        // alias it, and each would wait for memory.
         let mut of_cols = [[0i32; 4]; 8];
         unroll!(for I in 0..8 {
             unroll!(for J in 0..4 {
                 // Octet 2 I + J / 2 of the columns, neighbour J % 2.
                 let col = col + (8 * (2 * I + J / 2) + J % 2) as u32;
-                if C::SCALED {
+                if L::SCALED {
                     // SAFETY: there are n exponents.
                     of_cols[I][J] = unsafe { exponent(self.b_exponents, col, self.n) };
                 }
             });
         });
-        let of_rows = if C::SCALED {
+        let of_rows = if L::SCALED {
             // SAFETY: there are m exponents.
             [row, row + 8].map(|row| unsafe { exponent(self.a_exponents, row, self.m) })
         } else {
@@ -272,7 +279,7 @@ impl Store {
                             ),
                         ];
                         let at = line.wrapping_add(col as usize);
-                        // SAFETY: (row, col) and its neighbour lie in C where they are stored.
+                        // SAFETY: (row, col) and its neighbour are in C where they are stored.
                         unsafe { self.pair(at, col, pairs, value) };
                     });
                 });
@@ -280,7 +287,7 @@ impl Store {
         });
     }
 
-    /// Stores two neighbours, `aligned` telling whether one instruction can.
+    /// Stores two neighbours, `aligned` saying whether one instruction can.
     ///
     /// # Safety
     /// As [`Store::all`]; `at` is the element of C in column `col`.
@@ -307,7 +314,7 @@ impl Store {
 #[repr(C, align(8))]
 struct Pair([f32; 2]);
 
-/// The exponent of row or column `index`, of `count`; that of none is not used.
+/// The exponent of row or column `index`; zero, which is not used, from `count` on.
 ///
 /// # Safety
 /// There are `count` exponents.

@@ -1,96 +1,98 @@
-//! The helpers that cut an operand into pieces.
+//! The helpers that split an operand into limbs.
 //!
-//! A "row" is a row of A or a column of B. Where rows are contiguous along k, one block cuts a row; if it
-//! is to be scaled it reads it first, for its largest magnitude. Where they lie across, 32 steps of 128
-//! rows are turned in shared memory and cut; if they are to be scaled, a launch before has found the
-//! largest magnitudes.
+//! A "row" is a row of A or a column of B. Of a K-major operand one block splits a row; if the row
+//! is to be scaled, the block first reads it for its largest magnitude. Of an MN-major operand a
+//! block transposes 32 k elements of 128 rows in shared memory and splits them; if they are to be
+//! scaled, an earlier launch has found the largest magnitudes.
 
 use cuda_std::memory::{Global, GlobalMut, Shared};
-use cuda_std::{shared, thread, warp};
+use cuda_std::{atomic, shared, thread, warp};
 use gemm_spec::split::{
-    MAXIMA_STEPS, NON_FINITE, OCTET, PANEL_ROWS, STEP_K, WIDE, scale_exponent, tiles,
+    AMAX_BLOCK_K, BLOCK_K, NON_FINITE, OCTET, OUT_OF_RANGE, PANEL_ROWS, scale_exponent, tiles,
 };
 
-use super::{ACROSS_PITCH, Cut, HELPER_THREADS};
+use super::{HELPER_THREADS, LimbSplit, TRANSPOSE_PITCH};
 use crate::parts::quad::Quad;
 
-/// The bits of an f32 that is not finite, without its sign, are these at least.
+/// The least bits, without the sign, of an f32 that is not finite.
 const INFINITY_BITS: u32 = f32::INFINITY.to_bits();
 /// The bit of an f32 that is its sign.
 const SIGN: u32 = 1 << 31;
-/// Lanes of a warp.
+/// Threads of a warp.
 const LANES: u32 = 32;
 
-/// Where the pieces of an operand go, and what is found out about it.
+/// The destination of an operand's limbs, and of what splitting finds out about its range.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
-    pub(crate) pieces: GlobalMut<u8>,
+    pub(crate) limbs: GlobalMut<u8>,
     pub(crate) exponents: GlobalMut<i32>,
-    pub(crate) lost: GlobalMut<u32>,
+    pub(crate) underflows: GlobalMut<u32>,
     pub(crate) flags: GlobalMut<u32>,
 }
 
-/// Defines the entries that cut in one way.
-macro_rules! cut_entries {
-    ($rows:ident, $across:ident: $cut:ty) => {
+/// Defines the entries for one kind of limbs.
+macro_rules! split_entries {
+    ($k_major:ident, $mn_major:ident: $limbs:ty) => {
         /// # Safety
-        /// 1. `from` is valid for a row of k elements at `ld` for each block; `pieces`, `exponents`,
-        ///    `lost` and `flags` are those of a workspace for as many rows.
+        /// 1. `from` is valid for a row of k elements at `ld` for each block; `limbs`, `exponents`,
+        ///    `underflows` and `flags` are those of a workspace for as many rows.
         /// 2. A block has 256 threads and the shared memory of the kernel's spec; k >= 1.
         #[cuda_std::kernel]
-        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
         #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-        pub unsafe fn $rows(
+        pub unsafe fn $k_major(
             k: u32,
-            from: *const f32,
+            from: cuda_std::memory::Global<f32>,
             ld: u64,
-            pieces: *mut u8,
-            exponents: *mut i32,
-            lost: *mut u32,
-            flags: *mut u32,
+            limbs: cuda_std::memory::GlobalMut<u8>,
+            exponents: cuda_std::memory::GlobalMut<i32>,
+            underflows: cuda_std::memory::GlobalMut<u32>,
+            flags: cuda_std::memory::GlobalMut<u32>,
         ) {
-            let target = $crate::pieces::cut::Target { pieces, exponents, lost, flags };
+            let target = $crate::limbs::split::Target { limbs, exponents, underflows, flags };
             // SAFETY: the obligations are the same.
-            unsafe { $crate::pieces::cut::rows::<$cut>(k, from, ld, target) };
+            unsafe { $crate::limbs::split::k_major::<$limbs>(k, from, ld, target) };
         }
 
         /// # Safety
-        /// 1. `from` is valid for k lines of `rows` elements at `ld`; where rows are scaled, `maxima` has
-        ///    their largest magnitudes; `pieces`, `exponents`, `lost` and `flags` are those of a
-        ///    workspace for `rows` rows.
-        /// 2. The grid has a block for each 128 rows along x and for each tile of k along y; a block has
-        ///    256 threads and the shared memory of the kernel's spec.
+        /// 1. `from` is valid for k lines of `rows` elements at `ld`; where rows are scaled,
+        ///    `row_amax` has their largest magnitudes; `limbs`, `exponents`, `underflows` and
+        ///    `flags` are those of a workspace for `rows` rows.
+        /// 2. The grid has a block for each 128 rows along x and for each tile along k along y; a
+        ///    block has 256 threads and the shared memory of the kernel's spec.
         #[cuda_std::kernel]
         #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
         #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-        pub unsafe fn $across(
+        pub unsafe fn $mn_major(
             rows: u32,
             k: u32,
-            from: *const f32,
+            from: cuda_std::memory::Global<f32>,
             ld: u64,
-            maxima: *const u32,
-            pieces: *mut u8,
-            exponents: *mut i32,
-            lost: *mut u32,
-            flags: *mut u32,
+            row_amax: cuda_std::memory::Global<u32>,
+            limbs: cuda_std::memory::GlobalMut<u8>,
+            exponents: cuda_std::memory::GlobalMut<i32>,
+            underflows: cuda_std::memory::GlobalMut<u32>,
+            flags: cuda_std::memory::GlobalMut<u32>,
         ) {
-            let target = $crate::pieces::cut::Target { pieces, exponents, lost, flags };
+            let target = $crate::limbs::split::Target { limbs, exponents, underflows, flags };
             // SAFETY: the obligations are the same.
-            unsafe { $crate::pieces::cut::across::<$cut>((rows, k), from, ld, maxima, target) };
+            unsafe {
+                $crate::limbs::split::mn_major::<$limbs>((rows, k), from, ld, row_amax, target)
+            };
         }
     };
 }
-pub(crate) use cut_entries;
+pub(crate) use split_entries;
 
 /// # Safety
 /// The obligations of the entry.
 #[inline(always)]
-pub(crate) unsafe fn rows<C: Cut>(k: u32, from: Global<f32>, ld: u64, target: Target) {
+pub(crate) unsafe fn k_major<L: LimbSplit>(k: u32, from: Global<f32>, ld: u64, target: Target) {
     let (row, linear) = (thread::block_idx_x(), thread::thread_idx_x());
     let from = from.wrapping_add((u64::from(row) * ld) as usize);
-    let line = Line { from, k, quads: k % 4 == 0 && from.cast::<Quad<f32>>().is_aligned() };
+    let line =
+        Line { from, k, quads: k.is_multiple_of(4) && from.cast::<Quad<f32>>().is_aligned() };
 
-    let exponent = if C::SCALED {
+    let exponent = if L::SCALED {
         // SAFETY: obligations 1 and 2; all threads of the block are here.
         let (largest, exponent) = unsafe { scale(&line) };
         if linear == 0 {
@@ -98,23 +100,27 @@ pub(crate) unsafe fn rows<C: Cut>(k: u32, from: Global<f32>, ld: u64, target: Ta
             unsafe { target.exponents.wrapping_add(row as usize).write(exponent) };
         }
         // SAFETY: obligation 1.
-        unsafe { notice(target.flags, if largest >= INFINITY_BITS { NON_FINITE } else { 0 }) };
+        unsafe { raise_flags(target.flags, if largest >= INFINITY_BITS { NON_FINITE } else { 0 }) };
         exponent
     } else {
         0
     };
-    let row = Row { row, exponent, k_tiles: tiles(k), pieces: target.pieces };
-    let mut seen = Noticed::default();
+    let row = Row { row, exponent, k_tiles: tiles(k), limbs: target.limbs };
+    let mut seen = RangeReport::default();
     let mut octet = linear;
-    while octet < row.k_tiles * STEP_K / OCTET {
-        // SAFETY: obligation 1; what lies beyond k is zero.
-        seen = seen.and(unsafe { C::store(&row, octet, line.octet(octet)) });
+    while octet < row.k_tiles * BLOCK_K / OCTET {
+        // SAFETY: obligation 1; elements beyond k are zero.
+        seen = seen.and(unsafe { L::split_octet(&row, octet, line.octet(octet)) });
         octet += HELPER_THREADS;
     }
     // SAFETY: obligation 1.
     unsafe {
-        let wide = lose(target.lost.wrapping_add(row.row as usize), seen.lost, k / 2);
-        notice(target.flags, seen.flags | wide);
+        let exceeded = count_underflows(
+            target.underflows.wrapping_add(row.row as usize),
+            seen.underflows,
+            k / 2,
+        );
+        raise_flags(target.flags, seen.flags | exceeded);
     }
 }
 
@@ -129,55 +135,62 @@ unsafe fn scale(line: &Line) -> (u32, i32) {
     let mut octet = linear;
     while octet * OCTET < line.k {
         // SAFETY: obligation 1.
-        largest = magnitude(largest, unsafe { line.octet(octet) });
+        largest = amax(largest, unsafe { line.octet(octet) });
         octet += HELPER_THREADS;
     }
-    // SAFETY: obligation 2 gives the bytes; the barrier parts writes and reads.
-    let maxima = unsafe { shared::launch_sized::<u32>() };
+    // SAFETY: obligation 2 gives the bytes; the barrier separates writes and reads.
+    let row_amax = unsafe { shared::launch_sized::<u32>() };
     // SAFETY: all lanes are here.
-    largest = unsafe { of_all_lanes(largest, u32::max) };
-    if linear % LANES == 0 {
+    largest = unsafe { warp_reduce(largest, u32::max) };
+    let lane = linear % LANES;
+    if lane == 0 {
         // SAFETY: one word for each warp.
-        unsafe { maxima.wrapping_add((linear / LANES) as usize).write(largest) };
+        unsafe { row_amax.wrapping_add((linear / LANES) as usize).write(largest) };
     }
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
     let mut of_warp = 0;
     while of_warp < HELPER_THREADS / LANES {
         // SAFETY: written before the barrier.
-        largest = largest.max(unsafe { maxima.wrapping_add(of_warp as usize).read() });
+        largest = largest.max(unsafe { row_amax.wrapping_add(of_warp as usize).read() });
         of_warp += 1;
     }
 
     (largest, scale_exponent(largest))
 }
 
-/// Raises `maxima` to the largest magnitudes of rows that lie across.
+/// Raises `row_amax` to the largest magnitudes of the rows of an MN-major operand.
 ///
 /// # Safety
-/// 1. `from` is valid for k lines of `rows` elements at `ld`, `maxima` for `rows` words that were
+/// 1. `from` is valid for k lines of `rows` elements at `ld`, `row_amax` for `rows` words that were
 ///    zero.
-/// 2. The grid has a block for each 128 rows along x and for each 64 steps of k along y; a block has
-///    256 threads and the shared memory of the kernel's spec.
+/// 2. The grid has a block for each 128 rows along x and for each 64 k elements along y; a block
+///    has 256 threads and the shared memory of the kernel's spec.
 #[inline(always)]
-pub(crate) unsafe fn maxima(rows: u32, k: u32, from: Global<f32>, ld: u64, maxima: GlobalMut<u32>) {
-    /// Steps of k that a thread looks at, and those that the block looks at together.
-    const STEPS: u32 = MAXIMA_STEPS / TOGETHER;
-    const TOGETHER: u32 = HELPER_THREADS / LANES;
+pub(crate) unsafe fn row_amax(
+    rows: u32,
+    k: u32,
+    from: Global<f32>,
+    ld: u64,
+    row_amax: GlobalMut<u32>,
+) {
+    /// k elements that a thread reads, and those that the block reads at the same time.
+    const STEPS: u32 = AMAX_BLOCK_K / STRIDE;
+    const STRIDE: u32 = HELPER_THREADS / LANES;
     let linear = thread::thread_idx_x();
     let row0 = thread::block_idx_x() * PANEL_ROWS;
-    let across = Across::new(rows, k, from, ld);
-    let (quad, first) = (linear % LANES, thread::block_idx_y() * MAXIMA_STEPS + linear / LANES);
+    let operand = MnMajor::new(rows, k, from, ld);
+    let (quad, first) = (linear % LANES, thread::block_idx_y() * AMAX_BLOCK_K + linear / LANES);
     let mut largest = [0u32; 4];
     let mut i = 0;
     while i < STEPS {
         // SAFETY: obligation 1.
-        let values = unsafe { across.quad(row0 + 4 * quad, first + TOGETHER * i) };
+        let values = unsafe { operand.quad(row0 + 4 * quad, first + STRIDE * i) };
         let of = |j: usize| largest[j].max(values[j].to_bits() & !SIGN);
         largest = [of(0), of(1), of(2), of(3)];
         i += 1;
     }
-    // SAFETY: obligation 2 gives the bytes; the barrier parts writes and reads.
+    // SAFETY: obligation 2 gives the bytes; the barrier separates writes and reads.
     let shared = unsafe { shared::launch_sized::<Quad<u32>>() };
     // SAFETY: one quad for each thread.
     unsafe { shared.wrapping_add(linear as usize).write(Quad(largest)) };
@@ -187,38 +200,38 @@ pub(crate) unsafe fn maxima(rows: u32, k: u32, from: Global<f32>, ld: u64, maxim
     if linear < PANEL_ROWS && row < rows {
         let mut largest = 0;
         let mut i = 0;
-        while i < TOGETHER {
+        while i < STRIDE {
             let at = (i * PANEL_ROWS + linear) as usize;
             // SAFETY: written before the barrier.
             largest = largest.max(unsafe { shared.cast::<u32>().wrapping_add(at).read() });
             i += 1;
         }
         // SAFETY: obligation 1.
-        unsafe { atomic_max(maxima.wrapping_add(row as usize), largest) };
+        unsafe { atomic::reduce_max(row_amax.wrapping_add(row as usize), largest) };
     }
 }
 
 /// # Safety
 /// The obligations of the entry.
 #[inline(always)]
-pub(crate) unsafe fn across<C: Cut>(
+pub(crate) unsafe fn mn_major<L: LimbSplit>(
     (rows, k): (u32, u32),
     from: Global<f32>,
     ld: u64,
-    maxima: Global<u32>,
+    row_amax: Global<u32>,
     target: Target,
 ) {
     let linear = thread::thread_idx_x();
     let (row0, tile) = (thread::block_idx_x() * PANEL_ROWS, thread::block_idx_y());
-    let across = Across::new(rows, k, from, ld);
-    // SAFETY: obligation 2 gives the bytes; the barrier parts writes and reads.
-    let turned: Shared<f32> = unsafe { shared::launch_sized::<f32>() };
+    let operand = MnMajor::new(rows, k, from, ld);
+    // SAFETY: obligation 2 gives the bytes; the barrier separates writes and reads.
+    let transposed: Shared<f32> = unsafe { shared::launch_sized::<f32>() };
     let quad = linear % LANES * 4;
     let mut step = linear / LANES;
-    while step < STEP_K {
+    while step < BLOCK_K {
         // SAFETY: obligation 1.
-        let values = unsafe { across.quad(row0 + quad, tile * STEP_K + step) };
-        let at = turned.wrapping_add((step * ACROSS_PITCH + quad) as usize);
+        let values = unsafe { operand.quad(row0 + quad, tile * BLOCK_K + step) };
+        let at = transposed.wrapping_add((step * TRANSPOSE_PITCH + quad) as usize);
         // SAFETY: four words of this thread alone.
         unsafe {
             at.write(values[0]);
@@ -231,16 +244,16 @@ pub(crate) unsafe fn across<C: Cut>(
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
 
-    const OCTETS: u32 = STEP_K / OCTET;
+    const OCTETS: u32 = BLOCK_K / OCTET;
     let mut noticed = 0;
     let mut item = linear;
     while item < PANEL_ROWS * OCTETS {
         let (row, octet) = (item / OCTETS, item % OCTETS);
         if row0 + row < rows {
             let mut exponent = 0;
-            if C::SCALED {
+            if L::SCALED {
                 // SAFETY: obligation 1.
-                let largest = unsafe { maxima.wrapping_add((row0 + row) as usize).read() };
+                let largest = unsafe { row_amax.wrapping_add((row0 + row) as usize).read() };
                 exponent = scale_exponent(largest);
                 if largest >= INFINITY_BITS {
                     noticed |= NON_FINITE;
@@ -251,28 +264,28 @@ pub(crate) unsafe fn across<C: Cut>(
                     unsafe { at.write(exponent) };
                 }
             }
-            let from = turned.wrapping_add((octet * OCTET * ACROSS_PITCH + row) as usize);
+            let from = transposed.wrapping_add((octet * OCTET * TRANSPOSE_PITCH + row) as usize);
             // SAFETY: written before the barrier.
             let of =
-                |step: usize| unsafe { from.wrapping_add(step * ACROSS_PITCH as usize).read() };
+                |step: usize| unsafe { from.wrapping_add(step * TRANSPOSE_PITCH as usize).read() };
             let values = [of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7)];
-            let row = Row { row: row0 + row, exponent, k_tiles: tiles(k), pieces: target.pieces };
+            let row = Row { row: row0 + row, exponent, k_tiles: tiles(k), limbs: target.limbs };
             // SAFETY: obligation 1.
             unsafe {
-                let seen = C::store(&row, tile * OCTETS + octet, values);
-                let lost = target.lost.wrapping_add(row.row as usize);
-                noticed |= seen.flags | lose(lost, seen.lost, k / 2);
+                let seen = L::split_octet(&row, tile * OCTETS + octet, values);
+                let underflows = target.underflows.wrapping_add(row.row as usize);
+                noticed |= seen.flags | count_underflows(underflows, seen.underflows, k / 2);
             }
         }
         item += HELPER_THREADS;
     }
     // SAFETY: obligation 1.
-    unsafe { notice(target.flags, noticed) };
+    unsafe { raise_flags(target.flags, noticed) };
 }
 
 /// The larger of a magnitude's bits and those of eight values; NaN is larger than all.
 #[inline(always)]
-fn magnitude(largest: u32, values: [f32; 8]) -> u32 {
+fn amax(largest: u32, values: [f32; 8]) -> u32 {
     let mut largest = largest;
     let mut i = 0;
     while i < 8 {
@@ -282,11 +295,11 @@ fn magnitude(largest: u32, values: [f32; 8]) -> u32 {
     largest
 }
 
-/// A row that is contiguous along k.
+/// A row of a K-major operand.
 struct Line {
     from: Global<f32>,
     k: u32,
-    /// Whether quads are whole and aligned.
+    /// Whether all quads are complete and aligned.
     quads: bool,
 }
 
@@ -299,9 +312,9 @@ impl Line {
     unsafe fn octet(&self, octet: u32) -> [f32; 8] {
         let first = octet * OCTET;
         if self.quads {
-            // SAFETY: the guard: a quad that begins before k ends there.
             let quad = |first: u32| {
                 if first < self.k {
+                    // SAFETY: the guard: a quad that begins before k ends there.
                     unsafe { self.from.wrapping_add(first as usize).cast::<Quad<f32>>().read() }
                 } else {
                     Quad([0.0; 4])
@@ -322,24 +335,25 @@ impl Line {
     }
 }
 
-/// An operand whose rows lie across: lines of one step of k.
-struct Across {
+/// An MN-major operand: each line has one k element of all rows.
+struct MnMajor {
     rows: u32,
     k: u32,
     from: Global<f32>,
     ld: u64,
-    /// Whether quads are whole and aligned.
+    /// Whether all quads are complete and aligned.
     quads: bool,
 }
 
-impl Across {
+impl MnMajor {
     #[inline(always)]
     fn new(rows: u32, k: u32, from: Global<f32>, ld: u64) -> Self {
-        let quads = rows % 4 == 0 && ld % 4 == 0 && from.cast::<Quad<f32>>().is_aligned();
+        let quads =
+            rows.is_multiple_of(4) && ld.is_multiple_of(4) && from.cast::<Quad<f32>>().is_aligned();
         Self { rows, k, from, ld, quads }
     }
 
-    /// Four rows at one step, zeros beyond either end.
+    /// Four rows at one k index, zeros outside the operand.
     ///
     /// # Safety
     /// The operand is valid.
@@ -361,61 +375,52 @@ impl Across {
     }
 }
 
-/// Where the pieces of a row go.
+/// The destination of a row's limbs.
 pub(crate) struct Row {
     pub(crate) row: u32,
-    /// The power of two by which it is scaled, where it is.
+    /// The power of two by which the row is scaled, if it is.
     pub(crate) exponent: i32,
     pub(crate) k_tiles: u32,
-    pub(crate) pieces: GlobalMut<u8>,
+    pub(crate) limbs: GlobalMut<u8>,
 }
 
-/// What cutting found.
+/// What splitting found out about the range of some elements.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Noticed {
-    /// Bits of the flags.
+pub(crate) struct RangeReport {
+    /// Range flags.
     pub(crate) flags: u32,
-    /// Elements of which the pieces hold too little.
-    pub(crate) lost: u32,
+    /// Elements of which the limbs hold too few bits.
+    pub(crate) underflows: u32,
 }
 
-impl Noticed {
+impl RangeReport {
     #[inline(always)]
     fn and(self, other: Self) -> Self {
-        Self { flags: self.flags | other.flags, lost: self.lost + other.lost }
+        Self { flags: self.flags | other.flags, underflows: self.underflows + other.underflows }
     }
 }
 
-/// Counts the lost elements of a row: the flag of a wide one where this passes `most`.
+/// Adds to the underflow count of a row; the range flag once the count exceeds `most`.
 ///
 /// # Safety
-/// `count` is valid, and every writer of this launch adds by this instruction.
+/// `count` is valid, and every writer of this launch adds to it by this instruction.
 #[inline(always)]
-unsafe fn lose(count: GlobalMut<u32>, lost: u32, most: u32) -> u32 {
-    if lost == 0 {
+unsafe fn count_underflows(count: GlobalMut<u32>, underflows: u32, most: u32) -> u32 {
+    if underflows == 0 {
         return 0;
     }
-    let before: u32;
     // SAFETY: the caller's promise.
-    unsafe {
-        core::arch::asm!(
-            "atom.global.add.u32 {before}, [{count}], {lost};",
-            before = out(reg32) before,
-            count = in(reg64) count,
-            lost = in(reg32) lost,
-            options(nostack)
-        );
-    }
-    // Of all who add, one sees the count pass.
-    if before <= most && before + lost > most { WIDE } else { 0 }
+    let before = unsafe { atomic::fetch_add(count, underflows) };
+    // Exactly one of the threads that add sees the count cross the limit.
+    if before <= most && before + underflows > most { OUT_OF_RANGE } else { 0 }
 }
 
-/// The values of all lanes of the warp, combined.
+/// Combines the values of all lanes of the warp.
 ///
 /// # Safety
 /// All lanes of the warp call it.
 #[inline(always)]
-unsafe fn of_all_lanes(value: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
+unsafe fn warp_reduce(value: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
     let mut value = value;
     let mut distance = LANES / 2;
     while distance > 0 {
@@ -426,40 +431,16 @@ unsafe fn of_all_lanes(value: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
     value
 }
 
-/// Sets bits of the flags, once for a warp.
+/// Sets range flags, once for a warp.
 ///
 /// # Safety
 /// `flags` is valid; all lanes of the warp call it.
 #[inline(always)]
-pub(crate) unsafe fn notice(flags: GlobalMut<u32>, noticed: u32) {
+pub(crate) unsafe fn raise_flags(flags: GlobalMut<u32>, noticed: u32) {
     // SAFETY: the caller's promise.
-    let noticed = unsafe { of_all_lanes(noticed, |x, y| x | y) };
+    let noticed = unsafe { warp_reduce(noticed, |x, y| x | y) };
     if noticed != 0 && warp::lane_id() == 0 {
         // SAFETY: the caller's promise; every writer of this launch sets bits by this instruction.
-        unsafe {
-            core::arch::asm!(
-                "red.global.or.b32 [{flags}], {noticed};",
-                flags = in(reg64) flags,
-                noticed = in(reg32) noticed,
-                options(nostack)
-            );
-        }
-    }
-}
-
-/// Raises a word to `value` at least.
-///
-/// # Safety
-/// `word` is valid, and every writer of this launch raises it by this instruction.
-#[inline(always)]
-unsafe fn atomic_max(word: GlobalMut<u32>, value: u32) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        core::arch::asm!(
-            "red.global.max.u32 [{word}], {value};",
-            word = in(reg64) word,
-            value = in(reg32) value,
-            options(nostack)
-        );
+        unsafe { atomic::reduce_or(flags, noticed) };
     }
 }
