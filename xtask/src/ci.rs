@@ -1,8 +1,8 @@
 //! `cargo xtask ci`: exactly what CI runs, in its order.
 
 use anyhow::Result;
-use cuda_builder::BuildError;
 
+use crate::toolchain::Unavailable;
 use crate::{build_ptx, check_ptx, command, docs, sanitize};
 
 /// Run exactly what CI runs, in its order, up to the first failure
@@ -42,9 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     eprintln!("$ cargo xtask build-ptx --check");
     if let Err(error) = build_ptx::run(&build_ptx::Args { check: true }) {
-        let unavailable =
-            error.downcast_ref::<BuildError>().is_some_and(BuildError::is_unavailable);
-        if args.require || !unavailable {
+        if args.require || !Unavailable::is(&error) {
             return Err(error);
         }
         println!("SKIPPED: {error:#}");
