@@ -211,11 +211,6 @@ fn a_command_that_fails_is_found() {
 #[test]
 fn the_outputs_shown_are_the_programs() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    // The tests travel to machines without the tree: there the commands above still run.
-    if !docs.is_dir() {
-        assert!(SEEDS.contains("```console"));
-        return;
-    }
     let documents = fs::read_dir(&docs).expect("read").map(|entry| entry.expect("read").path());
     let documents = documents.chain([docs.join("../README.md")]);
     let shows = |path: &PathBuf| {
