@@ -4,26 +4,6 @@
 //! without a line here. On a machine without a GPU the GPU's tests are counted as ignored; where
 //! `GEMM_REQUIRE_GPU=1` is set they fail instead.
 
-/// Evaluates an expression with the Rust type of an entry's element type in place of a name.
-macro_rules! with_type {
-    ($dtype:expr, $name:ident => $value:expr) => {
-        with_type!(
-            @ $dtype, $name => $value,
-            F32: f32, F64: f64, I32: i32, F16: lab::f16, BF16: lab::bf16,
-            F16F32: lab::WideF16, BF16F32: lab::WideBf16
-        )
-    };
-    (@ $dtype:expr, $name:ident => $value:expr, $($variant:ident: $type:ty),+) => {
-        match $dtype {
-            $(gemm_spec::DType::$variant => {
-                type $name = $type;
-                $value
-            })+
-            gemm_spec::DType::I8 => unreachable!("no kernel multiplies i8"),
-        }
-    };
-}
-
 #[path = "kernels/digests.rs"]
 mod digests;
 #[path = "kernels/host_path.rs"]
@@ -37,18 +17,18 @@ mod split;
 mod support;
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use digests::{Digests, SELF_TESTS, digest, digested_cases};
-use gemm_spec::{Element, LaunchShape, Layout, Scheme};
+use digests::{Comparison, Digests, REMEDY, SelfTest, digest, digested_cases, ensure};
+use gemm_spec::{DType, Element, LaunchShape, Layout, Scheme};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::CPU;
 use lab::gpu::Gpu;
 use lab::verify::{Checker, Guarded, Method};
-use lab::{Error, Problem, Scalar, emulate};
+use lab::{Error, Problem, Scalar, emulate, with_type};
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{Case, Operands, cases, first_difference, report};
 
@@ -103,14 +83,38 @@ fn with_gpu<R>(run: impl FnOnce(&Gpu) -> Result<R, Error>) -> Result<R, Error> {
 }
 
 /// Whether a kernel can do a case there; a single block has a limit.
-fn can<T: Scalar>(backend: Backend, spec: Kernel, case: &Case) -> bool {
+fn can<T: Scalar>(backend: Backend, spec: Kernel, case: &Case) -> Result<bool, String> {
     let problem = case.problem::<T>();
     match backend {
-        Backend::Emulator => spec.supports(&problem, &emulate::LIMITS).is_ok(),
-        Backend::Gpu => {
-            with_gpu(|gpu| Ok(spec.supports(&problem, gpu.limits()).is_ok())).unwrap_or_default()
-        }
+        Backend::Emulator => Ok(spec.supports(&problem, &emulate::LIMITS).is_ok()),
+        Backend::Gpu => with_gpu(|gpu| Ok(spec.supports(&problem, gpu.limits()).is_ok()))
+            .map_err(|error| error.to_string()),
     }
+}
+
+/// Whether tests must not pass without having run what they are for.
+fn required() -> bool {
+    std::env::var("GEMM_REQUIRE_GPU").is_ok_and(|value| value == "1")
+}
+
+/// The outcome of a test that cannot do what it is for: a notice, or a failure where a GPU is required.
+fn skipped(reason: &str) -> Result<(), String> {
+    if required() {
+        return Err(format!("{reason}, and GEMM_REQUIRE_GPU=1"));
+    }
+    println!("SKIPPED: {reason}");
+    Ok(())
+}
+
+/// Every property finds at least that many of its cases to be within a kernel's limits.
+const LEAST_CASES: usize = 5;
+
+/// Refuses a test that has tried next to nothing.
+fn enough(tried: usize) -> Result<(), String> {
+    if tried < LEAST_CASES {
+        return Err(format!("only {tried} cases could be tried, of at least {LEAST_CASES}"));
+    }
+    Ok(())
 }
 
 /// Whether the emulator knows the kernel's instructions.
@@ -157,7 +161,7 @@ fn compare<T: Scalar>(
     let mut failures = Vec::new();
     let mut tried = 0;
     for case in cases {
-        if !can::<T>(backend, spec, &case) {
+        if !can::<T>(backend, spec, &case)? {
             continue;
         }
         tried += 1;
@@ -169,9 +173,7 @@ fn compare<T: Scalar>(
             failures.push(format!("--kernel {} --dtype {} {case}: {what}", spec.id, T::DTYPE));
         }
     }
-    if tried < 5 {
-        failures.push(format!("only {tried} cases could be tried"));
-    }
+    failures.extend(enough(tried).err());
     report(failures).map_err(Failed::from)
 }
 
@@ -191,6 +193,7 @@ fn keeps_to_the_edges_of_its_tile<T: Scalar>(backend: Backend, spec: Kernel) -> 
     let (tile_m, tile_n) =
         spec.launch.tile().map_or((4, 4), |tile| (tile.m as usize, tile.n as usize));
     let mut failures = Vec::new();
+    let mut tried = 0;
     for (m, n) in [
         (tile_m, tile_n),
         (tile_m + 3, tile_n + 4),
@@ -200,9 +203,10 @@ fn keeps_to_the_edges_of_its_tile<T: Scalar>(backend: Backend, spec: Kernel) -> 
     ] {
         for (k, padding) in [(8, [0; 3]), (47, [4, 4, 4]), (41, [1, 1, 1]), (70, [0, 0, 2])] {
             let case = Case { padding, alpha: 0.75, beta: -1.5, ..Case::new(m, n, k) };
-            if !can::<T>(backend, spec, &case) {
+            if !can::<T>(backend, spec, &case)? {
                 continue;
             }
+            tried += 1;
             let operands = Operands::<T>::draw(&case);
             // Operands from the start of their memory, and from its second element on.
             for shift in [0, 1] {
@@ -218,12 +222,13 @@ fn keeps_to_the_edges_of_its_tile<T: Scalar>(backend: Backend, spec: Kernel) -> 
             }
         }
     }
+    failures.extend(enough(tried).err());
     report(failures).map_err(Failed::from)
 }
 
 /// Exact integers: any order of the sum gives the same, and nothing is hidden by a tolerance.
 fn is_exact_on_integers<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
-    let side = if can::<T>(backend, spec, &Case::new(67, 41, 130)) { 67 } else { 31 };
+    let side = if can::<T>(backend, spec, &Case::new(67, 41, 130))? { 67 } else { 31 };
     let case = Case {
         distribution: lab::fill::Distribution::Position,
         ..Case::new(side, 33.min(side), 130)
@@ -253,18 +258,14 @@ fn indices_above_two_to_the_31st<T: Scalar>(backend: Backend, spec: Kernel) -> R
     let (far, far_b) = (apart(SIDE), apart(k));
     let len = ((SIDE - 1) * far + k).max((k - 1) * far_b + SIDE);
     let needed = len * size_of::<T>().max(size_of::<T::Out>());
-    // Buffers this large travel whole to a GPU: one at a time, and for one type, since all types have
-    // their indices from one source, which the emulator tries for each.
+    // Buffers this large travel whole to a GPU: one at a time.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if backend == Backend::Gpu {
-        if spec.entries.first().is_none_or(|entry| entry.dtype != T::DTYPE) {
-            return Ok(());
-        }
         let free = with_gpu(|gpu| Ok(gpu.free_memory()?)).map_err(|error| error.to_string())?;
         if free < needed as u64 + (1 << 30) {
-            println!("SKIPPED: {} bytes of device memory, {needed} needed", free);
-            return Ok(());
+            let reason = format!("{free} bytes of device memory are free, {needed} are needed");
+            return skipped(&reason).map_err(Failed::from);
         }
     }
     let plain = Problem::<T>::new(SIDE, SIDE, k);
@@ -343,30 +344,36 @@ fn refuses_what_it_cannot_do<T: Scalar>(backend: Backend, spec: Kernel) -> Resul
 
 /// Each digested case that the kernel can do, with the digest of its result.
 fn digests_of<T: Scalar>(backend: Backend, spec: Kernel) -> Result<Vec<(Case, String)>, String> {
-    let cases = digested_cases(tile(spec));
-    let digest_of = |case: Case| {
-        let operands = Operands::<T>::draw(&case);
-        let found = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
-        Ok((case, digest(&operands.problem, &found)))
-    };
-    cases.into_iter().filter(|case| can::<T>(backend, spec, case)).map(digest_of).collect()
+    let mut found = Vec::new();
+    for case in digested_cases(tile(spec)) {
+        if can::<T>(backend, spec, &case)? {
+            let operands = Operands::<T>::draw(&case);
+            let c = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
+            found.push((case, digest(&operands.problem, &c)));
+        }
+    }
+    Ok(found)
 }
 
 /// The committed digests of a GPU's results are this backend's, too.
 fn gives_the_committed_digests<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
-    let path = Digests::newest().ok_or("there is no results/*/digests.json")?;
-    let committed = Digests::read(&path)?;
+    let committed = Digests::committed()?;
     let symbol = spec.entry(T::DTYPE).map_err(|reason| reason.to_string())?;
     let found = digests_of::<T>(backend, spec)?;
-    let mut failures: Vec<String> = found
-        .iter()
-        .filter_map(|(case, digest)| committed.compare(symbol, case, digest).err())
-        .collect();
-    // An entry that the file lacks is one failure, not one for each case.
-    failures.dedup();
-    if found.len() < 5 {
-        failures.push(format!("only {} cases could be tried", found.len()));
+    let mut failures = Vec::new();
+    let mut unrecorded = 0;
+    for (case, digest) in &found {
+        match committed.compare(symbol, case, digest) {
+            Comparison::Same => {}
+            Comparison::Differs(what) => failures.push(what),
+            Comparison::NotRecorded => unrecorded += 1,
+        }
     }
+    if unrecorded > 0 {
+        let notice = format!("NOT RECORDED: {unrecorded} cases of {symbol}; {REMEDY}");
+        if required() { failures.push(notice) } else { println!("{notice}") }
+    }
+    failures.extend(enough(found.len()).err());
     report(failures).map_err(Failed::from)
 }
 
@@ -402,10 +409,15 @@ fn properties<T: Scalar>(spec: Kernel, backend: Backend) -> Vec<(&'static str, P
         ("every_size_from_1_to_70", every_small_size::<T>),
         ("keeps_to_the_edges_of_its_tile", keeps_to_the_edges_of_its_tile::<T>),
         ("is_exact_on_integers", is_exact_on_integers::<T>),
-        ("indices_above_two_to_the_31st", indices_above_two_to_the_31st::<T>),
         ("refuses_what_it_cannot_do", refuses_what_it_cannot_do::<T>),
         (DIGESTS, gives_the_committed_digests::<T>),
     ];
+    // All types have their indices from one source, which the emulator tries for each; to a GPU such
+    // buffers travel for one type alone.
+    let first = spec.entries.first().is_some_and(|entry| entry.dtype == T::DTYPE);
+    if backend == Backend::Emulator || first {
+        properties.push(("indices_above_two_to_the_31st", indices_above_two_to_the_31st::<T>));
+    }
     if spec.reads_any_order() {
         properties.push(("takes_every_order", orders::takes_every_order::<T>));
     }
@@ -415,30 +427,66 @@ fn properties<T: Scalar>(spec: Kernel, backend: Backend) -> Vec<(&'static str, P
     properties
 }
 
+/// The tests of the tests: each guard must be able to fail.
+const SELF_TESTS: [(&str, SelfTest); 2] = [
+    ("self::a_kernel_that_can_do_no_case_fails", a_kernel_that_can_do_no_case_fails),
+    ("self::a_soak_of_nothing_fails", soak::a_soak_of_nothing_fails),
+];
+
+/// A kernel of a newer GPU can do no case on the emulator, so no property that counts cases passes.
+fn a_kernel_that_can_do_no_case_fails() -> Result<(), String> {
+    let newer =
+        KERNELS.iter().copied().find(|spec| !is_emulated(*spec) && spec.entry(DType::F32).is_ok());
+    let newer = newer.ok_or("every kernel is emulated")?;
+    let counting: [(&str, Property); 4] = [
+        ("agrees_with_serial", agrees_with_serial::<f32>),
+        ("every_small_size", every_small_size::<f32>),
+        ("keeps_to_the_edges_of_its_tile", keeps_to_the_edges_of_its_tile::<f32>),
+        (DIGESTS, gives_the_committed_digests::<f32>),
+    ];
+    for (name, property) in counting {
+        let outcome = property(Backend::Emulator, newer);
+        let text = outcome.err().and_then(|failed| failed.message().map(str::to_owned));
+        let text = text.unwrap_or_default();
+        ensure(text.contains("only 0 cases"), &format!("{name} of {}: {text:?}", newer.id))?;
+    }
+    // A GPU that is not there is no GPU that can do nothing.
+    if Gpu::open(0).is_err() {
+        let asked = can::<f32>(Backend::Gpu, newer, &Case::new(1, 1, 1));
+        ensure(asked.is_err(), "without a GPU its limits are known")?;
+    }
+    Ok(())
+}
+
 fn trials() -> Vec<Trial> {
     let no_gpu = Gpu::open(0).err().map(|error| error.to_string());
-    let required = std::env::var("GEMM_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    let required = required();
     let mut trials: Vec<Trial> = SELF_TESTS
         .into_iter()
+        .chain(digests::SELF_TESTS)
         .map(|(name, test)| Trial::test(name, move || test().map_err(Failed::from)))
         .collect();
     let written = Digests::wanted();
-    // While they are written anew, the old ones bind nobody.
-    let no_digests = written.is_some() || Digests::newest().is_none();
+    let committed = Digests::committed().unwrap_or_default();
     let mut skipped = 0;
     let mut undigested = 0;
+    let mut unrecorded = BTreeSet::new();
     for backend in [Backend::Emulator, Backend::Gpu] {
         for &spec in KERNELS {
             if backend == Backend::Emulator && !is_emulated(spec) {
                 println!("{} is not emulated: its instructions are those of one GPU", spec.id);
                 continue;
             }
-            let mut add = |name: String, is_digests: bool, test: Test| {
+            let mut add = |name: String, digests_of: Option<&'static str>, test: Test| {
                 let missing = no_gpu.clone().filter(|_| backend == Backend::Gpu);
                 let without_gpu = missing.is_some() && !required;
-                let without_digests = is_digests && no_digests;
+                // While they are written anew, the old ones bind nobody.
+                let rewritten = digests_of.is_some() && written.is_some();
+                let missing_digests = digests_of.filter(|symbol| !committed.holds(symbol));
+                unrecorded.extend(missing_digests.filter(|_| !rewritten));
+                let without_digests = rewritten || missing_digests.is_some() && !required;
                 skipped += usize::from(without_gpu);
-                undigested += usize::from(without_digests && !without_gpu);
+                undigested += usize::from(rewritten && !without_gpu);
                 let name = format!("{}::{name}", backend.name());
                 let trial = Trial::test(name, move || match missing {
                     Some(reason) => Err(reason.into()),
@@ -449,7 +497,7 @@ fn trials() -> Vec<Trial> {
             if let (Backend::Gpu, Scheme::Split(_)) = (backend, spec.scheme) {
                 for (name, property) in split::PROPERTIES {
                     let test = move || property(spec).map_err(Failed::from);
-                    add(format!("{}::{name}", spec.id), false, Box::new(test));
+                    add(format!("{}::{name}", spec.id), None, Box::new(test));
                 }
             }
             for entry in spec.entries {
@@ -460,11 +508,12 @@ fn trials() -> Vec<Trial> {
                         T => host_path::bands_have_the_bits_of_the_whole::<T>
                     );
                     let test = move || test(spec).map_err(Failed::from);
-                    add(format!("host_path::{}", entry.symbol), false, Box::new(test));
+                    add(format!("host_path::{}", entry.symbol), None, Box::new(test));
                 }
                 for (name, property) in properties {
                     let test = move || property(backend, spec);
-                    add(format!("{}::{name}", entry.symbol), name == DIGESTS, Box::new(test));
+                    let digests_of = (name == DIGESTS).then_some(entry.symbol);
+                    add(format!("{}::{name}", entry.symbol), digests_of, Box::new(test));
                 }
             }
         }
@@ -492,14 +541,12 @@ fn trials() -> Vec<Trial> {
     }
     if undigested > 0 {
         println!(
-            "SKIPPED: {undigested} tests, {}",
-            if Digests::wanted().is_some() {
-                "TESSERA_WRITE_DIGESTS writes the digests that they compare with"
-            } else {
-                "there is no results/*/digests.json to compare with; on a machine with a GPU \
-                 TESSERA_WRITE_DIGESTS=FILE writes it"
-            }
+            "SKIPPED: {undigested} tests, TESSERA_WRITE_DIGESTS writes what they compare with"
         );
+    }
+    if !unrecorded.is_empty() {
+        let symbols: Vec<&str> = unrecorded.iter().copied().collect();
+        println!("NOT RECORDED: {} entries, {}; {REMEDY}", symbols.len(), symbols.join(", "));
     }
     if let (Some(reason), true) = (no_gpu, skipped > 0) {
         println!("SKIPPED: {skipped} tests, {reason}");

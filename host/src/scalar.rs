@@ -7,6 +7,7 @@ use crate::cpu::implementation::ForRung;
 
 /// Evaluates an expression with the Rust type of an element type in place of a name:
 /// `with_type!(dtype, T => size_of::<T>())`.
+#[macro_export]
 macro_rules! with_type {
     ($dtype:expr, $name:ident => $value:expr) => {
         match $dtype {

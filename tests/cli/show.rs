@@ -22,7 +22,15 @@ fn list_shows_every_implementation_in_every_format() {
     assert_eq!(line("naive")["device"], "gpu");
     assert_eq!(line("naive")["dtypes"], serde_json::json!(["f32", "f64", "i32"]));
     let limits = line("single_block")["limits"].to_string();
-    assert!(limits.contains("1024 elements of C") && limits.contains("7.0"), "{limits}");
+    assert!(limits.contains("1024 elements of C") && limits.contains("7.0 or newer"), "{limits}");
+    // A module with Hopper's own instructions runs on no later GPU.
+    for spec in kernels_gpu::KERNELS {
+        let (major, minor) = spec.arch.compute_capability();
+        let newer = if spec.arch.runs_on((major + 1, 0)) { "or newer" } else { "only" };
+        let limit = format!("compute capability {major}.{minor} {newer}");
+        assert_eq!(line(spec.id)["limits"][0], limit, "{}", spec.id);
+    }
+    assert_eq!(line("f16x3")["limits"], serde_json::json!(["compute capability 9.0 only"]));
 
     for (format, separators) in [("table", &['│', '┆'][..]), ("md", &['|'])] {
         let mut lines = cells(&tessera(&["list", "--format", format]).fine(), separators);

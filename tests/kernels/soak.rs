@@ -15,10 +15,11 @@ use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::{CPU, CpuContext};
 use lab::fill::{Distribution, fill};
 use lab::verify::Guarded;
-use lab::{Operand, Order, Problem, Scalar};
+use lab::{Operand, Order, Problem, Scalar, with_type};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::digests::ensure;
 use crate::support::first_difference;
 use crate::{Backend, with_gpu};
 
@@ -51,8 +52,23 @@ pub(crate) fn soak() -> Result<(), String> {
         *counts.entry(spec.id).or_default() += u64::from(ran);
     }
     watchdog.end();
-    println!("soak: {} products, by kernel {counts:?}", counts.values().sum::<u64>());
+    println!("soak: {} products, by kernel {counts:?}", ran(&counts, seconds)?);
     Ok(())
+}
+
+/// How many products ran; none is no soak.
+fn ran(counts: &BTreeMap<&str, u64>, seconds: f64) -> Result<u64, String> {
+    match counts.values().sum() {
+        0 => Err(format!("no product ran in {seconds} s; let TESSERA_SOAK be longer")),
+        sum => Ok(sum),
+    }
+}
+
+/// A guard must be able to fail.
+pub(crate) fn a_soak_of_nothing_fails() -> Result<(), String> {
+    let refused = ran(&BTreeMap::new(), 3.0).is_err() && ran(&[("naive", 0)].into(), 3.0).is_err();
+    ensure(refused, "a soak without a product passed")?;
+    ensure(ran(&[("naive", 2), ("tiled", 1)].into(), 3.0) == Ok(3), "three products")
 }
 
 /// One product; whether the kernel takes it.

@@ -3,10 +3,10 @@
 use std::fs;
 
 use anyhow::{Context as _, Result, bail};
-use cuda_builder::CudaBuilder;
+use cuda_builder::{CudaBuilder, KernelCrate};
 use gemm_spec::Arch;
 
-use crate::modules;
+use crate::{modules, toolchain};
 
 /// Build the kernels into kernels-gpu/ptx
 ///
@@ -22,14 +22,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let folder = modules::root().join("kernels-gpu");
+    let device = toolchain::prepare(&KernelCrate::read(&folder)?)?;
     let mut stale = Vec::new();
     for arch in Arch::ALL {
         let file = modules::relative(arch);
-        let mut builder = CudaBuilder::new(modules::root().join("kernels-gpu"))
+        let mut builder = CudaBuilder::new(&folder)
+            .toolchain(device.toolchain.clone())
             .arch(arch.target_cpu())
             .generator("`cargo xtask build-ptx`")
             .sources(modules::root(), &modules::SOURCES)
             .entry_directives(modules::kernels(arch).flat_map(modules::directives).collect());
+        if let Some(library) = &device.library {
+            builder = builder.library(library);
+        }
         if !args.check {
             builder = builder.copy_to(modules::path(arch));
         }

@@ -1,8 +1,8 @@
 //! `cargo xtask ci`: exactly what CI runs, in its order.
 
 use anyhow::Result;
-use cuda_builder::BuildError;
 
+use crate::toolchain::Unavailable;
 use crate::{build_ptx, check_ptx, command, docs, sanitize};
 
 /// Run exactly what CI runs, in its order, up to the first failure
@@ -42,13 +42,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     eprintln!("$ cargo xtask build-ptx --check");
     if let Err(error) = build_ptx::run(&build_ptx::Args { check: true }) {
-        let unavailable =
-            error.downcast_ref::<BuildError>().is_some_and(BuildError::is_unavailable);
-        if args.require || !unavailable {
-            return Err(error);
-        }
-        println!("SKIPPED: {error:#}");
-        skipped.push(format!("cargo xtask build-ptx --check: {error:#}"));
+        let reason = lacking(error, args.require)?;
+        println!("SKIPPED: {reason}");
+        skipped.push(format!("cargo xtask build-ptx --check: {reason}"));
     }
 
     eprintln!("$ cargo xtask check-ptx");
@@ -67,4 +63,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("SKIPPED: {step}");
     }
     Ok(())
+}
+
+/// Why a step is skipped, where all that is wrong is that the machine lacks the device toolchain or the
+/// library source and neither is required.
+fn lacking(error: anyhow::Error, require: bool) -> Result<String> {
+    if require || !Unavailable::is(&error) {
+        return Err(error);
+    }
+    Ok(format!("{error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_machine_lacks_is_skipped() {
+        let lack = || {
+            anyhow::Error::from(Unavailable::Library {
+                release: "1.97".to_owned(),
+                toolchain: "nightly".to_owned(),
+                tried: vec!["no network".to_owned()],
+            })
+        };
+        let reason = lacking(lack(), false).unwrap();
+        assert!(reason.contains("(no network)") && reason.contains("RUST_LIBRARY_SRC"), "{reason}");
+        assert!(lacking(lack(), true).is_err());
+        assert!(lacking(anyhow::anyhow!("the PTX differs"), false).is_err());
+    }
 }

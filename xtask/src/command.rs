@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use cuda_builder::command_line;
+use cuda_builder::command::line as command_line;
 
 /// The cargo on PATH, which heeds rust-toolchain.toml as a user's does.
 pub(crate) fn cargo() -> Command {

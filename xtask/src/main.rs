@@ -17,6 +17,7 @@ mod peers;
 mod registers;
 mod sanitize;
 mod shape;
+mod toolchain;
 mod toolkit;
 
 use std::process::ExitCode;
@@ -58,8 +59,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            let build_error = error.downcast_ref::<cuda_builder::BuildError>();
-            match build_error.is_some_and(cuda_builder::BuildError::is_unavailable) {
+            match toolchain::Unavailable::is(&error) {
                 true => ExitCode::from(3),
                 false => ExitCode::from(1),
             }

@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut cargo = command::cargo();
         cargo.args(arguments(bench, args, folder.as_ref()));
         if args.dry_run {
-            println!("{}", cuda_builder::command_line(&cargo));
+            println!("{}", cuda_builder::command::line(&cargo));
         } else {
             command::run(&mut cargo)?;
         }

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cuda_builder::command_line;
+use cuda_builder::command::line as command_line;
 use cuda_builder::ptxas::Ptxas;
 
 use crate::modules;

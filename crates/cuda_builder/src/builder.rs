@@ -9,7 +9,7 @@ use crate::compile::{self, Request};
 use crate::directives::{self, EntryDirectives};
 use crate::header::Header;
 use crate::manifest::KernelCrate;
-use crate::{BuildError, Toolchain, digest, library};
+use crate::{BuildError, Toolchain, digest};
 
 /// Builds a kernel crate into one PTX module.
 ///
@@ -22,6 +22,8 @@ pub struct CudaBuilder {
     arch: String,
     ptx_version: Option<(u32, u32)>,
     target_dir: Option<PathBuf>,
+    toolchain: Option<Toolchain>,
+    library: Option<PathBuf>,
     directives: Vec<EntryDirectives>,
     sources: Option<(PathBuf, Vec<String>)>,
     generator: String,
@@ -53,6 +55,8 @@ impl CudaBuilder {
             arch: "sm_70".to_owned(),
             ptx_version: None,
             target_dir: None,
+            toolchain: None,
+            library: None,
             directives: Vec::new(),
             sources: None,
             generator: "cuda_builder".to_owned(),
@@ -76,11 +80,25 @@ impl CudaBuilder {
         self
     }
 
-    /// Folder for what the compiler makes and for downloaded library sources. Default: `cuda` in
-    /// the workspace's target folder.
+    /// Folder for what the compiler makes. Default: `cuda` in the workspace's target folder.
     #[must_use]
     pub fn target_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.target_dir = Some(folder.into());
+        self
+    }
+
+    /// The device toolchain. Default: the pinned one, as rustup has it.
+    #[must_use]
+    pub fn toolchain(mut self, toolchain: Toolchain) -> Self {
+        self.toolchain = Some(toolchain);
+        self
+    }
+
+    /// The `library` folder of a Rust source, of which `core` is compiled. Default: the toolchain's own
+    /// `rust-src` component.
+    #[must_use]
+    pub fn library(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.library = Some(folder.into());
         self
     }
 
@@ -92,8 +110,8 @@ impl CudaBuilder {
         self
     }
 
-    /// The files and folders, relative to `base`, whose digest the header states: everything that
-    /// decides the module. Default: the kernel crate's `src` and `Cargo.toml`.
+    /// The files, relative to `base`, whose digest the header states, see [`digest::of_sources`]:
+    /// everything that decides the module. Default: the kernel crate's `src/lib.rs` and `Cargo.toml`.
     #[must_use]
     pub fn sources<S: AsRef<str>>(mut self, base: impl Into<PathBuf>, roots: &[S]) -> Self {
         let roots = roots.iter().map(|root| root.as_ref().to_owned()).collect();
@@ -117,27 +135,35 @@ impl CudaBuilder {
 
     /// Builds the module.
     ///
-    /// The compiler's messages, and a line before the network is touched, go to stderr.
+    /// The compiler's messages go to stderr.
     ///
     /// # Errors
-    /// [`BuildError`]; [`BuildError::is_unavailable`] tells whether this machine merely lacks the
-    /// toolchain or the library source.
+    /// [`BuildError`].
     pub fn build(&self) -> Result<Artifact, BuildError> {
         check_arch(&self.arch)?;
         let kernels = KernelCrate::read(&self.kernels)?;
         let default_dir = kernels.target_dir.join("cuda");
         let target_dir = self.target_dir.as_ref().unwrap_or(&default_dir);
         let digest = match &self.sources {
-            Some((base, roots)) => digest::of_sources(base, roots)?,
-            None => digest::of_sources(&self.kernels, &["Cargo.toml", "src"])?,
+            Some((base, roots)) => digest::of_sources(base, roots, &self.arch)?,
+            None => digest::of_sources(&self.kernels, &["Cargo.toml", "src/lib.rs"], &self.arch)?,
         };
-        let device = library::prepare(&kernels, target_dir)?;
-        let request = Request { arch: &self.arch, ptx_version: self.ptx_version, target_dir };
-        let compiled = compile::compile(&kernels, &device, &request)?;
+        let toolchain = match &self.toolchain {
+            Some(toolchain) => toolchain.clone(),
+            None => pinned(&kernels)?,
+        };
+        let request = Request {
+            toolchain: &toolchain,
+            library: self.library.as_deref(),
+            arch: &self.arch,
+            ptx_version: self.ptx_version,
+            target_dir,
+        };
+        let compiled = compile::compile(&kernels, &request)?;
         let header = Header {
             generator: self.generator.clone(),
-            release: device.toolchain.release.clone(),
-            commit: device.toolchain.commit.clone(),
+            release: toolchain.release.clone(),
+            commit: toolchain.commit.clone(),
             arch: self.arch.clone(),
             digest: digest.clone(),
         };
@@ -150,14 +176,17 @@ impl CudaBuilder {
         if let Some(path) = &self.copy_to {
             write_whole(path, &ptx)?;
         }
-        Ok(Artifact {
-            ptx,
-            arch: self.arch.clone(),
-            entries: module.entries,
-            toolchain: device.toolchain,
-            digest,
-        })
+        Ok(Artifact { ptx, arch: self.arch.clone(), entries: module.entries, toolchain, digest })
     }
+}
+
+/// The toolchain that the manifest pins.
+fn pinned(kernels: &KernelCrate) -> Result<Toolchain, BuildError> {
+    let pins = &kernels.pins;
+    Toolchain::find(pins)?.ok_or_else(|| BuildError::ToolchainMissing {
+        toolchain: pins.toolchain.clone(),
+        commit: pins.commit.clone(),
+    })
 }
 
 /// `sm_` and a number, perhaps with the `a` or `f` of features that later GPUs lack.

@@ -34,7 +34,8 @@ fn belongs_to_the_host_build(name: &str) -> bool {
 }
 
 /// A command in an environment that the outer cargo left no trace in.
-pub(crate) fn clean(program: &str) -> Command {
+#[must_use]
+pub fn clean(program: &str) -> Command {
     let mut command = Command::new(program);
     let set: Vec<OsString> = env::vars_os().map(|(name, _)| name).collect();
     for name in set {
@@ -70,7 +71,10 @@ fn quoted(word: &str) -> String {
 }
 
 /// Runs a command and returns what it printed to stdout.
-pub(crate) fn output(command: &mut Command) -> Result<String, BuildError> {
+///
+/// # Errors
+/// [`BuildError::Spawn`] or [`BuildError::Command`], the latter with what it printed to stderr.
+pub fn output(command: &mut Command) -> Result<String, BuildError> {
     let output =
         command.output().map_err(|source| BuildError::Spawn { line: line(command), source })?;
     if output.status.success() {
@@ -85,7 +89,10 @@ pub(crate) fn output(command: &mut Command) -> Result<String, BuildError> {
 }
 
 /// Runs a command whose messages go straight to the user's stderr.
-pub(crate) fn run(command: &mut Command) -> Result<(), BuildError> {
+///
+/// # Errors
+/// [`BuildError::Spawn`] or [`BuildError::Command`].
+pub fn run(command: &mut Command) -> Result<(), BuildError> {
     let status = command
         .stdout(std::io::stderr())
         .status()

@@ -22,57 +22,14 @@ pub enum BuildError {
     Setting(String),
     /// Neither the pinned toolchain nor another of its commit is installed.
     #[error(
-        "no installed toolchain is {toolchain} (rustc commit {commit}){}; \
-         run `rustup toolchain install {toolchain} --profile minimal --component rust-src`",
-        in_brackets(.tried)
+        "no installed toolchain is {toolchain} (rustc commit {commit}); \
+         run `rustup toolchain install {toolchain} --profile minimal --component rust-src`"
     )]
     ToolchainMissing {
         /// The pinned name.
         toolchain: String,
         /// The pinned commit.
         commit: String,
-        /// What was attempted, and how it failed.
-        tried: Vec<String>,
-    },
-    /// The source of `core` is nowhere to be had.
-    #[error(
-        "the source of the Rust library {release} is not to be had{}; \
-         run `rustup component add rust-src --toolchain {toolchain}`, or install a `rust-src` \
-         package of {release}, or set RUST_LIBRARY_SRC to the `library` folder of an unpacked \
-         Rust {release} source",
-        in_brackets(.tried)
-    )]
-    LibraryMissing {
-        /// The release whose library builds with the pinned toolchain, as `1.97`.
-        release: String,
-        /// The toolchain that the component would belong to.
-        toolchain: String,
-        /// What was attempted, and how it failed.
-        tried: Vec<String>,
-    },
-    /// `RUST_LIBRARY_SRC` leads to something else.
-    #[error(
-        "RUST_LIBRARY_SRC is {path}, which has no core/src/lib.rs; set it to the `library` folder \
-         of an unpacked Rust source, or unset it",
-        path = .path.display()
-    )]
-    LibraryVariable {
-        /// What the variable says.
-        path: PathBuf,
-    },
-    /// A downloaded file is not the pinned one.
-    #[error(
-        "{path} has SHA-256 {found}, the manifest pins {expected}; correct \
-         [package.metadata.cuda_builder.debian] or set RUST_LIBRARY_SRC",
-        path = .path.display()
-    )]
-    Checksum {
-        /// The file.
-        path: PathBuf,
-        /// What the manifest pins.
-        expected: String,
-        /// What the file has.
-        found: String,
     },
     /// A command could not be started.
     #[error(
@@ -149,28 +106,11 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Whether the device toolchain or the library source is missing on this machine: the sources
-    /// may be right all the same.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        matches!(
-            self,
-            Self::ToolchainMissing { .. }
-                | Self::LibraryMissing { .. }
-                | Self::LibraryVariable { .. }
-                | Self::Checksum { .. }
-        )
-    }
-
     /// For `map_err` on a file operation.
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }
     }
-}
-
-fn in_brackets(attempts: &[String]) -> String {
-    if attempts.is_empty() { String::new() } else { format!(" ({})", attempts.join("; ")) }
 }
 
 fn indented(output: &str) -> String {

@@ -18,31 +18,28 @@
 //! standard library's source. In the order in which a build uses them:
 //!
 //! * [`CudaBuilder`]: what to build, one setter for each knob;
-//! * [`Toolchain`]: the nightly that the kernel crate's manifest pins;
-//! * [`library`]: where the source of `core` comes from;
+//! * [`KernelCrate`]: what the kernel crate's manifest says, the pinned toolchain among it;
+//! * [`Toolchain`]: that toolchain as rustup has it;
 //! * [`EntryDirectives`]: what is written into the text after the compiler has made it;
 //! * [`digest`]: the digest of the sources, which anyone can compare with the PTX's [`Header`];
 //! * [`ptxas`]: the assembler, and what its log says of each entry.
 
 #![forbid(unsafe_code)]
 
-mod apt;
 mod builder;
-mod command;
+pub mod command;
 mod compile;
-mod debian;
 pub mod digest;
 mod directives;
 mod error;
 mod header;
-pub mod library;
 mod manifest;
 pub mod ptxas;
 mod toolchain;
 
 pub use builder::{Artifact, CudaBuilder};
-pub use command::line as command_line;
 pub use directives::EntryDirectives;
 pub use error::BuildError;
 pub use header::Header;
+pub use manifest::{DebianPin, KernelCrate, Pins};
 pub use toolchain::Toolchain;

@@ -7,37 +7,46 @@ use serde::Deserialize;
 use crate::{BuildError, command};
 
 /// A kernel crate, as `cargo metadata` knows it.
-#[derive(Debug)]
-pub(crate) struct KernelCrate {
-    pub(crate) package: String,
-    pub(crate) workspace_root: PathBuf,
-    pub(crate) target_dir: PathBuf,
-    pub(crate) pins: Pins,
+#[derive(Clone, Debug)]
+pub struct KernelCrate {
+    /// The package's name.
+    pub package: String,
+    /// Root of its workspace.
+    pub workspace_root: PathBuf,
+    /// The workspace's target folder.
+    pub target_dir: PathBuf,
+    /// The device toolchain that it pins.
+    pub pins: Pins,
 }
 
 /// `[package.metadata.cuda_builder]`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Pins {
+pub struct Pins {
     /// Name of the rustup toolchain, as `nightly-2026-05-20`.
-    pub(crate) toolchain: String,
+    pub toolchain: String,
     /// Its `commit-hash` in `rustc -vV`.
-    pub(crate) commit: String,
+    pub commit: String,
     /// The release whose library builds with it, as `1.97`.
-    pub(crate) library: String,
+    pub library: String,
     /// The Debian package that holds this library.
-    pub(crate) debian: Option<DebianPin>,
+    pub debian: Option<DebianPin>,
 }
 
 /// `[package.metadata.cuda_builder.debian]`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DebianPin {
-    pub(crate) package: String,
-    pub(crate) version: String,
-    pub(crate) suites: Vec<String>,
-    pub(crate) size: u64,
-    pub(crate) sha256: String,
+pub struct DebianPin {
+    /// Name of the package.
+    pub package: String,
+    /// Its version.
+    pub version: String,
+    /// The suites of the archive that carry it.
+    pub suites: Vec<String>,
+    /// Bytes of the file.
+    pub size: u64,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
 }
 
 #[derive(Deserialize)]
@@ -56,7 +65,11 @@ struct Package {
 
 impl KernelCrate {
     /// Asks cargo about the crate in `folder`.
-    pub(crate) fn read(folder: &Path) -> Result<Self, BuildError> {
+    ///
+    /// # Errors
+    /// [`BuildError::Manifest`] where its manifest pins no device toolchain, and whatever keeps cargo from
+    /// answering.
+    pub fn read(folder: &Path) -> Result<Self, BuildError> {
         let manifest = folder.join("Cargo.toml");
         let manifest = manifest.canonicalize().map_err(BuildError::io("looking for", &manifest))?;
         // Any cargo can answer this: the one that runs us, or the folder's own.

@@ -20,8 +20,11 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// The pinned toolchain if it is installed under any name; the pinned name goes first.
-    pub(crate) fn find(pins: &Pins) -> Result<Option<Self>, BuildError> {
+    /// The pinned toolchain if rustup has it, under any name; the pinned name is tried first.
+    ///
+    /// # Errors
+    /// [`BuildError::Command`] where the toolchain is found and does not run.
+    pub fn find(pins: &Pins) -> Result<Option<Self>, BuildError> {
         let Ok(list) = command::output(command::clean("rustup").args(["toolchain", "list"])) else {
             return Ok(None); // no rustup, hence no toolchain of its making
         };

@@ -100,7 +100,7 @@ impl Param {
     pub fn size(&self) -> u64 {
         let bits: u64 =
             self.ty.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
-        bits / 8 * self.array.unwrap_or(1)
+        (bits / 8).saturating_mul(self.array.unwrap_or(1))
     }
 }
 
@@ -355,6 +355,8 @@ $L__BB2_2:
         assert_eq!(params[3].align, Some(64));
         assert_eq!(params[3].name, "gemm_f32_param_3");
         assert!(module.entry("nothing").unwrap().params.is_empty());
+        let vast = Param { array: Some(u64::MAX), ..params[3].clone() };
+        assert_eq!(Param { ty: "b64".to_owned(), ..vast }.size(), u64::MAX);
     }
 
     #[test]

@@ -59,7 +59,8 @@ impl Line {
 fn limits(implementation: &Implementation) -> Vec<String> {
     let Implementation::Gpu(spec) = implementation else { return Vec::new() };
     let (major, minor) = spec.arch.compute_capability();
-    let mut limits = vec![format!("compute capability {major}.{minor} or newer")];
+    let newer = if spec.arch.runs_on((u32::MAX, 0)) { "or newer" } else { "only" };
+    let mut limits = vec![format!("compute capability {major}.{minor} {newer}")];
     if spec.launch == LaunchShape::SingleBlock {
         limits.push(format!("at most {} elements of C", spec.max_threads()));
     }

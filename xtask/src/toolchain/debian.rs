@@ -5,12 +5,14 @@
 //! changes. What the machine says of proxies and certificates stays.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::apt::Mirror;
-use crate::manifest::DebianPin;
-use crate::{BuildError, command, digest};
+use anyhow::{Context as _, Result, bail};
+use cuda_builder::{DebianPin, command, digest};
+
+use super::Unavailable;
+use super::apt::Mirror;
 
 const DEFAULT_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -22,26 +24,23 @@ pub(crate) fn tools_present() -> bool {
 }
 
 /// Leaves the package's `rustc-…` folder under `downloads`.
-pub(crate) fn download(
-    pin: &DebianPin,
-    mirrors: &[Mirror],
-    downloads: &Path,
-) -> Result<(), BuildError> {
-    fs::create_dir_all(downloads).map_err(BuildError::io("creating", downloads))?;
+pub(crate) fn download(pin: &DebianPin, mirrors: &[Mirror], downloads: &Path) -> Result<()> {
+    fs::create_dir_all(downloads).with_context(|| format!("creating {}", downloads.display()))?;
     // Beside the goal, so that the last step is a rename.
     let scratch = tempfile::Builder::new()
         .prefix(".apt-")
         .tempdir_in(downloads)
-        .map_err(BuildError::io("creating a folder in", downloads))?;
+        .with_context(|| format!("creating a folder in {}", downloads.display()))?;
     let scratch = scratch.path();
-    let scratch = &scratch.canonicalize().map_err(BuildError::io("finding", scratch))?;
+    let scratch =
+        &scratch.canonicalize().with_context(|| format!("finding {}", scratch.display()))?;
     let write = |name: &str, text: &str| {
         let path = scratch.join(name);
-        fs::write(&path, text).map_err(BuildError::io("writing", &path))
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     };
     for folder in ["lists/partial", "cache/archives/partial", "unpacked"] {
         let path = scratch.join(folder);
-        fs::create_dir_all(&path).map_err(BuildError::io("creating", &path))?;
+        fs::create_dir_all(&path).with_context(|| format!("creating {}", path.display()))?;
     }
     let keyring = Path::new(DEFAULT_KEYRING).is_file().then_some(DEFAULT_KEYRING);
     write("sources.list", &sources_list(pin, mirrors, keyring))?;
@@ -54,20 +53,21 @@ pub(crate) fn download(
 
     let file = find_package(scratch)?;
     let expected = pin.sha256.clone();
-    let size = fs::metadata(&file).map_err(BuildError::io("reading", &file))?.len();
+    let size = fs::metadata(&file).with_context(|| format!("reading {}", file.display()))?.len();
     let found = digest::of_file(&file)?;
     if size != pin.size || found != expected {
-        return Err(BuildError::Checksum { path: file, expected, found });
+        bail!(Unavailable::Checksum { path: file, expected, found });
     }
     let unpacked = scratch.join("unpacked");
     command::run(command::clean("dpkg-deb").arg("-x").arg(&file).arg(&unpacked))?;
     let sources = unpacked.join("usr/src");
-    for entry in fs::read_dir(&sources).map_err(BuildError::io("listing", &sources))? {
-        let entry = entry.map_err(BuildError::io("listing", &sources))?;
+    for entry in fs::read_dir(&sources).with_context(|| format!("listing {}", sources.display()))? {
+        let entry = entry.with_context(|| format!("listing {}", sources.display()))?;
         let goal = downloads.join(entry.file_name());
         // The package also brings links to its folder under other names.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !goal.exists() {
-            fs::rename(entry.path(), &goal).map_err(BuildError::io("moving to", &goal))?;
+            fs::rename(entry.path(), &goal)
+                .with_context(|| format!("moving to {}", goal.display()))?;
         }
     }
     Ok(())
@@ -116,18 +116,15 @@ fn configuration(scratch: &Path) -> String {
     )
 }
 
-fn find_package(folder: &Path) -> Result<std::path::PathBuf, BuildError> {
-    let mut entries = fs::read_dir(folder).map_err(BuildError::io("listing", folder))?;
+fn find_package(folder: &Path) -> Result<PathBuf> {
+    let mut entries =
+        fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?;
     entries
         .find_map(|entry| {
             let path = entry.ok()?.path();
             path.extension().is_some_and(|extension| extension == "deb").then_some(path)
         })
-        .ok_or_else(|| BuildError::Command {
-            line: "apt-get download".into(),
-            status: "success but no package".into(),
-            output: String::new(),
-        })
+        .context("`apt-get download` succeeded and left no package")
 }
 
 #[cfg(test)]

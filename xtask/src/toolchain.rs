@@ -1,38 +1,111 @@
-//! Where the source of `core` comes from.
+//! The device toolchain, and where the source of `core` comes from.
 //!
 //! The device target has no precompiled `core`; cargo builds it from the standard library's source.
 //! Five places may have that source. [`Situation`] is what a look at the machine found, [`plan`] the
 //! ordered list of what to try, decided from it alone; what touches the machine is below them.
 
+mod apt;
+mod debian;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::apt::{self, Mirror};
-use crate::manifest::{KernelCrate, Pins};
-use crate::{BuildError, Toolchain, command, debian};
+use anyhow::{Context as _, Result, bail};
+use apt::Mirror;
+use cuda_builder::{KernelCrate, Pins, Toolchain, command};
+
+/// What a device build needs and this machine lacks: the sources may be right all the same.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unavailable {
+    /// Neither the pinned toolchain nor another of its commit is installed.
+    #[error(
+        "no installed toolchain is {toolchain} (rustc commit {commit}){}; \
+         run `rustup toolchain install {toolchain} --profile minimal --component rust-src`",
+        in_brackets(.tried)
+    )]
+    Toolchain {
+        /// The pinned name.
+        toolchain: String,
+        /// The pinned commit.
+        commit: String,
+        /// What was attempted, and how it failed.
+        tried: Vec<String>,
+    },
+    /// The source of `core` was found nowhere.
+    #[error(
+        "no source of the Rust library {release} was found{}; \
+         run `rustup component add rust-src --toolchain {toolchain}`, or install a `rust-src` \
+         package of {release}, or set RUST_LIBRARY_SRC to the `library` folder of an unpacked \
+         Rust {release} source",
+        in_brackets(.tried)
+    )]
+    Library {
+        /// The release whose library builds with the pinned toolchain, as `1.97`.
+        release: String,
+        /// The toolchain that the component would belong to.
+        toolchain: String,
+        /// What was attempted, and how it failed.
+        tried: Vec<String>,
+    },
+    /// `RUST_LIBRARY_SRC` leads to something else.
+    #[error(
+        "RUST_LIBRARY_SRC is {path}, which has no core/src/lib.rs; set it to the `library` folder \
+         of an unpacked Rust source, or unset it",
+        path = .path.display()
+    )]
+    Variable {
+        /// What the variable says.
+        path: PathBuf,
+    },
+    /// A downloaded file is not the pinned one.
+    #[error(
+        "{path} has SHA-256 {found}, the manifest pins {expected}; correct \
+         [package.metadata.cuda_builder.debian] or set RUST_LIBRARY_SRC",
+        path = .path.display()
+    )]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// What the manifest pins.
+        expected: String,
+        /// What the file has.
+        found: String,
+    },
+}
+
+impl Unavailable {
+    /// Whether an error says that this machine lacks what a device build needs.
+    pub(crate) fn is(error: &anyhow::Error) -> bool {
+        error.is::<Self>()
+    }
+}
+
+fn in_brackets(attempts: &[String]) -> String {
+    if attempts.is_empty() { String::new() } else { format!(" ({})", attempts.join("; ")) }
+}
 
 /// What a look at the machine found, before anything is done to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Situation {
+struct Situation {
     /// The pinned device toolchain is installed, under whatever name.
-    pub toolchain_installed: bool,
+    toolchain_installed: bool,
     /// The toolchain has its own `rust-src` component.
-    pub component_installed: bool,
+    component_installed: bool,
     /// `RUST_LIBRARY_SRC`.
-    pub variable: Option<PathBuf>,
+    variable: Option<PathBuf>,
     /// The `library` folder of an installed, or formerly unpacked, Debian package of the release.
-    pub debian_library: Option<PathBuf>,
+    debian_library: Option<PathBuf>,
     /// rustup is there and `RUSTUP_AUTO_INSTALL` is not 0.
-    pub rustup_may_install: bool,
+    rustup_may_install: bool,
     /// The machine's own Debian mirrors; none where its apt is not Debian's or no package is
     /// pinned.
-    pub mirrors: Vec<Mirror>,
+    mirrors: Vec<Mirror>,
 }
 
 /// One place to take the source from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+enum Step {
     /// 1. The toolchain's own `rust-src` component, which cargo finds by itself.
     Component,
     /// 2. The folder that `RUST_LIBRARY_SRC` names.
@@ -50,8 +123,7 @@ pub enum Step {
 ///
 /// Steps that yield only the source are no use where the toolchain itself is missing: then step 4
 /// is all there is.
-#[must_use]
-pub fn plan(situation: &Situation) -> Vec<Step> {
+fn plan(situation: &Situation) -> Vec<Step> {
     let Situation {
         toolchain_installed,
         component_installed,
@@ -89,37 +161,37 @@ pub(crate) struct Device {
     pub(crate) library: Option<PathBuf>,
 }
 
-/// Finds toolchain and source, installing or downloading where the plan says so.
-pub(crate) fn prepare(kernels: &KernelCrate, target_dir: &Path) -> Result<Device, BuildError> {
+/// Finds toolchain and source, installing or downloading where the plan says so; a line goes to stderr
+/// before the network is touched.
+///
+/// The error is [`Unavailable`] where the machine merely lacks them.
+pub(crate) fn prepare(kernels: &KernelCrate) -> Result<Device> {
     let pins = &kernels.pins;
-    let downloads = target_dir.join("rust-library");
+    let downloads = kernels.target_dir.join("cuda/rust-library");
     let toolchain = Toolchain::find(pins)?;
     let situation = probe(pins, toolchain.as_ref(), &downloads);
     let mut tried = Vec::new();
     for step in plan(&situation) {
         match take(&step, pins, toolchain.clone(), &downloads) {
             Ok(device) => return Ok(device),
-            Err(error @ (BuildError::LibraryVariable { .. } | BuildError::Checksum { .. })) => {
-                return Err(error);
-            }
+            Err(error) if Unavailable::is(&error) => return Err(error),
             Err(error) => {
-                eprintln!("cuda_builder: {error}");
-                tried.push(error.to_string());
+                eprintln!("build-ptx: {error:#}");
+                tried.push(format!("{error:#}"));
             }
         }
     }
     Err(match toolchain {
-        None => BuildError::ToolchainMissing {
+        None => Unavailable::Toolchain {
             toolchain: pins.toolchain.clone(),
             commit: pins.commit.clone(),
             tried,
         },
-        Some(toolchain) => BuildError::LibraryMissing {
-            release: pins.library.clone(),
-            toolchain: toolchain.name,
-            tried,
-        },
-    })
+        Some(toolchain) => {
+            Unavailable::Library { release: pins.library.clone(), toolchain: toolchain.name, tried }
+        }
+    }
+    .into())
 }
 
 fn take(
@@ -127,16 +199,11 @@ fn take(
     pins: &Pins,
     toolchain: Option<Toolchain>,
     downloads: &Path,
-) -> Result<Device, BuildError> {
-    let missing = || BuildError::ToolchainMissing {
-        toolchain: pins.toolchain.clone(),
-        commit: pins.commit.clone(),
-        tried: Vec::new(),
-    };
+) -> Result<Device> {
     let library = match step {
         Step::Component => None,
         Step::Variable(path) if is_library(path) => Some(path.clone()),
-        Step::Variable(path) => return Err(BuildError::LibraryVariable { path: path.clone() }),
+        Step::Variable(path) => bail!(Unavailable::Variable { path: path.clone() }),
         Step::Debian(path) => Some(path.clone()),
         Step::RustupInstall => {
             let mut rustup = command::clean("rustup");
@@ -144,28 +211,30 @@ fn take(
             rustup.args(["--component", "rust-src", "--no-self-update"]);
             say_network(&command::line(&rustup));
             command::run(&mut rustup)?;
-            let toolchain = Toolchain::find(pins)?.ok_or_else(missing)?;
+            let toolchain = Toolchain::find(pins)?.with_context(|| {
+                format!("rustup installed {}, whose rustc is of another commit", pins.toolchain)
+            })?;
             return Ok(Device { toolchain, library: None });
         }
         Step::AptDownload(mirrors) => {
-            let pin = pins.debian.as_ref().ok_or_else(missing)?;
+            let pin = pins.debian.as_ref().context("the manifest pins no Debian package")?;
             say_network(&format!("apt-get download {}={}", pin.package, pin.version));
             debian::download(pin, mirrors, downloads)?;
-            let library = find_release(downloads, &pins.library).ok_or_else(|| {
-                let problem = format!(
+            let library = find_release(downloads, &pins.library).with_context(|| {
+                format!(
                     "the package {} {} holds no library of release {}; correct the pin",
                     pin.package, pin.version, pins.library
-                );
-                BuildError::Setting(problem)
+                )
             })?;
             Some(library)
         }
     };
-    Ok(Device { toolchain: toolchain.ok_or_else(missing)?, library })
+    let toolchain = toolchain.context("the library's source was found without a toolchain")?;
+    Ok(Device { toolchain, library })
 }
 
 fn say_network(line: &str) {
-    eprintln!("cuda_builder: the device build lacks its Rust source; over the network: {line}");
+    eprintln!("build-ptx: the device build lacks its Rust source; over the network: {line}");
 }
 
 fn probe(pins: &Pins, toolchain: Option<&Toolchain>, downloads: &Path) -> Situation {
@@ -277,6 +346,24 @@ mod tests {
         assert_eq!(plan(&situation), [Step::RustupInstall]);
         let forbidden = Situation { rustup_may_install: false, ..situation };
         assert_eq!(plan(&forbidden), []);
+    }
+
+    /// What the machine lacks is told apart from what went wrong: the one ends with exit code 3, the other
+    /// with 1.
+    #[test]
+    fn a_variable_that_leads_nowhere_is_a_lack() {
+        let pins = Pins {
+            toolchain: "nightly".into(),
+            commit: "c0".into(),
+            library: "1.97".into(),
+            debian: None,
+        };
+        let taken = |step| take(&step, &pins, None, Path::new("/nowhere")).unwrap_err();
+        let variable = taken(Step::Variable("/nowhere".into()));
+        assert!(Unavailable::is(&variable), "{variable:#}");
+        assert!(variable.to_string().contains("unset it"), "{variable:#}");
+        let unpinned = taken(Step::AptDownload(vec![mirror()]));
+        assert!(!Unavailable::is(&unpinned), "{unpinned:#}");
     }
 
     #[test]

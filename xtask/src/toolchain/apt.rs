@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 /// A mirror of the Debian archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mirror {
+pub(crate) struct Mirror {
     /// Its address, without a slash at the end.
-    pub uri: String,
+    pub(crate) uri: String,
     /// The keyring that the machine checks it with, where its source names one.
-    pub signed_by: Option<PathBuf>,
+    pub(crate) signed_by: Option<PathBuf>,
 }
 
 /// One source of packages, however it was written.
