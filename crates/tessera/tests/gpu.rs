@@ -31,7 +31,7 @@ fn kernel(id: &str) -> Kernel {
 fn drawn<T: Element>(problem: &Problem<T>, operand: Operand, of: impl Fn(i32) -> T) -> Vec<T> {
     let (rows, cols) = problem.dims(operand);
     let layout = problem.layout(operand);
-    let mut data = vec![of(7); layout.required_len(rows, cols).unwrap()];
+    let mut data = vec![of(7); layout.required_len(rows, cols).expect("a small matrix")];
     for row in 0..rows {
         for col in 0..cols {
             let value = (row * 31 + col * 17 + operand as usize * 5) % 23;
@@ -43,9 +43,9 @@ fn drawn<T: Element>(problem: &Problem<T>, operand: Operand, of: impl Fn(i32) ->
 
 /// What the CPU engine computes, which the chain kernels agree with bit for bit.
 fn expected<T: Element>(problem: &Problem<T>, a: &[T], b: &[T], c: &[T::Out]) -> Vec<T::Out> {
-    let context = CpuContext::new(NonZeroUsize::new(1)).unwrap();
+    let context = CpuContext::new(NonZeroUsize::new(1)).expect("threads start");
     let mut c = c.to_vec();
-    cpu_gemm::gemm(problem, a, b, &mut c, &context).unwrap();
+    cpu_gemm::gemm(problem, a, b, &mut c, &context).expect("the buffers fit");
     c
 }
 

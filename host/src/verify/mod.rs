@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use gemm_spec::Problem;
-//! use tessera::verify::{Checker, Guarded, Method};
+//! use lab::verify::{Checker, Guarded, Method};
 //!
 //! let problem = Problem::<f32>::new(1, 1, 2);
 //! let (a, b) = ([1.0, 2.0], [3.0, 4.0]);

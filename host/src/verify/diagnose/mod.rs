@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use gemm_spec::Problem;
-//! use tessera::verify::{Evidence, Pattern, diagnose};
+//! use lab::verify::{Evidence, Pattern, diagnose};
 //!
 //! let problem = Problem::<f32>::new(3, 3, 2);
 //! let (a, b) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [7.0, 8.0, 9.0, 1.0, 2.0, 3.0]);
