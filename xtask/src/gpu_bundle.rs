@@ -11,33 +11,30 @@ use serde::Deserialize;
 
 use crate::command;
 
-/// Gather the program, the test binaries and run.sh in target/gpu-bundle
+/// Gather the program, the tests that use a GPU and run.sh in target/gpu-bundle
 ///
 /// Copy the folder to a machine with a GPU and run `bash run.sh` there; `bash run.sh sanitize` runs
-/// compute-sanitizer's tools over every kernel. Nothing is built for this machine's own processor
-/// alone.
+/// compute-sanitizer's tools over every kernel. It is a dev build, the one that users run and that the
+/// tests here are of, without debug lines. Nothing is built for this machine's own processor alone.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
 /// A bundle above this size is a mistake: it travels to other machines.
-const LARGEST: u64 = 60 << 20;
+const LARGEST: u64 = 50 << 20;
+
+/// The test targets that use a GPU, and the packages that have them.
+const TESTS: [(&str, &str); 2] = [("cuda_lazy", "cust"), ("host", "kernels")];
 
 pub(crate) fn run(_: &Args) -> Result<()> {
-    let program =
-        command::output(&mut release(&["build", "--package", "host", "--bin", "tessera"]))?;
-    let tests = command::output(&mut release(&[
-        "test",
-        "--no-run",
-        "--package",
-        "host",
-        "--package",
-        "gemm_spec",
-    ]))?;
-    let program = executables(&program, false)?;
-    let tests = executables(&tests, true)?;
+    let messages = command::output(&mut build())?;
+    let program = executables(&messages, false)?;
+    let tests = executables(&messages, true)?;
     let [program] = &program[..] else {
         bail!("the build gave {} programs called tessera, not one", program.len());
     };
+    if tests.len() != TESTS.len() {
+        bail!("the build gave {} test binaries, not {}", tests.len(), TESTS.len());
+    }
 
     let folder = target_dir(&program.path)?.join("gpu-bundle");
     if folder.exists() {
@@ -46,14 +43,11 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     let test_folder = folder.join("tests");
     fs::create_dir_all(&test_folder)
         .with_context(|| format!("creating {}", test_folder.display()))?;
-    let mut size = copy(&program.path, &folder.join("tessera"))?;
+    let mut size = stripped(&program.path, &folder.join("tessera"))?;
     let mut names: Vec<String> = Vec::new();
     for test in &tests {
         let name = format!("{}-{}", test.package, test.target);
-        if names.contains(&name) {
-            bail!("two test binaries are called {name}");
-        }
-        size += copy(&test.path, &test_folder.join(&name))?;
+        size += stripped(&test.path, &test_folder.join(&name))?;
         names.push(name);
     }
     let kernels: Vec<_> = kernels_gpu::KERNELS.iter().map(|kernel| kernel.spec()).collect();
@@ -68,11 +62,14 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A release build for any machine of this kind, without symbols, told about in JSON.
-fn release(arguments: &[&str]) -> Command {
+/// Builds the tests for any machine of this kind, and the program with them, which they run; told about
+/// in JSON.
+fn build() -> Command {
     let mut cargo = command::cargo();
-    cargo.args(arguments).args(["--release", "--message-format=json-render-diagnostics"]);
-    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    cargo.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
+    for (package, test) in TESTS {
+        cargo.args(["--package", package, "--test", test]);
+    }
     // Empty, so that no `target-cpu=native` of the user's configuration gets in.
     cargo.env("CARGO_ENCODED_RUSTFLAGS", "");
     cargo
@@ -86,8 +83,13 @@ fn target_dir(program: &Path) -> Result<&Path> {
         .with_context(|| format!("{} lies in no target folder", program.display()))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<u64> {
-    fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))
+/// Copies a program without its debug information, which is most of it; names of functions stay, for
+/// backtraces. Returns the copy's bytes.
+fn stripped(from: &Path, to: &Path) -> Result<u64> {
+    command::run(Command::new("strip").arg("--strip-debug").arg("-o").arg(to).arg(from))
+        .context("`strip` comes with the linker, in the package binutils")?;
+    let copy = fs::metadata(to).with_context(|| format!("reading {}", to.display()))?;
+    Ok(copy.len())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -110,7 +112,6 @@ struct Message {
 #[derive(Deserialize)]
 struct Target {
     name: String,
-    kind: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -134,11 +135,7 @@ fn executables(messages: &str, tests: bool) -> Result<Vec<Executable>> {
         }
         let package = message.manifest_path.parent().and_then(Path::file_name);
         let package = package.unwrap_or_default().to_string_lossy().into_owned();
-        // A library and a program of one name have a test binary each.
-        let kind = target.kind.first().map(String::as_str).unwrap_or_default();
-        let target =
-            if kind == "bin" && tests { format!("{}-bin", target.name) } else { target.name };
-        found.push(Executable { package, target, path });
+        found.push(Executable { package, target: target.name, path });
     }
     Ok(found)
 }
@@ -177,7 +174,7 @@ fn script(tests: &[String], kernels: &[&KernelSpec]) -> String {
 const RUN_SH: &str = r#"#!/usr/bin/env bash
 # generated by `cargo xtask gpu-bundle`, do not edit
 #
-#   bash run.sh            every test, the devices and one product of 1024
+#   bash run.sh            every test that uses a GPU, the devices and one product of 1024
 #   bash run.sh sanitize   compute-sanitizer's four tools over every kernel
 #
 # Exits with 0 where all passed, 1 where something failed, 2 on wrong usage.
@@ -239,10 +236,10 @@ mod tests {
 
     use super::*;
 
-    const MESSAGES: &str = r#"{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["lib"]},"profile":{"test":true},"executable":"/w/target/release/deps/tessera-1"}
-{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["bin"]},"profile":{"test":true},"executable":"/w/target/release/deps/tessera-2"}
-{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["bin"]},"profile":{"test":false},"executable":"/w/target/release/tessera"}
+    const MESSAGES: &str = r#"{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"kernels","kind":["test"]},"profile":{"test":true},"executable":"/w/target/debug/deps/kernels-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["bin"]},"profile":{"test":false},"executable":"/w/target/debug/tessera"}
 {"reason":"compiler-artifact","manifest_path":"/w/host/Cargo.toml","target":{"name":"tessera","kind":["lib"]},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","manifest_path":"/w/crates/cuda_lazy/Cargo.toml","target":{"name":"cust","kind":["test"]},"profile":{"test":true},"executable":"/w/target/debug/deps/cust-1"}
 {"reason":"build-script-executed","package_id":"x"}
 {"reason":"build-finished","success":true}
 "#;
@@ -253,9 +250,30 @@ mod tests {
         assert_eq!(program.len(), 1);
         assert_eq!(target_dir(&program[0].path).unwrap(), Path::new("/w/target"));
         let tests = executables(MESSAGES, true).unwrap();
-        let names: Vec<&str> = tests.iter().map(|test| test.target.as_str()).collect();
-        assert_eq!(names, ["tessera", "tessera-bin"]);
+        let names: Vec<(&str, &str)> =
+            tests.iter().map(|test| (&test.package[..], &test.target[..])).collect();
+        assert_eq!(names, [("host", "kernels"), ("cuda_lazy", "cust")]);
         assert!(executables("{broken", true).is_err());
+    }
+
+    /// A test that can require a GPU is of use where one is.
+    #[test]
+    fn every_test_that_uses_a_gpu_is_in_the_bundle() {
+        let root = crate::modules::root();
+        let mut folders = vec![root.join("tests")];
+        for entry in fs::read_dir(root.join("crates")).unwrap() {
+            folders.push(entry.unwrap().path().join("tests"));
+        }
+        let mut found = Vec::new();
+        for path in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten() {
+            let path = path.unwrap().path();
+            let rust = path.extension().is_some_and(|extension| extension == "rs");
+            if rust && fs::read_to_string(&path).unwrap().contains("GEMM_REQUIRE_GPU") {
+                found.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
+            }
+        }
+        found.sort();
+        assert_eq!(found, TESTS.map(|(_, test)| test));
     }
 
     #[test]
