@@ -15,7 +15,7 @@
 //! assert_eq!(checker.check(c.as_slice()).unwritten, 1);
 //! c.as_mut_slice()[0] = 11.0;
 //! assert!(checker.check(c.as_slice()).ok && c.intact().is_ok());
-//! # Ok::<(), tessera::verify::VerifyError>(())
+//! # Ok::<(), lab::verify::VerifyError>(())
 //! ```
 //!
 //! # What is right

@@ -14,7 +14,7 @@
 //! let evidence = Evidence::new(&problem, &a, &b, &c);
 //! let case = diagnose(&evidence)?.expect("the result is wrong");
 //! assert_eq!(case.diagnoses[0].pattern, Pattern::TransposedResult);
-//! # Ok::<(), tessera::verify::VerifyError>(())
+//! # Ok::<(), lab::verify::VerifyError>(())
 //! ```
 //!
 //! Inputs whose elements tell their place, or integers, decide most; but guesses about random data
