@@ -208,6 +208,38 @@ pub enum Error {
         /// The driver's code and words.
         reason: String,
     },
+    /// A limit on this process leaves too little memory.
+    #[error(
+        "{what} needs {needed} bytes, {available} are left of {limit}; raise that or choose a smaller size"
+    )]
+    MemoryLimit {
+        /// What needed it.
+        what: String,
+        /// Bytes needed.
+        needed: u128,
+        /// Bytes that are left.
+        available: u128,
+        /// The limit, in words.
+        limit: String,
+    },
+    /// As many elements make no matrix of that size.
+    #[error("{len} elements make no matrix of {rows} x {cols}, which has {}", *.rows as u128 * *.cols as u128)]
+    Elements {
+        /// How many there are.
+        len: usize,
+        /// Rows of the matrix.
+        rows: usize,
+        /// Columns of the matrix.
+        cols: usize,
+    },
+}
+
+impl Error {
+    /// Whether memory was short.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::OutOfMemory { .. } | Self::MemoryLimit { .. })
+    }
 }
 
 fn counted(devices: u32) -> String {

@@ -26,16 +26,11 @@ impl<T: Scalar> Matrix<T> {
     /// A matrix from its elements in the given order.
     ///
     /// # Errors
-    /// [`Error::Shape`] where there are not `rows * cols` elements.
+    /// [`Error::Elements`] where there are not `rows * cols` elements.
     pub fn from_vec(data: Vec<T>, rows: usize, cols: usize, order: Order) -> Result<Self, Error> {
         match rows.checked_mul(cols) {
             Some(needed) if needed == data.len() => Ok(Self { data, rows, cols, order }),
-            needed => Err(ShapeError::BufferTooShort {
-                operand: gemm_spec::Operand::C,
-                len: data.len(),
-                needed: needed.unwrap_or(usize::MAX),
-            }
-            .into()),
+            _ => Err(Error::Elements { len: data.len(), rows, cols }),
         }
     }
 
@@ -121,10 +116,9 @@ pub(crate) fn allocate<T: Scalar>(rows: usize, cols: usize, what: &str) -> Resul
 
 /// No elements, and room for `rows * cols`.
 pub(crate) fn reserve<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
-    let refused = || Error::OutOfMemory {
-        what: format!("{what} of {rows} x {cols}"),
-        needed: (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128),
-        available: u128::from(crate::machine::available_memory().unwrap_or(0)),
+    let refused = || {
+        let needed = (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128);
+        crate::machine::short_of_memory(&format!("{what} of {rows} x {cols}"), needed)
     };
     let len = rows.checked_mul(cols).ok_or_else(refused)?;
     let mut data = Vec::new();
@@ -290,5 +284,7 @@ mod tests {
         assert!(MatRef::new(&data, 2, 2, Layout::row_major(1)).is_err());
         assert!(MatRef::new(&data, 2, 2, Layout::row_major(3)).is_ok());
         assert!(Matrix::from_vec(vec![0f32; 5], 2, 3, Order::RowMajor).is_err());
+        let many = Matrix::from_vec(vec![0f32; 7], 2, 3, Order::RowMajor).unwrap_err();
+        assert_eq!(many.to_string(), "7 elements make no matrix of 2 x 3, which has 6");
     }
 }

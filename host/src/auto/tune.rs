@@ -12,7 +12,7 @@ use crate::engine::gpu_kernel;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, HostMemory};
-use crate::machine::available_memory;
+use crate::machine::short_of_memory;
 use crate::measure::{Effort, Timing, repeat};
 use crate::registry::{self, Implementation};
 use crate::run::Observer;
@@ -131,11 +131,8 @@ fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(Way, Way), Error> {
     const LONGEST: usize = COPIES[COPIES.len() - 1];
     let path = gpu.host_path(cpu);
     let mut host: Vec<u8> = Vec::new();
-    host.try_reserve_exact(LONGEST).map_err(|_| Error::OutOfMemory {
-        what: "memory to be copied".to_owned(),
-        needed: LONGEST as u128,
-        available: u128::from(available_memory().unwrap_or(0)),
-    })?;
+    host.try_reserve_exact(LONGEST)
+        .map_err(|_| short_of_memory("memory to be copied", LONGEST as u128))?;
     host.resize(LONGEST, 1);
     let mut medians = |len: usize, from| -> Result<[f64; 2], Error> {
         // The first copies also make the buffers that they go through.

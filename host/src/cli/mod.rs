@@ -47,7 +47,7 @@ impl From<&Error> for Exit {
     fn from(error: &Error) -> Self {
         match error {
             Error::NoDevice { .. } | Error::NoSuchDevice { .. } => Self::NoDevice,
-            Error::OutOfMemory { .. } => Self::OutOfMemory,
+            error if error.is_out_of_memory() => Self::OutOfMemory,
             Error::Cuda { .. } | Error::Emulation { .. } => Self::Wrong,
             _ => Self::Usage,
         }
