@@ -6,10 +6,18 @@ mod accuracy;
 mod bench;
 #[path = "cli/cards.rs"]
 mod cards;
+#[path = "cli/exits.rs"]
+mod exits;
 #[path = "cli/explain.rs"]
 mod explain;
+#[path = "cli/files.rs"]
+mod files;
+#[path = "cli/memory.rs"]
+mod memory;
 #[path = "cli/multiply.rs"]
 mod multiply;
+#[path = "cli/options.rs"]
+mod options;
 #[path = "cli/show.rs"]
 mod show;
 #[path = "cli/sweep.rs"]

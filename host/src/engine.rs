@@ -168,6 +168,22 @@ impl Engine {
         }
     }
 
+    /// The same engine, with that many threads for what it does on the CPU.
+    ///
+    /// # Errors
+    /// [`Error::Threads`].
+    pub fn with_threads(self, threads: NonZeroUsize) -> Result<Self, Error> {
+        let cpu = CpuContext::new(Some(threads))?;
+        let mut engine = Self { cpu, recent: RefCell::new(None), ..self };
+        if let Some(gpu) = &engine.gpu {
+            let capability = gpu.info().compute_capability;
+            for (dtype, first) in &mut engine.cpu_first {
+                *first = engine.figures.cpu_first(*dtype, threads.get(), capability);
+            }
+        }
+        Ok(engine)
+    }
+
     /// An engine that stays on the CPU, with that many threads (`None`: one for each core).
     ///
     /// # Errors

@@ -42,6 +42,12 @@ impl Processors {
     /// # Errors
     /// [`Error::NoDevice`].
     pub(crate) fn gpu(&self) -> Result<&Gpu, Error> {
-        self.gpu.as_ref().map_err(|reason| Error::NoDevice { reason: reason.to_string() })
+        self.gpu.as_ref().map_err(|error| {
+            let reason = match error {
+                Error::NoDevice { reason } => reason.clone(),
+                other => other.to_string(),
+            };
+            Error::NoDevice { reason }
+        })
     }
 }

@@ -9,6 +9,7 @@ mod explain;
 mod list;
 mod mem;
 mod multiply;
+mod nothing_ran;
 mod npy;
 mod output;
 mod roofline;
@@ -33,9 +34,9 @@ pub enum Exit {
     Fine = 0,
     /// A result is wrong, or an implementation failed.
     Wrong = 1,
-    /// The arguments or the input cannot be used.
+    /// The arguments or the input cannot be used, or nothing that was asked for can run.
     Usage = 2,
-    /// A device was demanded and is not there.
+    /// A GPU is needed and is not there.
     NoDevice = 3,
     /// Memory is short.
     OutOfMemory = 4,

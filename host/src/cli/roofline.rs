@@ -1,7 +1,6 @@
 //! `tessera roofline`: the lecture's sum for any card.
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,10 +48,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let sum = Roofline::new(&card, args.n, args.tile);
     let (marks, all_right) =
         if args.gpu == "this" { measured(&sum)? } else { (then(&card, &sum), true) };
-    if let Some(mut file) = picture {
+    if let Some(file) = picture {
         let svg = draw(&card, &sum, &marks).map_err(|error| anyhow!("cannot draw: {error}"))?;
-        file.writer().write_all(svg.as_bytes())?;
-        file.commit()?;
+        file.write(svg.as_bytes())?;
     }
     print(&text(&card, &sum, &marks)?)?;
     Ok(if all_right { Exit::Fine } else { Exit::Wrong })

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -46,6 +46,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor,
           conflicts_with_all = ["show", "forget"])]
     device: DeviceChoice,
+    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
+    #[arg(long, value_name = "T", value_parser = values::threads,
+          conflicts_with_all = ["show", "forget"])]
+    threads: Option<NonZeroUsize>,
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
@@ -61,7 +65,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     } else if args.forget {
         print(&forget(&path)?)?;
     } else {
-        let figures = measured(args.device)?;
+        let figures = measured(args)?;
         keep(&path, &figures)?;
         print(&text(&figures))?;
         advise(&format!("{}: kept; `tessera tune --forget` deletes it", path.display()));
@@ -70,9 +74,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Measures this machine.
-fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
-    let cpu = CpuContext::new(None)?;
-    let gpu = match device {
+fn measured(args: &Args) -> anyhow::Result<Figures> {
+    let cpu = CpuContext::new(values::thread_count(args.threads)?)?;
+    let gpu = match args.device {
         DeviceChoice::Cuda(index) => Some(Gpu::open(index)?),
         DeviceChoice::Auto => Gpu::open(0).ok(),
         DeviceChoice::Cpu | DeviceChoice::Emulate => None,
@@ -84,9 +88,14 @@ fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
 
 /// What the choice costs, a line for each size.
 fn judged(args: &Args) -> anyhow::Result<String> {
+    let threads = values::thread_count(args.threads)?;
     let engine = match args.device {
         DeviceChoice::Auto => Engine::auto()?,
         device => Engine::open(None, device)?,
+    };
+    let engine = match threads {
+        Some(threads) => engine.with_threads(threads)?,
+        None => engine,
     };
     let edges: Vec<usize> = EDGES.into_iter().filter(|&edge| edge as u64 <= args.most).collect();
     let mut progress = Progress::new();
@@ -128,13 +137,10 @@ fn keep(path: &Path, figures: &Figures) -> anyhow::Result<()> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let mut file = Replacement::new(path)?;
+    let file = Replacement::new(path)?;
     let mut json = serde_json::to_string_pretty(figures)?;
     json.push('\n');
-    file.writer()
-        .write_all(json.as_bytes())
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    file.commit()
+    file.write(json.as_bytes())
 }
 
 /// Deletes the file, and says whether there was one.

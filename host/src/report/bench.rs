@@ -124,9 +124,10 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
             Cache::Cold => "cold caches",
         };
         notes.push(format!(
-            "{}, {} inputs, seed {}, alpha {}, beta {}, {cache}, {} CPU threads; operands are where \
+            "{}, {} inputs, seed {}, alpha {}, beta {}, {cache}, {} CPU thread{}; operands are where \
              the implementation needs them: no transfer is counted.",
-            point.dtype, point.dist, point.seed, point.alpha, point.beta, point.threads
+            point.dtype, point.dist, point.seed, point.alpha, point.beta, point.threads,
+            if point.threads == 1 { "" } else { "s" }
         ));
     }
     notes.extend(cpu_peaks(document));

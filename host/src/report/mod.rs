@@ -4,6 +4,7 @@ pub mod accuracy;
 pub mod bench;
 pub mod bytes;
 pub mod duration;
+mod formula;
 mod table;
 
 use std::ffi::OsStr;

@@ -4,6 +4,7 @@ use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
 
 use super::duration::{hours, minutes, seconds};
+use super::formula::formula;
 use crate::run::{Document, Explanation, Row};
 
 /// Aligned columns, for a terminal.
@@ -38,17 +39,16 @@ pub(super) fn as_markdown(mut table: Table, notes: &str) -> String {
 fn headline(document: &Document) -> String {
     let problem = &document.problem;
     let machine = &document.machine;
-    let scalars = if (problem.alpha, problem.beta) == (1.0, 0.0) {
-        "C = A B".to_owned()
-    } else {
-        format!("C = {} A B + {} C", problem.alpha, problem.beta)
-    };
+    let scalars = formula(problem.alpha, problem.beta);
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let (threads, cores) = (machine.threads, machine.host.cores);
     let gpu = machine.gpu.as_ref().map_or_else(String::new, |gpu| {
         let driver = machine.driver.as_ref().and_then(|driver| driver.version.as_deref());
         format!("; {} (driver {})", gpu.name, driver.unwrap_or("of unknown version"))
     });
     format!(
-        "{scalars}, {} x {} x {} (m x n x k), {}, {} inputs, seed {}\n{}, {} of {} cores{gpu}",
+        "{scalars}, {} x {} x {} (m x n x k), {}, {} inputs, seed {}\n\
+         {}, {threads} thread{} on {cores} core{}{gpu}",
         problem.m,
         problem.n,
         problem.k,
@@ -56,8 +56,8 @@ fn headline(document: &Document) -> String {
         problem.dist,
         problem.seed,
         machine.host.cpu,
-        machine.threads,
-        machine.host.cores,
+        plural(threads),
+        plural(cores),
     )
 }
 
