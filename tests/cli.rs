@@ -61,6 +61,8 @@ fn command(args: &[&str]) -> Command {
     for name in ["NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG", "RAYON_NUM_THREADS"] {
         command.env_remove(name);
     }
+    // Tables have the lines that tests look for.
+    command.env("LC_ALL", "C.UTF-8");
     // What the user keeps is neither read nor written.
     command.env("TESSERA_CACHE", "/nonexistent");
     command.env("TESSERA_LIBCUDA", "/nonexistent").args(args).stdin(Stdio::null());

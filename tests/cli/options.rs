@@ -63,6 +63,36 @@ fn threads_have_a_limit_and_are_no_cores() {
 }
 
 #[test]
+fn tables_have_the_lines_that_the_locale_knows() {
+    let shown = |name: &str, locale: &str| {
+        let mut command = command(&["tiles"]);
+        end(command
+            .env_remove("LC_ALL")
+            .env_remove("LC_CTYPE")
+            .env_remove("LANG")
+            .env(name, locale))
+        .fine()
+    };
+    for name in ["LC_ALL", "LC_CTYPE", "LANG"] {
+        assert!(shown(name, "C").is_ascii(), "{name}");
+        assert!(shown(name, "en_US.UTF-8").contains('│'), "{name}");
+    }
+    let mut command = command(&["-n", "8", "--kernel", "serial"]);
+    let ended = end(command.env("LC_ALL", "POSIX")).fine();
+    assert!(ended.is_ascii() && ended.contains("+==="), "{ended}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn words_that_cannot_be_written_are_no_success() {
+    for args in [&["--help"][..], &["--version"], &["bench", "--help"], &["list"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("there is one");
+        let ended = end(command(args).stdout(full));
+        ended.refused(2, &["cannot write to standard output", "No space left on device"]);
+    }
+}
+
+#[test]
 fn numbers_that_mean_nothing_are_refused_in_words() {
     for (line, words) in [
         ("bench --rounds 0", &["'0'", "number of rounds"][..]),

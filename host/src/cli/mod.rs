@@ -94,9 +94,15 @@ pub fn main() -> ExitCode {
 /// mistake on one line.
 fn refuse(refusal: &clap::Error) -> Exit {
     if !refusal.use_stderr() {
-        // A reader that has gone away is no error.
-        let _ = refusal.print();
-        return Exit::Fine;
+        let text = refusal.render();
+        let text = if output::colour() { text.ansi().to_string() } else { text.to_string() };
+        return match output::print(&text) {
+            Ok(()) => Exit::Fine,
+            Err(error) => {
+                output::complain(&error);
+                Exit::Usage
+            }
+        };
     }
     output::complain(&anyhow::anyhow!(one_line(&refusal.render().to_string())));
     Exit::Usage

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use gemm_spec::DType;
 
@@ -14,6 +13,7 @@ use super::{Exit, values};
 use crate::card::{Bound, Card, Limit, Mark, Roofline, draw};
 use crate::fill::Distribution;
 use crate::registry;
+use crate::report::borders;
 use crate::report::bytes::decimal;
 use crate::report::duration::seconds;
 use crate::run::{self, DeviceChoice};
@@ -152,7 +152,7 @@ fn text(card: &Card, sum: &Roofline, marks: &[Mark]) -> anyhow::Result<String> {
 
 fn table(sum: &Roofline) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).force_no_tty().set_header([
+    table.load_style(borders()).force_no_tty().set_header([
         "loads",
         "bytes loaded",
         "operations/byte",

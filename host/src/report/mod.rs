@@ -2,6 +2,7 @@
 
 pub mod accuracy;
 pub mod bench;
+mod borders;
 pub mod bytes;
 pub mod duration;
 mod formula;
@@ -12,6 +13,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+pub(crate) use self::borders::borders;
 use crate::run::Document;
 
 /// How a document is written.

@@ -1,8 +1,9 @@
 //! A document as a table with its notes.
 
-use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
+use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
 
+use super::borders::borders;
 use super::duration::{hours, minutes, seconds};
 use super::formula::formula;
 use crate::run::{Document, Explanation, Row};
@@ -21,7 +22,7 @@ pub(super) fn markdown(document: &Document) -> String {
 
 /// A table with its notes, for a terminal.
 pub(super) fn for_terminal(mut table: Table, notes: &str, colour: bool) -> String {
-    table.load_style(UTF8_FULL_CONDENSED);
+    table.load_style(borders());
     if !colour {
         table.force_no_tty();
     }

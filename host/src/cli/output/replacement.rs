@@ -100,8 +100,9 @@ impl Draft {
     }
 
     fn named(folder: &Path) -> io::Result<Self> {
-        let file = hidden().permissions(Permissions::from_mode(NEW_FILE)).tempfile_in(folder);
-        file.map(Self::Named).map_err(without_path)
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create_new(true).mode(NEW_FILE);
+        Ok(Self::Named(hidden(folder, |name| options.open(name))?))
     }
 
     fn finish(
@@ -121,27 +122,23 @@ impl Draft {
             #[cfg(target_os = "linux")]
             Self::Unnamed(file) => place(&file, target)?,
             Self::Named(file) => {
-                file.persist(target).map_err(|refused| without_path(refused.error))?;
+                file.persist(target).map_err(|refused| refused.error)?;
             }
         }
         Ok(())
     }
 }
 
-/// How a file that must have a name before it is in place is called.
-fn hidden() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".tessera-");
-    builder
-}
-
-/// The error alone: a name that nobody has given says nothing.
-fn without_path(error: io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(|inner| inner.source()?.downcast_ref::<io::Error>());
-    match inner.and_then(io::Error::raw_os_error) {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => error,
-    }
+/// Makes something under a name that nobody else has.
+fn hidden<F>(
+    folder: &Path,
+    mut make: impl FnMut(&Path) -> io::Result<F>,
+) -> io::Result<NamedTempFile<F>> {
+    // The library's error says the name as well, which tells a user nothing.
+    let mut refused = None;
+    let make = |name: &Path| make(name).inspect_err(|error| refused = error.raw_os_error());
+    let made = tempfile::Builder::new().prefix(".tessera-").make_in(folder, make);
+    made.map_err(|error| refused.map_or(error, io::Error::from_raw_os_error))
 }
 
 /// Gives a new file the permissions of the one that it will replace, where there is one.
@@ -209,8 +206,8 @@ fn place(file: &File, target: &Path) -> io::Result<()> {
         placed => return placed,
     }
     // A link replaces nothing, and a file that has a name does.
-    let named = hidden().make_in(folder(target), |name| link(file, name)).map_err(without_path)?;
-    named.persist(target).map(drop).map_err(|refused| without_path(refused.error))
+    let named = hidden(folder(target), |name| link(file, name))?;
+    named.persist(target).map(drop).map_err(|refused| refused.error)
 }
 
 /// Gives an open file a name that is free.
