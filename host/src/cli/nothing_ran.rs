@@ -19,8 +19,7 @@ pub(super) fn exit(device: DeviceChoice, mut on_gpu: impl Iterator<Item = bool>)
         return Exit::NoDevice;
     }
     complain(&anyhow!(
-        "nothing was run: none of the implementations that were asked for can run so; what was \
-         skipped says why"
+        "nothing was run: everything asked for was skipped; the output has the reasons"
     ));
     Exit::Usage
 }

@@ -19,6 +19,7 @@ use crate::cpu::CpuContext;
 use crate::engine::Engine;
 use crate::gpu::{Gpu, devices};
 use crate::machine::Machine;
+use crate::report::counted;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::with_type;
 
@@ -170,9 +171,9 @@ fn shown(path: &Path) -> anyhow::Result<String> {
     match figures.as_deref().filter(|figures| figures.cpu.processor == cpu) {
         Some(figures) => out.push_str(&cpu_text(figures)),
         None => {
-            let threads = CpuContext::new(None)?.threads();
+            let threads = counted(CpuContext::new(None)?.threads(), "thread");
             let rate = ASSUMED_RATE / 1e9;
-            writeln!(out, "cpu: assumed, {rate} GFLOP/s for each of {threads} threads of {cpu}")?;
+            writeln!(out, "cpu: assumed, {rate} GFLOP/s for each of {threads} of {cpu}")?;
         }
     }
     let measured = figures.as_deref().and_then(|figures| figures.gpu.as_ref());
@@ -198,7 +199,8 @@ fn text(figures: &Figures) -> String {
 /// The rates of the CPU engine: a line for each type, a column for each size.
 fn cpu_text(figures: &Figures) -> String {
     let cpu = &figures.cpu;
-    let mut out = format!("cpu: {}, {} threads, GFLOP/s\n", cpu.processor, cpu.threads);
+    let threads = counted(cpu.threads, "thread");
+    let mut out = format!("cpu: {}, {threads}, GFLOP/s\n", cpu.processor);
     let mut edges: Vec<usize> = cpu.cubes.iter().map(|cube| cube.edge).collect();
     edges.sort_unstable();
     edges.dedup();

@@ -4,6 +4,7 @@ pub mod accuracy;
 pub mod bench;
 mod borders;
 pub mod bytes;
+mod counted;
 pub mod duration;
 mod formula;
 mod table;
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 pub(crate) use self::borders::borders;
+pub(crate) use self::counted::counted;
 use crate::run::Document;
 
 /// How a document is written.

@@ -4,6 +4,7 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
 
 use super::borders::borders;
+use super::counted::counted;
 use super::duration::{hours, minutes, seconds};
 use super::formula::formula;
 use crate::run::{Document, Explanation, Row};
@@ -41,15 +42,15 @@ fn headline(document: &Document) -> String {
     let problem = &document.problem;
     let machine = &document.machine;
     let scalars = formula(problem.alpha, problem.beta);
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let (threads, cores) = (machine.threads, machine.host.cores);
+    let threads = counted(machine.threads, "thread");
+    let cores = counted(machine.host.cores, "core");
     let gpu = machine.gpu.as_ref().map_or_else(String::new, |gpu| {
         let driver = machine.driver.as_ref().and_then(|driver| driver.version.as_deref());
         format!("; {} (driver {})", gpu.name, driver.unwrap_or("of unknown version"))
     });
     format!(
         "{scalars}, {} x {} x {} (m x n x k), {}, {} inputs, seed {}\n\
-         {}, {threads} thread{} on {cores} core{}{gpu}",
+         {}, {threads} on {cores}{gpu}",
         problem.m,
         problem.n,
         problem.k,
@@ -57,8 +58,6 @@ fn headline(document: &Document) -> String {
         problem.dist,
         problem.seed,
         machine.host.cpu,
-        plural(threads),
-        plural(cores),
     )
 }
 

@@ -46,7 +46,7 @@ impl Elements {
 
     /// Whether a row is among these.
     pub(super) fn has_row(&self, row: usize) -> bool {
-        self.reference.tiles.iter().any(|tile| tile.rows.contains(&row))
+        self.reference.rows.contains(&row)
     }
 
     /// Compares these rows of `c`.

@@ -39,6 +39,8 @@ pub(super) struct Tile {
 /// Expected elements of some rows of C. They are as many bytes as the largest of matrices, so all are
 /// allocated at once, which can be refused.
 pub(super) struct Reference {
+    /// The rows, as they were asked for.
+    pub(super) rows: Vec<usize>,
     pub(super) tiles: Vec<Tile>,
     /// The elements, tile by tile.
     pub(super) expected: Vec<f64>,
@@ -53,7 +55,7 @@ impl<T: Scalar> Source<'_, T> {
         let (depth, width) = panel_shape(self.b, rows.len());
         let len = rows.len() * n;
         let [expected, scale] = [reserved(len, REFERENCE)?, reserved(len, REFERENCE)?];
-        let mut reference = Reference { tiles: Vec::new(), expected, scale };
+        let mut reference = Reference { rows: rows.to_vec(), tiles: Vec::new(), expected, scale };
         reference.expected.resize(len, 0.0);
         reference.scale.resize(len, 0.0);
         let (mut expected, mut scale) = (&mut reference.expected[..], &mut reference.scale[..]);
