@@ -6,10 +6,18 @@ mod accuracy;
 mod bench;
 #[path = "cli/cards.rs"]
 mod cards;
+#[path = "cli/exits.rs"]
+mod exits;
 #[path = "cli/explain.rs"]
 mod explain;
+#[path = "cli/files.rs"]
+mod files;
+#[path = "cli/memory.rs"]
+mod memory;
 #[path = "cli/multiply.rs"]
 mod multiply;
+#[path = "cli/options.rs"]
+mod options;
 #[path = "cli/show.rs"]
 mod show;
 #[path = "cli/sweep.rs"]
@@ -53,6 +61,8 @@ fn command(args: &[&str]) -> Command {
     for name in ["NO_COLOR", "CLICOLOR_FORCE", "RUST_LOG", "RAYON_NUM_THREADS"] {
         command.env_remove(name);
     }
+    // Tables have the lines that tests look for.
+    command.env("LC_ALL", "C.UTF-8");
     // What the user keeps is neither read nor written.
     command.env("TESSERA_CACHE", "/nonexistent");
     command.env("TESSERA_LIBCUDA", "/nonexistent").args(args).stdin(Stdio::null());

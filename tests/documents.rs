@@ -87,6 +87,7 @@ fn run(folder: &Path, line: &str) -> Output {
         .args(&args)
         .current_dir(folder)
         .env("TESSERA_LIBCUDA", "/nonexistent")
+        .env("LC_ALL", "C.UTF-8")
         .env("TESSERA_CACHE", folder)
         .stdin(Stdio::null())
         .output()
@@ -233,7 +234,7 @@ fn the_outputs_shown_are_the_programs() {
     }
     let cases = trycmd::TestCases::new();
     cases.register_bin("tessera", program());
-    cases.env("TESSERA_LIBCUDA", "/nonexistent").env("NO_COLOR", "1");
+    cases.env("TESSERA_LIBCUDA", "/nonexistent").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
     for path in shown {
         cases.case(path);
     }

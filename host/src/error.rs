@@ -83,6 +83,20 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// A limit on this process leaves too little memory.
+    #[error(
+        "{what} needs {needed} bytes, {available} are left of {limit}; raise that or choose a smaller size"
+    )]
+    MemoryLimit {
+        /// What needed it.
+        what: String,
+        /// Bytes needed.
+        needed: u128,
+        /// Bytes that are left.
+        available: u128,
+        /// The limit, in words.
+        limit: String,
+    },
 }
 
 impl From<ShapeError> for Error {
@@ -101,7 +115,10 @@ impl Error {
     /// Whether memory is short: a smaller problem may still fit.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, Self::Product { error: tessera::Error::OutOfMemory { .. } })
+        matches!(
+            self,
+            Self::MemoryLimit { .. } | Self::Product { error: tessera::Error::OutOfMemory { .. } }
+        )
     }
 
     /// That there is no GPU to work on, and why.

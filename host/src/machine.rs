@@ -1,7 +1,13 @@
 //! What this machine is: processor, memory, features.
 
+mod groups;
+mod memory;
+
 use serde::Serialize;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+pub use self::memory::available_memory;
+pub(crate) use self::memory::{check_memory, short_of_memory};
 
 /// The host that a run took place on.
 #[derive(Clone, Debug, Serialize)]
@@ -50,19 +56,6 @@ fn largest_cache() -> Option<u64> {
         Some(kibibytes << 10)
     });
     sizes.max()
-}
-
-/// Bytes of memory that a process could still get; `None` where the system does not tell.
-#[must_use]
-pub fn available_memory() -> Option<u64> {
-    let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
-    let system = System::new_with_specifics(memory).ok()?;
-    let free = system.available_memory();
-    // A container's own limit is the tighter one where it is set.
-    Some(match system.cgroup_limits() {
-        Some(limits) if limits.total_memory > 0 => free.min(limits.free_memory),
-        _ => free,
-    })
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Memory for matrices, or an error that says how much is missing, never an abort.
 
 use crate::error::Error;
-use crate::machine::available_memory;
+use crate::machine::short_of_memory;
 use crate::scalar::Scalar;
 
 /// Zeroed elements.
@@ -21,19 +21,12 @@ pub fn allocate<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T
 pub fn reserve<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
     let refused = || {
         let needed = (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128);
-        short(format!("{what} of {rows} x {cols}"), needed)
+        short_of_memory(&format!("{what} of {rows} x {cols}"), needed)
     };
     let len = rows.checked_mul(cols).ok_or_else(refused)?;
     let mut data = Vec::new();
     data.try_reserve_exact(len).map_err(|_| refused())?;
     Ok(data)
-}
-
-/// The error that says that something needs more bytes than there are.
-#[must_use]
-pub fn short(what: String, needed: u128) -> Error {
-    let available = available_memory().map(u128::from);
-    tessera::Error::OutOfMemory { what, needed, available }.into()
 }
 
 #[cfg(test)]

@@ -18,8 +18,7 @@ use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{DeviceInfo, DriverInfo, Gpu};
 use crate::history;
-use crate::machine::{Machine, available_memory};
-use crate::memory::short;
+use crate::machine::{self, Machine};
 use crate::registry::Implementation;
 use crate::scalar::{Scalar, with_type};
 use crate::verify::{Checker, Method, Report};
@@ -245,7 +244,7 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
         }
     }
 
-    check_memory(&problem)?;
+    check_memory(&problem, config.check)?;
     for candidate in &mut candidates {
         observer.step(&format!("predicting {}", candidate.id()));
         // A fifth of the budget for all predictions together.
@@ -259,8 +258,7 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
     let inputs = Inputs::draw(&problem, config)?;
     observer.step("preparing the check");
     let checker =
-        Checker::new(&problem, &inputs.a, &inputs.b, &inputs.c, config.check, config.seed)
-            .map_err(|error| Error::Check { reason: error.to_string() })?;
+        Checker::new(&problem, &inputs.a, &inputs.b, &inputs.c, config.check, config.seed)?;
 
     // The cheapest first, so that what is left of the budget serves as many as it can.
     candidates.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
@@ -368,20 +366,18 @@ impl<T: Scalar> Inputs<T> {
 }
 
 /// Refuses before anything is allocated what the memory cannot hold.
-fn check_memory<T: Scalar>(problem: &Problem<T>) -> Result<(), Error> {
+fn check_memory<T: Scalar>(problem: &Problem<T>, check: Method) -> Result<(), Error> {
     let copies = if problem.beta == T::Acc::ZERO { 1 } else { 2 };
     let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| {
         let (rows, cols) = problem.dims(operand);
         let times = if operand == Operand::C { copies } else { 1 };
         (rows as u128 * cols as u128).saturating_mul(T::DTYPE.size_in(operand) as u128 * times)
     });
-    let needed = bytes.into_iter().fold(0, u128::saturating_add);
-    let Some(available) = available_memory().map(u128::from) else { return Ok(()) };
-    if needed > available {
-        let what = format!("a product of {} x {} x {}", problem.m, problem.n, problem.k);
-        return Err(short(what, needed));
-    }
-    Ok(())
+    let checked = check.reference_bytes(problem);
+    let needed = bytes.into_iter().fold(checked, u128::saturating_add);
+    let Problem { m, n, k, .. } = problem;
+    let checked = if checked == 0 { "" } else { " with every element checked" };
+    machine::check_memory(&format!("a product of {m} x {n} x {k}{checked}"), needed)
 }
 
 /// Fills in what compares a row with others: the serial row, and the seeds' figures.

@@ -364,6 +364,14 @@ fn matrices_that_do_not_fit_together_are_refused() {
     bench.refused(&with(&["--beta", "2", "--c", "b.npy"]), 2, &wrong_c);
     bench.refused(&with(&["--beta", "2", "--c", "c64.npy"]), 2, &["c64.npy holds f64"]);
     bench.refused(&with(&["--c", "missing.npy"]), 2, &["missing.npy"]);
+    bench.refused(&with(&["--c", "c.npy"]), 2, &["--c c.npy", "--beta 1"]);
+    bench.refused(
+        &with(&["--beta", "1", "--c", "missing.npy"]),
+        2,
+        &["missing.npy", "No such file"],
+    );
+    bench.refused(&["a.npy", "b64.npy", "-o", "out.npy"], 2, &["convert a.npy to f64"]);
+    bench.refused(&["b64.npy", "a.npy", "-o", "out.npy"], 2, &["convert a.npy to f64"]);
     bench.refused(&with(&["--kernel", "tilde32"]), 2, &["`tilde32`", "`tiled32`"]);
     bench.refused(
         &with(&["--kernel", "serial", "--device", "cuda"]),
@@ -374,6 +382,10 @@ fn matrices_that_do_not_fit_together_are_refused() {
     bench.refused(&with(&["--kernel", "naive"]), 3, &["no CUDA device"]);
     bench.refused(&with(&["--device", "cuda"]), 3, &["no CUDA device"]);
     bench.refused(&with(&["--check", "most"]), 2, &["most"]);
+    // With 0 it is not even looked for.
+    bench.run(&with(&["--beta", "0", "--c", "missing.npy"])).fine();
+    bench.run(&with(&["--threads", "3"])).fine();
+    bench.refused(&with(&["--threads", "0"]), 2, &["'0'", "--threads"]);
     // The same files do multiply.
     bench.run(&with(&["--beta", "2", "--c", "c.npy"])).fine();
 }
@@ -394,6 +406,14 @@ fn places_that_cannot_be_read_or_written_are_refused() {
         bench.refused(&["/dev/zero", "b.npy", "-o", "out.npy"], 2, &["/dev/zero", "plain"]);
         bench.refused(&["a.npy", "b.npy", "-o", "/dev/null"], 2, &["/dev/null", "plain"]);
         assert!(!Path::new("/dev/null").is_file(), "the device was replaced by a file");
+    }
+    #[cfg(unix)]
+    {
+        // Nobody writes into it: to open it would never end.
+        let made = std::process::Command::new("mkfifo").arg(bench.path("pipe")).status();
+        assert!(made.is_ok_and(|made| made.success()));
+        bench.refused(&["pipe", "b.npy", "-o", "out.npy"], 2, &["pipe", "no plain file"]);
+        fs::remove_file(bench.path("pipe")).expect("removed");
     }
     // A name with a line break still gives one line.
     bench.refused(&["two\nlines.npy", "b.npy", "-o", "out.npy"], 2, &["two lines.npy"]);

@@ -6,7 +6,9 @@ use std::str::FromStr;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::error::Error;
 use crate::fill::{generator, normal};
+use crate::memory::reserve;
 
 /// A way to draw A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +65,18 @@ impl DataSet {
     }
 
     /// A, m by k, and B, k by n, row-major.
-    #[must_use]
-    pub fn draw(self, m: usize, n: usize, k: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
-        let mut a = rows(m, seed, 0, |rng| self.row_of_a(k, rng));
-        let mut b = rows(k, seed, 1, |rng| self.row_of_b(n, rng));
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] and [`Error::MemoryLimit`].
+    pub fn draw(
+        self,
+        m: usize,
+        n: usize,
+        k: usize,
+        seed: u64,
+    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
+        let mut a = rows((m, k), seed, 0, |rng| self.row_of_a(k, rng))?;
+        let mut b = rows((k, n), seed, 1, |rng| self.row_of_b(n, rng))?;
         if self == Self::Cancellation {
             // The second half of k repeats the first, with B's sign turned and a little added.
             let half = k / 2;
@@ -88,7 +98,7 @@ impl DataSet {
                 b[step * n..][..n].iter_mut().for_each(|value| *value /= unit);
             }
         }
-        (a, b)
+        Ok((a, b))
     }
 
     fn row_of_a(self, k: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
@@ -134,12 +144,16 @@ const SUBNORMAL: f32 = f32::from_bits(1 << (149 - 130));
 const REST: f32 = 1.0 / 4096.0;
 
 fn rows(
-    count: usize,
+    (count, len): (usize, usize),
     seed: u64,
     stream: u64,
     row: impl Fn(&mut Xoshiro256PlusPlus) -> Vec<f32>,
-) -> Vec<f32> {
-    (0..count).flat_map(|index| row(&mut generator(seed, stream, index as u64))).collect()
+) -> Result<Vec<f32>, Error> {
+    let mut rows = reserve(count, len, "an operand")?;
+    for index in 0..count {
+        rows.extend(row(&mut generator(seed, stream, index as u64)));
+    }
+    Ok(rows)
 }
 
 impl fmt::Display for DataSet {
@@ -166,7 +180,7 @@ mod tests {
     #[test]
     fn sets_are_what_they_are_called() {
         let (m, n, k) = (7, 9, 64);
-        let drawn = |set: DataSet| set.draw(m, n, k, 3);
+        let drawn = |set: DataSet| set.draw(m, n, k, 3).unwrap();
         for set in DataSet::ALL {
             let (a, b) = drawn(set);
             assert_eq!((a.len(), b.len()), (m * k, k * n), "{set}");

@@ -7,6 +7,7 @@
 
 mod data;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use gemm_spec::{DType, Problem};
@@ -15,6 +16,7 @@ use serde::Serialize;
 pub use self::data::DataSet;
 use crate::bench::{Entrant, Processors, Ready};
 use crate::error::Error;
+use crate::machine;
 use crate::registry::{self, Implementation};
 use crate::run::{DeviceChoice, Observer};
 use crate::verify::{Checker, Guarded, Method};
@@ -39,6 +41,8 @@ pub struct Config {
     pub steps: Vec<usize>,
     /// Processors.
     pub device: DeviceChoice,
+    /// CPU threads; `None` takes one for each core.
+    pub threads: Option<NonZeroUsize>,
     /// Seed of the data.
     pub seed: u64,
 }
@@ -119,7 +123,7 @@ pub fn ways_to_sum() -> Vec<Implementation> {
 /// What stops all of it: a demanded device that is not there, sizes beyond memory. An implementation
 /// that fails is skipped with the reason.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
-    let processors = Processors::open(config.device, None)?;
+    let processors = Processors::open(config.device, config.threads)?;
     let gpu = processors.gpu.as_ref().ok();
     let mut document = Document {
         format: FORMAT,
@@ -142,14 +146,16 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Err
             }
         }
     }
+    for &k in &config.steps {
+        check_memory(config.m, config.n, k)?;
+    }
     for &set in &config.sets {
         for &k in &config.steps {
             let (m, n) = (config.m, config.n);
             let problem = Problem::<f32>::new(m, n, k);
             observer.step(&format!("computing the reference of {set}, k = {k}"));
-            let (a, b) = set.draw(m, n, k, config.seed);
-            let checker = Checker::new(&problem, &a, &b, &[], Method::Full, config.seed)
-                .map_err(|error| Error::Check { reason: error.to_string() })?;
+            let (a, b) = set.draw(m, n, k, config.seed)?;
+            let checker = Checker::new(&problem, &a, &b, &[], Method::Full, config.seed)?;
             for (kernel, ready) in &ready {
                 observer.step(&format!("comparing {kernel} on {set}, k = {k}"));
                 let mut c = Guarded::new(&problem)?;
@@ -169,6 +175,15 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Err
         }
     }
     Ok(document)
+}
+
+/// Refuses before anything is drawn what the memory cannot hold.
+fn check_memory(m: usize, n: usize, k: usize) -> Result<(), Error> {
+    let problem = Problem::<f32>::new(m, n, k);
+    let operands = problem.bytes().map_or(u128::MAX, |bytes| bytes as u128);
+    let needed = operands.saturating_add(Method::Full.reference_bytes(&problem));
+    let what = format!("a product of {m} x {n} x {k} with every element checked");
+    machine::check_memory(&what, needed)
 }
 
 fn prepare<'p>(

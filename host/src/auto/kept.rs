@@ -13,6 +13,9 @@ pub const FOLDER_VARIABLE: &str = "TESSERA_CACHE";
 /// The file's name in its folder.
 const NAME: &str = "figures.json";
 
+/// Bytes of a file of figures, at most; they are some thousands.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// What was found where figures are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kept {
@@ -42,7 +45,19 @@ pub fn read(path: &Path) -> Kept {
         let path = path.display();
         Kept::Unusable(format!("{path}: {reason}; run `tessera tune` to measure anew"))
     };
-    let text = match std::fs::read_to_string(path) {
+    // A pipe or a device may never end.
+    let text = match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => return unusable("is no plain file".to_owned()),
+        Ok(there) if there.len() > MOST_BYTES => {
+            return unusable(format!(
+                "has {} bytes, figures no more than {MOST_BYTES}",
+                there.len()
+            ));
+        }
+        Ok(_) => std::fs::read_to_string(path),
+        Err(error) => Err(error),
+    };
+    let text = match text {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Kept::Nothing,
         Err(error) => return unusable(format!("cannot be read: {error}")),
@@ -125,5 +140,12 @@ mod tests {
     fn a_folder_in_its_place_is_unusable() {
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(read(folder.path()), Kept::Unusable(_)));
+    }
+
+    #[test]
+    fn what_would_not_end_is_not_read() {
+        let Kept::Unusable(reason) = read(Path::new("/dev/zero")) else { panic!("it was read") };
+        assert!(reason.contains("is no plain file"), "{reason}");
+        assert!(said(&" ".repeat(2 << 20)).contains("bytes, figures no more than"));
     }
 }

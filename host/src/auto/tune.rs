@@ -14,8 +14,8 @@ use crate::cpu::{CpuContext, DEFAULT};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, HostMemory};
+use crate::machine::short_of_memory;
 use crate::measure::{Effort, Timing, repeat};
-use crate::memory::short;
 use crate::run::Observer;
 use crate::scalar::{Scalar, with_type};
 
@@ -134,7 +134,7 @@ fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(TransferModel, TransferMode
     let path = gpu.host_path(cpu);
     let mut host: Vec<u8> = Vec::new();
     host.try_reserve_exact(LONGEST)
-        .map_err(|_| short("memory to be copied".to_owned(), LONGEST as u128))?;
+        .map_err(|_| short_of_memory("memory to be copied", LONGEST as u128))?;
     host.resize(LONGEST, 1);
     let mut medians = |len: usize, from| -> Result<[f64; 2], Error> {
         // The first copies also make the buffers that they go through.

@@ -40,6 +40,11 @@ impl Processors {
     /// # Errors
     /// [`tessera::Error::NoDevice`].
     pub(crate) fn gpu(&self) -> Result<&Gpu, Error> {
-        self.gpu.as_ref().map_err(|reason| Error::no_device(reason.to_string()))
+        self.gpu.as_ref().map_err(|error| {
+            Error::no_device(match error {
+                Error::Product { error: tessera::Error::NoDevice { reason } } => reason.clone(),
+                other => other.to_string(),
+            })
+        })
     }
 }

@@ -8,6 +8,8 @@ use super::{Cache, Config, Processors, Ready};
 use crate::error::Error;
 use crate::fill::Draw;
 use crate::gpu::{Launch, Operands, Output, run_batch};
+use crate::machine;
+use crate::memory::reserve;
 use crate::scalar::Scalar;
 use crate::verify::{Checker, Guarded, Method, Report};
 
@@ -47,6 +49,7 @@ impl<T: Scalar> Inputs<T> {
                 cold_sets(problem.bytes().unwrap_or(usize::MAX), cache)
             }
         };
+        check_memory(problem, sets, config.check)?;
         let sets = (0..sets)
             .map(|set| {
                 // Each matrix of each set has numbers of its own.
@@ -62,6 +65,23 @@ impl<T: Scalar> Inputs<T> {
             .collect::<Result<_, Error>>()?;
         Ok(Self { problem: *problem, sets })
     }
+}
+
+/// Refuses before anything is allocated what the memory cannot hold: each set with the C that runs write,
+/// a guarded result, and the reference of the check.
+fn check_memory<T: Scalar>(problem: &Problem<T>, sets: usize, check: Method) -> Result<(), Error> {
+    let bytes = |operand| {
+        let (rows, cols) = problem.dims(operand);
+        (rows as u128 * cols as u128).saturating_mul(T::DTYPE.size_in(operand) as u128)
+    };
+    let [a, b, c] = [Operand::A, Operand::B, Operand::C].map(bytes);
+    let set = [a, b, c, c].into_iter().fold(0, u128::saturating_add);
+    let result = if check == Method::None { 0 } else { c };
+    let needed = set.saturating_mul(sets as u128).saturating_add(result);
+    let needed = needed.saturating_add(check.reference_bytes(problem));
+    let Problem { m, n, k, .. } = problem;
+    let sets = if sets == 1 { String::new() } else { format!(" with {sets} sets of operands") };
+    machine::check_memory(&format!("a benchmark of {m} x {n} x {k}{sets}"), needed)
 }
 
 /// What is measured.
@@ -88,8 +108,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
     ) -> Result<Self, Error> {
         let Set { a, b, c } = &inputs.sets[0];
         let before = if inputs.problem.beta == T::Acc::ZERO { &[][..] } else { c };
-        let checker = Checker::new(&inputs.problem, a, b, before, config.check, config.seed)
-            .map_err(|error| Error::Check { reason: error.to_string() })?;
+        let checker = Checker::new(&inputs.problem, a, b, before, config.check, config.seed)?;
         let (results, device) = (Vec::new(), Vec::new());
         Ok(Self { inputs, processors, checker, before, results, device, turn: 0 })
     }
@@ -107,7 +126,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
             return Ok(self.checker.check(c));
         }
         if ready.launch().is_none() {
-            self.place_results();
+            self.place_results()?;
         }
         let mut result = Guarded::new(problem)?;
         result.poison(self.before);
@@ -137,7 +156,7 @@ impl<'p, T: Scalar> Subject<'p, T> {
         if let Some(launch) = ready.launch() {
             return self.batch_seconds(launch, batch);
         }
-        self.place_results();
+        self.place_results()?;
         let Inputs { problem, sets } = self.inputs;
         let set = self.turn % sets.len();
         let (Set { a, b, .. }, c) = (&sets[set], &mut self.results[set]);
@@ -150,10 +169,17 @@ impl<'p, T: Scalar> Subject<'p, T> {
     /// Allocates what CPU runs write. Before the first check, since what that gives back would be allocated
     /// again, elsewhere in a page than a large new buffer begins: how operands lie to each other is worth some
     /// per cent, and must not depend on how results are checked.
-    fn place_results(&mut self) {
+    fn place_results(&mut self) -> Result<(), Error> {
         if self.results.is_empty() {
-            self.results = self.inputs.sets.iter().map(|set| set.c.clone()).collect();
+            let Problem { m, n, .. } = self.inputs.problem;
+            let place = |set: &Set<T>| {
+                let mut result = reserve(m, n, "a result")?;
+                result.extend_from_slice(&set.c);
+                Ok(result)
+            };
+            self.results = self.inputs.sets.iter().map(place).collect::<Result<_, Error>>()?;
         }
+        Ok(())
     }
 
     fn batch_seconds(&mut self, launch: Launch<'_>, batch: usize) -> Result<f64, Error> {

@@ -1,9 +1,10 @@
 //! `tessera accuracy`: how far products of f32 are from the truth.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use super::output::{Outputs, Progress};
-use super::{Exit, values};
+use super::{Exit, nothing_ran, values};
 use crate::accuracy::{Config, DataSet, run, ways_to_sum};
 use crate::bench::Entrant;
 use crate::peers;
@@ -15,8 +16,8 @@ use crate::run::DeviceChoice;
 pub(super) struct Args {
     /// Implementations: patterns such as 'f16x3,split_k_*' [default: `cpu_packed`, whose bits all have
     /// that sum in one chain, and every kernel that sums in another way].
-    #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
-    kernel: String,
+    #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
+    kernel: Option<String>,
     /// Compare other projects' products too: openblas, onednn, blis, mkl, cublas, cublaslt and others,
     /// see `tessera bench --help`.
     #[arg(long, value_name = "LIST")]
@@ -41,6 +42,9 @@ pub(super) struct Args {
     /// Processors: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
+    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
+    #[arg(long, value_name = "T", value_parser = values::threads)]
+    threads: Option<NonZeroUsize>,
     /// Seed of the data.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -54,9 +58,9 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let outputs = Outputs::new(&args.out, args.format)?;
-    let own = match args.kernel.as_str() {
-        "" => ways_to_sum(),
-        patterns => values::implementations(patterns)?,
+    let own = match &args.kernel {
+        None => ways_to_sum(),
+        named => values::implementations(named.as_deref())?,
     };
     let others = match args.peers_only.as_deref() {
         None => Vec::new(),
@@ -71,9 +75,14 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         n: args.n,
         steps: args.k.clone(),
         device: args.device,
+        threads: values::thread_count(args.threads)?,
         seed: args.seed,
     };
     let document = run(&config, &mut Progress::new())?;
     outputs.write(|format, colour| render(&document, format, colour))?;
-    Ok(if document.ok() { Exit::Fine } else { Exit::Wrong })
+    Ok(match document.rows.is_empty() {
+        _ if !document.ok() => Exit::Wrong,
+        true => nothing_ran::exit(args.device, config.entrants.iter().map(Entrant::on_gpu)),
+        false => Exit::Fine,
+    })
 }

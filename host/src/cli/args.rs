@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use gemm_spec::DType;
 
-use super::values::{Sizes, budget, device, dtype};
+use super::values::{Sizes, device, dtype, factor, patterns, seconds, threads};
 use super::{
     accuracy, bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles, tune,
 };
@@ -21,8 +21,8 @@ use crate::verify::Method;
 /// Without a subcommand it is `tessera run`. Data go to standard output, progress and advice to
 /// standard error.
 ///
-/// Exit codes: 0 fine, 1 a result is wrong, 2 usage or unusable input, 3 a device was demanded and is
-/// not there, 4 out of memory, 5 slower than a baseline allows.
+/// Exit codes: 0 fine, 1 a result is wrong, 2 usage, unusable input or nothing that can run, 3 a GPU is
+/// needed and is not there, 4 out of memory, 5 slower than a baseline allows.
 #[derive(Parser)]
 #[command(name = "tessera", version, args_conflicts_with_subcommands = true)]
 pub(super) struct Cli {
@@ -70,8 +70,8 @@ pub(super) struct Run {
     pub(super) sizes: Sizes,
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
     /// ladder that are there for one idea run where they are named.
-    #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
-    pub(super) kernel: String,
+    #[arg(long, value_name = "PATTERNS", value_parser = patterns)]
+    pub(super) kernel: Option<String>,
     /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = dtype)]
     pub(super) dtype: DType,
@@ -80,7 +80,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
     pub(super) device: DeviceChoice,
     /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = threads)]
     pub(super) threads: Option<NonZeroUsize>,
     /// Seed of the inputs.
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -89,16 +89,18 @@ pub(super) struct Run {
     #[arg(long, value_name = "DIST", default_value = "uniform")]
     pub(super) dist: Distribution,
     /// Factor of the product.
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = factor,
+          allow_negative_numbers = true)]
     pub(super) alpha: f64,
     /// Factor of the old C; with 0 C is not read.
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = factor,
+          allow_negative_numbers = true)]
     pub(super) beta: f64,
     /// Check: auto, full, freivalds, sample or none.
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub(super) check: Method,
     /// Seconds for the whole run; rows that do not fit are estimated and say so.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = budget)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(super) budget: Duration,
     /// Output: table, md, csv or json [default: by the ending of --out, else table].
     #[arg(long, value_name = "FORMAT")]

@@ -5,14 +5,18 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use gemm_spec::DType;
 
 use super::Exit;
+use super::nothing_ran;
 use super::output::{Outputs, Progress, advise, colour, print};
 use super::values::{self, Sizes};
 use crate::bench::compare::{Comparison, compare, read};
-use crate::bench::{AUTO, Cache, Config, Document, Entrant, Rounds, Row, again, ragged, run};
+use crate::bench::{
+    AUTO, Cache, Config, Document, Entrant, Point, Rounds, Row, again, ragged, run,
+};
+use crate::error::Error;
 use crate::fill::Distribution;
 use crate::peers;
 use crate::report::Format;
@@ -35,13 +39,13 @@ pub(super) struct Args {
     /// So many shapes of a fixed list, m, n and k between 17 and 9000 and none a multiple of 8; after
     /// those of --shapes.
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true,
-          conflicts_with_all = ["n", "m", "k"])]
+          value_parser = ragged_count, conflicts_with_all = ["n", "m", "k"])]
     ragged: usize,
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`), and `auto`,
     /// the kernel that the program chooses for each shape on a GPU; beside peers also `none`. Steps of
     /// the ladder that are there for one idea run where they are named.
-    #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
-    kernel: String,
+    #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
+    kernel: Option<String>,
     /// Measure other projects' matrix products beside these, all by turns: OpenBLAS, oneDNN, BLIS, MKL,
     /// cuBLAS, where they are found, and Rust crates, where the feature `peers` has built them in.
     #[arg(long)]
@@ -54,7 +58,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
     peer_path: Vec<PathBuf>,
     /// With peers: how often each row has its turn.
-    #[arg(long, value_name = "R", default_value = "5")]
+    #[arg(long, value_name = "R", default_value = "5", value_parser = values::rounds)]
     rounds: NonZeroUsize,
     /// With peers: seconds that a turn waits for the machine to be idle, at most.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = patience)]
@@ -69,7 +73,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
     device: DeviceChoice,
     /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = values::threads)]
     threads: Option<NonZeroUsize>,
     /// Seed of the inputs.
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -78,10 +82,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIST", default_value = "uniform")]
     dist: Distribution,
     /// Factor of the product.
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = values::factor,
+          allow_negative_numbers = true)]
     alpha: f64,
     /// Factor of the old C; with 0 C is not read.
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = values::factor,
+          allow_negative_numbers = true)]
     beta: f64,
     /// Check: auto, full, freivalds, sample or none.
     #[arg(long, value_name = "METHOD", default_value = "auto")]
@@ -90,7 +96,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "CACHE", default_value = "warm", value_parser = cache)]
     cache: Cache,
     /// Seconds for the runs of each row.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = values::budget)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = values::seconds)]
     time: Duration,
     /// Percent of the median within which the middle half of the runs must lie.
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
@@ -112,7 +118,7 @@ pub(super) struct Replay {
     #[arg(value_name = "ROW.json")]
     file: PathBuf,
     /// Seconds for the runs of each row.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = values::budget)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = values::seconds)]
     time: Duration,
     /// Percent of the median within which the middle half of the runs must lie.
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
@@ -137,12 +143,26 @@ fn shape(text: &str) -> Result<[usize; 3], String> {
     sizes.try_into().map_err(|_| format!("`{text}` is no shape: three sizes m,n,k"))
 }
 
+/// Ragged shapes, at most: what takes a second each takes hours.
+const MOST_RAGGED: usize = 10_000;
+
+/// How many shapes of the list.
+fn ragged_count(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|count| *count <= MOST_RAGGED)
+        .ok_or_else(|| format!("a number of shapes is a whole number from 0 to {MOST_RAGGED}"))
+}
+
 /// Seconds from 0 on.
 fn patience(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
+        .filter(|seconds| *seconds <= values::MOST_SECONDS)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "a wait is a number of seconds, 0 or more".to_owned())
+        .ok_or_else(|| {
+            format!("a wait is a number of seconds, 0 or more and up to {:e}", values::MOST_SECONDS)
+        })
 }
 
 /// A share above 0 and up to 1, typed in percent.
@@ -177,7 +197,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         alpha: args.alpha,
         beta: args.beta,
         device: args.device,
-        threads: args.threads,
+        threads: values::thread_count(args.threads)?,
         seed: args.seed,
         distribution: args.dist,
         check: args.check,
@@ -191,6 +211,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         bail!("--baseline has no row of the same kernel, device, size and inputs");
     }
     outputs.write(|format, colour| render(&document, &comparisons, format, colour))?;
+    if document.rows.is_empty() {
+        return Ok(nothing_ran::exit(config.device, config.entrants.iter().map(Entrant::on_gpu)));
+    }
     Ok(exit(&document, &comparisons))
 }
 
@@ -204,12 +227,13 @@ fn entrants(args: &Args) -> anyhow::Result<Vec<Entrant>> {
         None | Some("none") => Vec::new(),
         Some(patterns) => peers::select(patterns)?,
     };
+    let named = args.kernel.as_deref().unwrap_or_default();
     let (auto, patterns): (Vec<&str>, Vec<&str>) =
-        args.kernel.split(',').map(str::trim).partition(|pattern| *pattern == AUTO);
+        named.split(',').map(str::trim).partition(|pattern| *pattern == AUTO);
     let own = match patterns[..] {
         [] => Vec::new(),
         ["none"] if !peers.is_empty() => Vec::new(),
-        _ => values::implementations(&patterns.join(","))?,
+        _ => values::implementations(Some(&patterns.join(",")))?,
     };
     let own = own.into_iter().map(Entrant::Own).chain(auto.first().map(|_| Entrant::Auto));
     Ok(own.chain(peers.into_iter().map(Entrant::Peer)).collect())
@@ -222,11 +246,17 @@ pub(super) fn replay(args: &Replay) -> anyhow::Result<Exit> {
         rows: Vec::with_capacity(rows.len()),
         skipped: Vec::new(),
     };
-    let mut progress = Progress::new();
-    for row in &rows {
+    let mut entrants = Vec::new();
+    let configs = rows.iter().enumerate().map(|(index, row)| {
         let check: Method = row.check.method.parse().unwrap_or_default();
-        let config = again(row, args.time, args.spread, check)?;
-        let mut document = run(&config, &mut progress)?;
+        can_be_meant(index, &row.point)?;
+        Ok(again(row, args.time, args.spread, check)?)
+    });
+    let configs: Vec<Config> = configs.collect::<anyhow::Result<_>>()?;
+    let mut progress = Progress::new();
+    for config in &configs {
+        entrants.extend(&config.entrants);
+        let mut document = run(config, &mut progress)?;
         new.rows.append(&mut document.rows);
         new.skipped.append(&mut document.skipped);
     }
@@ -235,8 +265,32 @@ pub(super) fn replay(args: &Replay) -> anyhow::Result<Exit> {
     let old = Document { format: crate::bench::FORMAT.to_owned(), rows, skipped: Vec::new() };
     let comparisons = compare(&old, &new);
     print(&render(&new, &comparisons, args.format, colour())?)?;
+    if new.rows.is_empty() {
+        // A row of a GPU that is not there has ended it before.
+        return Ok(nothing_ran::exit(DeviceChoice::Cpu, entrants.iter().map(Entrant::on_gpu)));
+    }
     // A replay tells; it is a baseline that judges.
     Ok(exit(&new, &[]))
+}
+
+/// Refuses a row of a record that the command line could not ask for.
+fn can_be_meant(index: usize, point: &Point) -> anyhow::Result<()> {
+    let refused = |what: String| {
+        let reason = format!("row {}: {what}; measure it anew with `tessera bench`", index + 1);
+        Err(Error::Record { reason }.into())
+    };
+    for (name, size) in [("m", point.m), ("n", point.n), ("k", point.k)] {
+        if let Err(reason) = values::size(&size.to_string()) {
+            return refused(format!("{name} is {size}, {reason}"));
+        }
+    }
+    if let Err(reason) = values::threads(&point.threads.to_string()) {
+        return refused(format!("threads are {}, {reason}", point.threads));
+    }
+    match DType::from_name(&point.dtype) {
+        Some(dtype) => values::check_scalars(dtype, point.alpha, point.beta),
+        None => refused(format!("`{}` is no element type", point.dtype)),
+    }
 }
 
 /// A document of an earlier run.
@@ -248,10 +302,12 @@ fn document(path: &Path) -> anyhow::Result<Document> {
 /// The rows of a document, or the one row that the file holds.
 fn rows(path: &Path) -> anyhow::Result<Vec<Row>> {
     let text = text(path)?;
-    match serde_json::from_str::<Row>(&text) {
-        Ok(row) => Ok(vec![row]),
-        Err(_) => Ok(read(&text).with_context(|| path.display().to_string())?.rows),
-    }
+    let rows = match serde_json::from_str::<Row>(&text) {
+        Ok(row) => vec![row],
+        Err(_) => read(&text).with_context(|| path.display().to_string())?.rows,
+    };
+    ensure!(!rows.is_empty(), "{}: it has no rows to measure again", path.display());
+    Ok(rows)
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -4,8 +4,6 @@ mod svg;
 mod trace;
 
 use std::fmt::{self, Write};
-use std::io::Write as _;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -33,8 +31,8 @@ const N: usize = 4;
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Width of the tiles: the kernel is tiledW.
-    #[arg(long, value_name = "W", default_value = "2")]
-    tile: NonZeroU32,
+    #[arg(long, value_name = "W", default_value = "2", value_parser = values::tile)]
+    tile: u32,
     /// Processor: auto, cpu or emulate (both the emulator), cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
     device: DeviceChoice,
@@ -55,7 +53,7 @@ impl Args {
         if let DeviceChoice::Cuda(_) = self.device {
             bail!("--trace and --svg watch the emulator; leave --device out");
         }
-        let width = self.tile.get() as usize;
+        let width = self.tile as usize;
         if !(2..=N).contains(&width) {
             bail!("--trace and --svg show tiles of 2 and 4; tiles of {width} are larger than C");
         }
@@ -98,9 +96,8 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         if args.trace {
             write!(text, "\nStep by step, thread by thread (x,y):\n\n{}", trace.text()?)?;
         }
-        if let Some(mut file) = file {
-            file.writer().write_all(svg::draw(trace)?.as_bytes())?;
-            file.commit()?;
+        if let Some(file) = file {
+            file.write(svg::draw(trace)?.as_bytes())?;
         }
     }
     print(&text)?;

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::gpu::{self, DeviceInfo, DriverInfo, Gpu};
 use crate::machine::{Machine, available_memory};
 use crate::report::bytes::binary;
+use crate::report::counted;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -126,8 +127,7 @@ fn table(devices: &Devices) -> Result<String, std::fmt::Error> {
     writeln!(text, "  vector features     {features}")?;
     for Peak { dtype, peak } in cpu_peaks {
         let CpuPeak { flops, vectors, threads } = peak;
-        let threads =
-            if *threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+        let threads = counted(*threads, "thread");
         writeln!(
             text,
             "  peak in {dtype}         {:.1} GFLOP/s, {threads}, {vectors}",

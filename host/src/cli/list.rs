@@ -1,6 +1,6 @@
 //! `tessera list`: every implementation there is.
 
-use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
+use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use gemm_spec::{DType, LaunchShape};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Exit;
 use super::output::print;
 use crate::registry::{self, Implementation};
-use crate::report::Format;
+use crate::report::{Format, borders};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -71,7 +71,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let lines: Vec<Line> =
         registry::all().map(|implementation| Line::new(&implementation)).collect();
     print(&match args.format {
-        Format::Table => format!("{}\n", table(&lines, UTF8_FULL_CONDENSED)),
+        Format::Table => format!("{}\n", table(&lines, borders())),
         Format::Markdown => format!("{}\n", table(&lines, ASCII_MARKDOWN)),
         Format::Csv => csv(&lines)?,
         Format::Json => serde_json::to_string_pretty(&lines)? + "\n",

@@ -9,6 +9,7 @@ mod explain;
 mod list;
 mod mem;
 mod multiply;
+mod nothing_ran;
 mod npy;
 mod output;
 mod roofline;
@@ -33,9 +34,9 @@ pub enum Exit {
     Fine = 0,
     /// A result is wrong, or an implementation failed.
     Wrong = 1,
-    /// The arguments or the input cannot be used.
+    /// The arguments or the input cannot be used, or nothing that was asked for can run.
     Usage = 2,
-    /// A device was demanded and is not there.
+    /// A GPU is needed and is not there.
     NoDevice = 3,
     /// Memory is short.
     OutOfMemory = 4,
@@ -47,6 +48,7 @@ impl From<&Error> for Exit {
     fn from(error: &Error) -> Self {
         match error {
             Error::Product { error } => Self::from(error),
+            Error::MemoryLimit { .. } => Self::OutOfMemory,
             Error::Emulation { .. } => Self::Wrong,
             _ => Self::Usage,
         }
@@ -104,9 +106,15 @@ pub fn main() -> ExitCode {
 /// mistake on one line.
 fn refuse(refusal: &clap::Error) -> Exit {
     if !refusal.use_stderr() {
-        // A reader that has gone away is no error.
-        let _ = refusal.print();
-        return Exit::Fine;
+        let text = refusal.render();
+        let text = if output::colour() { text.ansi().to_string() } else { text.to_string() };
+        return match output::print(&text) {
+            Ok(()) => Exit::Fine,
+            Err(error) => {
+                output::complain(&error);
+                Exit::Usage
+            }
+        };
     }
     output::complain(&anyhow::anyhow!(one_line(&refusal.render().to_string())));
     Exit::Usage

@@ -1,5 +1,6 @@
 //! `tessera multiply`: the product of two files.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,8 +14,8 @@ use super::{Exit, values};
 use tessera::{Accuracy, MatMut, MatRef, Matrix};
 
 use crate::error::Error;
-use crate::machine::available_memory;
-use crate::memory::{allocate, reserve, short};
+use crate::machine;
+use crate::memory::{allocate, reserve};
 use crate::multiplier::Multiplier;
 use crate::report::duration::seconds;
 use crate::run::{DeviceChoice, Observer};
@@ -46,14 +47,18 @@ pub(super) struct Args {
     #[arg(long)]
     trans_b: bool,
     /// Factor of the product.
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = values::factor,
+          allow_negative_numbers = true)]
     alpha: f64,
-    /// Factor of the old C, which --c names; with 0 it is not read.
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
-    beta: f64,
+    /// Factor of the old C, which --c names; with 0 it is not read [default: 0].
+    #[arg(long, value_name = "X", value_parser = values::factor, allow_negative_numbers = true)]
+    beta: Option<f64>,
     /// The old C that --beta adds.
     #[arg(long, value_name = "C0.npy")]
     c: Option<PathBuf>,
+    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
+    #[arg(long, value_name = "T", value_parser = values::threads)]
+    threads: Option<NonZeroUsize>,
     /// Processor: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
@@ -64,6 +69,13 @@ pub(super) struct Args {
     /// Check before writing: auto, full, freivalds, sample or none.
     #[arg(long, value_name = "METHOD", default_value = "none")]
     check: Method,
+}
+
+impl Args {
+    /// The factor of the old C.
+    fn beta(&self) -> f64 {
+        self.beta.unwrap_or(0.0)
+    }
 }
 
 /// A matrix file and how it is meant.
@@ -97,7 +109,8 @@ struct Inputs<'p> {
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let inputs = open(args)?;
     let name = (args.kernel != "auto").then_some(args.kernel.as_str());
-    let multiplier = Multiplier::open(name, args.device, args.accuracy, None)?;
+    let threads = values::thread_count(args.threads)?;
+    let multiplier = Multiplier::open(name, args.device, args.accuracy, threads)?;
     if let Some(reason) = multiplier.unusable_figures() {
         advise(reason);
     }
@@ -106,14 +119,25 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 
 /// Opens the files and finds every mistake that their headers show.
 fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
+    let beta = args.beta();
     // A NaN adds the old C too.
-    let reads_c = args.beta != 0.0;
-    if reads_c && args.c.is_none() {
-        bail!("--beta {} adds an old C: name it with --c C0.npy, or leave --beta out", args.beta);
+    let reads_c = beta != 0.0;
+    match &args.c {
+        None if reads_c => {
+            bail!("--beta {beta} adds an old C: name it with --c C0.npy, or leave --beta out")
+        }
+        Some(c) if args.beta.is_none() => {
+            bail!(
+                "--c {} adds nothing without --beta: give --beta 1, or leave --c out",
+                c.display()
+            )
+        }
+        _ => {}
     }
     let a = Input::open(&args.a, args.trans_a)?;
     let b = Input::open(&args.b, args.trans_b)?;
-    let c = args.c.as_deref().map(|path| Input::open(path, false)).transpose()?;
+    let c = args.c.as_deref().filter(|_| reads_c);
+    let c = c.map(|path| Input::open(path, false)).transpose()?;
     let factor = a.npy.dtype;
     let out = args.out_dtype.unwrap_or(factor.out());
     let Some(dtype) = factor.with_out(out) else {
@@ -122,18 +146,17 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
         let types: Vec<_> = types.map(|dtype| dtype.out().name()).collect();
         bail!("{a} holds {factor}, whose products are {}, not {out}", types.join(" or "));
     };
-    values::check_scalars(dtype, args.alpha, args.beta)?;
-    let others = std::iter::once((&b, factor)).chain(c.iter().map(|c| (c, out)));
-    for (other, needed) in others {
-        let (path, held) = (other.path.display(), other.npy.dtype);
-        if held != needed {
-            let a = a.path.display();
-            let product = match args.out_dtype {
-                Some(out) => format!(", the product is to be {out}"),
-                None => String::new(),
-            };
-            bail!("{a} holds {factor} and {path} holds {held}{product}: convert it to {needed}");
-        }
+    values::check_scalars(dtype, args.alpha, beta)?;
+    if b.npy.dtype != factor {
+        bail!("{}", of_two_types(&a, &b));
+    }
+    if let Some(c) = c.as_ref().filter(|c| c.npy.dtype != out) {
+        let (a, path, held) = (a.path.display(), c.path.display(), c.npy.dtype);
+        let product = match args.out_dtype {
+            Some(out) => format!(", the product is to be {out}"),
+            None => String::new(),
+        };
+        bail!("{a} holds {factor} and {path} holds {held}{product}: convert it to {out}");
     }
     let ((m, k), (b_rows, n)) = (a.dims(), b.dims());
     if k != b_rows {
@@ -149,7 +172,35 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
         return Err(Error::from(tessera::Error::OuterDim { rows, cols, m, n }))
             .with_context(|| format!("{} does not fit the product", c.path.display()));
     }
-    Ok(Inputs { dtype, a, b, c: c.filter(|_| reads_c) })
+    Ok(Inputs { dtype, a, b, c })
+}
+
+/// Why factors of two types are no product, and the conversion of one of them that loses nothing, where
+/// there is one.
+fn of_two_types(a: &Input<'_>, b: &Input<'_>) -> String {
+    let (one, other) = (a.npy.dtype, b.npy.dtype);
+    let (a, b) = (a.path.display(), b.path.display());
+    let remedy = if holds(one, other) {
+        format!("convert {b} to {one}")
+    } else if holds(other, one) {
+        format!("convert {a} to {other}")
+    } else {
+        let both = DType::ALL.into_iter().find(|wide| holds(*wide, one) && holds(*wide, other));
+        format!("convert both to {}", both.unwrap_or(DType::F64))
+    };
+    format!("{a} holds {one} and {b} holds {other}, factors are of one type: {remedy}")
+}
+
+/// Whether every number of one element type is one of another.
+fn holds(wide: DType, narrow: DType) -> bool {
+    use DType::{BF16, F16, F32, F64, I8, I32};
+    wide == narrow
+        || match narrow {
+            I8 => matches!(wide, I32 | F16 | BF16 | F32 | F64),
+            F16 | BF16 => matches!(wide, F32 | F64),
+            I32 | F32 => wide == F64,
+            _ => false,
+        }
 }
 
 fn product<T: NpyFactor<Out: NpyElement>>(
@@ -171,7 +222,7 @@ fn product<T: NpyFactor<Out: NpyElement>>(
         None => allocate(m, n, "the product")?,
     };
     let (a, b) = (oriented(&matrix_a, args.trans_a), oriented(&matrix_b, args.trans_b));
-    let (alpha, beta) = (T::factor(args.alpha), T::factor(args.beta));
+    let (alpha, beta) = (T::factor(args.alpha), T::factor(args.beta()));
     let problem = Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(
         a.layout(),
         b.layout(),
@@ -193,44 +244,50 @@ fn product<T: NpyFactor<Out: NpyElement>>(
     let started = Instant::now();
     multiplier.gemm(alpha, a, b, beta, MatMut::new(&mut product, m, n, problem.c)?)?;
     let took = started.elapsed().as_secs_f64();
-    let report = if checked {
+    let report = checked.then(|| {
         progress.step("checking");
-        let checker = Checker::new(&problem, a.as_slice(), b.as_slice(), &before, args.check, 0)
-            .map_err(|error| Error::Check { reason: error.to_string() })?;
-        Some(checker.check(&product))
-    } else {
-        None
-    };
+        let checker = Checker::new(&problem, a.as_slice(), b.as_slice(), &before, args.check, 0)?;
+        Ok(checker.check(&product))
+    });
     progress.step("writing");
-    let exit = write_if_right(report.as_ref(), out, m, n, &product)?;
+    let exit = write_unless_wrong(report.as_ref(), out, m, n, &product)?;
     drop(progress);
-    if exit == Exit::Fine {
+    if exit != Exit::Wrong {
+        let verdict = match report {
+            Some(Ok(report)) => report.to_string(),
+            _ => "not checked".to_owned(),
+        };
         advise(&format!(
-            "{}: {m} x {n} {}, by {kernel} in {} s, {}",
+            "{}: {m} x {n} {}, by {kernel} in {} s, {verdict}",
             args.output.display(),
             T::Out::DTYPE,
             seconds(took),
-            report.map_or_else(|| "not checked".to_owned(), |report| report.to_string())
         ));
     }
     Ok(exit)
 }
 
-/// Puts the product in its place, unless the check has found it wrong.
-fn write_if_right<T: NpyElement>(
-    report: Option<&Report>,
-    mut out: Replacement,
+/// Puts the product in its place, unless the check has found it wrong. One that could not be checked is
+/// not lost, but how the program ends says so.
+fn write_unless_wrong<T: NpyElement>(
+    report: Option<&Result<Report, Error>>,
+    out: Replacement,
     m: usize,
     n: usize,
     product: &[T],
 ) -> anyhow::Result<Exit> {
-    if let Some(report) = report.filter(|report| !report.ok) {
+    if let Some(Ok(report)) = report.filter(|report| report.as_ref().is_ok_and(|it| !it.ok)) {
         complain(&anyhow::anyhow!("the product is wrong, nothing was written: {report}"));
         return Ok(Exit::Wrong);
     }
-    npy::write(out.writer(), m, n, product).context("cannot write the product")?;
-    out.commit()?;
-    Ok(Exit::Fine)
+    out.write_with(|file| npy::write(file, m, n, product))?;
+    match report {
+        Some(Err(error)) => {
+            complain(&anyhow::anyhow!("the product was written without its check: {error}"));
+            Ok(Exit::from(error))
+        }
+        _ => Ok(Exit::Fine),
+    }
 }
 
 /// The matrix or its transpose, in the same buffer.
@@ -252,23 +309,22 @@ fn row_major<T: Scalar>(matrix: Matrix<T>) -> anyhow::Result<Vec<T>> {
 
 /// Refuses before anything is allocated what the memory cannot hold.
 fn check_memory<T: Scalar>(m: usize, n: usize, k: usize, args: &Args) -> Result<(), Error> {
+    let problem = Problem::<T>::new(m, n, k);
     let [m, n, k] = [m, n, k].map(|size| size as u128);
     // The old C is kept for the check.
-    let copies = if args.beta != 0.0 && args.check != Method::None { 2 } else { 1 };
+    let copies = if args.beta() != 0.0 && args.check != Method::None { 2 } else { 1 };
     let factors = (m * k).saturating_add(k * n).saturating_mul(size_of::<T>() as u128);
     let result = (m * n).saturating_mul(copies * size_of::<T::Out>() as u128);
-    let needed = factors.saturating_add(result);
-    match available_memory().map(u128::from) {
-        Some(available) if needed > available => {
-            Err(short(format!("a product of {m} x {n} x {k}"), needed))
-        }
-        _ => Ok(()),
-    }
+    let checked = args.check.reference_bytes(&problem);
+    let needed = factors.saturating_add(result).saturating_add(checked);
+    let checked = if checked == 0 { "" } else { " with every element checked" };
+    machine::check_memory(&format!("a product of {m} x {n} x {k}{checked}"), needed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verify::VerifyError;
 
     /// The product of (1 2) and (3 4)^T is 11, and the file says so or stays what it was.
     #[test]
@@ -281,13 +337,31 @@ mod tests {
             Checker::new(&problem, &[1.0, 2.0], &[3.0, 4.0], &[], Method::Full, 0).unwrap();
         let finish = |product: f32| {
             let out = Replacement::new(&path).unwrap();
-            write_if_right(Some(&checker.check(&[product])), out, 1, 1, &[product]).unwrap()
+            let report = Ok(checker.check(&[product]));
+            write_unless_wrong(Some(&report), out, 1, 1, &[product]).unwrap()
         };
         assert_eq!(finish(12.0), Exit::Wrong);
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written");
         assert_eq!(finish(11.0), Exit::Fine);
         assert!(std::fs::read(&path).unwrap().ends_with(&11f32.to_le_bytes()));
+    }
+
+    /// Hours of work are not lost for want of memory for a check.
+    #[test]
+    fn a_product_that_cannot_be_checked_is_written_and_not_fine() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.npy");
+        for (error, exit) in [
+            (VerifyError::Memory { what: "a check", needed: 1 }, Exit::OutOfMemory),
+            (VerifyError::Range { magnitude: 1e200 }, Exit::Usage),
+        ] {
+            let out = Replacement::new(&path).unwrap();
+            let report = Err(Error::from(error));
+            assert_eq!(write_unless_wrong(Some(&report), out, 1, 1, &[7f32]).unwrap(), exit);
+            assert!(std::fs::read(&path).unwrap().ends_with(&7f32.to_le_bytes()));
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use gemm_spec::{DType, Order, WideBf16, WideF16, bf16, f16};
 use ndarray::ArrayView2;
 use ndarray_npy::npy::header::{Header, Layout};
-use ndarray_npy::{ReadableElement, WritableElement, WriteNpyExt};
+use ndarray_npy::{ReadDataError, ReadableElement, WritableElement, WriteNpyError, WriteNpyExt};
 
 use crate::memory::reserve;
 use crate::scalar::Scalar;
@@ -39,9 +39,11 @@ impl Npy {
     }
 
     fn look(path: &Path) -> anyhow::Result<Self> {
+        // To open a pipe would wait for somebody who writes into it.
+        let plain = std::fs::metadata(path)?.is_file();
+        ensure!(plain, "it is no plain file; name one that holds a matrix");
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
-        ensure!(metadata.is_file(), "it is no plain file; name one that holds a matrix");
         let header = read_header(&mut file, metadata.len())?;
         let dtype = dtype(&header)?;
         let &[rows, cols] = header.shape.as_slice() else {
@@ -90,6 +92,22 @@ pub(super) fn write<T: NpyElement>(
     T::write_all(to, rows, cols, data)
 }
 
+/// What the system said of a write, which the library would say twice.
+fn unwritten(error: WriteNpyError) -> anyhow::Error {
+    match error {
+        WriteNpyError::Io(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+/// The same of a read.
+fn unread(error: ReadDataError) -> anyhow::Error {
+    match error {
+        ReadDataError::Io(error) => error.into(),
+        other => other.into(),
+    }
+}
+
 /// An element type that is read from NumPy's files.
 pub(super) trait NpyFactor: Scalar {
     /// Reads that many elements, after which the file ends.
@@ -106,7 +124,7 @@ macro_rules! known_element {
     ($($element:ty),*) => {$(
         impl NpyFactor for $element {
             fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
-                Ok(Self::read_to_end_exact_vec(from, &Self::type_descriptor(), len)?)
+                Self::read_to_end_exact_vec(from, &Self::type_descriptor(), len).map_err(unread)
             }
         }
 
@@ -117,8 +135,7 @@ macro_rules! known_element {
                 cols: usize,
                 data: &[Self],
             ) -> anyhow::Result<()> {
-                ArrayView2::from_shape((rows, cols), data)?.write_npy(to)?;
-                Ok(())
+                ArrayView2::from_shape((rows, cols), data)?.write_npy(to).map_err(unwritten)
             }
         }
     )*};
@@ -131,7 +148,8 @@ macro_rules! bits_element {
     ($($element:ty: $descriptor:literal),*) => {$(
         impl NpyFactor for $element {
             fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
-                let bits = u16::read_to_end_exact_vec(from, &u16::type_descriptor(), len)?;
+                let bits = u16::read_to_end_exact_vec(from, &u16::type_descriptor(), len);
+                let bits = bits.map_err(unread)?;
                 Ok(bits.into_iter().map(Self::from_bits).collect())
             }
         }
@@ -146,7 +164,7 @@ macro_rules! bits_element {
                 to.write_all(&bits_header($descriptor, rows, cols)?)?;
                 for run in data.chunks(1 << 12) {
                     let bits: Vec<u16> = run.iter().map(|value| value.to_bits()).collect();
-                    u16::write_slice(&bits, &mut to)?;
+                    u16::write_slice(&bits, &mut to).map_err(|error| unwritten(error.into()))?;
                 }
                 Ok(())
             }
@@ -242,10 +260,22 @@ fn dtype(header: &Header) -> anyhow::Result<DType> {
         "<f2" => Ok(DType::F16),
         "<V2" | "|V2" => Ok(DType::BF16),
         other => bail!(
-            "it holds {} ('{}'), matrices here are of {KNOWN}; convert it with a.astype('<f4')",
+            "it holds {} ('{}'), matrices here are of {KNOWN}; {}",
             words(other),
-            other.escape_default()
+            other.escape_default(),
+            remedy(other)
         ),
+    }
+}
+
+/// What makes a matrix of one of the known types of an array.
+fn remedy(descriptor: &str) -> &'static str {
+    let kind = descriptor.trim_start_matches(['>', '<', '|', '=']).chars().next();
+    match kind {
+        Some('i' | 'u' | 'b' | '?') => "convert it with a.astype('<f8') or a.astype('<i4')",
+        Some('f') => "convert it with a.astype('<f4') or a.astype('<f8')",
+        Some('c') => "save a.real and a.imag, each as a matrix of its own",
+        _ => "save the numbers in it as an array of one of these types",
     }
 }
 
@@ -296,6 +326,16 @@ mod tests {
             ("é", "elements of another type"),
         ] {
             assert_eq!(words(descriptor), text, "{descriptor}");
+        }
+    }
+
+    #[test]
+    fn only_numbers_are_to_be_converted() {
+        for descriptor in ["<i8", "|u1", ">f4", "|b1", "<f16"] {
+            assert!(remedy(descriptor).contains("astype"), "{descriptor}");
+        }
+        for descriptor in ["|O", "|V4", "<U3", "<M8[s]", "<c16", "", "é"] {
+            assert!(!remedy(descriptor).contains("astype"), "{descriptor}");
         }
     }
 

@@ -1,12 +1,14 @@
 //! Where text goes: data to standard output or a file, everything else to standard error.
 
-use std::fs;
+mod replacement;
+
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
+pub(super) use self::replacement::Replacement;
 use crate::report::Format;
 use crate::run::Observer;
 
@@ -35,58 +37,6 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A file that will be replaced only when everything is written.
-///
-/// Creating it checks that the place can be written, before any work is done for it.
-pub(super) struct Replacement {
-    file: tempfile::NamedTempFile,
-    path: PathBuf,
-}
-
-impl Replacement {
-    /// Prepares to replace `path`.
-    pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
-        if path.is_dir() {
-            bail!("cannot write {}: it is a folder; name a file", path.display());
-        }
-        // A device or a pipe would be replaced by a plain file.
-        if path.exists() && !path.is_file() {
-            bail!("cannot write {}: it is no plain file; name one", path.display());
-        }
-        // A link stays one: what it points to is replaced.
-        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".tessera-");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // What a plain new file would get; the process's mask takes its share.
-            builder.permissions(fs::Permissions::from_mode(0o666));
-        }
-        let file = builder.tempfile_in(folder).with_context(|| {
-            format!("cannot write {}: its folder takes no new files", path.display())
-        })?;
-        Ok(Self { file, path: path.to_owned() })
-    }
-
-    /// Where to write.
-    pub(super) fn writer(&mut self) -> &mut impl Write {
-        self.file.as_file_mut()
-    }
-
-    /// Puts the file in its place.
-    pub(super) fn commit(self) -> anyhow::Result<()> {
-        let Self { file, path } = self;
-        file.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
-        file.persist(&path).with_context(|| format!("cannot replace {}", path.display()))?;
-        Ok(())
-    }
-}
-
 /// Where a document goes: the files of `--out`, else standard output.
 pub(super) struct Outputs {
     files: Vec<(Replacement, Format)>,
@@ -97,10 +47,14 @@ impl Outputs {
     /// Prepares every file, so that a place that cannot be written is known before any work. Without
     /// a format each file's ending says it.
     pub(super) fn new(paths: &[PathBuf], format: Option<Format>) -> anyhow::Result<Self> {
-        let file = |path: &PathBuf| {
-            Ok((Replacement::new(path)?, format.unwrap_or_else(|| Format::of(path))))
-        };
-        Ok(Self { files: paths.iter().map(file).collect::<anyhow::Result<_>>()?, format })
+        let mut files: Vec<(Replacement, Format)> = Vec::with_capacity(paths.len());
+        for path in paths {
+            if files.iter().any(|(file, _)| file.same_file(path)) {
+                bail!("--out names one file twice, {}; name two", path.display());
+            }
+            files.push((Replacement::new(path)?, format.unwrap_or_else(|| Format::of(path))));
+        }
+        Ok(Self { files, format })
     }
 
     /// Writes what `render` makes of a format, with colours or without.
@@ -111,9 +65,8 @@ impl Outputs {
         if self.files.is_empty() {
             return print(&render(self.format.unwrap_or_default(), colour())?);
         }
-        for (mut file, format) in self.files {
-            file.writer().write_all(render(format, false)?.as_bytes())?;
-            file.commit()?;
+        for (file, format) in self.files {
+            file.write(render(format, false)?.as_bytes())?;
         }
         Ok(())
     }

@@ -1,12 +1,10 @@
 //! `tessera roofline`: the lecture's sum for any card.
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use gemm_spec::DType;
 
@@ -15,6 +13,7 @@ use super::{Exit, values};
 use crate::card::{Bound, Card, Limit, Mark, Roofline, draw};
 use crate::fill::Distribution;
 use crate::registry;
+use crate::report::borders;
 use crate::report::bytes::decimal;
 use crate::report::duration::seconds;
 use crate::run::{self, DeviceChoice};
@@ -49,10 +48,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let sum = Roofline::new(&card, args.n, args.tile);
     let (marks, all_right) =
         if args.gpu == "this" { measured(&sum)? } else { (then(&card, &sum), true) };
-    if let Some(mut file) = picture {
+    if let Some(file) = picture {
         let svg = draw(&card, &sum, &marks).map_err(|error| anyhow!("cannot draw: {error}"))?;
-        file.writer().write_all(svg.as_bytes())?;
-        file.commit()?;
+        file.write(svg.as_bytes())?;
     }
     print(&text(&card, &sum, &marks)?)?;
     Ok(if all_right { Exit::Fine } else { Exit::Wrong })
@@ -154,7 +152,7 @@ fn text(card: &Card, sum: &Roofline, marks: &[Mark]) -> anyhow::Result<String> {
 
 fn table(sum: &Roofline) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).force_no_tty().set_header([
+    table.load_style(borders()).force_no_tty().set_header([
         "loads",
         "bytes loaded",
         "operations/byte",

@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::args;
+use super::nothing_ran;
 use super::output::{Outputs, Progress};
 use super::values;
 use crate::report::render;
@@ -12,13 +13,13 @@ pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
     let outputs = Outputs::new(&args.out, args.format)?;
     let document = run(&config, &mut Progress::new())?;
     outputs.write(|format, colour| render(&document, format, colour))?;
-    Ok(exit(&document))
+    Ok(exit(&document, &config))
 }
 
 /// What was typed, made sense of.
 fn config(args: &args::Run) -> anyhow::Result<Config> {
     values::check_scalars(args.dtype, args.alpha, args.beta)?;
-    let implementations = values::implementations(&args.kernel)?;
+    let implementations = values::implementations(args.kernel.as_deref())?;
     let (m, n, k) = args.sizes.mnk();
     Ok(Config {
         m,
@@ -29,7 +30,7 @@ fn config(args: &args::Run) -> anyhow::Result<Config> {
         beta: args.beta,
         implementations,
         device: args.device,
-        threads: args.threads,
+        threads: values::thread_count(args.threads)?,
         seed: args.seed,
         distribution: args.dist,
         check: args.check,
@@ -38,11 +39,14 @@ fn config(args: &args::Run) -> anyhow::Result<Config> {
 }
 
 /// A wrong result is the worst, then an implementation that failed.
-fn exit(document: &Document) -> Exit {
+fn exit(document: &Document, config: &Config) -> Exit {
     match document.failure {
         _ if !document.all_right() => Exit::Wrong,
         Some(Failure::OutOfMemory) => Exit::OutOfMemory,
         Some(Failure::Other) => Exit::Wrong,
+        None if document.rows.is_empty() => {
+            nothing_ran::exit(config.device, config.implementations.iter().map(|one| one.on_gpu()))
+        }
         None => Exit::Fine,
     }
 }

@@ -1,6 +1,5 @@
 //! `tessera sweep`: implementations over many sizes, as lines.
 
-use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use anyhow::{anyhow, bail};
 use gemm_spec::DType;
 
 use super::output::{Progress, Replacement, advise, print};
-use super::{Exit, values};
+use super::{Exit, nothing_ran, values};
 use crate::bench::peak::peak;
 use crate::fill::Distribution;
 use crate::history::FIGURES;
@@ -24,8 +23,8 @@ pub(super) struct Args {
     sizes: SizeList,
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
     /// ladder that are there for one idea run where they are named.
-    #[arg(long, value_name = "PATTERNS", default_value = "", hide_default_value = true)]
-    kernel: String,
+    #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
+    kernel: Option<String>,
     /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
     dtype: DType,
@@ -33,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
     device: DeviceChoice,
     /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = values::threads)]
     threads: Option<NonZeroUsize>,
     /// Seed of the inputs.
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -42,17 +41,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIST", default_value = "uniform")]
     dist: Distribution,
     /// Factor of the product.
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = values::factor,
+          allow_negative_numbers = true)]
     alpha: f64,
     /// Factor of the old C; with 0 C is not read.
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = values::factor,
+          allow_negative_numbers = true)]
     beta: f64,
     /// Check: auto, full, freivalds, sample or none.
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     check: Method,
     /// Seconds for the whole sweep, in equal shares for the implementations; rows that do not fit are
     /// skipped and say so.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::budget)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
     budget: Duration,
     /// Rows: csv or jsonl, an object on each line [default: by the ending of --out, else csv].
     #[arg(long, value_name = "FORMAT")]
@@ -75,12 +76,12 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     values::check_scalars(args.dtype, args.alpha, args.beta)?;
     let config = Config {
         sizes: args.sizes.clone(),
-        implementations: values::implementations(&args.kernel)?,
+        implementations: values::implementations(args.kernel.as_deref())?,
         dtype: args.dtype,
         alpha: args.alpha,
         beta: args.beta,
         device: args.device,
-        threads: args.threads,
+        threads: values::thread_count(args.threads)?,
         seed: args.seed,
         distribution: args.dist,
         check: args.check,
@@ -92,6 +93,11 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         resume: args.resume,
     };
     let picture = args.svg.as_deref().map(Replacement::new).transpose()?;
+    if let (Some(picture), Some(out)) = (&picture, &args.out)
+        && picture.same_file(out)
+    {
+        bail!("--out and --svg name one file, {}; name two", out.display());
+    }
     let sweep = sweep(&config, &mut Progress::new())?;
     let summary = summary(&sweep.points);
     // Where the rows are on standard output, words about them would spoil it.
@@ -99,17 +105,23 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         Some(_) => print(&summary)?,
         None => summary.lines().for_each(advise),
     }
-    if let Some(mut file) = picture {
+    if let Some(file) = picture {
         let Some(svg) = chart(args, &sweep)? else {
             bail!("nothing was measured, so there is nothing to draw");
         };
-        file.writer().write_all(svg.as_bytes())?;
-        file.commit()?;
+        file.write(svg.as_bytes())?;
     }
     Ok(match sweep.failure {
         _ if !sweep.all_right() => Exit::Wrong,
         Some(Failure::OutOfMemory) => Exit::OutOfMemory,
         Some(Failure::Other) => Exit::Wrong,
+        // Where nobody read on, the rest was not tried.
+        None if sweep.points.len()
+            == args.sizes.as_slice().len() * config.implementations.len()
+            && sweep.points.iter().all(|point| point.seconds.is_none()) =>
+        {
+            nothing_ran::exit(args.device, config.implementations.iter().map(|one| one.on_gpu()))
+        }
         None => Exit::Fine,
     })
 }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
 use super::output::print;
 use super::roofline::chosen;
 use super::{Exit, values};
 use crate::card::{Card, Tile, cards, largest_legal};
+use crate::report::borders;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -31,7 +31,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).force_no_tty().set_header(header);
+    table.load_style(borders()).force_no_tty().set_header(header);
     table
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -17,6 +17,7 @@ use crate::cpu;
 use crate::gpu::{Gpu, devices};
 use crate::machine::Machine;
 use crate::multiplier::Multiplier;
+use crate::report::counted;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::with_type;
 use tessera::Accuracy;
@@ -46,6 +47,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor,
           conflicts_with_all = ["show", "forget"])]
     device: DeviceChoice,
+    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
+    #[arg(long, value_name = "T", value_parser = values::threads,
+          conflicts_with_all = ["show", "forget"])]
+    threads: Option<NonZeroUsize>,
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
@@ -61,7 +66,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     } else if args.forget {
         print(&forget(&path)?)?;
     } else {
-        let figures = measured(args.device)?;
+        let figures = measured(args)?;
         keep(&path, &figures)?;
         print(&text(&figures))?;
         advise(&format!("{}: kept; `tessera tune --forget` deletes it", path.display()));
@@ -70,9 +75,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Measures this machine.
-fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
-    let cpu = cpu::context(None)?;
-    let gpu = match device {
+fn measured(args: &Args) -> anyhow::Result<Figures> {
+    let cpu = cpu::context(values::thread_count(args.threads)?)?;
+    let gpu = match args.device {
         DeviceChoice::Cuda(index) => Some(Gpu::open(index)?),
         DeviceChoice::Auto => Gpu::open(0).ok(),
         DeviceChoice::Cpu | DeviceChoice::Emulate => None,
@@ -84,7 +89,8 @@ fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
 
 /// What the choice costs, a line for each size.
 fn judged(args: &Args) -> anyhow::Result<String> {
-    let multiplier = Multiplier::open(None, args.device, Accuracy::default(), None)?;
+    let threads = values::thread_count(args.threads)?;
+    let multiplier = Multiplier::open(None, args.device, Accuracy::default(), threads)?;
     let edges: Vec<usize> = EDGES.into_iter().filter(|&edge| edge as u64 <= args.most).collect();
     let mut progress = Progress::new();
     let sizes =
@@ -126,13 +132,10 @@ fn keep(path: &Path, figures: &Figures) -> anyhow::Result<()> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let mut file = Replacement::new(path)?;
+    let file = Replacement::new(path)?;
     let mut json = serde_json::to_string_pretty(figures)?;
     json.push('\n');
-    file.writer()
-        .write_all(json.as_bytes())
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    file.commit()
+    file.write(json.as_bytes())
 }
 
 /// Deletes the file, and says whether there was one.
@@ -162,9 +165,9 @@ fn shown(path: &Path) -> anyhow::Result<String> {
     match figures.as_deref().filter(|figures| figures.cpu.processor == cpu) {
         Some(figures) => out.push_str(&cpu_text(figures)),
         None => {
-            let threads = cpu::context(None)?.threads();
+            let threads = counted(cpu::context(None)?.threads(), "thread");
             let rate = ASSUMED_RATE / 1e9;
-            writeln!(out, "cpu: assumed, {rate} GFLOP/s for each of {threads} threads of {cpu}")?;
+            writeln!(out, "cpu: assumed, {rate} GFLOP/s for each of {threads} of {cpu}")?;
         }
     }
     let measured = figures.as_deref().and_then(|figures| figures.gpu.as_ref());
@@ -190,7 +193,8 @@ fn text(figures: &Figures) -> String {
 /// The rates of the CPU engine: a line for each type, a column for each size.
 fn cpu_text(figures: &Figures) -> String {
     let cpu = &figures.cpu;
-    let mut out = format!("cpu: {}, {} threads, GFLOP/s\n", cpu.processor, cpu.threads);
+    let threads = counted(cpu.threads, "thread");
+    let mut out = format!("cpu: {}, {threads}, GFLOP/s\n", cpu.processor);
     let mut edges: Vec<usize> = cpu.cubes.iter().map(|cube| cube.edge).collect();
     edges.sort_unstable();
     edges.dedup();

@@ -3,6 +3,7 @@
 use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::Format;
+use super::counted;
 use super::duration::seconds;
 use super::table::{as_markdown, for_terminal};
 use crate::bench::compare::Comparison;
@@ -124,9 +125,14 @@ fn notes(document: &Document, comparisons: &[Comparison]) -> String {
             Cache::Cold => "cold caches",
         };
         notes.push(format!(
-            "{}, {} inputs, seed {}, alpha {}, beta {}, {cache}, {} CPU threads; operands are where \
+            "{}, {} inputs, seed {}, alpha {}, beta {}, {cache}, {}; operands are where \
              the implementation needs them: no transfer is counted.",
-            point.dtype, point.dist, point.seed, point.alpha, point.beta, point.threads
+            point.dtype,
+            point.dist,
+            point.seed,
+            point.alpha,
+            point.beta,
+            counted(point.threads, "CPU thread")
         ));
     }
     notes.extend(cpu_peaks(document));

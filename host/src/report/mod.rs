@@ -2,8 +2,11 @@
 
 pub mod accuracy;
 pub mod bench;
+mod borders;
 pub mod bytes;
+mod counted;
 pub mod duration;
+mod formula;
 mod table;
 
 use std::ffi::OsStr;
@@ -11,6 +14,8 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+pub(crate) use self::borders::borders;
+pub(crate) use self::counted::counted;
 use crate::run::Document;
 
 /// How a document is written.

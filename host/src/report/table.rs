@@ -1,9 +1,12 @@
 //! A document as a table with its notes.
 
-use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
+use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
 
+use super::borders::borders;
+use super::counted::counted;
 use super::duration::{hours, minutes, seconds};
+use super::formula::formula;
 use crate::run::{Document, Explanation, Row};
 
 /// Aligned columns, for a terminal.
@@ -20,7 +23,7 @@ pub(super) fn markdown(document: &Document) -> String {
 
 /// A table with its notes, for a terminal.
 pub(super) fn for_terminal(mut table: Table, notes: &str, colour: bool) -> String {
-    table.load_style(UTF8_FULL_CONDENSED);
+    table.load_style(borders());
     if !colour {
         table.force_no_tty();
     }
@@ -38,17 +41,16 @@ pub(super) fn as_markdown(mut table: Table, notes: &str) -> String {
 fn headline(document: &Document) -> String {
     let problem = &document.problem;
     let machine = &document.machine;
-    let scalars = if (problem.alpha, problem.beta) == (1.0, 0.0) {
-        "C = A B".to_owned()
-    } else {
-        format!("C = {} A B + {} C", problem.alpha, problem.beta)
-    };
+    let scalars = formula(problem.alpha, problem.beta);
+    let threads = counted(machine.threads, "thread");
+    let cores = counted(machine.host.cores, "core");
     let gpu = machine.gpu.as_ref().map_or_else(String::new, |gpu| {
         let driver = machine.driver.as_ref().and_then(|driver| driver.version.as_deref());
         format!("; {} (driver {})", gpu.name, driver.unwrap_or("of unknown version"))
     });
     format!(
-        "{scalars}, {} x {} x {} (m x n x k), {}, {} inputs, seed {}\n{}, {} of {} cores{gpu}",
+        "{scalars}, {} x {} x {} (m x n x k), {}, {} inputs, seed {}\n\
+         {}, {threads} on {cores}{gpu}",
         problem.m,
         problem.n,
         problem.k,
@@ -56,8 +58,6 @@ fn headline(document: &Document) -> String {
         problem.dist,
         problem.seed,
         machine.host.cpu,
-        machine.threads,
-        machine.host.cores,
     )
 }
 

@@ -81,7 +81,7 @@ fn in_turn_as<T: Scalar>(
         .into_iter()
         .try_for_each(|operand| problem.required_len(operand).map(drop))
         .map_err(Error::from)
-        .and_then(|()| check_memory(&problem));
+        .and_then(|()| check_memory(&problem, config.check));
     let mut granted = Vec::with_capacity(config.implementations.len());
     for (place, implementation) in config.implementations.iter().enumerate() {
         let candidate = fits.as_ref().map_err(stopped).and_then(|()| {
@@ -106,7 +106,7 @@ fn in_turn_as<T: Scalar>(
     let checker = match &inputs {
         Ok(Some(Inputs { a, b, c })) => Checker::new(&problem, a, b, c, config.check, config.seed)
             .map(Some)
-            .map_err(|error| Error::Check { reason: error.to_string() }),
+            .map_err(Error::from),
         _ => Ok(None),
     };
     let mut kept = Kept::default();
@@ -130,5 +130,9 @@ fn in_turn_as<T: Scalar>(
 }
 
 fn stopped(error: &Error) -> Outcome {
+    if let Error::Product { error: tessera::Error::Shape(_) } = error {
+        // No machine has such a size: nothing went wrong.
+        return Outcome::Skipped(error.to_string());
+    }
     Outcome::Failed(Failure::of(error), error.to_string())
 }

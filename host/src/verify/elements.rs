@@ -3,10 +3,11 @@
 use gemm_spec::DType;
 use rayon::prelude::*;
 
+use super::VerifyError;
 use super::bound::Format;
 use super::judge::{Element, Judge, Tally};
 use super::profile::is_integral;
-use super::reference::Tile;
+use super::reference::{Reference, Tile};
 use super::report::Mismatch;
 use super::source::{Source, View};
 use crate::Scalar;
@@ -23,28 +24,47 @@ pub struct Accuracy {
 
 /// The reference for some rows of C.
 pub(super) struct Elements {
-    tiles: Vec<Tile>,
+    reference: Reference,
     pub(super) judge: Judge,
 }
 
 impl Elements {
     /// The rows named. `integral` says that operands and factors are integers, see [`all_integers`].
-    pub(super) fn new<T: Scalar>(source: &Source<'_, T>, rows: &[usize], integral: bool) -> Self {
-        let tiles = source.tiles(rows);
+    pub(super) fn new<T: Scalar>(
+        source: &Source<'_, T>,
+        rows: &[usize],
+        integral: bool,
+    ) -> Result<Self, VerifyError> {
+        let reference = source.reference(rows)?;
         let limit = Format::of(T::DTYPE).exact_limit;
-        let small = |tile: &Tile| tile.scale.iter().all(|&scale| scale <= limit);
-        let exact = integral && tiles.iter().all(small);
+        let exact = integral && reference.scale.iter().all(|&scale| scale <= limit);
         let endless = T::DTYPE == DType::F64
-            && tiles.iter().any(|tile| tile.scale.contains(&f64::INFINITY))
+            && reference.scale.contains(&f64::INFINITY)
             && all_finite(source);
-        Self { tiles, judge: Judge::new(source, exact, endless) }
+        Ok(Self { reference, judge: Judge::new(source, exact, endless) })
+    }
+
+    /// Whether a row is among these.
+    pub(super) fn has_row(&self, row: usize) -> bool {
+        self.reference.rows.contains(&row)
     }
 
     /// Compares these rows of `c`.
     pub(super) fn check<T: Scalar>(&self, source: &Source<'_, T>, c: View<'_, T::Out>) -> Tally {
-        self.tiles
+        self.check_where(source, c, |_, _| true)
+    }
+
+    /// Compares the elements of these rows of `c` of which `wanted`, told row and column, says so.
+    pub(super) fn check_where<T: Scalar>(
+        &self,
+        source: &Source<'_, T>,
+        c: View<'_, T::Out>,
+        wanted: impl Fn(usize, usize) -> bool + Sync,
+    ) -> Tally {
+        self.reference
+            .tiles
             .par_iter()
-            .map(|tile| self.check_tile(tile, source, c))
+            .map(|tile| self.check_tile(tile, source, c, &wanted))
             .reduce(Tally::default, Tally::merge)
     }
 
@@ -53,9 +73,11 @@ impl Elements {
         tile: &Tile,
         source: &Source<'_, T>,
         c: View<'_, T::Out>,
+        wanted: &impl Fn(usize, usize) -> bool,
     ) -> Tally {
         let mut tally = Tally::default();
-        for (row, col, expected, scale) in tile.elements() {
+        let elements = self.reference.elements(tile);
+        for (row, col, expected, scale) in elements.filter(|(row, col, ..)| wanted(*row, *col)) {
             let element = Element {
                 row,
                 col,
@@ -72,7 +94,7 @@ impl Elements {
     /// How far `c` is from the reference as a whole.
     pub(super) fn accuracy<T: Scalar>(&self, c: View<'_, T>) -> Accuracy {
         let of_tile = |tile: &Tile| {
-            tile.elements().fold(
+            self.reference.elements(tile).fold(
                 [0.0f64; 3],
                 |[errors, sizes, worst], (row, col, expected, scale)| {
                     let error = (c.at(row, col).to_f64() - expected).abs();
@@ -87,8 +109,8 @@ impl Elements {
             [e + errors, s + sizes, w.max(worst)]
         };
         // In the order of the tiles, so that the same result has the same figures.
-        let [errors, sizes, worst] =
-            self.tiles.par_iter().map(of_tile).collect::<Vec<_>>().into_iter().fold([0.0; 3], sum);
+        let of_tiles: Vec<_> = self.reference.tiles.par_iter().map(of_tile).collect();
+        let [errors, sizes, worst] = of_tiles.into_iter().fold([0.0; 3], sum);
         let frobenius = if errors == 0.0 { 0.0 } else { (errors / sizes).sqrt() };
         let frobenius = if frobenius.is_nan() { f64::INFINITY } else { frobenius };
         Accuracy { frobenius, worst }
@@ -97,7 +119,8 @@ impl Elements {
     /// The element of `c` whose error is largest.
     pub(super) fn worst<T: Scalar>(&self, c: View<'_, T>) -> Option<Mismatch> {
         let of_tile = |tile: &Tile| {
-            tile.elements()
+            self.reference
+                .elements(tile)
                 .map(|(row, col, expected, scale)| {
                     let found = c.at(row, col);
                     let error = self.judge.error(found, expected, scale);
@@ -105,7 +128,8 @@ impl Elements {
                 })
                 .max_by(|x, y| x.0.total_cmp(&y.0))
         };
-        self.tiles
+        self.reference
+            .tiles
             .iter()
             .filter_map(of_tile)
             .max_by(|x, y| x.0.total_cmp(&y.0))
@@ -113,11 +137,11 @@ impl Elements {
     }
 }
 
-impl Tile {
-    /// Row, column, expected value and scale of each element.
-    fn elements(&self) -> impl Iterator<Item = (usize, usize, f64, f64)> {
-        let values = self.expected.iter().zip(&self.scale);
-        let places = self.rows.iter().flat_map(|&row| self.cols.clone().map(move |col| (row, col)));
+impl Reference {
+    /// Row, column, expected value and scale of each element of a tile.
+    fn elements(&self, tile: &Tile) -> impl Iterator<Item = (usize, usize, f64, f64)> {
+        let values = self.expected[tile.at.clone()].iter().zip(&self.scale[tile.at.clone()]);
+        let places = tile.rows.iter().flat_map(|&row| tile.cols.clone().map(move |col| (row, col)));
         places.zip(values).map(|((row, col), (&expected, &scale))| (row, col, expected, scale))
     }
 }

@@ -1,9 +1,10 @@
 //! A result buffer that shows who wrote where.
 
-use gemm_spec::{Element, Operand, Order, Problem, ShapeError};
+use gemm_spec::{Element, Operand, Order, Problem};
 use rayon::prelude::*;
 use thiserror::Error;
 
+use super::{VerifyError, reserved};
 use crate::Scalar;
 
 /// Guard words on each side, in elements: more than any tile's stray row, and a multiple of every
@@ -53,11 +54,13 @@ impl<T: Scalar> Guarded<T> {
     /// to be put in by [`Guarded::poison`].
     ///
     /// # Errors
-    /// Where C cannot have that leading dimension or size.
-    pub fn new(problem: &Problem<T>) -> Result<Self, ShapeError> {
-        let body = problem.required_len(Operand::C)?;
-        let mut guarded =
-            Self { problem: *problem, words: vec![T::Out::POISON; body.saturating_add(2 * GUARD)] };
+    /// [`VerifyError::Shape`] where C cannot have that leading dimension or size,
+    /// [`VerifyError::Memory`] where it cannot be allocated.
+    pub fn new(problem: &Problem<T>) -> Result<Self, VerifyError> {
+        let len = problem.required_len(Operand::C)?.saturating_add(2 * GUARD);
+        let mut words = reserved(len, "a guarded result")?;
+        words.resize(len, T::Out::POISON);
+        let mut guarded = Self { problem: *problem, words };
         guarded.fill(|_, _| T::Out::POISON);
         Ok(guarded)
     }

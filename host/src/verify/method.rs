@@ -47,6 +47,14 @@ impl Method {
         }
     }
 
+    /// Bytes of the reference that a check of a problem keeps, where it is as large as C.
+    pub(crate) fn reference_bytes<T: Scalar>(self, problem: &Problem<T>) -> u128 {
+        match self.resolve(problem) {
+            Self::Full => (problem.m as u128 * problem.n as u128).saturating_mul(16),
+            _ => 0,
+        }
+    }
+
     /// What [`Method::Auto`] means for a problem; other methods stay what they are.
     #[must_use]
     pub fn resolve<T: Scalar>(self, problem: &Problem<T>) -> Self {

@@ -83,7 +83,6 @@ mod source;
 use gemm_spec::{Problem, ShapeError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-use thiserror::Error;
 
 pub use diagnose::{Axis, Case, Diagnosis, Evidence, Factor, Leftover, Pattern, diagnose};
 pub use guard::{GuardError, Guarded};
@@ -97,6 +96,8 @@ use self::judge::Tally;
 use self::sample::choose;
 use self::source::Source;
 use crate::Scalar;
+use crate::error::Error;
+use crate::machine::short_of_memory;
 
 /// Rows that [`Method::Freivalds`] compares element by element.
 const FREIVALDS_ROWS: usize = 4;
@@ -106,7 +107,7 @@ const POLLUTED_ROWS: usize = 2;
 const SAMPLE_LINES: usize = 8;
 
 /// Why a result cannot be checked.
-#[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
     /// A buffer does not fit the problem.
@@ -121,6 +122,32 @@ pub enum VerifyError {
         /// The magnitude.
         magnitude: f64,
     },
+    /// What the check keeps beside the result cannot be allocated.
+    #[error("{what} needs {needed} bytes, which cannot be had; choose a smaller size")]
+    Memory {
+        /// What is kept.
+        what: &'static str,
+        /// Bytes needed.
+        needed: u128,
+    },
+}
+
+impl From<VerifyError> for Error {
+    fn from(error: VerifyError) -> Self {
+        match error {
+            VerifyError::Shape(error) => error.into(),
+            VerifyError::Memory { what, needed } => short_of_memory(what, needed),
+            VerifyError::Range { .. } => Self::Check { reason: error.to_string() },
+        }
+    }
+}
+
+/// No elements, and room for `len`.
+fn reserved<E>(len: usize, what: &'static str) -> Result<Vec<E>, VerifyError> {
+    let mut data = Vec::new();
+    let needed = (len as u128).saturating_mul(size_of::<E>() as u128);
+    data.try_reserve_exact(len).map_err(|_| VerifyError::Memory { what, needed })?;
+    Ok(data)
 }
 
 /// Judges results of one problem on one set of operands.
@@ -145,7 +172,8 @@ impl<'a, T: Scalar> Checker<'a, T> {
     ///
     /// # Errors
     /// [`VerifyError::Shape`] where an operand that is read is too short, [`VerifyError::Range`]
-    /// where [`Method::Freivalds`] cannot work with f64 operands beyond 1e±140.
+    /// where [`Method::Freivalds`] cannot work with f64 operands beyond 1e±140,
+    /// [`VerifyError::Memory`] where the reference cannot be held.
     pub fn new(
         problem: &Problem<T>,
         a: &'a [T],
@@ -162,7 +190,7 @@ impl<'a, T: Scalar> Checker<'a, T> {
             Method::None => Strategy::None,
             Method::Full | Method::Auto => {
                 let rows: Vec<_> = (0..problem.m).collect();
-                Strategy::Full(Elements::new(&source, &rows, integral))
+                Strategy::Full(Elements::new(&source, &rows, integral)?)
             }
             Method::Freivalds => {
                 let freivalds = Freivalds::new(&source, integral, random)?;
@@ -170,15 +198,15 @@ impl<'a, T: Scalar> Checker<'a, T> {
                 rows.extend(freivalds.polluted_rows().take(POLLUTED_ROWS));
                 rows.sort_unstable();
                 rows.dedup();
-                let elements = Elements::new(&source, &rows, integral);
+                let elements = Elements::new(&source, &rows, integral)?;
                 Strategy::Freivalds(Box::new(freivalds), elements)
             }
             Method::Sample => {
                 let rows = choose(problem.m, SAMPLE_LINES, random);
                 let cols = choose(problem.n, SAMPLE_LINES, random);
                 Strategy::Sample {
-                    rows: Elements::new(&source, &rows, integral),
-                    cols: Elements::new(&source.transposed(), &cols, integral),
+                    rows: Elements::new(&source, &rows, integral)?,
+                    cols: Elements::new(&source.transposed(), &cols, integral)?,
                 }
             }
         };
@@ -243,7 +271,10 @@ impl<'a, T: Scalar> Checker<'a, T> {
                 report(Method::Full, "elements", tally, elements.judge.bound)
             }
             Strategy::Sample { rows, cols } => {
-                let down = cols.check(&source.transposed(), c.transposed()).transposed();
+                // Where a row and a column meet, the row has counted the element.
+                let other = |_, col| !rows.has_row(col);
+                let down = cols.check_where(&source.transposed(), c.transposed(), other);
+                let down = down.transposed();
                 let tally = rows.check(source, c).merge(down);
                 // Where the rows are exact and the columns are not, the errors are of two kinds.
                 let bound = rows.judge.bound.max(cols.judge.bound);

@@ -10,6 +10,7 @@ use gemm_spec::{DType, Element, epilogue};
 use rayon::prelude::*;
 
 use super::source::{Source, View, real};
+use super::{VerifyError, reserved};
 use crate::Scalar;
 
 /// Rows of C that one tile covers at most.
@@ -31,7 +32,17 @@ fn panel_shape<T: Copy>(b: View<'_, T>, rows: usize) -> (usize, usize) {
 pub(super) struct Tile {
     pub(super) rows: Vec<usize>,
     pub(super) cols: Range<usize>,
-    /// The elements, row by row.
+    /// Where the elements are in the reference, row by row.
+    pub(super) at: Range<usize>,
+}
+
+/// Expected elements of some rows of C. They are as many bytes as the largest of matrices, so all are
+/// allocated at once, which can be refused.
+pub(super) struct Reference {
+    /// The rows, as they were asked for.
+    pub(super) rows: Vec<usize>,
+    pub(super) tiles: Vec<Tile>,
+    /// The elements, tile by tile.
     pub(super) expected: Vec<f64>,
     /// `|alpha||A||B| + |beta||C0|` of each; not used for integers.
     pub(super) scale: Vec<f64>,
@@ -39,17 +50,43 @@ pub(super) struct Tile {
 
 impl<T: Scalar> Source<'_, T> {
     /// The reference for whole rows of C.
-    pub(super) fn tiles(&self, rows: &[usize]) -> Vec<Tile> {
+    pub(super) fn reference(&self, rows: &[usize]) -> Result<Reference, VerifyError> {
         let n = self.problem.n;
         let (depth, width) = panel_shape(self.b, rows.len());
-        let tasks: Vec<_> = rows
-            .chunks(ROWS)
-            .flat_map(|rows| (0..n).step_by(width).map(move |col| (rows, col..n.min(col + width))))
-            .collect();
-        tasks.into_par_iter().map(|(rows, cols)| self.tile(rows, cols, depth)).collect()
+        let len = rows.len() * n;
+        let [expected, scale] = [reserved(len, REFERENCE)?, reserved(len, REFERENCE)?];
+        let mut reference = Reference { rows: rows.to_vec(), tiles: Vec::new(), expected, scale };
+        reference.expected.resize(len, 0.0);
+        reference.scale.resize(len, 0.0);
+        let (mut expected, mut scale) = (&mut reference.expected[..], &mut reference.scale[..]);
+        let (mut tasks, mut start) = (Vec::new(), 0);
+        for rows in rows.chunks(ROWS) {
+            for col in (0..n).step_by(width) {
+                let cols = col..n.min(col + width);
+                let len = rows.len() * cols.len();
+                let own = (take(&mut expected, len), take(&mut scale, len));
+                let (rows, at) = (rows.to_vec(), start..start + len);
+                reference.tiles.push(Tile { rows, cols, at });
+                tasks.push(own);
+                start += len;
+            }
+        }
+        let tasks = reference.tiles.par_iter().zip(tasks);
+        tasks.for_each(|(tile, (expected, scale))| {
+            self.fill(&tile.rows, tile.cols.clone(), depth, expected, scale);
+        });
+        Ok(reference)
     }
 
-    fn tile(&self, rows: &[usize], cols: Range<usize>, depth: usize) -> Tile {
+    /// Computes the elements of a tile, row by row.
+    fn fill(
+        &self,
+        rows: &[usize],
+        cols: Range<usize>,
+        depth: usize,
+        expected: &mut [f64],
+        scale: &mut [f64],
+    ) {
         let width = cols.len();
         let mut sums = Sums::new(rows.len() * width);
         let mut panel = vec![[T::ZERO; LANES]; depth * width.div_ceil(LANES)];
@@ -71,9 +108,9 @@ impl<T: Scalar> Source<'_, T> {
             }
         }
         let place = rows.iter().flat_map(|&row| cols.clone().map(move |col| (row, col)));
-        let (expected, scale) =
-            place.enumerate().map(|(at, (row, col))| self.finish(&sums, at, row, col)).unzip();
-        Tile { rows: rows.to_vec(), cols, expected, scale }
+        for (at, (row, col)) in place.enumerate() {
+            (expected[at], scale[at]) = self.finish(&sums, at, row, col);
+        }
     }
 
     /// Element (row, col) from its sum, and its scale.
@@ -95,6 +132,16 @@ impl<T: Scalar> Source<'_, T> {
         let (sum, sum_low) = two_sum(product, old);
         (compensated(sum, low + old_low + sum_low), scaled + (beta * before).abs())
     }
+}
+
+/// What is kept for each element, in the words of a refusal.
+const REFERENCE: &str = "a check of every element (`--check freivalds` does without)";
+
+/// Takes the first elements off a slice.
+fn take<'s>(slice: &mut &'s mut [f64], len: usize) -> &'s mut [f64] {
+    let (first, rest) = std::mem::take(slice).split_at_mut(len);
+    *slice = rest;
+    first
 }
 
 /// Copies rows `steps` and columns `cols` of B into `panel`: strips of [`LANES`] columns, each row by
@@ -235,10 +282,11 @@ mod tests {
         let source = Source::new(problem, a, b, c).unwrap();
         let rows: Vec<_> = (0..problem.m).collect();
         let mut all = vec![f64::NAN; problem.m * problem.n];
-        for tile in source.tiles(&rows) {
+        let reference = source.reference(&rows).unwrap();
+        for tile in &reference.tiles {
             let places = tile.rows.iter().flat_map(|&i| tile.cols.clone().map(move |j| (i, j)));
-            for ((i, j), expected) in places.zip(tile.expected) {
-                all[i * problem.n + j] = expected;
+            for ((i, j), expected) in places.zip(&reference.expected[tile.at.clone()]) {
+                all[i * problem.n + j] = *expected;
             }
         }
         all
@@ -280,7 +328,7 @@ mod tests {
         let source_a = fill(plain.a, m, k);
         let source_b = fill(plain.b, k, n);
         let source = Source::new(&plain, &source_a, &source_b, &[]).unwrap();
-        let last = source.tiles(&[36]).pop().unwrap();
+        let last = source.reference(&[36]).unwrap();
         assert_eq!(*last.expected.last().unwrap(), direct);
         let other = plain.with_layouts(Layout::col_major(m + 3), Layout::col_major(k + 1), plain.c);
         assert_eq!(expected(&other, &fill(other.a, m, k), &fill(other.b, k, n), &[]), want);
