@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::points::{Point, around, between, is_positive, raise};
+use crate::measure::is_time;
 
 /// Seconds of the smallest product: handing work to threads that wait. Not measured.
 const ASSUMED_CALL: f64 = 5e-6;
@@ -41,7 +42,20 @@ impl Cube {
     }
 }
 
+/// Operations a second beyond which no CPU is.
+const MOST_RATE: f64 = 1e16;
+
 impl CpuFigures {
+    /// Whether every product took a time that a CPU may take.
+    #[must_use]
+    pub fn is_sane(&self) -> bool {
+        self.threads > 0
+            && self.cubes.iter().all(|cube| {
+                let flops = cube.flops();
+                is_positive(flops) && is_time(cube.seconds) && flops / cube.seconds < MOST_RATE
+            })
+    }
+
     /// What products of a type take; `None` where none was measured.
     #[must_use]
     pub fn curve(&self, dtype: &str) -> Option<Curve> {
