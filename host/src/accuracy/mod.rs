@@ -16,6 +16,7 @@ pub use self::data::DataSet;
 use crate::bench::{Entrant, Processors, Ready};
 use crate::error::Error;
 use crate::registry::{self, Implementation};
+use crate::report::skipped::without_gpu;
 use crate::run::{DeviceChoice, Observer};
 use crate::verify::{Checker, Guarded, Method};
 
@@ -177,7 +178,7 @@ fn prepare<'p>(
     processors: &'p Processors,
 ) -> Result<Ready<'p>, String> {
     if entrant.on_gpu() {
-        processors.gpu().map_err(|error| error.to_string())?;
+        processors.gpu.as_ref().map_err(without_gpu)?;
     } else if matches!(config.device, DeviceChoice::Cuda(_)) {
         return Err("the comparison was told to stay on the GPU".to_owned());
     }

@@ -4,6 +4,8 @@ pub mod accuracy;
 pub mod bench;
 pub mod bytes;
 pub mod duration;
+pub(crate) mod layout;
+pub(crate) mod skipped;
 mod table;
 
 use std::ffi::OsStr;

@@ -14,6 +14,7 @@ use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, Operands};
 use crate::measure::{Effort, repeat};
 use crate::registry::Implementation;
+use crate::report::skipped::without_gpu;
 use crate::scalar::Scalar;
 use crate::verify::{Checker, Guarded};
 
@@ -108,8 +109,11 @@ impl<'d> Candidate<'d> {
                 supported(spec, problem, &emulate::LIMITS)?;
                 Device::Emulator(cpu)
             }
+            Implementation::Gpu(_) if choice == DeviceChoice::Cpu => {
+                return Err("the run was told to stay on the CPU".to_owned());
+            }
             Implementation::Gpu(spec) => {
-                let gpu = gpu.as_ref().map_err(ToString::to_string)?;
+                let gpu = gpu.as_ref().map_err(without_gpu)?;
                 supported(spec, problem, gpu.limits())?;
                 Device::Gpu(gpu, cpu)
             }
