@@ -135,7 +135,7 @@ pub struct Row {
     pub device: String,
     /// From operands in host memory to the result in host memory: transfers are counted for GPU rows.
     pub seconds: f64,
-    /// Whether `seconds` was predicted from smaller sizes by c·n³ and not measured.
+    /// Whether `seconds` was predicted from some rows of C, or from smaller sizes, and not measured.
     pub estimated: bool,
     /// `2mnk` over the time of the computation alone, in 10⁹ a second.
     pub gflops: f64,
@@ -236,17 +236,16 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
     }
 
     check_memory(&problem)?;
+    observer.step("drawing the inputs");
+    let inputs = Inputs::draw(&problem, config)?;
+    // A fifth of the budget for all predictions together.
+    let each = config.budget / (5 * candidates.len().max(1) as u32);
     for candidate in &mut candidates {
         observer.step(&format!("predicting {}", candidate.id()));
-        // A fifth of the budget for all predictions together.
-        let each = config.budget / (5 * config.implementations.len().max(1) as u32);
-        if let Err(error) = candidate.predict(&problem, each) {
+        if let Err(error) = candidate.predict(&problem, each, Some(&inputs)) {
             candidate.failure = Some(error);
         }
     }
-
-    observer.step("drawing the inputs");
-    let inputs = Inputs::draw(&problem, config)?;
     observer.step("preparing the check");
     let checker =
         Checker::new(&problem, &inputs.a, &inputs.b, &inputs.c, config.check, config.seed)
@@ -460,9 +459,8 @@ mod tests {
         wide_bf16: transposed_tiles,
     };
 
-    #[test]
-    fn a_wrong_row_says_what_it_looks_like() {
-        let config = Config {
+    fn config() -> Config {
+        Config {
             m: 150,
             n: 40,
             k: 50,
@@ -476,7 +474,53 @@ mod tests {
             distribution: Distribution::Uniform,
             check: Method::Auto,
             budget: Duration::from_secs(60),
+        }
+    }
+
+    /// A product whose inner loop is five times slower where B is large, as one that leaves the cache.
+    fn slow_where_large<T: Scalar>(
+        problem: &Problem<T>,
+        _: &[T],
+        _: &[T],
+        _: &mut [T::Out],
+        _: &CpuContext,
+    ) {
+        let times = if problem.n < 1000 { 1.0 } else { 5.0 };
+        std::thread::sleep(Duration::from_secs_f64(times * problem.flops() / 2e9));
+    }
+
+    static SLOW: CpuImpl = CpuImpl {
+        id: "slow",
+        f32: slow_where_large,
+        f64: slow_where_large,
+        i32: slow_where_large,
+        i8: slow_where_large,
+        f16: slow_where_large,
+        bf16: slow_where_large,
+        wide_f16: slow_where_large,
+        wide_bf16: slow_where_large,
+        ..BROKEN
+    };
+
+    #[test]
+    fn an_estimate_counts_what_a_smaller_size_does_not_show() {
+        let config = Config {
+            m: 1000,
+            n: 1000,
+            k: 1000,
+            implementations: vec![Implementation::Cpu(&SLOW)],
+            budget: Duration::from_millis(800),
+            ..config()
         };
+        let document = run(&config, &mut ()).unwrap();
+        let row = &document.rows[0];
+        // Sleeping may take longer than it was told, and never less.
+        assert!(row.estimated && (4.5..8.0).contains(&row.seconds), "{row:?}");
+    }
+
+    #[test]
+    fn a_wrong_row_says_what_it_looks_like() {
+        let config = config();
         let document = run(&config, &mut ()).unwrap();
         assert!(!document.all_right());
         let table = render(&document, Format::Table, false).unwrap();

@@ -180,8 +180,8 @@ fn notes(document: &Document) -> String {
     };
     if document.rows.iter().any(|row| row.estimated) {
         note(
-            "~ estimated from smaller sizes by c*n^3, not measured: it does not fit the budget; \
-             give --budget SECONDS to measure it.",
+            "~ estimated, not measured: it does not fit the budget; give --budget SECONDS to measure it. \
+             From some rows of C on the CPU, else from smaller sizes by c*n^3.",
         );
     }
     if document.rows.iter().any(|row| row.kernel_seconds.is_some()) {
