@@ -19,6 +19,7 @@ mod tune;
 
 use std::fmt;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -358,6 +359,52 @@ fn one_run_can_be_kept_in_several_formats() {
     // round.
     assert!((first - second).abs() <= 1e-12 * second, "{csv} {json}");
     assert!(markdown.contains("| serial ") && table.contains("│ serial "));
+}
+
+/// A disk that is full when all has been measured: here the system lets no file grow.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_full_disk_does_not_take_goes_to_standard_output() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("run.csv");
+    let out = path.to_str().expect("UTF-8");
+    let plain = command(&["-n", "8", "--kernel", "serial", "--out", out]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+    shell.arg(program()).args(plain.get_args());
+    shell.env("TESSERA_LIBCUDA", "/nonexistent").stdin(Stdio::null());
+    let ended = end(&mut shell);
+    assert_eq!(ended.code, Some(2), "{ended}");
+    assert!(ended.stdout.contains("\nserial,cpu,"), "{ended}");
+    assert!(ended.stderr.contains(out), "{ended}");
+    assert!(!path.exists());
+}
+
+/// What was measured before Ctrl-C is shown.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_run_shows_the_rows_that_it_has() {
+    let args = ["-n", "1000", "--kernel", "serial,cpu_packed", "--budget", "3000"];
+    let mut child = command(&[&args[..], &["--check", "none", "--format", "csv"]].concat())
+        .env("RUST_LOG", "info")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let slow = lines.by_ref().map_while(Result::ok).find(|line| line.contains("running serial"));
+    assert!(slow.is_some(), "the slow one is the last");
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.expect("sent").success());
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{said:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        stdout.contains("\ncpu_packed,cpu,") && !stdout.contains("serial"),
+        "{stdout} {said:?}"
+    );
+    assert!(said.iter().any(|line| line.contains("interrupted")), "{said:?}");
 }
 
 #[test]

@@ -201,6 +201,9 @@ impl Document {
 pub trait Observer {
     /// A step has begun, for instance "checking naive".
     fn step(&mut self, what: &str);
+
+    /// A row was added to this document, which is not complete yet.
+    fn row(&mut self, _so_far: &Document) {}
 }
 
 impl Observer for () {
@@ -251,11 +254,26 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
         Checker::new(&problem, &inputs.a, &inputs.b, &inputs.c, config.check, config.seed)
             .map_err(|error| Error::Check { reason: error.to_string() })?;
 
+    let mut document = Document {
+        problem: ProblemInfo {
+            m: config.m,
+            n: config.n,
+            k: config.k,
+            dtype: config.dtype.name(),
+            alpha: config.alpha,
+            beta: config.beta,
+            seed: config.seed,
+            dist: config.distribution.name(),
+        },
+        machine: machine(&cpu, &gpu),
+        rows: Vec::new(),
+        skipped,
+        failure: None,
+    };
     // The cheapest first, so that what is left of the budget serves as many as it can.
     candidates.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
     let mut kept = Kept::default();
     let mut rows = Vec::new();
-    let mut failure = None;
     for candidate in candidates {
         let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let outcome = match candidate.failure {
@@ -267,37 +285,26 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
             }
         };
         match outcome {
-            Ok(row) => rows.push((candidate.place, row)),
+            Ok(row) => {
+                rows.push((candidate.place, row));
+                rows.sort_by_key(|(place, _)| *place);
+                document.rows = rows.iter().map(|(_, row)| row.clone()).collect();
+                compare(&mut document.rows, config);
+                observer.row(&document);
+            }
             Err(error) => {
-                failure.get_or_insert(match error {
+                document.failure.get_or_insert(match error {
                     Error::OutOfMemory { .. } => Failure::OutOfMemory,
                     _ => Failure::Other,
                 });
                 let reason = error.to_string();
-                skipped.push(Skipped { kernel: candidate.implementation.id(), reason });
+                document.skipped.push(Skipped { kernel: candidate.implementation.id(), reason });
             }
         }
     }
-    rows.sort_by_key(|(place, _)| *place);
-    let mut rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
-    compare(&mut rows, config);
-
-    Ok(Document {
-        problem: ProblemInfo {
-            m: config.m,
-            n: config.n,
-            k: config.k,
-            dtype: config.dtype.name(),
-            alpha: config.alpha,
-            beta: config.beta,
-            seed: config.seed,
-            dist: config.distribution.name(),
-        },
-        machine: Processors { cpu, gpu }.machine(),
-        rows,
-        skipped,
-        failure,
-    })
+    // By now the driver has compiled what it had to.
+    document.machine = machine(&cpu, &gpu);
+    Ok(document)
 }
 
 /// The processors of a run, opened once for all its problems.
@@ -329,14 +336,18 @@ impl Processors {
     /// The machine as a document shows it.
     #[must_use]
     pub fn machine(&self) -> MachineInfo {
-        let gpu = self.gpu.as_ref().ok();
-        MachineInfo {
-            host: Machine::probe(),
-            threads: self.cpu.threads(),
-            driver: gpu.and_then(|_| crate::gpu::driver().ok()),
-            jit_seconds: gpu.map(|gpu| gpu.compile_time().as_secs_f64()),
-            gpu: gpu.map(|gpu| gpu.info().clone()),
-        }
+        machine(&self.cpu, &self.gpu)
+    }
+}
+
+fn machine(cpu: &CpuContext, gpu: &Result<Gpu, Error>) -> MachineInfo {
+    let gpu = gpu.as_ref().ok();
+    MachineInfo {
+        host: Machine::probe(),
+        threads: cpu.threads(),
+        driver: gpu.and_then(|_| crate::gpu::driver().ok()),
+        jit_seconds: gpu.map(|gpu| gpu.compile_time().as_secs_f64()),
+        gpu: gpu.map(|gpu| gpu.info().clone()),
     }
 }
 

@@ -111,11 +111,22 @@ impl Outputs {
         if self.files.is_empty() {
             return print(&render(self.format.unwrap_or_default(), colour())?);
         }
+        let mut failed = None;
         for (mut file, format) in self.files {
-            file.writer().write_all(render(format, false)?.as_bytes())?;
-            file.commit()?;
+            let text = render(format, false)?;
+            let path = file.path.clone();
+            let written = file
+                .writer()
+                .write_all(text.as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))
+                .and_then(|()| file.commit());
+            // What was measured is worth more than the place that it should have.
+            if let Err(error) = written {
+                print(&text)?;
+                failed.get_or_insert(error);
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }
 

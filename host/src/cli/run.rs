@@ -2,7 +2,8 @@
 
 use super::Exit;
 use super::args;
-use super::output::{Outputs, Progress};
+use super::interrupt::{self, Ended};
+use super::output::{Outputs, advise, colour, print};
 use super::values;
 use crate::report::render;
 use crate::run::{Config, Document, Failure, run};
@@ -10,7 +11,18 @@ use crate::run::{Config, Document, Failure, run};
 pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
     let config = config(args)?;
     let outputs = Outputs::new(&args.out, args.format)?;
-    let document = run(&config, &mut Progress::new())?;
+    let document = match interrupt::until(move |observer| run(&config, observer))? {
+        Ended::Whole(document) => document?,
+        Ended::Interrupted(so_far) => {
+            // Temporary files go, and what is in their place stays.
+            drop(outputs);
+            if let Some(so_far) = so_far {
+                print(&render(&so_far, args.format.unwrap_or_default(), colour())?)?;
+            }
+            advise("interrupted: implementations without a row were not measured");
+            std::process::exit(interrupt::CODE);
+        }
+    };
     outputs.write(|format, colour| render(&document, format, colour))?;
     Ok(exit(&document))
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use comfy_table::presets::ASCII_MARKDOWN;
@@ -15,10 +16,12 @@ use super::{Exit, values};
 use crate::auto::{
     self, ASSUMED_RATE, EDGES, FOLDER_VARIABLE, Figures, GpuFigures, Judged, Kept, Way,
 };
+use crate::bench::idle::{self, IDLE};
 use crate::cpu::CpuContext;
 use crate::engine::Engine;
 use crate::gpu::{Gpu, devices};
 use crate::machine::Machine;
+use crate::report::duration::seconds as in_seconds;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::with_type;
 
@@ -62,12 +65,16 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         print(&forget(&path)?)?;
     } else {
         let figures = measured(args.device)?;
-        keep(&path, &figures)?;
+        // First: they are the work of some seconds, whether they can be kept or not.
         print(&text(&figures))?;
+        keep(&path, &figures)?;
         advise(&format!("{}: kept; `tessera tune --forget` deletes it", path.display()));
     }
     Ok(Exit::Fine)
 }
+
+/// How long the machine may take to become idle.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Measures this machine.
 fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
@@ -78,6 +85,14 @@ fn measured(device: DeviceChoice) -> anyhow::Result<Figures> {
         DeviceChoice::Cpu | DeviceChoice::Emulate => None,
     };
     let mut progress = Progress::new();
+    progress.step("waiting for an idle machine");
+    if let Some(busy) = idle::wait(PATIENCE).filter(|busy| *busy > IDLE) {
+        advise(&format!(
+            "other programs use {:.0} % of the machine: rates measured now are too low; run `tessera tune` \
+             again when it is idle",
+            100.0 * busy
+        ));
+    }
     progress.step("measuring");
     Ok(auto::tune(&cpu, gpu.as_ref(), &Machine::probe().cpu, &mut progress)?)
 }
@@ -100,9 +115,9 @@ fn judged(args: &Args) -> anyhow::Result<String> {
         table.add_row([
             edge.to_string(),
             (*chosen).to_owned(),
-            format!("{seconds:.3e}"),
+            in_seconds(*seconds),
             (*best).to_owned(),
-            format!("{best_seconds:.3e}"),
+            in_seconds(*best_seconds),
             format!("{cost:.2}x"),
             ways.to_string(),
         ]);
@@ -198,9 +213,10 @@ fn cpu_text(figures: &Figures) -> String {
     edges.dedup();
     let mut types: Vec<&str> = cpu.cubes.iter().map(|cube| cube.dtype.as_str()).collect();
     types.dedup();
+    let names = types.iter().map(|name| name.len()).max().unwrap_or(0);
     let line = |name: &str, cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!("{cell:>9}")).collect();
-        format!("  {name:<5}{cells}\n")
+        format!("  {name:<names$}{cells}\n")
     };
     out += &line("n", edges.iter().map(ToString::to_string).collect());
     for dtype in types {
