@@ -27,6 +27,7 @@ mod tune;
 
 use std::fmt;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -182,7 +183,8 @@ fn run_is_the_default_and_its_document_has_the_promised_keys() {
 #[test]
 fn table_markdown_and_csv_show_the_same_rows() {
     let shown = |format| tessera(&[&SMALL[..], &["--format", format]].concat()).fine();
-    let header = ["implementation", "device", "seconds", "minutes", "hours", "GFLOP/s", "speed-up"];
+    // Minutes and hours are not shown where all of them are 0.000.
+    let header = ["implementation", "device", "seconds", "GFLOP/s", "speed-up"];
     for (format, separators) in [("table", &['│', '┆'][..]), ("md", &['|'])] {
         let text = shown(format);
         assert!(text.starts_with("C = A B, 33 x 17 x 65"), "{text}");
@@ -190,8 +192,8 @@ fn table_markdown_and_csv_show_the_same_rows() {
         assert!(text.contains("f32, uniform inputs, seed 1"), "{text}");
         let mut lines = cells(&text, separators);
         lines.retain(|line| !line[0].starts_with('-'));
-        assert_eq!(lines[0][..7], header, "{format}");
-        assert_eq!(lines[0][7..], ["check"], "{format}");
+        assert_eq!(lines[0][..5], header, "{format}");
+        assert_eq!(lines[0][5..], ["check"], "{format}");
         assert_eq!(lines.len(), 5, "{format}: {lines:?}");
         for (line, kernel) in
             lines[1..].iter().zip(["serial", "mutex_queue", "rayon", "cpu_packed"])
@@ -199,9 +201,13 @@ fn table_markdown_and_csv_show_the_same_rows() {
             assert_eq!(line[..2], [kernel, "cpu"]);
             assert!(line[2].parse::<f64>().is_ok_and(|seconds| seconds > 0.0), "{line:?}");
             // Method, error and bound, so that a reader can judge the tolerance.
-            assert!(line[7].starts_with("ok, full: ") && line[7].contains(" <= "), "{line:?}");
+            assert!(line[5].starts_with("ok, full: ") && line[5].contains(" <= "), "{line:?}");
         }
-        assert!(text.contains("skipped single_block"), "{text}");
+        let skipped: Vec<_> = text.lines().filter(|line| line.contains("skipped")).collect();
+        let line = "skipped 31 GPU kernels: TESSERA_LIBCUDA names a library that does not open \
+                    (`tessera devices` says more)";
+        assert_eq!(skipped.iter().map(|line| line.trim_end()).collect::<Vec<_>>(), [line]);
+        assert!(!text.contains("cannot open"), "what the loader said is for `devices`: {text}");
     }
 
     let mut reader = csv::Reader::from_reader(shown("csv").into_bytes().leak() as &[u8]);
@@ -253,11 +259,70 @@ fn what_does_not_fit_the_budget_is_estimated_and_says_so() {
     let text = tessera(&args).fine();
     let lines = cells(&text, &['│', '┆']);
     assert_eq!(lines[1][0], "serial");
-    for (column, cell) in lines[1].iter().enumerate().take(6).skip(2) {
+    let check = lines[0].iter().position(|name| name == "check").expect("a column");
+    for (column, cell) in lines[1].iter().enumerate().take(check - 1).skip(2) {
         assert!(cell.starts_with('~'), "column {column} shows an estimate as measured: {cell}");
     }
-    assert_eq!(lines[1][7], "estimated");
+    assert_eq!(lines[1][check], "estimated");
     assert!(text.contains("~ estimated"), "{text}");
+}
+
+/// What a terminal of so many columns is shown.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(columns: u16, args: &[&str]) -> String {
+    use std::io::Read;
+    use std::os::fd::FromRawFd;
+
+    let (mut ours, mut theirs) = (0, 0);
+    let size = libc::winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let none = std::ptr::null_mut();
+    // SAFETY: both numbers are there to be written, the size is read, and nothing else is asked for.
+    let opened = unsafe { libc::openpty(&mut ours, &mut theirs, none, none.cast(), &size) };
+    assert_eq!(opened, 0, "there is a terminal");
+    // SAFETY: the call above gave two descriptors that nobody else has.
+    let (mut ours, theirs) =
+        unsafe { (fs::File::from_raw_fd(ours), fs::File::from_raw_fd(theirs)) };
+    let mut child = command(args)
+        .env("NO_COLOR", "1")
+        .stdout(theirs)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let mut bytes = Vec::new();
+    // A terminal that nobody holds any more is an error to its reader.
+    let mut part = [0; 4096];
+    while let Ok(count @ 1..) = ours.read(&mut part) {
+        bytes.extend_from_slice(&part[..count]);
+    }
+    assert!(child.wait().expect("it ends").success(), "{args:?}");
+    String::from_utf8(bytes).expect("UTF-8").replace('\r', "")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_shown_fits_the_terminal() {
+    for args in [
+        &["-n", "40"][..],
+        &["-n", "2000", "--kernel", "serial", "--budget", "0.1"],
+        &["list"],
+        &["explain", "cpu_packed"],
+        &["explain", "rayon"],
+        &["roofline"],
+        &["tiles", "--gpu", "h200"],
+        &["tiles"],
+        &["bench", "-n", "40", "--time", "0.02", "--device", "cpu"],
+        &["accuracy", "-n", "8", "-k", "8", "--data", "normal"],
+    ] {
+        for columns in [80, 120] {
+            let text = on_a_terminal(columns, args);
+            let wide: Vec<&str> =
+                text.lines().filter(|line| line.chars().count() > columns.into()).collect();
+            assert!(wide.is_empty() && text.lines().count() > 3, "{args:?} at {columns}: {text}");
+        }
+    }
+    // Where there is no terminal nothing is broken or left out.
+    let plain = tessera(&["list", "--long"]).fine();
+    assert!(plain.lines().any(|line| line.chars().count() > 120), "{plain}");
 }
 
 #[test]
@@ -304,6 +369,52 @@ fn one_run_can_be_kept_in_several_formats() {
     // round.
     assert!((first - second).abs() <= 1e-12 * second, "{csv} {json}");
     assert!(markdown.contains("| serial ") && table.contains("│ serial "));
+}
+
+/// A disk that is full when all has been measured: here the system lets no file grow.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_full_disk_does_not_take_goes_to_standard_output() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("run.csv");
+    let out = path.to_str().expect("UTF-8");
+    let plain = command(&["-n", "8", "--kernel", "serial", "--out", out]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+    shell.arg(program()).args(plain.get_args());
+    shell.env("TESSERA_LIBCUDA", "/nonexistent").stdin(Stdio::null());
+    let ended = end(&mut shell);
+    assert_eq!(ended.code, Some(2), "{ended}");
+    assert!(ended.stdout.contains("\nserial,cpu,"), "{ended}");
+    assert!(ended.stderr.contains(out), "{ended}");
+    assert!(!path.exists());
+}
+
+/// What was measured before Ctrl-C is shown.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_run_shows_the_rows_that_it_has() {
+    let args = ["-n", "1000", "--kernel", "serial,cpu_packed", "--budget", "3000"];
+    let mut child = command(&[&args[..], &["--check", "none", "--format", "csv"]].concat())
+        .env("RUST_LOG", "info")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let slow = lines.by_ref().map_while(Result::ok).find(|line| line.contains("running serial"));
+    assert!(slow.is_some(), "the slow one is the last");
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.expect("sent").success());
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{said:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        stdout.contains("\ncpu_packed,cpu,") && !stdout.contains("serial"),
+        "{stdout} {said:?}"
+    );
+    assert!(said.iter().any(|line| line.contains("interrupted")), "{said:?}");
 }
 
 #[test]

@@ -4,6 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+/// Whether so many seconds can be the time of a product: from a record, anything may be read.
+#[must_use]
+pub fn is_time(seconds: f64) -> bool {
+    (1e-12..1e12).contains(&seconds)
+}
+
 /// How much time a measurement may take, and when it is good enough.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {

@@ -136,7 +136,7 @@ pub struct Row {
     pub device: String,
     /// From operands in host memory to the result in host memory: transfers are counted for GPU rows.
     pub seconds: f64,
-    /// Whether `seconds` was predicted from smaller sizes by c·n³ and not measured.
+    /// Whether `seconds` was predicted from some rows of C, or from smaller sizes, and not measured.
     pub estimated: bool,
     /// `2mnk` over the time of the computation alone, in 10⁹ a second.
     pub gflops: f64,
@@ -209,6 +209,9 @@ impl Document {
 pub trait Observer {
     /// A step has begun, for instance "checking naive".
     fn step(&mut self, what: &str);
+
+    /// A row was added to this document, which is not complete yet.
+    fn row(&mut self, _so_far: &Document) {}
 }
 
 impl Observer for () {
@@ -245,26 +248,40 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
     }
 
     check_memory(&problem, config.check)?;
+    observer.step("drawing the inputs");
+    let inputs = Inputs::draw(&problem, config)?;
+    // A fifth of the budget for all predictions together.
+    let each = config.budget / (5 * candidates.len().max(1) as u32);
     for candidate in &mut candidates {
         observer.step(&format!("predicting {}", candidate.id()));
-        // A fifth of the budget for all predictions together.
-        let each = config.budget / (5 * config.implementations.len().max(1) as u32);
-        if let Err(error) = candidate.predict(&problem, each) {
+        if let Err(error) = candidate.predict(&problem, each, Some(&inputs)) {
             candidate.failure = Some(error);
         }
     }
-
-    observer.step("drawing the inputs");
-    let inputs = Inputs::draw(&problem, config)?;
     observer.step("preparing the check");
     let checker =
         Checker::new(&problem, &inputs.a, &inputs.b, &inputs.c, config.check, config.seed)?;
 
+    let mut document = Document {
+        problem: ProblemInfo {
+            m: config.m,
+            n: config.n,
+            k: config.k,
+            dtype: config.dtype.name(),
+            alpha: config.alpha,
+            beta: config.beta,
+            seed: config.seed,
+            dist: config.distribution.name(),
+        },
+        machine: machine(cpu, gpu),
+        rows: Vec::new(),
+        skipped,
+        failure: None,
+    };
     // The cheapest first, so that what is left of the budget serves as many as it can.
     candidates.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
     let mut kept = Kept::default();
     let mut rows = Vec::new();
-    let mut failure = None;
     for candidate in candidates {
         let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let outcome = match candidate.failure {
@@ -276,34 +293,23 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
             }
         };
         match outcome {
-            Ok(row) => rows.push((candidate.place, row)),
+            Ok(row) => {
+                rows.push((candidate.place, row));
+                rows.sort_by_key(|(place, _)| *place);
+                document.rows = rows.iter().map(|(_, row)| row.clone()).collect();
+                compare(&mut document.rows, config);
+                observer.row(&document);
+            }
             Err(error) => {
-                failure.get_or_insert(Failure::of(&error));
+                document.failure.get_or_insert(Failure::of(&error));
                 let reason = error.to_string();
-                skipped.push(Skipped { kernel: candidate.implementation.id(), reason });
+                document.skipped.push(Skipped { kernel: candidate.implementation.id(), reason });
             }
         }
     }
-    rows.sort_by_key(|(place, _)| *place);
-    let mut rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
-    compare(&mut rows, config);
-
-    Ok(Document {
-        problem: ProblemInfo {
-            m: config.m,
-            n: config.n,
-            k: config.k,
-            dtype: config.dtype.name(),
-            alpha: config.alpha,
-            beta: config.beta,
-            seed: config.seed,
-            dist: config.distribution.name(),
-        },
-        machine: processors.machine(),
-        rows,
-        skipped,
-        failure,
-    })
+    // By now the driver has compiled what it had to.
+    document.machine = machine(cpu, gpu);
+    Ok(document)
 }
 
 /// The processors of a run, opened once for all its problems.
@@ -334,14 +340,18 @@ impl Processors {
     /// The machine as a document shows it.
     #[must_use]
     pub fn machine(&self) -> MachineInfo {
-        let gpu = self.gpu.as_ref().ok();
-        MachineInfo {
-            host: Machine::probe(),
-            threads: self.cpu.threads(),
-            driver: gpu.and_then(|_| crate::gpu::driver().ok()),
-            jit_seconds: gpu.map(|gpu| gpu.compile_time().as_secs_f64()),
-            gpu: gpu.map(|gpu| gpu.info().clone()),
-        }
+        machine(&self.cpu, &self.gpu)
+    }
+}
+
+fn machine(cpu: &CpuContext, gpu: &Result<Gpu, Error>) -> MachineInfo {
+    let gpu = gpu.as_ref().ok();
+    MachineInfo {
+        host: Machine::probe(),
+        threads: cpu.threads(),
+        driver: gpu.and_then(|_| crate::gpu::driver().ok()),
+        jit_seconds: gpu.map(|gpu| gpu.compile_time().as_secs_f64()),
+        gpu: gpu.map(|gpu| gpu.info().clone()),
     }
 }
 
@@ -463,9 +473,8 @@ mod tests {
         wide_bf16: transposed_tiles,
     };
 
-    #[test]
-    fn a_wrong_row_says_what_it_looks_like() {
-        let config = Config {
+    fn config() -> Config {
+        Config {
             m: 150,
             n: 40,
             k: 50,
@@ -479,7 +488,54 @@ mod tests {
             distribution: Distribution::Uniform,
             check: Method::Auto,
             budget: Duration::from_secs(60),
+        }
+    }
+
+    /// A product whose inner loop is five times slower where B is large, as one that leaves the cache.
+    fn slow_where_large<T: Scalar>(
+        problem: &Problem<T>,
+        _: &[T],
+        _: &[T],
+        _: &mut [T::Out],
+        _: &CpuContext,
+    ) -> Result<(), cpu_gemm::Error> {
+        let times = if problem.n < 1000 { 1.0 } else { 5.0 };
+        std::thread::sleep(Duration::from_secs_f64(times * problem.flops() / 2e9));
+        Ok(())
+    }
+
+    static SLOW: CpuImpl = CpuImpl {
+        id: "slow",
+        f32: slow_where_large,
+        f64: slow_where_large,
+        i32: slow_where_large,
+        i8: slow_where_large,
+        f16: slow_where_large,
+        bf16: slow_where_large,
+        wide_f16: slow_where_large,
+        wide_bf16: slow_where_large,
+        ..BROKEN
+    };
+
+    #[test]
+    fn an_estimate_counts_what_a_smaller_size_does_not_show() {
+        let config = Config {
+            m: 1000,
+            n: 1000,
+            k: 1000,
+            implementations: vec![Implementation::Cpu(&SLOW)],
+            budget: Duration::from_millis(800),
+            ..config()
         };
+        let document = run(&config, &mut ()).unwrap();
+        let row = &document.rows[0];
+        // Sleeping may take longer than it was told, and never less.
+        assert!(row.estimated && (4.5..8.0).contains(&row.seconds), "{row:?}");
+    }
+
+    #[test]
+    fn a_wrong_row_says_what_it_looks_like() {
+        let config = config();
         let document = run(&config, &mut ()).unwrap();
         assert!(!document.all_right());
         let table = render(&document, Format::Table, false).unwrap();

@@ -1,6 +1,9 @@
 //! `bench` and `replay` as a user meets them.
 
 use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -50,7 +53,7 @@ fn a_regression_past_the_noise_ends_with_5() {
     let path = folder.path().join("old.json");
     let name = path.to_str().expect("UTF-8");
     let mut old = measured(name);
-    let with_baseline = [&QUICK[..], &["--baseline", name]].concat();
+    let with_baseline = [&QUICK[..], &["--baseline", name, "--idle-wait", "0"]].concat();
     // A past a thousand times as fast, then one a thousand times as slow.
     for (factor, code, word) in [(1e-3, Some(5), "SLOWER"), (1e6, Some(0), "no slower")] {
         for row in old["rows"].as_array_mut().expect("rows") {
@@ -63,7 +66,77 @@ fn a_regression_past_the_noise_ends_with_5() {
         let end = end(&mut command(&with_baseline));
         assert_eq!(end.code, code, "{}", end.stdout);
         assert!(end.stdout.contains(word), "{}", end.stdout);
+        let said = end.stderr.contains("slower than the baseline");
+        assert_eq!(said, code == Some(5), "{}", end.stderr);
     }
+}
+
+/// What can be known before is not found out after all has been measured; what cannot be loses no row.
+#[test]
+fn a_baseline_of_other_rows_is_refused_at_once_or_below_the_rows() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("old.json");
+    let name = path.to_str().expect("UTF-8");
+    let mut old = measured(name);
+    let started = Instant::now();
+    let long = ["bench", "-n", "40", "--kernel", "serial,rayon", "--time", "60", "--seed", "2"];
+    tessera(&[&long[..], &["--baseline", name]].concat()).refused(2, &["no row of the same"]);
+    assert!(started.elapsed().as_secs() < 30, "it was measured first");
+
+    for row in old["rows"].as_array_mut().expect("rows") {
+        row["device"] = "cuda:7".into();
+    }
+    fs::write(&path, old.to_string()).expect("written");
+    let ended = tessera(&[&QUICK[..], &["--baseline", name, "--idle-wait", "0"]].concat());
+    assert_eq!(ended.code, Some(2), "{ended}");
+    assert!(
+        ended.stdout.contains("rayon") && ended.stderr.contains("no row of the same"),
+        "{ended}"
+    );
+
+    old["rows"][0]["seconds"]["median"] = 1e300.into();
+    fs::write(&path, old.to_string()).expect("written");
+    tessera(&[&QUICK[..], &["--baseline", name]].concat()).refused(2, &["1e300 s", "no time"]);
+}
+
+/// A turn's process ends with the one that waits for it, however that one ends.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_turn_does_not_outlive_its_parent() {
+    let line =
+        "bench -m 1500 -n 1501 -k 1502 --kernel serial --peers-only none --time 60 --idle-wait 0";
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut parent = command(&words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let children = || {
+        let all = fs::read_dir("/proc").expect("read").filter_map(|entry| Some(entry.ok()?.path()));
+        let line = |path: PathBuf| fs::read(path.join("cmdline")).ok();
+        let lines = all.filter_map(line).map(|line| String::from_utf8_lossy(&line).into_owned());
+        lines.filter(|line| line.contains("--alone") && line.contains("\x001501\0")).count()
+    };
+    let wait_for = |count: usize| {
+        let started = Instant::now();
+        while children() != count && started.elapsed().as_secs() < 60 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        children()
+    };
+    assert_eq!(wait_for(1), 1, "a turn begins");
+    parent.kill().expect("killed");
+    parent.wait().expect("it ends");
+    assert_eq!(wait_for(0), 0, "a turn outlives its parent");
+}
+
+#[test]
+fn turns_are_announced_where_there_is_no_terminal() {
+    let line = "bench -n 40 --kernel serial --peers-only none --rounds 2 --time 0.02 --idle-wait 0";
+    let ended = tessera(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!(ended.code, Some(0), "{ended}");
+    assert!(ended.stderr.contains("2 turns of 0.02 s at most"), "{ended}");
+    assert!(ended.stderr.contains("preparing serial"), "{ended}");
 }
 
 #[test]

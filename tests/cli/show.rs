@@ -33,12 +33,18 @@ fn list_shows_every_implementation_in_every_format() {
     assert_eq!(line("f16x3")["limits"], serde_json::json!(["compute capability 9.0 only"]));
 
     for (format, separators) in [("table", &['│', '┆'][..]), ("md", &['|'])] {
-        let mut lines = cells(&tessera(&["list", "--format", format]).fine(), separators);
+        let mut lines = cells(&tessera(&["list", "--long", "--format", format]).fine(), separators);
         lines.retain(|line| !line[0].starts_with('-'));
         assert_eq!(lines[0], columns);
         assert_eq!(lines[1..].iter().map(|line| &line[0]).collect::<Vec<_>>(), ids);
         assert!(lines.iter().all(|line| !line[4].is_empty() && !line[5].is_empty()));
     }
+    let short = tessera(&["list"]).fine();
+    let lines = cells(&short, &['│', '┆']);
+    assert_eq!(lines[0], ["kernel", "device", "about"]);
+    assert_eq!(lines[1..].iter().map(|line| &line[0]).collect::<Vec<_>>(), ids);
+    let widest = short.lines().map(|line| line.chars().count()).max();
+    assert!(widest.is_some_and(|widest| widest < 160), "{short}");
     let csv = tessera(&["list", "--format", "csv"]).fine();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     assert_eq!(reader.headers().expect("a header"), &csv::StringRecord::from(columns.to_vec()));

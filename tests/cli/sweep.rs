@@ -60,6 +60,7 @@ fn rows_go_to_standard_output_and_words_beside_them() {
         assert_eq!(measured, &row[1] != "naive", "{row:?}");
         assert_eq!(&row[10], if measured { "true" } else { "" }, "every measured row is checked");
         assert_eq!(row[13].contains("no CUDA device"), !measured, "{row:?}");
+        assert!(row[13].len() < 80, "the reason stands in every row: {row:?}");
     }
     for words in ["rayon ", "serial: time grows as n^", "skipped naive at 4 sizes, the first n = 8"]
     {
@@ -179,6 +180,28 @@ fn what_cannot_be_swept_is_one_line() {
         sweep(args).refused(2, words);
     }
     sweep(&["--sizes", "8", "--device", "cuda"]).refused(3, &["no CUDA device"]);
+}
+
+/// Those who resume one file at once do not mix their lines.
+#[test]
+fn two_sweeps_do_not_write_one_file() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("rows.csv");
+    let name = path.to_str().expect("UTF-8");
+    let args = ["sweep", "--sizes", "8:4000:8", "--kernel", "serial", "--out", name, "--resume"];
+    let mut first = command(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    // From its first row on it has the file.
+    while !fs::read_to_string(&path).is_ok_and(|text| text.lines().count() > 2) {
+        assert!(first.try_wait().expect("asked").is_none(), "it ended early");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    tessera(&args).refused(2, &[name, "another sweep is writing it"]);
+    first.kill().expect("killed");
+    first.wait().expect("it ends");
 }
 
 /// A size that memory cannot hold takes its rows and no others.

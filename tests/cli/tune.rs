@@ -31,6 +31,10 @@ fn figures_are_measured_kept_shown_and_forgotten() {
     let json: Value =
         serde_json::from_str(&fs::read_to_string(&file).expect("kept")).expect("JSON");
     assert_eq!(json["format"], "tessera-figures 3");
+    // A column is as wide for every type.
+    let lines = measured.lines().filter(|line| line.starts_with("  "));
+    let widths: Vec<usize> = lines.map(|line| line.chars().count()).collect();
+    assert!(widths.len() > 8 && widths.iter().all(|width| *width == widths[0]), "{measured}");
     assert_eq!(json["gpu"], Value::Null);
     let cubes = json["cpu"]["cubes"].as_array().expect("cubes");
     for dtype in lab::DType::ALL.map(lab::DType::name) {
@@ -64,6 +68,7 @@ fn the_choice_is_judged_beside_every_way() {
     for row in rows {
         let number = |cell: &str| cell.trim_end_matches('x').parse::<f64>().expect("a number");
         let (own, best, cost) = (number(row[2]), number(row[4]), number(row[5]));
+        assert!(!row[2].contains('e') && !row[4].contains('e'), "{judged}");
         assert!((own / best - cost).abs() < 0.02 * cost + 0.01, "{judged}");
         assert!(number(row[6]) >= 1.0);
     }
@@ -115,5 +120,7 @@ fn a_folder_that_takes_no_files_is_an_error() {
     let ended = tune(&file, &["--device", "cpu"]);
     assert_eq!(ended.code, Some(2), "{ended}");
     assert!(ended.stderr.contains("cannot make the folder"), "{ended}");
+    // What was measured is not lost.
+    assert!(ended.stdout.starts_with("cpu: ") && ended.stdout.contains("GFLOP/s"), "{ended}");
     assert_eq!(tune(folder.path(), &["--device", "cuda"]).code, Some(3));
 }

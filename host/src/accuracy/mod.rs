@@ -18,6 +18,7 @@ use crate::bench::{Entrant, Processors, Ready};
 use crate::error::Error;
 use crate::machine;
 use crate::registry::{self, Implementation};
+use crate::report::skipped::without_gpu;
 use crate::run::{DeviceChoice, Observer};
 use crate::verify::{Checker, Guarded, Method};
 
@@ -192,7 +193,7 @@ fn prepare<'p>(
     processors: &'p Processors,
 ) -> Result<Ready<'p>, String> {
     if entrant.on_gpu() {
-        processors.gpu().map_err(|error| error.to_string())?;
+        processors.gpu.as_ref().map_err(without_gpu)?;
     } else if matches!(config.device, DeviceChoice::Cuda(_)) {
         return Err("the comparison was told to stay on the GPU".to_owned());
     }

@@ -73,7 +73,9 @@ pub fn read(path: &Path) -> Kept {
         None => return unusable("does not say its format".to_owned()),
     }
     match serde_json::from_value::<Figures>(value) {
-        Ok(figures) if figures.gpu.as_ref().is_none_or(|gpu| gpu.is_sane()) => {
+        Ok(figures)
+            if figures.cpu.is_sane() && figures.gpu.as_ref().is_none_or(|gpu| gpu.is_sane()) =>
+        {
             Kept::Figures(Box::new(figures))
         }
         Ok(_) => unusable("has rates that cannot be".to_owned()),
@@ -134,6 +136,15 @@ mod tests {
              \"gpu\": {gpu}}}"
         );
         assert!(said(&text).contains("rates that cannot be"));
+        for seconds in ["0", "-1", "1e308", "1e-11"] {
+            let cube = format!("{{\"dtype\": \"f32\", \"edge\": 1024, \"seconds\": {seconds}}}");
+            let cpu = format!("{{\"processor\": \"\", \"threads\": 1, \"cubes\": [{cube}]}}");
+            let text = format!(
+                "{{\"format\": \"{FORMAT}\", \"version\": \"\", \"date\": \"\", \"cpu\": {cpu}, \
+                 \"gpu\": null}}"
+            );
+            assert!(said(&text).contains("rates that cannot be"), "{seconds}");
+        }
     }
 
     #[test]

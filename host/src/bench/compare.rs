@@ -1,10 +1,11 @@
 //! Two measurements of the same thing held against each other.
 
-use super::{Document, FORMAT, Point, Row};
+use super::{Config, Document, FORMAT, Point, Row};
 use crate::error::Error;
+use crate::measure::is_time;
 
 /// What a machine's clock moves by from one day to the next: no smaller regression is reported.
-const DRIFT: f64 = 0.02;
+pub(crate) const DRIFT: f64 = 0.02;
 /// Standard errors of the median that a regression must pass.
 const ERRORS: f64 = 3.0;
 
@@ -32,8 +33,17 @@ pub fn read(text: &str) -> Result<Document, Error> {
     let value: serde_json::Value = serde_json::from_str(text)
         .map_err(|error| unreadable(format!("it is not JSON: {error}")))?;
     match value.get("format").and_then(serde_json::Value::as_str) {
-        Some(FORMAT) => serde_json::from_value(value)
-            .map_err(|error| unreadable(format!("it is no `{FORMAT}` document: {error}"))),
+        Some(FORMAT) => {
+            let document: Document = serde_json::from_value(value)
+                .map_err(|error| unreadable(format!("it is no `{FORMAT}` document: {error}")))?;
+            match document.rows.iter().find(|row| !is_time(row.seconds.median)) {
+                Some(row) => Err(unreadable(format!(
+                    "its median of {} is {:e} s, which is no time",
+                    row.point.kernel, row.seconds.median
+                ))),
+                None => Ok(document),
+            }
+        }
         Some(other) => Err(unreadable(format!(
             "it is a `{other}` document and this program reads `{FORMAT}`; measure anew"
         ))),
@@ -41,6 +51,30 @@ pub fn read(text: &str) -> Result<Document, Error> {
             "it has no `format`; a document of `tessera bench --format json` says `{FORMAT}`"
         ))),
     }
+}
+
+/// Whether any row of an earlier document is of the kernel, size and inputs of a benchmark that is yet to
+/// be run. Where and on how many threads it will run is not known before.
+#[must_use]
+pub fn applies(old: &Document, config: &Config) -> bool {
+    old.rows.iter().any(|Row { point, .. }| {
+        let own = config.entrants.iter().any(|entrant| entrant.id() == point.kernel);
+        let asked = Point {
+            kernel: point.kernel.clone(),
+            device: point.device.clone(),
+            threads: point.threads,
+            m: point.m,
+            n: point.n,
+            k: point.k,
+            dtype: config.dtype.name().to_owned(),
+            alpha: config.alpha,
+            beta: config.beta,
+            seed: config.seed,
+            dist: config.distribution.name().to_owned(),
+            cache: config.cache,
+        };
+        own && config.sizes.contains(&[point.m, point.n, point.k]) && asked == *point
+    })
 }
 
 /// Compares the rows that both documents have.
@@ -80,6 +114,14 @@ pub fn comparison(then: &Row, now: &Row) -> Comparison {
         slower: !within,
         changed,
     }
+}
+
+/// Runs below which their spread says nothing.
+const FEW: usize = 3;
+
+/// Whether a row's median is sure to within what machines drift by anyway.
+pub(crate) fn is_sure(row: &Row) -> bool {
+    row.seconds.runs >= FEW && ERRORS * median_error(row) <= DRIFT
 }
 
 /// Standard error of a row's median as a share of it. For runs that scatter normally it is 1.25
@@ -179,6 +221,12 @@ pub(crate) mod tests {
         ] {
             let error = read(text).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(word) && !error.contains('\n'), "{error}");
+        }
+        for median in [1e300, 0.0, -1.0, 1e-300] {
+            let row = Row { spread: 0.0, ..row("a", median, 0.0) };
+            let text = serde_json::to_string(&document(vec![row])).unwrap();
+            let error = read(&text).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("median of a") && error.len() < 100, "{error}");
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::gpu::{Gpu, GpuPeer, Launch};
 use crate::peers::{self, CpuPeer, Peer};
 use crate::registry::{self, Implementation};
+use crate::report::skipped::without_gpu;
 use crate::scalar::Scalar;
 use crate::verify::Guarded;
 use tessera::Accuracy;
@@ -93,7 +94,7 @@ impl Entrant {
             return Ok(self);
         }
         let reason = |error: tessera::Error| error.to_string();
-        let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
+        let gpu = processors.gpu.as_ref().map_err(without_gpu)?;
         let free = gpu.free_memory().map_err(reason)?;
         let chosen = best_kernel(problem, gpu.limits(), free, Accuracy::default());
         let chosen = chosen.ok_or_else(|| format!("there is no kernel for {}", T::DTYPE))?;
@@ -117,7 +118,7 @@ impl Entrant {
                     Ok(Ready::CpuPeer(peer))
                 }
                 Some(library) => {
-                    let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
+                    let gpu = processors.gpu.as_ref().map_err(without_gpu)?;
                     let opened =
                         gpu.open_peer(library, peer_folders).map_err(|error| error.to_string())?;
                     Ok(Ready::GpuPeer(peer.id, Box::new(opened)))

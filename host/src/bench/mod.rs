@@ -38,6 +38,7 @@ use crate::fill::Distribution;
 use crate::gpu::{GpuState, watch};
 use crate::measure::{Effort, Timing, repeat};
 use crate::registry::Implementation;
+use crate::report::skipped::without_gpu;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::{Scalar, with_type};
 use crate::verify::Method;
@@ -45,7 +46,7 @@ pub use energy::Energy;
 pub(crate) use entrant::Ready;
 pub use entrant::{AUTO, Entrant};
 pub(crate) use processors::Processors;
-pub use rounds::Rounds;
+pub use rounds::{Rounds, end_with_parent};
 use subject::{Inputs, Subject};
 
 /// The version of the documents that this module writes and reads.
@@ -125,7 +126,7 @@ pub struct Row {
     /// Each round's runs, where there were rounds.
     #[serde(default)]
     pub rounds: Vec<Timing>,
-    /// Share of all cores' time that was in use when a round began, the largest of all rounds.
+    /// Share of all cores' time that was in use just before, with rounds the largest of all of them.
     #[serde(default)]
     pub busy_before: Option<f64>,
     /// Share of the median within which the middle half of the runs lies.
@@ -215,6 +216,8 @@ pub struct Config {
     /// Measures all by turns, those on the CPU in processes of their own, which run the program that
     /// calls: it must be `tessera`. `None` measures one after the other in this process.
     pub rounds: Option<Rounds>,
+    /// How long a row without rounds waits for an idle machine, at most; `None` does not look.
+    pub idle_wait: Option<Duration>,
     /// Element type.
     pub dtype: DType,
     /// Factor of the product.
@@ -281,14 +284,16 @@ fn one_by_one<T: Scalar>(
         let mut subject = Subject::new(&inputs, config, processors)?;
         for (entrant, ready) in &entrants {
             observer.step(&format!("measuring {} at {m} x {n} x {k}", entrant.id()));
+            let mut busy = None;
             let found = match ready {
                 Ok(ready) => {
+                    busy = config.idle_wait.and_then(idle::wait);
                     row(config, processors, &problem, *entrant, ready, &mut subject, false)
                 }
                 Err(reason) => Err(reason.clone()),
             };
             match found {
-                Ok(row) => document.rows.push(row),
+                Ok(row) => document.rows.push(Row { busy_before: busy, ..row }),
                 Err(reason) => {
                     let kernel = entrant.id().to_owned();
                     let size = Some([m, n, k]);
@@ -375,7 +380,7 @@ fn row<T: Scalar>(
         ready
     };
     let gpu = if worker.on_gpu() {
-        let gpu = processors.gpu.as_ref().map_err(ToString::to_string)?;
+        let gpu = processors.gpu.as_ref().map_err(without_gpu)?;
         if let Entrant::Own(Implementation::Gpu(spec)) = worker {
             spec.supports(problem, gpu.limits()).map_err(|reason| reason.to_string())?;
         }
@@ -557,6 +562,7 @@ pub fn again(row: &Row, time: Duration, spread: f64, check: Method) -> Result<Co
             0 => None,
             count => Some(Rounds { count, patience: time }),
         },
+        idle_wait: Some(Duration::ZERO),
         dtype: DType::from_name(&point.dtype).ok_or_else(|| unreadable("its dtype"))?,
         alpha: point.alpha,
         beta: point.beta,

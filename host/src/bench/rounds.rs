@@ -10,7 +10,7 @@
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gemm_spec::Problem;
 use rand::seq::SliceRandom;
@@ -24,6 +24,7 @@ use super::{Config, Document, Processors, Row, SkippedPoint, idle, row, words};
 use crate::error::Error;
 use crate::measure::Timing;
 use crate::peers::threads_environment;
+use crate::report::skipped::without_gpu;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::Scalar;
 
@@ -41,6 +42,37 @@ pub struct Rounds {
     pub patience: Duration,
 }
 
+/// How far the turns are.
+struct Clock {
+    started: Instant,
+    begun: usize,
+    all: usize,
+}
+
+impl Clock {
+    fn new(all: usize) -> Self {
+        Self { started: Instant::now(), begun: 0, all }
+    }
+
+    /// Begins a turn; says which one it is, and from the second one on how long the rest will take.
+    fn turn(&mut self) -> String {
+        let done = self.begun;
+        self.begun += 1;
+        let each = self.started.elapsed().as_secs_f64() / done as f64;
+        let left = if done == 0 {
+            String::new()
+        } else {
+            format!(", about {:.0} s left", each * self.all.saturating_sub(done) as f64)
+        };
+        format!("turn {} of {}{left}", self.begun, self.all)
+    }
+
+    /// Turns that will not be taken.
+    fn lost(&mut self, turns: usize) {
+        self.all -= turns;
+    }
+}
+
 /// Measures every size in rounds.
 pub(super) fn measure<T: Scalar>(
     config: &Config,
@@ -50,6 +82,7 @@ pub(super) fn measure<T: Scalar>(
     document: &mut Document,
 ) -> Result<(), Error> {
     let entrants = rehearse(config, processors, observer, document);
+    let mut clock = Clock::new(entrants.len() * rounds.count * config.sizes.len());
     let mut random = Xoshiro256PlusPlus::seed_from_u64(config.seed);
     for &[m, n, k] in &config.sizes {
         let problem = Problem::<T>::new(m, n, k)
@@ -69,7 +102,11 @@ pub(super) fn measure<T: Scalar>(
             for &at in &left {
                 let (entrant, ready) = &entrants[at];
                 let id = entrant.id();
-                observer.step(&format!("round {round}: {id} at {m} x {n} x {k}"));
+                observer.step(&format!(
+                    "round {round} of {}: {id} at {m} x {n} x {k}, {}",
+                    rounds.count,
+                    clock.turn()
+                ));
                 let busy = idle::wait(rounds.patience);
                 let found = match (ready, &mut subject) {
                     (Some(ready), Some(subject)) => {
@@ -96,6 +133,7 @@ pub(super) fn measure<T: Scalar>(
                 }
             }
             left.retain(|at| !failed.contains(at));
+            clock.lost(failed.len() * (rounds.count - round));
         }
         let mut rows: Vec<Row> =
             turns.into_iter().filter_map(|turns| merge(turns, config.spread)).collect();
@@ -137,7 +175,7 @@ fn rehearse<'p>(
             _ => processors
                 .gpu
                 .as_ref()
-                .map_err(ToString::to_string)
+                .map_err(without_gpu)
                 .and_then(|_| entrant.ready(&config.peer_folders, processors))
                 .map(Some),
         };
@@ -172,21 +210,61 @@ fn in_a_process(
         .args(&words(&point, config, None)[1..])
         .args(["--alone", "--format", "json"])
         .env("LD_LIBRARY_PATH", library_path(config))
-        .stdin(Stdio::null());
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    die_with_this_process(&mut command);
     for (name, value) in environment {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
+    let mut child =
+        command.spawn().map_err(|error| format!("its process does not start: {error}"))?;
+    // Waiting would close the pipe that tells the child that this process is there.
+    let lifeline = child.stdin.take();
     let output =
-        command.output().map_err(|error| format!("its process does not start: {error}"))?;
+        child.wait_with_output().map_err(|error| format!("its process is lost: {error}"))?;
+    drop(lifeline);
     let text = String::from_utf8_lossy(&output.stdout);
     outcome(&text).unwrap_or_else(|| {
         let stderr = String::from_utf8_lossy(&output.stderr);
         let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no word of why");
         Err(format!("its process ended with {}: {last}", output.status))
     })
+}
+
+/// Has the system kill the child as soon as this process is gone, whatever it is doing.
+#[cfg(target_os = "linux")]
+fn die_with_this_process(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+
+    let parent = std::process::id();
+    let tie = move || {
+        // SAFETY: `prctl` with this option takes one number and touches no memory; between fork and exec
+        // it may be called, and so may `getppid`.
+        let gone = unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
+                || libc::getppid().cast_unsigned() != parent
+        };
+        // The parent may have ended before the child was tied to it.
+        if gone { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: the closure allocates nothing and takes no lock; it makes two system calls.
+    unsafe { command.pre_exec(tie) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_this_process(_: &mut Command) {}
+
+/// Ends this process, which has a turn, when its standard input does: the process that waits for the turn
+/// holds the other end and never writes.
+pub fn end_with_parent() {
+    std::thread::spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(1);
+    });
 }
 
 /// The row of a document of one entrant, or why there is none; `None` where this is no document.
@@ -274,6 +352,16 @@ mod tests {
         assert!(!merged.check.ok && !merged.settled);
         assert_eq!(merged.check.max_error, 0.75);
         assert!(merge(Vec::new(), 0.01).is_none());
+    }
+
+    #[test]
+    fn turns_are_counted_and_the_rest_is_estimated() {
+        let mut clock = Clock::new(6);
+        clock.started -= Duration::from_secs(10);
+        assert_eq!(clock.turn(), "turn 1 of 6");
+        assert_eq!(clock.turn(), "turn 2 of 6, about 50 s left");
+        clock.lost(2);
+        assert_eq!(clock.turn(), "turn 3 of 4, about 10 s left");
     }
 
     #[test]

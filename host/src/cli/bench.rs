@@ -1,9 +1,10 @@
 //! `tessera bench` and `tessera replay`: how fast, and how sure that is.
 
 use std::fs;
+use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use gemm_spec::DType;
@@ -12,16 +13,17 @@ use super::Exit;
 use super::nothing_ran;
 use super::output::{Outputs, Progress, advise, colour, print};
 use super::values::{self, Sizes};
-use crate::bench::compare::{Comparison, compare, read};
+use crate::bench::compare::{Comparison, applies, compare, read};
 use crate::bench::{
-    AUTO, Cache, Config, Document, Entrant, Point, Rounds, Row, again, ragged, run,
+    AUTO, Cache, Config, Document, Entrant, Point, Rounds, Row, again, end_with_parent, idle,
+    ragged, run,
 };
 use crate::error::Error;
 use crate::fill::Distribution;
 use crate::peers;
 use crate::report::Format;
 use crate::report::bench::render;
-use crate::run::DeviceChoice;
+use crate::run::{DeviceChoice, Observer};
 use crate::verify::Method;
 
 #[derive(clap::Args)]
@@ -60,7 +62,7 @@ pub(super) struct Args {
     /// With peers: how often each row has its turn.
     #[arg(long, value_name = "R", default_value = "5", value_parser = values::rounds)]
     rounds: NonZeroUsize,
-    /// With peers: seconds that a turn waits for the machine to be idle, at most.
+    /// With peers or --baseline: seconds that a measurement waits for the machine to be idle, at most.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = patience)]
     idle_wait: Duration,
     /// What a turn's own process is told: measure here, without rounds.
@@ -187,12 +189,21 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     let entrants = entrants(args)?;
     let beside_peers = args.peers || args.peers_only.is_some();
+    if args.alone {
+        end_with_parent();
+    }
     let config = Config {
         sizes,
         entrants,
         peer_folders: args.peer_path.clone(),
         rounds: (beside_peers && !args.alone)
             .then_some(Rounds { count: args.rounds.get(), patience: args.idle_wait }),
+        // A turn's parent has looked. Without a baseline the machine's state is told, with one it decides.
+        idle_wait: (!args.alone).then_some(if baseline.is_some() {
+            args.idle_wait
+        } else {
+            Duration::ZERO
+        }),
         dtype: args.dtype,
         alpha: args.alpha,
         beta: args.beta,
@@ -205,16 +216,67 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         time: args.time,
         spread: args.spread,
     };
-    let document = run(&config, &mut Progress::new())?;
-    let comparisons = baseline.map_or_else(Vec::new, |old| compare(&old, &document));
-    if args.baseline.is_some() && comparisons.is_empty() {
-        bail!("--baseline has no row of the same kernel, device, size and inputs");
+    if baseline.as_ref().is_some_and(|old| !applies(old, &config)) {
+        bail!(NOT_COMPARABLE);
     }
+    if let Some(rounds) = config.rounds {
+        advise(&forecast(&config, rounds));
+    }
+    let document = run(&config, &mut Turns::new(config.rounds.is_some()))?;
+    let comparisons = baseline.as_ref().map_or_else(Vec::new, |old| compare(old, &document));
     outputs.write(|format, colour| render(&document, &comparisons, format, colour))?;
     if document.rows.is_empty() {
         return Ok(nothing_ran::exit(config.device, config.entrants.iter().map(Entrant::on_gpu)));
     }
+    if baseline.is_some() && comparisons.is_empty() {
+        bail!(NOT_COMPARABLE);
+    }
     Ok(exit(&document, &comparisons))
+}
+
+const NOT_COMPARABLE: &str =
+    "--baseline has no row of the same kernel, device, size, inputs and number of threads";
+
+/// How long the turns of a benchmark will take, on a machine that is idle and on one that is not.
+fn forecast(config: &Config, rounds: Rounds) -> String {
+    let turns = config.entrants.len() * config.sizes.len() * rounds.count;
+    // The warm-up is a quarter; starting a process, drawing the inputs and checking are not counted.
+    let quiet = turns as f64 * 1.25 * config.time.as_secs_f64();
+    let busy = quiet + turns as f64 * rounds.patience.as_secs_f64();
+    format!(
+        "{turns} turns of {} s at most: up to {quiet:.0} s on an idle machine and {busy:.0} s on a busy \
+         one, and what starting and checking take (--time, --rounds, --idle-wait)",
+        config.time.as_secs_f64()
+    )
+}
+
+/// Says what is going on: on a terminal all the time, elsewhere a line now and then where it takes turns.
+struct Turns {
+    bar: Progress,
+    /// When a line was written, where lines are wanted.
+    lines: Option<Option<Instant>>,
+}
+
+impl Turns {
+    /// Time between two lines.
+    const BETWEEN: Duration = Duration::from_secs(10);
+
+    fn new(turns: bool) -> Self {
+        let lines = (turns && !io::stderr().is_terminal()).then_some(None);
+        Self { bar: Progress::new(), lines }
+    }
+}
+
+impl Observer for Turns {
+    fn step(&mut self, what: &str) {
+        self.bar.step(what);
+        if let Some(last) = &mut self.lines
+            && last.is_none_or(|last| last.elapsed() >= Self::BETWEEN)
+        {
+            advise(what);
+            *last = Some(Instant::now());
+        }
+    }
 }
 
 /// This project's implementations and the peers that are asked for.
@@ -320,6 +382,21 @@ fn exit(document: &Document, comparisons: &[Comparison]) -> Exit {
         let [m, n, k] = [row.point.m, row.point.n, row.point.k];
         let reason = row.refused.as_deref().unwrap_or("the check failed");
         advise(&format!("{} at {m} x {n} x {k}: {reason}", row.point.kernel));
+    }
+    for slower in comparisons.iter().filter(|comparison| comparison.slower) {
+        let [m, n, k] = [slower.point.m, slower.point.n, slower.point.k];
+        let (kernel, speedup) = (&slower.point.kernel, slower.speedup);
+        advise(&format!(
+            "{kernel} at {m} x {n} x {k}: slower than the baseline, {speedup:.3}x of then"
+        ));
+    }
+    let busy = document.rows.iter().filter_map(|row| row.busy_before).fold(0.0, f64::max);
+    if comparisons.iter().any(|comparison| comparison.slower) && busy > idle::IDLE {
+        advise(&format!(
+            "other programs used up to {:.0} % of the machine: compare again when it is idle, or give \
+             --idle-wait more",
+            100.0 * busy
+        ));
     }
     if !document.all_believed() {
         Exit::Wrong

@@ -15,6 +15,7 @@ use crate::card::Card;
 use crate::ladder;
 use crate::registry::{self, Implementation};
 use crate::report::bytes::decimal;
+use crate::report::layout::{paragraphs, prose_width, terminal_width, wrapped};
 use geometry::{Launch, loads};
 
 /// Sums are written out up to this size.
@@ -44,12 +45,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let card = chosen(&args.gpu)?;
     let page = ladder::find(one.id()).with_context(|| format!("{} has no page yet", one.id()))?;
     let mut text = String::new();
-    writeln!(text, "{}: {}\nfrom {}\n", one.id(), one.about(), one.origin())?;
-    // The fences of drawings are for other readers.
-    for line in page.body.lines().filter(|line| !line.starts_with("```")) {
-        writeln!(text, "{line}")?;
-    }
-    writeln!(text)?;
+    let title = format!("{}: {}\nfrom {}\n", one.id(), one.about(), one.origin());
+    writeln!(text, "{}", paragraphs(&title, terminal_width()).trim_end())?;
+    writeln!(text, "\n{}", prose(&page.body, prose_width()))?;
     if args.n <= WRITTEN_OUT {
         written_out(&mut text, args.n)?;
     }
@@ -73,6 +71,39 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     print(&text)?;
     Ok(Exit::Fine)
+}
+
+/// A page in lines of a width; drawings stay as they are, without the fences, which are for other readers.
+fn prose(body: &str, width: usize) -> String {
+    let mut text = String::new();
+    let mut paragraph: Vec<&str> = Vec::new();
+    let mut drawing = false;
+    for line in body.lines().chain([""]) {
+        let fence = line.starts_with("```");
+        // Sentences of a paragraph have a line each, which is for other readers, too.
+        if !drawing && !fence && !line.is_empty() && !line.starts_with("- ") {
+            paragraph.push(line);
+            continue;
+        }
+        if !paragraph.is_empty() {
+            text.push_str(&wrapped(&paragraph.join(" "), width));
+            text.push('\n');
+            paragraph.clear();
+        }
+        if fence {
+            drawing = !drawing;
+        } else if drawing {
+            text.push_str(line);
+            text.push('\n');
+        } else if line.starts_with("- ") {
+            paragraph.push(line);
+        } else {
+            text.push('\n');
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
 }
 
 /// Every element of C as a sum of products.
@@ -128,4 +159,18 @@ fn gpu(text: &mut String, args: &Args, spec: &KernelSpec, card: &Card) -> anyhow
         writeln!(text, "  {}: {}, {} bytes shared", row.entry, row.registers, row.shared_bytes)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_wrapped_and_drawings_are_not() {
+        let body = "One two three.\nFour five.\n\n- six seven eight\n- nine\n\n```text\n+---- a drawing ----+\n```\n\nTen.";
+        assert_eq!(
+            prose(body, 12),
+            "One two\nthree. Four\nfive.\n\n- six seven\n  eight\n- nine\n\n+---- a drawing ----+\n\nTen.\n"
+        );
+    }
 }

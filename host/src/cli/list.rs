@@ -1,20 +1,24 @@
 //! `tessera list`: every implementation there is.
 
+use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
-use comfy_table::{ContentArrangement, Table, TableStyle};
 use gemm_spec::{DType, LaunchShape};
 use serde::Serialize;
 
 use super::Exit;
 use super::output::print;
 use crate::registry::{self, Implementation};
-use crate::report::{Format, borders};
+use crate::report::Format;
+use crate::report::layout::{Narrow, boxed, terminal_width};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Output: table, md, csv or json.
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
+    /// In a table: element types, limits and origin, too. Other formats have them anyway.
+    #[arg(long)]
+    long: bool,
 }
 
 /// An implementation as the list shows it.
@@ -29,6 +33,11 @@ struct Line {
 }
 
 const COLUMNS: [&str; 6] = ["kernel", "device", "dtypes", "limits", "about", "origin"];
+/// Those of the short table.
+const SHORT: [&str; 3] = ["kernel", "device", "about"];
+/// What gives way in a narrow terminal.
+const LONG: Narrow<'_> =
+    Narrow { words: &["dtypes", "limits", "about", "origin"], spare: &["origin", "limits"] };
 
 impl Line {
     fn new(implementation: &Implementation) -> Self {
@@ -71,18 +80,27 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let lines: Vec<Line> =
         registry::all().map(|implementation| Line::new(&implementation)).collect();
     print(&match args.format {
-        Format::Table => format!("{}\n", table(&lines, borders())),
-        Format::Markdown => format!("{}\n", table(&lines, ASCII_MARKDOWN)),
+        Format::Table if args.long => boxed(table(&lines, &COLUMNS), terminal_width(), LONG),
+        Format::Table => boxed(table(&lines, &SHORT), terminal_width(), LONG),
+        Format::Markdown => {
+            let mut table = table(&lines, &COLUMNS);
+            table.load_style(ASCII_MARKDOWN);
+            format!("{table}\n")
+        }
         Format::Csv => csv(&lines)?,
         Format::Json => serde_json::to_string_pretty(&lines)? + "\n",
     })?;
     Ok(Exit::Fine)
 }
 
-fn table(lines: &[Line], style: TableStyle) -> Table {
+fn table(lines: &[Line], columns: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(style).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
-    table.set_header(COLUMNS).add_rows(lines.iter().map(Line::cells));
+    table.force_no_tty().set_header(columns);
+    for line in lines {
+        let named = COLUMNS.into_iter().zip(line.cells());
+        let shown = named.filter(|(name, _)| columns.contains(name));
+        table.add_row(shown.map(|(_, cell)| cell));
+    }
     table
 }
 

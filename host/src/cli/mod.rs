@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod devices;
 mod explain;
+mod interrupt;
 mod list;
 mod mem;
 mod multiply;

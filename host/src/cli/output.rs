@@ -65,10 +65,16 @@ impl Outputs {
         if self.files.is_empty() {
             return print(&render(self.format.unwrap_or_default(), colour())?);
         }
+        let mut failed = None;
         for (file, format) in self.files {
-            file.write(render(format, false)?.as_bytes())?;
+            let text = render(format, false)?;
+            // What was measured is worth more than the place that it should have.
+            if let Err(error) = file.write(text.as_bytes()) {
+                print(&text)?;
+                failed.get_or_insert(error);
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }
 

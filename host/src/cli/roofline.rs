@@ -13,9 +13,9 @@ use super::{Exit, values};
 use crate::card::{Bound, Card, Limit, Mark, Roofline, draw};
 use crate::fill::Distribution;
 use crate::registry;
-use crate::report::borders;
 use crate::report::bytes::decimal;
 use crate::report::duration::seconds;
+use crate::report::layout::{Narrow, boxed, paragraphs, terminal_width};
 use crate::run::{self, DeviceChoice};
 use crate::verify::Method;
 use crate::{card, history};
@@ -120,7 +120,9 @@ fn text(card: &Card, sum: &Roofline, marks: &[Mark]) -> anyhow::Result<String> {
         sum.peak_gflops
     )?;
     writeln!(text, "C = A B, n = {}, f32: 2n^3 = {:.0} operations\n", sum.n, sum.operations)?;
-    writeln!(text, "{}\n", table(sum))?;
+    let narrow =
+        Narrow { words: &["loads"], spare: &["limit", "GB/s for the peak", "bytes loaded"] };
+    writeln!(text, "{}", boxed(table(sum), terminal_width(), narrow))?;
     let loads = sum.loads;
     writeln!(
         text,
@@ -147,12 +149,12 @@ fn text(card: &Card, sum: &Roofline, marks: &[Mark]) -> anyhow::Result<String> {
         "Every load is taken to go to memory; caches serve many, so measured rates may lie above a bound."
     )?;
     writeln!(text, "card: {}\nlimits: {}", card.board_source, card.limits_source)?;
-    Ok(text)
+    Ok(paragraphs(&text, terminal_width()))
 }
 
 fn table(sum: &Roofline) -> Table {
     let mut table = Table::new();
-    table.load_style(borders()).force_no_tty().set_header([
+    table.force_no_tty().set_header([
         "loads",
         "bytes loaded",
         "operations/byte",

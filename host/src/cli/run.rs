@@ -2,8 +2,9 @@
 
 use super::Exit;
 use super::args;
+use super::interrupt::{self, Ended};
 use super::nothing_ran;
-use super::output::{Outputs, Progress};
+use super::output::{Outputs, advise, colour, print};
 use super::values;
 use crate::report::render;
 use crate::run::{Config, Document, Failure, run};
@@ -11,7 +12,19 @@ use crate::run::{Config, Document, Failure, run};
 pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
     let config = config(args)?;
     let outputs = Outputs::new(&args.out, args.format)?;
-    let document = run(&config, &mut Progress::new())?;
+    let own = config.clone();
+    let document = match interrupt::until(move |observer| run(&own, observer))? {
+        Ended::Whole(document) => document?,
+        Ended::Interrupted(so_far) => {
+            // Temporary files go, and what is in their place stays.
+            drop(outputs);
+            if let Some(so_far) = so_far {
+                print(&render(&so_far, args.format.unwrap_or_default(), colour())?)?;
+            }
+            advise("interrupted: implementations without a row were not measured");
+            std::process::exit(interrupt::CODE);
+        }
+    };
     outputs.write(|format, colour| render(&document, format, colour))?;
     Ok(exit(&document, &config))
 }

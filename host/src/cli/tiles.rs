@@ -8,7 +8,7 @@ use super::output::print;
 use super::roofline::chosen;
 use super::{Exit, values};
 use crate::card::{Card, Tile, cards, largest_legal};
-use crate::report::borders;
+use crate::report::layout::{Narrow, boxed, paragraphs, terminal_width};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -22,16 +22,17 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
-    print(&match &args.gpu {
+    let text = match &args.gpu {
         Some(name) => card(&chosen(name)?, &args.tile)?,
         None => generations(&args.tile)?,
-    })?;
+    };
+    print(&paragraphs(&text, terminal_width()))?;
     Ok(Exit::Fine)
 }
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(borders()).force_no_tty().set_header(header);
+    table.force_no_tty().set_header(header);
     table
 }
 
@@ -94,7 +95,12 @@ fn card(card: &Card, widths: &[u32]) -> anyhow::Result<String> {
         ]);
     }
     right(&mut table, [1, 2, 3, 5, 6, 7, 8].into_iter());
-    writeln!(text, "\n{table}\n\nThe widest tile is {0} x {0}.", largest_legal(card))?;
+    let narrow = Narrow {
+        words: &["limited by"],
+        spare: &["of peak", "loads/multiply-add", "shared bytes", "threads"],
+    };
+    let table = boxed(table, terminal_width(), narrow);
+    writeln!(text, "\n{table}\nThe widest tile is {0} x {0}.", largest_legal(card))?;
     writeln!(text, "{NOTE}\ncard: {}\nlimits: {}", card.board_source, card.limits_source)?;
     Ok(text)
 }
@@ -125,8 +131,12 @@ fn generations(widths: &[u32]) -> anyhow::Result<String> {
         table.add_row(row);
     }
     right(&mut table, 2..header.len());
+    let mut spare = vec!["capability", "shared bytes a block", "threads a block", "board"];
+    spare.extend(names.iter().map(String::as_str));
+    let narrow = Narrow { words: &["board"], spare: &spare };
+    let table = boxed(table, terminal_width(), narrow);
     Ok(format!(
-        "{table}\n\nFor each tile: blocks that a multiprocessor holds at once, and its occupancy; \"none\" is \
+        "{table}\nFor each tile: blocks that a multiprocessor holds at once, and its occupancy; \"none\" is \
          not legal there.\n{NOTE}\n`tessera tiles --gpu CARD` shows one card with its sources.\n"
     ))
 }

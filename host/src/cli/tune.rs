@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use comfy_table::presets::ASCII_MARKDOWN;
@@ -13,11 +14,13 @@ use gemm_spec::DType;
 use super::output::{Progress, Replacement, advise, print};
 use super::{Exit, values};
 use crate::auto::{self, EDGES, FOLDER_VARIABLE, Judged, Kept};
+use crate::bench::idle::{self, IDLE};
 use crate::cpu;
 use crate::gpu::{Gpu, devices};
 use crate::machine::Machine;
 use crate::multiplier::Multiplier;
 use crate::report::counted;
+use crate::report::duration::seconds as in_seconds;
 use crate::run::{DeviceChoice, Observer};
 use crate::scalar::with_type;
 use tessera::Accuracy;
@@ -67,12 +70,16 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         print(&forget(&path)?)?;
     } else {
         let figures = measured(args)?;
-        keep(&path, &figures)?;
+        // First: they are the work of some seconds, whether they can be kept or not.
         print(&text(&figures))?;
+        keep(&path, &figures)?;
         advise(&format!("{}: kept; `tessera tune --forget` deletes it", path.display()));
     }
     Ok(Exit::Fine)
 }
+
+/// How long the machine may take to become idle.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Measures this machine.
 fn measured(args: &Args) -> anyhow::Result<Figures> {
@@ -83,6 +90,14 @@ fn measured(args: &Args) -> anyhow::Result<Figures> {
         DeviceChoice::Cpu | DeviceChoice::Emulate => None,
     };
     let mut progress = Progress::new();
+    progress.step("waiting for an idle machine");
+    if let Some(busy) = idle::wait(PATIENCE).filter(|busy| *busy > IDLE) {
+        advise(&format!(
+            "other programs use {:.0} % of the machine: rates measured now are too low; run `tessera tune` \
+             again when it is idle",
+            100.0 * busy
+        ));
+    }
     progress.step("measuring");
     Ok(auto::tune(&cpu, gpu.as_ref(), &Machine::probe().cpu, &mut progress)?)
 }
@@ -104,9 +119,9 @@ fn judged(args: &Args) -> anyhow::Result<String> {
         table.add_row([
             edge.to_string(),
             (*chosen).to_owned(),
-            format!("{seconds:.3e}"),
+            in_seconds(*seconds),
             (*best).to_owned(),
-            format!("{best_seconds:.3e}"),
+            in_seconds(*best_seconds),
             format!("{cost:.2}x"),
             ways.to_string(),
         ]);
@@ -200,9 +215,10 @@ fn cpu_text(figures: &Figures) -> String {
     edges.dedup();
     let mut types: Vec<&str> = cpu.cubes.iter().map(|cube| cube.dtype.as_str()).collect();
     types.dedup();
+    let names = types.iter().map(|name| name.len()).max().unwrap_or(0);
     let line = |name: &str, cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!("{cell:>9}")).collect();
-        format!("  {name:<5}{cells}\n")
+        format!("  {name:<names$}{cells}\n")
     };
     out += &line("n", edges.iter().map(ToString::to_string).collect());
     for dtype in types {

@@ -3,6 +3,8 @@
 use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::Format;
+use super::layout::Narrow;
+use super::skipped::lines;
 use super::table::{as_markdown, for_terminal};
 use crate::accuracy::{Document, Row, Skipped};
 
@@ -12,12 +14,15 @@ use crate::accuracy::{Document, Row, Skipped};
 /// What the writers of CSV and JSON answer, which for these types is nothing.
 pub fn render(document: &Document, format: Format, colour: bool) -> anyhow::Result<String> {
     Ok(match format {
-        Format::Table => for_terminal(table(document), &notes(document), colour),
+        Format::Table => for_terminal(table(document), &notes(document), NARROW, colour),
         Format::Markdown => as_markdown(table(document), &notes(document)),
         Format::Csv => csv(document)?,
         Format::Json => serde_json::to_string_pretty(document)? + "\n",
     })
 }
+
+/// What gives way in a narrow terminal.
+const NARROW: Narrow<'_> = Narrow { words: &["m x n x k"], spare: &["check", "m x n x k"] };
 
 fn table(document: &Document) -> Table {
     let mut table = Table::new();
@@ -69,11 +74,12 @@ fn notes(document: &Document) -> String {
         document.seed,
         document.processors.join(" and "),
     );
-    for Skipped { kernel, k, reason } in &document.skipped {
-        notes.push_str(&match k {
-            Some(k) => format!("skipped {kernel} at k = {k}: {reason}\n"),
-            None => format!("skipped {kernel}: {reason}\n"),
-        });
+    let skipped = document.skipped.iter().map(|Skipped { kernel, k, reason }| {
+        (*kernel, k.map(|k| format!("k = {k}")), reason.as_str())
+    });
+    for line in lines(skipped) {
+        notes.push_str(&line);
+        notes.push('\n');
     }
     notes
 }

@@ -7,6 +7,8 @@ pub mod bytes;
 mod counted;
 pub mod duration;
 mod formula;
+pub(crate) mod layout;
+pub(crate) mod skipped;
 mod table;
 
 use std::ffi::OsStr;

@@ -1,19 +1,23 @@
 //! A document as a table with its notes.
 
 use comfy_table::presets::ASCII_MARKDOWN;
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, Color, Table};
 
-use super::borders::borders;
 use super::counted::counted;
 use super::duration::{hours, minutes, seconds};
 use super::formula::formula;
+use super::layout::{Narrow, boxed, paragraphs, terminal_width};
+use super::skipped::lines;
 use crate::run::{Document, Explanation, Row};
 
 /// Aligned columns, for a terminal.
 pub(super) fn terminal(document: &Document, colour: bool) -> String {
-    let mut table = rows(document);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    format!("{}\n{}", headline(document), for_terminal(table, &notes(document), colour))
+    let narrow = Narrow {
+        words: &["check"],
+        spare: &["then (s)", "from device", "to device", "kernel", "hours", "minutes", "device"],
+    };
+    let table = for_terminal(rows(document), &notes(document), narrow, colour);
+    format!("{}{table}", paragraphs(&headline(document), terminal_width()))
 }
 
 /// The same as Markdown.
@@ -22,12 +26,17 @@ pub(super) fn markdown(document: &Document) -> String {
 }
 
 /// A table with its notes, for a terminal.
-pub(super) fn for_terminal(mut table: Table, notes: &str, colour: bool) -> String {
-    table.load_style(borders());
+pub(super) fn for_terminal(
+    mut table: Table,
+    notes: &str,
+    narrow: Narrow<'_>,
+    colour: bool,
+) -> String {
     if !colour {
         table.force_no_tty();
     }
-    format!("{table}\n{notes}")
+    let width = terminal_width();
+    boxed(table, width, narrow) + &paragraphs(notes, width)
 }
 
 /// The same as Markdown, where two blanks end a line.
@@ -64,8 +73,18 @@ fn headline(document: &Document) -> String {
 fn rows(document: &Document) -> Table {
     let split = document.rows.iter().any(|row| row.kernel_seconds.is_some());
     let then = document.rows.iter().any(|row| row.then_seconds.is_some());
-    let mut header =
-        vec!["implementation", "device", "seconds", "minutes", "hours", "GFLOP/s", "speed-up"];
+    // Of products that take less than a second the longer units say nothing.
+    let longer =
+        |unit: fn(f64) -> String| document.rows.iter().any(|row| unit(row.seconds) != ZERO);
+    let (in_minutes, in_hours) = (longer(minutes), longer(hours));
+    let mut header = vec!["implementation", "device", "seconds"];
+    if in_minutes {
+        header.push("minutes");
+    }
+    if in_hours {
+        header.push("hours");
+    }
+    header.extend(["GFLOP/s", "speed-up"]);
     if split {
         header.extend(["to device", "kernel", "from device"]);
     }
@@ -76,7 +95,7 @@ fn rows(document: &Document) -> Table {
     let mut table = Table::new();
     table.set_header(&header);
     for row in &document.rows {
-        table.add_row(cells(row, split, then));
+        table.add_row(cells(row, &header));
     }
     // Words to the left, numbers to the right.
     for (index, name) in header.iter().enumerate() {
@@ -89,7 +108,10 @@ fn rows(document: &Document) -> Table {
     table
 }
 
-fn cells(row: &Row, split: bool, then: bool) -> Vec<Cell> {
+/// Minutes or hours that round to nothing.
+const ZERO: &str = "0.000";
+
+fn cells(row: &Row, header: &[&str]) -> Vec<Cell> {
     // An estimate never looks like a measurement.
     let mark = if row.estimated { "~" } else { "" };
     let optional = |value: Option<f64>| Cell::new(value.map_or_else(String::new, seconds));
@@ -97,12 +119,17 @@ fn cells(row: &Row, split: bool, then: bool) -> Vec<Cell> {
         Cell::new(row.kernel),
         Cell::new(&row.device),
         Cell::new(format!("{mark}{}", seconds(row.seconds))),
-        Cell::new(format!("{mark}{}", minutes(row.seconds))),
-        Cell::new(format!("{mark}{}", hours(row.seconds))),
+    ];
+    for (unit, name) in [(minutes as fn(f64) -> String, "minutes"), (hours, "hours")] {
+        if header.contains(&name) {
+            cells.push(Cell::new(format!("{mark}{}", unit(row.seconds))));
+        }
+    }
+    cells.extend([
         Cell::new(format!("{mark}{}", rate(row.gflops))),
         Cell::new(row.speedup.map_or_else(String::new, |factor| format!("{}x", digits(factor)))),
-    ];
-    if split {
+    ]);
+    if header.contains(&"kernel") {
         cells.extend([row.h2d_seconds, row.kernel_seconds, row.d2h_seconds].map(optional));
     }
     cells.push(match &row.check {
@@ -119,7 +146,7 @@ fn cells(row: &Row, split: bool, then: bool) -> Vec<Cell> {
                 .fg(Color::Red)
         }
     });
-    if then {
+    if header.contains(&"then (s)") {
         cells.push(Cell::new(row.then_seconds.map_or_else(String::new, |then| {
             format!("{} ({}x)", seconds(then), digits(then / row.seconds))
         })));
@@ -152,8 +179,8 @@ fn notes(document: &Document) -> String {
     };
     if document.rows.iter().any(|row| row.estimated) {
         note(
-            "~ estimated from smaller sizes by c*n^3, not measured: it does not fit the budget; \
-             give --budget SECONDS to measure it.",
+            "~ estimated, not measured: it does not fit the budget; give --budget SECONDS to measure it. \
+             From some rows of C on the CPU, else from smaller sizes by c*n^3.",
         );
     }
     if document.rows.iter().any(|row| row.kernel_seconds.is_some()) {
@@ -175,17 +202,8 @@ fn notes(document: &Document) -> String {
              after the other on the CPU and checks each access; they say nothing about a GPU.",
         );
     }
-    // Kernels that share a reason share a line.
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for skipped in &document.skipped {
-        match reasons.iter_mut().find(|(reason, _)| *reason == skipped.reason) {
-            Some((_, kernels)) => kernels.push(skipped.kernel),
-            None => reasons.push((&skipped.reason, vec![skipped.kernel])),
-        }
-    }
-    for (reason, kernels) in reasons {
-        note(&format!("skipped {}: {reason}", kernels.join(", ")));
-    }
+    let skipped = document.skipped.iter().map(|one| (one.kernel, None, one.reason.as_str()));
+    lines(skipped).iter().for_each(|line| note(line));
     notes
 }
 

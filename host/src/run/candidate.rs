@@ -6,15 +6,16 @@ use gemm_spec::{Operand, Problem};
 use kernels_gpu::Kernel;
 
 use super::on_gpu::OnGpu;
-use super::predict::predict;
+use super::predict::{by_rows, predict};
 use super::{DeviceChoice, Inputs, Observer, Row, supported, verdict};
-use crate::cpu::CpuContext;
+use crate::cpu::{CpuContext, CpuImpl};
 use crate::emulate;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, Operands};
 use crate::measure::{Effort, repeat};
 use crate::registry::Implementation;
+use crate::report::skipped::without_gpu;
 use crate::scalar::Scalar;
 use crate::verify::{Checker, Guarded};
 
@@ -109,8 +110,11 @@ impl<'d> Candidate<'d> {
                 supported(spec, problem, &emulate::LIMITS)?;
                 Device::Emulator(cpu)
             }
+            Implementation::Gpu(_) if choice == DeviceChoice::Cpu => {
+                return Err("the run was told to stay on the CPU".to_owned());
+            }
             Implementation::Gpu(spec) => {
-                let gpu = gpu.as_ref().map_err(ToString::to_string)?;
+                let gpu = gpu.as_ref().map_err(without_gpu)?;
                 supported(spec, problem, gpu.limits())?;
                 Device::Gpu(gpu, cpu)
             }
@@ -123,13 +127,26 @@ impl<'d> Candidate<'d> {
         self.implementation.id()
     }
 
-    /// Predicts the time of the whole problem from smaller ones.
+    /// Predicts the time of the whole problem: from smaller ones and, on the CPU, where those say that it
+    /// will take longer than a probe may and the operands are there, from some of its rows.
     pub(super) fn predict<T: Scalar>(
         &mut self,
         problem: &Problem<T>,
         time: Duration,
+        inputs: Option<&Inputs<T>>,
     ) -> Result<(), Error> {
-        self.predicted = predict(problem, time, |small| self.probe(small))?;
+        let half = time / 2;
+        let small = predict(problem, half, |small| self.probe(small))?;
+        self.predicted = match (self.device, self.implementation, inputs) {
+            (Device::Cpu(cpu), Implementation::Cpu(implementation), Some(inputs))
+                if small > half.as_secs_f64() =>
+            {
+                // A row for each thread at least.
+                let first = self.implementation.threads(cpu.threads()).unwrap_or(1);
+                by_rows(problem, half, first, |part| rows(cpu, implementation, part, inputs))?
+            }
+            _ => small,
+        };
         Ok(())
     }
 
@@ -281,6 +298,25 @@ impl<'d> Candidate<'d> {
             then_seconds: None,
         }
     }
+}
+
+/// Seconds that an implementation takes for the first rows of C, so many as the problem has.
+fn rows<T: Scalar>(
+    cpu: &CpuContext,
+    implementation: &'static CpuImpl,
+    problem: &Problem<T>,
+    inputs: &Inputs<T>,
+) -> Result<f64, Error> {
+    let draw =
+        Draw { distribution: Distribution::Uniform, seed: 0, stream: 0, what: "a probe's rows" };
+    let mut c: Vec<T::Out> = draw.operand(problem, Operand::C)?;
+    let a = &inputs.a[..problem.required_len(Operand::A)?];
+    let timing = repeat(Effort::PROBE, || {
+        let started = Instant::now();
+        implementation.gemm::<T>(problem, a, &inputs.b, &mut c, cpu)?;
+        Ok::<_, Error>(started.elapsed().as_secs_f64())
+    })?;
+    Ok(timing.median)
 }
 
 /// Seconds that the emulator takes for a product by a kernel.

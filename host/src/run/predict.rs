@@ -1,4 +1,5 @@
-//! Predicting a run from smaller ones: time grows with the number of operations.
+//! Predicting a run from parts of it: rows of C, which cost alike, or a smaller product of the same
+//! proportions, whose time grows with the number of operations.
 
 use std::time::Duration;
 
@@ -45,6 +46,50 @@ pub(super) fn predict<T: Scalar, E>(
     }
 }
 
+/// Predicted seconds for the problem, from some rows of C with the whole of B, whose memory a smaller
+/// product would not reach into as the problem does.
+///
+/// `probe` computes the first rows of C, so many as its problem has. They are `first` at the beginning and
+/// then doubled, as long as the next probe is expected to fit `time`; a second probe is always made where
+/// the first one fitted.
+pub(super) fn by_rows<T: Scalar, E>(
+    problem: &Problem<T>,
+    time: Duration,
+    first: usize,
+    mut probe: impl FnMut(&Problem<T>) -> Result<f64, E>,
+) -> Result<f64, E> {
+    let time = time.as_secs_f64();
+    let mut rows = first.clamp(1, problem.m);
+    let mut before: Option<(usize, f64)> = None;
+    loop {
+        let part =
+            Problem::new(rows, problem.n, problem.k).with_scalars(problem.alpha, problem.beta);
+        let seconds = probe(&part)?;
+        let ended = rows == problem.m || seconds > time;
+        if ended || (before.is_some() && 2.0 * seconds > time) {
+            return Ok(all_rows(problem.m, before, (rows, seconds)));
+        }
+        before = Some((rows, seconds));
+        rows = (2 * rows).min(problem.m);
+    }
+}
+
+/// Seconds of all rows by those of the last two numbers of rows.
+fn all_rows(m: usize, before: Option<(usize, f64)>, (rows, seconds): (usize, f64)) -> f64 {
+    let each = seconds / rows as f64;
+    let rest = (m - rows) as f64;
+    match before {
+        Some((fewer, less)) if each < ALIKE * less / fewer as f64 => {
+            // There is more to it than its rows: what B takes to be packed or read, for instance.
+            seconds + rest * ((seconds - less) / (rows - fewer) as f64).max(0.0)
+        }
+        _ => seconds + rest * each,
+    }
+}
+
+/// Rows cost alike where each takes more than this share of what it took among half as many.
+const ALIKE: f64 = 0.85;
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -75,6 +120,38 @@ mod tests {
         assert!((seconds / (problem.flops() / 1e9) - 1.0).abs() < 1e-9);
         assert!(probes.iter().all(|flops| flops / 1e9 <= 1.0), "{probes:?}");
         assert!(probes.len() >= 2, "{probes:?}");
+    }
+
+    fn predicted_by_rows(time: f64, first: usize, cost: impl Fn(f64) -> f64) -> (f64, Vec<usize>) {
+        let mut probes = Vec::new();
+        let problem = Problem::<f32>::new(1000, 300, 200);
+        let seconds = by_rows(&problem, Duration::from_secs_f64(time), first, |part| {
+            assert_eq!((part.n, part.k), (300, 200), "B is whole");
+            probes.push(part.m);
+            Ok::<_, Infallible>(cost(part.m as f64))
+        });
+        (seconds.unwrap_or_else(|never| match never {}), probes)
+    }
+
+    #[test]
+    fn rows_that_cost_alike_are_multiplied() {
+        let (seconds, probes) = predicted_by_rows(1.0, 1, |rows| 0.1 * rows);
+        assert!((seconds - 100.0).abs() < 1e-9, "{seconds}");
+        assert_eq!(probes, [1, 2, 4, 8]);
+        // One that takes longer than there is time stands alone.
+        let (seconds, probes) = predicted_by_rows(1.0, 2, |rows| 1.0 * rows);
+        assert_eq!((seconds, probes), (1000.0, vec![2]));
+        // Else there is always a second one.
+        assert_eq!(predicted_by_rows(1.0, 1, |rows| 0.7 * rows).1, [1, 2]);
+        assert_eq!(predicted_by_rows(1e9, 600, |rows| rows), (1000.0, vec![600, 1000]));
+    }
+
+    #[test]
+    fn what_does_not_grow_with_the_rows_is_counted_once() {
+        let (seconds, _) = predicted_by_rows(2.5, 2, |rows| 1.0 + 0.01 * rows);
+        assert!((seconds - 11.0).abs() < 1e-9, "{seconds}");
+        let (seconds, _) = predicted_by_rows(2.5, 2, |_| 1.0);
+        assert!((seconds - 1.0).abs() < 1e-9, "{seconds}");
     }
 
     #[test]

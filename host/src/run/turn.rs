@@ -91,7 +91,7 @@ fn in_turn_as<T: Scalar>(
         });
         granted.push(candidate.and_then(|mut candidate| {
             let mut probe = |time| {
-                candidate.predict(&problem, time)?;
+                candidate.predict(&problem, time, None)?;
                 Ok(candidate.predicted)
             };
             let effort = steward.grant(implementation.id(), problem.flops(), &mut probe);

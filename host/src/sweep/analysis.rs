@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::row::Point;
+use crate::report::skipped::skip_at;
 
 /// The line `seconds = c · n^exponent` through the larger sizes of an implementation.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,8 @@ pub struct Crossover {
     pub slower: String,
     /// What is compared.
     pub from: From,
+    /// Sizes at which it is the faster one.
+    pub wins: usize,
     /// Sizes on the wrong side of it, of all that both have.
     pub exceptions: usize,
     /// Sizes that both have.
@@ -43,6 +46,9 @@ pub enum From {
     /// At no size.
     Never,
 }
+
+/// One size in so many may be on the wrong side of a crossover that is worth the name.
+const CLEAR: usize = 10;
 
 /// Seconds by size.
 type Line = BTreeMap<usize, f64>;
@@ -118,6 +124,7 @@ fn crossover(faster: (&str, &Line), slower: (&str, &Line)) -> Option<Crossover> 
         faster: faster.0.to_owned(),
         slower: slower.0.to_owned(),
         from,
+        wins: wins.iter().filter(|(_, won)| *won).count(),
         exceptions: best.0,
         count: wins.len(),
     })
@@ -161,16 +168,23 @@ pub fn crossovers(points: &[Point]) -> Vec<Crossover> {
 
 impl std::fmt::Display for Crossover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { faster, slower, from, exceptions, count } = self;
-        match from {
-            From::Size(n) => write!(f, "{faster} overtakes {slower} from n = {n}")?,
-            From::Always => write!(f, "{faster} is faster than {slower} at every size")?,
-            From::Never => write!(f, "{faster} is not faster than {slower} at any size")?,
+        let Self { faster, slower, from, wins, exceptions, count } = self;
+        match (from, exceptions) {
+            (From::Size(n), 0) => write!(f, "{faster} overtakes {slower} from n = {n}"),
+            (From::Size(n), _) if exceptions * CLEAR <= *count => write!(
+                f,
+                "{faster} overtakes {slower} from n = {n} ({exceptions} of {count} sizes say otherwise)"
+            ),
+            (From::Size(_), _) => write!(
+                f,
+                "{faster} is faster than {slower} at {wins} of {count} sizes, with no clear crossover"
+            ),
+            (From::Always, 0) => write!(f, "{faster} is faster than {slower} at every size"),
+            (From::Never, 0) => write!(f, "{faster} is not faster than {slower} at any size"),
+            (From::Always | From::Never, _) => {
+                write!(f, "{faster} is faster than {slower} at {wins} of {count} sizes")
+            }
         }
-        if *exceptions > 0 {
-            write!(f, " ({exceptions} of {count} sizes say otherwise)")?;
-        }
-        Ok(())
     }
 }
 
@@ -214,9 +228,10 @@ fn skipped(points: &[Point]) -> String {
     }
     let mut text = String::new();
     for (kernels, count, Point { n, skipped, .. }) in lines {
-        let (kernels, reason) = (kernels.join(", "), skipped.as_deref().unwrap_or_default());
+        let reason = skipped.as_deref().unwrap_or_default();
         let sizes = if count == 1 { "size" } else { "sizes" };
-        let _ = writeln!(text, "skipped {kernels} at {count} {sizes}, the first n = {n}: {reason}");
+        let place = format!("{count} {sizes}, the first n = {n}");
+        let _ = writeln!(text, "{}", skip_at(&kernels, &place, reason));
     }
     text
 }
@@ -270,6 +285,20 @@ mod tests {
         let noisy = crossovers(&rows);
         let text = noisy[0].to_string();
         assert_eq!(text, "threads overtakes serial from n = 104 (1 of 40 sizes say otherwise)");
+        let several = |wins: &str| {
+            let seconds = |won| if won == '+' { 0.5 } else { 2.0 };
+            let rows = wins
+                .chars()
+                .enumerate()
+                .flat_map(|(at, won)| [point("a", at + 1, 1.0), point("b", at + 1, seconds(won))]);
+            crossovers(&rows.collect::<Vec<_>>())[0].to_string()
+        };
+        assert_eq!(several("+++-++++"), "b is faster than a at 7 of 8 sizes");
+        assert_eq!(several("-+---+--"), "b is faster than a at 2 of 8 sizes");
+        assert_eq!(
+            several("--+-++-+++"),
+            "b is faster than a at 6 of 10 sizes, with no clear crossover"
+        );
         let apart =
             points(&[("slow", 1.0, 1.0), ("fast", 0.5, 0.5), ("slower", 2.0, 2.0)], &[8, 16]);
         let said: Vec<String> = crossovers(&apart).iter().map(Crossover::to_string).collect();

@@ -37,6 +37,12 @@ const PROBE: f64 = 0.05;
 /// Within so many times the operations a prediction is believed: that is twice the size.
 const NEAR: f64 = 8.0;
 
+/// What every reason says that is a want of time.
+pub(super) const BUDGET: &str = "share of the budget";
+/// Of what an implementation has left, the share that goes to repeats even where it will not last until
+/// the largest size.
+const REPEATS: f64 = 0.1;
+
 /// How often rows are repeated that may take so many seconds together. As in a run a row of some
 /// length stands alone.
 fn effort(total: f64) -> Effort {
@@ -95,11 +101,20 @@ impl<'p> Ledger<'p> {
         Some((seconds * flops / largest, flops / largest))
     }
 
-    /// What the row of an implementation may take, repeats included.
+    /// What the row of an implementation may take, repeats included. Time is set aside for a warm-up and
+    /// a run of each larger size that it lasts for; repeats share what is left over.
     fn allowance(&self, kernel: &str) -> (f64, Effort) {
         let left = self.share - self.accounts.get(kernel).map_or(0.0, |account| account.spent);
-        let rest = self.plan[self.points.len()..].iter().filter(|(_, other)| *other == kernel);
-        (left, effort(left / rest.count().max(1) as f64))
+        let (mut spare, mut rest) = (left, 0);
+        for (n, _) in self.plan[self.points.len()..].iter().filter(|(_, other)| *other == kernel) {
+            let predicted = self.predicted(kernel, 2.0 * (*n as f64).powi(3));
+            let least = predicted.map_or(0.0, |(seconds, _)| 2.0 * seconds);
+            if least <= spare {
+                spare -= least;
+            }
+            rest += 1;
+        }
+        (left, effort(spare.max(REPEATS * left) / f64::from(rest.max(1))))
     }
 
     /// Predicted seconds until the end; rows that will not fit take none.
@@ -145,10 +160,10 @@ impl Steward for Ledger<'_> {
         match predicted {
             Some(seconds) if fits(seconds) => Ok(effort),
             Some(seconds) if left > 0.0 => Err(format!(
-                "by prediction {} s: it does not fit its share of the budget; give --budget SECONDS",
+                "by prediction {} s: it does not fit its {BUDGET}; give --budget SECONDS",
                 in_seconds(seconds)
             )),
-            _ => Err("its share of the budget is spent; give --budget SECONDS".to_owned()),
+            _ => Err(format!("its {BUDGET} is spent; give --budget SECONDS")),
         }
     }
 
@@ -239,6 +254,21 @@ mod tests {
         let refusal = ledger.grant("serial", flops(20.0), &mut never).unwrap_err();
         assert!(refusal.contains("is spent"), "{refusal}");
         assert_eq!(ledger.left(), 0.0);
+    }
+
+    #[test]
+    fn repeats_of_small_sizes_leave_time_for_large_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = ledger(&folder, 0.2);
+        let mut never = |_: Duration| -> Result<f64, Error> { panic!("no probe is needed") };
+        // 8 ms at 20 and 64 ms at 40: repeats of the one must not take what the other needs.
+        ledger.points.push(Point { n: 10, seconds: Some(0.001), ..Point::default() });
+        ledger.remember(0);
+        let effort = ledger.grant("serial", 2.0 * 20f64.powi(3), &mut never).unwrap();
+        ledger.accounts.get_mut("serial").unwrap().spent += cost(0.008, effort);
+        ledger.points.push(Point { n: 20, seconds: Some(0.008), ..Point::default() });
+        ledger.remember(1);
+        assert!(ledger.grant("serial", 2.0 * 40f64.powi(3), &mut never).is_ok());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod ledger;
 mod record;
 mod row;
 mod sizes;
+mod ticks;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

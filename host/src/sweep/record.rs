@@ -3,14 +3,15 @@
 //!
 //! A file whose last line was torn by a stop loses that line and no other.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::row::{FORMAT, Point, RowFormat, Settings, head, line, point};
 use crate::error::Error;
+use crate::measure::is_time;
 
 /// Where rows are written, each at once.
 pub struct Record {
@@ -44,6 +45,7 @@ impl Record {
             ),
             _ => refused(path, &format!("it cannot be written: {error}")),
         })?;
+        lock(path, &file)?;
         let mut record = Self { sink: Box::new(file), format };
         head(format, settings)
             .and_then(|head| record.write(&head))
@@ -65,13 +67,18 @@ impl Record {
     ) -> Result<(Self, Vec<Point>), Error> {
         let unwritable =
             |error: io::Error| refused(path, &format!("it cannot be written: {error}"));
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
+        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok((Self::create(path, format, settings)?, Vec::new()));
             }
-            Err(error) => return Err(refused(path, &format!("it cannot be read: {error}"))),
+            Err(error) => return Err(unwritable(error)),
         };
+        // Before anything is read: what another sweep is writing is no state to go on from.
+        lock(path, &file)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)
+            .map_err(|error| refused(path, &format!("it cannot be read: {error}")))?;
         let text = String::from_utf8(bytes).map_err(|_| refused(path, "it is no text"))?;
         let head = head(format, settings).map_err(unwritable)?;
         // What a stop left of the head itself.
@@ -84,7 +91,6 @@ impl Record {
             (rows(path, format, &text[..whole], head.lines().count())?, whole)
         };
         check_rows(path, &points, plan, head.lines().count())?;
-        let mut file = open(path).map_err(unwritable)?;
         file.set_len(whole as u64).map_err(unwritable)?;
         file.seek(SeekFrom::End(0)).map_err(unwritable)?;
         let mut record = Self { sink: Box::new(file), format };
@@ -109,8 +115,20 @@ impl Record {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).open(path)
+/// Keeps other sweeps off a file until it is closed.
+fn lock(path: &Path, file: &File) -> Result<(), Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(refused(
+            path,
+            "another sweep is writing it; wait for its end, or name another file",
+        )),
+        // Not every file system has locks.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        Err(TryLockError::Error(error)) => {
+            Err(refused(path, &format!("it cannot be locked: {error}")))
+        }
+    }
 }
 
 fn refused(path: &Path, why: &str) -> Error {
@@ -161,9 +179,28 @@ fn rows(path: &Path, format: RowFormat, text: &str, head: usize) -> Result<Vec<P
     lines
         .map(|(index, line)| {
             point(format, line)
+                .and_then(possible)
                 .map_err(|why| refused(path, &format!("line {} cannot be read: {why}", index + 1)))
         })
         .collect()
+}
+
+/// Refuses a row whose figures no measurement gives.
+fn possible(point: Point) -> Result<Point, String> {
+    let Point { seconds, gflops, h2d_seconds, kernel_seconds, d2h_seconds, .. } = &point;
+    let times = [("seconds", seconds), ("kernel_seconds", kernel_seconds)];
+    // A copy may be too short for the clock.
+    let copies = [("h2d_seconds", h2d_seconds), ("d2h_seconds", d2h_seconds)];
+    let copies = copies.into_iter().filter(|(_, copy)| **copy != Some(0.0));
+    for (name, value) in times.into_iter().chain(copies) {
+        if let Some(value) = value.filter(|value| !is_time(*value)) {
+            return Err(format!("{name} is {value:e}, which is no time"));
+        }
+    }
+    match gflops.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
+        Some(rate) => Err(format!("gflops is {rate}, which is no rate")),
+        None => Ok(point),
+    }
 }
 
 /// Refuses rows that are not the first ones of the plan.
@@ -256,6 +293,8 @@ mod tests {
             let mut record = Record::create(&path, format, &settings()).unwrap();
             record.add(&measured(8)).unwrap();
             record.add(&skipped()).unwrap();
+            // The file is another's from here on.
+            drop(record);
             let whole = std::fs::read_to_string(&path).unwrap();
             let head = begin(format, &settings()).unwrap().lines().count();
             assert_eq!(whole.lines().count(), head + 2, "{whole}");
@@ -274,6 +313,40 @@ mod tests {
                 assert_eq!(std::fs::read_to_string(&path).unwrap(), whole, "cut at {cut}");
             }
         }
+    }
+
+    #[test]
+    fn a_file_has_one_writer_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.csv");
+        let format = RowFormat::Csv;
+        let first = Record::create(&path, format, &settings()).unwrap();
+        let said = message(Record::resume(&path, format, &settings(), PLAN));
+        assert!(said.contains("another sweep is writing it"), "{said}");
+        drop(first);
+        let (second, points) = Record::resume(&path, format, &settings(), PLAN).unwrap();
+        assert_eq!(points, []);
+        let said = message(Record::resume(&path, format, &settings(), PLAN));
+        assert!(said.contains("another sweep is writing it"), "{said}");
+        drop(second);
+    }
+
+    #[test]
+    fn times_that_cannot_be_are_refused_with_their_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.csv");
+        let format = RowFormat::Csv;
+        let head = begin(format, &settings()).unwrap();
+        for seconds in [f64::INFINITY, f64::NAN, 0.0, -1.0, 1e308, 1e-320] {
+            let point = Point { seconds: Some(seconds), ..measured(8) };
+            std::fs::write(&path, head.clone() + &line(format, &point).unwrap()).unwrap();
+            let said = message(Record::resume(&path, format, &settings(), PLAN));
+            assert!(said.contains("line 3 cannot be read: seconds is "), "{seconds}: {said}");
+        }
+        let point = Point { gflops: Some(f64::NAN), ..measured(8) };
+        std::fs::write(&path, head + &line(format, &point).unwrap()).unwrap();
+        let said = message(Record::resume(&path, format, &settings(), PLAN));
+        assert!(said.contains("line 3 cannot be read: gflops"), "{said}");
     }
 
     #[test]

@@ -41,7 +41,25 @@ impl Cube {
     }
 }
 
+/// Operations a second beyond which no CPU is.
+const MOST_RATE: f64 = 1e16;
+
+/// Seconds that a product can take: from a file anything may be read.
+const TIMES: std::ops::Range<f64> = 1e-12..1e12;
+
 impl CpuFigures {
+    /// Whether every product took a time that a CPU may take.
+    #[must_use]
+    pub fn is_sane(&self) -> bool {
+        self.threads > 0
+            && self.cubes.iter().all(|cube| {
+                let flops = cube.flops();
+                is_positive(flops)
+                    && TIMES.contains(&cube.seconds)
+                    && flops / cube.seconds < MOST_RATE
+            })
+    }
+
     /// What products of a type take; `None` where none was measured.
     #[must_use]
     pub fn curve(&self, dtype: &str) -> Option<Curve> {
