@@ -322,7 +322,7 @@ impl Processors {
     /// Starts the threads and opens the GPU, or keeps the reason why there is none.
     ///
     /// # Errors
-    /// [`Error::Threads`]; where a GPU is demanded also what [`Gpu::open`] answers.
+    /// [`tessera::Error::Threads`]; where a GPU is demanded also what [`Gpu::open`] answers.
     pub fn open(device: DeviceChoice, threads: Option<NonZeroUsize>) -> Result<Self, Error> {
         let told =
             |place: &str| Err(Error::no_device(format!("the run was told to stay on the {place}")));
@@ -359,7 +359,7 @@ fn machine(cpu: &CpuContext, gpu: &Result<Gpu, Error>) -> MachineInfo {
 struct Inputs<T: Scalar> {
     a: Vec<T>,
     b: Vec<T>,
-    c: Vec<T::Out>,
+    c: Vec<T::Result>,
 }
 
 impl<T: Scalar> Inputs<T> {

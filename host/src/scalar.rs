@@ -73,7 +73,8 @@ macro_rules! own_factors {
 /// The trait is sealed, as the library's is.
 #[expect(private_bounds, reason = "what seals it")]
 pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> + ForRung {
-    /// The type of C's elements once more, with what is known of it.
+    /// `Out` once more, with what is known of it. Fields of structs name this one: rustdoc 1.95 loses its
+    /// way from `Out`.
     #[doc(hidden)]
     type Result: Scalar<
             Result = <Self as Scalar>::Result,

@@ -24,7 +24,7 @@ const CARGO_STEPS: [&[&str]; 8] = [
     &["doc", "--workspace", "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],
     &["test", "-p", "host", "--features", "peers", "--lib", "--", "peers"],
-    &["test", "--workspace", "--exclude", "host"],
+    &["test", "--workspace", "--exclude", "host", "--features", "cuda_lazy/trampolines"],
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {

@@ -37,7 +37,7 @@ pub enum Error {
         n: usize,
     },
     /// A matrix was given another number of elements than its size says.
-    #[error("a matrix of {rows} x {cols} was given {len} elements")]
+    #[error("a matrix of {rows} x {cols} has {} elements, {len} were given", *.rows as u128 * *.cols as u128)]
     Length {
         /// Rows of the matrix.
         rows: usize,

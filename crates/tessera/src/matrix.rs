@@ -286,6 +286,6 @@ mod tests {
         assert!(MatRef::new(&data, 2, 2, Layout::row_major(3)).is_ok());
         assert!(Matrix::from_vec(vec![0f32; 5], 2, 3, Order::RowMajor).is_err());
         let many = Matrix::from_vec(vec![0f32; 7], 2, 3, Order::RowMajor).unwrap_err();
-        assert_eq!(many.to_string(), "7 elements make no matrix of 2 x 3, which has 6");
+        assert_eq!(many.to_string(), "a matrix of 2 x 3 has 6 elements, 7 were given");
     }
 }

@@ -67,7 +67,7 @@ impl DataSet {
     /// A, m by k, and B, k by n, row-major.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] and [`Error::MemoryLimit`].
+    /// [`tessera::Error::OutOfMemory`] and [`Error::MemoryLimit`].
     pub fn draw(
         self,
         m: usize,

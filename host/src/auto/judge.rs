@@ -78,7 +78,7 @@ struct Round<'e, T: Scalar> {
     problem: Problem<T>,
     a: Vec<T>,
     b: Vec<T>,
-    c: Vec<T::Out>,
+    c: Vec<T::Result>,
 }
 
 impl<T: Scalar> Round<'_, T> {
@@ -148,7 +148,7 @@ impl<T: Scalar> Round<'_, T> {
 /// Measures cubes of these edges, the smallest first, in every way that is not hopeless.
 ///
 /// # Errors
-/// What the driver answers; [`Error::OutOfMemory`].
+/// What the driver answers; [`tessera::Error::OutOfMemory`].
 pub fn judge<T: Scalar>(
     engine: &Engine,
     edges: &[usize],

@@ -28,7 +28,7 @@ const GPU_EDGES: [usize; 6] = [64, 128, 256, 512, 1024, 2048];
 /// Measures the CPU engine on this context's threads, and the ways to a GPU.
 ///
 /// # Errors
-/// What the driver answers; [`Error::OutOfMemory`].
+/// What the driver answers; [`tessera::Error::OutOfMemory`].
 pub fn tune(
     cpu: &CpuContext,
     gpu: Option<&Gpu>,

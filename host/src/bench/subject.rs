@@ -26,7 +26,7 @@ const MOST_LAUNCHES: usize = 500;
 struct Set<T: Scalar> {
     a: Vec<T>,
     b: Vec<T>,
-    c: Vec<T::Out>,
+    c: Vec<T::Result>,
 }
 
 /// What is multiplied: at least one set of operands; more for cold caches.
@@ -91,11 +91,11 @@ pub(super) struct Subject<'p, T: Scalar> {
     /// Judges results of the first set; what it needs to know of the inputs it has found out once.
     checker: Checker<'p, T>,
     /// What C held before, for the checks.
-    before: &'p [T::Out],
+    before: &'p [T::Result],
     /// A C for each set that CPU runs write, made by the first of them.
-    results: Vec<Vec<T::Out>>,
+    results: Vec<Vec<T::Result>>,
     /// The sets on the GPU, uploaded by the first kernel.
-    device: Vec<(Operands<'p, T>, Output<'p, T::Out>)>,
+    device: Vec<(Operands<'p, T>, Output<'p, T::Result>)>,
     /// The set that the next run begins with.
     turn: usize,
 }

@@ -50,7 +50,7 @@ struct Blocks<'a, T: Scalar> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T::Out],
+    c: &'a mut [T::Result],
 }
 
 impl<T: Scalar> Work for Blocks<'_, T> {

@@ -53,7 +53,7 @@ struct Strips<'a, T: Scalar, const COLS: usize> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T::Out],
+    c: &'a mut [T::Result],
 }
 
 impl<T: Scalar, const COLS: usize> Work for Strips<'_, T, COLS> {

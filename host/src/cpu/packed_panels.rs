@@ -69,7 +69,7 @@ struct Rows<'a, T: Scalar, const COLS: usize> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T::Out],
+    c: &'a mut [T::Result],
     rows: usize,
 }
 

@@ -69,7 +69,7 @@ struct Band<'a, T: Scalar> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T::Out],
+    c: &'a mut [T::Result],
     rows: usize,
 }
 

@@ -45,7 +45,7 @@ struct Rows<'a, T: Scalar> {
     problem: &'a Problem<T>,
     a: &'a [T],
     b: &'a [T],
-    c: &'a mut [T::Out],
+    c: &'a mut [T::Result],
 }
 
 impl<T: Scalar> Work for Rows<'_, T> {

@@ -111,7 +111,7 @@ impl Gpu {
     /// Copies A and B to the device.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::OutOfMemory`] and [`Error::Cuda`].
+    /// [`tessera::Error::Shape`], [`tessera::Error::OutOfMemory`] and [`tessera::Error::Cuda`].
     pub fn upload<T: Scalar>(
         &self,
         problem: &Problem<T>,
@@ -133,7 +133,7 @@ impl Gpu {
     /// C begins at `start`.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] and [`Error::Cuda`].
+    /// [`tessera::Error::OutOfMemory`] and [`tessera::Error::Cuda`].
     pub fn output<T: Scalar>(&self, buffer: &[T], start: usize) -> Result<Output<'_, T>, Error> {
         self.enter()?;
         let buffer = upload(self, buffer, "C")?;
@@ -170,7 +170,7 @@ impl<T: Scalar> Output<'_, T> {
     /// Overwrites the device's buffer.
     ///
     /// # Errors
-    /// [`Error::Cuda`].
+    /// [`tessera::Error::Cuda`].
     ///
     /// # Panics
     /// Where the sizes differ.
@@ -183,7 +183,7 @@ impl<T: Scalar> Output<'_, T> {
     /// Overwrites the device's buffer by what another of its size holds.
     ///
     /// # Errors
-    /// [`Error::Cuda`].
+    /// [`tessera::Error::Cuda`].
     ///
     /// # Panics
     /// Where their sizes differ.
@@ -197,7 +197,7 @@ impl<T: Scalar> Output<'_, T> {
     /// Copies the whole buffer back.
     ///
     /// # Errors
-    /// [`Error::Cuda`].
+    /// [`tessera::Error::Cuda`].
     ///
     /// # Panics
     /// Where the sizes differ.
@@ -212,7 +212,7 @@ impl<T: Scalar> Operands<'_, T> {
     /// around the launch.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the kernel cannot do this problem, [`Error::Cuda`] where the
+    /// [`tessera::Error::Unsupported`] where the kernel cannot do this problem, [`tessera::Error::Cuda`] where the
     /// driver refuses the launch or the kernel fails, [`Error::Peer`] where the library refuses.
     pub fn run<'l>(
         &self,

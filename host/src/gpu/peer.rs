@@ -45,7 +45,7 @@ impl Gpu {
     /// Opens one of NVIDIA's libraries, in these folders first.
     ///
     /// # Errors
-    /// [`Error::Peer`] where it is not found or does not start, [`Error::Cuda`].
+    /// [`Error::Peer`] where it is not found or does not start, [`tessera::Error::Cuda`].
     pub fn open_peer(
         &self,
         library: CudaLibrary,

@@ -1,6 +1,6 @@
 //! Implementations that have no row: one line for each reason.
 
-/// What [`Error::NoDevice`](crate::Error::NoDevice) begins with.
+/// What [`tessera::Error::NoDevice`] begins with.
 const NO_DEVICE: &str = "no CUDA device: ";
 /// What the reason ends with where the user wants no GPU.
 const STAY: &str = "told to stay on the CPU";

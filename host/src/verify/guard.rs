@@ -46,7 +46,7 @@ pub enum GuardError {
 #[derive(Clone, Debug)]
 pub struct Guarded<T: Scalar> {
     problem: Problem<T>,
-    words: Vec<T::Out>,
+    words: Vec<T::Result>,
 }
 
 impl<T: Scalar> Guarded<T> {

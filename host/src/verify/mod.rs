@@ -178,7 +178,7 @@ impl<'a, T: Scalar> Checker<'a, T> {
         problem: &Problem<T>,
         a: &'a [T],
         b: &'a [T],
-        c_before: &'a [T::Out],
+        c_before: &'a [T::Result],
         method: Method,
         seed: u64,
     ) -> Result<Self, VerifyError> {

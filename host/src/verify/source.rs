@@ -89,7 +89,7 @@ pub(super) struct Source<'a, T: Scalar> {
     pub(super) problem: Problem<T>,
     pub(super) a: View<'a, T>,
     pub(super) b: View<'a, T>,
-    pub(super) c_before: Option<View<'a, T::Out>>,
+    pub(super) c_before: Option<View<'a, T::Result>>,
 }
 
 impl<'a, T: Scalar> Source<'a, T> {

@@ -64,9 +64,9 @@ pub struct Evidence<'a, T: Scalar> {
     pub b: &'a [T],
     /// What C held before the run, laid out as C is. Empty stands for [`Scalar::POISON`]
     /// everywhere; with numbers here, even where beta is zero, an old C that was added shows.
-    pub c_before: &'a [T::Out],
+    pub c_before: &'a [T::Result],
     /// The result.
-    pub c: &'a [T::Out],
+    pub c: &'a [T::Result],
     /// An element known to be wrong, so that it is looked at in any case.
     pub hint: Option<(usize, usize)>,
 }

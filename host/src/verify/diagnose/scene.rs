@@ -101,9 +101,9 @@ pub(super) struct Scene<'a, T: Scalar> {
     pub(super) problem: Problem<T>,
     pub(super) a: View<'a, T>,
     pub(super) b: View<'a, T>,
-    pub(super) c: View<'a, T::Out>,
+    pub(super) c: View<'a, T::Result>,
     /// What C held before; poison where it is not known.
-    pub(super) before: Option<View<'a, T::Out>>,
+    pub(super) before: Option<View<'a, T::Result>>,
     pub(super) alpha: f64,
     pub(super) beta: f64,
     /// Steps of k that are summed.
