@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn every_crate_multiplies_in_every_order() {
-        let context = cpu::context(NonZeroUsize::new(2)).unwrap();
+        let context = crate::cpu::context(NonZeroUsize::new(2)).unwrap();
         for which in [RustCrate::Gemm, RustCrate::Faer, RustCrate::MatrixMultiply] {
             for (problem, a, b) in problems() {
                 let mut c = vec![f64::NAN; 64];
