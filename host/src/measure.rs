@@ -49,6 +49,19 @@ impl Effort {
         most: 5,
         ..Self::ROW
     };
+
+    /// The same where a row may take so long altogether: it is repeated twice, its C prepared before each
+    /// run, and checked.
+    #[must_use]
+    pub fn within(self, share: Duration) -> Self {
+        let part = share / 4;
+        Self {
+            single: self.single.min(part),
+            total: self.total.min(part),
+            wall: self.wall.min(part),
+            ..self
+        }
+    }
 }
 
 /// What repeated runs took.
@@ -169,6 +182,14 @@ mod tests {
             Ok::<_, Infallible>(next.next().unwrap_or(0.1))
         });
         (timing.unwrap_or_else(|never| match never {}), calls)
+    }
+
+    #[test]
+    fn a_row_with_little_time_has_few_runs() {
+        assert_eq!(timing(Effort::ROW.within(Duration::from_secs(60)), &[]).0.runs, 3);
+        // The first run is counted, and enough.
+        let (short, calls) = timing(Effort::ROW.within(Duration::from_millis(400)), &[]);
+        assert_eq!((short.runs, calls), (1, 1));
     }
 
     #[test]

@@ -280,10 +280,15 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
     };
     // The cheapest first, so that what is left of the budget serves as many as it can.
     candidates.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+    let predicted: Vec<f64> = candidates.iter().map(|candidate| candidate.predicted).collect();
     let mut kept = Kept::default();
     let mut rows = Vec::new();
-    for candidate in candidates {
+    for (turn, mut candidate) in candidates.into_iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+        // What is left is for all that may still run: one row's repeats must not cost others theirs.
+        let waiting = predicted[turn..].iter().filter(|&&seconds| seconds <= left).count();
+        let share = left / waiting.max(1) as f64;
+        candidate.effort = candidate.effort.within(Duration::from_secs_f64(share));
         let outcome = match candidate.failure {
             Some(error) => Err(error),
             None if candidate.predicted > left => Ok(candidate.estimate(&problem)),
