@@ -135,21 +135,7 @@ impl Multiplier {
         let Some(rung) = self.rung else {
             return Ok(self.engine.gemm(alpha, a, b, beta, c)?);
         };
-        let (m, n, k) = (a.rows(), b.cols(), a.cols());
-        if k != b.rows() {
-            let dims = (m, k, b.rows(), n);
-            let (a_rows, a_cols, b_rows, b_cols) = dims;
-            return Err(tessera::Error::InnerDim { a_rows, a_cols, b_rows, b_cols }.into());
-        }
-        if (c.rows(), c.cols()) != (m, n) {
-            let (rows, cols) = (c.rows(), c.cols());
-            return Err(tessera::Error::OuterDim { rows, cols, m, n }.into());
-        }
-        let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta).with_layouts(
-            a.layout(),
-            b.layout(),
-            c.layout(),
-        );
+        let problem = tessera::problem_of(alpha, a, b, beta, &c)?;
         self.by_rung(rung, &problem, a.as_slice(), b.as_slice(), c.into_slice())
     }
 

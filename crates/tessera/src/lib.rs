@@ -55,7 +55,7 @@ pub use error::{EntryMismatch, PtxFault};
 pub use gemm_spec::{
     DType, Layout, Operand, Order, Problem, ShapeError, Unsupported, WideBf16, WideF16, bf16, f16,
 };
-pub use matrix::{MatMut, MatRef, Matrix};
+pub use matrix::{MatMut, MatRef, Matrix, problem_of};
 pub use wide::{Widen, wide};
 
 /// The Rust examples of README.md, which are compiled and run as documentation tests.

@@ -1,6 +1,6 @@
 //! Matrices that own their elements, and views of elements that others own.
 
-use gemm_spec::{Layout, Order, ShapeError};
+use gemm_spec::{Layout, Order, Problem, ShapeError};
 
 use crate::element::Element;
 use crate::error::Error;
@@ -252,6 +252,28 @@ impl<'a, T> MatMut<'a, T> {
     pub fn into_slice(self) -> &'a mut [T] {
         self.data
     }
+}
+
+/// The problem `C = alpha * A * B + beta * C` of these matrices.
+///
+/// # Errors
+/// [`Error::InnerDim`] and [`Error::OuterDim`] where the sizes do not fit.
+pub fn problem_of<T: Element>(
+    alpha: T::Acc,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    beta: T::Acc,
+    c: &MatMut<'_, T::Out>,
+) -> Result<Problem<T>, Error> {
+    let (m, n, k) = (a.rows(), b.cols(), a.cols());
+    if k != b.rows() {
+        return Err(Error::InnerDim { a_rows: m, a_cols: k, b_rows: b.rows(), b_cols: n });
+    }
+    if (c.rows(), c.cols()) != (m, n) {
+        return Err(Error::OuterDim { rows: c.rows(), cols: c.cols(), m, n });
+    }
+    let problem = Problem::new(m, n, k).with_scalars(alpha, beta);
+    Ok(problem.with_layouts(a.layout(), b.layout(), c.layout()))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::element::Element;
 use crate::error::Error;
 #[cfg(feature = "cuda")]
 use crate::gpu::{Gpu, Kernel};
-use crate::matrix::{MatMut, MatRef, Matrix};
+use crate::matrix::{MatMut, MatRef, Matrix, problem_of};
 
 /// Computes matrix products, from any number of threads at once.
 ///
@@ -121,18 +121,7 @@ impl Engine {
         beta: T::Acc,
         c: MatMut<'_, T::Out>,
     ) -> Result<(), Error> {
-        let (m, n, k) = (a.rows(), b.cols(), a.cols());
-        if k != b.rows() {
-            return Err(Error::InnerDim { a_rows: m, a_cols: k, b_rows: b.rows(), b_cols: n });
-        }
-        if (c.rows(), c.cols()) != (m, n) {
-            return Err(Error::OuterDim { rows: c.rows(), cols: c.cols(), m, n });
-        }
-        let problem = Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(
-            a.layout(),
-            b.layout(),
-            c.layout(),
-        );
+        let problem = problem_of(alpha, a, b, beta, &c)?;
         self.gemm_slices(&problem, a.as_slice(), b.as_slice(), c.into_slice())
     }
 
