@@ -29,7 +29,8 @@
 
 mod device;
 
-use gemm_spec::split::{Limbs, SPLIT_K_MAJOR_PARAMS, SPLIT_MN_MAJOR_PARAMS};
+use gemm_spec::params::{SplitKMajorParams, SplitMnMajorParams};
+use gemm_spec::split::Limbs;
 use gemm_spec::{Arch, DType, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries};
 
 use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes};
@@ -55,9 +56,9 @@ const fn spec(
         scheme: Scheme::Split(SplitEntries {
             limbs: Limbs::ThreeBf16,
             products,
-            k_major: helper("bf16x9_split_rows", REDUCTION_BYTES, &SPLIT_K_MAJOR_PARAMS),
+            k_major: helper::<SplitKMajorParams>("bf16x9_split_rows", REDUCTION_BYTES),
             row_amax: None,
-            mn_major: helper("bf16x9_split_across", TRANSPOSE_BYTES, &SPLIT_MN_MAJOR_PARAMS),
+            mn_major: helper::<SplitMnMajorParams>("bf16x9_split_across", TRANSPOSE_BYTES),
             probe: None,
             fallback: FALLBACK,
         }),

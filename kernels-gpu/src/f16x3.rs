@@ -32,10 +32,8 @@
 mod device;
 mod probe;
 
-use gemm_spec::split::{
-    Limbs, PROBE_COLUMNS, PROBE_PARAMS, ROW_AMAX_PARAMS, SPLIT_K_MAJOR_PARAMS,
-    SPLIT_MN_MAJOR_PARAMS,
-};
+use gemm_spec::params::{ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams};
+use gemm_spec::split::{Limbs, PROBE_COLUMNS};
 use gemm_spec::{Arch, DType, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries};
 
 use crate::limbs::{
@@ -60,10 +58,10 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     scheme: Scheme::Split(SplitEntries {
         limbs: Limbs::TwoF16,
         products: 3,
-        k_major: helper("f16x3_split_rows", REDUCTION_BYTES, &SPLIT_K_MAJOR_PARAMS),
-        row_amax: Some(helper("f16x3_maxima", HELPER_THREADS * 16, &ROW_AMAX_PARAMS)),
-        mn_major: helper("f16x3_split_across", TRANSPOSE_BYTES, &SPLIT_MN_MAJOR_PARAMS),
-        probe: Some(helper("f16x3_probe", PROBE_BYTES, &PROBE_PARAMS)),
+        k_major: helper::<SplitKMajorParams>("f16x3_split_rows", REDUCTION_BYTES),
+        row_amax: Some(helper::<RowAmaxParams>("f16x3_maxima", HELPER_THREADS * 16)),
+        mn_major: helper::<SplitMnMajorParams>("f16x3_split_across", TRANSPOSE_BYTES),
+        probe: Some(helper::<ProbeParams>("f16x3_probe", PROBE_BYTES)),
         fallback: FALLBACK,
     }),
 };

@@ -7,9 +7,10 @@ pub(crate) mod split;
 
 use cuda_std::arch::sm90::wgmma::Accumulators;
 use cuda_std::memory::SharedAddress;
-use gemm_spec::split::{FALLBACK_PARAMS, Limbs, PANEL_ROWS};
+use gemm_spec::params::{FallbackParams, Params};
+use gemm_spec::split::{Limbs, PANEL_ROWS};
 use gemm_spec::warpgroup::THREADS;
-use gemm_spec::{Block, HelperEntry, LaunchShape, Param, Tile};
+use gemm_spec::{Block, HelperEntry, LaunchShape, Tile};
 
 use crate::parts::outer_tile;
 
@@ -48,17 +49,13 @@ pub(crate) const fn shared_bytes(limbs: Limbs, stages: u32) -> u32 {
 }
 
 /// One of the helpers that split.
-pub(crate) const fn helper(
-    symbol: &'static str,
-    shared_bytes: u32,
-    params: &'static [Param],
-) -> HelperEntry {
+pub(crate) const fn helper<P: Params>(symbol: &'static str, shared_bytes: u32) -> HelperEntry {
     HelperEntry {
         symbol,
         block: Block { x: HELPER_THREADS, y: 1 },
         min_blocks: 4,
         shared_bytes,
-        params,
+        params: P::LIST,
     }
 }
 
@@ -68,7 +65,7 @@ pub(crate) const FALLBACK: HelperEntry = HelperEntry {
     block: Block { x: SIDE_THREADS, y: SIDE_THREADS },
     min_blocks: 2,
     shared_bytes: outer_tile::SHARED_ELEMENTS * 4,
-    params: &FALLBACK_PARAMS,
+    params: FallbackParams::LIST,
 };
 
 /// What operands are split into, and how tiles of limbs are multiplied.

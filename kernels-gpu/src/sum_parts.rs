@@ -15,7 +15,8 @@
 
 use cuda_std::thread;
 use gemm_spec::index::ceil_div;
-use gemm_spec::{Block, Element, GEMM_PARAMS, HelperEntry};
+use gemm_spec::params::{GemmParams, Params};
+use gemm_spec::{Block, Element, HelperEntry};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -33,7 +34,7 @@ pub(crate) const ENTRY: HelperEntry = HelperEntry {
     block: Block { x: 128, y: 1 },
     min_blocks: 8,
     shared_bytes: 0,
-    params: &GEMM_PARAMS,
+    params: GemmParams::<f32>::LIST,
 };
 
 /// # Safety

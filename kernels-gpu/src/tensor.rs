@@ -34,7 +34,7 @@ mod pair;
 mod single_stage;
 mod store;
 
-use gemm_spec::tensor::PAD_PARAMS;
+use gemm_spec::params::{PadParams, Params};
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use gemm_spec::{
     Arch, Block, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme,
@@ -76,7 +76,7 @@ pub(crate) const PAD: HelperEntry = HelperEntry {
     block: Block { x: 256, y: 1 },
     min_blocks: 8,
     shared_bytes: 0,
-    params: &PAD_PARAMS,
+    params: PadParams::LIST,
 };
 
 const SCHEME: Scheme = Scheme::Tensor(TensorEntries { pad: PAD, cluster: 1 });

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::index::ceil_div;
+use crate::params::{GemmParams, LimbParams, Param, Params, TmaParams, TmaSimtParams};
 use crate::split::Limbs;
 use crate::split_k::SplitK;
 use crate::{DType, Element, Operand, Order, Problem};
@@ -136,77 +137,6 @@ pub struct Entry {
     /// Name of the `.entry` in the PTX.
     pub symbol: &'static str,
 }
-
-/// Type of a kernel parameter as PTX declares it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParamType {
-    /// 32-bit integer.
-    U32,
-    /// 64-bit integer or pointer.
-    U64,
-    /// A number of the accumulator type: alpha or beta.
-    Element,
-    /// The 128 bytes that describe a tensor to TMA, by value.
-    TensorMap,
-}
-
-impl ParamType {
-    /// What the place of a tensor map is a multiple of, in bytes.
-    pub const TENSOR_MAP_ALIGN: u32 = 64;
-
-    /// How PTX declares a parameter of this type in the entry for that element type.
-    #[must_use]
-    pub const fn ptx(self, dtype: DType) -> &'static str {
-        match self {
-            Self::U32 => ".u32",
-            Self::U64 => ".u64",
-            Self::Element if dtype.is_integer() => ".u32",
-            Self::Element if dtype.acc().size() == 8 => ".f64",
-            Self::Element => ".f32",
-            Self::TensorMap => ".align 64 .b8[128]",
-        }
-    }
-
-    /// Bytes of such a parameter.
-    #[must_use]
-    pub const fn size(self, dtype: DType) -> usize {
-        match self {
-            Self::U32 => 4,
-            Self::U64 => 8,
-            Self::Element => dtype.acc().size(),
-            Self::TensorMap => 128,
-        }
-    }
-}
-
-/// One parameter of an entry point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Param {
-    /// Its name in the kernel's source.
-    pub name: &'static str,
-    /// Its type.
-    pub ty: ParamType,
-}
-
-pub(crate) const fn param(name: &'static str, ty: ParamType) -> Param {
-    Param { name, ty }
-}
-
-/// The parameters of every GEMM kernel, in order. Sizes are 32-bit, leading dimensions and hence
-/// all offsets 64-bit, so products above 2^31 elements are addressed right.
-pub const GEMM_PARAMS: [Param; 11] = [
-    param("m", ParamType::U32),
-    param("n", ParamType::U32),
-    param("k", ParamType::U32),
-    param("alpha", ParamType::Element),
-    param("a", ParamType::U64),
-    param("lda", ParamType::U64),
-    param("b", ParamType::U64),
-    param("ldb", ParamType::U64),
-    param("beta", ParamType::Element),
-    param("c", ParamType::U64),
-    param("ldc", ParamType::U64),
-];
 
 /// Bytes of shared memory that every device gives a block for the asking. For more, up to the
 /// device's limit, a kernel is told so before its launch.
@@ -363,7 +293,7 @@ pub struct KernelSpec {
 /// What a product takes: one launch, or several with memory of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// One launch of an entry with [`GEMM_PARAMS`]. Each element is one chain of multiply-adds over k
+    /// One launch of an entry with [`GemmParams`]. Each element is one chain of multiply-adds over k
     /// in order.
     Chain,
     /// The operands are split first, see [`crate::split`].
@@ -371,7 +301,7 @@ pub enum Scheme {
     /// Operands of 16 bits reach the tensor cores by tensor maps, see [`crate::tensor`].
     Tensor(TensorEntries),
     /// As [`Scheme::Chain`], but operands reach the threads by tensor maps: a launch of an entry with
-    /// [`crate::tensor::BOXES_PARAMS`].
+    /// [`TmaSimtParams`].
     Boxes(TensorEntries),
     /// Ranges of k are summed apart and the sums added afterwards, see [`crate::split_k`].
     SplitK(SplitK),
@@ -427,7 +357,7 @@ pub struct HelperEntry {
 pub struct EntryForm {
     /// Its name in the PTX.
     pub symbol: &'static str,
-    /// What [`ParamType::Element`] stands for.
+    /// What [`Acc`](crate::ParamType::Acc) stands for.
     pub dtype: DType,
     /// Its parameters, in order.
     pub params: &'static [Param],
@@ -519,10 +449,10 @@ impl KernelSpec {
             symbol,
             dtype,
             params: match self.scheme {
-                Scheme::Chain | Scheme::SplitK(_) => &GEMM_PARAMS,
-                Scheme::Split(_) => &crate::split::MULTIPLY_PARAMS,
-                Scheme::Tensor(_) => &crate::tensor::TENSOR_PARAMS,
-                Scheme::Boxes(_) => &crate::tensor::BOXES_PARAMS,
+                Scheme::Chain | Scheme::SplitK(_) => GemmParams::<f32>::LIST,
+                Scheme::Split(_) => LimbParams::LIST,
+                Scheme::Tensor(_) => TmaParams::<f32>::LIST,
+                Scheme::Boxes(_) => TmaSimtParams::<f32>::LIST,
             },
             block: match self.launch {
                 LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => block,

@@ -27,6 +27,7 @@ mod element;
 mod half_precision;
 pub mod index;
 mod kernel;
+pub mod params;
 mod problem;
 pub mod split;
 pub mod split_k;
@@ -41,10 +42,10 @@ pub use element::{Element, epilogue};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use half::{bf16, f16};
 pub use kernel::{
-    Arch, Block, DeviceLimits, Entry, EntryForm, GEMM_PARAMS, Grid, HelperEntry, KernelSpec,
-    LaunchShape, MinBlocks, Param, ParamType, SHARED_WITHOUT_OPT_IN, Scheme, SplitEntries,
+    Arch, Block, DeviceLimits, Entry, EntryForm, Grid, HelperEntry, KernelSpec, LaunchShape, MinBlocks, SHARED_WITHOUT_OPT_IN, Scheme, SplitEntries,
     TensorEntries, Tile, Unsupported,
 };
+pub use params::{Param, ParamType};
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use wide::{WideBf16, WideF16};

@@ -19,8 +19,6 @@
 //! Source: Ootomo and Yokota 2022 for two limbs and for accumulation outside the tensor core;
 //! Henry, Tang and Heinecke 2019 for three of bf16.
 
-use crate::Param;
-use crate::kernel::{ParamType, param};
 use crate::warpgroup::{HALF_ROW_BYTES, ROW_BYTES, swizzle_64b, swizzle_128b};
 
 /// Rows of a panel, and of a block's tile.
@@ -296,98 +294,6 @@ const fn operand_bytes(limbs: Limbs, rows: u32, k: u32) -> u64 {
 const fn aligned(bytes: u64) -> u64 {
     bytes.next_multiple_of(256)
 }
-
-/// Parameters of the kernel that splits a K-major operand: one block for each row.
-pub const SPLIT_K_MAJOR_PARAMS: [Param; 7] = [
-    param("k", ParamType::U32),
-    param("from", ParamType::U64),
-    param("ld", ParamType::U64),
-    param("limbs", ParamType::U64),
-    param("exponents", ParamType::U64),
-    param("underflows", ParamType::U64),
-    param("flags", ParamType::U64),
-];
-
-/// Parameters of the kernel that finds the largest magnitudes of an MN-major operand's rows.
-pub const ROW_AMAX_PARAMS: [Param; 5] = [
-    param("rows", ParamType::U32),
-    param("k", ParamType::U32),
-    param("from", ParamType::U64),
-    param("ld", ParamType::U64),
-    param("row_amax", ParamType::U64),
-];
-
-/// Parameters of the kernel that splits an MN-major operand.
-pub const SPLIT_MN_MAJOR_PARAMS: [Param; 9] = [
-    param("rows", ParamType::U32),
-    param("k", ParamType::U32),
-    param("from", ParamType::U64),
-    param("ld", ParamType::U64),
-    param("row_amax", ParamType::U64),
-    param("limbs", ParamType::U64),
-    param("exponents", ParamType::U64),
-    param("underflows", ParamType::U64),
-    param("flags", ParamType::U64),
-];
-
-/// Parameters of the kernel that examines samples of C, of which A has the `m` rows from `first`
-/// on, out of `rows`: the operands with strides along both dimensions, and the scale exponents of
-/// their rows.
-pub const PROBE_PARAMS: [Param; 14] = [
-    param("rows", ParamType::U32),
-    param("first", ParamType::U32),
-    param("m", ParamType::U32),
-    param("n", ParamType::U32),
-    param("k", ParamType::U32),
-    param("a", ParamType::U64),
-    param("a_row", ParamType::U64),
-    param("a_step", ParamType::U64),
-    param("b", ParamType::U64),
-    param("b_step", ParamType::U64),
-    param("b_col", ParamType::U64),
-    param("a_exponents", ParamType::U64),
-    param("b_exponents", ParamType::U64),
-    param("flags", ParamType::U64),
-];
-
-/// Parameters of the kernel that multiplies split operands. It does nothing if the range flags have
-/// a bit of `unless`.
-pub const MULTIPLY_PARAMS: [Param; 13] = [
-    param("m", ParamType::U32),
-    param("n", ParamType::U32),
-    param("k", ParamType::U32),
-    param("alpha", ParamType::Element),
-    param("a_limbs", ParamType::U64),
-    param("b_limbs", ParamType::U64),
-    param("a_exponents", ParamType::U64),
-    param("b_exponents", ParamType::U64),
-    param("beta", ParamType::Element),
-    param("c", ParamType::U64),
-    param("ldc", ParamType::U64),
-    param("flags", ParamType::U64),
-    param("unless", ParamType::U32),
-];
-
-/// Parameters of the kernel that multiplies the f32 operands themselves if the range flags have a
-/// bit of `when`: those of a plain GEMM entry with strides along both dimensions of A and B, then
-/// the flags.
-pub const FALLBACK_PARAMS: [Param; 15] = [
-    param("m", ParamType::U32),
-    param("n", ParamType::U32),
-    param("k", ParamType::U32),
-    param("alpha", ParamType::Element),
-    param("a", ParamType::U64),
-    param("a_row", ParamType::U64),
-    param("a_step", ParamType::U64),
-    param("b", ParamType::U64),
-    param("b_step", ParamType::U64),
-    param("b_col", ParamType::U64),
-    param("beta", ParamType::Element),
-    param("c", ParamType::U64),
-    param("ldc", ParamType::U64),
-    param("flags", ParamType::U64),
-    param("when", ParamType::U32),
-];
 
 #[cfg(test)]
 mod tests {

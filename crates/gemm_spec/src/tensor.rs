@@ -2,12 +2,11 @@
 //! copied first.
 //!
 //! TMA loads boxes of a tensor map: for the tensor cores 64 elements along the contiguous
-//! dimension, 128 bytes, in the 128-byte swizzle; for f32 see [`BOXES_PARAMS`]. It requires that an
+//! dimension, 128 bytes, in the 128-byte swizzle; for f32 see [`TmaSimtParams`](crate::params::TmaSimtParams). It requires that an
 //! operand and each of its lines begin at a multiple of 16 bytes. An operand that does not comply
 //! is copied to a workspace with a longer pitch.
 
-use crate::kernel::{ParamType, param};
-use crate::{Element, Layout, Operand, Order, Param, Problem};
+use crate::{Element, Layout, Operand, Order, Problem};
 
 /// Elements of a k-block, the depth of a stage: one row of a K-major tile in the 128-byte swizzle.
 pub const BLOCK_K: u32 = 64;
@@ -26,51 +25,6 @@ pub const A_MN_MAJOR: u32 = 1;
 
 /// In `major_flags`: B is row-major, so its tiles are N-major.
 pub const B_MN_MAJOR: u32 = 2;
-
-/// The parameters of a product's entry, in order. `k` is zero if there is nothing to accumulate. If
-/// `tma_store` is zero, the threads store C themselves and its map is not used.
-pub const TENSOR_PARAMS: [Param; 12] = [
-    param("a_map", ParamType::TensorMap),
-    param("b_map", ParamType::TensorMap),
-    param("c_map", ParamType::TensorMap),
-    param("m", ParamType::U32),
-    param("n", ParamType::U32),
-    param("k", ParamType::U32),
-    param("alpha", ParamType::Element),
-    param("major_flags", ParamType::U32),
-    param("beta", ParamType::Element),
-    param("c", ParamType::U64),
-    param("ldc", ParamType::U64),
-    param("tma_store", ParamType::U32),
-];
-
-/// The parameters, in order, of an entry that multiplies f32 operands, both row-major, on the FP32
-/// units. `k` is zero if there is nothing to accumulate. A box of A has [`F32_BLOCK_K`] elements of
-/// each row of a tile, in the 128-byte swizzle; one of B has the columns of a tile for as many k
-/// elements, row after row.
-pub const BOXES_PARAMS: [Param; 9] = [
-    param("a_map", ParamType::TensorMap),
-    param("b_map", ParamType::TensorMap),
-    param("m", ParamType::U32),
-    param("n", ParamType::U32),
-    param("k", ParamType::U32),
-    param("alpha", ParamType::Element),
-    param("beta", ParamType::Element),
-    param("c", ParamType::U64),
-    param("ldc", ParamType::U64),
-];
-
-/// The parameters of the helper that copies an operand to lines of another pitch, in order. A row
-/// is a contiguous line, counted in elements of 16 bits; the helper writes whole groups of eight of
-/// them.
-pub const PAD_PARAMS: [Param; 6] = [
-    param("rows", ParamType::U32),
-    param("width", ParamType::U32),
-    param("from", ParamType::U64),
-    param("ld", ParamType::U64),
-    param("to", ParamType::U64),
-    param("pitch", ParamType::U64),
-];
 
 /// Elements that a thread of the helper copies at a time.
 pub const PAD_GROUP: u32 = 8;

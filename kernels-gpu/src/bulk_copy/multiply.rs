@@ -1,14 +1,16 @@
 //! The entry, and the loops of a block's threads.
 
 use cuda_std::arch::sm90::tensor;
-use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
-use cuda_std::memory::{GlobalMut, SharedAddress, null};
+use cuda_std::arch::sm90::tensor::MapAddress;
+use cuda_std::memory::{SharedAddress, global_mut, null};
 use cuda_std::{tensor_map, thread};
 use gemm_spec::Element;
 use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::params::TmaSimtParams;
 use gemm_spec::tensor::F32_BLOCK_K;
 
 use super::{A_BYTES, GROUP_ROWS, STAGE_BYTES, STAGES, THREADS, TILE_M, TILE_N, WARPS_M};
+use crate::parts::entries::entry;
 use crate::parts::gemm::Gemm;
 use crate::parts::pipeline::{self, Pipeline};
 use crate::parts::unroll::unroll;
@@ -144,26 +146,27 @@ impl Lane {
     }
 }
 
+entry! {
+    /// # Safety
+    /// 1. The maps describe A and B as `gemm_spec::tensor` says for this tile; `c` is valid for m by n
+    ///    elements at `ldc`, overlaps nothing else and nobody else uses it.
+    /// 2. The launch has the block, the grid and the shared memory of the kernel's spec, with m, n >= 1.
+    pub unsafe fn bulk_copy_128x256_f32(params: TmaSimtParams<f32>) {
+        // The maps by their addresses: a copy in local memory is none that TMA reads.
+        let maps =
+            (tensor_map!("bulk_copy_128x256_f32", 0), tensor_map!("bulk_copy_128x256_f32", 1));
+        // SAFETY: the obligations are the same.
+        unsafe { multiply(params, maps) };
+    }
+}
+
 /// # Safety
-/// 1. The maps describe A and B as `gemm_spec::tensor` says for this tile; `c` is valid for m by n
-///    elements at `ldc`, overlaps nothing else and nobody else uses it.
-/// 2. The launch has the block, the grid and the shared memory of the kernel's spec, with m, n >= 1.
-#[cuda_std::kernel]
-#[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
-#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn bulk_copy_128x256_f32(
-    _a_map: TensorMap,
-    _b_map: TensorMap,
-    m: u32,
-    n: u32,
-    k: u32,
-    alpha: f32,
-    beta: f32,
-    c: GlobalMut<f32>,
-    ldc: u64,
-) {
-    let a_map = tensor_map!("bulk_copy_128x256_f32", 0);
-    let b_map = tensor_map!("bulk_copy_128x256_f32", 1);
+/// The obligations of the entry, of which these are the maps of A and B.
+#[inline(always)]
+unsafe fn multiply(params: TmaSimtParams<f32>, (a_map, b_map): (MapAddress, MapAddress)) {
+    let TmaSimtParams { m, n, k, alpha, beta, c, ldc, .. } = params;
+    // SAFETY: obligation 1.
+    let c = unsafe { global_mut(c) };
     let thread = thread::thread_idx_x();
     let (tile_m, tile_n) =
         grouped_tile(thread::block_idx_x(), ceil_div(m, TILE_M), ceil_div(n, TILE_N), GROUP_ROWS);

@@ -2,7 +2,7 @@
 
 use cuda_std::arch::sm90::convert::{f16_pair, f16_value};
 use cuda_std::arch::sm90::wgmma::{self, Descriptor};
-use cuda_std::memory::{Global, GlobalMut, SharedAddress};
+use cuda_std::memory::SharedAddress;
 use gemm_spec::split::{Limb, Limbs, UNDERFLOW, f16_limb_offset, scale_factors};
 use gemm_spec::warpgroup::{INSTRUCTION_M, K_ADVANCE, ROW_BYTES, k_major_descriptor};
 
@@ -10,6 +10,7 @@ use super::STAGES;
 use crate::limbs::product::product_entry;
 use crate::limbs::split::{self, RangeReport, Row, split_entries};
 use crate::limbs::{LimbSplit, stage_bytes};
+use crate::parts::entries::entry;
 use crate::parts::pipeline::Pipeline;
 use crate::parts::quad::Quad;
 
@@ -85,32 +86,29 @@ impl LimbSplit for TwoF16 {
 product_entry!(f16x3_f32: TwoF16);
 split_entries!(f16x3_split_rows, f16x3_split_across: TwoF16);
 
-/// # Safety
-/// 1. `from` is valid for k lines of `rows` elements at `ld`, `row_amax` for `rows` words that were
-///    zero.
-/// 2. The grid has a block for each 128 rows along x and for each 64 k elements along y; a block
-///    has 256 threads and the shared memory of the kernel's spec.
-#[cuda_std::kernel]
-#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn f16x3_maxima(
-    rows: u32,
-    k: u32,
-    from: Global<f32>,
-    ld: u64,
-    row_amax: GlobalMut<u32>,
-) {
-    // SAFETY: the obligations are the same.
-    unsafe { split::row_amax(rows, k, from, ld, row_amax) };
+entry! {
+    /// # Safety
+    /// 1. `from` is valid for k lines of `rows` elements at `ld`, `row_amax` for `rows` words that were
+    ///    zero.
+    /// 2. The grid has a block for each 128 rows along x and for each 64 k elements along y; a block
+    ///    has 256 threads and the shared memory of the kernel's spec.
+    pub unsafe fn f16x3_maxima(params: RowAmaxParams) {
+        // SAFETY: the obligations are the same.
+        unsafe { split::row_amax(params) };
+    }
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]
 mod tests {
+    use std::ptr::{null, with_exposed_provenance_mut};
+
     use cuda_std::emulate::{Buffer, EmulationError, Launch, run};
-    use cuda_std::memory::{global, global_mut, null};
     use gemm_spec::DType;
+    use gemm_spec::params::LimbParams;
 
     use super::*;
     use crate::f16x3::SPEC;
+    use crate::parts::entries::call_entry;
 
     /// The first instruction that the emulator does not model ends the launch.
     #[test]
@@ -122,13 +120,23 @@ mod tests {
             .with_buffer(Buffer::output("C", &mut c));
         let at = c.as_mut_ptr().expose_provenance();
         let result = run(&launch, || {
-            let c = std::ptr::with_exposed_provenance_mut(at);
+            let params = LimbParams {
+                m: 1,
+                n: 1,
+                k: 16,
+                alpha: 1.0,
+                a_limbs: null(),
+                b_limbs: null(),
+                a_exponents: null(),
+                b_exponents: null(),
+                beta: 0.0,
+                c: with_exposed_provenance_mut(at),
+                ldc: 1,
+                flags: flags.as_ptr(),
+                unless: 3,
+            };
             // SAFETY: the launch has everything that the entry accesses on the host.
-            unsafe {
-                let (flags, c) = (global(flags.as_ptr()), global_mut(c));
-                let limbs = (null(), null(), null(), null());
-                f16x3_f32(1, 1, 16, 1.0, limbs.0, limbs.1, limbs.2, limbs.3, 0.0, c, 1, flags, 3);
-            }
+            unsafe { gemm_spec::LimbParams! { [call_entry] f16x3_f32 params } };
         });
         let Err(EmulationError::NotEmulated { instruction, .. }) = result else {
             panic!("{result:?}");

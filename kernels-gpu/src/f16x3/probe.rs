@@ -6,43 +6,44 @@
 //! own. A block examines eight neighbours in one row of C: it sums the magnitudes of their terms,
 //! and the magnitudes whose other operand is small.
 
-use cuda_std::memory::{Global, GlobalMut};
+use cuda_std::memory::{Global, global, global_mut};
 use cuda_std::{shared, thread, warp};
+use gemm_spec::params::ProbeParams;
 use gemm_spec::split::{
     FULL_PRECISION, OUT_OF_RANGE, PROBE_COLUMNS, loses_precision, probed, scale_factors,
 };
 
 use crate::limbs::HELPER_THREADS;
 use crate::limbs::split::raise_flags;
+use crate::parts::entries::entry;
 use crate::parts::unroll::unroll;
 
 const COLUMNS: usize = PROBE_COLUMNS as usize;
 const WARPS: u32 = HELPER_THREADS / 32;
 
+entry! {
+    /// # Safety
+    /// 1. `a` and `b` are valid for m by k and k by n elements, with strides `a_row` and `a_step`,
+    ///    `b_step` and `b_col`; the m rows are those from `first` on of `rows`; there are m and n
+    ///    exponents; `flags` is valid.
+    /// 2. A block has 256 threads and the shared memory of the kernel's spec; m, n >= 1.
+    pub unsafe fn f16x3_probe(params: ProbeParams) {
+        // SAFETY: the obligations are the same.
+        unsafe { probe(params) };
+    }
+}
+
 /// # Safety
-/// 1. `a` and `b` are valid for m by k and k by n elements, with strides `a_row` and `a_step`,
-///    `b_step` and `b_col`; the m rows are those from `first` on of `rows`; there are m and n
-///    exponents; `flags` is valid.
-/// 2. A block has 256 threads and the shared memory of the kernel's spec; m, n >= 1.
-#[cuda_std::kernel]
-#[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
-#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn f16x3_probe(
-    rows: u32,
-    first: u32,
-    m: u32,
-    n: u32,
-    k: u32,
-    a: Global<f32>,
-    a_row: u64,
-    a_step: u64,
-    b: Global<f32>,
-    b_step: u64,
-    b_col: u64,
-    a_exponents: Global<i32>,
-    b_exponents: Global<i32>,
-    flags: GlobalMut<u32>,
-) {
+/// The obligations of the entry.
+#[inline(always)]
+unsafe fn probe(params: ProbeParams) {
+    let ProbeParams { rows, first, m, n, k, a_row, a_step, b_step, b_col, .. } = params;
+    // SAFETY: obligation 1.
+    let (a, b, flags) =
+        unsafe { (global(params.a), global(params.b), global_mut(params.flags)) };
+    // SAFETY: obligation 1.
+    let (a_exponents, b_exponents) =
+        unsafe { (global(params.a_exponents), global(params.b_exponents)) };
     let linear = thread::thread_idx_x();
     let (row, col0) = probed(thread::block_idx_x(), rows, n);
     // Rows before `first` wrap around and become the largest numbers.

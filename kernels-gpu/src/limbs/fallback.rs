@@ -1,39 +1,36 @@
 //! The product of the operands themselves, for inputs that limbs cannot represent.
 
-use cuda_std::memory::{Global, GlobalMut};
+use cuda_std::memory::{global, global_mut};
 use cuda_std::thread;
 use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::params::FallbackParams;
 
 use super::GROUP_ROWS;
+use crate::parts::entries::entry;
 use crate::parts::gemm::Gemm;
 use crate::parts::outer_tile::{Neighbours, SIDE, outer_tile};
 
+entry! {
+    /// # Safety
+    /// 1. `a`, `b` and `c` are valid for m by k, k by n and m by n elements, with strides `a_row` and
+    ///    `a_step`, `b_step` and `b_col`, and rows of `ldc`; `c` overlaps nothing else and nobody else
+    ///    writes it; `flags` is valid.
+    /// 2. The launch has blocks of 16 x 16 threads and the shared memory of the kernel's spec, with
+    ///    m, n >= 1 and fewer than 2^31 tiles.
+    pub unsafe fn pieces_fallback(params: FallbackParams) {
+        // SAFETY: the obligations are the same.
+        unsafe { fallback(params) };
+    }
+}
+
 /// # Safety
-/// 1. `a`, `b` and `c` are valid for m by k, k by n and m by n elements, with strides `a_row` and
-///    `a_step`, `b_step` and `b_col`, and rows of `ldc`; `c` overlaps nothing else and nobody else
-///    writes it; `flags` is valid.
-/// 2. The launch has blocks of 16 x 16 threads and the shared memory of the kernel's spec, with
-///    m, n >= 1 and fewer than 2^31 tiles.
-#[cuda_std::kernel]
-#[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
-#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn pieces_fallback(
-    m: u32,
-    n: u32,
-    k: u32,
-    alpha: f32,
-    a: Global<f32>,
-    a_row: u64,
-    a_step: u64,
-    b: Global<f32>,
-    b_step: u64,
-    b_col: u64,
-    beta: f32,
-    c: GlobalMut<f32>,
-    ldc: u64,
-    flags: Global<u32>,
-    when: u32,
-) {
+/// The obligations of the entry.
+#[inline(always)]
+unsafe fn fallback(params: FallbackParams) {
+    let FallbackParams { m, n, k, alpha, a, a_row, a_step, b, b_step, b_col, .. } = params;
+    let FallbackParams { beta, c, ldc, flags, when, .. } = params;
+    // SAFETY: obligation 1.
+    let (a, b, c, flags) = unsafe { (global(a), global(b), global_mut(c), global(flags)) };
     // SAFETY: obligation 1; the helpers before this launch wrote the flags.
     if unsafe { flags.read() } & when == 0 {
         return;

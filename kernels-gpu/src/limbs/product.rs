@@ -1,10 +1,11 @@
 //! The product of split operands: a persistent, warp-specialised kernel.
 
 use cuda_std::arch::sm90::{bulk, registers, wgmma};
-use cuda_std::memory::{Global, GlobalMut};
+use cuda_std::memory::{Global, GlobalMut, global, global_mut};
 use cuda_std::{thread, warp};
 use gemm_spec::epilogue;
 use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::params::LimbParams;
 use gemm_spec::split::{PANEL_ROWS, tiles, unscaled};
 use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
@@ -16,139 +17,96 @@ use crate::parts::unroll::unroll;
 const PRODUCER_REGISTERS: u32 = 40;
 const CONSUMER_REGISTERS: u32 = 232;
 
-/// The parameters of a launch.
-pub(crate) struct Launch {
-    pub(crate) m: u32,
-    pub(crate) n: u32,
-    pub(crate) k: u32,
-    pub(crate) alpha: f32,
-    pub(crate) a_limbs: Global<u8>,
-    pub(crate) b_limbs: Global<u8>,
-    pub(crate) a_exponents: Global<i32>,
-    pub(crate) b_exponents: Global<i32>,
-    pub(crate) beta: f32,
-    pub(crate) c: GlobalMut<f32>,
-    pub(crate) ldc: u64,
-    pub(crate) flags: Global<u32>,
-    pub(crate) unless: u32,
-}
-
 /// Defines the entry for one kind of limbs.
 macro_rules! product_entry {
     ($name:ident: $limbs:ty) => {
-        /// # Safety
-        /// 1. The operands are split into `a_limbs` and `b_limbs` as `gemm_spec::split` says, with the
-        ///    exponents of m rows and n columns where they are scaled; `c` is valid for m by n elements
-        ///    at `ldc`, overlaps nothing else and nobody else writes it; `flags` is valid.
-        /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's spec,
-        ///    with m, n, k >= 1 and fewer than 2^31 tiles.
-        #[cuda_std::kernel]
-        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
-        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-        pub unsafe fn $name(
-            m: u32,
-            n: u32,
-            k: u32,
-            alpha: f32,
-            a_limbs: cuda_std::memory::Global<u8>,
-            b_limbs: cuda_std::memory::Global<u8>,
-            a_exponents: cuda_std::memory::Global<i32>,
-            b_exponents: cuda_std::memory::Global<i32>,
-            beta: f32,
-            c: cuda_std::memory::GlobalMut<f32>,
-            ldc: u64,
-            flags: cuda_std::memory::Global<u32>,
-            unless: u32,
-        ) {
-            let launch = $crate::limbs::product::Launch {
-                m,
-                n,
-                k,
-                alpha,
-                a_limbs,
-                b_limbs,
-                a_exponents,
-                b_exponents,
-                beta,
-                c,
-                ldc,
-                flags,
-                unless,
-            };
-            // SAFETY: the obligations are the same.
-            unsafe { launch.run::<$limbs>() };
+        $crate::parts::entries::entry! {
+            /// # Safety
+            /// 1. The operands are split into `a_limbs` and `b_limbs` as `gemm_spec::split` says, with
+            ///    the exponents of m rows and n columns where they are scaled; `c` is valid for m by n
+            ///    elements at `ldc`, overlaps nothing else and nobody else writes it; `flags` is valid.
+            /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's
+            ///    spec, with m, n, k >= 1 and fewer than 2^31 tiles.
+            pub unsafe fn $name(params: LimbParams) {
+                // SAFETY: the obligations are the same.
+                unsafe { $crate::limbs::product::multiply::<$limbs>(params) };
+            }
         }
     };
 }
 pub(crate) use product_entry;
 
-impl Launch {
-    /// # Safety
-    /// The obligations of the entries.
-    #[inline(always)]
-    pub(crate) unsafe fn run<L: LimbSplit>(&self) {
-        let Self { m, n, k, alpha, a_limbs, b_limbs, a_exponents, b_exponents, .. } = *self;
-        let Self { beta, c, ldc, flags, unless, .. } = *self;
-        // SAFETY: obligation 1; the helpers before this launch wrote the flags.
-        if unsafe { flags.read() } & unless != 0 {
-            return;
-        }
-        let linear = thread::thread_idx_x();
-        // Uniform across a warpgroup, and known to be uniform in a warp.
-        // SAFETY: all lanes are here.
-        let warpgroup_idx = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
-        // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
-        let mut pipe = PipelineState::<L>::new(unsafe { pipeline::smem() });
-        if linear == 0 {
-            // SAFETY: one thread; nobody uses the barriers before the barrier below.
-            unsafe { pipe.init_barriers(CONSUMERS) };
-        }
-        // SAFETY: all threads of the block are here.
-        unsafe { thread::sync_threads() };
+/// # Safety
+/// The obligations of the entries.
+#[inline(always)]
+pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
+    let LimbParams { m, n, k, alpha, beta, ldc, unless, .. } = params;
+    // SAFETY: obligation 1.
+    let (a_limbs, b_limbs, c) =
+        unsafe { (global(params.a_limbs), global(params.b_limbs), global_mut(params.c)) };
+    // SAFETY: obligation 1.
+    let (a_exponents, b_exponents, flags) = unsafe {
+        (global(params.a_exponents), global(params.b_exponents), global(params.flags))
+    };
+    // SAFETY: obligation 1; the helpers before this launch wrote the flags.
+    if unsafe { flags.read() } & unless != 0 {
+        return;
+    }
+    let linear = thread::thread_idx_x();
+    // Uniform across a warpgroup, and known to be uniform in a warp.
+    // SAFETY: all lanes are here.
+    let warpgroup_idx = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
+    // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
+    let mut pipe = PipelineState::<L>::new(unsafe { pipeline::smem() });
+    if linear == 0 {
+        // SAFETY: one thread; nobody uses the barriers before the barrier below.
+        unsafe { pipe.init_barriers(CONSUMERS) };
+    }
+    // SAFETY: all threads of the block are here.
+    unsafe { thread::sync_threads() };
 
-        let (tiles_m, tiles_n) = (ceil_div(m, PANEL_ROWS), ceil_div(n, PANEL_ROWS));
-        let k_tiles = tiles(k);
-        let mut block = thread::block_idx_x();
-        if warpgroup_idx == 0 {
-            // SAFETY: the whole warpgroup is here and needs no more registers.
-            unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
-            if linear == 0 {
-                while block < tiles_m * tiles_n {
-                    let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
-                    let panel =
-                        |tile: u32| tile as usize * k_tiles as usize * L::TILE_BYTES as usize;
-                    let a = a_limbs.wrapping_add(panel(tile_m));
-                    let b = b_limbs.wrapping_add(panel(tile_n));
-                    // SAFETY: both panels are in the limbs.
-                    unsafe { load_tiles(&mut pipe, a, b, k_tiles) };
-                    block += thread::grid_dim_x();
-                }
-            }
-        } else {
-            // SAFETY: the whole warpgroup is here; the producer's has released what the pool lacks.
-            unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
-            let (consumer_idx, thread_in_warpgroup) = (warpgroup_idx - 1, linear % THREADS);
+    let (tiles_m, tiles_n) = (ceil_div(m, PANEL_ROWS), ceil_div(n, PANEL_ROWS));
+    let k_tiles = tiles(k);
+    let mut block = thread::block_idx_x();
+    if warpgroup_idx == 0 {
+        // SAFETY: the whole warpgroup is here and needs no more registers.
+        unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
+        if linear == 0 {
             while block < tiles_m * tiles_n {
                 let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
-                // SAFETY: the producer loads `k_tiles` stages for this tile.
-                let total =
-                    unsafe { mainloop(&mut pipe, consumer_idx, thread_in_warpgroup, k_tiles) };
-                let store = Store {
-                    m,
-                    n,
-                    alpha,
-                    beta,
-                    c,
-                    ldc,
-                    a_exponents,
-                    b_exponents,
-                    row0: tile_m * PANEL_ROWS + consumer_idx * INSTRUCTION_M,
-                    col0: tile_n * PANEL_ROWS,
-                };
-                // SAFETY: obligation 1; this block alone has the tile, this thread these elements.
-                unsafe { store.all::<L>(thread_in_warpgroup, &total) };
+                let panel =
+                    |tile: u32| tile as usize * k_tiles as usize * L::TILE_BYTES as usize;
+                let a = a_limbs.wrapping_add(panel(tile_m));
+                let b = b_limbs.wrapping_add(panel(tile_n));
+                // SAFETY: both panels are in the limbs.
+                unsafe { load_tiles(&mut pipe, a, b, k_tiles) };
                 block += thread::grid_dim_x();
             }
+        }
+    } else {
+        // SAFETY: the whole warpgroup is here; the producer's has released what the pool lacks.
+        unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
+        let (consumer_idx, thread_in_warpgroup) = (warpgroup_idx - 1, linear % THREADS);
+        while block < tiles_m * tiles_n {
+            let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
+            // SAFETY: the producer loads `k_tiles` stages for this tile.
+            let total =
+                unsafe { mainloop(&mut pipe, consumer_idx, thread_in_warpgroup, k_tiles) };
+            let store = Store {
+                m,
+                n,
+                alpha,
+                beta,
+                c,
+                ldc,
+                a_exponents,
+                b_exponents,
+                row0: tile_m * PANEL_ROWS + consumer_idx * INSTRUCTION_M,
+                col0: tile_n * PANEL_ROWS,
+            };
+            // SAFETY: obligation 1; this block alone has the tile, this thread these elements.
+            unsafe { store.all::<L>(thread_in_warpgroup, &total) };
+            block += thread::grid_dim_x();
         }
     }
 }

@@ -5,8 +5,9 @@
 //! block transposes 32 k elements of 128 rows in shared memory and splits them; if they are to be
 //! scaled, an earlier launch has found the largest magnitudes.
 
-use cuda_std::memory::{Global, GlobalMut, Shared};
+use cuda_std::memory::{Global, GlobalMut, Shared, global, global_mut};
 use cuda_std::{atomic, shared, thread, warp};
+use gemm_spec::params::{RowAmaxParams, SplitKMajorParams, SplitMnMajorParams};
 use gemm_spec::split::{
     AMAX_BLOCK_K, BLOCK_K, NON_FINITE, OCTET, OUT_OF_RANGE, PANEL_ROWS, scale_exponent, tiles,
 };
@@ -30,54 +31,53 @@ pub(crate) struct Target {
     pub(crate) flags: GlobalMut<u32>,
 }
 
+impl Target {
+    /// # Safety
+    /// They are valid in the whole launch.
+    #[inline(always)]
+    unsafe fn new(
+        limbs: *mut u8,
+        exponents: *mut i32,
+        underflows: *mut u32,
+        flags: *mut u32,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self {
+                limbs: global_mut(limbs),
+                exponents: global_mut(exponents),
+                underflows: global_mut(underflows),
+                flags: global_mut(flags),
+            }
+        }
+    }
+}
+
 /// Defines the entries for one kind of limbs.
 macro_rules! split_entries {
     ($k_major:ident, $mn_major:ident: $limbs:ty) => {
-        /// # Safety
-        /// 1. `from` is valid for a row of k elements at `ld` for each block; `limbs`, `exponents`,
-        ///    `underflows` and `flags` are those of a workspace for as many rows.
-        /// 2. A block has 256 threads and the shared memory of the kernel's spec; k >= 1.
-        #[cuda_std::kernel]
-        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-        pub unsafe fn $k_major(
-            k: u32,
-            from: cuda_std::memory::Global<f32>,
-            ld: u64,
-            limbs: cuda_std::memory::GlobalMut<u8>,
-            exponents: cuda_std::memory::GlobalMut<i32>,
-            underflows: cuda_std::memory::GlobalMut<u32>,
-            flags: cuda_std::memory::GlobalMut<u32>,
-        ) {
-            let target = $crate::limbs::split::Target { limbs, exponents, underflows, flags };
-            // SAFETY: the obligations are the same.
-            unsafe { $crate::limbs::split::k_major::<$limbs>(k, from, ld, target) };
+        $crate::parts::entries::entry! {
+            /// # Safety
+            /// 1. `from` is valid for a row of k elements at `ld` for each block; `limbs`, `exponents`,
+            ///    `underflows` and `flags` are those of a workspace for as many rows.
+            /// 2. A block has 256 threads and the shared memory of the kernel's spec; k >= 1.
+            pub unsafe fn $k_major(params: SplitKMajorParams) {
+                // SAFETY: the obligations are the same.
+                unsafe { $crate::limbs::split::k_major::<$limbs>(params) };
+            }
         }
 
-        /// # Safety
-        /// 1. `from` is valid for k lines of `rows` elements at `ld`; where rows are scaled,
-        ///    `row_amax` has their largest magnitudes; `limbs`, `exponents`, `underflows` and
-        ///    `flags` are those of a workspace for `rows` rows.
-        /// 2. The grid has a block for each 128 rows along x and for each tile along k along y; a
-        ///    block has 256 threads and the shared memory of the kernel's spec.
-        #[cuda_std::kernel]
-        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
-        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-        pub unsafe fn $mn_major(
-            rows: u32,
-            k: u32,
-            from: cuda_std::memory::Global<f32>,
-            ld: u64,
-            row_amax: cuda_std::memory::Global<u32>,
-            limbs: cuda_std::memory::GlobalMut<u8>,
-            exponents: cuda_std::memory::GlobalMut<i32>,
-            underflows: cuda_std::memory::GlobalMut<u32>,
-            flags: cuda_std::memory::GlobalMut<u32>,
-        ) {
-            let target = $crate::limbs::split::Target { limbs, exponents, underflows, flags };
-            // SAFETY: the obligations are the same.
-            unsafe {
-                $crate::limbs::split::mn_major::<$limbs>((rows, k), from, ld, row_amax, target)
-            };
+        $crate::parts::entries::entry! {
+            /// # Safety
+            /// 1. `from` is valid for k lines of `rows` elements at `ld`; where rows are scaled,
+            ///    `row_amax` has their largest magnitudes; `limbs`, `exponents`, `underflows` and
+            ///    `flags` are those of a workspace for `rows` rows.
+            /// 2. The grid has a block for each 128 rows along x and for each tile along k along y; a
+            ///    block has 256 threads and the shared memory of the kernel's spec.
+            pub unsafe fn $mn_major(params: SplitMnMajorParams) {
+                // SAFETY: the obligations are the same.
+                unsafe { $crate::limbs::split::mn_major::<$limbs>(params) };
+            }
         }
     };
 }
@@ -86,7 +86,11 @@ pub(crate) use split_entries;
 /// # Safety
 /// The obligations of the entry.
 #[inline(always)]
-pub(crate) unsafe fn k_major<L: LimbSplit>(k: u32, from: Global<f32>, ld: u64, target: Target) {
+pub(crate) unsafe fn k_major<L: LimbSplit>(params: SplitKMajorParams) {
+    let SplitKMajorParams { k, from, ld, limbs, exponents, underflows, flags } = params;
+    // SAFETY: obligation 1.
+    let (from, target) =
+        unsafe { (global(from), Target::new(limbs, exponents, underflows, flags)) };
     let (row, linear) = (thread::block_idx_x(), thread::thread_idx_x());
     let from = from.wrapping_add((u64::from(row) * ld) as usize);
     let line =
@@ -167,13 +171,10 @@ unsafe fn scale(line: &Line) -> (u32, i32) {
 /// 2. The grid has a block for each 128 rows along x and for each 64 k elements along y; a block
 ///    has 256 threads and the shared memory of the kernel's spec.
 #[inline(always)]
-pub(crate) unsafe fn row_amax(
-    rows: u32,
-    k: u32,
-    from: Global<f32>,
-    ld: u64,
-    row_amax: GlobalMut<u32>,
-) {
+pub(crate) unsafe fn row_amax(params: RowAmaxParams) {
+    let RowAmaxParams { rows, k, from, ld, row_amax } = params;
+    // SAFETY: obligation 1.
+    let (from, row_amax) = unsafe { (global(from), global_mut(row_amax)) };
     /// k elements that a thread reads, and those that the block reads at the same time.
     const STEPS: u32 = AMAX_BLOCK_K / STRIDE;
     const STRIDE: u32 = HELPER_THREADS / LANES;
@@ -214,13 +215,13 @@ pub(crate) unsafe fn row_amax(
 /// # Safety
 /// The obligations of the entry.
 #[inline(always)]
-pub(crate) unsafe fn mn_major<L: LimbSplit>(
-    (rows, k): (u32, u32),
-    from: Global<f32>,
-    ld: u64,
-    row_amax: Global<u32>,
-    target: Target,
-) {
+pub(crate) unsafe fn mn_major<L: LimbSplit>(params: SplitMnMajorParams) {
+    let SplitMnMajorParams { rows, k, from, ld, limbs, exponents, underflows, flags, .. } = params;
+    // SAFETY: obligation 1.
+    let (from, row_amax, target) = unsafe {
+        let target = Target::new(limbs, exponents, underflows, flags);
+        (global(from), global(params.row_amax), target)
+    };
     let linear = thread::thread_idx_x();
     let (row0, tile) = (thread::block_idx_x() * PANEL_ROWS, thread::block_idx_y());
     let operand = MnMajor::new(rows, k, from, ld);

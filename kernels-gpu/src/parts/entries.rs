@@ -1,45 +1,78 @@
-//! One entry point for each element type, from one generic body.
+//! Entry points, which take the fields of one of the structs of [`gemm_spec::params`].
 
-/// Defines the entries of a kernel and lists them.
+/// Defines an entry: `pub unsafe fn name(params: PadParams) { .. }`, where `params` is the struct.
 ///
-/// `gemm_entries! { ENTRIES = body::<..>: f32 => symbol_f32, … }` makes for each type a `#[kernel]`
+/// The entry itself takes the fields, one by one: the compiler knows of a pointer that is a parameter
+/// by itself, but not of one in a struct, that it is to global memory.
+macro_rules! entry {
+    (
+        $(#[$meta:meta])*
+        pub unsafe fn $symbol:ident($params:ident: $struct:ident $(<$element:ty>)?) $body:block
+    ) => {
+        gemm_spec::$struct! {
+            [$crate::parts::entries::define_entry]
+            ($($element)?) [$(#[$meta])*] $symbol $params $body
+        }
+    };
+}
+pub(crate) use entry;
+
+/// What [`entry`] defines, given the list of the parameters.
+macro_rules! define_entry {
+    // The helpers' scalars are f32.
+    ($struct:ident $list:tt () $($rest:tt)+) => {
+        $crate::parts::entries::define_entry! { @ [$struct] $list f32, $($rest)+ }
+    };
+    ($struct:ident $list:tt ($element:ty) $($rest:tt)+) => {
+        $crate::parts::entries::define_entry! { @ [$struct::<$element>] $list $element, $($rest)+ }
+    };
+    (
+        @ [$($struct:tt)+] [$($field:ident: $kind:tt),+] $element:ty,
+        [$(#[$meta:meta])*] $symbol:ident $params:ident $body:block
+    ) => {
+        $(#[$meta])*
+        #[cuda_std::kernel]
+        #[allow(clippy::too_many_arguments, reason = "the parameters of an entry")]
+        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
+        pub unsafe fn $symbol($($field: gemm_spec::param_type!($kind, $element)),+) {
+            let $params = gemm_spec::params::$($struct)+ { $($field),+ };
+            $body
+        }
+    };
+}
+pub(crate) use define_entry;
+
+/// The call of an entry with the fields of a struct, given the list of the parameters.
+#[cfg(not(target_arch = "nvptx64"))]
+macro_rules! call_entry {
+    ($struct:ident [$($field:ident: $kind:tt),+] $symbol:ident $params:ident) => {
+        $symbol($($params.$field),+)
+    };
+}
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use call_entry;
+
+/// Defines the entries of a GEMM kernel that finds its operands by their addresses, one for each element
+/// type from one generic body, and lists them.
+///
+/// `gemm_entries! { ENTRIES, EMULATED = body::<..>: f32 => symbol_f32, … }` makes for each type an entry
 /// of that name which calls `body` with the arguments as a [`Gemm`](super::gemm::Gemm), and
 /// `const ENTRIES: &[Entry]`. For the host it also makes `EMULATED`, the same functions as values.
 macro_rules! gemm_entries {
     ($entries:ident, $emulated:ident = $body:expr; $($element:ident => $symbol:ident),+ $(,)?) => {
         $(
-            /// # Safety
-            /// 1. `a`, `b` and `c` are valid for m by k, k by n and m by n row-major elements at
-            ///    their leading dimensions; `c` overlaps neither input and nobody else writes it.
-            /// 2. The launch has the block, grid and shared memory that the kernel's spec gives for
-            ///    this m and n, with m, n >= 1.
-            #[cuda_std::kernel]
-            #[expect(clippy::too_many_arguments, reason = "the parameters of a GEMM entry")]
-            #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-            pub unsafe fn $symbol(
-                m: u32,
-                n: u32,
-                k: u32,
-                alpha: $element,
-                a: *const $element,
-                lda: u64,
-                b: *const $element,
-                ldb: u64,
-                beta: $element,
-                c: *mut $element,
-                ldc: u64,
-            ) {
-                // SAFETY: obligation 1.
-                let a = unsafe { cuda_std::memory::global(a) };
-                // SAFETY: obligation 1.
-                let b = unsafe { cuda_std::memory::global(b) };
-                // SAFETY: obligation 1.
-                let c = unsafe { cuda_std::memory::global_mut(c) };
-                let gemm = $crate::parts::gemm::Gemm {
-                    m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
-                };
-                // SAFETY: the caller keeps obligations 1 and 2, which are the body's.
-                unsafe { $body(gemm) }
+            $crate::parts::entries::entry! {
+                /// # Safety
+                /// 1. `a`, `b` and `c` are valid for m by k, k by n and m by n row-major elements at
+                ///    their leading dimensions; `c` overlaps neither input and nobody else writes it.
+                /// 2. The launch has the block, grid and shared memory that the kernel's spec gives for
+                ///    this m and n, with m, n >= 1.
+                pub unsafe fn $symbol(params: GemmParams<$element>) {
+                    // SAFETY: obligation 1.
+                    let gemm = unsafe { $crate::parts::gemm::Gemm::new(params) };
+                    // SAFETY: the caller keeps obligations 1 and 2, which are the body's.
+                    unsafe { $body(gemm) }
+                }
             }
         )+
 
@@ -51,9 +84,13 @@ macro_rules! gemm_entries {
         ];
 
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(crate) const $emulated: &[(&str, $crate::EmulatedEntry)] =
-            &[$((stringify!($symbol), $crate::module::emulated::$element($symbol))),+];
+        pub(crate) const $emulated: &[(&str, $crate::EmulatedEntry)] = &[$((
+            stringify!($symbol),
+            // SAFETY: the caller of the function keeps the entry's obligations.
+            $crate::module::emulated::$element(|params| unsafe {
+                gemm_spec::GemmParams! { [$crate::parts::entries::call_entry] $symbol params }
+            }),
+        )),+];
     };
 }
-
 pub(crate) use gemm_entries;

@@ -1,11 +1,12 @@
 //! The arguments of a GEMM kernel, and the two ends that every such kernel shares.
 
-use cuda_std::memory::{Global, GlobalMut};
+use cuda_std::memory::{Global, GlobalMut, global, global_mut};
+use gemm_spec::params::GemmParams;
 use gemm_spec::{Element, epilogue};
 
 use super::quad::Quad;
 
-/// What a GEMM entry is called with, in the order of [`gemm_spec::GEMM_PARAMS`].
+/// What a GEMM entry is called with: [`GemmParams`] with pointers to global memory.
 ///
 /// All operands are row-major; leading dimensions count elements.
 #[derive(Clone, Copy)]
@@ -32,6 +33,18 @@ pub(crate) struct Gemm<T> {
     pub(crate) c: GlobalMut<T>,
     /// From one row of C to the next.
     pub(crate) ldc: u64,
+}
+
+impl<T: Element<Acc = T, Out = T>> Gemm<T> {
+    /// # Safety
+    /// The operands are valid in the whole launch.
+    #[inline(always)]
+    pub(crate) unsafe fn new(params: GemmParams<T>) -> Self {
+        let GemmParams { m, n, k, alpha, a, lda, b, ldb, beta, c, ldc } = params;
+        // SAFETY: the caller's promise.
+        let (a, b, c) = unsafe { (global(a), global(b), global_mut(c)) };
+        Self { m, n, k, alpha, a, lda, b, ldb, beta, c, ldc }
+    }
 }
 
 impl<T: Element<Acc = T>> Gemm<T> {

@@ -1,12 +1,13 @@
 //! The entries, and the loops of a block's producer and consumer warpgroups.
 
 use cuda_std::arch::sm90::mbarrier::Barrier;
-use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
+use cuda_std::arch::sm90::tensor::MapAddress;
 use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
-use cuda_std::memory::{GlobalMut, Shared, SharedAddress};
+use cuda_std::memory::{GlobalMut, Shared, SharedAddress, global_mut};
 use cuda_std::{tensor_map, thread, warp};
 use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::params::TmaParams;
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{
     INSTRUCTION_K, INSTRUCTION_M, K_ADVANCE, K_ADVANCE_MN_MAJOR, ROW_BYTES, THREADS,
@@ -18,6 +19,7 @@ use super::store::Epilogue;
 use super::{
     CONSUMERS, GROUP_ROWS, PIPELINE_BYTES, STAGING_BUFFERS, STAGING_BYTES, STAGING_EACH, TILE_M,
 };
+use crate::parts::entries::entry;
 use crate::parts::pipeline::{self, Pipeline};
 
 /// Registers of a producer thread, and of a consumer thread.
@@ -64,36 +66,34 @@ pub(super) struct Launch<N: Number> {
 /// Defines an entry for each tile and type.
 macro_rules! entries {
     ($($name:ident: $run:ident::<$($n16:literal)?>, $number:ty;)+) => {$(
-        /// # Safety
-        /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `major_flags` and this tile; `c`
-        ///    is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses it.
-        /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's spec,
-        ///    with m, n >= 1 and fewer than 2^31 tiles.
-        #[cuda_std::kernel]
-        #[expect(clippy::too_many_arguments, reason = "the parameters of an entry")]
-        #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-        pub unsafe fn $name(
-            _a_map: TensorMap,
-            _b_map: TensorMap,
-            _c_map: TensorMap,
-            m: u32,
-            n: u32,
-            k: u32,
-            alpha: f32,
-            major_flags: u32,
-            beta: f32,
-            c: GlobalMut<<$number as Number>::Stored>,
-            ldc: u64,
-            tma_store: u32,
-        ) {
-            let a_map = tensor_map!(stringify!($name), 0);
-            let b_map = tensor_map!(stringify!($name), 1);
-            let c_map = tensor_map!(stringify!($name), 2);
-            let launch = Launch::<$number> {
-                a_map, b_map, c_map, m, n, k, alpha, major_flags, beta, c, ldc, tma_store,
-            };
-            // SAFETY: the obligations are the same.
-            unsafe { launch.$run::<$($n16)?>() };
+        entry! {
+            /// # Safety
+            /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `major_flags` and this tile;
+            ///    `c` is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses
+            ///    it.
+            /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's
+            ///    spec, with m, n >= 1 and fewer than 2^31 tiles.
+            pub unsafe fn $name(params: TmaParams<f32>) {
+                // The maps by their addresses: a copy in local memory is none that TMA reads.
+                let TmaParams { m, n, k, alpha, major_flags, beta, c, ldc, tma_store, .. } = params;
+                let launch = Launch::<$number> {
+                    a_map: tensor_map!(stringify!($name), 0),
+                    b_map: tensor_map!(stringify!($name), 1),
+                    c_map: tensor_map!(stringify!($name), 2),
+                    m,
+                    n,
+                    k,
+                    alpha,
+                    major_flags,
+                    beta,
+                    // SAFETY: obligation 1.
+                    c: unsafe { global_mut(c) }.cast(),
+                    ldc,
+                    tma_store,
+                };
+                // SAFETY: the obligations are the same.
+                unsafe { launch.$run::<$($n16)?>() };
+            }
         }
     )+};
 }

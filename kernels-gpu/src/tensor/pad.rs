@@ -1,29 +1,36 @@
 //! Copies of operands whose lines TMA cannot address.
 
-use cuda_std::memory::{Global, GlobalMut};
+use cuda_std::memory::{global, global_mut};
 use cuda_std::thread;
+use gemm_spec::params::PadParams;
 use gemm_spec::tensor::PAD_GROUP;
+
+use crate::parts::entries::entry;
 
 /// Elements that are stored by one instruction.
 #[repr(C, align(16))]
 struct Group([u16; PAD_GROUP as usize]);
 
-/// Copies lines, a block one line at a time, a thread a group of elements at a time. The last group
-/// of a line is filled with zeros.
-///
+entry! {
+    /// Copies lines, a block one line at a time, a thread a group of elements at a time. The last group
+    /// of a line is filled with zeros.
+    ///
+    /// # Safety
+    /// `from` is valid for `rows` lines of `width` elements at `ld`, `to`, aligned to 16 bytes, for as many
+    /// at `pitch`, a multiple of eight and at least `width`; nobody else uses `to`.
+    pub unsafe fn tensor_pad(params: PadParams) {
+        // SAFETY: the obligations are the same.
+        unsafe { pad(params) };
+    }
+}
+
 /// # Safety
-/// `from` is valid for `rows` lines of `width` elements at `ld`, `to`, aligned to 16 bytes, for as many
-/// at `pitch`, a multiple of eight and at least `width`; nobody else uses `to`.
-#[cuda_std::kernel]
-#[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
-pub unsafe fn tensor_pad(
-    rows: u32,
-    width: u32,
-    from: Global<u16>,
-    ld: u64,
-    to: GlobalMut<u16>,
-    pitch: u64,
-) {
+/// The obligations of the entry.
+#[inline(always)]
+unsafe fn pad(params: PadParams) {
+    let PadParams { rows, width, from, ld, to, pitch } = params;
+    // SAFETY: both are valid in the whole launch.
+    let (from, to) = unsafe { (global(from), global_mut(to)) };
     let mut row = thread::block_idx_x();
     while row < rows {
         let line = from.wrapping_add((u64::from(row) * ld) as usize);

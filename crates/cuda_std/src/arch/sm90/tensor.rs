@@ -13,15 +13,6 @@ use super::mbarrier::Barrier;
 use crate::emulate;
 use crate::memory::SharedAddress;
 
-/// A tensor map as a parameter of an entry: 128 bytes that only TMA understands.
-///
-/// [`tensor_map!`](crate::tensor_map) gives its address. A kernel must not use the value itself: the
-/// compiler would copy it to memory where TMA does not look for it.
-#[repr(C)]
-pub struct TensorMap {
-    _opaque: [u64; 16],
-}
-
 /// The address of a tensor map.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -48,7 +39,8 @@ impl MapAddress {
 }
 
 /// `tensor_map!("entry", 0)`: the address of a parameter of the entry of that name, by its number,
-/// which is a [`TensorMap`]. Used in that entry only.
+/// which is the 128 bytes of a tensor map. Used in that entry only; the value itself must not be used: the
+/// compiler would copy it to memory where TMA does not look for it.
 #[macro_export]
 macro_rules! tensor_map {
     ($entry:expr, $parameter:literal) => {{

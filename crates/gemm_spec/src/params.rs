@@ -1,0 +1,487 @@
+//! The parameters of the kernels' entries, each list written once.
+//!
+//! A list makes a `repr(C)` struct, which a [`LaunchPlan`](crate::plan::LaunchPlan) fills and the emulator
+//! hands to an entry; the description of its fields, by which the driver finds the arguments and the PTX
+//! is checked; and a macro with the struct's name, from which a kernel crate defines an entry that
+//! takes just these fields. The fields go to an entry one by one: of a struct passed by value the compiler
+//! does not know that its pointers are to global memory (`docs/notebook/kernels.md`).
+
+#[cfg(not(target_arch = "nvptx64"))]
+use core::fmt;
+
+use crate::{DType, Element};
+
+/// The 128 bytes that describe a tensor to TMA. The host encodes them; a kernel passes their address on
+/// and never reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct TensorMap(pub [u64; 16]);
+
+impl TensorMap {
+    /// Not yet encoded.
+    pub const ZERO: Self = Self([0; 16]);
+}
+
+/// Type of a kernel parameter as PTX declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParamType {
+    /// 32-bit integer.
+    U32,
+    /// 64-bit integer.
+    U64,
+    /// A pointer to global memory.
+    Pointer,
+    /// A number of the accumulator type: alpha or beta.
+    Acc,
+    /// The 128 bytes that describe a tensor to TMA, by value.
+    TensorMap,
+}
+
+impl ParamType {
+    /// What the address of a tensor map is a multiple of, in bytes.
+    pub const TENSOR_MAP_ALIGN: u32 = 64;
+
+    /// How PTX declares a parameter of this type in the entry for that element type.
+    #[must_use]
+    pub const fn ptx(self, dtype: DType) -> &'static str {
+        match self {
+            Self::U32 => ".u32",
+            Self::U64 | Self::Pointer => ".u64",
+            Self::Acc if dtype.is_integer() => ".u32",
+            Self::Acc if dtype.acc().size() == 8 => ".f64",
+            Self::Acc => ".f32",
+            Self::TensorMap => ".align 64 .b8[128]",
+        }
+    }
+
+    /// Bytes of such a parameter.
+    #[must_use]
+    pub const fn size(self, dtype: DType) -> usize {
+        match self {
+            Self::U32 => 4,
+            Self::U64 | Self::Pointer => 8,
+            Self::Acc => dtype.acc().size(),
+            Self::TensorMap => size_of::<TensorMap>(),
+        }
+    }
+}
+
+/// One parameter of an entry point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Its name in the kernel's source.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: ParamType,
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The parameters of an entry: one of the structs of this module.
+pub trait Params: sealed::Sealed + Copy {
+    /// All of them, in the entry's order.
+    const LIST: &'static [Param];
+    /// Where each is in the struct, in bytes.
+    const OFFSETS: &'static [usize];
+}
+
+/// The Rust type of a kind of parameter of an entry for elements of a type.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! param_type {
+    (u32, $element:ty) => { u32 };
+    (u64, $element:ty) => { u64 };
+    (acc, $element:ty) => { <$element as $crate::Element>::Acc };
+    (map, $element:ty) => { $crate::params::TensorMap };
+    ((const A), $element:ty) => { *const $element };
+    ((const B), $element:ty) => { *const $element };
+    ((mut C), $element:ty) => { *mut <$element as $crate::Element>::Out };
+    ((const $pointee:ty), $element:ty) => { *const $pointee };
+    ((mut $pointee:ty), $element:ty) => { *mut $pointee };
+}
+
+/// The same as PTX has it.
+macro_rules! ptx_type {
+    (u32) => { ParamType::U32 };
+    (u64) => { ParamType::U64 };
+    (acc) => { ParamType::Acc };
+    (map) => { ParamType::TensorMap };
+    (($($pointer:tt)+)) => { ParamType::Pointer };
+}
+
+/// Defines the struct of a list of parameters, and the macro that hands the list to another macro:
+/// `GemmParams! { [define_entry] .. }` calls `define_entry! { GemmParams [m: u32, ..] .. }`.
+macro_rules! params {
+    ($dollar:tt $(#[$doc:meta])* $name:ident<$element:ident> {
+        $($(#[$field_doc:meta])* $field:ident: $kind:tt,)+
+    }) => {
+        $(#[$doc])*
+        #[repr(C)]
+        pub struct $name<$element: Element> {
+            $($(#[$field_doc])* pub $field: $crate::param_type!($kind, $element),)+
+        }
+
+        // Types by macros cannot be derived for.
+        impl<$element: Element> Clone for $name<$element> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$element: Element> Copy for $name<$element> {}
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl<$element: Element> fmt::Debug for $name<$element> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name))
+                    $(.field(stringify!($field), &self.$field))+
+                    .finish()
+            }
+        }
+
+        impl<$element: Element> sealed::Sealed for $name<$element> {}
+
+        impl<$element: Element> Params for $name<$element> {
+            params!(@described $($field: $kind),+);
+        }
+
+        params!(@list $dollar $name [$($field: $kind),+]);
+    };
+    ($dollar:tt $(#[$doc:meta])* $name:ident {
+        $($(#[$field_doc:meta])* $field:ident: $kind:tt,)+
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        #[repr(C)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $crate::param_type!($kind, f32),)+
+        }
+
+        impl sealed::Sealed for $name {}
+
+        impl Params for $name {
+            params!(@described $($field: $kind),+);
+        }
+
+        params!(@list $dollar $name [$($field: $kind),+]);
+    };
+    (@described $($field:ident: $kind:tt),+) => {
+        const LIST: &'static [Param] =
+            &[$(Param { name: stringify!($field), ty: ptx_type!($kind) }),+];
+        const OFFSETS: &'static [usize] = &[$(core::mem::offset_of!(Self, $field)),+];
+    };
+    (@list $dollar:tt $name:ident $list:tt) => {
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $name {
+            ([$dollar($dollar callback:tt)+] $dollar($dollar rest:tt)*) => {
+                $dollar($dollar callback)+! { $name $list $dollar($dollar rest)* }
+            };
+        }
+    };
+}
+
+params! { $
+    /// What every GEMM entry takes that finds its operands by their addresses. All operands are row-major.
+    /// Sizes are 32-bit, leading dimensions and hence all offsets 64-bit, so products above 2^31
+    /// elements are addressed right.
+    GemmParams<T> {
+        /// Rows of A and C.
+        m: u32,
+        /// Columns of B and C.
+        n: u32,
+        /// Columns of A, rows of B.
+        k: u32,
+        /// The scalar that multiplies the product.
+        alpha: acc,
+        /// A, m by k.
+        a: (const A),
+        /// From one row of A to the next, in elements.
+        lda: u64,
+        /// B, k by n.
+        b: (const B),
+        /// From one row of B to the next, in elements.
+        ldb: u64,
+        /// The scalar that multiplies the old C.
+        beta: acc,
+        /// C, m by n.
+        c: (mut C),
+        /// From one row of C to the next, in elements.
+        ldc: u64,
+    }
+}
+
+params! { $
+    /// What an entry takes whose operands TMA loads for the tensor cores, with accumulators of `T`. The types
+    /// of the operands are the entry's.
+    TmaParams<T> {
+        /// A.
+        a_map: map,
+        /// B.
+        b_map: map,
+        /// C, where `tma_store` is not zero.
+        c_map: map,
+        /// Rows of A and C.
+        m: u32,
+        /// Columns of B and C.
+        n: u32,
+        /// Columns of A, rows of B; zero if there is nothing to accumulate.
+        k: u32,
+        /// The scalar that multiplies the product.
+        alpha: acc,
+        /// Which operands are not K-major: [`crate::tensor::A_MN_MAJOR`], [`crate::tensor::B_MN_MAJOR`].
+        major_flags: u32,
+        /// The scalar that multiplies the old C.
+        beta: acc,
+        /// C, m by n.
+        c: (mut u8),
+        /// From one row of C to the next, in elements.
+        ldc: u64,
+        /// Whether TMA stores C; if zero, the threads do and the map of C is not used.
+        tma_store: u32,
+    }
+}
+
+params! { $
+    /// What an entry takes whose f32 operands, both row-major, TMA loads for the FP32 units. A box of A
+    /// has [`crate::tensor::F32_BLOCK_K`] elements of each row of a tile, in the 128-byte swizzle; one of B
+    /// has the columns of a tile for as many k elements, row after row.
+    TmaSimtParams<T> {
+        /// A.
+        a_map: map,
+        /// B.
+        b_map: map,
+        /// Rows of A and C.
+        m: u32,
+        /// Columns of B and C.
+        n: u32,
+        /// Columns of A, rows of B; zero if there is nothing to accumulate.
+        k: u32,
+        /// The scalar that multiplies the product.
+        alpha: acc,
+        /// The scalar that multiplies the old C.
+        beta: acc,
+        /// C, m by n.
+        c: (mut C),
+        /// From one row of C to the next, in elements.
+        ldc: u64,
+    }
+}
+
+params! { $
+    /// What the helper takes that copies an operand to lines of another pitch. A row is a contiguous
+    /// line, counted in elements of 16 bits; the helper writes whole groups of eight of them.
+    PadParams {
+        /// Lines.
+        rows: u32,
+        /// Elements of a line.
+        width: u32,
+        /// The operand.
+        from: (const u16),
+        /// From one of its lines to the next.
+        ld: u64,
+        /// The copy.
+        to: (mut u16),
+        /// From one of its lines to the next.
+        pitch: u64,
+    }
+}
+
+params! { $
+    /// What the helper takes that splits a K-major operand, a block a row.
+    SplitKMajorParams {
+        /// Elements of a row.
+        k: u32,
+        /// The operand.
+        from: (const f32),
+        /// From one row to the next, in elements.
+        ld: u64,
+        /// The limbs.
+        limbs: (mut u8),
+        /// The exponents by which rows are scaled.
+        exponents: (mut i32),
+        /// Counts of elements below [`crate::split::UNDERFLOW`], for each row.
+        underflows: (mut u32),
+        /// The range flags.
+        flags: (mut u32),
+    }
+}
+
+params! { $
+    /// What the helper takes that finds the largest magnitudes of the rows of an MN-major operand.
+    RowAmaxParams {
+        /// Rows.
+        rows: u32,
+        /// Elements of a row.
+        k: u32,
+        /// The operand.
+        from: (const f32),
+        /// From one line to the next, in elements.
+        ld: u64,
+        /// The largest magnitudes as bits, for each row.
+        row_amax: (mut u32),
+    }
+}
+
+params! { $
+    /// What the helper takes that splits an MN-major operand.
+    SplitMnMajorParams {
+        /// Rows.
+        rows: u32,
+        /// Elements of a row.
+        k: u32,
+        /// The operand.
+        from: (const f32),
+        /// From one line to the next, in elements.
+        ld: u64,
+        /// What [`RowAmaxParams`] has left, where rows are scaled.
+        row_amax: (const u32),
+        /// The limbs.
+        limbs: (mut u8),
+        /// The exponents by which rows are scaled.
+        exponents: (mut i32),
+        /// Counts of elements below [`crate::split::UNDERFLOW`], for each row.
+        underflows: (mut u32),
+        /// The range flags.
+        flags: (mut u32),
+    }
+}
+
+params! { $
+    /// What the helper takes that examines samples of C for lost precision. A and B are as in
+    /// [`FallbackParams`].
+    ProbeParams {
+        /// Rows of the whole product.
+        rows: u32,
+        /// The first of them that this launch's A has.
+        first: u32,
+        /// Rows of A.
+        m: u32,
+        /// Columns of B.
+        n: u32,
+        /// Columns of A, rows of B.
+        k: u32,
+        /// A.
+        a: (const f32),
+        /// From one row of A to the next.
+        a_row: u64,
+        /// From one column of A to the next.
+        a_step: u64,
+        /// B.
+        b: (const f32),
+        /// From one row of B to the next.
+        b_step: u64,
+        /// From one column of B to the next.
+        b_col: u64,
+        /// The exponents of A's rows.
+        a_exponents: (const i32),
+        /// The exponents of B's columns.
+        b_exponents: (const i32),
+        /// The range flags.
+        flags: (mut u32),
+    }
+}
+
+params! { $
+    /// What an entry takes that multiplies limbs. It does nothing if the flags have a bit of `unless`.
+    LimbParams {
+        /// Rows of A and C.
+        m: u32,
+        /// Columns of B and C.
+        n: u32,
+        /// Columns of A, rows of B.
+        k: u32,
+        /// The scalar that multiplies the product.
+        alpha: acc,
+        /// The limbs of A.
+        a_limbs: (const u8),
+        /// The limbs of B.
+        b_limbs: (const u8),
+        /// The exponents of A's rows.
+        a_exponents: (const i32),
+        /// The exponents of B's columns.
+        b_exponents: (const i32),
+        /// The scalar that multiplies the old C.
+        beta: acc,
+        /// C, m by n.
+        c: (mut f32),
+        /// From one row of C to the next, in elements.
+        ldc: u64,
+        /// The range flags.
+        flags: (const u32),
+        /// The flags that forbid it.
+        unless: u32,
+    }
+}
+
+params! { $
+    /// What the fallback takes, which multiplies the operands themselves. It does nothing unless the flags
+    /// have a bit of `when`. A and B are read by strides, so that either order will do.
+    FallbackParams {
+        /// Rows of A and C.
+        m: u32,
+        /// Columns of B and C.
+        n: u32,
+        /// Columns of A, rows of B.
+        k: u32,
+        /// The scalar that multiplies the product.
+        alpha: acc,
+        /// A.
+        a: (const f32),
+        /// From one row of A to the next.
+        a_row: u64,
+        /// From one column of A to the next.
+        a_step: u64,
+        /// B.
+        b: (const f32),
+        /// From one row of B to the next.
+        b_step: u64,
+        /// From one column of B to the next.
+        b_col: u64,
+        /// The scalar that multiplies the old C.
+        beta: acc,
+        /// C, m by n.
+        c: (mut f32),
+        /// From one row of C to the next, in elements.
+        ldc: u64,
+        /// The range flags.
+        flags: (const u32),
+        /// The flags that ask for it.
+        when: u32,
+    }
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use super::*;
+
+    /// The driver reads as many bytes at a field as PTX declares: they must be the field's own.
+    fn is_described<P: Params>(dtype: DType) {
+        let mut end = 0;
+        for (param, &offset) in P::LIST.iter().zip(P::OFFSETS) {
+            assert!(offset >= end, "{} follows the field before it", param.name);
+            end = offset + param.ty.size(dtype);
+            assert!(end <= size_of::<P>(), "{} is in the struct", param.name);
+        }
+        assert_eq!(P::LIST.len(), P::OFFSETS.len());
+        assert!(size_of::<P>() - end < 8, "nothing but padding follows the last field");
+    }
+
+    #[test]
+    fn fields_are_where_the_lists_say() {
+        is_described::<GemmParams<f32>>(DType::F32);
+        is_described::<GemmParams<f64>>(DType::F64);
+        is_described::<GemmParams<i32>>(DType::I32);
+        is_described::<TmaParams<f32>>(DType::F16);
+        is_described::<TmaSimtParams<f32>>(DType::F32);
+        is_described::<PadParams>(DType::F32);
+        is_described::<SplitKMajorParams>(DType::F32);
+        is_described::<RowAmaxParams>(DType::F32);
+        is_described::<SplitMnMajorParams>(DType::F32);
+        is_described::<ProbeParams>(DType::F32);
+        is_described::<LimbParams>(DType::F32);
+        is_described::<FallbackParams>(DType::F32);
+    }
+}
