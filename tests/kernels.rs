@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Comparison, Digests, REMEDY, SelfTest, digest, digested_cases, ensure};
-use gemm_spec::{DType, Element, LaunchShape, Layout, Scheme};
+use gemm_spec::{DType, Element, LaunchShape, Layout, OperandAccess};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::CPU;
 use lab::gpu::Gpu;
@@ -494,7 +494,7 @@ fn trials() -> Vec<Trial> {
                 });
                 trials.push(trial.with_ignored_flag(without_gpu || without_digests));
             };
-            if let (Backend::Gpu, Scheme::Split(_)) = (backend, spec.scheme) {
+            if let (Backend::Gpu, OperandAccess::Limbs(_)) = (backend, spec.operands) {
                 for (name, property) in split::PROPERTIES {
                     let test = move || property(spec).map_err(Failed::from);
                     add(format!("{}::{name}", spec.id), None, Box::new(test));

@@ -1,10 +1,11 @@
 //! GPU kernels on the CPU emulator: the same sources, with no GPU needed.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ptr::with_exposed_provenance_mut;
 
 use cuda_std::emulate::{self, Buffer, Launch, Observer};
-use gemm_spec::{Block, DeviceLimits, Element, Grid, Operand, Problem, Scheme, split_k};
-use kernels_gpu::Kernel;
+use gemm_spec::plan::{self, Addresses, Arguments, Band, Planner, Step};
+use gemm_spec::{DeviceLimits, Element, Operand, Problem};
+use kernels_gpu::{EmulatedCall, Kernel};
 
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -90,117 +91,95 @@ fn run_kernel<T: Scalar>(
     (a, b, c): (&[T], &[T], &mut [T::Out]),
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
-    let Problem { m, n, k, alpha, beta, .. } = *problem;
-    if m == 0 || n == 0 {
-        return Ok(());
-    }
     let refused =
         |reason| Error::from(tessera::Error::Unsupported { kernel: spec.spec().id, reason });
-    spec.supports(problem, &LIMITS).map_err(refused)?;
     let [a_len, b_len, c_len] = [
         problem.required_len(Operand::A)?,
         problem.required_len(Operand::B)?,
         problem.required_len(Operand::C)?,
     ];
-    // `supports` has bounded the sizes; leading dimensions are 64-bit in a kernel.
-    let (m, n, k) = (m as u32, n as u32, k as u32);
-    let [lda, ldb, ldc] = [problem.a.ld, problem.b.ld, problem.c.ld].map(|ld| ld as u64);
-    let run = Run { spec, options, observer };
     let (a, b, c) = (&a[..a_len], &b[..b_len], &mut c[..c_len]);
-    let grid = spec.grid(problem.m, problem.n).map_err(refused)?;
-    let block = spec.block(problem.m, problem.n).map_err(refused)?;
-    let shared_bytes = spec.shared_bytes(T::DTYPE);
-    let symbol = spec.entry(T::DTYPE).map_err(refused)?;
-    let step = Step { symbol, grid, block, shared_bytes };
-    let split = match spec.scheme {
-        Scheme::SplitK(split) => {
-            let steps = if alpha == T::Acc::ZERO { 0 } else { k };
-            let parts =
-                split_k::parts(spec.spec(), split.paces, (m, n, steps), LIMITS.multiprocessors);
-            Some((split, steps, parts)).filter(|&(_, _, parts)| parts > 1)
+    let (a_buffer, b_buffer) = (Buffer::input("A", a), Buffer::input("B", b));
+    let c_buffer = Buffer::output("C", c);
+    // Exposed after the last borrow: what is accessed by these addresses is borrowed by nobody else.
+    let addresses = Addresses {
+        a: a.as_ptr().expose_provenance() as u64,
+        b: b.as_ptr().expose_provenance() as u64,
+        c: c.as_mut_ptr().expose_provenance() as u64,
+    };
+    let band = Band::whole(problem.m);
+    let planner = Planner::new(spec.spec(), problem, addresses, &LIMITS, band).map_err(refused)?;
+    // What no step has written is no number that a product could give.
+    let words = planner.workspace_bytes().div_ceil(8) as usize;
+    let mut workspace = vec![0x7fd0_dead_7fd0_dead_u64; words];
+    let workspace_buffer = Buffer::output("workspace", &mut workspace);
+    let at = workspace.as_mut_ptr().expose_provenance() as u64;
+    let buffers = [a_buffer, b_buffer, c_buffer, workspace_buffer];
+    let plan = planner.plan(at).map_err(refused)?;
+    for step in &plan.steps {
+        match step {
+            &Step::Fill { address, bytes, value } => {
+                let to = with_exposed_provenance_mut::<u8>(address as usize);
+                // SAFETY: a part of the workspace, by the plan; nothing else uses it now.
+                unsafe { to.write_bytes(value, bytes as usize) };
+            }
+            Step::Launch(launch) => {
+                let shape =
+                    buffers.iter().fold(shape(launch), |shape, &buffer| shape.with_buffer(buffer));
+                let shape = Launch {
+                    checked: options.checked,
+                    skip_barrier: options.skip_barrier,
+                    ..shape
+                };
+                // SAFETY: the operands are in the buffers, which were checked against the problem and
+                // are borrowed until this returns, C exclusively; the workspace is as large as the plan
+                // asks for; grid, block and shared memory are the plan's.
+                let call = unsafe { call(launch) };
+                match observer {
+                    None => emulate::run(&shape, || call.call()),
+                    Some(observer) => emulate::run_observed(&shape, observer, || call.call()),
+                }
+                .map_err(|fault| Error::Emulation {
+                    kernel: spec.spec().id,
+                    fault: Box::new(fault),
+                })?;
+            }
         }
-        _ => None,
-    };
-    let Some((split, steps, parts)) = split else {
-        let sizes = (m, n, k);
-        return run.launch(&step, sizes, (alpha, beta), (a, lda), Some((b, ldb)), (c, ldc));
-    };
-    // As the launches of `gpu::split_k`, which has the reasons.
-    let pitch = u64::from(split_k::pitch(n));
-    let mut sums = vec![T::Out::POISON; split_k::bytes(m, n, parts) as usize / size_of::<T::Out>()];
-    let step = Step { grid: Grid { y: parts, ..grid }, ..step };
-    let scalars = (T::Acc::ONE, T::Acc::ZERO);
-    run.launch(&step, (m, n, steps), scalars, (a, lda), Some((b, ldb)), (&mut sums, pitch))?;
-    let sum = Step {
-        symbol: split.sum.symbol,
-        grid: split.sum_grid(m, n),
-        block: split.sum.block,
-        shared_bytes: split.sum.shared_bytes,
-    };
-    run.launch::<T::Out>(&sum, (m, n, parts), (alpha, beta), (&sums, pitch), None, (c, ldc))
-}
-
-/// What the launches of one product have in common.
-struct Run<'r> {
-    spec: Kernel,
-    options: Options,
-    observer: Option<&'r dyn Observer>,
-}
-
-/// One launch of an entry.
-struct Step {
-    symbol: &'static str,
-    grid: Grid,
-    block: Block,
-    shared_bytes: u32,
-}
-
-impl Run<'_> {
-    /// Runs an entry with the parameters of a GEMM; matrices are with their leading dimensions.
-    fn launch<T: Scalar>(
-        &self,
-        step: &Step,
-        (m, n, k): (u32, u32, u32),
-        (alpha, beta): (T::Acc, T::Acc),
-        (a, lda): (&[T], u64),
-        b: Option<(&[T], u64)>,
-        (c, ldc): (&mut [T::Out], u64),
-    ) -> Result<(), Error> {
-        let Step { symbol, grid, block, shared_bytes } = *step;
-        let launch = Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
-            .with_shared_bytes(shared_bytes as usize)
-            .with_buffer(Buffer::input("A", a))
-            .with_buffer(Buffer::output("C", c));
-        let launch = match b {
-            Some((b, _)) => launch.with_buffer(Buffer::input("B", b)),
-            None => launch,
-        };
-        let launch = Launch {
-            checked: self.options.checked,
-            skip_barrier: self.options.skip_barrier,
-            ..launch
-        };
-        let entry = kernels_gpu::emulated_entry(symbol)
-            .and_then(T::emulated_fn)
-            .expect("invariant: each entry of a kernel is also a function of its element type");
-        let (b, ldb) = b.map_or((&[][..], 0), |b| b);
-        // Blocks run on many threads, and each takes the one pointer to C from here.
-        let c = AtomicPtr::new(c.as_mut_ptr());
-        let body = || {
-            let c = c.load(Ordering::Relaxed);
-            // SAFETY: (1) the operands are row-major, which `supports` has checked, and their buffers
-            // hold them at these leading dimensions, which `check_buffers` has, or which the workspace
-            // was made for; all three are borrowed until `emulate::run` returns, C exclusively, so it
-            // overlaps neither input and nobody else touches it. (2) The launch is what the spec
-            // gives for this m and n, both of them >= 1.
-            unsafe { entry(m, n, k, alpha, a.as_ptr(), lda, b.as_ptr(), ldb, beta, c, ldc) }
-        };
-        match self.observer {
-            None => emulate::run(&launch, body),
-            Some(observer) => emulate::run_observed(&launch, observer, body),
-        }
-        .map_err(|fault| Error::Emulation { kernel: self.spec.spec().id, fault: Box::new(fault) })
     }
+    Ok(())
+}
+
+/// The shape of a launch of a plan.
+fn shape<T: Element>(launch: &plan::Launch<T>) -> Launch {
+    let (grid, block) = (launch.grid, launch.block);
+    Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
+        .with_shared_bytes(launch.shared_bytes as usize)
+}
+
+/// The entry of a launch with its arguments.
+///
+/// # Safety
+/// The entry's obligations hold for them as long as it is called.
+unsafe fn call<T: Element>(launch: &plan::Launch<T>) -> EmulatedCall {
+    let entry = kernels_gpu::emulated_entry(launch.symbol)
+        .expect("invariant: each entry of a kernel that LIMITS allow is also a function");
+    // SAFETY: the caller's promise.
+    let call = unsafe {
+        match &launch.arguments {
+            Arguments::Gemm(params) => EmulatedCall::new(entry, *params),
+            Arguments::SumRanges(params) => EmulatedCall::new(entry, *params),
+            Arguments::Tma(_)
+            | Arguments::TmaSimt(_)
+            | Arguments::Limbs(_)
+            | Arguments::Pad(_)
+            | Arguments::SplitKMajor(_)
+            | Arguments::RowAmax(_)
+            | Arguments::SplitMnMajor(_)
+            | Arguments::Probe(_)
+            | Arguments::Fallback(_) => None,
+        }
+    };
+    call.expect("invariant: kernels that LIMITS allow find their operands by addresses")
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What the host needs of an element type beyond its arithmetic.
 
 use gemm_spec::{Element, WideBf16, WideF16, bf16, f16};
-use kernels_gpu::{EmulatedEntry, EmulatedFn};
 
 use crate::cpu::implementation::ForRung;
 
@@ -111,14 +110,10 @@ pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> + ForRung {
 
     /// The values that differ from this one in a single bit, from the lowest bit up.
     fn bit_flips(self) -> impl Iterator<Item = Self>;
-
-    /// A kernel's entry for the emulator, where it is one for this type.
-    #[doc(hidden)]
-    fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>>;
 }
 
 macro_rules! float_scalar {
-    ($float:ident, $entry:ident, $poison:expr) => {
+    ($float:ident, $poison:expr) => {
         impl Scalar for $float {
             type Result = Self;
 
@@ -150,20 +145,13 @@ macro_rules! float_scalar {
                 let bits = self.to_bits();
                 (0..8 * size_of::<Self>()).map(move |bit| $float::from_bits(bits ^ (1 << bit)))
             }
-
-            fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
-                match entry {
-                    EmulatedEntry::$entry(function) => Some(function),
-                    _ => None,
-                }
-            }
         }
     };
 }
 
 // Quiet NaNs with a payload of their own.
-float_scalar!(f32, F32, 0x7fd0_dead);
-float_scalar!(f64, F64, 0x7ffd_dead_dead_dead);
+float_scalar!(f32, 0x7fd0_dead);
+float_scalar!(f64, 0x7ffd_dead_dead_dead);
 
 macro_rules! half_scalar {
     ($half:ident, $poison:expr, $beyond:expr) => {
@@ -224,10 +212,6 @@ macro_rules! half_scalar {
                 let bits = self.to_bits();
                 (0..u16::BITS).map(move |bit| $half::from_bits(bits ^ (1 << bit)))
             }
-
-            fn emulated_fn(_: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
-                None
-            }
         }
     };
 }
@@ -282,10 +266,6 @@ macro_rules! wide_scalar {
             fn bit_flips(self) -> impl Iterator<Item = Self> {
                 self.0.bit_flips().map(Self)
             }
-
-            fn emulated_fn(_: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
-                None
-            }
         }
     };
 }
@@ -306,7 +286,7 @@ fn to_odd(value: f64) -> f32 {
 }
 
 macro_rules! integer_scalar {
-    ($integer:ident, $poison:expr, $emulated:expr) => {
+    ($integer:ident, $poison:expr) => {
         impl Scalar for $integer {
             type Result = i32;
 
@@ -350,20 +330,12 @@ macro_rules! integer_scalar {
             fn bit_flips(self) -> impl Iterator<Item = Self> {
                 (0..$integer::BITS).map(move |bit| self ^ (1 << bit))
             }
-
-            fn emulated_fn(entry: EmulatedEntry) -> Option<EmulatedFn<Self, Self::Out>> {
-                $emulated(entry)
-            }
         }
     };
 }
 
-integer_scalar!(i32, 0x5a5a_dead, |entry| match entry {
-    EmulatedEntry::I32(function) => Some(function),
-    _ => None,
-});
-// No kernel multiplies them.
-integer_scalar!(i8, 0x5a, |_| None);
+integer_scalar!(i32, 0x5a5a_dead);
+integer_scalar!(i8, 0x5a);
 
 #[cfg(test)]
 mod tests {

@@ -32,9 +32,11 @@
 use cuda_std::arch::sm80::{commit_group, copy_async_4, copy_async_16, wait_group};
 use cuda_std::memory::{Global, SharedAddress};
 use cuda_std::{shared, thread};
-use gemm_spec::index::{ceil_div, grouped_tile, lane_place};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::index::lane_place;
+use gemm_spec::scheduler::{Cta, Grouped, TileScheduler};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
+use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
 use crate::parts::fragments::{Acc, COLS, Fragments, LANES_Y, Place, WARP_COLS, store};
 use crate::parts::gemm::Gemm;
@@ -80,7 +82,7 @@ macro_rules! tile {
                 },
                 shared_elements: ($stages * Of::STAGE) as u32,
                 min_blocks_per_sm: MinBlocks::same($min_blocks),
-                scheme: Scheme::Chain,
+                ..KernelSpec::PLAIN
             }
         };
         const _: () = $spec.check();
@@ -219,7 +221,10 @@ unsafe fn async_copy<
     gemm: Gemm<T>,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::gemm(gemm) }
+    unsafe {
+        let tiles = Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::tiles(&gemm, this_cta());
+        Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::gemm(gemm, tiles)
+    }
 }
 
 impl<
@@ -231,19 +236,21 @@ impl<
     const SLICES: usize,
 > Shape<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>
 {
+    /// The tile of a CTA.
+    #[inline(always)]
+    pub(crate) fn tiles<T: Element<Acc = T>>(gemm: &Gemm<T>, cta: Cta) -> Grouped {
+        Grouped::new(cta, gemm.extent((Self::BM as u32, Self::BN as u32)), GROUP_ROWS)
+    }
+
     /// # Safety
     /// Obligations 1 and 2 of the entries.
     #[inline(always)]
-    pub(crate) unsafe fn gemm<T: Element<Acc = T>>(gemm: Gemm<T>) {
+    pub(crate) unsafe fn gemm<T: Element<Acc = T>>(gemm: Gemm<T>, mut tiles: impl TileScheduler) {
         const { Self::CHECKED };
         let (bm, bn) = (Self::BM as u32, Self::BN as u32);
-        let (tile_m, tile_n) = grouped_tile(
-            thread::block_idx_x(),
-            ceil_div(gemm.m, bm),
-            ceil_div(gemm.n, bn),
-            GROUP_ROWS,
-        );
-        let (first_row, first_col) = (tile_m * bm, tile_n * bn);
+        let Some(tile) = tiles.next_tile() else { return };
+        let gemm = gemm.of_range(&tile);
+        let (first_row, first_col) = (tile.row * bm, tile.col * bn);
         // At the edges the tile begins where it still fits, if C is that large.
         let row0 = if gemm.m >= bm { first_row.min(gemm.m - bm) } else { first_row };
         let col0 = if gemm.n >= bn { first_col.min(gemm.n - bn) } else { first_col };

@@ -29,14 +29,22 @@
 
 mod device;
 
-use gemm_spec::params::{SplitKMajorParams, SplitMnMajorParams};
 use gemm_spec::split::Limbs;
-use gemm_spec::{Arch, DType, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries};
+use gemm_spec::{
+    Arch, DType, Entry, HelperEntry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess,
+    ParamList,
+};
 
 use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes};
 
 /// Stages of the pipeline: as many as shared memory holds.
 const STAGES: u32 = 4;
+
+const HELPERS: &[HelperEntry] = &[
+    helper(HelperRole::SplitKMajor, "bf16x9_split_rows", REDUCTION_BYTES),
+    helper(HelperRole::SplitMnMajor, "bf16x9_split_across", TRANSPOSE_BYTES),
+    FALLBACK,
+];
 
 const fn spec(
     id: &'static str,
@@ -53,15 +61,11 @@ const fn spec(
         launch: LAUNCH,
         shared_elements: shared_bytes(Limbs::ThreeBf16, STAGES) / 4,
         min_blocks_per_sm: MinBlocks::same(1),
-        scheme: Scheme::Split(SplitEntries {
-            limbs: Limbs::ThreeBf16,
-            products,
-            k_major: helper::<SplitKMajorParams>("bf16x9_split_rows", REDUCTION_BYTES),
-            row_amax: None,
-            mn_major: helper::<SplitMnMajorParams>("bf16x9_split_across", TRANSPOSE_BYTES),
-            probe: None,
-            fallback: FALLBACK,
-        }),
+        params: ParamList::Limbs,
+        operands: OperandAccess::Limbs(Limbs::ThreeBf16),
+        numerics: Numerics::Limbs { products },
+        helpers: HELPERS,
+        ..KernelSpec::PLAIN
     }
 }
 

@@ -34,7 +34,7 @@ mod multiply;
 
 use gemm_spec::tensor::F32_BLOCK_K;
 use gemm_spec::{
-    Arch, Block, DType, Entry, KernelSpec, LaunchShape, MinBlocks, Scheme, TensorEntries, Tile,
+    Arch, Block, DType, Entry, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList, Tile,
 };
 
 use crate::tensor::PAD;
@@ -70,7 +70,10 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: SHARED_BYTES / 4,
     min_blocks_per_sm: MinBlocks::same(1),
-    scheme: Scheme::Boxes(TensorEntries { pad: PAD, cluster: 1 }),
+    params: ParamList::TmaSimt,
+    operands: OperandAccess::TensorMaps { any_order: false, cluster: 1 },
+    helpers: &[PAD],
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 

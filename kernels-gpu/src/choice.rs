@@ -1,6 +1,6 @@
 //! Which kernel suits a product best.
 
-use gemm_spec::{DType, KernelSpec, Pace, Paces, Scheme};
+use gemm_spec::{DType, KernelSpec, Pace, Paces};
 
 use crate::{Kernel, async_copy, bf16x9, f16x3, small_m, small_n, split_k, tensor};
 
@@ -89,8 +89,7 @@ pub fn best_f32(
     let time = |spec, paces| gemm_spec::time(spec, DType::F32, paces, (m, n, k), multiprocessors);
     let chains = CHAINS.iter().filter_map(|&(spec, paces)| Some((time(spec, paces)?, spec)));
     let split = SPLIT_K.iter().filter_map(|&spec| {
-        let Scheme::SplitK(split) = spec.scheme else { return None };
-        Some((split.time(spec, (m, n, k), multiprocessors)?, spec))
+        Some((gemm_spec::split_k::time(spec, spec.split_k?, (m, n, k), multiprocessors)?, spec))
     });
     chains
         .chain(split)

@@ -32,9 +32,10 @@
 mod device;
 mod probe;
 
-use gemm_spec::params::{ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams};
 use gemm_spec::split::{Limbs, PROBE_COLUMNS};
-use gemm_spec::{Arch, DType, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries};
+use gemm_spec::{
+    Arch, DType, Entry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess, ParamList,
+};
 
 use crate::limbs::{
     FALLBACK, HELPER_THREADS, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes,
@@ -55,15 +56,17 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     launch: LAUNCH,
     shared_elements: shared_bytes(Limbs::TwoF16, STAGES) / 4,
     min_blocks_per_sm: MinBlocks::same(1),
-    scheme: Scheme::Split(SplitEntries {
-        limbs: Limbs::TwoF16,
-        products: 3,
-        k_major: helper::<SplitKMajorParams>("f16x3_split_rows", REDUCTION_BYTES),
-        row_amax: Some(helper::<RowAmaxParams>("f16x3_maxima", HELPER_THREADS * 16)),
-        mn_major: helper::<SplitMnMajorParams>("f16x3_split_across", TRANSPOSE_BYTES),
-        probe: Some(helper::<ProbeParams>("f16x3_probe", PROBE_BYTES)),
-        fallback: FALLBACK,
-    }),
+    params: ParamList::Limbs,
+    operands: OperandAccess::Limbs(Limbs::TwoF16),
+    numerics: Numerics::Limbs { products: 3 },
+    helpers: &[
+        helper(HelperRole::SplitKMajor, "f16x3_split_rows", REDUCTION_BYTES),
+        helper(HelperRole::RowAmax, "f16x3_maxima", HELPER_THREADS * 16),
+        helper(HelperRole::SplitMnMajor, "f16x3_split_across", TRANSPOSE_BYTES),
+        helper(HelperRole::Probe, "f16x3_probe", PROBE_BYTES),
+        FALLBACK,
+    ],
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 

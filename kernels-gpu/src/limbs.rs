@@ -7,10 +7,9 @@ pub(crate) mod split;
 
 use cuda_std::arch::sm90::wgmma::Accumulators;
 use cuda_std::memory::SharedAddress;
-use gemm_spec::params::{FallbackParams, Params};
 use gemm_spec::split::{Limbs, PANEL_ROWS};
 use gemm_spec::warpgroup::THREADS;
-use gemm_spec::{Block, HelperEntry, LaunchShape, Tile};
+use gemm_spec::{Block, HelperEntry, HelperRole, LaunchShape, Tile};
 
 use crate::parts::outer_tile;
 
@@ -49,23 +48,27 @@ pub(crate) const fn shared_bytes(limbs: Limbs, stages: u32) -> u32 {
 }
 
 /// One of the helpers that split.
-pub(crate) const fn helper<P: Params>(symbol: &'static str, shared_bytes: u32) -> HelperEntry {
+pub(crate) const fn helper(
+    role: HelperRole,
+    symbol: &'static str,
+    shared_bytes: u32,
+) -> HelperEntry {
     HelperEntry {
+        role,
         symbol,
         block: Block { x: HELPER_THREADS, y: 1 },
         min_blocks: 4,
         shared_bytes,
-        params: P::LIST,
     }
 }
 
 /// Multiplies the operands themselves.
 pub(crate) const FALLBACK: HelperEntry = HelperEntry {
+    role: HelperRole::Fallback,
     symbol: "pieces_fallback",
     block: Block { x: SIDE_THREADS, y: SIDE_THREADS },
     min_blocks: 2,
     shared_bytes: outer_tile::SHARED_ELEMENTS * 4,
-    params: FallbackParams::LIST,
 };
 
 /// What operands are split into, and how tiles of limbs are multiplied.

@@ -1,7 +1,9 @@
 //! What the host runs: the PTX of a module, or an entry as a function for the emulator.
 
-use gemm_spec::Arch;
+use std::any::Any;
+
 use gemm_spec::params::GemmParams;
+use gemm_spec::{Arch, Element};
 
 use crate::EMULATED;
 
@@ -27,6 +29,50 @@ pub enum EmulatedEntry {
     F64(EmulatedFn<f64>),
     /// Elements are i32.
     I32(EmulatedFn<i32>),
+}
+
+/// An entry with its arguments, for the threads of an emulated launch to call.
+pub struct EmulatedCall(Bound);
+
+enum Bound {
+    F32(EmulatedFn<f32>, GemmParams<f32>),
+    F64(EmulatedFn<f64>, GemmParams<f64>),
+    I32(EmulatedFn<i32>, GemmParams<i32>),
+}
+
+// SAFETY: the pointers among the arguments are used by `call` alone, and whoever made the call has promised
+// that what they point to is there for it, on any thread.
+unsafe impl Send for EmulatedCall {}
+// SAFETY: as above; `call` changes nothing here.
+unsafe impl Sync for EmulatedCall {}
+
+impl EmulatedCall {
+    /// The entry with these arguments; none where its element type is another.
+    ///
+    /// # Safety
+    /// The entry's obligations hold for the arguments as long as this is called, on whatever threads: the
+    /// launch that calls it is the one that they are for.
+    #[must_use]
+    pub unsafe fn new<T: Element>(entry: EmulatedEntry, params: GemmParams<T>) -> Option<Self> {
+        let params: &dyn Any = &params;
+        Some(Self(match entry {
+            EmulatedEntry::F32(entry) => Bound::F32(entry, *params.downcast_ref()?),
+            EmulatedEntry::F64(entry) => Bound::F64(entry, *params.downcast_ref()?),
+            EmulatedEntry::I32(entry) => Bound::I32(entry, *params.downcast_ref()?),
+        }))
+    }
+
+    /// Runs the entry as one thread of the launch.
+    pub fn call(&self) {
+        // SAFETY: what `new` was promised.
+        unsafe {
+            match self.0 {
+                Bound::F32(entry, params) => entry(params),
+                Bound::F64(entry, params) => entry(params),
+                Bound::I32(entry, params) => entry(params),
+            }
+        }
+    }
 }
 
 /// Wraps a function by its element type's name, for `gemm_entries!`.

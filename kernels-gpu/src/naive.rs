@@ -13,7 +13,7 @@
 
 use cuda_std::thread;
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -40,7 +40,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: 0,
     min_blocks_per_sm: MinBlocks::same(2),
-    scheme: Scheme::Chain,
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 

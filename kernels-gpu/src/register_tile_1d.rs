@@ -24,9 +24,10 @@
 
 use cuda_std::memory::SharedConst;
 use cuda_std::{shared, thread};
-use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::scheduler::{Plain, TileScheduler};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
+use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
 use crate::parts::unroll::unroll;
@@ -60,7 +61,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     shared_elements: (2 * STEPS * SIDE) as u32,
     // 8-byte accumulators and their addresses need the registers of one block.
     min_blocks_per_sm: MinBlocks { narrow: 2, wide: 1 },
-    scheme: Scheme::Chain,
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 
@@ -76,13 +77,12 @@ struct Tiles<T> {
 #[inline(always)]
 unsafe fn register_tile_1d<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
-    let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
-    let row0 = tile_m * SIDE as u32;
-    let col0 = thread::block_idx_x() * SIDE as u32;
-    if row0 >= gemm.m {
+    let extent = gemm.extent((SIDE as u32, SIDE as u32));
+    let Some(tile) = Plain::new(this_cta(), extent).next_tile() else {
         // A row of blocks that only rounds the grid up; the whole block leaves.
         return;
-    }
+    };
+    let (row0, col0) = (tile.row * SIDE as u32, tile.col * SIDE as u32);
     // SAFETY: obligation 2 provides the bytes; the barriers below keep writes and reads apart.
     let a_tile = unsafe { shared::launch_sized::<Tiles<T>>() }.cast::<T>();
     let b_tile = a_tile.wrapping_add(SIDE * STEPS);

@@ -23,10 +23,10 @@
 //!  4*ty  +---------------+---------------+
 //! ```
 
-use cuda_std::thread;
-use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::scheduler::{Plain, TileScheduler, WorkTile};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
+use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
 use crate::parts::outer_tile::{Neighbours, SHARED_ELEMENTS, SIDE, THREADS, outer_tile};
@@ -50,7 +50,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     shared_elements: SHARED_ELEMENTS,
     // Two blocks hide each other's barriers; 8-byte accumulators need the registers of one.
     min_blocks_per_sm: MinBlocks { narrow: 2, wide: 1 },
-    scheme: Scheme::Chain,
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 
@@ -58,11 +58,11 @@ const _: () = SPEC.check();
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
 unsafe fn register_tile_2d<T: Element<Acc = T>>(gemm: Gemm<T>) {
-    let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
-    if tile_m * SIDE as u32 >= gemm.m {
+    let extent = gemm.extent((SIDE as u32, SIDE as u32));
+    let Some(WorkTile { row, col, .. }) = Plain::new(this_cta(), extent).next_tile() else {
         // A row of blocks that only rounds the grid up; the whole block leaves.
         return;
-    }
+    };
     // SAFETY: obligations 1 and 2; each block has a tile of its own.
-    unsafe { outer_tile(gemm, Neighbours::ROW_MAJOR, (tile_m, thread::block_idx_x())) };
+    unsafe { outer_tile(gemm, Neighbours::ROW_MAJOR, (row, col)) };
 }

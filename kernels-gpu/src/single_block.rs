@@ -10,7 +10,7 @@
 //! Source    the lecture notes' first kernel, which indexes by thread alone
 
 use cuda_std::thread;
-use gemm_spec::{Arch, Element, KernelSpec, LaunchShape, MinBlocks, Scheme};
+use gemm_spec::{Arch, Element, KernelSpec, LaunchShape, MinBlocks};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -30,7 +30,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     launch: LaunchShape::SingleBlock,
     shared_elements: 0,
     min_blocks_per_sm: MinBlocks::same(1),
-    scheme: Scheme::Chain,
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 

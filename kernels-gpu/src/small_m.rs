@@ -29,17 +29,16 @@
 
 use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
-use gemm_spec::index::{ceil_div, grouped_tile};
-use gemm_spec::split_k::SplitK;
+use gemm_spec::scheduler::{Grouped, SplitK, TileScheduler};
 use gemm_spec::{
-    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Paces, Scheme, Tile,
+    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
 };
 
+use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
 use crate::parts::quad::Quad;
 use crate::parts::unroll::unroll;
-use crate::split_k::part;
 use crate::sum_parts;
 
 /// Warps of a block, which share k.
@@ -75,11 +74,11 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: (TILE_M * TILE_N) as u32,
     min_blocks_per_sm: MinBlocks::same(2),
-    scheme: Scheme::SplitK(SplitK {
-        sum: sum_parts::ENTRY,
-        // Not measured: as that of `small_n`.
-        paces: Paces::same(Pace { alone: 150, full: 256 }),
-    }),
+    // Not measured: as that of `small_n`.
+    split_k: Some(Paces::same(Pace { alone: 150, full: 256 })),
+    numerics: Numerics::ChainOfRanges,
+    helpers: &[sum_parts::ENTRY],
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 const _: () = assert!(
@@ -91,14 +90,12 @@ const _: () = assert!(
 /// Obligations 1 and 2 of the entries, with the meaning of `split_k`'s.
 #[inline(always)]
 unsafe fn small_m<T: Element<Acc = T>>(gemm: Gemm<T>) {
-    let gemm = part(gemm);
-    let (tile_m, tile_n) = grouped_tile(
-        thread::block_idx_x(),
-        ceil_div(gemm.m, TILE_M as u32),
-        ceil_div(gemm.n, TILE_N as u32),
-        GROUP_ROWS,
-    );
-    let place = (tile_m * TILE_M as u32, tile_n * TILE_N as u32);
+    let cta = this_cta();
+    let extent = gemm.extent((TILE_M as u32, TILE_N as u32));
+    let tiles = Grouped::new(cta, extent, GROUP_ROWS);
+    let Some(tile) = SplitK::new(cta, tiles).next_tile() else { return };
+    let gemm = gemm.of_range(&tile);
+    let place = (tile.row * TILE_M as u32, tile.col * TILE_N as u32);
     // SAFETY: the caller's promises; each tile has as many rows as it says, or more.
     unsafe {
         match gemm.m - place.0 {

@@ -31,13 +31,13 @@
 //! result is reproducible bit for bit, but it is not one chain over k: its bits are not those of
 //! `naive`, and its error is mostly smaller.
 
-use cuda_std::thread;
-use gemm_spec::split_k::{SplitK, pitch, steps};
+use gemm_spec::scheduler::SplitK;
 use gemm_spec::{
-    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Paces, Scheme, Tile,
+    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
 };
 
 use crate::async_copy::{GROUP_ROWS, Shape};
+use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
 use crate::sum_parts;
@@ -74,7 +74,10 @@ macro_rules! tile {
                 },
                 shared_elements: ($stages * Of::STAGE) as u32,
                 min_blocks_per_sm: MinBlocks::same($min_blocks),
-                scheme: Scheme::SplitK(SplitK { sum: sum_parts::ENTRY, paces: $paces }),
+                split_k: Some($paces),
+                numerics: Numerics::ChainOfRanges,
+                helpers: &[sum_parts::ENTRY],
+                ..KernelSpec::PLAIN
             }
         };
         const _: () = $spec.check();
@@ -109,7 +112,7 @@ tile!(
 
 /// # Safety
 /// Obligations 1 and 2 of the entries, where the grid has a row of blocks for each part along y, and
-/// with several of them `c` is valid for as many matrices of m rows and [`pitch`] columns, `ldc` is
+/// with several of them `c` is valid for as many matrices of m rows and [`pitch`](gemm_spec::split_k::pitch) columns, `ldc` is
 /// that pitch, and the scalars are one and zero.
 #[inline(always)]
 unsafe fn split_k<
@@ -123,25 +126,10 @@ unsafe fn split_k<
 >(
     gemm: Gemm<T>,
 ) {
-    // SAFETY: the part's operands are in those of the whole product, or are read nowhere: the host
-    // makes no part empty. Each part has a matrix of its own to write.
-    unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::gemm(part(gemm)) }
-}
-
-/// The product of this block's part, which writes a matrix of its own.
-#[inline(always)]
-pub(crate) fn part<T: Element<Acc = T>>(gemm: Gemm<T>) -> Gemm<T> {
-    let steps = steps(gemm.k, thread::grid_dim_y());
-    let part = thread::block_idx_y();
-    let first = part * steps;
-    let left = gemm.k - first.min(gemm.k);
-    // Elements from one part to the next.
-    let apart = u64::from(gemm.m) * u64::from(pitch(gemm.n));
-    Gemm {
-        k: steps.min(left),
-        a: gemm.a.wrapping_add(first as usize),
-        b: gemm.b_at(first, 0),
-        c: gemm.c.wrapping_add((u64::from(part) * apart) as usize),
-        ..gemm
-    }
+    let cta = this_cta();
+    let tiles =
+        SplitK::new(cta, Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::tiles(&gemm, cta));
+    // SAFETY: the range's operands are in those of the whole product, or are read nowhere: the host makes no
+    // range empty. Each range has a matrix of its own to write.
+    unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::gemm(gemm, tiles) }
 }

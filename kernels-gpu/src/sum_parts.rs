@@ -15,8 +15,7 @@
 
 use cuda_std::thread;
 use gemm_spec::index::ceil_div;
-use gemm_spec::params::{GemmParams, Params};
-use gemm_spec::{Block, Element, HelperEntry};
+use gemm_spec::{Block, Element, HelperEntry, HelperRole};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -30,11 +29,11 @@ gemm_entries! {
 
 /// What the host needs to launch it.
 pub(crate) const ENTRY: HelperEntry = HelperEntry {
+    role: HelperRole::SumRanges,
     symbol: ENTRIES[0].symbol,
     block: Block { x: 128, y: 1 },
     min_blocks: 8,
     shared_bytes: 0,
-    params: GemmParams::<f32>::LIST,
 };
 
 /// # Safety

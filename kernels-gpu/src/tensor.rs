@@ -34,11 +34,10 @@ mod pair;
 mod single_stage;
 mod store;
 
-use gemm_spec::params::{PadParams, Params};
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use gemm_spec::{
-    Arch, Block, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme,
-    TensorEntries, Tile,
+    Arch, Block, DType, Entry, HelperEntry, HelperRole, KernelSpec, LaunchShape, MinBlocks,
+    Numerics, OperandAccess, ParamList, Tile,
 };
 
 /// Consumer warpgroups.
@@ -72,14 +71,17 @@ const SINGLE_SHARED_BYTES: u32 = SINGLE_STAGE_BYTES + STAGING_EACH * STAGING_BYT
 
 /// Copies an operand to memory that TMA can address.
 pub(crate) const PAD: HelperEntry = HelperEntry {
+    role: HelperRole::Pad,
     symbol: "tensor_pad",
     block: Block { x: 256, y: 1 },
     min_blocks: 8,
     shared_bytes: 0,
-    params: PadParams::LIST,
 };
 
-const SCHEME: Scheme = Scheme::Tensor(TensorEntries { pad: PAD, cluster: 1 });
+/// Operands of either order, which `cluster` blocks load together.
+const fn tensor_maps(cluster: u32) -> OperandAccess {
+    OperandAccess::TensorMaps { any_order: true, cluster }
+}
 
 /// The entries of a kernel, one for each type of operands and of C.
 macro_rules! entries {
@@ -107,7 +109,11 @@ const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> Kern
         },
         shared_elements: SHARED_BYTES / 2,
         min_blocks_per_sm: MinBlocks::same(1),
-        scheme: SCHEME,
+        params: ParamList::Tma,
+        operands: tensor_maps(1),
+        numerics: Numerics::TensorCore,
+        helpers: &[PAD],
+        ..KernelSpec::PLAIN
     }
 }
 
@@ -132,7 +138,7 @@ const _: () = TILE_128X256.check();
 /// What the host needs to launch the wide tile with clusters of two blocks that share B.
 pub(crate) const PAIR_128X256: KernelSpec = KernelSpec {
     about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, accumulated in f32",
-    scheme: Scheme::Tensor(TensorEntries { pad: PAD, cluster: PAIR }),
+    operands: tensor_maps(PAIR),
     ..spec("tensor_pair_128x256", entries!("tensor_pair_128x256"), 256)
 };
 const _: () = PAIR_128X256.check();

@@ -21,9 +21,10 @@
 
 use cuda_std::memory::{Shared, SharedConst};
 use cuda_std::{shared, thread};
-use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::scheduler::{Plain, TileScheduler};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
+use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
 use crate::parts::quad::Quad;
@@ -57,7 +58,7 @@ macro_rules! width {
             },
             shared_elements: 2 * $width * $width,
             min_blocks_per_sm: MinBlocks::same($min_blocks),
-            scheme: Scheme::Chain,
+            ..KernelSpec::PLAIN
         };
         const _: () = $spec.check();
     };
@@ -190,13 +191,12 @@ impl<T: Element<Acc = T>, const W: usize> Owner<T, W> {
 unsafe fn tiled<T: Element<Acc = T>, const W: usize>(gemm: Gemm<T>) {
     let width = W as u32;
     let (tx, ty) = (thread::thread_idx_x(), thread::thread_idx_y());
-    let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
-    let (row0, col0) = (tile_m * width, thread::block_idx_x() * width);
-    if row0 >= gemm.m {
+    let Some(tile) = Plain::new(this_cta(), gemm.extent((width, width))).next_tile() else {
         // A row of blocks that only rounds the grid up; the whole block leaves, so no barrier of it
         // waits for anybody.
         return;
-    }
+    };
+    let (row0, col0) = (tile.row * width, tile.col * width);
     let (row, col) = (row0 + ty, col0 + tx);
     let (row_inside, col_inside) = (row < gemm.m, col < gemm.n);
 

@@ -23,9 +23,10 @@
 
 use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
-use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::scheduler::{Plain, TileScheduler};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
+use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
 use crate::parts::outer_tile::{
@@ -59,7 +60,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     shared_elements: SHARED_ELEMENTS,
     // Two blocks hide each other's barriers; 8-byte accumulators need the registers of one.
     min_blocks_per_sm: MinBlocks { narrow: 2, wide: 1 },
-    scheme: Scheme::Chain,
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 
@@ -133,13 +134,12 @@ impl<T: Element<Acc = T>> Loader<T> {
 #[inline(always)]
 unsafe fn vector_loads<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let side = SIDE as u32;
-    let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
-    let row0 = tile_m * side;
-    let col0 = thread::block_idx_x() * side;
-    if row0 >= gemm.m {
+    let extent = gemm.extent((side, side));
+    let Some(tile) = Plain::new(this_cta(), extent).next_tile() else {
         // A row of blocks that only rounds the grid up; the whole block leaves.
         return;
-    }
+    };
+    let (row0, col0) = (tile.row * side, tile.col * side);
     let thread = thread::thread_idx_x() as usize;
     let (tx, ty) = (thread % ACROSS, thread / ACROSS);
 

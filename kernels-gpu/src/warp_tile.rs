@@ -26,9 +26,11 @@
 
 use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::{shared, thread};
-use gemm_spec::index::{ceil_div, grouped_tile, lane_place};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::index::lane_place;
+use gemm_spec::scheduler::{Grouped, TileScheduler};
+use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
 
+use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
 use crate::parts::fragments::{Acc, COLS, Fragments, LANES_Y, Place, WARP_COLS, store};
 use crate::parts::gemm::Gemm;
@@ -75,7 +77,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: 2 * STAGE as u32,
     min_blocks_per_sm: MinBlocks::same(2),
-    scheme: Scheme::Chain,
+    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 
@@ -148,13 +150,9 @@ impl<T: Element<Acc = T>> Loader<T> {
 #[inline(always)]
 unsafe fn warp_tile<T: Element<Acc = T>>(gemm: Gemm<T>) {
     let side = SIDE as u32;
-    let (tile_m, tile_n) = grouped_tile(
-        thread::block_idx_x(),
-        ceil_div(gemm.m, side),
-        ceil_div(gemm.n, side),
-        GROUP_ROWS,
-    );
-    let (first_row, first_col) = (tile_m * side, tile_n * side);
+    let extent = gemm.extent((side, side));
+    let Some(tile) = Grouped::new(this_cta(), extent, GROUP_ROWS).next_tile() else { return };
+    let (first_row, first_col) = (tile.row * side, tile.col * side);
     // At the edges the tile begins where it still fits, if C is that large.
     let inside = gemm.m >= side && gemm.n >= side;
     let row0 = if gemm.m >= side { first_row.min(gemm.m - side) } else { first_row };

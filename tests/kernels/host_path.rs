@@ -3,7 +3,7 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{Layout, Scheme};
+use gemm_spec::{Layout, OperandAccess};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::gpu::{Gpu, Pipeline};
 use lab::{Error, Problem, Scalar};
@@ -112,7 +112,7 @@ pub(crate) fn bands_have_the_bits_of_the_whole<T: Scalar>(spec: Kernel) -> Resul
 fn what_is_not_finite_turns_every_band() -> Result<(), String> {
     let limits = with_gpu(|gpu| Ok(*gpu.limits())).map_err(|error| error.to_string())?;
     let runs = |spec: &&Kernel| spec.arch.runs_on(limits.compute_capability);
-    let splits = KERNELS.iter().filter(|spec| matches!(spec.scheme, Scheme::Split(_)));
+    let splits = KERNELS.iter().filter(|spec| matches!(spec.operands, OperandAccess::Limbs(_)));
     let splits: Vec<_> = splits.filter(runs).collect();
     if splits.is_empty() {
         return skipped("no kernel that splits its operands runs on this GPU");

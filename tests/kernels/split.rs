@@ -1,6 +1,6 @@
 //! Properties of kernels that split their operands, on a GPU.
 
-use gemm_spec::Scheme;
+use gemm_spec::OperandAccess;
 use gemm_spec::split::Limbs;
 use kernels_gpu::Kernel;
 use lab::Problem;
@@ -34,7 +34,7 @@ fn on_gpu(spec: Kernel, problem: &Problem<f32>, a: &[f32], b: &[f32]) -> Result<
 
 /// Whether the kernel splits scaled rows into two limbs.
 fn scales(spec: Kernel) -> bool {
-    matches!(spec.scheme, Scheme::Split(entries) if entries.limbs == Limbs::TwoF16)
+    matches!(spec.operands, OperandAccess::Limbs(Limbs::TwoF16))
 }
 
 /// Inputs that limbs cannot hold: what is not finite gives the bits of serial; rows of any scale, zeros

@@ -192,7 +192,7 @@ mod tests {
         launch: LaunchShape::SingleBlock,
         shared_elements: 0,
         min_blocks_per_sm: gemm_spec::MinBlocks::same(1),
-        scheme: gemm_spec::Scheme::Chain,
+        ..KernelSpec::PLAIN
     };
 
     fn form() -> EntryForm {

@@ -292,7 +292,7 @@ mod tests {
             launch: LaunchShape::SingleBlock,
             shared_elements: 0,
             min_blocks_per_sm: gemm_spec::MinBlocks::same(1),
-            scheme: gemm_spec::Scheme::Chain,
+            ..KernelSpec::PLAIN
         };
         let text = script(&["host-gpu".to_owned()], &[&spec]);
         assert!(text.contains("\n  step ./tests/host-gpu\n"), "{text}");

@@ -86,7 +86,7 @@ mod tests {
         launch: LaunchShape::Grid { block: Block { x: 16, y: 16 }, tile: Tile { m: 16, n: 16 } },
         shared_elements: 512,
         min_blocks_per_sm: gemm_spec::MinBlocks::same(1),
-        scheme: gemm_spec::Scheme::Chain,
+        ..KernelSpec::PLAIN
     };
 
     fn module(name: &str, types: &str, body: &str) -> PtxModule {

@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use cuda_lazy::Driver;
-use gemm_spec::{DType, GEMM_PARAMS, ParamType};
-use kernels_gpu::EmulatedEntry;
+use gemm_spec::Element;
+use gemm_spec::params::{GemmParams, Params as _};
+use kernels_gpu::{EmulatedCall, EmulatedEntry};
 
 use crate::world::{
-    Arguments, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, KernelLaunch, MEMORY_BYTES,
-    NOT_FOUND, OUT_OF_MEMORY, Operation, SUCCESS, World, copy, with,
+    INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, KernelLaunch, MEMORY_BYTES, NOT_FOUND,
+    OUT_OF_MEMORY, Operation, SUCCESS, World, copy, with,
 };
 
 /// Puts this driver in the place of libcuda for the whole process; the same each time.
@@ -426,47 +428,52 @@ unsafe extern "C" fn launch(
             return INVALID_HANDLE;
         }
         // SAFETY: an array of pointers, one for each parameter of the entry, by the driver's contract.
-        let arguments = unsafe { read(arguments, entry) };
+        let Some(call) = (unsafe { bind(entry, arguments) }) else { return INVALID_VALUE };
         let launch = KernelLaunch {
             symbol,
-            entry,
+            call,
             grid: (grid_x, grid_y, grid_z),
             block: (block_x, block_y, block_z),
             shared_bytes: shared_bytes as usize,
-            arguments,
         };
         world.queue(stream.addr(), Operation::Launch(Box::new(launch)));
         SUCCESS
     })
 }
 
-/// The arguments of a launch, as they are when it is queued.
+/// An entry with the arguments of a launch, as they are when it is queued.
+///
+/// # Safety
+/// `from` points to as many pointers as the entry has parameters, each to a value of its type; the entry's
+/// obligations hold for them until the launch is over.
+unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedCall> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match entry {
+            EmulatedEntry::F32(_) => EmulatedCall::new(entry, read::<f32>(from)),
+            EmulatedEntry::F64(_) => EmulatedCall::new(entry, read::<f64>(from)),
+            EmulatedEntry::I32(_) => EmulatedCall::new(entry, read::<i32>(from)),
+        }
+    }
+}
+
+/// The arguments of an entry for elements of a type.
 ///
 /// # Safety
 /// `from` points to as many pointers as the entry has parameters, each to a value of its type.
-unsafe fn read(from: *mut *mut c_void, entry: EmulatedEntry) -> Arguments {
-    let dtype = match entry {
-        EmulatedEntry::F32(_) => DType::F32,
-        EmulatedEntry::F64(_) => DType::F64,
-        EmulatedEntry::I32(_) => DType::I32,
-    };
-    let mut words = [[0_u8; 8]; GEMM_PARAMS.len()];
-    for (at, (word, param)) in words.iter_mut().zip(&GEMM_PARAMS).enumerate() {
-        let size = param.ty.size(dtype);
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { std::slice::from_raw_parts((*from.add(at)).cast::<u8>(), size) };
-        word[..size].copy_from_slice(bytes);
+unsafe fn read<T: Element>(from: *mut *mut c_void) -> GemmParams<T> {
+    let mut params = MaybeUninit::<GemmParams<T>>::uninit();
+    let fields = GemmParams::<T>::LIST.iter().zip(GemmParams::<T>::OFFSETS).enumerate();
+    for (at, (param, &offset)) in fields {
+        let size = param.ty.size(T::DTYPE);
+        // SAFETY: the caller's promise for what is read; the list gives the place of each field.
+        unsafe {
+            let value = (*from.add(at)).cast::<u8>();
+            value.copy_to_nonoverlapping(params.as_mut_ptr().cast::<u8>().add(offset), size);
+        }
     }
-    const { assert!(matches!(GEMM_PARAMS[3].ty, ParamType::Element)) };
-    let [m, n, k, alpha, a, lda, b, ldb, beta, c, ldc] = words;
-    let wide = u64::from_ne_bytes;
-    Arguments {
-        sizes: [m, n, k].map(|size| wide(size) as u32),
-        alpha,
-        beta,
-        addresses: [a, b, c].map(|address| wide(address) as usize),
-        lds: [lda, ldb, ldc].map(wide),
-    }
+    // SAFETY: each field was written, with a value of its type.
+    unsafe { params.assume_init() }
 }
 
 /// The function of that name, where this driver has it.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use cuda_std::emulate::{self, Buffer, Launch};
-use kernels_gpu::{EmulatedEntry, EmulatedFn};
+use kernels_gpu::EmulatedCall;
 
 /// `CUDA_SUCCESS` and the codes that are answered here.
 pub(crate) const SUCCESS: i32 = 0;
@@ -75,22 +75,10 @@ pub(crate) enum Operation {
 /// A launch of an entry with the parameters of a GEMM.
 pub(crate) struct KernelLaunch {
     pub(crate) symbol: &'static str,
-    pub(crate) entry: EmulatedEntry,
+    pub(crate) call: EmulatedCall,
     pub(crate) grid: (u32, u32, u32),
     pub(crate) block: (u32, u32, u32),
     pub(crate) shared_bytes: usize,
-    pub(crate) arguments: Arguments,
-}
-
-/// The parameters of a GEMM, alpha and beta as their bytes.
-#[derive(Clone, Copy)]
-pub(crate) struct Arguments {
-    pub(crate) sizes: [u32; 3],
-    pub(crate) alpha: [u8; 8],
-    pub(crate) beta: [u8; 8],
-    /// A, B and C.
-    pub(crate) addresses: [usize; 3],
-    pub(crate) lds: [u64; 3],
 }
 
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
@@ -317,42 +305,10 @@ impl World {
             .device
             .values_mut()
             .fold(shape, |shape, words| shape.with_buffer(Buffer::output("device memory", words)));
-        match launch.entry {
-            EmulatedEntry::F32(entry) => {
-                let scalar =
-                    |bytes: [u8; 8]| f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                emulated(&shape, entry, launch.arguments, scalar)
-            }
-            EmulatedEntry::F64(entry) => {
-                emulated(&shape, entry, launch.arguments, f64::from_ne_bytes)
-            }
-            EmulatedEntry::I32(entry) => {
-                let scalar =
-                    |bytes: [u8; 8]| i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                emulated(&shape, entry, launch.arguments, scalar)
-            }
-        }
+        // The emulator checks each access against the device's allocations, which the lock on the world
+        // keeps from changing.
+        emulate::run(&shape, || launch.call.call()).map_err(|fault| fault.to_string())
     }
-}
-
-/// Runs an entry on the emulator.
-fn emulated<T: gemm_spec::Element<Acc = T>>(
-    shape: &Launch,
-    entry: EmulatedFn<T>,
-    arguments: Arguments,
-    scalar: impl Fn([u8; 8]) -> T,
-) -> Result<(), String> {
-    let Arguments { sizes: [m, n, k], alpha, beta, addresses: [a, b, c], lds } = arguments;
-    let (alpha, beta) = (scalar(alpha), scalar(beta));
-    let body = || {
-        let [a, b] = [a, b].map(std::ptr::with_exposed_provenance::<T>);
-        let c: *mut T = std::ptr::with_exposed_provenance_mut(c);
-        // SAFETY: the emulator checks each access against the device's allocations, which the lock on the
-        // world keeps from changing; that the operands are what the kernel asks for is the promise of
-        // whoever launched it.
-        unsafe { entry(m, n, k, alpha, a, lds[0], b, lds[1], beta, c, lds[2]) }
-    };
-    emulate::run(shape, body).map_err(|fault| fault.to_string())
 }
 
 fn allocate(memory: &mut BTreeMap<usize, Box<[u64]>>, bytes: usize) -> usize {

@@ -15,6 +15,14 @@ pub struct TensorMap {
     words: [u64; 16],
 }
 
+impl TensorMap {
+    /// Its bytes, to be copied into the parameters of a launch.
+    #[must_use]
+    pub const fn words(&self) -> [u64; 16] {
+        self.words
+    }
+}
+
 const _: () = assert!(size_of::<TensorMap>() == 128 && align_of::<TensorMap>() == 64);
 
 /// What a tensor is and how it is copied; dimension 0 is the contiguous one throughout.

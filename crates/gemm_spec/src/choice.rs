@@ -138,7 +138,7 @@ fn blocks_time(blocks: u64, work: f64, pace: Pace, resident: u64, multiprocessor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Scheme};
+    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks};
 
     const SPEC: KernelSpec = KernelSpec {
         id: "k",
@@ -153,7 +153,7 @@ mod tests {
         },
         shared_elements: 0,
         min_blocks_per_sm: MinBlocks::same(4),
-        scheme: Scheme::Chain,
+        ..KernelSpec::PLAIN
     };
     const PACE: Pace = Pace { alone: 100, full: 190 };
     const PACES: Paces = Paces { aligned: PACE, ragged: Pace { alone: 50, full: 95 } };

@@ -1,133 +1,15 @@
 //! What the host must know to launch a kernel: the only copy of these numbers.
 
-use core::fmt;
-
 use crate::index::ceil_div;
-use crate::params::{GemmParams, LimbParams, Param, Params, TmaParams, TmaSimtParams};
+use crate::params::{
+    FallbackParams, GemmParams, LimbParams, PadParams, Param, Params, ProbeParams, RowAmaxParams,
+    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+};
 use crate::split::Limbs;
-use crate::split_k::SplitK;
-use crate::{DType, Element, Operand, Order, Problem};
-
-/// The PTX module that a kernel is built into, named by the least GPU that runs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Arch {
-    /// Volta and everything after it.
-    Sm70,
-    /// Ampere and everything after it: asynchronous copies to shared memory.
-    Sm80,
-    /// Hopper alone: warpgroup products, bulk copies. Its instructions run on no other GPU.
-    Sm90a,
-}
-
-impl Arch {
-    /// Every module, in the order in which they are built.
-    pub const ALL: [Self; 3] = [Self::Sm70, Self::Sm80, Self::Sm90a];
-
-    /// The `target-cpu` of the device compiler, which is also the file stem of the PTX.
-    #[must_use]
-    pub const fn target_cpu(self) -> &'static str {
-        match self {
-            Self::Sm70 => "sm_70",
-            Self::Sm80 => "sm_80",
-            Self::Sm90a => "sm_90a",
-        }
-    }
-
-    /// Least compute capability that the module runs on.
-    #[must_use]
-    pub const fn compute_capability(self) -> (u32, u32) {
-        match self {
-            Self::Sm70 => (7, 0),
-            Self::Sm80 => (8, 0),
-            Self::Sm90a => (9, 0),
-        }
-    }
-
-    /// Whether GPUs of a compute capability run the module.
-    #[must_use]
-    pub fn runs_on(self, compute_capability: (u32, u32)) -> bool {
-        match self {
-            Self::Sm70 | Self::Sm80 => compute_capability >= self.compute_capability(),
-            Self::Sm90a => compute_capability == self.compute_capability(),
-        }
-    }
-}
-
-/// How a launch covers C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaunchShape {
-    /// A grid of equal blocks; each owns a tile of C.
-    Grid {
-        /// Threads in a block.
-        block: Block,
-        /// Elements of C that a block owns.
-        tile: Tile,
-    },
-    /// A grid along x alone of equal blocks, whose tiles follow each other down a group of rows of
-    /// tiles before they go on to the next column, see [`crate::index::grouped_tile`].
-    Grouped {
-        /// Threads in a block.
-        block: Block,
-        /// Elements of C that a block owns.
-        tile: Tile,
-        /// Rows of tiles in a group.
-        rows: u32,
-    },
-    /// As many blocks along x as the device has SMs, or as there are tiles if they are
-    /// fewer; each goes from tile to tile, in the order of [`crate::index::grouped_tile`].
-    Persistent {
-        /// Threads in a block.
-        threads: u32,
-        /// Elements of C of a block at a time.
-        tile: Tile,
-        /// Rows of tiles in a group.
-        rows: u32,
-    },
-    /// One block whose threads are the elements of C: n along x, m along y.
-    SingleBlock,
-}
-
-impl LaunchShape {
-    /// The elements of C that a block owns; none where the block follows the problem.
-    #[must_use]
-    pub const fn tile(&self) -> Option<Tile> {
-        match *self {
-            Self::Grid { tile, .. }
-            | Self::Grouped { tile, .. }
-            | Self::Persistent { tile, .. } => Some(tile),
-            Self::SingleBlock => None,
-        }
-    }
-}
-
-/// Threads of a block along x and y.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Block {
-    /// Along the columns of C.
-    pub x: u32,
-    /// Along the rows of C.
-    pub y: u32,
-}
-
-/// Rows and columns of C that one block owns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tile {
-    /// Rows of C.
-    pub m: u32,
-    /// Columns of C.
-    pub n: u32,
-}
-
-/// Blocks of a launch along x, y and z.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Grid {
-    /// Along the columns of C.
-    pub x: u32,
-    /// Along the rows of C.
-    pub y: u32,
-    /// Further rows of blocks, see [`crate::index::block_row`].
-    pub z: u32,
-}
+use crate::{
+    Arch, Block, DType, DeviceLimits, Element, Grid, LaunchShape, Operand, Order, Paces, Problem,
+    Unsupported,
+};
 
 /// One entry point of a kernel: the symbol for one element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,118 +19,6 @@ pub struct Entry {
     /// Name of the `.entry` in the PTX.
     pub symbol: &'static str,
 }
-
-/// Bytes of shared memory that every device gives a block for the asking. For more, up to the
-/// device's limit, a kernel is told so before its launch.
-pub const SHARED_WITHOUT_OPT_IN: u32 = 48 * 1024;
-
-/// What a device allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceLimits {
-    /// Compute capability, major and minor.
-    pub compute_capability: (u32, u32),
-    /// Threads in one block.
-    pub max_threads_per_block: u32,
-    /// Shared memory of one block, in bytes; above [`SHARED_WITHOUT_OPT_IN`] a launch opts in.
-    pub max_shared_bytes: u32,
-    /// Streaming SMs (SMs).
-    pub multiprocessors: u32,
-}
-
-/// Why a kernel cannot run a problem on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsupported {
-    /// The kernel has no entry for the element type.
-    DType {
-        /// The type asked for.
-        dtype: DType,
-    },
-    /// The kernel reads row-major operands only.
-    Order {
-        /// The operand that is column-major.
-        operand: Operand,
-    },
-    /// C has more elements than one block has threads.
-    SingleBlock {
-        /// Rows of C.
-        m: usize,
-        /// Columns of C.
-        n: usize,
-        /// Threads in a block.
-        limit: u32,
-    },
-    /// A size does not fit the kernel's 32-bit sizes or the grid.
-    TooLarge {
-        /// Rows of C.
-        m: usize,
-        /// Columns of C.
-        n: usize,
-        /// Columns of A.
-        k: usize,
-    },
-    /// k is so small that the kernel's error exceeds the bound of f32.
-    Steps {
-        /// Columns of A.
-        k: usize,
-        /// The least k that the kernel takes.
-        least: usize,
-    },
-    /// The device does not run the kernel's module: it is older, or the module is for one kind alone.
-    ComputeCapability {
-        /// What the module needs.
-        needs: (u32, u32),
-        /// What the device has.
-        has: (u32, u32),
-    },
-    /// A block needs more threads than the device allows.
-    Threads {
-        /// What the kernel needs.
-        needs: u32,
-        /// What the device has.
-        has: u32,
-    },
-    /// A block needs more shared memory than the device allows.
-    SharedMemory {
-        /// What the kernel needs, in bytes.
-        needs: u32,
-        /// What the device has, in bytes.
-        has: u32,
-    },
-}
-
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::DType { dtype } => write!(f, "has no {dtype} entry"),
-            Self::Order { operand } => write!(f, "reads {operand} in row-major order only"),
-            Self::SingleBlock { m, n, limit } => write!(
-                f,
-                "runs in one block of {limit} threads at most, one per element of C; \
-                 {m} x {n} needs {}",
-                m as u128 * n as u128
-            ),
-            Self::TooLarge { m, n, k } => {
-                write!(f, "m = {m}, n = {n}, k = {k} pass the sizes that one launch can cover")
-            }
-            Self::Steps { k, least } => {
-                write!(f, "keeps to the error bound of f32 from k = {least} on, here k is {k}")
-            }
-            Self::ComputeCapability { needs, has } => write!(
-                f,
-                "needs compute capability {}.{}, the device has {}.{}",
-                needs.0, needs.1, has.0, has.1
-            ),
-            Self::Threads { needs, has } => {
-                write!(f, "needs {needs} threads a block, the device has {has}")
-            }
-            Self::SharedMemory { needs, has } => {
-                write!(f, "needs {needs} bytes of shared memory a block, the device has {has}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for Unsupported {}
 
 /// Blocks that must fit on an SM together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,60 +56,82 @@ pub struct KernelSpec {
     pub shared_elements: u32,
     /// Blocks that must fit on an SM together; the assembler bounds registers by it.
     pub min_blocks_per_sm: MinBlocks,
-    /// What a product takes.
-    pub scheme: Scheme,
+    /// What its entries take.
+    pub params: ParamList,
+    /// How threads find the operands.
+    pub operands: OperandAccess,
+    /// Whether several CTAs share k where C has few tiles, and how fast an SM then runs the kernel; see
+    /// [`crate::split_k`].
+    pub split_k: Option<Paces>,
+    /// What an element of C is the sum of.
+    pub numerics: Numerics,
+    /// The entries that are launched before and after its own.
+    pub helpers: &'static [HelperEntry],
 }
 
-/// What a product takes: one launch, or several with memory of their own.
+/// The parameters of a kernel's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// One launch of an entry with [`GemmParams`]. Each element is one chain of multiply-adds over k
-    /// in order.
-    Chain,
-    /// The operands are split first, see [`crate::split`].
-    Split(SplitEntries),
-    /// Operands of 16 bits reach the tensor cores by tensor maps, see [`crate::tensor`].
-    Tensor(TensorEntries),
-    /// As [`Scheme::Chain`], but operands reach the threads by tensor maps: a launch of an entry with
+pub enum ParamList {
+    /// [`GemmParams`].
+    Gemm,
+    /// [`TmaParams`].
+    Tma,
     /// [`TmaSimtParams`].
-    Boxes(TensorEntries),
-    /// Ranges of k are summed apart and the sums added afterwards, see [`crate::split_k`].
-    SplitK(SplitK),
+    TmaSimt,
+    /// [`LimbParams`].
+    Limbs,
 }
 
-/// The entry that a product by tensor maps launches before its own if TMA cannot address an operand in
-/// place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TensorEntries {
-    /// Copies an operand to rows of another pitch.
-    pub pad: HelperEntry,
-    /// Blocks of a cluster, one below the other, that share their tiles of B: each loads its part.
-    pub cluster: u32,
+impl ParamList {
+    /// Each of them, in order.
+    #[must_use]
+    pub const fn list(self) -> &'static [Param] {
+        match self {
+            Self::Gemm => GemmParams::<f32>::LIST,
+            Self::Tma => TmaParams::<f32>::LIST,
+            Self::TmaSimt => TmaSimtParams::<f32>::LIST,
+            Self::Limbs => LimbParams::LIST,
+        }
+    }
 }
 
-/// The entries that a product of split operands launches before and after its own, and their threads
-/// in a block.
+/// How the threads of a kernel find A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SplitEntries {
-    /// What operands are split into.
-    pub limbs: Limbs,
-    /// Products of limbs that replace one product of the operands.
-    pub products: u32,
-    /// Splits a K-major operand.
-    pub k_major: HelperEntry,
-    /// Finds the largest magnitudes of the rows of an MN-major operand, where they scale the rows.
-    pub row_amax: Option<HelperEntry>,
-    /// Splits an MN-major operand.
-    pub mn_major: HelperEntry,
-    /// Examines samples of C for lost precision, where the range of limbs is limited.
-    pub probe: Option<HelperEntry>,
-    /// Multiplies the operands themselves where splitting cannot hold them.
-    pub fallback: HelperEntry,
+pub enum OperandAccess {
+    /// By their addresses; both are row-major.
+    Pointers,
+    /// By tensor maps, see [`crate::tensor`]. [`HelperRole::Pad`] first copies what TMA cannot address.
+    TensorMaps {
+        /// Whether A and B can be in either order, not row-major alone.
+        any_order: bool,
+        /// CTAs of a cluster, one below the other, that share their tiles of B: each loads its part.
+        cluster: u32,
+    },
+    /// As limbs in a workspace, into which helpers split A and B of either order, see [`crate::split`].
+    Limbs(Limbs),
+}
+
+/// What an element of C is the sum of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numerics {
+    /// One chain of multiply-adds over k in order: its bits are those of every other such implementation.
+    Chain,
+    /// A chain for each range of k; the chains' results are added in order.
+    ChainOfRanges,
+    /// Exact products, accumulated by a tensor core in f32 and rounded once.
+    TensorCore,
+    /// Products of limbs on the tensor cores, accumulated in f32 k-block by k-block.
+    Limbs {
+        /// Products of limbs that replace one product of the operands.
+        products: u32,
+    },
 }
 
 /// An entry that takes part in a product beside the kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelperEntry {
+    /// What it does.
+    pub role: HelperRole,
     /// Its name in the PTX.
     pub symbol: &'static str,
     /// Threads in a block.
@@ -348,8 +140,43 @@ pub struct HelperEntry {
     pub min_blocks: u32,
     /// Bytes of shared memory in a block.
     pub shared_bytes: u32,
-    /// Its parameters; those of the element type are f32.
-    pub params: &'static [Param],
+}
+
+/// What a helper does, which decides its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelperRole {
+    /// Copies an operand to lines of another pitch: [`PadParams`].
+    Pad,
+    /// Splits a K-major operand: [`SplitKMajorParams`].
+    SplitKMajor,
+    /// Finds the largest magnitudes of the rows of an MN-major operand, which scale the rows:
+    /// [`RowAmaxParams`].
+    RowAmax,
+    /// Splits an MN-major operand: [`SplitMnMajorParams`].
+    SplitMnMajor,
+    /// Examines samples of C for lost precision, where the range of limbs is limited: [`ProbeParams`].
+    Probe,
+    /// Multiplies the operands themselves where splitting cannot hold them: [`FallbackParams`].
+    Fallback,
+    /// Adds the results of ranges of k: [`GemmParams`], where `a` are the results, `k` is their number,
+    /// `lda` their pitch; `b` is not read.
+    SumRanges,
+}
+
+impl HelperRole {
+    /// The parameters of such an entry; those of the accumulators' type are f32.
+    #[must_use]
+    pub const fn params(self) -> &'static [Param] {
+        match self {
+            Self::Pad => PadParams::LIST,
+            Self::SplitKMajor => SplitKMajorParams::LIST,
+            Self::RowAmax => RowAmaxParams::LIST,
+            Self::SplitMnMajor => SplitMnMajorParams::LIST,
+            Self::Probe => ProbeParams::LIST,
+            Self::Fallback => FallbackParams::LIST,
+            Self::SumRanges => GemmParams::<f32>::LIST,
+        }
+    }
 }
 
 /// One entry of a module as its launches and the assembler see it.
@@ -390,17 +217,11 @@ impl HelperEntry {
         EntryForm {
             symbol: self.symbol,
             dtype: DType::F32,
-            params: self.params,
+            params: self.role.params(),
             block: self.block,
             min_blocks: self.min_blocks,
             shared_bytes: self.shared_bytes,
         }
-    }
-}
-
-impl SplitEntries {
-    const fn all(&self) -> [Option<HelperEntry>; 5] {
-        [Some(self.k_major), self.row_amax, Some(self.mn_major), self.probe, Some(self.fallback)]
     }
 }
 
@@ -416,6 +237,24 @@ const MAX_REGISTERS: u32 = 255;
 const MAX_GRID_YZ: u32 = 65_535;
 
 impl KernelSpec {
+    /// A kernel of one launch that reads row-major operands by their addresses and sums one chain: what
+    /// others are described as different from.
+    pub const PLAIN: Self = Self {
+        id: "",
+        about: "",
+        origin: "",
+        arch: Arch::Sm70,
+        entries: &[],
+        launch: LaunchShape::SingleBlock,
+        shared_elements: 0,
+        min_blocks_per_sm: MinBlocks::same(1),
+        params: ParamList::Gemm,
+        operands: OperandAccess::Pointers,
+        split_k: None,
+        numerics: Numerics::Chain,
+        helpers: &[],
+    };
+
     /// Most threads that a block of this kernel can have.
     #[must_use]
     pub const fn max_threads(&self) -> u32 {
@@ -448,12 +287,7 @@ impl KernelSpec {
         EntryForm {
             symbol,
             dtype,
-            params: match self.scheme {
-                Scheme::Chain | Scheme::SplitK(_) => GemmParams::<f32>::LIST,
-                Scheme::Split(_) => LimbParams::LIST,
-                Scheme::Tensor(_) => TmaParams::<f32>::LIST,
-                Scheme::Boxes(_) => TmaSimtParams::<f32>::LIST,
-            },
+            params: self.params.list(),
             block: match self.launch {
                 LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => block,
                 LaunchShape::Persistent { threads, .. } => Block { x: threads, y: 1 },
@@ -467,53 +301,58 @@ impl KernelSpec {
     /// Every entry that launches of this kernel use: its own, then its helpers.
     pub fn forms(&self) -> impl Iterator<Item = EntryForm> {
         let own = self.entries.iter().map(|entry| self.form(entry.dtype, entry.symbol));
-        let helpers = match self.scheme {
-            Scheme::Chain => [None; 5],
-            Scheme::Split(entries) => entries.all(),
-            Scheme::Tensor(entries) | Scheme::Boxes(entries) => {
-                [Some(entries.pad), None, None, None, None]
-            }
-            Scheme::SplitK(split) => [Some(split.sum), None, None, None, None],
-        };
-        own.chain(helpers.into_iter().flatten().map(|helper| helper.form()))
+        own.chain(self.helpers.iter().map(HelperEntry::form))
+    }
+
+    /// The helper that does that, if the kernel has one.
+    #[must_use]
+    pub fn helper(&self, role: HelperRole) -> Option<&'static HelperEntry> {
+        self.helpers.iter().find(|helper| helper.role == role)
     }
 
     /// Whether each element of C is one chain of multiply-adds over k in order, so that its bits are
     /// those of every other such implementation.
     #[must_use]
     pub const fn is_chain(&self) -> bool {
-        matches!(self.scheme, Scheme::Chain | Scheme::Boxes(_))
+        matches!(self.numerics, Numerics::Chain)
     }
 
     /// Whether the kernel reads A and B in either order; of others they are row-major.
     #[must_use]
     pub const fn reads_any_order(&self) -> bool {
-        matches!(self.scheme, Scheme::Split(_) | Scheme::Tensor(_))
+        match self.operands {
+            OperandAccess::Pointers => false,
+            OperandAccess::TensorMaps { any_order, .. } => any_order,
+            OperandAccess::Limbs(_) => true,
+        }
     }
 
     /// Fewest k elements that the kernel takes.
     #[must_use]
     pub const fn least_k(&self) -> usize {
-        match self.scheme {
-            Scheme::Chain | Scheme::SplitK(_) | Scheme::Tensor(_) | Scheme::Boxes(_) => 0,
-            Scheme::Split(_) => crate::split::LEAST_K,
+        match self.operands {
+            OperandAccess::Pointers | OperandAccess::TensorMaps { .. } => 0,
+            OperandAccess::Limbs(_) => crate::split::LEAST_K,
         }
     }
 
-    /// Most bytes of device memory that a product takes besides its operands.
+    /// Most bytes of device memory that a product takes besides its operands, where these begin at
+    /// multiples of 16 bytes, as allocations do.
     #[must_use]
     pub fn workspace_bytes<T: Element>(&self, problem: &Problem<T>) -> u64 {
         let Problem { m, n, k, .. } = *problem;
-        match self.scheme {
-            Scheme::Chain => 0,
-            Scheme::SplitK(_) => crate::split_k::most_bytes(m, n, k),
-            Scheme::Split(entries) => {
-                let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-                crate::split::Workspace::new(entries.limbs, size(m), size(n), size(k)).bytes
-            }
-            Scheme::Tensor(_) | Scheme::Boxes(_) => {
-                let bytes = |operand| crate::tensor::copy_bytes(problem, operand);
+        let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        match self.operands {
+            OperandAccess::Pointers => match self.split_k {
+                Some(_) => crate::split_k::most_bytes(m, n, k),
+                None => 0,
+            },
+            OperandAccess::TensorMaps { .. } => {
+                let bytes = |operand| crate::tensor::copy_bytes(problem, operand, 0);
                 bytes(Operand::A) + bytes(Operand::B)
+            }
+            OperandAccess::Limbs(limbs) => {
+                crate::split::Workspace::new(limbs, size(m), size(n), size(k)).bytes
             }
         }
     }
@@ -537,6 +376,7 @@ impl KernelSpec {
             narrow * self.max_threads() <= MAX_THREADS_PER_SM,
             "an SM holds 2048 threads at most"
         );
+        self.check_helpers();
         if let LaunchShape::Grouped { rows, .. } | LaunchShape::Persistent { rows, .. } =
             self.launch
         {
@@ -551,6 +391,41 @@ impl KernelSpec {
                 "the threads of a block share its tile evenly"
             );
         }
+    }
+
+    /// Whether the kernel has the helpers, the parameters and the tile that its access to operands calls for.
+    const fn check_helpers(&self) {
+        match self.operands {
+            OperandAccess::Pointers => {
+                assert!(matches!(self.params, ParamList::Gemm));
+                assert!(self.split_k.is_none() || self.has(HelperRole::SumRanges));
+            }
+            OperandAccess::TensorMaps { cluster, .. } => {
+                assert!(matches!(self.params, ParamList::Tma | ParamList::TmaSimt));
+                assert!(cluster >= 1 && self.launch.tile().is_some());
+                assert!(self.has(HelperRole::Pad));
+            }
+            OperandAccess::Limbs(_) => {
+                assert!(matches!(self.params, ParamList::Limbs));
+                assert!(self.has(HelperRole::SplitKMajor) && self.has(HelperRole::SplitMnMajor));
+                assert!(self.has(HelperRole::Fallback));
+            }
+        }
+        assert!(
+            self.split_k.is_none() || matches!(self.numerics, Numerics::ChainOfRanges),
+            "several blocks that share k add up several sums"
+        );
+    }
+
+    const fn has(&self, role: HelperRole) -> bool {
+        let mut at = 0;
+        while at < self.helpers.len() {
+            if self.helpers[at].role as u8 == role as u8 {
+                return true;
+            }
+            at += 1;
+        }
+        false
     }
 
     /// The symbol for an element type.
@@ -614,9 +489,9 @@ impl KernelSpec {
     /// Blocks of a cluster; one where blocks run by themselves.
     #[must_use]
     pub const fn cluster(&self) -> u32 {
-        match self.scheme {
-            Scheme::Tensor(entries) => entries.cluster,
-            _ => 1,
+        match self.operands {
+            OperandAccess::Pointers | OperandAccess::Limbs(_) => 1,
+            OperandAccess::TensorMaps { cluster, .. } => cluster,
         }
     }
 
@@ -669,7 +544,7 @@ impl KernelSpec {
         if k < self.least_k() {
             return Err(Unsupported::Steps { k, least: self.least_k() });
         }
-        if matches!(self.scheme, Scheme::Split(_)) && k > crate::split::MOST_K {
+        if matches!(self.operands, OperandAccess::Limbs(_)) && k > crate::split::MOST_K {
             return Err(Unsupported::TooLarge { m, n, k });
         }
         let block = self.block(m, n)?;
@@ -693,7 +568,7 @@ impl KernelSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Layout;
+    use crate::{Layout, Tile};
 
     const GRID: KernelSpec = KernelSpec {
         id: "grid",
@@ -704,7 +579,7 @@ mod tests {
         launch: LaunchShape::Grid { block: Block { x: 2, y: 2 }, tile: Tile { m: 2, n: 2 } },
         shared_elements: 8,
         min_blocks_per_sm: MinBlocks { narrow: 512, wide: 256 },
-        scheme: Scheme::Chain,
+        ..KernelSpec::PLAIN
     };
     const SINGLE: KernelSpec = KernelSpec { launch: LaunchShape::SingleBlock, ..GRID };
     const LIMITS: DeviceLimits = DeviceLimits {

@@ -20,6 +20,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(core_float_math))]
 #![forbid(unsafe_code)]
 
+mod arch;
 mod choice;
 mod dtype;
 mod element;
@@ -27,8 +28,13 @@ mod element;
 mod half_precision;
 pub mod index;
 mod kernel;
+mod launch_shape;
+mod limits;
 pub mod params;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod plan;
 mod problem;
+pub mod scheduler;
 pub mod split;
 pub mod split_k;
 pub mod tensor;
@@ -36,15 +42,18 @@ pub mod warpgroup;
 #[cfg(not(target_arch = "nvptx64"))]
 mod wide;
 
+pub use arch::Arch;
 pub use choice::{Pace, Paces, time};
 pub use dtype::DType;
 pub use element::{Element, epilogue};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use half::{bf16, f16};
 pub use kernel::{
-    Arch, Block, DeviceLimits, Entry, EntryForm, Grid, HelperEntry, KernelSpec, LaunchShape, MinBlocks, SHARED_WITHOUT_OPT_IN, Scheme, SplitEntries,
-    TensorEntries, Tile, Unsupported,
+    Entry, EntryForm, HelperEntry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess,
+    ParamList,
 };
+pub use launch_shape::{Block, Grid, LaunchShape, Tile};
+pub use limits::{DeviceLimits, SHARED_WITHOUT_OPT_IN, Unsupported};
 pub use params::{Param, ParamType};
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};
 #[cfg(not(target_arch = "nvptx64"))]

@@ -104,11 +104,21 @@ macro_rules! param_type {
 
 /// The same as PTX has it.
 macro_rules! ptx_type {
-    (u32) => { ParamType::U32 };
-    (u64) => { ParamType::U64 };
-    (acc) => { ParamType::Acc };
-    (map) => { ParamType::TensorMap };
-    (($($pointer:tt)+)) => { ParamType::Pointer };
+    (u32) => {
+        ParamType::U32
+    };
+    (u64) => {
+        ParamType::U64
+    };
+    (acc) => {
+        ParamType::Acc
+    };
+    (map) => {
+        ParamType::TensorMap
+    };
+    (($($pointer:tt)+)) => {
+        ParamType::Pointer
+    };
 }
 
 /// Defines the struct of a list of parameters, and the macro that hands the list to another macro:

@@ -15,7 +15,7 @@
 
 use crate::choice::{Paces, split_time};
 use crate::index::ceil_div;
-use crate::{DType, Grid, HelperEntry, KernelSpec};
+use crate::{DType, Grid, KernelSpec};
 
 /// Ranges of k begin at multiples of this: rows of A that are 16-byte aligned are so in every range,
 /// and ranges are whole tiles of every kernel.
@@ -27,39 +27,28 @@ pub const MOST_PARTS: u32 = 64;
 /// Most bytes that the parts of a product take.
 pub const MOST_BYTES: u64 = 128 << 20;
 
-/// What a kernel that sums ranges of k needs besides its own entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SplitK {
-    /// Adds the parts. Its parameters are [`GEMM_PARAMS`](crate::GEMM_PARAMS): `a` are the parts, `k` is
-    /// their number, `lda` their pitch; `b` is not read.
-    pub sum: HelperEntry,
-    /// How fast an SM runs the kernel; the number of parts follows from it.
-    pub paces: Paces,
+/// The blocks that add the parts of an m by n C, of that many threads: a thread for each four neighbours
+/// of a row.
+#[must_use]
+pub const fn sum_grid(m: u32, n: u32, threads: u32) -> Grid {
+    let quads = m as u64 * ceil_div(n, 4) as u64;
+    Grid { x: quads.div_ceil(threads as u64) as u32, y: 1, z: 1 }
 }
 
-impl SplitK {
-    /// The blocks that add the parts of an m by n C: a thread for each four neighbours of a row.
-    #[must_use]
-    pub const fn sum_grid(&self, m: u32, n: u32) -> Grid {
-        let threads = m as u64 * ceil_div(n, 4) as u64;
-        Grid { x: threads.div_ceil(self.sum.block.x as u64) as u32, y: 1, z: 1 }
-    }
-
-    /// Nanoseconds that a product is predicted to take with as many parts as suit it; `None` where no
-    /// grid covers C. See [`crate::time`].
-    #[must_use]
-    pub fn time(
-        &self,
-        spec: &KernelSpec,
-        (m, n, k): (usize, usize, usize),
-        multiprocessors: u32,
-    ) -> Option<f64> {
-        let size = |size: usize| u32::try_from(size).ok();
-        let sizes = (size(m)?, size(n)?, size(k)?);
-        spec.grid(m, n).ok()?;
-        let parts = parts(spec, self.paces, sizes, multiprocessors);
-        Some(split_time(spec, self.paces, sizes, parts, multiprocessors))
-    }
+/// Nanoseconds that a product is predicted to take with as many parts as suit it; `None` where no grid
+/// covers C. See [`crate::time`].
+#[must_use]
+pub fn time(
+    spec: &KernelSpec,
+    paces: Paces,
+    (m, n, k): (usize, usize, usize),
+    multiprocessors: u32,
+) -> Option<f64> {
+    let size = |size: usize| u32::try_from(size).ok();
+    let sizes = (size(m)?, size(n)?, size(k)?);
+    spec.grid(m, n).ok()?;
+    let parts = parts(spec, paces, sizes, multiprocessors);
+    Some(split_time(spec, paces, sizes, parts, multiprocessors))
 }
 
 /// k elements in each of `parts` ranges, never none; the last one has what is left.
@@ -125,7 +114,7 @@ pub fn parts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Pace, Scheme, Tile};
+    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Pace, Tile};
 
     const PACES: Paces = Paces::same(Pace { alone: 200, full: 400 });
     const SPEC: KernelSpec = KernelSpec {
@@ -141,7 +130,7 @@ mod tests {
         },
         shared_elements: 0,
         min_blocks_per_sm: MinBlocks::same(4),
-        scheme: Scheme::Chain,
+        ..KernelSpec::PLAIN
     };
 
     fn of(m: u32, n: u32, k: u32) -> u32 {

@@ -58,12 +58,11 @@ pub const fn tma_addressable(address: u64, layout: Layout, size: usize) -> bool 
     address.is_multiple_of(ALIGNMENT) && pitch.is_multiple_of(ALIGNMENT)
 }
 
-/// Bytes of the copy of an operand, a multiple of 256; none if TMA can address its lines. Operands
-/// begin where an allocation does, at a larger alignment than TMA requires.
+/// Bytes of the copy of an operand at that address, a multiple of 256; none if TMA can address its lines.
 #[must_use]
-pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand) -> u64 {
+pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand, address: u64) -> u64 {
     let size = T::DTYPE.size();
-    if problem.effective_k() == 0 || tma_addressable(0, problem.layout(operand), size) {
+    if problem.effective_k() == 0 || tma_addressable(address, problem.layout(operand), size) {
         return 0;
     }
     let (count, width) = lines(problem, operand);
@@ -78,20 +77,22 @@ mod tests {
     #[test]
     fn operands_are_copied_where_lines_are_not_aligned_and_only_there() {
         let aligned = Problem::<bf16>::new(100, 64, 24);
-        assert_eq!(copy_bytes(&aligned, Operand::A) + copy_bytes(&aligned, Operand::B), 0);
+        assert_eq!(copy_bytes(&aligned, Operand::A, 0) + copy_bytes(&aligned, Operand::B, 0), 0);
         let odd = Problem::<bf16>::new(100, 63, 25);
-        assert_eq!(copy_bytes(&odd, Operand::A), 100 * 32 * 2);
-        assert_eq!(copy_bytes(&odd, Operand::B), (25 * 64 * 2u64).next_multiple_of(256));
+        assert_eq!(copy_bytes(&odd, Operand::A, 0), 100 * 32 * 2);
+        assert_eq!(copy_bytes(&odd, Operand::B, 0), (25 * 64 * 2u64).next_multiple_of(256));
         // Column-major: lines are columns.
         let transposed = Problem { a: Layout::col_major(104), ..odd };
-        assert_eq!(copy_bytes(&transposed, Operand::A), 0);
+        assert_eq!(copy_bytes(&transposed, Operand::A, 0), 0);
         assert_eq!(lines(&transposed, Operand::A), (25, 100));
         let nothing = Problem { alpha: 0.0, ..odd };
-        assert_eq!(copy_bytes(&nothing, Operand::A), 0);
+        assert_eq!(copy_bytes(&nothing, Operand::A, 0), 0);
+        // Aligned lines that begin in the middle of an allocation.
+        assert_eq!(copy_bytes(&aligned, Operand::A, 2), (100 * 24 * 2u64).next_multiple_of(256));
         // Four elements of f32 are 16 bytes.
         let wide = Problem::<f32>::new(100, 63, 28);
-        assert_eq!(copy_bytes(&wide, Operand::A), 0);
-        assert_eq!(copy_bytes(&wide, Operand::B), 28 * 64 * 4);
+        assert_eq!(copy_bytes(&wide, Operand::A, 0), 0);
+        assert_eq!(copy_bytes(&wide, Operand::B, 0), 28 * 64 * 4);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use gemm_spec::split::Limbs;
-use gemm_spec::{KernelSpec, Scheme};
+use gemm_spec::{KernelSpec, OperandAccess};
 
 /// How exact an element of C is to be where the choice of an implementation is left to an
 /// [`Engine`](crate::Engine). Write u for the unit roundoff of the sums' type. `docs/accuracy.md` has the
@@ -48,11 +48,11 @@ impl Accuracy {
     /// Whether a kernel keeps to it.
     #[must_use]
     pub const fn admits(self, spec: &KernelSpec) -> bool {
-        match (self, spec.scheme) {
-            (Self::Componentwise, Scheme::Split(entries)) => {
-                matches!(entries.limbs, Limbs::ThreeBf16)
-            }
-            _ => true,
+        match spec.operands {
+            OperandAccess::Limbs(Limbs::TwoF16) => !matches!(self, Self::Componentwise),
+            OperandAccess::Limbs(Limbs::ThreeBf16)
+            | OperandAccess::Pointers
+            | OperandAccess::TensorMaps { .. } => true,
         }
     }
 }

@@ -5,11 +5,12 @@ use cuda_std::arch::sm90::tensor::MapAddress;
 use cuda_std::memory::{SharedAddress, global_mut, null};
 use cuda_std::{tensor_map, thread};
 use gemm_spec::Element;
-use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::params::TmaSimtParams;
+use gemm_spec::scheduler::{Extent, Grouped, TileScheduler};
 use gemm_spec::tensor::F32_BLOCK_K;
 
 use super::{A_BYTES, GROUP_ROWS, STAGE_BYTES, STAGES, THREADS, TILE_M, TILE_N, WARPS_M};
+use crate::parts::cta::this_cta;
 use crate::parts::entries::entry;
 use crate::parts::gemm::Gemm;
 use crate::parts::pipeline::{self, Pipeline};
@@ -168,9 +169,9 @@ unsafe fn multiply(params: TmaSimtParams<f32>, (a_map, b_map): (MapAddress, MapA
     // SAFETY: obligation 1.
     let c = unsafe { global_mut(c) };
     let thread = thread::thread_idx_x();
-    let (tile_m, tile_n) =
-        grouped_tile(thread::block_idx_x(), ceil_div(m, TILE_M), ceil_div(n, TILE_N), GROUP_ROWS);
-    let (row0, col0) = (tile_m * TILE_M, tile_n * TILE_N);
+    let extent = Extent { m, n, k, tile: (TILE_M, TILE_N) };
+    let Some(tile) = Grouped::new(this_cta(), extent, GROUP_ROWS).next_tile() else { return };
+    let (row0, col0) = (tile.row * TILE_M, tile.col * TILE_N);
 
     // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
     let mut pipe = PipelineState::new(unsafe { pipeline::smem() });

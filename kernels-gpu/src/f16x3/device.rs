@@ -136,7 +136,9 @@ mod tests {
                 unless: 3,
             };
             // SAFETY: the launch has everything that the entry accesses on the host.
-            unsafe { gemm_spec::LimbParams! { [call_entry] f16x3_f32 params } };
+            unsafe {
+                gemm_spec::LimbParams! { [call_entry] f16x3_f32 params }
+            };
         });
         let Err(EmulationError::NotEmulated { instruction, .. }) = result else {
             panic!("{result:?}");

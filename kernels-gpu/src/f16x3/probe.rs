@@ -39,8 +39,7 @@ entry! {
 unsafe fn probe(params: ProbeParams) {
     let ProbeParams { rows, first, m, n, k, a_row, a_step, b_step, b_col, .. } = params;
     // SAFETY: obligation 1.
-    let (a, b, flags) =
-        unsafe { (global(params.a), global(params.b), global_mut(params.flags)) };
+    let (a, b, flags) = unsafe { (global(params.a), global(params.b), global_mut(params.flags)) };
     // SAFETY: obligation 1.
     let (a_exponents, b_exponents) =
         unsafe { (global(params.a_exponents), global(params.b_exponents)) };

@@ -1,11 +1,11 @@
 //! The product of the operands themselves, for inputs that limbs cannot represent.
 
 use cuda_std::memory::{global, global_mut};
-use cuda_std::thread;
-use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::params::FallbackParams;
+use gemm_spec::scheduler::{Persistent, TileScheduler, WorkTile};
 
 use super::GROUP_ROWS;
+use crate::parts::cta::this_cta;
 use crate::parts::entries::entry;
 use crate::parts::gemm::Gemm;
 use crate::parts::outer_tile::{Neighbours, SIDE, outer_tile};
@@ -36,12 +36,10 @@ unsafe fn fallback(params: FallbackParams) {
         return;
     }
     let gemm = Gemm { m, n, k, alpha, a, lda: a_row, b, ldb: b_step, beta, c, ldc };
-    let (tiles_m, tiles_n) = (ceil_div(m, SIDE as u32), ceil_div(n, SIDE as u32));
-    let mut tile = thread::block_idx_x();
-    while tile < tiles_m * tiles_n {
-        let place = grouped_tile(tile, tiles_m, tiles_n, GROUP_ROWS);
+    let extent = gemm.extent((SIDE as u32, SIDE as u32));
+    let mut tiles = Persistent::new(this_cta(), extent, GROUP_ROWS);
+    while let Some(WorkTile { row, col, .. }) = tiles.next_tile() {
         // SAFETY: obligations 1 and 2; each tile belongs to one block and ends with a barrier.
-        unsafe { outer_tile(gemm, Neighbours { a_step, b_col }, place) };
-        tile += thread::grid_dim_x();
+        unsafe { outer_tile(gemm, Neighbours { a_step, b_col }, (row, col)) };
     }
 }

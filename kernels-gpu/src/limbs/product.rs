@@ -4,12 +4,13 @@ use cuda_std::arch::sm90::{bulk, registers, wgmma};
 use cuda_std::memory::{Global, GlobalMut, global, global_mut};
 use cuda_std::{thread, warp};
 use gemm_spec::epilogue;
-use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::params::LimbParams;
+use gemm_spec::scheduler::{Extent, Persistent, TileScheduler};
 use gemm_spec::split::{PANEL_ROWS, tiles, unscaled};
 use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
 use super::{CONSUMERS, GROUP_ROWS, LimbSplit};
+use crate::parts::cta::this_cta;
 use crate::parts::pipeline::{self, PipelineState};
 use crate::parts::unroll::unroll;
 
@@ -45,9 +46,8 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
     let (a_limbs, b_limbs, c) =
         unsafe { (global(params.a_limbs), global(params.b_limbs), global_mut(params.c)) };
     // SAFETY: obligation 1.
-    let (a_exponents, b_exponents, flags) = unsafe {
-        (global(params.a_exponents), global(params.b_exponents), global(params.flags))
-    };
+    let (a_exponents, b_exponents, flags) =
+        unsafe { (global(params.a_exponents), global(params.b_exponents), global(params.flags)) };
     // SAFETY: obligation 1; the helpers before this launch wrote the flags.
     if unsafe { flags.read() } & unless != 0 {
         return;
@@ -65,33 +65,28 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
 
-    let (tiles_m, tiles_n) = (ceil_div(m, PANEL_ROWS), ceil_div(n, PANEL_ROWS));
+    let extent = Extent { m, n, k, tile: (PANEL_ROWS, PANEL_ROWS) };
+    let mut scheduler = Persistent::new(this_cta(), extent, GROUP_ROWS);
     let k_tiles = tiles(k);
-    let mut block = thread::block_idx_x();
     if warpgroup_idx == 0 {
         // SAFETY: the whole warpgroup is here and needs no more registers.
         unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
         if linear == 0 {
-            while block < tiles_m * tiles_n {
-                let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
-                let panel =
-                    |tile: u32| tile as usize * k_tiles as usize * L::TILE_BYTES as usize;
-                let a = a_limbs.wrapping_add(panel(tile_m));
-                let b = b_limbs.wrapping_add(panel(tile_n));
+            while let Some(tile) = scheduler.next_tile() {
+                let panel = |tile: u32| tile as usize * k_tiles as usize * L::TILE_BYTES as usize;
+                let a = a_limbs.wrapping_add(panel(tile.row));
+                let b = b_limbs.wrapping_add(panel(tile.col));
                 // SAFETY: both panels are in the limbs.
                 unsafe { load_tiles(&mut pipe, a, b, k_tiles) };
-                block += thread::grid_dim_x();
             }
         }
     } else {
         // SAFETY: the whole warpgroup is here; the producer's has released what the pool lacks.
         unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
         let (consumer_idx, thread_in_warpgroup) = (warpgroup_idx - 1, linear % THREADS);
-        while block < tiles_m * tiles_n {
-            let (tile_m, tile_n) = grouped_tile(block, tiles_m, tiles_n, GROUP_ROWS);
+        while let Some(tile) = scheduler.next_tile() {
             // SAFETY: the producer loads `k_tiles` stages for this tile.
-            let total =
-                unsafe { mainloop(&mut pipe, consumer_idx, thread_in_warpgroup, k_tiles) };
+            let total = unsafe { mainloop(&mut pipe, consumer_idx, thread_in_warpgroup, k_tiles) };
             let store = Store {
                 m,
                 n,
@@ -101,12 +96,11 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
                 ldc,
                 a_exponents,
                 b_exponents,
-                row0: tile_m * PANEL_ROWS + consumer_idx * INSTRUCTION_M,
-                col0: tile_n * PANEL_ROWS,
+                row0: tile.row * PANEL_ROWS + consumer_idx * INSTRUCTION_M,
+                col0: tile.col * PANEL_ROWS,
             };
             // SAFETY: obligation 1; this block alone has the tile, this thread these elements.
             unsafe { store.all::<L>(thread_in_warpgroup, &total) };
-            block += thread::grid_dim_x();
         }
     }
 }

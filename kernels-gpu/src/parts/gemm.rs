@@ -2,7 +2,8 @@
 
 use cuda_std::memory::{Global, GlobalMut, global, global_mut};
 use gemm_spec::params::GemmParams;
-use gemm_spec::{Element, epilogue};
+use gemm_spec::scheduler::{Extent, WorkTile};
+use gemm_spec::{Element, epilogue, split_k};
 
 use super::quad::Quad;
 
@@ -52,6 +53,27 @@ impl<T: Element<Acc = T>> Gemm<T> {
     #[inline(always)]
     pub(crate) fn effective_k(&self) -> u32 {
         if self.alpha == T::ZERO { 0 } else { self.k }
+    }
+
+    /// C in tiles of that many rows and columns.
+    #[inline(always)]
+    pub(crate) fn extent(&self, tile: (u32, u32)) -> Extent {
+        Extent { m: self.m, n: self.n, k: self.k, tile }
+    }
+
+    /// The product of a tile's range of k, which writes a matrix of its own: with rows of
+    /// [`split_k::pitch`] elements, where there are several ranges.
+    #[inline(always)]
+    pub(crate) fn of_range(self, tile: &WorkTile) -> Self {
+        // Elements from one range's matrix to the next.
+        let apart = u64::from(self.m) * u64::from(split_k::pitch(self.n));
+        Self {
+            k: tile.k_len,
+            a: self.a.wrapping_add(tile.k0 as usize),
+            b: self.b_at(tile.k0, 0),
+            c: self.c.wrapping_add((u64::from(tile.range) * apart) as usize),
+            ..self
+        }
     }
 
     /// Where row `row` of A begins.

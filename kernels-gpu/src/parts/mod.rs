@@ -1,5 +1,6 @@
 //! Device code that two or more kernels use unchanged.
 
+pub(crate) mod cta;
 pub(crate) mod entries;
 pub(crate) mod fragments;
 pub(crate) mod gemm;

@@ -121,7 +121,7 @@ impl<T: Element<Acc = T>> Loader<T> {
     }
 }
 
-/// Multiplies tile (tile_m, tile_n) of C. Ends with a barrier, so that another tile may follow.
+/// Multiplies the tile of C in that row and column of tiles. Ends with a barrier, so that another tile may follow.
 ///
 /// # Safety
 /// 1. The operands are valid as obligation 1 of the entries of [`super::entries`] says, with
@@ -132,10 +132,9 @@ impl<T: Element<Acc = T>> Loader<T> {
 pub(crate) unsafe fn outer_tile<T: Element<Acc = T>>(
     gemm: Gemm<T>,
     neighbours: Neighbours,
-    (tile_m, tile_n): (u32, u32),
+    (row, col): (u32, u32),
 ) {
-    let row0 = tile_m * SIDE as u32;
-    let col0 = tile_n * SIDE as u32;
+    let (row0, col0) = (row * SIDE as u32, col * SIDE as u32);
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
     let linear = ty * THREADS + tx;
 

@@ -6,8 +6,9 @@ use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
 use cuda_std::memory::{GlobalMut, Shared, SharedAddress, global_mut};
 use cuda_std::{tensor_map, thread, warp};
-use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::index::ceil_div;
 use gemm_spec::params::TmaParams;
+use gemm_spec::scheduler::{Extent, Persistent, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{
     INSTRUCTION_K, INSTRUCTION_M, K_ADVANCE, K_ADVANCE_MN_MAJOR, ROW_BYTES, THREADS,
@@ -19,6 +20,7 @@ use super::store::Epilogue;
 use super::{
     CONSUMERS, GROUP_ROWS, PIPELINE_BYTES, STAGING_BUFFERS, STAGING_BYTES, STAGING_EACH, TILE_M,
 };
+use crate::parts::cta::this_cta;
 use crate::parts::entries::entry;
 use crate::parts::pipeline::{self, Pipeline};
 
@@ -168,15 +170,14 @@ impl<N: Number> Launch<N> {
         unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
         // SAFETY: the barrier is initialised and expects this warpgroup.
         let release = |empty| unsafe { mbarrier::arrive(empty) };
-        let mut tiles = self.tiles(Stages::<N16>::TILE_N);
+        let tiles = self.tiles(Stages::<N16>::TILE_N);
         // SAFETY: the whole warpgroup is here; the producer visits the same tiles.
-        unsafe { self.consumer_loop(&mut pipe, warpgroup_idx - 1, || tiles.next_tile(), release) };
+        unsafe { self.consumer_loop(&mut pipe, warpgroup_idx - 1, tiles, release) };
         // TMA stores under way read this block's shared memory.
         bulk::wait_group_read::<0>();
     }
 
-    /// The loop of consumer warpgroup `consumer_idx`: mainloop and epilogue of its part of each
-    /// tile, given by the tile's first row and column.
+    /// The loop of consumer warpgroup `consumer_idx`: mainloop and epilogue of its part of each tile.
     ///
     /// # Safety
     /// The whole warpgroup calls it; the producer loads the stages of the same tiles, and `release`
@@ -186,7 +187,7 @@ impl<N: Number> Launch<N> {
         &self,
         pipe: &mut PipelineState<N16>,
         consumer_idx: u32,
-        mut next_tile: impl FnMut() -> Option<(u32, u32)>,
+        mut tiles: impl TileScheduler,
         release: impl Fn(SharedAddress<Barrier>) + Copy,
     ) where
         N: Wgmma<N16>,
@@ -195,7 +196,8 @@ impl<N: Number> Launch<N> {
         // SAFETY: as in the caller.
         let staging = unsafe { pipeline::smem() }.wrapping_add(offset as usize);
         let k_tiles = ceil_div(self.k, BLOCK_K);
-        while let Some((row0, col0)) = next_tile() {
+        while let Some(tile) = tiles.next_tile() {
+            let (row0, col0) = (tile.row * TILE_M, tile.col * Stages::<N16>::TILE_N);
             // The majorness of the operands is part of the instruction, so each combination has its
             // own loop.
             // SAFETY: the whole warpgroup is here; `k_tiles` stages are loaded for this tile.
@@ -250,11 +252,16 @@ impl<N: Number> Launch<N> {
         }
     }
 
+    /// C in tiles of that many rows and columns.
+    #[inline(always)]
+    pub(super) fn extent(&self, tile: (u32, u32)) -> Extent {
+        Extent { m: self.m, n: self.n, k: self.k, tile }
+    }
+
     /// The tiles of this block, of width `tile_n`.
     #[inline(always)]
-    fn tiles(&self, tile_n: u32) -> TileScheduler {
-        let (tiles_m, tiles_n) = (ceil_div(self.m, TILE_M), ceil_div(self.n, tile_n));
-        TileScheduler { tiles_m, tiles_n, tile_n, block: thread::block_idx_x() }
+    fn tiles(&self, tile_n: u32) -> Persistent {
+        Persistent::new(this_cta(), self.extent((TILE_M, tile_n)), GROUP_ROWS)
     }
 
     /// The producer loop: loads all tiles that the block needs, one stage after the other.
@@ -267,7 +274,8 @@ impl<N: Number> Launch<N> {
         let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let tile_n = Stages::<N16>::TILE_N;
         let mut tiles = self.tiles(tile_n);
-        while let Some((row0, col0)) = tiles.next_tile() {
+        while let Some(tile) = tiles.next_tile() {
+            let (row0, col0) = (tile.row * TILE_M, tile.col * tile_n);
             let mut k0 = 0;
             while k0 < self.k {
                 // SAFETY: the stage is empty after the acquire, so nobody reads what is
@@ -283,27 +291,6 @@ impl<N: Number> Launch<N> {
                 k0 += BLOCK_K;
             }
         }
-    }
-}
-
-/// The tile scheduler of a block: every `grid_dim_x`-th tile, in grouped order.
-struct TileScheduler {
-    tiles_m: u32,
-    tiles_n: u32,
-    tile_n: u32,
-    block: u32,
-}
-
-impl TileScheduler {
-    /// The first row and column of the next tile.
-    #[inline(always)]
-    fn next_tile(&mut self) -> Option<(u32, u32)> {
-        if self.block >= self.tiles_m * self.tiles_n {
-            return None;
-        }
-        let (row, col) = grouped_tile(self.block, self.tiles_m, self.tiles_n, GROUP_ROWS);
-        self.block += thread::grid_dim_x();
-        Some((row * TILE_M, col * self.tile_n))
     }
 }
 

@@ -8,7 +8,7 @@ use cuda_std::arch::sm90::mbarrier::Barrier;
 use cuda_std::arch::sm90::{bulk, cluster, mbarrier, registers, tensor};
 use cuda_std::memory::SharedAddress;
 use cuda_std::{thread, warp};
-use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::scheduler::{Persistent, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
 use gemm_spec::warpgroup::{ROW_BYTES, THREADS};
 
@@ -18,6 +18,7 @@ use super::multiply::{
 };
 use super::number::{Number, Wgmma};
 use super::{CONSUMERS, GROUP_ROWS, PAIR, TILE_M};
+use crate::parts::cta::this_cta;
 use crate::parts::pipeline;
 
 /// N of the instruction, in units of 16.
@@ -28,37 +29,6 @@ const TILE_N: u32 = Stages::<N16>::TILE_N;
 const HALF_N: u32 = TILE_N / PAIR;
 /// The multicast mask: a bit for each block of the cluster.
 const BOTH: u16 = (1 << PAIR) - 1;
-
-/// The tile scheduler of a block: a cluster has pairs of tiles, one tile below the other.
-struct TileScheduler {
-    pairs_m: u32,
-    tiles_n: u32,
-    cluster: u32,
-    rank: u32,
-}
-
-impl TileScheduler {
-    fn of<N: Number>(launch: &Launch<N>) -> Self {
-        Self {
-            pairs_m: ceil_div(ceil_div(launch.m, TILE_M), PAIR),
-            tiles_n: ceil_div(launch.n, TILE_N),
-            cluster: thread::block_idx_x() / PAIR,
-            rank: cluster::rank(),
-        }
-    }
-
-    /// The first row and column of the next tile. The lower tile of the last pair may be below C:
-    /// it is multiplied all the same, since the other block waits for its half of B.
-    #[inline(always)]
-    fn next_tile(&mut self) -> Option<(u32, u32)> {
-        if self.cluster >= self.pairs_m * self.tiles_n {
-            return None;
-        }
-        let (pair, col) = grouped_tile(self.cluster, self.pairs_m, self.tiles_n, GROUP_ROWS / PAIR);
-        self.cluster += thread::grid_dim_x() / PAIR;
-        Some(((PAIR * pair + self.rank) * TILE_M, col * TILE_N))
-    }
-}
 
 impl<N: Number> Launch<N>
 where
@@ -103,12 +73,12 @@ where
                     cluster::arrive(cluster::place_in(empty, other));
                 }
             };
-            let mut tiles = TileScheduler::of(self);
+            let tiles = self.pair_tiles();
             // SAFETY: the whole warpgroup is here, and the producer's has released what the pool
             // lacks; the producers of both blocks visit the same tiles.
             unsafe {
                 registers::reg_alloc::<CONSUMER_REGISTERS>();
-                self.consumer_loop(&mut pipe, warpgroup_idx - 1, || tiles.next_tile(), release);
+                self.consumer_loop(&mut pipe, warpgroup_idx - 1, tiles, release);
             }
         }
         // The other block arrives at this one's barriers, and TMA stores under way read this one's
@@ -116,6 +86,13 @@ where
         bulk::wait_group_read::<0>();
         // SAFETY: all threads of the cluster reach it.
         unsafe { cluster::sync() };
+    }
+
+    /// The tiles of this block: those of a cluster are pairs, one below the other.
+    #[inline(always)]
+    fn pair_tiles(&self) -> Persistent {
+        let extent = self.extent((TILE_M, TILE_N));
+        Persistent::in_cluster(this_cta(), extent, GROUP_ROWS, (PAIR, cluster::rank()))
     }
 
     /// The producer loop: loads all tiles of A that the block needs, and half of those of B for
@@ -128,8 +105,9 @@ where
         let a_mn_major = self.major_flags & A_MN_MAJOR != 0;
         let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let rank = cluster::rank();
-        let mut tiles = TileScheduler::of(self);
-        while let Some((row0, col0)) = tiles.next_tile() {
+        let mut tiles = self.pair_tiles();
+        while let Some(tile) = tiles.next_tile() {
+            let (row0, col0) = (tile.row * TILE_M, tile.col * TILE_N);
             let mut k0 = 0;
             while k0 < self.k {
                 let half = A_BYTES + rank * HALF_N * ROW_BYTES;

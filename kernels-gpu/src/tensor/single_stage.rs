@@ -3,7 +3,7 @@
 use cuda_std::arch::sm90::mbarrier::{self, Barrier};
 use cuda_std::memory::SharedAddress;
 use cuda_std::thread;
-use gemm_spec::index::{ceil_div, grouped_tile};
+use gemm_spec::scheduler::{Grouped, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
 use gemm_spec::warpgroup::INSTRUCTION_M;
 
@@ -12,6 +12,7 @@ use super::number::{Accumulators, Number, Wgmma};
 use super::{
     GROUP_ROWS, SINGLE_A_BYTES, SINGLE_N, SINGLE_STAGE_BYTES, STAGING_BYTES, STAGING_EACH,
 };
+use crate::parts::cta::this_cta;
 use crate::parts::pipeline;
 
 /// N of the instruction, in units of 16.
@@ -39,9 +40,9 @@ impl<N: Number> Launch<N> {
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
 
-        let (tiles_m, tiles_n) = (ceil_div(self.m, INSTRUCTION_M), ceil_div(self.n, SINGLE_N));
-        let (row, col) = grouped_tile(thread::block_idx_x(), tiles_m, tiles_n, GROUP_ROWS);
-        let (row0, col0) = (row * INSTRUCTION_M, col * SINGLE_N);
+        let extent = self.extent((INSTRUCTION_M, SINGLE_N));
+        let Some(tile) = Grouped::new(this_cta(), extent, GROUP_ROWS).next_tile() else { return };
+        let (row0, col0) = (tile.row * INSTRUCTION_M, tile.col * SINGLE_N);
         // The majorness of the operands is part of the instruction, so each combination has its own
         // loop.
         // SAFETY: all threads are here; the maps are those of the operands.

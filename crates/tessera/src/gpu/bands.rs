@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use gemm_spec::{DType, Element as _, KernelSpec, Layout, Operand, Order, Problem, Scheme};
+use gemm_spec::{DType, Element as _, KernelSpec, Layout, Numerics, Operand, Order, Problem};
 
 use super::pitched::{Block, pitch};
 use crate::element::Element;
@@ -44,14 +44,14 @@ impl Default for Pipeline {
 
 /// Whether the sums of a kernel stay the same, bit for bit, when it multiplies a part of the rows.
 fn is_the_same_in_bands<T: Element>(spec: &KernelSpec, problem: &Problem<T>) -> bool {
-    match spec.scheme {
+    match spec.numerics {
         // Each element is summed in an order that the kernel fixes.
-        Scheme::Chain | Scheme::Boxes(_) | Scheme::Tensor(_) => true,
-        // What pieces cannot hold turns the whole product to the fallback, in bands only those from there
+        Numerics::Chain | Numerics::TensorCore => true,
+        // What limbs cannot hold turns the whole product to the fallback, in bands only those from there
         // on. The whole is then multiplied anew, for which the old C must still be there.
-        Scheme::Split(_) => problem.beta == T::Acc::ZERO,
-        // The parts of k follow from m.
-        Scheme::SplitK(_) => false,
+        Numerics::Limbs { .. } => problem.beta == T::Acc::ZERO,
+        // The ranges of k follow from m.
+        Numerics::ChainOfRanges => false,
     }
 }
 

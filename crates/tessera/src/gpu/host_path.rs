@@ -16,15 +16,14 @@ use std::time::{Duration, Instant};
 
 use cpu_gemm::CpuContext;
 use cuda_lazy::{DeviceMemory, Event, Stream, Timing};
-use gemm_spec::{Element as _, Operand, Problem, Scheme};
+use gemm_spec::plan::{Addresses, Band};
+use gemm_spec::{Element as _, Operand, Problem};
 use kernels_gpu::Kernel;
 use rayon::ThreadPool;
 
 use super::bands::{Pipeline, Plan};
-use super::entry::Addresses;
 use super::launch::Queue;
 use super::schedule::{Chunk, Schedule, Step};
-use super::split::{self, Band};
 use super::staging::{DeviceBytes, Lane};
 use super::{Gpu, refused};
 use crate::element::{Element, bytes, bytes_mut};
@@ -134,9 +133,8 @@ impl HostPath<'_> {
         let product = Product { gpu, pool: cpu.pool(), pipeline, timed, kernel, problem, a, b };
         let times = self.with_staging(|staging| {
             let times = product.run(staging, &Plan::new(problem, bands), bytes_mut(c))?;
-            if let (Scheme::Split(entries), true) = (&kernel.scheme, in_bands)
-                && split::fell_back(&product.queue()?, entries, problem, tallest)?
-            {
+            let band = Band { tallest, ..Band::whole(problem.m) };
+            if in_bands && product.queue()?.fell_back(kernel, problem, band)? {
                 // The first bands may have been multiplied in limbs: the whole is to go the other way.
                 let whole = std::iter::once(0..problem.m).collect();
                 return product.run(staging, &Plan::new(problem, whole), bytes_mut(c));

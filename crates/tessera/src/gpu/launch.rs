@@ -1,15 +1,22 @@
-//! How a product on the device becomes launches in a stream.
+//! How a product on the device becomes launches in a stream: a plan, carried out by the driver.
 
-use cuda_lazy::{CurrentContext, RawStream};
-use gemm_spec::{Problem, Scheme};
+use std::ffi::c_void;
+
+use cuda_lazy::{
+    CurrentContext, DataType, L2Promotion, LaunchConfig, RawStream, Swizzle, TensorMapDesc,
+};
+use gemm_spec::params::{Params, TensorMap};
+use gemm_spec::plan::{self, Addresses, Arguments, Band, Launch, MapDesc, Planner, Step};
+use gemm_spec::split::FALL_BACK;
+use gemm_spec::{Arch, DType, Grid, Problem, Unsupported};
 use kernels_gpu::Kernel;
 
-use super::arguments::Arguments;
-use super::entry::{Addresses, EntryLaunch};
-use super::split::{self, Band};
-use super::{Gpu, refused, split_k, tensor};
+use super::{Gpu, refused};
 use crate::element::Element;
 use crate::error::Error;
+
+/// Most parameters of an entry.
+const MOST_PARAMS: usize = 16;
 
 impl Gpu {
     /// Puts the launches of `C = alpha * A * B + beta * C` into a stream and returns without waiting.
@@ -34,14 +41,9 @@ impl Gpu {
         problem: &Problem<T>,
         addresses: Addresses,
     ) -> Result<(), Error> {
-        let unsupported = |reason| Error::Unsupported { kernel: kernel.id, reason };
-        kernel.supports(problem, self.limits()).map_err(unsupported)?;
-        if problem.m == 0 || problem.n == 0 {
-            return Ok(());
-        }
         let queue = Queue::new(self, stream)?;
-        // SAFETY: the caller's promises; the kernel supports the problem, which is whole.
-        unsafe { queue.enqueue(kernel, problem, addresses, Band::whole(problem)) }
+        // SAFETY: the caller's promises; the product is whole.
+        unsafe { queue.enqueue(kernel, problem, addresses, Band::whole(problem.m)) }
     }
 }
 
@@ -63,8 +65,8 @@ impl<'g> Queue<'g> {
     ///
     /// # Safety
     /// The addresses are those of operands that are valid for the problem; C overlaps neither A nor B and
-    /// nobody else uses it. The kernel supports the problem. A band after the first comes right behind
-    /// the one before it, and B is the same.
+    /// nobody else uses it. A band after the first comes right behind the one before it, and B is the
+    /// same.
     pub(super) unsafe fn enqueue<T: Element>(
         &self,
         kernel: Kernel,
@@ -72,28 +74,161 @@ impl<'g> Queue<'g> {
         addresses: Addresses,
         band: Band,
     ) -> Result<(), Error> {
+        let (spec, limits) = (kernel.spec(), self.gpu.limits());
+        let unsupported = |reason: Unsupported| Error::Unsupported { kernel: spec.id, reason };
+        let planner = Planner::new(spec, problem, addresses, limits, band).map_err(unsupported)?;
+        let carry_out = |workspace: u64| {
+            let plan = planner.plan(workspace).map_err(unsupported)?;
+            for step in &plan.steps {
+                // SAFETY: the operands are the caller's promise, the workspace has the bytes that the plan
+                // asks for and this stream alone uses it, in order: so what the plan's steps access is
+                // valid for them.
+                unsafe { self.step(spec.arch, step)? };
+            }
+            Ok(())
+        };
+        match planner.workspace_bytes() {
+            0 => carry_out(0),
+            bytes => self.with_workspace(bytes, carry_out),
+        }
+    }
+
+    /// Whether limbs could not hold the product in bands that was queued last: in which band that was found,
+    /// nobody knows. Waits for all that the stream was given.
+    pub(super) fn fell_back<T: Element>(
+        &self,
+        kernel: Kernel,
+        problem: &Problem<T>,
+        band: Band,
+    ) -> Result<bool, Error> {
         let spec = kernel.spec();
-        match &spec.scheme {
-            Scheme::Chain => {
-                let launch = EntryLaunch::own(self, spec, problem)?;
-                let mut arguments = Arguments::of(problem, addresses);
-                // SAFETY: the entry's obligations. (1) The operands are the caller's promise. (2) Block,
-                // grid and shared memory are the spec's for this m and n. The addresses are those of
-                // `arguments`, which outlives the call that copies them.
-                unsafe { self.launch(&launch, &mut arguments.addresses()) }
+        let Some(flags_at) = Planner::range_flags(spec, problem, band) else { return Ok(false) };
+        self.with_workspace(flags_at + size_of::<u32>() as u64, |at| {
+            let mut flags = [0; size_of::<u32>()];
+            let driver = self.gpu.context().driver();
+            // SAFETY: the flags are within the workspace, whose last user's work this copy follows in the
+            // stream and waits for.
+            unsafe { driver.read_in_order(self.stream, &mut flags, at + flags_at) }
+                .map_err(refused("reading the flags of a product"))?;
+            Ok(u32::from_ne_bytes(flags) & FALL_BACK != 0)
+        })
+    }
+
+    /// Queues one step of a plan for a kernel of that module.
+    ///
+    /// # Safety
+    /// What the step accesses is valid until it is over.
+    unsafe fn step<T: Element>(&self, arch: Arch, step: &Step<T>) -> Result<(), Error> {
+        match step {
+            &Step::Fill { address, bytes, value } => {
+                let driver = self.gpu.context().driver();
+                // SAFETY: the caller's promise.
+                unsafe { driver.memset_async(self.stream, address, value, bytes as usize) }
+                    .map_err(refused("clearing a workspace"))
             }
-            Scheme::Split(entries) => {
-                // SAFETY: the caller's promises.
-                unsafe { split::launch(self, spec, entries, problem, addresses, band) }
-            }
-            Scheme::Tensor(entries) | Scheme::Boxes(entries) => {
-                // SAFETY: the caller's promises.
-                unsafe { tensor::launch(self, spec, entries, problem, addresses) }
-            }
-            Scheme::SplitK(split) => {
-                // SAFETY: the caller's promises.
-                unsafe { split_k::launch(self, spec, split, problem, addresses) }
+            Step::Launch(launch) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.launch(arch, launch) }
             }
         }
+    }
+
+    /// Queues a launch.
+    ///
+    /// # Safety
+    /// As [`Queue::step`].
+    unsafe fn launch<T: Element>(&self, arch: Arch, launch: &Launch<T>) -> Result<(), Error> {
+        // SAFETY: the plan pairs each entry with the parameters that its specification names, which the
+        // committed PTX was compared with (`arguments`); what they point to is the caller's promise.
+        unsafe {
+            match &launch.arguments {
+                Arguments::Gemm(params) => self.start(arch, launch, *params),
+                Arguments::SumRanges(params) => self.start(arch, launch, *params),
+                Arguments::Tma(tma) => {
+                    let [a, b, c] = &tma.maps;
+                    let mut params = tma.params;
+                    params.a_map = self.encode(a)?;
+                    params.b_map = self.encode(b)?;
+                    params.c_map = if c == a { params.a_map } else { self.encode(c)? };
+                    self.start(arch, launch, params)
+                }
+                Arguments::TmaSimt(tma) => {
+                    let [a, b] = &tma.maps;
+                    let mut params = tma.params;
+                    params.a_map = self.encode(a)?;
+                    params.b_map = self.encode(b)?;
+                    self.start(arch, launch, params)
+                }
+                Arguments::Limbs(params) => self.start(arch, launch, *params),
+                Arguments::Pad(params) => self.start(arch, launch, *params),
+                Arguments::SplitKMajor(params) => self.start(arch, launch, *params),
+                Arguments::RowAmax(params) => self.start(arch, launch, *params),
+                Arguments::SplitMnMajor(params) => self.start(arch, launch, *params),
+                Arguments::Probe(params) => self.start(arch, launch, *params),
+                Arguments::Fallback(params) => self.start(arch, launch, *params),
+            }
+        }
+    }
+
+    /// Queues a launch with its parameters, the maps among them encoded.
+    ///
+    /// # Safety
+    /// The parameters are the entry's, and its obligations hold for them, the grid, the block and the shared
+    /// memory until the launch is over.
+    unsafe fn start<T: Element, P: Params>(
+        &self,
+        arch: Arch,
+        launch: &Launch<T>,
+        mut params: P,
+    ) -> Result<(), Error> {
+        const { assert!(P::OFFSETS.len() <= MOST_PARAMS) };
+        let function = self.gpu.function(arch, launch.symbol)?;
+        let Grid { x, y, z } = launch.grid;
+        let config = LaunchConfig {
+            shared_bytes: launch.shared_bytes,
+            stream: self.stream,
+            cluster: (launch.cluster > 1).then_some([launch.cluster, 1, 1]),
+            ..LaunchConfig::new([x, y, z], [launch.block.x, launch.block.y, 1])
+        };
+        // The driver reads each parameter from an address of its own.
+        let base = std::ptr::from_mut(&mut params).cast::<c_void>();
+        let mut addresses = [std::ptr::null_mut(); MOST_PARAMS];
+        for (address, &offset) in addresses.iter_mut().zip(P::OFFSETS) {
+            *address = base.wrapping_byte_add(offset);
+        }
+        let addresses = &mut addresses[..P::OFFSETS.len()];
+        let driver = self.gpu.context().driver();
+        // SAFETY: (1) the function is of a module of this context, which a queue keeps current, and the
+        // stream is that context's by the contract of whoever made the queue; (2) the addresses are those
+        // of the fields of `params`, which outlives the call that copies them; (3) is the caller's
+        // promise.
+        unsafe { driver.launch_kernel_ex(function, &config, addresses) }
+            .map_err(|error| refused(format!("launching {}", launch.symbol))(error))
+    }
+
+    /// A tensor map as TMA reads it.
+    fn encode(&self, map: &MapDesc) -> Result<TensorMap, Error> {
+        let data_type = match map.dtype {
+            DType::F16 | DType::F16F32 => DataType::F16,
+            DType::BF16 | DType::BF16F32 => DataType::Bf16,
+            DType::F32 => DataType::F32,
+            DType::F64 => DataType::F64,
+            DType::I32 => DataType::I32,
+            DType::I8 => DataType::U8,
+        };
+        let strides = [map.pitch];
+        let desc = TensorMapDesc {
+            swizzle: match map.swizzle {
+                plan::Swizzle::None => Swizzle::None,
+                plan::Swizzle::B128 => Swizzle::B128,
+            },
+            l2_promotion: if map.shared { L2Promotion::B256 } else { L2Promotion::None },
+            ..TensorMapDesc::new(data_type, map.address, &map.dims, &strides, &map.box_dims)
+        };
+        let encoded = self.gpu.context().driver().encode_tiled(&desc);
+        encoded.map(|map| TensorMap(map.words())).map_err(|error| Error::Cuda {
+            during: "describing an operand to TMA".to_owned(),
+            reason: error.to_string(),
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! What a GPU takes for a product with operands in host memory: the way there, the kernel, the way back.
 
-use gemm_spec::{DType, Element as _, KernelSpec, Operand, Problem, Scheme};
+use gemm_spec::{DType, Element as _, KernelSpec, Numerics, Operand, Problem};
 
 use super::peak::kernel_peak;
 use super::points::{Point, around, between, is_positive, raise};
@@ -116,11 +116,11 @@ pub struct Workload {
 /// Share of its units' peak that a kernel reaches with a large product on an H200: `register_tile_2d`
 /// (results/2026-11-20-h200-tensor/run-10240.md), `f16x3` (bench-large.md beside it) and
 /// `tensor_128x256` (results/2026-11-21-h200/bf16-large.md).
-const fn share(scheme: &Scheme) -> f64 {
-    match scheme {
-        Scheme::Chain | Scheme::Boxes(_) | Scheme::SplitK(_) => 0.58,
-        Scheme::Split(_) => 0.58,
-        Scheme::Tensor(_) => 0.64,
+const fn share(numerics: Numerics) -> f64 {
+    match numerics {
+        Numerics::Chain | Numerics::ChainOfRanges => 0.58,
+        Numerics::Limbs { .. } => 0.58,
+        Numerics::TensorCore => 0.64,
     }
 }
 
@@ -138,7 +138,7 @@ fn kernel_seconds(
 ) -> f64 {
     let units = f64::from(gpu.multiprocessors.max(1));
     let unknown = UNKNOWN_PER_CLOCK * units * f64::from(gpu.clock_mhz.max(1)) * 1e6;
-    let rate = kernel_peak(spec, gpu, dtype).unwrap_or(unknown) * share(&spec.scheme);
+    let rate = kernel_peak(spec, gpu, dtype).unwrap_or(unknown) * share(spec.numerics);
     let all = 2.0 * m as f64 * n as f64 * k as f64 / rate;
     let tile = spec.launch.tile().map_or(1.0, |tile| f64::from(tile.m) * f64::from(tile.n));
     all.max(2.0 * tile * k as f64 * units / rate)

@@ -1,6 +1,6 @@
 //! What a GPU's arithmetic units could do at most.
 
-use gemm_spec::{DType, KernelSpec, Scheme};
+use gemm_spec::{DType, KernelSpec, Numerics};
 
 use crate::gpu::DeviceInfo;
 
@@ -81,10 +81,10 @@ pub fn split_peak(gpu: &DeviceInfo, products: u32) -> Option<f64> {
 /// not know.
 #[must_use]
 pub fn kernel_peak(spec: &KernelSpec, gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
-    match spec.scheme {
-        Scheme::Chain | Scheme::Boxes(_) | Scheme::SplitK(_) => peak(gpu, dtype),
-        Scheme::Split(split) => split_peak(gpu, split.products),
-        Scheme::Tensor(_) => tensor_peak(gpu),
+    match spec.numerics {
+        Numerics::Chain | Numerics::ChainOfRanges => peak(gpu, dtype),
+        Numerics::Limbs { products } => split_peak(gpu, products),
+        Numerics::TensorCore => tensor_peak(gpu),
     }
 }
 

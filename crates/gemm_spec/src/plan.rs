@@ -1,0 +1,295 @@
+//! The launches of a product, as data.
+//!
+//! [`Planner::plan`] is a pure function of a kernel's specification, a problem, where its operands are and
+//! what the device allows. What it gives is carried out step by step by the driver
+//! (`tessera::gpu`) and by the emulator (`host::emulate`), which know nothing of kernels.
+
+mod limbs;
+mod tma;
+
+use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+
+pub use self::tma::{MapDesc, Swizzle};
+use crate::params::{
+    FallbackParams, GemmParams, LimbParams, PadParams, ProbeParams, RowAmaxParams,
+    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+};
+use crate::{
+    Block, DeviceLimits, Element, Grid, HelperEntry, HelperRole, KernelSpec, OperandAccess,
+    Problem, Unsupported, split_k,
+};
+
+/// Addresses of the first elements of the operands, in the memory that the launches use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The first element of A.
+    pub a: u64,
+    /// The first element of B.
+    pub b: u64,
+    /// The first element of C.
+    pub c: u64,
+}
+
+/// Which of the bands of rows of a larger product a product is: they have B in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Band {
+    /// Rows of the tallest band.
+    pub tallest: usize,
+    /// Rows of the whole product.
+    pub all: usize,
+    /// Where the band begins among them. The launches of those before it come first, in the same
+    /// workspace.
+    pub first: usize,
+}
+
+impl Band {
+    /// A product of `m` rows that is no part of another.
+    #[must_use]
+    pub const fn whole(m: usize) -> Self {
+        Self { tallest: m, all: m, first: 0 }
+    }
+}
+
+/// What a kernel does for a problem, in order: each step uses what the steps before it wrote.
+#[derive(Clone, Debug)]
+pub struct LaunchPlan<T: Element> {
+    /// The steps.
+    pub steps: Vec<Step<T>>,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug)]
+pub enum Step<T: Element> {
+    /// Sets every byte of a part of the workspace.
+    Fill {
+        /// Where it begins.
+        address: u64,
+        /// Its length.
+        bytes: u64,
+        /// What each byte becomes.
+        value: u8,
+    },
+    /// Launches an entry.
+    Launch(Launch<T>),
+}
+
+/// A launch of an entry.
+#[derive(Clone, Debug)]
+pub struct Launch<T: Element> {
+    /// Name of the `.entry` in the PTX.
+    pub symbol: &'static str,
+    /// Blocks.
+    pub grid: Grid,
+    /// Blocks of a cluster, along x; 1 where blocks run by themselves.
+    pub cluster: u32,
+    /// Threads of a block.
+    pub block: Block,
+    /// Bytes of shared memory of a block.
+    pub shared_bytes: u32,
+    /// What the entry is called with.
+    pub arguments: Arguments<T>,
+}
+
+/// Parameters of which the first are tensor maps, and what these describe.
+#[derive(Clone, Debug)]
+pub struct Mapped<P, const MAPS: usize> {
+    /// The parameters, without the maps.
+    pub params: P,
+    /// The maps, in the order of the parameters.
+    pub maps: [MapDesc; MAPS],
+}
+
+/// What an entry is called with: the parameters that its specification names.
+#[derive(Clone, Debug)]
+pub enum Arguments<T: Element> {
+    /// A kernel that finds its operands by their addresses.
+    Gemm(GemmParams<T>),
+    /// [`HelperRole::SumRanges`].
+    SumRanges(GemmParams<T::Acc>),
+    /// A kernel that gets tensor maps of A, B and C: encoded, they take their places in the parameters.
+    Tma(Box<Mapped<TmaParams<T::Acc>, 3>>),
+    /// A kernel that gets tensor maps of A and B.
+    TmaSimt(Box<Mapped<TmaSimtParams<T>, 2>>),
+    /// A kernel that multiplies limbs.
+    Limbs(LimbParams),
+    /// [`HelperRole::Pad`].
+    Pad(PadParams),
+    /// [`HelperRole::SplitKMajor`].
+    SplitKMajor(SplitKMajorParams),
+    /// [`HelperRole::RowAmax`].
+    RowAmax(RowAmaxParams),
+    /// [`HelperRole::SplitMnMajor`].
+    SplitMnMajor(SplitMnMajorParams),
+    /// [`HelperRole::Probe`].
+    Probe(ProbeParams),
+    /// [`HelperRole::Fallback`].
+    Fallback(FallbackParams),
+}
+
+/// A product by a kernel of which a plan can be made.
+pub struct Planner<'p, T: Element> {
+    spec: &'p KernelSpec,
+    problem: &'p Problem<T>,
+    addresses: Addresses,
+    limits: &'p DeviceLimits,
+    band: Band,
+    /// Ranges of k that several blocks sum apart.
+    ranges: u32,
+}
+
+impl<'p, T: Element> Planner<'p, T> {
+    /// `C = alpha * A * B + beta * C` by a kernel, for operands at these addresses.
+    ///
+    /// # Errors
+    /// What [`KernelSpec::supports`] says.
+    pub fn new(
+        spec: &'p KernelSpec,
+        problem: &'p Problem<T>,
+        addresses: Addresses,
+        limits: &'p DeviceLimits,
+        band: Band,
+    ) -> Result<Self, Unsupported> {
+        spec.supports(problem, limits)?;
+        let sizes = (size(problem.m), size(problem.n), size(problem.effective_k()));
+        let ranges = match spec.split_k {
+            Some(paces) if problem.m != 0 && problem.n != 0 => {
+                split_k::parts(spec, paces, sizes, limits.multiprocessors)
+            }
+            _ => 1,
+        };
+        Ok(Self { spec, problem, addresses, limits, band, ranges })
+    }
+
+    /// Bytes that the launches need besides the operands, in one piece at a multiple of 256.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> u64 {
+        let Problem { m, n, .. } = *self.problem;
+        if m == 0 || n == 0 {
+            return 0;
+        }
+        match self.spec.operands {
+            OperandAccess::Pointers if self.ranges == 1 => 0,
+            OperandAccess::Pointers => split_k::bytes(size(m), size(n), self.ranges),
+            OperandAccess::TensorMaps { .. } => self.copies().iter().sum(),
+            OperandAccess::Limbs(limbs) => limbs::workspace(limbs, self.problem, self.band).bytes,
+        }
+    }
+
+    /// The launches, with a workspace of [`Planner::workspace_bytes`] at that address. None where C is empty.
+    ///
+    /// # Errors
+    /// As [`Planner::new`].
+    pub fn plan(&self, workspace: u64) -> Result<LaunchPlan<T>, Unsupported> {
+        if self.problem.m == 0 || self.problem.n == 0 {
+            return Ok(LaunchPlan { steps: Vec::new() });
+        }
+        let steps = match self.spec.operands {
+            OperandAccess::Pointers => self.by_pointers(workspace)?,
+            OperandAccess::TensorMaps { .. } => self.by_tensor_maps(workspace)?,
+            OperandAccess::Limbs(limbs) => self.by_limbs(limbs, workspace)?,
+        };
+        Ok(LaunchPlan { steps })
+    }
+
+    /// Where in the workspace the flags are that tell, after the last band's launches, whether limbs could
+    /// not hold the operands ([`crate::split::FALL_BACK`]): a `u32`. None where the kernel splits nothing.
+    #[must_use]
+    pub fn range_flags(spec: &KernelSpec, problem: &Problem<T>, band: Band) -> Option<u64> {
+        let OperandAccess::Limbs(limbs) = spec.operands else { return None };
+        (problem.effective_k() != 0).then(|| limbs::workspace(limbs, problem, band).zeroed)
+    }
+
+    /// The launch of the kernel's own entry: a block for each tile, or, where blocks go from tile to tile,
+    /// no more of them than the device has SMs.
+    fn own(&self, arguments: Arguments<T>) -> Result<Launch<T>, Unsupported> {
+        let Self { spec, problem: Problem { m, n, .. }, limits, .. } = *self;
+        Ok(Launch {
+            symbol: spec.entry(T::DTYPE)?,
+            grid: spec.launch_grid(*m, *n, limits.multiprocessors)?,
+            cluster: spec.cluster(),
+            block: spec.block(*m, *n)?,
+            shared_bytes: spec.shared_bytes(T::DTYPE),
+            arguments,
+        })
+    }
+
+    /// The kernel's helper for a role.
+    ///
+    /// # Panics
+    /// Where it has none: [`KernelSpec::check`] has seen to it.
+    fn helper(&self, role: HelperRole) -> &'static HelperEntry {
+        self.spec.helper(role).expect("invariant: `check` asks for the helpers of an access")
+    }
+
+    /// A product whose operands are found by their addresses. If several blocks share k, each range's sum
+    /// goes to a matrix of its own, and a second launch adds the matrices.
+    fn by_pointers(&self, workspace: u64) -> Result<Vec<Step<T>>, Unsupported> {
+        let problem = self.problem;
+        let (m, n) = (size(problem.m), size(problem.n));
+        let whole = GemmParams {
+            m,
+            n,
+            k: size(problem.k),
+            alpha: problem.alpha,
+            a: with_exposed_provenance(self.addresses.a as usize),
+            lda: problem.a.ld as u64,
+            b: with_exposed_provenance(self.addresses.b as usize),
+            ldb: problem.b.ld as u64,
+            beta: problem.beta,
+            c: with_exposed_provenance_mut(self.addresses.c as usize),
+            ldc: problem.c.ld as u64,
+        };
+        if self.spec.split_k.is_none() {
+            return Ok(vec![Step::Launch(self.own(Arguments::Gemm(whole))?)]);
+        }
+        // With nothing to sum the operands are not read.
+        let k = size(problem.effective_k());
+        let ranges = self.ranges;
+        let mut product = GemmParams { k, ..whole };
+        if ranges == 1 {
+            return Ok(vec![Step::Launch(self.own(Arguments::Gemm(product))?)]);
+        }
+        let pitch = u64::from(split_k::pitch(n));
+        product.alpha = T::Acc::ONE;
+        product.beta = T::Acc::ZERO;
+        product.c = with_exposed_provenance_mut(workspace as usize);
+        product.ldc = pitch;
+        let mut launch = self.own(Arguments::Gemm(product))?;
+        launch.grid.y = ranges;
+        let entry = self.helper(HelperRole::SumRanges);
+        let sum = GemmParams {
+            m,
+            n,
+            k: ranges,
+            alpha: problem.alpha,
+            a: with_exposed_provenance(workspace as usize),
+            lda: pitch,
+            b: core::ptr::null(),
+            ldb: 0,
+            beta: problem.beta,
+            c: with_exposed_provenance_mut(self.addresses.c as usize),
+            ldc: problem.c.ld as u64,
+        };
+        let grid = split_k::sum_grid(m, n, entry.block.x);
+        let sum = entry.launch(grid, Arguments::SumRanges(sum));
+        Ok(vec![Step::Launch(launch), Step::Launch(sum)])
+    }
+}
+
+impl HelperEntry {
+    fn launch<T: Element>(&self, grid: Grid, arguments: Arguments<T>) -> Launch<T> {
+        let Self { symbol, block, shared_bytes, .. } = *self;
+        Launch { symbol, grid, cluster: 1, block, shared_bytes, arguments }
+    }
+}
+
+/// A size as kernels take it.
+///
+/// # Panics
+/// Where [`KernelSpec::supports`] was not asked: it refuses what is larger.
+fn size(value: usize) -> u32 {
+    u32::try_from(value).expect("invariant: `supports` bounds sizes")
+}
+
+#[cfg(test)]
+mod tests;

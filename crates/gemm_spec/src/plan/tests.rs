@@ -1,0 +1,246 @@
+use super::*;
+use crate::split::{FALL_BACK, Limbs, Workspace};
+use crate::{
+    Arch, DType, Entry, LaunchShape, Layout, MinBlocks, Numerics, Pace, Paces, ParamList, Tile,
+    bf16,
+};
+
+const LIMITS: DeviceLimits = DeviceLimits {
+    compute_capability: (9, 0),
+    max_threads_per_block: 1024,
+    max_shared_bytes: 227 * 1024,
+    multiprocessors: 132,
+};
+const AT: Addresses = Addresses { a: 0x1000, b: 0x20_0000, c: 0x40_0000 };
+const WORKSPACE: u64 = 0x100_0000;
+const TILE: Tile = Tile { m: 128, n: 128 };
+
+const fn helper(role: HelperRole, symbol: &'static str, min_blocks: u32) -> HelperEntry {
+    HelperEntry { role, symbol, block: Block { x: 256, y: 1 }, min_blocks, shared_bytes: 64 }
+}
+
+const GEMM: KernelSpec = KernelSpec {
+    id: "gemm",
+    entries: &[Entry { dtype: DType::F32, symbol: "gemm_f32" }],
+    launch: LaunchShape::Grouped { block: Block { x: 256, y: 1 }, tile: TILE, rows: 8 },
+    shared_elements: 16,
+    ..KernelSpec::PLAIN
+};
+const SPLIT_K: KernelSpec = KernelSpec {
+    split_k: Some(Paces::same(Pace { alone: 200, full: 400 })),
+    numerics: Numerics::ChainOfRanges,
+    helpers: &[helper(HelperRole::SumRanges, "sum", 8)],
+    min_blocks_per_sm: MinBlocks::same(4),
+    ..GEMM
+};
+const TMA: KernelSpec = KernelSpec {
+    arch: Arch::Sm90a,
+    entries: &[Entry { dtype: DType::BF16, symbol: "tma_bf16" }],
+    launch: LaunchShape::Persistent { threads: 384, tile: TILE, rows: 8 },
+    params: ParamList::Tma,
+    operands: OperandAccess::TensorMaps { any_order: true, cluster: 2 },
+    numerics: Numerics::TensorCore,
+    helpers: &[helper(HelperRole::Pad, "pad", 8)],
+    ..GEMM
+};
+const LIMBS: KernelSpec = KernelSpec {
+    arch: Arch::Sm90a,
+    launch: LaunchShape::Persistent { threads: 384, tile: TILE, rows: 8 },
+    params: ParamList::Limbs,
+    operands: OperandAccess::Limbs(Limbs::TwoF16),
+    numerics: Numerics::Limbs { products: 3 },
+    helpers: &[
+        helper(HelperRole::SplitKMajor, "k_major", 4),
+        helper(HelperRole::RowAmax, "row_amax", 4),
+        helper(HelperRole::SplitMnMajor, "mn_major", 4),
+        helper(HelperRole::Probe, "probe", 4),
+        helper(HelperRole::Fallback, "fallback", 2),
+    ],
+    ..GEMM
+};
+const _: () = {
+    GEMM.check();
+    SPLIT_K.check();
+    TMA.check();
+    LIMBS.check();
+};
+
+fn plan<T: Element>(
+    spec: &KernelSpec,
+    problem: &Problem<T>,
+    at: Addresses,
+) -> (u64, LaunchPlan<T>) {
+    let planner = Planner::new(spec, problem, at, &LIMITS, Band::whole(problem.m)).unwrap();
+    (planner.workspace_bytes(), planner.plan(WORKSPACE).unwrap())
+}
+
+fn symbols<T: Element>(plan: &LaunchPlan<T>) -> Vec<&'static str> {
+    let symbol = |step: &Step<T>| match step {
+        Step::Fill { .. } => "fill",
+        Step::Launch(launch) => launch.symbol,
+    };
+    plan.steps.iter().map(symbol).collect()
+}
+
+fn launch<'p, T: Element>(plan: &'p LaunchPlan<T>, symbol: &str) -> &'p Launch<T> {
+    let found = plan.steps.iter().find_map(|step| match step {
+        Step::Launch(launch) if launch.symbol == symbol => Some(launch),
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("no launch of {symbol} in {:?}", symbols(plan)))
+}
+
+#[test]
+fn a_plain_kernel_is_one_launch_of_a_block_for_each_tile() {
+    let layouts = [Layout::row_major(301), Layout::row_major(502), Layout::row_major(503)];
+    let [a, b, c] = layouts;
+    let problem = Problem::<f32>::new(200, 500, 300).with_scalars(2.0, 3.0).with_layouts(a, b, c);
+    let (bytes, plan) = plan(&GEMM, &problem, AT);
+    assert_eq!((bytes, symbols(&plan)), (0, vec!["gemm_f32"]));
+    let launch = launch(&plan, "gemm_f32");
+    assert_eq!(launch.grid, Grid { x: 8, y: 1, z: 1 });
+    assert_eq!((launch.block, launch.cluster), (Block { x: 256, y: 1 }, 1));
+    assert_eq!(launch.shared_bytes, 64);
+    let Arguments::Gemm(params) = launch.arguments else { panic!("{launch:?}") };
+    assert_eq!((params.m, params.n, params.k), (200, 500, 300));
+    assert_eq!((params.alpha, params.beta), (2.0, 3.0));
+    assert_eq!((params.lda, params.ldb, params.ldc), (301, 502, 503));
+    let addresses = [params.a.addr(), params.b.addr(), params.c.addr()];
+    assert_eq!(addresses, [AT.a, AT.b, AT.c].map(|at| at as usize));
+}
+
+#[test]
+fn an_empty_c_is_no_launch_and_what_is_not_supported_no_plan() {
+    for (m, n) in [(0, 5), (5, 0)] {
+        for spec in [&GEMM, &SPLIT_K, &LIMBS] {
+            let (bytes, plan) = plan(spec, &Problem::<f32>::new(m, n, 64), AT);
+            assert_eq!((bytes, plan.steps.len()), (0, 0), "{m} x {n}");
+        }
+    }
+    let problem = Problem::<f64>::new(4, 4, 4);
+    let refused = Planner::new(&GEMM, &problem, AT, &LIMITS, Band::whole(4)).err();
+    assert_eq!(refused, Some(Unsupported::DType { dtype: DType::F64 }));
+}
+
+#[test]
+fn ranges_of_k_are_summed_by_a_second_launch() {
+    let problem = Problem::<f32>::new(100, 101, 9000).with_scalars(2.0, 3.0);
+    let (bytes, plan) = plan(&SPLIT_K, &problem, AT);
+    assert_eq!(symbols(&plan), ["gemm_f32", "sum"]);
+    let own = launch(&plan, "gemm_f32");
+    let Arguments::Gemm(product) = own.arguments else { panic!("{own:?}") };
+    let sum = launch(&plan, "sum");
+    let Arguments::SumRanges(added) = sum.arguments else { panic!("{sum:?}") };
+    // The ranges' sums are C's of their own, 104 columns apart; alpha and beta come at the end.
+    assert!(added.k > 1 && own.grid.y == added.k);
+    assert_eq!(bytes, u64::from(added.k) * 100 * 104 * 4);
+    assert_eq!((product.alpha, product.beta, product.ldc), (1.0, 0.0, 104));
+    assert_eq!((added.alpha, added.beta, added.lda), (2.0, 3.0, 104));
+    assert_eq!([product.c.addr(), added.a.addr()], [WORKSPACE as usize; 2]);
+    assert_eq!(added.c.addr(), AT.c as usize);
+    // A thread for each four elements.
+    assert_eq!(sum.grid.x, (100 * 26_u32).div_ceil(256));
+    // Nothing to sum: one launch that reads neither A nor B.
+    let (bytes, plan) = self::plan(&SPLIT_K, &Problem { alpha: 0.0, ..problem }, AT);
+    assert_eq!((bytes, symbols(&plan)), (0, vec!["gemm_f32"]));
+    let Arguments::Gemm(scaled) = launch(&plan, "gemm_f32").arguments else { panic!() };
+    assert_eq!((scaled.k, scaled.beta), (0, 3.0));
+}
+
+#[test]
+fn what_tma_cannot_address_is_copied_to_the_workspace() {
+    let problem = Problem::<bf16>::new(300, 64, 25);
+    let (bytes, odd) = plan(&TMA, &problem, AT);
+    // Rows of A are 50 bytes long, those of B 128.
+    assert_eq!(symbols(&odd), ["pad", "tma_bf16"]);
+    assert_eq!(bytes, (300 * 32 * 2_u64).next_multiple_of(256));
+    let Arguments::Pad(pad) = launch(&odd, "pad").arguments else { panic!() };
+    assert_eq!((pad.rows, pad.width, pad.ld, pad.pitch), (300, 25, 25, 32));
+    assert_eq!((pad.from.addr(), pad.to.addr()), (AT.a as usize, WORKSPACE as usize));
+    let Arguments::Tma(tma) = &launch(&odd, "tma_bf16").arguments else { panic!() };
+    let (params, [a, b, c]) = (tma.params, tma.maps);
+    assert_eq!((a.address, a.pitch, a.dims), (WORKSPACE, 64, [25, 300]));
+    assert_eq!((b.address, b.pitch, b.dims), (AT.b, 128, [64, 25]));
+    assert_eq!((a.box_dims, b.box_dims), ([64, 128], [64, 64]));
+    assert!(params.tma_store == 1 && c.address == AT.c && a.shared);
+    // Aligned lines: in place, unless the operand begins between two of TMA's addresses.
+    let problem = Problem::<bf16>::new(300, 64, 24);
+    let (bytes, even) = plan(&TMA, &problem, AT);
+    assert_eq!((bytes, symbols(&even)), (0, vec!["tma_bf16"]));
+    let (bytes, shifted) = plan(&TMA, &problem, Addresses { b: AT.b + 2, ..AT });
+    assert_eq!(symbols(&shifted), ["pad", "tma_bf16"]);
+    assert_eq!(bytes, 24 * 64 * 2);
+}
+
+#[test]
+fn threads_store_a_c_that_tma_cannot() {
+    let stored = |problem: &Problem<bf16>, at| {
+        let (_, plan) = plan(&TMA, problem, at);
+        let Arguments::Tma(tma) = &launch(&plan, "tma_bf16").arguments else { panic!() };
+        tma.params.tma_store == 1
+    };
+    let problem = Problem::<bf16>::new(64, 64, 64);
+    assert!(stored(&problem, AT));
+    assert!(!stored(&Problem { beta: 1.0, ..problem }, AT));
+    assert!(!stored(&problem, Addresses { c: AT.c + 2, ..AT }));
+    assert!(!stored(&Problem::new(64, 60, 64), AT));
+}
+
+#[test]
+fn persistent_kernels_have_whole_clusters_and_no_more_than_run_together() {
+    let grid = |m, n| launch(&plan(&TMA, &Problem::<bf16>::new(m, n, 64), AT).1, "tma_bf16").grid.x;
+    assert_eq!(grid(128, 128), 2);
+    assert_eq!(grid(129, 256), 4);
+    assert_eq!(grid(8192, 8192), 132);
+}
+
+#[test]
+fn operands_are_split_multiplied_and_multiplied_again_where_limbs_do_not_hold_them() {
+    let problem = Problem::<f32>::new(256, 384, 512);
+    let (bytes, whole) = plan(&LIMBS, &problem, AT);
+    let layout = Workspace::new(Limbs::TwoF16, 256, 384, 512);
+    assert_eq!(bytes, layout.bytes);
+    let row_major = ["fill", "k_major", "row_amax", "mn_major", "probe", "gemm_f32", "fallback"];
+    assert_eq!(symbols(&whole), row_major);
+    let Step::Fill { address, bytes, value } = whole.steps[0] else { panic!() };
+    assert_eq!((address, bytes, value), (WORKSPACE + layout.zeroed, layout.zeroed_bytes, 0));
+    let Arguments::Limbs(limbs) = launch(&whole, "gemm_f32").arguments else { panic!() };
+    let Arguments::Fallback(fallback) = launch(&whole, "fallback").arguments else { panic!() };
+    // One of them does something: which, the same flags say.
+    assert_eq!((limbs.flags, limbs.unless), (fallback.flags, fallback.when));
+    assert_eq!(limbs.unless, FALL_BACK);
+    assert_eq!(limbs.flags.addr() as u64, WORKSPACE + layout.zeroed);
+    assert_eq!(launch(&whole, "fallback").grid.x, 2 * 132);
+    let flags = Planner::range_flags(&LIMBS, &problem, Band::whole(256));
+    assert_eq!(flags, Some(layout.zeroed));
+
+    let turned = problem.with_layouts(Layout::col_major(256), Layout::col_major(512), problem.c);
+    let column_major = ["fill", "row_amax", "mn_major", "k_major", "probe", "gemm_f32", "fallback"];
+    assert_eq!(symbols(&plan(&LIMBS, &turned, AT).1), column_major);
+
+    // With nothing to sum the flags are all set, and nobody reads A or B.
+    let (_, nothing) = plan(&LIMBS, &Problem { alpha: 0.0, ..problem }, AT);
+    assert_eq!(symbols(&nothing), ["fill", "fallback"]);
+    assert!(matches!(nothing.steps[0], Step::Fill { value: 0xff, .. }));
+    assert_eq!(
+        Planner::range_flags(&LIMBS, &Problem { alpha: 0.0, ..problem }, Band::whole(256)),
+        None
+    );
+}
+
+#[test]
+fn later_bands_keep_the_limbs_of_b_and_the_flags() {
+    let problem = Problem::<f32>::new(128, 384, 512);
+    let band = Band { tallest: 256, all: 384, first: 256 };
+    let planner = Planner::new(&LIMBS, &problem, AT, &LIMITS, band).unwrap();
+    let layout = Workspace::new(Limbs::TwoF16, 256, 384, 512);
+    assert_eq!(planner.workspace_bytes(), layout.bytes);
+    let plan = planner.plan(WORKSPACE).unwrap();
+    assert_eq!(symbols(&plan), ["fill", "k_major", "probe", "gemm_f32", "fallback"]);
+    let Step::Fill { address, bytes, .. } = plan.steps[0] else { panic!() };
+    let (from, to) = (layout.a_row_amax(), layout.b_row_amax(256));
+    assert_eq!((address, bytes), (WORKSPACE + from, to - from));
+    assert!(from > layout.zeroed, "the flags come first");
+    let Arguments::Probe(probe) = launch(&plan, "probe").arguments else { panic!() };
+    assert_eq!((probe.rows, probe.first, probe.m), (384, 256, 128));
+}

@@ -1,0 +1,216 @@
+//! The launches of a product whose operands TMA loads.
+
+use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+
+use super::{Arguments, Mapped, Planner, Step, size};
+use crate::params::{PadParams, TensorMap, TmaParams, TmaSimtParams};
+use crate::tensor::{
+    ALIGNMENT, BLOCK_K, F32_BLOCK_K, copy_bytes, lines, major_flags, padded_pitch, tma_addressable,
+};
+use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES};
+use crate::{
+    DType, Element, Grid, HelperRole, Operand, Order, ParamList, Problem, Tile, Unsupported,
+};
+
+/// Blocks of the helper that copies, for each SM.
+const PAD_BLOCKS: u32 = 8;
+
+/// What a tensor map describes: a matrix of contiguous lines, and the box of it that one copy moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapDesc {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// The first element, at a multiple of 16.
+    pub address: u64,
+    /// Elements of a line, and lines.
+    pub dims: [u64; 2],
+    /// Bytes from one line to the next, a multiple of 16.
+    pub pitch: u64,
+    /// Elements of a line of the box, and its lines.
+    pub box_dims: [u32; 2],
+    /// How the box is arranged in shared memory.
+    pub swizzle: Swizzle,
+    /// Whether several CTAs load parts of the same tile, so that a miss may bring in more of a line than one
+    /// box needs: the rest is another CTA's.
+    pub shared: bool,
+}
+
+/// How TMA arranges a box in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swizzle {
+    /// Line after line.
+    None,
+    /// The 128-byte swizzle.
+    B128,
+}
+
+/// A factor that TMA can address.
+#[derive(Clone, Copy)]
+struct Reached {
+    address: u64,
+    /// From one line to the next, in elements.
+    pitch: usize,
+}
+
+impl<T: Element> Planner<'_, T> {
+    /// Bytes of the copies of A and B.
+    pub(super) fn copies(&self) -> [u64; 2] {
+        [(Operand::A, self.addresses.a), (Operand::B, self.addresses.b)]
+            .map(|(operand, address)| copy_bytes(self.problem, operand, address))
+    }
+
+    /// Copies what TMA cannot address, then multiplies.
+    pub(super) fn by_tensor_maps(&self, workspace: u64) -> Result<Vec<Step<T>>, Unsupported> {
+        let mut steps = Vec::with_capacity(3);
+        let [a_bytes, b_bytes] = self.copies();
+        let a = self.reach(Operand::A, self.addresses.a, (workspace, a_bytes), &mut steps);
+        let b_copy = (workspace + a_bytes, b_bytes);
+        let b = self.reach(Operand::B, self.addresses.b, b_copy, &mut steps);
+        let Some(tile) = self.spec.launch.tile() else {
+            unreachable!("invariant: `check` asks for a tile of a kernel with tensor maps");
+        };
+        let arguments = match self.spec.params {
+            ParamList::TmaSimt => self.simt(tile, a, b),
+            ParamList::Gemm | ParamList::Tma | ParamList::Limbs => self.tensor_cores(tile, a, b),
+        };
+        steps.push(Step::Launch(self.own(arguments)?));
+        Ok(steps)
+    }
+
+    /// A factor that TMA can address: in place, or in a copy of so many bytes.
+    fn reach(
+        &self,
+        operand: Operand,
+        from: u64,
+        (to, bytes): (u64, u64),
+        steps: &mut Vec<Step<T>>,
+    ) -> Reached {
+        let layout = self.problem.layout(operand);
+        if bytes == 0 {
+            return Reached { address: from, pitch: layout.ld };
+        }
+        let (count, width) = lines(self.problem, operand);
+        let bytes_each = T::DTYPE.size();
+        let pitch = padded_pitch(width, bytes_each);
+        // The helper counts in 16 bits.
+        let halves = bytes_each / 2;
+        let rows = size(count);
+        let x = rows.min(self.limits.multiprocessors * PAD_BLOCKS);
+        let params = PadParams {
+            rows,
+            width: size(width * halves),
+            from: with_exposed_provenance(from as usize),
+            ld: (layout.ld * halves) as u64,
+            to: with_exposed_provenance_mut(to as usize),
+            pitch: (pitch * halves) as u64,
+        };
+        let grid = Grid { x, y: 1, z: 1 };
+        let launch = self.helper(HelperRole::Pad).launch(grid, Arguments::Pad(params));
+        steps.push(Step::Launch(launch));
+        Reached { address: to, pitch }
+    }
+
+    /// What a kernel gets that multiplies f32 on the FP32 units.
+    fn simt(&self, Tile { m: rows, n: cols }: Tile, a: Reached, b: Reached) -> Arguments<T> {
+        let problem = self.problem;
+        let Problem { m, n, k, .. } = *problem;
+        let (a_box, b_box) = ([F32_BLOCK_K, rows], [cols, F32_BLOCK_K]);
+        let maps = [
+            self.map(T::DTYPE, a, (m, k), (a_box, Swizzle::B128)),
+            self.map(T::DTYPE, b, (k, n), (b_box, Swizzle::None)),
+        ];
+        let params = TmaSimtParams {
+            a_map: TensorMap::ZERO,
+            b_map: TensorMap::ZERO,
+            m: size(m),
+            n: size(n),
+            k: size(problem.effective_k()),
+            alpha: problem.alpha,
+            beta: problem.beta,
+            c: with_exposed_provenance_mut(self.addresses.c as usize),
+            ldc: problem.c.ld as u64,
+        };
+        Arguments::TmaSimt(Box::new(Mapped { params, maps }))
+    }
+
+    /// What a kernel gets that multiplies 16-bit operands on the tensor cores.
+    fn tensor_cores(&self, tile: Tile, a: Reached, b: Reached) -> Arguments<T> {
+        let problem = self.problem;
+        let a_map = self.factor(Operand::A, tile, a);
+        let b_map = self.factor(Operand::B, tile, b);
+        // A line that ends within 16 bytes is not for TMA to store: of an odd width it was seen to write
+        // the element behind, too.
+        let size_of_c = T::DTYPE.out().size();
+        let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
+        let tma_store = problem.beta == T::Acc::ZERO
+            && tma_addressable(self.addresses.c, problem.c, size_of_c)
+            && whole;
+        // Where threads store C themselves its map is not used; any will do.
+        let c_map = if tma_store { self.result() } else { a_map };
+        let params = TmaParams {
+            a_map: TensorMap::ZERO,
+            b_map: TensorMap::ZERO,
+            c_map: TensorMap::ZERO,
+            m: size(problem.m),
+            n: size(problem.n),
+            k: size(problem.effective_k()),
+            alpha: problem.alpha,
+            major_flags: major_flags(problem),
+            beta: problem.beta,
+            c: with_exposed_provenance_mut(self.addresses.c as usize),
+            ldc: problem.c.ld as u64,
+            tma_store: u32::from(tma_store),
+        };
+        Arguments::Tma(Box::new(Mapped { params, maps: [a_map, b_map, c_map] }))
+    }
+
+    /// The map of A or B.
+    fn factor(&self, operand: Operand, tile: Tile, reached: Reached) -> MapDesc {
+        let (count, width) = lines(self.problem, operand);
+        let (along_k, side) = match operand {
+            Operand::A => (Order::RowMajor, tile.m),
+            _ => (Order::ColMajor, tile.n / self.spec.cluster()),
+        };
+        let lines_of_box =
+            if self.problem.layout(operand).order == along_k { side } else { BLOCK_K };
+        let dtype = T::DTYPE.factor();
+        let box_dims = [ROW_BYTES / dtype.size() as u32, lines_of_box];
+        self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128))
+    }
+
+    /// The map of C.
+    fn result(&self) -> MapDesc {
+        let Problem { m, n, c, .. } = *self.problem;
+        let dtype = T::DTYPE.out();
+        let box_dims = [ROW_BYTES / dtype.size() as u32, INSTRUCTION_M];
+        let reached = Reached { address: self.addresses.c, pitch: c.ld };
+        self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128))
+    }
+
+    /// The map of so many lines of so many elements, with the box of a copy, elements of a line before
+    /// lines, and its arrangement in shared memory.
+    fn map(
+        &self,
+        dtype: DType,
+        Reached { address, pitch }: Reached,
+        (count, width): (usize, usize),
+        (box_dims, swizzle): ([u32; 2], Swizzle),
+    ) -> MapDesc {
+        let size = dtype.size() as u64;
+        MapDesc {
+            dtype,
+            // A factor that is not read need not be where TMA can address it, but its map must.
+            address: if self.problem.effective_k() == 0 {
+                address / ALIGNMENT * ALIGNMENT
+            } else {
+                address
+            },
+            // A factor without elements is never read; its map must be one all the same.
+            dims: [width.max(1) as u64, count.max(1) as u64],
+            pitch: (pitch.max(1) as u64 * size).next_multiple_of(ALIGNMENT),
+            box_dims,
+            swizzle,
+            shared: self.spec.cluster() > 1,
+        }
+    }
+}
