@@ -1,13 +1,14 @@
 //! GPU kernels on the CPU emulator: the same sources, with no GPU needed.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cuda_std::emulate::{self, Buffer, Launch, Observer};
 use gemm_spec::{Block, DeviceLimits, Element, Grid, Operand, Problem, Scheme, split_k};
-use kernels_gpu::Kernel;
+use kernels_gpu::{EmulatedEntry, EmulatedFn, Kernel};
 
 use crate::error::Error;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// What the emulator allows a kernel: the instructions up to compute capability 8.0, and a block as
 /// large as any device takes.
@@ -42,12 +43,12 @@ impl Default for Options {
 /// # Errors
 /// [`tessera::Error::Shape`] where a buffer is too short and [`tessera::Error::Unsupported`] where the kernel cannot do
 /// the problem, C then being unchanged; [`Error::Emulation`] where the kernel itself goes wrong.
-pub fn run<T: Scalar>(
+pub fn run<T: ScalarTypes>(
     spec: Kernel,
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
 ) -> Result<(), Error> {
     run_with(Options::default(), spec, problem, a, b, c)
 }
@@ -56,38 +57,40 @@ pub fn run<T: Scalar>(
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with<T: Scalar>(
+pub fn run_with<T: ScalarTypes>(
     options: Options,
     spec: Kernel,
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
 ) -> Result<(), Error> {
-    run_kernel(options, None, spec, problem, (a, b, c))
+    run_kernel(options, None, spec, problem, a, b, c)
 }
 
 /// As [`run`], and tells an observer what each thread of the kernel does.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_observed<T: Scalar>(
+pub fn run_observed<T: ScalarTypes>(
     spec: Kernel,
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     observer: &dyn Observer,
 ) -> Result<(), Error> {
-    run_kernel(Options::default(), Some(observer), spec, problem, (a, b, c))
+    run_kernel(Options::default(), Some(observer), spec, problem, a, b, c)
 }
 
-fn run_kernel<T: Scalar>(
+fn run_kernel<T: ScalarTypes>(
     options: Options,
     observer: Option<&dyn Observer>,
     spec: Kernel,
     problem: &Problem<T>,
-    (a, b, c): (&[T], &[T], &mut [T::Out]),
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     let Problem { m, n, k, alpha, beta, .. } = *problem;
@@ -109,8 +112,8 @@ fn run_kernel<T: Scalar>(
     let (a, b, c) = (&a[..a_len], &b[..b_len], &mut c[..c_len]);
     let grid = spec.grid(problem.m, problem.n).map_err(refused)?;
     let block = spec.block(problem.m, problem.n).map_err(refused)?;
-    let shared_bytes = spec.shared_bytes(T::DTYPE);
-    let symbol = spec.entry(T::DTYPE).map_err(refused)?;
+    let shared_bytes = spec.shared_bytes(T::TYPES);
+    let symbol = spec.entry(T::TYPES).map_err(refused)?;
     let step = Step { symbol, grid, block, shared_bytes };
     let split = match spec.scheme {
         Scheme::SplitK(split) => {
@@ -123,21 +126,24 @@ fn run_kernel<T: Scalar>(
     };
     let Some((split, steps, parts)) = split else {
         let sizes = (m, n, k);
-        return run.launch(&step, sizes, (alpha, beta), (a, lda), Some((b, ldb)), (c, ldc));
+        return run.launch::<T>(&step, sizes, (alpha, beta), (a, lda), Some((b, ldb)), (c, ldc));
     };
     // As the launches of `gpu::split_k`, which has the reasons.
     let pitch = u64::from(split_k::pitch(n));
-    let mut sums = vec![T::Out::POISON; split_k::bytes(m, n, parts) as usize / size_of::<T::Out>()];
+    let mut sums = vec![T::C::POISON; split_k::bytes(m, n, parts) as usize / size_of::<T::C>()];
     let step = Step { grid: Grid { y: parts, ..grid }, ..step };
     let scalars = (T::Acc::ONE, T::Acc::ZERO);
-    run.launch(&step, (m, n, steps), scalars, (a, lda), Some((b, ldb)), (&mut sums, pitch))?;
+    run.launch::<T>(&step, (m, n, steps), scalars, (a, lda), Some((b, ldb)), (&mut sums, pitch))?;
     let sum = Step {
         symbol: split.sum.symbol,
         grid: split.sum_grid(m, n),
         block: split.sum.block,
         shared_bytes: split.sum.shared_bytes,
     };
-    run.launch::<T::Out>(&sum, (m, n, parts), (alpha, beta), (&sums, pitch), None, (c, ldc))
+    let sums: Box<dyn Any> = Box::new(sums);
+    let sums = sums.downcast::<Vec<T::A>>();
+    let sums = sums.expect("invariant: kernels that split k multiply accumulators, as C's are");
+    run.launch::<T>(&sum, (m, n, parts), (alpha, beta), (&sums, pitch), None, (c, ldc))
 }
 
 /// What the launches of one product have in common.
@@ -157,14 +163,14 @@ struct Step {
 
 impl Run<'_> {
     /// Runs an entry with the parameters of a GEMM; matrices are with their leading dimensions.
-    fn launch<T: Scalar>(
+    fn launch<T: ScalarTypes>(
         &self,
         step: &Step,
         (m, n, k): (u32, u32, u32),
         (alpha, beta): (T::Acc, T::Acc),
-        (a, lda): (&[T], u64),
-        b: Option<(&[T], u64)>,
-        (c, ldc): (&mut [T::Out], u64),
+        (a, lda): (&[T::A], u64),
+        b: Option<(&[T::B], u64)>,
+        (c, ldc): (&mut [T::C], u64),
     ) -> Result<(), Error> {
         let Step { symbol, grid, block, shared_bytes } = *step;
         let launch = Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
@@ -181,8 +187,8 @@ impl Run<'_> {
             ..launch
         };
         let entry = kernels_gpu::emulated_entry(symbol)
-            .and_then(T::emulated_fn)
-            .expect("invariant: each entry of a kernel is also a function of its element type");
+            .and_then(emulated_fn::<T>)
+            .expect("invariant: each entry of a kernel is also a function of its types");
         let (b, ldb) = b.map_or((&[][..], 0), |b| b);
         // Blocks run on many threads, and each takes the one pointer to C from here.
         let c = AtomicPtr::new(c.as_mut_ptr());
@@ -201,6 +207,16 @@ impl Run<'_> {
         }
         .map_err(|fault| Error::Emulation { kernel: self.spec.spec().id, fault: Box::new(fault) })
     }
+}
+
+/// A kernel's entry, where it is one for these types.
+fn emulated_fn<T: ScalarTypes>(entry: EmulatedEntry) -> Option<EmulatedFn<T>> {
+    let function: &dyn Any = match &entry {
+        EmulatedEntry::F32(function) => function,
+        EmulatedEntry::F64(function) => function,
+        EmulatedEntry::I32(function) => function,
+    };
+    function.downcast_ref().copied()
 }
 
 #[cfg(test)]
@@ -224,7 +240,7 @@ mod tests {
         let a: Vec<i32> = (0..60).map(|at| at % 11 - 5).collect();
         let b: Vec<i32> = (0..90).map(|at| at % 13 - 6).collect();
         let before: Vec<i32> = (0..60).map(|at| 1000 + at).collect();
-        for spec in KERNELS.iter().copied().filter(|spec| spec.entry(gemm_spec::DType::I32).is_ok())
+        for spec in KERNELS.iter().copied().filter(|spec| spec.entry(gemm_spec::Types::I32).is_ok())
         {
             let mut c = before.clone();
             run(spec, &problem, &a, &b, &mut c).unwrap();
@@ -250,7 +266,10 @@ mod tests {
     }
 
     /// Runs a tiled kernel on three tiles of k with one barrier skipped.
-    fn skipping<T: Scalar<Result = T>>(spec: Kernel, barrier: u32) -> Option<EmulationError> {
+    fn skipping<T: ScalarTypes<A = T, B = T, C = T> + Scalar>(
+        spec: Kernel,
+        barrier: u32,
+    ) -> Option<EmulationError> {
         let side = spec.launch.tile()?.m as usize;
         let problem = Problem::<T>::new(side, side, 3 * side);
         let (a, b) = (vec![T::ONE; 3 * side * side], vec![T::ONE; 3 * side * side]);

@@ -30,7 +30,7 @@
 mod device;
 
 use gemm_spec::split::{Limbs, SPLIT_K_MAJOR_PARAMS, SPLIT_MN_MAJOR_PARAMS};
-use gemm_spec::{Arch, DType, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries};
+use gemm_spec::{Arch, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries, Types};
 
 use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes};
 
@@ -68,7 +68,7 @@ const fn spec(
 pub(crate) const SIX: KernelSpec = spec(
     "bf16x6",
     "f32 of any range from six products of bf16 limbs on the tensor cores, summed in f32",
-    &[Entry { dtype: DType::F32, symbol: "bf16x6_f32" }],
+    &[Entry { types: Types::F32, symbol: "bf16x6_f32" }],
     6,
 );
 const _: () = SIX.check();
@@ -77,7 +77,7 @@ const _: () = SIX.check();
 pub(crate) const NINE: KernelSpec = spec(
     "bf16x9",
     "f32 of any range from all nine products of bf16 limbs on the tensor cores, summed in f32",
-    &[Entry { dtype: DType::F32, symbol: "bf16x9_f32" }],
+    &[Entry { types: Types::F32, symbol: "bf16x9_f32" }],
     9,
 );
 const _: () = NINE.check();

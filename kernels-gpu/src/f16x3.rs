@@ -36,7 +36,7 @@ use gemm_spec::split::{
     Limbs, PROBE_COLUMNS, PROBE_PARAMS, ROW_AMAX_PARAMS, SPLIT_K_MAJOR_PARAMS,
     SPLIT_MN_MAJOR_PARAMS,
 };
-use gemm_spec::{Arch, DType, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries};
+use gemm_spec::{Arch, Entry, KernelSpec, MinBlocks, Scheme, SplitEntries, Types};
 
 use crate::limbs::{
     FALLBACK, HELPER_THREADS, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes,
@@ -53,7 +53,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     about: "f32 from three products of f16 limbs on the tensor cores, summed in f32",
     origin: "Ootomo and Yokota 2022",
     arch: Arch::Sm90a,
-    entries: &[Entry { dtype: DType::F32, symbol: "f16x3_f32" }],
+    entries: &[Entry { types: Types::F32, symbol: "f16x3_f32" }],
     launch: LAUNCH,
     shared_elements: shared_bytes(Limbs::TwoF16, STAGES) / 4,
     min_blocks_per_sm: MinBlocks::same(1),

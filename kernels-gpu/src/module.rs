@@ -1,6 +1,6 @@
 //! What the host runs: the PTX of a module, or an entry as a function for the emulator.
 
-use gemm_spec::{Arch, Element};
+use gemm_spec::{Arch, GemmTypes};
 
 use crate::EMULATED;
 
@@ -14,15 +14,22 @@ pub const fn ptx(arch: Arch) -> &'static str {
     }
 }
 
-/// A kernel entry as the host calls it, with the parameters of [`gemm_spec::GEMM_PARAMS`]: operands of
-/// `T`, and a C of `C`.
-pub type EmulatedFn<T, C = T> =
-    unsafe fn(u32, u32, u32, Acc<T>, *const T, u64, *const T, u64, Acc<T>, *mut C, u64);
+/// A kernel entry as the host calls it, with the parameters of [`gemm_spec::GEMM_PARAMS`].
+pub type EmulatedFn<T> = unsafe fn(
+    u32,
+    u32,
+    u32,
+    <T as GemmTypes>::Acc,
+    *const <T as GemmTypes>::A,
+    u64,
+    *const <T as GemmTypes>::B,
+    u64,
+    <T as GemmTypes>::Acc,
+    *mut <T as GemmTypes>::C,
+    u64,
+);
 
-/// The type of an element type's accumulators, alpha and beta.
-type Acc<T> = <T as Element>::Acc;
-
-/// A kernel entry for one element type.
+/// A kernel entry for the types of one product.
 #[derive(Clone, Copy)]
 pub enum EmulatedEntry {
     /// Elements are f32.

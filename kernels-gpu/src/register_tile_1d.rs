@@ -25,7 +25,7 @@
 use cuda_std::memory::SharedConst;
 use cuda_std::{shared, thread};
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -74,7 +74,7 @@ struct Tiles<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn register_tile_1d<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn register_tile_1d<T: Accumulator>(gemm: Gemm<T>) {
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     let row0 = tile_m * SIDE as u32;
@@ -153,7 +153,7 @@ unsafe fn register_tile_1d<T: Element<Acc = T>>(gemm: Gemm<T>) {
 /// # Safety
 /// The step of the tiles is written and visible to this thread.
 #[inline(always)]
-unsafe fn multiply<T: Element<Acc = T>>(
+unsafe fn multiply<T: Accumulator>(
     a: SharedConst<T>,
     b: SharedConst<T>,
     step: usize,

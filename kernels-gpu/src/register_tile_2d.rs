@@ -25,7 +25,7 @@
 
 use cuda_std::thread;
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -57,7 +57,7 @@ const _: () = SPEC.check();
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn register_tile_2d<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn register_tile_2d<T: Accumulator>(gemm: Gemm<T>) {
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     if tile_m * SIDE as u32 >= gemm.m {
         // A row of blocks that only rounds the grid up; the whole block leaves.

@@ -34,7 +34,7 @@
 use cuda_std::thread;
 use gemm_spec::split_k::{SplitK, pitch, steps};
 use gemm_spec::{
-    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Pace, Paces, Scheme, Tile,
+    Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Pace, Paces, Scheme, Tile,
 };
 
 use crate::async_copy::{GROUP_ROWS, Shape};
@@ -113,7 +113,7 @@ tile!(
 /// that pitch, and the scalars are one and zero.
 #[inline(always)]
 unsafe fn split_k<
-    T: Element<Acc = T>,
+    T: Accumulator,
     const WARPS_M: usize,
     const WARPS_N: usize,
     const ROWS: usize,
@@ -130,7 +130,7 @@ unsafe fn split_k<
 
 /// The product of this block's part, which writes a matrix of its own.
 #[inline(always)]
-pub(crate) fn part<T: Element<Acc = T>>(gemm: Gemm<T>) -> Gemm<T> {
+pub(crate) fn part<T: Accumulator>(gemm: Gemm<T>) -> Gemm<T> {
     let steps = steps(gemm.k, thread::grid_dim_y());
     let part = thread::block_idx_y();
     let first = part * steps;

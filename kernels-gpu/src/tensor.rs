@@ -37,8 +37,8 @@ mod store;
 use gemm_spec::tensor::PAD_PARAMS;
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use gemm_spec::{
-    Arch, Block, DType, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme,
-    TensorEntries, Tile,
+    Arch, Block, Entry, HelperEntry, KernelSpec, LaunchShape, MinBlocks, Scheme, TensorEntries,
+    Tile, Types,
 };
 
 /// Consumer warpgroups.
@@ -85,10 +85,10 @@ const SCHEME: Scheme = Scheme::Tensor(TensorEntries { pad: PAD, cluster: 1 });
 macro_rules! entries {
     ($id:literal) => {
         &[
-            Entry { dtype: DType::F16, symbol: concat!($id, "_f16") },
-            Entry { dtype: DType::BF16, symbol: concat!($id, "_bf16") },
-            Entry { dtype: DType::F16F32, symbol: concat!($id, "_f16_f32") },
-            Entry { dtype: DType::BF16F32, symbol: concat!($id, "_bf16_f32") },
+            Entry { types: Types::F16, symbol: concat!($id, "_f16") },
+            Entry { types: Types::BF16, symbol: concat!($id, "_bf16") },
+            Entry { types: Types::F16F32, symbol: concat!($id, "_f16_f32") },
+            Entry { types: Types::BF16F32, symbol: concat!($id, "_bf16_f32") },
         ]
     };
 }

@@ -24,7 +24,7 @@
 use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -76,7 +76,7 @@ struct Loader<T> {
     b_slot: Shared<T>,
 }
 
-impl<T: Element<Acc = T>> Loader<T> {
+impl<T: Accumulator> Loader<T> {
     /// This thread's elements of the tiles from step `done` on, zero for what is outside.
     ///
     /// # Safety
@@ -131,7 +131,7 @@ impl<T: Element<Acc = T>> Loader<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn vector_loads<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn vector_loads<T: Accumulator>(gemm: Gemm<T>) {
     let side = SIDE as u32;
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     let row0 = tile_m * side;

@@ -27,7 +27,7 @@
 use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::{shared, thread};
 use gemm_spec::index::{ceil_div, grouped_tile, lane_place};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Scheme, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::fragments::{Acc, COLS, Fragments, LANES_Y, Place, WARP_COLS, store};
@@ -93,7 +93,7 @@ struct Loader<T> {
     b_slot: Shared<T>,
 }
 
-impl<T: Element<Acc = T>> Loader<T> {
+impl<T: Accumulator> Loader<T> {
     /// This thread's elements of the tiles from step `done` on, zero for steps from `left` on.
     ///
     /// Rows and columns outside repeat the last one; with `INSIDE` there are none.
@@ -146,7 +146,7 @@ impl<T: Element<Acc = T>> Loader<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn warp_tile<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn warp_tile<T: Accumulator>(gemm: Gemm<T>) {
     let side = SIDE as u32;
     let (tile_m, tile_n) = grouped_tile(
         thread::block_idx_x(),
@@ -231,7 +231,7 @@ unsafe fn warp_tile<T: Element<Acc = T>>(gemm: Gemm<T>) {
 /// which are all here; with `INSIDE` the tile's rows and columns are in A and B; nobody reads the
 /// tiles.
 #[inline(always)]
-unsafe fn mainloop<T: Element<Acc = T>, const INSIDE: bool>(
+unsafe fn mainloop<T: Accumulator, const INSIDE: bool>(
     loader: &Loader<T>,
     whole: u32,
     (a_frag, b_frag): (SharedAddress<T>, SharedAddress<T>),

@@ -445,14 +445,14 @@ unsafe extern "C" fn launch(
 /// # Safety
 /// `from` points to as many pointers as the entry has parameters, each to a value of its type.
 unsafe fn read(from: *mut *mut c_void, entry: EmulatedEntry) -> Arguments {
-    let dtype = match entry {
+    let acc = match entry {
         EmulatedEntry::F32(_) => DType::F32,
         EmulatedEntry::F64(_) => DType::F64,
         EmulatedEntry::I32(_) => DType::I32,
     };
     let mut words = [[0_u8; 8]; GEMM_PARAMS.len()];
     for (at, (word, param)) in words.iter_mut().zip(&GEMM_PARAMS).enumerate() {
-        let size = param.ty.size(dtype);
+        let size = param.ty.size(acc);
         // SAFETY: the caller's promise.
         let bytes = unsafe { std::slice::from_raw_parts((*from.add(at)).cast::<u8>(), size) };
         word[..size].copy_from_slice(bytes);

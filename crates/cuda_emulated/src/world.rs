@@ -321,32 +321,33 @@ impl World {
             EmulatedEntry::F32(entry) => {
                 let scalar =
                     |bytes: [u8; 8]| f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                emulated(&shape, entry, launch.arguments, scalar)
+                emulated::<f32>(&shape, entry, launch.arguments, scalar)
             }
             EmulatedEntry::F64(entry) => {
-                emulated(&shape, entry, launch.arguments, f64::from_ne_bytes)
+                emulated::<f64>(&shape, entry, launch.arguments, f64::from_ne_bytes)
             }
             EmulatedEntry::I32(entry) => {
                 let scalar =
                     |bytes: [u8; 8]| i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                emulated(&shape, entry, launch.arguments, scalar)
+                emulated::<i32>(&shape, entry, launch.arguments, scalar)
             }
         }
     }
 }
 
 /// Runs an entry on the emulator.
-fn emulated<T: gemm_spec::Element<Acc = T>>(
+fn emulated<T: gemm_spec::GemmTypes>(
     shape: &Launch,
     entry: EmulatedFn<T>,
     arguments: Arguments,
-    scalar: impl Fn([u8; 8]) -> T,
+    scalar: impl Fn([u8; 8]) -> T::Acc,
 ) -> Result<(), String> {
     let Arguments { sizes: [m, n, k], alpha, beta, addresses: [a, b, c], lds } = arguments;
     let (alpha, beta) = (scalar(alpha), scalar(beta));
     let body = || {
-        let [a, b] = [a, b].map(std::ptr::with_exposed_provenance::<T>);
-        let c: *mut T = std::ptr::with_exposed_provenance_mut(c);
+        let a: *const T::A = std::ptr::with_exposed_provenance(a);
+        let b: *const T::B = std::ptr::with_exposed_provenance(b);
+        let c: *mut T::C = std::ptr::with_exposed_provenance_mut(c);
         // SAFETY: the emulator checks each access against the device's allocations, which the lock on the
         // world keeps from changing; that the operands are what the kernel asks for is the promise of
         // whoever launched it.

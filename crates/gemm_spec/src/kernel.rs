@@ -5,7 +5,7 @@ use core::fmt;
 use crate::index::ceil_div;
 use crate::split::Limbs;
 use crate::split_k::SplitK;
-use crate::{DType, Element, Operand, Order, Problem};
+use crate::{DType, GemmTypes, Operand, Order, Problem, Types};
 
 /// The PTX module that a kernel is built into, named by the least GPU that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,11 +128,11 @@ pub struct Grid {
     pub z: u32,
 }
 
-/// One entry point of a kernel: the symbol for one element type.
+/// One entry point of a kernel: the symbol for the types of one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Element type of A and B, and, but for [`DType::out`], of C.
-    pub dtype: DType,
+    /// The types that it multiplies.
+    pub types: Types,
     /// Name of the `.entry` in the PTX.
     pub symbol: &'static str,
 }
@@ -154,26 +154,30 @@ impl ParamType {
     /// What the place of a tensor map is a multiple of, in bytes.
     pub const TENSOR_MAP_ALIGN: u32 = 64;
 
-    /// How PTX declares a parameter of this type in the entry for that element type.
+    /// How PTX declares a parameter of this type in an entry whose accumulators are of that type.
     #[must_use]
-    pub const fn ptx(self, dtype: DType) -> &'static str {
+    pub const fn ptx(self, acc: DType) -> &'static str {
         match self {
             Self::U32 => ".u32",
             Self::U64 => ".u64",
-            Self::Element if dtype.is_integer() => ".u32",
-            Self::Element if dtype.acc().size() == 8 => ".f64",
-            Self::Element => ".f32",
+            Self::Element => match acc {
+                DType::F32 => ".f32",
+                DType::F64 => ".f64",
+                DType::I32 => ".u32",
+                DType::F16 | DType::BF16 => ".b16",
+                DType::I8 => ".b8",
+            },
             Self::TensorMap => ".align 64 .b8[128]",
         }
     }
 
     /// Bytes of such a parameter.
     #[must_use]
-    pub const fn size(self, dtype: DType) -> usize {
+    pub const fn size(self, acc: DType) -> usize {
         match self {
             Self::U32 => 4,
             Self::U64 => 8,
-            Self::Element => dtype.acc().size(),
+            Self::Element => acc.size(),
             Self::TensorMap => 128,
         }
     }
@@ -228,10 +232,10 @@ pub struct DeviceLimits {
 /// Why a kernel cannot run a problem on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// The kernel has no entry for the element type.
-    DType {
-        /// The type asked for.
-        dtype: DType,
+    /// The kernel has no entry for the types of the product.
+    Types {
+        /// The types asked for.
+        types: Types,
     },
     /// The kernel reads row-major operands only.
     Order {
@@ -289,7 +293,7 @@ pub enum Unsupported {
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::DType { dtype } => write!(f, "has no {dtype} entry"),
+            Self::Types { types } => write!(f, "has no {types} entry"),
             Self::Order { operand } => write!(f, "reads {operand} in row-major order only"),
             Self::SingleBlock { m, n, limit } => write!(
                 f,
@@ -427,8 +431,8 @@ pub struct HelperEntry {
 pub struct EntryForm {
     /// Its name in the PTX.
     pub symbol: &'static str,
-    /// What [`ParamType::Element`] stands for.
-    pub dtype: DType,
+    /// The type of its accumulators, which [`ParamType::Element`] stands for.
+    pub acc: DType,
     /// Its parameters, in order.
     pub params: &'static [Param],
     /// Threads in a block; of [`LaunchShape::SingleBlock`] any shape of that many.
@@ -459,7 +463,7 @@ impl HelperEntry {
     const fn form(&self) -> EntryForm {
         EntryForm {
             symbol: self.symbol,
-            dtype: DType::F32,
+            acc: DType::F32,
             params: self.params,
             block: self.block,
             min_blocks: self.min_blocks,
@@ -498,10 +502,10 @@ impl KernelSpec {
         }
     }
 
-    /// Blocks that must fit on an SM together, for an element type.
+    /// Blocks that must fit on an SM together, for the types of a product.
     #[must_use]
-    pub const fn min_blocks(&self, dtype: DType) -> u32 {
-        match dtype.size() {
+    pub const fn min_blocks(&self, types: Types) -> u32 {
+        match types.a().size() {
             8 => self.min_blocks_per_sm.wide,
             _ => self.min_blocks_per_sm.narrow,
         }
@@ -510,14 +514,14 @@ impl KernelSpec {
     /// Most registers of a thread with which the promised blocks fit: registers are given out in
     /// eights.
     #[must_use]
-    pub const fn max_registers(&self, dtype: DType) -> u32 {
-        self.form(dtype, "").max_registers()
+    pub const fn max_registers(&self, types: Types) -> u32 {
+        self.form(types, "").max_registers()
     }
 
-    const fn form(&self, dtype: DType, symbol: &'static str) -> EntryForm {
+    const fn form(&self, types: Types, symbol: &'static str) -> EntryForm {
         EntryForm {
             symbol,
-            dtype,
+            acc: types.acc(),
             params: match self.scheme {
                 Scheme::Chain | Scheme::SplitK(_) => &GEMM_PARAMS,
                 Scheme::Split(_) => &crate::split::MULTIPLY_PARAMS,
@@ -529,14 +533,14 @@ impl KernelSpec {
                 LaunchShape::Persistent { threads, .. } => Block { x: threads, y: 1 },
                 LaunchShape::SingleBlock => Block { x: MAX_THREADS, y: 1 },
             },
-            min_blocks: self.min_blocks(dtype),
-            shared_bytes: self.shared_bytes(dtype),
+            min_blocks: self.min_blocks(types),
+            shared_bytes: self.shared_bytes(types),
         }
     }
 
     /// Every entry that launches of this kernel use: its own, then its helpers.
     pub fn forms(&self) -> impl Iterator<Item = EntryForm> {
-        let own = self.entries.iter().map(|entry| self.form(entry.dtype, entry.symbol));
+        let own = self.entries.iter().map(|entry| self.form(entry.types, entry.symbol));
         let helpers = match self.scheme {
             Scheme::Chain => [None; 5],
             Scheme::Split(entries) => entries.all(),
@@ -572,7 +576,7 @@ impl KernelSpec {
 
     /// Most bytes of device memory that a product takes besides its operands.
     #[must_use]
-    pub fn workspace_bytes<T: Element>(&self, problem: &Problem<T>) -> u64 {
+    pub fn workspace_bytes<T: GemmTypes>(&self, problem: &Problem<T>) -> u64 {
         let Problem { m, n, k, .. } = *problem;
         match self.scheme {
             Scheme::Chain => 0,
@@ -590,8 +594,8 @@ impl KernelSpec {
 
     /// Bytes of shared memory in a block.
     #[must_use]
-    pub const fn shared_bytes(&self, dtype: DType) -> u32 {
-        self.shared_elements * dtype.size() as u32
+    pub const fn shared_bytes(&self, types: Types) -> u32 {
+        self.shared_elements * types.a().size() as u32
     }
 
     /// Checks the specification itself, at compile time: `const _: () = SPEC.check();`.
@@ -623,16 +627,16 @@ impl KernelSpec {
         }
     }
 
-    /// The symbol for an element type.
+    /// The symbol for the types of a product.
     ///
     /// # Errors
-    /// [`Unsupported::DType`].
-    pub fn entry(&self, dtype: DType) -> Result<&'static str, Unsupported> {
+    /// [`Unsupported::Types`].
+    pub fn entry(&self, types: Types) -> Result<&'static str, Unsupported> {
         self.entries
             .iter()
-            .find(|entry| entry.dtype == dtype)
+            .find(|entry| entry.types == types)
             .map(|entry| entry.symbol)
-            .ok_or(Unsupported::DType { dtype })
+            .ok_or(Unsupported::Types { types })
     }
 
     /// Threads of a block for a problem, along x and y.
@@ -716,12 +720,12 @@ impl KernelSpec {
     ///
     /// # Errors
     /// The first [`Unsupported`] that applies.
-    pub fn supports<T: Element>(
+    pub fn supports<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
         limits: &DeviceLimits,
     ) -> Result<(), Unsupported> {
-        self.entry(T::DTYPE)?;
+        self.entry(T::TYPES)?;
         let ordered: &[Operand] = match self.reads_any_order() {
             true => &[Operand::C],
             false => &[Operand::A, Operand::B, Operand::C],
@@ -747,7 +751,7 @@ impl KernelSpec {
         if threads > limits.max_threads_per_block {
             return Err(Unsupported::Threads { needs: threads, has: limits.max_threads_per_block });
         }
-        let shared = self.shared_bytes(T::DTYPE);
+        let shared = self.shared_bytes(T::TYPES);
         if shared > limits.max_shared_bytes {
             return Err(Unsupported::SharedMemory { needs: shared, has: limits.max_shared_bytes });
         }
@@ -770,7 +774,7 @@ mod tests {
         about: "",
         origin: "",
         arch: Arch::Sm70,
-        entries: &[Entry { dtype: DType::F32, symbol: "grid_f32" }],
+        entries: &[Entry { types: Types::F32, symbol: "grid_f32" }],
         launch: LaunchShape::Grid { block: Block { x: 2, y: 2 }, tile: Tile { m: 2, n: 2 } },
         shared_elements: 8,
         min_blocks_per_sm: MinBlocks { narrow: 512, wide: 256 },
@@ -786,10 +790,10 @@ mod tests {
 
     #[test]
     fn registers_are_what_the_promised_blocks_leave() {
-        assert_eq!(GRID.max_registers(DType::F32), 32);
-        assert_eq!(GRID.max_registers(DType::F64), 64);
+        assert_eq!(GRID.max_registers(Types::F32), 32);
+        assert_eq!(GRID.max_registers(Types::F64), 64);
         let alone = KernelSpec { min_blocks_per_sm: MinBlocks::same(1), ..GRID };
-        assert_eq!(alone.max_registers(DType::I32), 255);
+        assert_eq!(alone.max_registers(Types::I32), 255);
     }
 
     #[test]
@@ -836,7 +840,7 @@ mod tests {
         assert_eq!(GRID.supports(&problem, &LIMITS), Ok(()));
         assert_eq!(
             GRID.supports(&Problem::<f64>::new(4, 4, 4), &LIMITS),
-            Err(Unsupported::DType { dtype: DType::F64 })
+            Err(Unsupported::Types { types: Types::F64 })
         );
         let fortran = Problem { b: Layout::col_major(4), ..problem };
         assert_eq!(

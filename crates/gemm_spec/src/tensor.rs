@@ -7,7 +7,7 @@
 //! is copied to a workspace with a longer pitch.
 
 use crate::kernel::{ParamType, param};
-use crate::{Element, Layout, Operand, Order, Param, Problem};
+use crate::{GemmTypes, Layout, Operand, Order, Param, Problem};
 
 /// Elements of a k-block, the depth of a stage: one row of a K-major tile in the 128-byte swizzle.
 pub const BLOCK_K: u32 = 64;
@@ -77,7 +77,7 @@ pub const PAD_GROUP: u32 = 8;
 
 /// The `major_flags` of a product.
 #[must_use]
-pub fn major_flags<T: Element>(problem: &Problem<T>) -> u32 {
+pub fn major_flags<T: GemmTypes>(problem: &Problem<T>) -> u32 {
     let mn_major =
         |layout: Layout, order: Order, bit: u32| if layout.order == order { bit } else { 0 };
     mn_major(problem.a, Order::ColMajor, A_MN_MAJOR)
@@ -86,7 +86,7 @@ pub fn major_flags<T: Element>(problem: &Problem<T>) -> u32 {
 
 /// The contiguous lines of an operand, and the elements of a line.
 #[must_use]
-pub fn lines<T: Element>(problem: &Problem<T>, operand: Operand) -> (usize, usize) {
+pub fn lines<T: GemmTypes>(problem: &Problem<T>, operand: Operand) -> (usize, usize) {
     let (rows, cols) = problem.dims(operand);
     problem.layout(operand).lines(rows, cols)
 }
@@ -107,8 +107,8 @@ pub const fn tma_addressable(address: u64, layout: Layout, size: usize) -> bool 
 /// Bytes of the copy of an operand, a multiple of 256; none if TMA can address its lines. Operands
 /// begin where an allocation does, at a larger alignment than TMA requires.
 #[must_use]
-pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand) -> u64 {
-    let size = T::DTYPE.size();
+pub fn copy_bytes<T: GemmTypes>(problem: &Problem<T>, operand: Operand) -> u64 {
+    let size = T::TYPES.of(operand).size();
     if problem.effective_k() == 0 || tma_addressable(0, problem.layout(operand), size) {
         return 0;
     }

@@ -1,6 +1,6 @@
 //! How large an error a correct result may have.
 
-use gemm_spec::{DType, bf16, f16};
+use gemm_spec::{DType, Types, bf16, f16};
 
 use crate::Scalar;
 
@@ -20,35 +20,39 @@ pub(super) struct Format {
 }
 
 impl Format {
-    pub(super) fn of(dtype: DType) -> Self {
-        let roundoff = dtype.acc().unit_roundoff();
-        match dtype {
-            // No element of C is of another type than the sums.
-            DType::F32 | DType::F16F32 | DType::BF16F32 => Self {
-                roundoff,
-                max: f64::from(f32::MAX),
-                element_max: f64::from(f32::MAX),
-                underflow: f64::from(f32::from_bits(1)) / 2.0,
-                exact_limit: 1.0 / roundoff,
-            },
-            DType::F16 => Self { element_max: f16::MAX.to_f64(), ..Self::of(DType::F32) },
-            DType::BF16 => Self { element_max: bf16::MAX.to_f64(), ..Self::of(DType::F32) },
-            // Half the least f64 is no f64; the least one does as well.
-            DType::F64 => Self {
-                roundoff,
-                max: f64::MAX,
-                element_max: f64::MAX,
-                underflow: f64::from_bits(1),
-                exact_limit: 1.0 / roundoff,
-            },
-            DType::I32 | DType::I8 => Self {
-                roundoff,
-                max: f64::INFINITY,
-                element_max: f64::INFINITY,
-                underflow: 0.0,
-                exact_limit: f64::INFINITY,
-            },
+    pub(super) fn of(types: Types) -> Self {
+        let acc = types.acc();
+        let roundoff = acc.unit_roundoff();
+        Self {
+            roundoff,
+            max: largest(acc),
+            element_max: largest(types.c()),
+            underflow: underflow_of(acc),
+            exact_limit: if acc.is_integer() { f64::INFINITY } else { 1.0 / roundoff },
         }
+    }
+}
+
+/// The largest finite value of a type; integers wrap and have none.
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => f64::from(f32::MAX),
+        DType::F64 => f64::MAX,
+        DType::F16 => f16::MAX.to_f64(),
+        DType::BF16 => bf16::MAX.to_f64(),
+        DType::I32 | DType::I8 => f64::INFINITY,
+    }
+}
+
+/// The largest absolute error of one rounding below a type's normal range.
+fn underflow_of(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => f64::from(f32::from_bits(1)) / 2.0,
+        // Half the least f64 is no f64; the least one does as well.
+        DType::F64 => f64::from_bits(1),
+        DType::F16 => f16::from_bits(1).to_f64() / 2.0,
+        DType::BF16 => bf16::from_bits(1).to_f64() / 2.0,
+        DType::I32 | DType::I8 => 0.0,
     }
 }
 
@@ -140,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_check_itself_is_felt_in_f64_only() {
-        let (f32, f64) = (Format::of(DType::F32), Format::of(DType::F64));
+        let (f32, f64) = (Format::of(Types::F32), Format::of(Types::F64));
         assert!(projected(10_240, 10_240, f32.roundoff) < 202.4);
         assert!(projected(10_240, 10_240, f64.roundoff) > 800.0);
         assert_eq!((f32.exact_limit, f64.exact_limit), (2f64.powi(24), 2f64.powi(53)));

@@ -4,7 +4,7 @@ use cuda_std::arch::sm90::tensor;
 use cuda_std::arch::sm90::tensor::{MapAddress, TensorMap};
 use cuda_std::memory::{GlobalMut, SharedAddress, null};
 use cuda_std::{tensor_map, thread};
-use gemm_spec::Element;
+use gemm_spec::Accumulator;
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::tensor::F32_BLOCK_K;
 
@@ -255,7 +255,7 @@ macro_rules! multiply_step {
         unroll!(for I in 0..8 {
             unroll!(for J in 0..16 {
                 const COL: usize = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
-                $acc[I][COL] = Element::mul_add($a[I][$step], $b[COL], $acc[I][COL]);
+                $acc[I][COL] = Accumulator::mul_add($a[I][$step], $b[COL], $acc[I][COL]);
             });
         });
     };

@@ -107,7 +107,7 @@ pub unsafe fn f16x3_maxima(
 mod tests {
     use cuda_std::emulate::{Buffer, EmulationError, Launch, run};
     use cuda_std::memory::{global, global_mut, null};
-    use gemm_spec::DType;
+    use gemm_spec::Types;
 
     use super::*;
     use crate::f16x3::SPEC;
@@ -117,7 +117,7 @@ mod tests {
     fn a_kernel_for_hopper_stops_on_the_host_at_its_first_barrier() {
         let (flags, mut c) = ([0u32], [0.0f32]);
         let launch = Launch::new((1, 1, 1), (SPEC.max_threads(), 1, 1))
-            .with_shared_bytes(SPEC.shared_bytes(DType::F32) as usize)
+            .with_shared_bytes(SPEC.shared_bytes(Types::F32) as usize)
             .with_buffer(Buffer::input("flags", &flags))
             .with_buffer(Buffer::output("C", &mut c));
         let at = c.as_mut_ptr().expose_provenance();

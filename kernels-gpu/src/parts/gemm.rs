@@ -1,7 +1,7 @@
 //! The arguments of a GEMM kernel, and the two ends that every such kernel shares.
 
 use cuda_std::memory::{Global, GlobalMut};
-use gemm_spec::{Element, epilogue};
+use gemm_spec::{Accumulator, epilogue};
 
 use super::quad::Quad;
 
@@ -34,7 +34,7 @@ pub(crate) struct Gemm<T> {
     pub(crate) ldc: u64,
 }
 
-impl<T: Element<Acc = T>> Gemm<T> {
+impl<T: Accumulator> Gemm<T> {
     /// The k elements to accumulate: none where `alpha` is zero, since A and B are then not read.
     #[inline(always)]
     pub(crate) fn effective_k(&self) -> u32 {

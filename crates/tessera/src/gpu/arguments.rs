@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use cuda_lazy::TensorMap;
-use gemm_spec::{DType, Element, EntryForm, ParamType, WideBf16, WideF16, bf16, f16};
+use gemm_spec::{DType, EntryForm, GemmTypes, ParamType, f16};
 use kernels_gpu::Kernel;
 use ptx_text::PtxModule;
 
@@ -17,16 +17,16 @@ use crate::error::PtxFault;
 
 /// The Rust type of each kind of parameter.
 macro_rules! passed_type {
-    (U32, $element:ty) => {
+    (U32, $types:ty) => {
         u32
     };
-    (U64, $element:ty) => {
+    (U64, $types:ty) => {
         u64
     };
-    (Element, $element:ty) => {
-        <$element as Element>::Acc
+    (Element, $types:ty) => {
+        <$types as GemmTypes>::Acc
     };
-    (TensorMap, $element:ty) => {
+    (TensorMap, $types:ty) => {
         TensorMap
     };
 }
@@ -36,11 +36,11 @@ macro_rules! passed_type {
 macro_rules! arguments {
     ($(#[$doc:meta])* $struct:ident<T>: $($name:ident: $kind:ident),+ $(,)?) => {
         $(#[$doc])*
-        pub(super) struct $struct<T: Element> {
+        pub(super) struct $struct<T: GemmTypes> {
             $(pub(super) $name: passed_type!($kind, T)),+
         }
 
-        impl<T: Element> $struct<T> {
+        impl<T: GemmTypes> $struct<T> {
             arguments!(@parts T; $($name: $kind),+);
         }
     };
@@ -54,12 +54,12 @@ macro_rules! arguments {
             arguments!(@parts f32; $($name: $kind),+);
         }
     };
-    (@parts $element:ty; $($name:ident: $kind:ident),+) => {
+    (@parts $types:ty; $($name:ident: $kind:ident),+) => {
         /// What is passed, in order.
         const PASSED: &'static [Passed] = &[$(Passed {
             name: stringify!($name),
             ty: ParamType::$kind,
-            bytes: size_of::<passed_type!($kind, $element)>() as u64,
+            bytes: size_of::<passed_type!($kind, $types)>() as u64,
         }),+];
 
         /// The addresses that the driver reads the arguments from, in the order of `PASSED`.
@@ -144,15 +144,11 @@ struct Passed {
 
 /// What is passed to an entry of that form; none where no launch here passes just its parameters.
 fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
-    let gemm = match form.dtype {
+    let gemm = match form.acc {
         DType::F32 => Arguments::<f32>::PASSED,
         DType::F64 => Arguments::<f64>::PASSED,
         DType::I32 => Arguments::<i32>::PASSED,
-        DType::I8 => Arguments::<i8>::PASSED,
-        DType::F16 => Arguments::<f16>::PASSED,
-        DType::BF16 => Arguments::<bf16>::PASSED,
-        DType::F16F32 => Arguments::<WideF16>::PASSED,
-        DType::BF16F32 => Arguments::<WideBf16>::PASSED,
+        DType::I8 | DType::F16 | DType::BF16 => return None,
     };
     let lists = [
         gemm,
@@ -198,7 +194,7 @@ pub(super) fn check(file: &str, ptx: &str, kernels: &[Kernel]) -> Result<(), Ptx
             .unwrap_or_default()
             .iter()
             .map(|arg| {
-                let ty = arg.ty.ptx(wanted.dtype).to_owned();
+                let ty = arg.ty.ptx(wanted.acc).to_owned();
                 (arg.name, Slot { ty, bytes: arg.bytes })
             })
             .collect();
@@ -230,7 +226,7 @@ mod tests {
         for form in KERNELS.iter().flat_map(|spec| spec.forms()) {
             let passed = passed(&form).unwrap_or_else(|| panic!("nothing is passed to {form:?}"));
             for (passed, param) in passed.iter().zip(form.params) {
-                assert_eq!(passed.bytes, param.ty.size(form.dtype) as u64, "{}", param.name);
+                assert_eq!(passed.bytes, param.ty.size(form.acc) as u64, "{}", param.name);
             }
         }
     }
@@ -283,8 +279,8 @@ mod tests {
         let mut text = ".version 7.0\n.target sm_70\n".to_owned();
         for entry in naive.entries {
             let mut types: Vec<&str> =
-                GEMM_PARAMS.iter().map(|param| param.ty.ptx(entry.dtype)).collect();
-            if entry.dtype == gemm_spec::DType::F32 {
+                GEMM_PARAMS.iter().map(|param| param.ty.ptx(entry.types.acc())).collect();
+            if entry.types == gemm_spec::Types::F32 {
                 edit(&mut types);
             }
             let params: Vec<String> =

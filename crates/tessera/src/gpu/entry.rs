@@ -7,7 +7,7 @@ use gemm_spec::{Arch, Block, Grid, HelperEntry, KernelSpec, Problem};
 
 use super::arguments::Arguments;
 use super::launch::Queue;
-use crate::element::Element;
+use crate::element::GemmTypes;
 use crate::error::Error;
 
 /// Device addresses of the three operands.
@@ -35,7 +35,7 @@ pub(super) struct EntryLaunch {
 impl EntryLaunch {
     /// The launch of a kernel's own entry: a CTA for each tile, or, where CTAs go from tile to tile, no
     /// more of them than the device has SMs.
-    pub(super) fn own<T: Element>(
+    pub(super) fn own<T: GemmTypes>(
         queue: &Queue<'_>,
         spec: &KernelSpec,
         problem: &Problem<T>,
@@ -45,11 +45,11 @@ impl EntryLaunch {
         let grid = spec.launch_grid(problem.m, problem.n, multiprocessors).map_err(unsupported)?;
         Ok(Self {
             arch: spec.arch,
-            symbol: spec.entry(T::DTYPE).map_err(unsupported)?,
+            symbol: spec.entry(T::TYPES).map_err(unsupported)?,
             grid,
             cluster: spec.cluster(),
             block: spec.block(problem.m, problem.n).map_err(unsupported)?,
-            shared_bytes: spec.shared_bytes(T::DTYPE),
+            shared_bytes: spec.shared_bytes(T::TYPES),
         })
     }
 
@@ -68,7 +68,7 @@ pub(super) fn size(value: usize) -> u32 {
     u32::try_from(value).expect("invariant: `supports` bounds sizes")
 }
 
-impl<T: Element> Arguments<T> {
+impl<T: GemmTypes> Arguments<T> {
     /// What a GEMM entry gets for a problem.
     pub(super) fn of(problem: &Problem<T>, addresses: Addresses) -> Self {
         Self {

@@ -8,7 +8,7 @@ use super::arguments::Arguments;
 use super::entry::{Addresses, EntryLaunch};
 use super::split::{self, Band};
 use super::{Gpu, refused, split_k, tensor};
-use crate::element::Element;
+use crate::element::GemmTypes;
 use crate::error::Error;
 
 impl Gpu {
@@ -27,7 +27,7 @@ impl Gpu {
     ///    operands at their leading dimensions; C overlaps neither A nor B.
     /// 2. `stream` is a stream of this GPU's context and outlives its work. Until that is over nobody writes
     ///    A or B, or reads or writes C, but work that this stream orders.
-    pub unsafe fn enqueue<T: Element>(
+    pub unsafe fn enqueue<T: GemmTypes>(
         &self,
         stream: RawStream,
         kernel: Kernel,
@@ -65,7 +65,7 @@ impl<'g> Queue<'g> {
     /// The addresses are those of operands that are valid for the problem; C overlaps neither A nor B and
     /// nobody else uses it. The kernel supports the problem. A band after the first comes right behind
     /// the one before it, and B is the same.
-    pub(super) unsafe fn enqueue<T: Element>(
+    pub(super) unsafe fn enqueue<T: GemmTypes>(
         &self,
         kernel: Kernel,
         problem: &Problem<T>,

@@ -7,7 +7,7 @@ use super::arguments::{Fallback, Multiply, Probe, RowAmax, SplitKMajor, SplitMnM
 use super::entry::{Addresses, EntryLaunch, size};
 use super::launch::Queue;
 use super::refused;
-use crate::element::Element;
+use crate::element::GemmTypes;
 use crate::error::Error;
 
 /// Which of the bands of rows of a larger product a product is: they have B in common.
@@ -23,7 +23,7 @@ pub(super) struct Band {
 
 impl Band {
     /// A product that is no part of another.
-    pub(super) fn whole<T: Element>(problem: &Problem<T>) -> Self {
+    pub(super) fn whole<T: GemmTypes>(problem: &Problem<T>) -> Self {
         Self { tallest: problem.m, all: problem.m, first: 0 }
     }
 }
@@ -36,7 +36,7 @@ impl Band {
 /// The addresses are those of operands that are valid for the problem; C overlaps neither factor and
 /// nobody else uses it. The kernel supports the problem. A band after the first comes right behind the
 /// one before it: nothing else has used the workspace, and B is the same.
-pub(super) unsafe fn launch<T: Element>(
+pub(super) unsafe fn launch<T: GemmTypes>(
     queue: &Queue<'_>,
     spec: &KernelSpec,
     entries: &SplitEntries,
@@ -78,7 +78,7 @@ pub(super) unsafe fn launch<T: Element>(
 
 /// Whether limbs could not hold the product in bands that was queued last: in which band that was found,
 /// nobody knows. Waits for all that the stream was given.
-pub(super) fn fell_back<T: Element>(
+pub(super) fn fell_back<T: GemmTypes>(
     queue: &Queue<'_>,
     entries: &SplitEntries,
     problem: &Problem<T>,
@@ -171,7 +171,7 @@ impl Product<'_> {
     ///
     /// # Safety
     /// Both operands are valid and split.
-    unsafe fn probe<T: Element>(
+    unsafe fn probe<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
         addresses: Addresses,
@@ -204,7 +204,7 @@ impl Product<'_> {
     ///
     /// # Safety
     /// Both operands are split; C is valid and nobody else uses it.
-    unsafe fn multiply<T: Element>(
+    unsafe fn multiply<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
         addresses: Addresses,
@@ -235,7 +235,7 @@ impl Product<'_> {
     ///
     /// # Safety
     /// The operands are valid, and nobody else uses C.
-    unsafe fn fall_back<T: Element>(
+    unsafe fn fall_back<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
         addresses: Addresses,

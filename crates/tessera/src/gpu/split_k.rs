@@ -6,7 +6,7 @@ use gemm_spec::{Element as _, KernelSpec, Problem};
 use super::arguments::Arguments;
 use super::entry::{Addresses, EntryLaunch, size};
 use super::launch::Queue;
-use crate::element::Element;
+use crate::element::GemmTypes;
 use crate::error::Error;
 
 /// Sums each part of k into a matrix of its own and adds the matrices; one part goes into C at once.
@@ -14,7 +14,7 @@ use crate::error::Error;
 /// # Safety
 /// The addresses are those of operands that are valid for the problem; C overlaps neither factor and
 /// nobody else uses it. The kernel supports the problem.
-pub(super) unsafe fn launch<T: Element>(
+pub(super) unsafe fn launch<T: GemmTypes>(
     queue: &Queue<'_>,
     spec: &KernelSpec,
     split: &SplitK,

@@ -13,7 +13,7 @@ use gemm_spec::{
 use super::arguments::{Boxes, Pad, TensorProduct};
 use super::entry::{Addresses, EntryLaunch, size};
 use super::launch::Queue;
-use crate::element::Element;
+use crate::element::GemmTypes;
 use crate::error::Error;
 
 /// Blocks of the helper that copies, for each multiprocessor.
@@ -24,7 +24,7 @@ const PAD_BLOCKS: u32 = 8;
 /// # Safety
 /// The addresses are those of operands that are valid for the problem; C overlaps neither factor and
 /// nobody else uses it. The kernel supports the problem.
-pub(super) unsafe fn launch<T: Element>(
+pub(super) unsafe fn launch<T: GemmTypes>(
     queue: &Queue<'_>,
     spec: &KernelSpec,
     entries: &TensorEntries,
@@ -61,14 +61,14 @@ struct Reached {
 }
 
 /// One product.
-struct Product<'a, T: Element> {
+struct Product<'a, T: GemmTypes> {
     queue: &'a Queue<'a>,
     spec: &'a KernelSpec,
     entries: &'a TensorEntries,
     problem: &'a Problem<T>,
 }
 
-impl<T: Element> Product<'_, T> {
+impl<T: GemmTypes> Product<'_, T> {
     /// A factor within the engine's reach: in place, or in a copy of so many bytes at `to`.
     ///
     /// # Safety
@@ -85,7 +85,7 @@ impl<T: Element> Product<'_, T> {
             return Ok(Reached { address: from, pitch: layout.ld });
         }
         let (count, width) = lines(self.problem, operand);
-        let bytes_each = T::DTYPE.size();
+        let bytes_each = T::TYPES.of(operand).size();
         let pitch = padded_pitch(width, bytes_each);
         // The helper counts in 16 bits.
         let halves = bytes_each / 2;
@@ -136,8 +136,8 @@ impl<T: Element> Product<'_, T> {
         let Tile { m: rows, n: cols } = operands.tile;
         let (a_box, b_box) = ([F32_BLOCK_K, rows], [cols, F32_BLOCK_K]);
         let mut arguments = Boxes::<T> {
-            a_map: operands.map(DType::F32, operands.a, (m, k), (a_box, Swizzle::B128))?,
-            b_map: operands.map(DType::F32, operands.b, (k, n), (b_box, Swizzle::None))?,
+            a_map: operands.map(T::TYPES.a(), operands.a, (m, k), (a_box, Swizzle::B128))?,
+            b_map: operands.map(T::TYPES.b(), operands.b, (k, n), (b_box, Swizzle::None))?,
             m: size(m),
             n: size(n),
             k: size(problem.effective_k()),
@@ -162,7 +162,7 @@ impl<T: Element> Product<'_, T> {
         let b_map = operands.factor(Operand::B)?;
         // A line that ends within 16 bytes is not for the engine to store: of an odd width it was seen
         // to write the element behind, too.
-        let size_of_c = T::DTYPE.out().size();
+        let size_of_c = T::TYPES.c().size();
         let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
         let zero = T::Acc::ZERO;
         let tma_store =
@@ -191,7 +191,7 @@ impl<T: Element> Product<'_, T> {
 }
 
 /// The operands of a launch, of which it makes tensor maps.
-struct Operands<'a, T: Element> {
+struct Operands<'a, T: GemmTypes> {
     driver: &'a Driver,
     problem: &'a Problem<T>,
     tile: Tile,
@@ -202,17 +202,17 @@ struct Operands<'a, T: Element> {
     c: u64,
 }
 
-impl<T: Element> Operands<'_, T> {
+impl<T: GemmTypes> Operands<'_, T> {
     /// The map of A or B.
     fn factor(&self, operand: Operand) -> Result<TensorMap, Error> {
         let (count, width) = lines(self.problem, operand);
         let (along_k, side, reached) = match operand {
             Operand::A => (Order::RowMajor, self.tile.m, self.a),
-            _ => (Order::ColMajor, self.tile.n / self.cluster, self.b),
+            Operand::B | Operand::C => (Order::ColMajor, self.tile.n / self.cluster, self.b),
         };
         let layout = self.problem.layout(operand);
         let lines_of_box = if layout.order == along_k { side } else { BLOCK_K };
-        let dtype = T::DTYPE.factor();
+        let dtype = T::TYPES.of(operand);
         let box_dims = [ROW_BYTES / dtype.size() as u32, lines_of_box];
         self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128))
     }
@@ -220,7 +220,7 @@ impl<T: Element> Operands<'_, T> {
     /// The map of C.
     fn result(&self) -> Result<TensorMap, Error> {
         let Problem { m, n, c: Layout { ld, .. }, .. } = *self.problem;
-        let dtype = T::DTYPE.out();
+        let dtype = T::TYPES.c();
         let box_dims = [ROW_BYTES / dtype.size() as u32, INSTRUCTION_M];
         let reached = Reached { address: self.c, pitch: ld };
         self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128))
@@ -236,9 +236,13 @@ impl<T: Element> Operands<'_, T> {
         (box_dims, swizzle): ([u32; 2], Swizzle),
     ) -> Result<TensorMap, Error> {
         let data_type = match dtype {
+            DType::F32 => DataType::F32,
+            DType::F64 => DataType::F64,
+            DType::I32 => DataType::I32,
+            // As bytes: the map moves elements, and knows their size alone.
+            DType::I8 => DataType::U8,
             DType::F16 => DataType::F16,
             DType::BF16 => DataType::Bf16,
-            _ => DataType::F32,
         };
         let size = dtype.size() as u64;
         // A factor without elements is never read; its map must be one all the same.
