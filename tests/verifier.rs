@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gemm_spec::{Convert, DType, Element, Layout, Operand, Order, Problem, bf16, epilogue, f16};
+use gemm_spec::{Convert, Element, Layout, Operand, Order, Problem, bf16, epilogue, f16};
 use lab::verify::{Checker, Guarded, Method, Report, VerifyError};
 use lab::{Scalar, ScalarTypes};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -59,10 +59,10 @@ fn filled<T: ScalarTypes, E: Scalar>(
     random: &mut Xoshiro256PlusPlus,
 ) -> Vec<E> {
     let fractions = [Fill::Uniform, Fill::Normal, Fill::Positive].contains(&fill);
-    let scale = match E::DTYPE {
-        DType::I8 if fractions => 100.0,
-        DType::I32 if fractions => 3e8,
-        DType::I8 | DType::I32 | DType::F32 | DType::F64 | DType::F16 | DType::BF16 => 1.0,
+    let scale = match (E::DTYPE.is_integer() && fractions, size_of::<E>()) {
+        (true, 1) => 100.0,
+        (true, _) => 3e8,
+        (false, _) => 1.0,
     };
     let (rows, cols) = problem.dims(operand);
     let layout = problem.layout(operand);

@@ -193,31 +193,36 @@ macro_rules! registers {
     )*};
 }
 
-/// For elements that are widened to f32: the registers of those.
+/// For elements that are widened to sums as they are packed: the registers of those.
 macro_rules! widened {
-    ($($types:ty),*) => {$(
-        symmetric!($types);
-
+    ($($types:ty),* => $avx512:ty, $avx2:ty, $neon:ty, $portable:ty) => {
+        $(widened!(@ $types, $avx512, $avx2, $neon, $portable);)*
+    };
+    (@ $types:ty, $avx512:ty, $avx2:ty, $neon:ty, $portable:ty) => {
         impl PackedTypes for $types {
             fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx512 => const { &Kernels::widening::<Avx512, __m512>() },
+                    CpuIsa::Avx512 => const { &Kernels::widening::<Avx512, $avx512>() },
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx2 => const { &Kernels::widening::<Avx2, __m256>() },
+                    CpuIsa::Avx2 => const { &Kernels::widening::<Avx2, $avx2>() },
                     #[cfg(target_arch = "aarch64")]
-                    CpuIsa::Neon => const { &Kernels::widening::<Neon, Lanes<f32, 4>>() },
-                    _ => const { &Kernels::widening::<Portable, Lanes<f32, 4>>() },
+                    CpuIsa::Neon => const { &Kernels::widening::<Neon, $neon>() },
+                    _ => const { &Kernels::widening::<Portable, $portable>() },
                 }
             }
 
             always_packed!();
         }
-    )*};
+    };
 }
 
-widened!(f16, bf16, (f16, f32), (bf16, f32));
+widened!(f16, bf16, (f16, f32), (bf16, f32) => __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>);
 
+symmetric!(f16);
+symmetric!(bf16);
+symmetric!((f16, f32));
+symmetric!((bf16, f32));
 symmetric!(i8);
 
 impl PackedTypes for i8 {

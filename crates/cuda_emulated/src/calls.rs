@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::NonNull;
 
 use cuda_lazy::Driver;
-use gemm_spec::{DType, GEMM_PARAMS, ParamType};
+use gemm_spec::{AccType, GEMM_PARAMS, ParamType};
 use kernels_gpu::EmulatedEntry;
 
 use crate::world::{
@@ -446,9 +446,9 @@ unsafe extern "C" fn launch(
 /// `from` points to as many pointers as the entry has parameters, each to a value of its type.
 unsafe fn read(from: *mut *mut c_void, entry: EmulatedEntry) -> Arguments {
     let acc = match entry {
-        EmulatedEntry::F32(_) => DType::F32,
-        EmulatedEntry::F64(_) => DType::F64,
-        EmulatedEntry::I32(_) => DType::I32,
+        EmulatedEntry::F32(_) => AccType::F32,
+        EmulatedEntry::F64(_) => AccType::F64,
+        EmulatedEntry::I32(_) => AccType::I32,
     };
     let mut words = [[0_u8; 8]; GEMM_PARAMS.len()];
     for (at, (word, param)) in words.iter_mut().zip(&GEMM_PARAMS).enumerate() {

@@ -71,9 +71,65 @@ impl DType {
     }
 }
 
+impl DType {
+    /// The largest finite value; infinite for integers, which wrap.
+    #[must_use]
+    pub const fn largest(self) -> f64 {
+        match self {
+            Self::F32 => f32::MAX as f64,
+            Self::F64 => f64::MAX,
+            Self::I32 | Self::I8 => f64::INFINITY,
+            Self::F16 => 65504.0,
+            Self::BF16 => f32::from_bits(0x7f7f_0000) as f64,
+        }
+    }
+
+    /// Whether every number of another type is one of this.
+    #[must_use]
+    pub const fn holds(self, other: Self) -> bool {
+        match other {
+            Self::F64 => matches!(self, Self::F64),
+            Self::F32 => matches!(self, Self::F32 | Self::F64),
+            Self::I32 => matches!(self, Self::I32 | Self::F64),
+            Self::I8 => true,
+            Self::F16 => matches!(self, Self::F16 | Self::F32 | Self::F64),
+            Self::BF16 => matches!(self, Self::BF16 | Self::F32 | Self::F64),
+        }
+    }
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// What products are added up in, and what alpha and beta are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccType {
+    /// [`DType::F32`]
+    F32,
+    /// [`DType::F64`]
+    F64,
+    /// [`DType::I32`]
+    I32,
+}
+
+impl AccType {
+    /// The same as a type of elements.
+    #[must_use]
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::F64 => DType::F64,
+            Self::I32 => DType::I32,
+        }
+    }
+}
+
+impl fmt::Display for AccType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.dtype().fmt(f)
     }
 }
 
@@ -87,5 +143,23 @@ mod tests {
         assert_eq!(DType::F64.unit_roundoff(), 2f64.powi(-53));
         assert_eq!(DType::F16.unit_roundoff(), 2f64.powi(-11));
         assert_eq!(DType::BF16.unit_roundoff(), 2f64.powi(-8));
+    }
+
+    #[test]
+    fn the_largest_values_are_those_of_the_types() {
+        assert_eq!(DType::F16.largest(), crate::f16::MAX.to_f64());
+        assert_eq!(DType::BF16.largest(), crate::bf16::MAX.to_f64());
+        assert_eq!(DType::F32.largest(), f64::from(f32::MAX));
+    }
+
+    #[test]
+    fn what_holds_another_type_loses_nothing_of_it() {
+        for dtype in DType::ALL {
+            assert!(dtype.holds(dtype) && (dtype.holds(DType::I8)), "{dtype}");
+            let wider = |other: &DType| other.holds(dtype) && other.size() < dtype.size();
+            assert_eq!(DType::ALL.iter().find(|other| wider(other)), None, "{dtype}");
+        }
+        assert!(DType::F64.holds(DType::I32) && !DType::F32.holds(DType::I32));
+        assert!(!DType::F32.holds(DType::F64) && !DType::F16.holds(DType::BF16));
     }
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use crate::index::ceil_div;
 use crate::split::Limbs;
 use crate::split_k::SplitK;
-use crate::{DType, GemmTypes, Operand, Order, Problem, Types};
+use crate::{AccType, GemmTypes, Operand, Order, Problem, Types};
 
 /// The PTX module that a kernel is built into, named by the least GPU that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,16 +156,14 @@ impl ParamType {
 
     /// How PTX declares a parameter of this type in an entry whose accumulators are of that type.
     #[must_use]
-    pub const fn ptx(self, acc: DType) -> &'static str {
+    pub const fn ptx(self, acc: AccType) -> &'static str {
         match self {
             Self::U32 => ".u32",
             Self::U64 => ".u64",
             Self::Element => match acc {
-                DType::F32 => ".f32",
-                DType::F64 => ".f64",
-                DType::I32 => ".u32",
-                DType::F16 | DType::BF16 => ".b16",
-                DType::I8 => ".b8",
+                AccType::F32 => ".f32",
+                AccType::F64 => ".f64",
+                AccType::I32 => ".u32",
             },
             Self::TensorMap => ".align 64 .b8[128]",
         }
@@ -173,11 +171,11 @@ impl ParamType {
 
     /// Bytes of such a parameter.
     #[must_use]
-    pub const fn size(self, acc: DType) -> usize {
+    pub const fn size(self, acc: AccType) -> usize {
         match self {
             Self::U32 => 4,
             Self::U64 => 8,
-            Self::Element => acc.size(),
+            Self::Element => acc.dtype().size(),
             Self::TensorMap => 128,
         }
     }
@@ -432,7 +430,7 @@ pub struct EntryForm {
     /// Its name in the PTX.
     pub symbol: &'static str,
     /// The type of its accumulators, which [`ParamType::Element`] stands for.
-    pub acc: DType,
+    pub acc: AccType,
     /// Its parameters, in order.
     pub params: &'static [Param],
     /// Threads in a block; of [`LaunchShape::SingleBlock`] any shape of that many.
@@ -463,7 +461,7 @@ impl HelperEntry {
     const fn form(&self) -> EntryForm {
         EntryForm {
             symbol: self.symbol,
-            acc: DType::F32,
+            acc: AccType::F32,
             params: self.params,
             block: self.block,
             min_blocks: self.min_blocks,

@@ -36,7 +36,7 @@ mod types;
 pub mod warpgroup;
 
 pub use choice::{Pace, Paces, time};
-pub use dtype::DType;
+pub use dtype::{AccType, DType};
 pub use element::{Accumulator, Convert, Element, epilogue};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use half::{bf16, f16};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Accumulator, Convert, DType, Element, Operand};
+use crate::{AccType, Accumulator, Convert, DType, Element, Operand};
 
 /// Hands the list of all products to a macro: `for_each_gemm_types!([callback] arguments)` becomes
 /// `callback! { [arguments] row row … }`.
@@ -42,6 +42,26 @@ macro_rules! for_each_gemm_types {
                 BF16F32, bf16_f32, ($crate::bf16, f32),
                 [$crate::bf16: BF16, $crate::bf16: BF16, f32: F32, f32: F32], asked
             }
+        }
+    };
+}
+
+/// Hands the list of all element types to a macro, each as `{ Variant, Type }`: the variant of
+/// [`DType`](crate::DType), and the Rust type.
+///
+/// All are plain numbers without padding or addresses, of which any bytes are a value: unsafe code relies
+/// on it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_element {
+    ([$($callback:tt)+]) => {
+        $($callback)+! {
+            { F32, f32 }
+            { F64, f64 }
+            { I32, i32 }
+            { I8, i8 }
+            { F16, $crate::f16 }
+            { BF16, $crate::bf16 }
         }
     };
 }
@@ -171,9 +191,9 @@ macro_rules! define_types {
 
             /// The type of sums, and of alpha and beta.
             #[must_use]
-            pub const fn acc(self) -> DType {
+            pub const fn acc(self) -> AccType {
                 match self {
-                    $(Self::$variant => DType::$acc_tag,)+
+                    $(Self::$variant => AccType::$acc_tag,)+
                 }
             }
 
@@ -202,7 +222,7 @@ macro_rules! define_types {
             const _: () = {
                 assert!(<$a as Element>::DTYPE as u8 == DType::$a_tag as u8);
                 assert!(<$b as Element>::DTYPE as u8 == DType::$b_tag as u8);
-                assert!(<$acc as Element>::DTYPE as u8 == DType::$acc_tag as u8);
+                assert!(<$acc as Element>::DTYPE as u8 == AccType::$acc_tag.dtype() as u8);
                 assert!(<$c as Element>::DTYPE as u8 == DType::$c_tag as u8);
             };
         )+
@@ -239,7 +259,7 @@ impl Types {
     /// Whether arithmetic is that of integers: exact, and wrapping.
     #[must_use]
     pub const fn is_integer(self) -> bool {
-        self.acc().is_integer()
+        self.acc().dtype().is_integer()
     }
 
     /// The largest relative error of one rounding to an element of A or B; zero where arithmetic is
@@ -294,7 +314,7 @@ mod tests {
             assert_eq!(T::TYPES, types);
             let sizes = [size_of::<T::A>(), size_of::<T::B>(), size_of::<T::C>()];
             assert_eq!([types.a(), types.b(), types.c()].map(DType::size), sizes);
-            assert_eq!(types.acc().size(), size_of::<T::Acc>());
+            assert_eq!(types.acc().dtype().size(), size_of::<T::Acc>());
             assert_eq!(Some(&types.max_size()), sizes.iter().max());
             assert_eq!(T::mul(T::A::ONE, T::B::ONE), T::Acc::ONE);
             assert_eq!(T::mul_add(T::A::ONE, T::B::ONE, T::Acc::ZERO), T::Acc::ONE);
@@ -323,7 +343,7 @@ mod tests {
     #[test]
     fn only_a_c_narrower_than_sums_is_rounded() {
         for types in Types::ALL {
-            let narrower = types.c().size() < types.acc().size();
+            let narrower = types.c().size() < types.acc().dtype().size();
             assert_eq!(with_gemm_types!(types, T => <T as GemmTypes>::ROUNDS), narrower);
         }
         assert_eq!([f32::ROUNDS, f64::ROUNDS, i32::ROUNDS, i8::ROUNDS], [false; 4]);

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use cpu_gemm::CpuTypes;
-use gemm_spec::{bf16, f16};
 
 mod sealed {
     pub trait Sealed {}
@@ -22,15 +21,20 @@ pub unsafe trait Element:
 }
 
 macro_rules! elements {
-    ($($element:ty),+ $(,)?) => {$(
+    ($({ $variant:ident, $element:ty })+) => {$(
         impl sealed::Sealed for $element {}
 
-        // SAFETY: a plain number.
+        // SAFETY: the list's promise: a plain number, any bytes of which are a value; its tag is checked.
         unsafe impl Element for $element {}
+
+        const _: () = assert!(matches!(
+            <$element as gemm_spec::Element>::DTYPE,
+            gemm_spec::DType::$variant
+        ));
     )+};
 }
 
-elements!(f32, f64, i32, i8, f16, bf16);
+gemm_spec::for_each_element!([elements]);
 
 /// The types of a product, as the parameter of a [`Problem`](crate::Problem): `f32` where A, B and C are
 /// of that type, `i8` or `f16` with the usual C of such, `(f16, f32)` for a C of another type.

@@ -183,27 +183,15 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
 fn of_two_types(a: &Input<'_>, b: &Input<'_>) -> String {
     let (one, other) = (a.npy.dtype, b.npy.dtype);
     let (a, b) = (a.path.display(), b.path.display());
-    let remedy = if holds(one, other) {
+    let remedy = if one.holds(other) {
         format!("convert {b} to {one}")
-    } else if holds(other, one) {
+    } else if other.holds(one) {
         format!("convert {a} to {other}")
     } else {
-        let both = DType::ALL.into_iter().find(|wide| holds(*wide, one) && holds(*wide, other));
+        let both = DType::ALL.into_iter().find(|wide| wide.holds(one) && wide.holds(other));
         format!("convert both to {}", both.unwrap_or(DType::F64))
     };
     format!("{a} holds {one} and {b} holds {other}, factors are of one type: {remedy}")
-}
-
-/// Whether every number of one element type is one of another.
-fn holds(wide: DType, narrow: DType) -> bool {
-    use DType::{BF16, F16, F32, F64, I8, I32};
-    wide == narrow
-        || match narrow {
-            I8 => matches!(wide, I32 | F16 | BF16 | F32 | F64),
-            F16 | BF16 => matches!(wide, F32 | F64),
-            I32 | F32 => wide == F64,
-            F64 => false,
-        }
 }
 
 fn product<T: ScalarTypes<A: NpyElement, B: NpyElement, C: NpyElement>>(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
-use gemm_spec::{DType, Types};
+use gemm_spec::{AccType, DType, Types};
 
 use crate::card::WIDEST;
 use crate::registry::{self, Implementation};
@@ -58,14 +58,14 @@ pub(super) fn check_scalars(types: Types, alpha: f64, beta: f64) -> anyhow::Resu
     for (name, value) in [("--alpha", alpha), ("--beta", beta)] {
         let factor = types.acc();
         let held = match factor {
-            DType::I32 | DType::I8 => {
+            AccType::I32 => {
                 if value.fract() != 0.0 || i32::try_from(value as i64).is_err() {
                     bail!("{name} {value} is no 32-bit integer, which products of {types} need");
                 }
                 continue;
             }
-            DType::F64 => value,
-            DType::F32 | DType::F16 | DType::BF16 => f64::from(value as f32),
+            AccType::F64 => value,
+            AccType::F32 => f64::from(value as f32),
         };
         if value.is_finite() && held.is_infinite() {
             bail!(

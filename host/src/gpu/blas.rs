@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::path::PathBuf;
 use std::ptr;
 
-use gemm_spec::{DType, Problem, Types};
+use gemm_spec::{AccType, DType, Problem, Types};
 
 use crate::peers::column_major::ColumnMajor;
 use crate::scalar::ScalarTypes;
@@ -110,12 +110,12 @@ impl DataTypes {
             DType::I32 | DType::I8 => Err(refused()),
         };
         let compute = match types.acc() {
-            DType::F32 => CUBLAS_COMPUTE_32F,
-            DType::F64 => CUBLAS_COMPUTE_64F,
-            DType::I32 | DType::I8 | DType::F16 | DType::BF16 => return Err(refused()),
+            AccType::F32 => CUBLAS_COMPUTE_32F,
+            AccType::F64 => CUBLAS_COMPUTE_64F,
+            AccType::I32 => return Err(refused()),
         };
         let (first, second) = call.ordered(element(types.a())?, element(types.b())?);
-        let (result, scalar) = (element(types.c())?, element(types.acc())?);
+        let (result, scalar) = (element(types.c())?, element(types.acc().dtype())?);
         Ok(Self { first, second, result, scalar, compute })
     }
 }

@@ -1,6 +1,6 @@
 //! How large an error a correct result may have.
 
-use gemm_spec::{DType, Types, bf16, f16};
+use gemm_spec::{AccType, Types};
 
 use crate::Scalar;
 
@@ -21,38 +21,21 @@ pub(super) struct Format {
 
 impl Format {
     pub(super) fn of(types: Types) -> Self {
-        let acc = types.acc();
+        let acc = types.acc().dtype();
         let roundoff = acc.unit_roundoff();
+        let underflow = match types.acc() {
+            AccType::F32 => f64::from(f32::from_bits(1)) / 2.0,
+            // Half the least f64 is no f64; the least one does as well.
+            AccType::F64 => f64::from_bits(1),
+            AccType::I32 => 0.0,
+        };
         Self {
             roundoff,
-            max: largest(acc),
-            element_max: largest(types.c()),
-            underflow: underflow_of(acc),
+            max: acc.largest(),
+            element_max: types.c().largest(),
+            underflow,
             exact_limit: if acc.is_integer() { f64::INFINITY } else { 1.0 / roundoff },
         }
-    }
-}
-
-/// The largest finite value of a type; integers wrap and have none.
-fn largest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 => f64::from(f32::MAX),
-        DType::F64 => f64::MAX,
-        DType::F16 => f16::MAX.to_f64(),
-        DType::BF16 => bf16::MAX.to_f64(),
-        DType::I32 | DType::I8 => f64::INFINITY,
-    }
-}
-
-/// The largest absolute error of one rounding below a type's normal range.
-fn underflow_of(dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 => f64::from(f32::from_bits(1)) / 2.0,
-        // Half the least f64 is no f64; the least one does as well.
-        DType::F64 => f64::from_bits(1),
-        DType::F16 => f16::from_bits(1).to_f64() / 2.0,
-        DType::BF16 => bf16::from_bits(1).to_f64() / 2.0,
-        DType::I32 | DType::I8 => 0.0,
     }
 }
 
@@ -112,6 +95,8 @@ pub(super) fn underflow(k: usize, alpha: f64, format: Format) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::{bf16, f16};
+
     use super::*;
 
     #[test]

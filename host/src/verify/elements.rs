@@ -1,6 +1,6 @@
 //! Comparing elements of C one by one with the reference.
 
-use gemm_spec::DType;
+use gemm_spec::AccType;
 use rayon::prelude::*;
 
 use super::VerifyError;
@@ -38,7 +38,7 @@ impl Elements {
         let reference = source.reference(rows)?;
         let limit = Format::of(T::TYPES).exact_limit;
         let exact = integral && reference.scale.iter().all(|&scale| scale <= limit);
-        let endless = T::TYPES.acc() == DType::F64
+        let endless = T::TYPES.acc() == AccType::F64
             && reference.scale.contains(&f64::INFINITY)
             && all_finite(source);
         Ok(Self { reference, judge: Judge::new(source, exact, endless) })

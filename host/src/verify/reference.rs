@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use gemm_spec::{Accumulator, DType, Element, epilogue};
+use gemm_spec::{AccType, Accumulator, Element, epilogue};
 use rayon::prelude::*;
 
 use super::source::{Source, View, real};
@@ -231,16 +231,16 @@ impl<T: ScalarTypes> Lanes<T> {
     fn add(&mut self, factor: T::A, values: &[T::B; LANES]) {
         for (lane, &value) in values.iter().enumerate() {
             match T::TYPES.acc() {
-                DType::I32 | DType::I8 => {
+                AccType::I32 => {
                     self.whole[lane] = T::mul_add(factor, value, self.whole[lane]);
                 }
                 // Of so few bits that products are exact in f64.
-                DType::F32 | DType::F16 | DType::BF16 => {
+                AccType::F32 => {
                     let product = real(factor) * real(value);
                     self.high[lane] += product;
                     self.scale[lane] += product.abs();
                 }
-                DType::F64 => {
+                AccType::F64 => {
                     let (product, lost) = two_product(real(factor), real(value));
                     let (sum, sum_lost) = two_sum(self.high[lane], product);
                     self.high[lane] = sum;

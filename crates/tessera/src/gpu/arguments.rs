@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use cuda_lazy::TensorMap;
-use gemm_spec::{DType, EntryForm, GemmTypes, ParamType, f16};
+use gemm_spec::{AccType, EntryForm, GemmTypes, ParamType, f16};
 use kernels_gpu::Kernel;
 use ptx_text::PtxModule;
 
@@ -145,10 +145,9 @@ struct Passed {
 /// What is passed to an entry of that form; none where no launch here passes just its parameters.
 fn passed(form: &EntryForm) -> Option<&'static [Passed]> {
     let gemm = match form.acc {
-        DType::F32 => Arguments::<f32>::PASSED,
-        DType::F64 => Arguments::<f64>::PASSED,
-        DType::I32 => Arguments::<i32>::PASSED,
-        DType::I8 | DType::F16 | DType::BF16 => return None,
+        AccType::F32 => Arguments::<f32>::PASSED,
+        AccType::F64 => Arguments::<f64>::PASSED,
+        AccType::I32 => Arguments::<i32>::PASSED,
     };
     let lists = [
         gemm,

@@ -1,6 +1,6 @@
 //! What a GPU's arithmetic units could do at most.
 
-use gemm_spec::{DType, KernelSpec, Scheme, Types};
+use gemm_spec::{AccType, KernelSpec, Scheme, Types};
 
 use crate::gpu::DeviceInfo;
 
@@ -35,12 +35,11 @@ pub fn lanes(compute_capability: (u32, u32), types: Types) -> Option<u32> {
     let (_, [f32, f64, i32]) =
         PER_CLOCK.iter().find(|(capability, _)| *capability == compute_capability)?;
     // Products of 16 bits are summed up by the units of f32.
-    match types.acc() {
-        DType::F32 => Some(*f32),
-        DType::F64 => Some(*f64),
-        DType::I32 => Some(*i32),
-        DType::I8 | DType::F16 | DType::BF16 => None,
-    }
+    Some(match types.acc() {
+        AccType::F32 => *f32,
+        AccType::F64 => *f64,
+        AccType::I32 => *i32,
+    })
 }
 
 /// Operations a second that a library may reach, which takes tensor cores where they lose nothing: in
@@ -49,10 +48,10 @@ pub fn lanes(compute_capability: (u32, u32), types: Types) -> Option<u32> {
 /// Source: the data sheets of A100 and H100, whose tensor cores have twice the FP64 rate of the rest.
 #[must_use]
 pub fn library_peak(gpu: &DeviceInfo, types: Types) -> Option<f64> {
-    if types.a() != types.acc() {
+    if types.a() != types.acc().dtype() {
         return tensor_peak(gpu);
     }
-    let doubled = types.acc() == DType::F64 && matches!(gpu.compute_capability, (8 | 9, 0));
+    let doubled = types.acc() == AccType::F64 && matches!(gpu.compute_capability, (8 | 9, 0));
     Some(peak(gpu, types)? * if doubled { 2.0 } else { 1.0 })
 }
 

@@ -9,7 +9,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, Types};
+use gemm_spec::{AccType, Types};
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuContext;
@@ -95,10 +95,10 @@ fn kinds(types: Types) -> Vec<Kind> {
     macro_rules! add {
         ($vectors:literal, $f32:path, $f64:path, $bytes:literal, $chains:expr) => {{
             let (run, lanes): (fn(u64), usize) = match types.acc() {
-                DType::F64 => (|steps| $f64(steps), $bytes / 8),
+                AccType::F64 => (|steps| $f64(steps), $bytes / 8),
                 // Elements of 16 bits are summed up by these units, too.
-                DType::F32 => (|steps| $f32(steps), $bytes / 4),
-                DType::I32 | DType::I8 | DType::F16 | DType::BF16 => return Vec::new(),
+                AccType::F32 => (|steps| $f32(steps), $bytes / 4),
+                AccType::I32 => return Vec::new(),
             };
             kinds.push(Kind { vectors: $vectors, flops_per_step: 2 * lanes * $chains, run });
         }};

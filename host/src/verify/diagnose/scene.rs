@@ -1,6 +1,6 @@
 //! The evidence: the problem, its operands, the wrong result, and elements to test guesses on.
 
-use gemm_spec::{Accumulator, DType, Element, Operand, Problem, epilogue};
+use gemm_spec::{AccType, Accumulator, Element, Operand, Problem, epilogue};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -199,7 +199,7 @@ impl<'a, T: ScalarTypes> Scene<'a, T> {
     /// What rounding may do to a value of that scale. The sums here are plain ones, so that f64 has
     /// their own rounding to allow for.
     pub(super) fn tolerance(&self, scale: f64, alpha: f64) -> f64 {
-        let own = if T::TYPES.acc() == DType::F64 { 2.0 } else { 1.0 };
+        let own = if T::TYPES.acc() == AccType::F64 { 2.0 } else { 1.0 };
         own * bound::elementwise(self.depth) * self.format.roundoff * scale
             + bound::underflow(self.depth, alpha, self.format)
     }
