@@ -5,21 +5,22 @@ mod support;
 
 use std::num::NonZeroUsize;
 
+use gemm_spec::{Convert, Element, GemmTypes};
 use lab::cpu::{self, CPU, CpuContext, CpuImpl};
 use lab::verify::{Checker, Method};
-use lab::{DType, Layout, Multiplier, Problem, Scalar, WideBf16, WideF16, bf16, f16};
+use lab::{Layout, Multiplier, Problem, Scalar, ScalarTypes, Types, bf16, f16, with_gemm_types};
 use support::{Case, Operands, cases, first_difference, report};
-use tessera::{Engine, MatMut, MatRef, Matrix, Widen, wide};
+use tessera::{AccOf, Engine, MatMut, MatRef, Matrix, MultiplyInto};
 
 fn context(threads: usize) -> CpuContext {
     cpu::context(NonZeroUsize::new(threads)).expect("threads start")
 }
 
-fn run<T: Scalar>(
+fn run<T: ScalarTypes>(
     implementation: &CpuImpl,
     operands: &Operands<T>,
     context: &CpuContext,
-) -> Result<Vec<T::Out>, String> {
+) -> Result<Vec<T::C>, String> {
     operands.run(|problem, a, b, c| {
         implementation
             .gemm::<T>(problem, a, b, c.as_mut_slice(), context)
@@ -28,7 +29,7 @@ fn run<T: Scalar>(
 }
 
 /// The registry's first is the definition of correct.
-fn serial<T: Scalar>(operands: &Operands<T>) -> Vec<T::Out> {
+fn serial<T: ScalarTypes>(operands: &Operands<T>) -> Vec<T::C> {
     run(CPU[0], operands, &context(1)).expect("serial writes C alone")
 }
 
@@ -36,7 +37,7 @@ fn all_cases() -> Vec<Case> {
     [2, 32, 65].into_iter().flat_map(cases).chain([Case::new(130, 700, 270)]).collect()
 }
 
-fn serial_is_right<T: Scalar>() -> Vec<String> {
+fn serial_is_right<T: ScalarTypes>() -> Vec<String> {
     let mut failures = Vec::new();
     for case in all_cases() {
         let operands = Operands::<T>::draw(&case);
@@ -46,7 +47,7 @@ fn serial_is_right<T: Scalar>() -> Vec<String> {
             Checker::new(problem, a, b, c, Method::Full, 1).expect("the operands fit the problem");
         let found = checker.check(&found);
         if !found.ok {
-            failures.push(format!("serial {} {case}: {found}", T::DTYPE));
+            failures.push(format!("serial {} {case}: {found}", T::TYPES));
         }
     }
     failures
@@ -54,18 +55,12 @@ fn serial_is_right<T: Scalar>() -> Vec<String> {
 
 #[test]
 fn serial_agrees_with_a_reference_in_higher_precision() {
-    let mut failures = serial_is_right::<f32>();
-    failures.extend(serial_is_right::<f64>());
-    failures.extend(serial_is_right::<i32>());
-    failures.extend(serial_is_right::<i8>());
-    failures.extend(serial_is_right::<f16>());
-    failures.extend(serial_is_right::<bf16>());
-    failures.extend(serial_is_right::<WideF16>());
-    failures.extend(serial_is_right::<WideBf16>());
+    let each = Types::ALL.map(|types| with_gemm_types!(types, T => serial_is_right::<T>()));
+    let failures = each.into_iter().flatten().collect();
     report(failures).unwrap();
 }
 
-fn same_bits<T: Scalar>() -> Vec<String> {
+fn same_bits<T: ScalarTypes>() -> Vec<String> {
     let mut failures = Vec::new();
     let contexts = [1, 2, 3, 7].map(context);
     for case in all_cases() {
@@ -81,7 +76,7 @@ fn same_bits<T: Scalar>() -> Vec<String> {
                         "--kernel {} --threads {} --dtype {} {case}: {what}",
                         implementation.id,
                         context.threads(),
-                        T::DTYPE
+                        T::TYPES
                     ));
                 }
             }
@@ -92,41 +87,40 @@ fn same_bits<T: Scalar>() -> Vec<String> {
 
 #[test]
 fn every_implementation_has_the_bits_of_serial_for_any_number_of_threads() {
-    let mut failures = same_bits::<f32>();
-    failures.extend(same_bits::<f64>());
-    failures.extend(same_bits::<i32>());
-    failures.extend(same_bits::<i8>());
-    failures.extend(same_bits::<f16>());
-    failures.extend(same_bits::<bf16>());
-    failures.extend(same_bits::<WideF16>());
-    failures.extend(same_bits::<WideBf16>());
+    let each = Types::ALL.map(|types| with_gemm_types!(types, T => same_bits::<T>()));
+    let failures = each.into_iter().flatten().collect();
     report(failures).unwrap();
 }
 
 /// A C of f32 holds the sums of which a C of 16 bits is the rounding.
 #[test]
 fn a_wide_result_rounds_to_the_narrow_one() {
-    fn try_type<T: Scalar<Acc = f32, Result = T> + Widen<Wide: Scalar<Result = f32>>>() {
+    fn try_type<Narrow, Wide>()
+    where
+        Narrow: ScalarTypes<Acc = f32>,
+        Wide: ScalarTypes<A = Narrow::A, B = Narrow::B, Acc = f32, C = f32>,
+    {
         let context = context(2);
         let mut rounded = 0;
         for case in all_cases() {
-            let narrow = Operands::<T>::draw(&Case { beta: 0.0, ..case });
+            let narrow = Operands::<Narrow>::draw(&Case { beta: 0.0, ..case });
             let Operands { problem, a, b, .. } = &narrow;
-            let wide_problem = Problem::<T::Wide>::new(problem.m, problem.n, problem.k)
+            let wide_problem = Problem::<Wide>::new(problem.m, problem.n, problem.k)
                 .with_scalars(problem.alpha, 0.0)
                 .with_layouts(problem.a, problem.b, problem.c);
             let expected = serial(&narrow);
             for implementation in CPU {
                 let mut found = vec![f32::POISON; expected.len()];
-                implementation
-                    .gemm::<T::Wide>(&wide_problem, wide(a), wide(b), &mut found, &context)
-                    .unwrap();
+                implementation.gemm::<Wide>(&wide_problem, a, b, &mut found, &context).unwrap();
                 for row in 0..problem.m {
                     for col in 0..problem.n {
                         let at = problem.c.index(row, col);
                         let (found, expected) = (found[at], expected[at]);
                         let id = implementation.id;
-                        assert!(T::narrow(found).same_bits(expected), "{id} {case} ({row},{col})");
+                        assert!(
+                            Narrow::C::narrow(found).same_bits(expected),
+                            "{id} {case} ({row},{col})"
+                        );
                         rounded += usize::from(expected.widen() != found);
                     }
                 }
@@ -134,8 +128,8 @@ fn a_wide_result_rounds_to_the_narrow_one() {
         }
         assert!(rounded > 100_000, "only {rounded} elements lose something in 16 bits");
     }
-    try_type::<f16>();
-    try_type::<bf16>();
+    try_type::<f16, (f16, f32)>();
+    try_type::<bf16, (bf16, f32)>();
 }
 
 /// Of the chart's own sizes 8, 16, …, 2096 most are no multiple of 32; here every small size is tried.
@@ -299,17 +293,17 @@ fn special_values_spread_as_they_should() {
         a[2 * 7 + 3] = f32::NAN;
         let b = vec![1.0f32; 7 * 6];
         let mut c = vec![0.0f32; 5 * 6];
-        engine.gemm_slices(&Problem::new(5, 6, 7), &a, &b, &mut c).unwrap();
+        engine.gemm_slices(&Problem::<f32>::new(5, 6, 7), &a, &b, &mut c).unwrap();
         for (index, value) in c.iter().enumerate() {
             assert_eq!(value.is_nan(), index / 6 == 2, "{}: {index}", implementation.id);
         }
         a[2 * 7 + 3] = f32::INFINITY;
         let b = vec![0.0f32; 7 * 6];
-        engine.gemm_slices(&Problem::new(5, 6, 7), &a, &b, &mut c).unwrap();
+        engine.gemm_slices(&Problem::<f32>::new(5, 6, 7), &a, &b, &mut c).unwrap();
         assert!(c[2 * 6..3 * 6].iter().all(|value| value.is_nan()), "0 * inf is NaN");
         // Factors that are NaN are not zero.
         for (alpha, beta) in [(f32::NAN, 0.0), (1.0, f32::NAN)] {
-            let problem = Problem::new(5, 6, 7).with_scalars(alpha, beta);
+            let problem = Problem::<f32>::new(5, 6, 7).with_scalars(alpha, beta);
             let mut c = vec![1.0f32; 30];
             engine.gemm_slices(&problem, &[1.0; 35], &b, &mut c).unwrap();
             assert!(c.iter().all(|value| value.is_nan()), "{alpha} {beta}");
@@ -317,18 +311,36 @@ fn special_values_spread_as_they_should() {
     }
 }
 
+/// All types through views, and those of the usual C as matrices, without a word on what they are.
 #[test]
-fn every_type_is_in_the_table_of_types() {
-    let engine = Engine::cpu(None).unwrap();
-    let mut seen = Vec::new();
-    macro_rules! try_type {
-        ($($element:ty),*) => {$({
-            let a = Matrix::<$element>::from_fn(2, 2, |row, _| <$element>::from_f64(row as f64));
-            let c = engine.multiply(&a.unwrap(), &Matrix::from_fn(2, 2, |_, col| <$element>::from_f64(col as f64)).unwrap());
-            assert_eq!(c.unwrap().get(1, 1), Some(<<$element as Scalar>::Result as Scalar>::from_f64(2.0)));
-            seen.push(<$element as gemm_spec::Element>::DTYPE);
-        })*};
+fn types_follow_from_the_operands() {
+    fn matrix<T: Scalar>(value: impl Fn(usize, usize) -> f64) -> Matrix<T> {
+        Matrix::from_fn(2, 2, |row, col| T::from_f64(value(row, col))).unwrap()
     }
-    try_type!(f32, f64, i32, i8, f16, bf16, WideF16, WideBf16);
-    assert_eq!(seen, DType::ALL);
+    fn try_types<A, B: Scalar, C: Scalar>() -> Types
+    where
+        A: Scalar + MultiplyInto<B, C, Types: ScalarTypes>,
+    {
+        let engine = Engine::cpu(None).unwrap();
+        let (a, b) = (matrix::<A>(|row, _| row as f64), matrix::<B>(|_, col| col as f64));
+        let mut c = matrix::<C>(|_, _| 0.0);
+        let (alpha, beta) = (AccOf::<A, B, C>::ONE, AccOf::<A, B, C>::ZERO);
+        engine.gemm(alpha, a.view(), b.view(), beta, c.view_mut()).unwrap();
+        assert_eq!(c.get(1, 1), Some(C::from_f64(2.0)));
+        assert_eq!(c.get(1, 0), Some(C::ZERO));
+        <A::Types as GemmTypes>::TYPES
+    }
+    for types in Types::ALL {
+        let found = with_gemm_types!(types, T => {
+            try_types::<<T as GemmTypes>::A, <T as GemmTypes>::B, <T as GemmTypes>::C>()
+        });
+        assert_eq!(found, types);
+    }
+    let engine = Engine::cpu(None).unwrap();
+    let (a, b) = (matrix::<f16>(|row, _| row as f64), matrix::<f16>(|_, col| col as f64));
+    let usual: Matrix<f16> = engine.multiply(&a, &b).unwrap();
+    assert_eq!(usual.get(1, 1), Some(f16::from_f64(2.0)));
+    let (a, b) = (matrix::<i8>(|row, _| row as f64), matrix::<i8>(|_, col| col as f64));
+    let usual: Matrix<i32> = engine.multiply(&a, &b).unwrap();
+    assert_eq!(usual.get(1, 1), Some(2));
 }

@@ -28,7 +28,7 @@ use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::CPU;
 use lab::gpu::Gpu;
 use lab::verify::{Checker, Guarded, Method};
-use lab::{Error, Problem, Scalar, emulate, with_type};
+use lab::{Error, Problem, Scalar, ScalarTypes, Types, emulate, with_gemm_types};
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{Case, Operands, cases, first_difference, report};
 
@@ -48,12 +48,12 @@ impl Backend {
     }
 
     /// Runs a kernel on a C that stands between guard words, which travel to the device and back.
-    fn run<T: Scalar>(
+    fn run<T: ScalarTypes>(
         self,
         spec: Kernel,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
+        a: &[T::A],
+        b: &[T::B],
         c: &mut Guarded<T>,
     ) -> Result<(), String> {
         match self {
@@ -83,7 +83,7 @@ fn with_gpu<R>(run: impl FnOnce(&Gpu) -> Result<R, Error>) -> Result<R, Error> {
 }
 
 /// Whether a kernel can do a case there; a single block has a limit.
-fn can<T: Scalar>(backend: Backend, spec: Kernel, case: &Case) -> Result<bool, String> {
+fn can<T: ScalarTypes>(backend: Backend, spec: Kernel, case: &Case) -> Result<bool, String> {
     let problem = case.problem::<T>();
     match backend {
         Backend::Emulator => Ok(spec.supports(&problem, &emulate::LIMITS).is_ok()),
@@ -124,10 +124,10 @@ fn is_emulated(spec: Kernel) -> bool {
 
 /// What is wrong with a result: against serial's bits where the kernel promises them, else against the
 /// error bound of its type.
-fn difference<T: Scalar>(
+fn difference<T: ScalarTypes>(
     spec: Kernel,
     operands: &Operands<T>,
-    found: &[T::Out],
+    found: &[T::C],
 ) -> Result<(), String> {
     let Operands { problem, a, b, c } = operands;
     if spec.is_chain() {
@@ -144,7 +144,7 @@ fn tile(spec: Kernel) -> usize {
 }
 
 /// What serial computes.
-fn expected<T: Scalar>(operands: &Operands<T>) -> Result<Vec<T::Out>, String> {
+fn expected<T: ScalarTypes>(operands: &Operands<T>) -> Result<Vec<T::C>, String> {
     let context = lab::cpu::context(None).map_err(|error| error.to_string())?;
     operands.run(|problem, a, b, c| {
         CPU[0].gemm::<T>(problem, a, b, c.as_mut_slice(), &context).expect("the buffers fit");
@@ -153,7 +153,7 @@ fn expected<T: Scalar>(operands: &Operands<T>) -> Result<Vec<T::Out>, String> {
 }
 
 /// Compares a kernel with serial on these cases.
-fn compare<T: Scalar>(
+fn compare<T: ScalarTypes>(
     backend: Backend,
     spec: Kernel,
     cases: impl IntoIterator<Item = Case>,
@@ -170,7 +170,7 @@ fn compare<T: Scalar>(
             .run(|problem, a, b, c| backend.run(spec, problem, a, b, c))
             .and_then(|found| difference(spec, &operands, &found));
         if let Err(what) = outcome {
-            failures.push(format!("--kernel {} --dtype {} {case}: {what}", spec.id, T::DTYPE));
+            failures.push(format!("--kernel {} --dtype {} {case}: {what}", spec.id, T::TYPES));
         }
     }
     failures.extend(enough(tried).err());
@@ -178,18 +178,21 @@ fn compare<T: Scalar>(
 }
 
 /// Ragged shapes, all scalars, padded rows, NaN in everything that must not be read.
-fn agrees_with_serial<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn agrees_with_serial<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     compare::<T>(backend, spec, cases(tile(spec)))
 }
 
 /// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32.
-fn every_small_size<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn every_small_size<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     compare::<T>(backend, spec, (1..=70).map(|n| Case::new(n, n, n)))
 }
 
 /// Just beyond a tile and within, along both of its sides, with rows that suit copies of 16 bytes and
 /// with rows and operands that do not.
-fn keeps_to_the_edges_of_its_tile<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn keeps_to_the_edges_of_its_tile<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+) -> Result<(), Failed> {
     let (tile_m, tile_n) =
         spec.launch.tile().map_or((4, 4), |tile| (tile.m as usize, tile.n as usize));
     let mut failures = Vec::new();
@@ -210,8 +213,7 @@ fn keeps_to_the_edges_of_its_tile<T: Scalar>(backend: Backend, spec: Kernel) -> 
             let operands = Operands::<T>::draw(&case);
             // Operands from the start of their memory, and from its second element on.
             for shift in [0, 1] {
-                let shifted = |data: &[T]| [vec![T::POISON; shift], data.to_vec()].concat();
-                let (a, b) = (shifted(&operands.a), shifted(&operands.b));
+                let (a, b) = (shifted(&operands.a, shift), shifted(&operands.b, shift));
                 let outcome = operands
                     .run(|problem, _, _, c| backend.run(spec, problem, &a[shift..], &b[shift..], c))
                     .and_then(|found| difference(spec, &operands, &found));
@@ -226,8 +228,13 @@ fn keeps_to_the_edges_of_its_tile<T: Scalar>(backend: Backend, spec: Kernel) -> 
     report(failures).map_err(Failed::from)
 }
 
+/// The elements behind so many others.
+fn shifted<T: Scalar>(data: &[T], by: usize) -> Vec<T> {
+    [vec![T::POISON; by], data.to_vec()].concat()
+}
+
 /// Exact integers: any order of the sum gives the same, and nothing is hidden by a tolerance.
-fn is_exact_on_integers<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn is_exact_on_integers<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     let side = if can::<T>(backend, spec, &Case::new(67, 41, 130))? { 67 } else { 31 };
     let case = Case {
         distribution: lab::fill::Distribution::Position,
@@ -244,9 +251,27 @@ fn is_exact_on_integers<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(),
     if verdict.ok { Ok(()) } else { Err(verdict.to_string().into()) }
 }
 
+/// A matrix that tells every element from every other.
+fn numbered<T: Scalar>(rows: usize, cols: usize) -> Vec<T> {
+    let number = |i: usize| T::from_f64((10 * (i / cols) + i % cols + 1) as f64);
+    (0..rows * cols).map(number).collect()
+}
+
+/// Rows of a matrix so far apart, in a buffer of that many elements.
+fn spread<T: Scalar>(from: &[T], cols: usize, apart: usize, len: usize) -> Vec<T> {
+    let mut big = vec![T::ZERO; len];
+    for (row, line) in from.chunks_exact(cols).enumerate() {
+        big[row * apart..][..cols].copy_from_slice(line);
+    }
+    big
+}
+
 /// n * n wraps in 32 bits from n = 46341 on. With rows this far apart the third row of A, B or C lies
 /// beyond 2^31 elements. Most of the buffer is never touched: on the host it costs no memory.
-fn indices_above_two_to_the_31st<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn indices_above_two_to_the_31st<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+) -> Result<(), Failed> {
     const SIDE: usize = 3;
     // As few steps as the kernel takes.
     let k = SIDE.max(spec.least_k());
@@ -257,7 +282,7 @@ fn indices_above_two_to_the_31st<T: Scalar>(backend: Backend, spec: Kernel) -> R
     }
     let (far, far_b) = (apart(SIDE), apart(k));
     let len = ((SIDE - 1) * far + k).max((k - 1) * far_b + SIDE);
-    let needed = len * size_of::<T>().max(size_of::<T::Out>());
+    let needed = len * T::TYPES.max_size();
     // Buffers this large travel whole to a GPU: one at a time.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -269,22 +294,12 @@ fn indices_above_two_to_the_31st<T: Scalar>(backend: Backend, spec: Kernel) -> R
         }
     }
     let plain = Problem::<T>::new(SIDE, SIDE, k);
-    let numbered = |rows: usize, cols: usize| -> Vec<T> {
-        let number = |i: usize| T::from_f64((10 * (i / cols) + i % cols + 1) as f64);
-        (0..rows * cols).map(number).collect()
-    };
-    let (a, b) = (numbered(SIDE, k), numbered(k, SIDE));
+    let (a, b): (Vec<T::A>, Vec<T::B>) = (numbered(SIDE, k), numbered(k, SIDE));
     let context = lab::cpu::context(None).map_err(|error| error.to_string())?;
-    let mut expected = vec![T::Out::ZERO; SIDE * SIDE];
+    let mut expected = vec![T::C::ZERO; SIDE * SIDE];
     CPU[0].gemm::<T>(&plain, &a, &b, &mut expected, &context).expect("the buffers fit");
 
-    let mut big = vec![T::ZERO; len];
-    let spread = |big: &mut [T], from: &[T], cols: usize, apart: usize| {
-        for (row, line) in from.chunks_exact(cols).enumerate() {
-            big[row * apart..][..cols].copy_from_slice(line);
-        }
-    };
-    let run = |problem: Problem<T>, a: &[T], b: &[T], c: &mut [T::Out]| match backend {
+    let run = |problem: Problem<T>, a: &[T::A], b: &[T::B], c: &mut [T::C]| match backend {
         Backend::Emulator => emulate::run(spec, &problem, a, b, c),
         Backend::Gpu => with_gpu(|gpu| {
             let mut output = gpu.output(c, 0)?;
@@ -293,20 +308,21 @@ fn indices_above_two_to_the_31st<T: Scalar>(backend: Backend, spec: Kernel) -> R
         }),
     };
     let layout = Layout::row_major;
-    let mut c = vec![T::Out::POISON; SIDE * SIDE];
-    spread(&mut big, &a, k, far);
+    let mut c = vec![T::C::POISON; SIDE * SIDE];
+    let big = spread(&a, k, far, len);
     run(Problem { a: layout(far), ..plain }, &big, &b, &mut c).map_err(|e| e.to_string())?;
     if c != expected {
         return Err(format!("A beyond 2^31: {c:?}, not {expected:?}").into());
     }
-    c.fill(T::Out::POISON);
-    spread(&mut big, &b, SIDE, far_b);
+    c.fill(T::C::POISON);
+    drop(big);
+    let big = spread(&b, SIDE, far_b, len);
     run(Problem { b: layout(far_b), ..plain }, &a, &big, &mut c).map_err(|e| e.to_string())?;
     if c != expected {
         return Err(format!("B beyond 2^31: {c:?}, not {expected:?}").into());
     }
     drop(big);
-    let mut big = vec![T::Out::ZERO; (SIDE - 1) * far + SIDE];
+    let mut big = vec![T::C::ZERO; (SIDE - 1) * far + SIDE];
     run(Problem { c: layout(far), ..plain }, &a, &b, &mut big).map_err(|e| e.to_string())?;
     for (row, expected) in expected.chunks_exact(SIDE).enumerate() {
         let found = &big[row * far..][..SIDE];
@@ -318,23 +334,23 @@ fn indices_above_two_to_the_31st<T: Scalar>(backend: Backend, spec: Kernel) -> R
 }
 
 /// A product that a kernel cannot do is refused before anything is launched, with its limit.
-fn refuses_what_it_cannot_do<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn refuses_what_it_cannot_do<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
     let fortran = Problem::<T>::new(4, 4, 4);
     let (fortran, which) = if !spec.reads_any_order() {
         (Problem { a: Layout::col_major(4), ..fortran }, "A")
     } else {
         (Problem { c: Layout::col_major(4), ..fortran }, "C")
     };
-    let data = vec![T::ZERO; 33 * 32];
+    let (a, b) = (vec![T::A::ZERO; 33 * 32], vec![T::B::ZERO; 33 * 32]);
     let mut c = Guarded::new(&fortran).map_err(|error| error.to_string())?;
-    let refused = backend.run(spec, &fortran, &data, &data, &mut c);
+    let refused = backend.run(spec, &fortran, &a, &b, &mut c);
     if !refused.as_ref().is_err_and(|error| error.contains("row-major")) {
         return Err(format!("a column-major {which}: {refused:?}").into());
     }
     if spec.launch == LaunchShape::SingleBlock {
         let large = Problem::<T>::new(33, 32, 1);
         let mut c = Guarded::new(&large).map_err(|error| error.to_string())?;
-        let refused = backend.run(spec, &large, &data, &data, &mut c);
+        let refused = backend.run(spec, &large, &a, &b, &mut c);
         if !refused.as_ref().is_err_and(|error| error.contains("1024")) {
             return Err(format!("33 x 32 in one block: {refused:?}").into());
         }
@@ -343,7 +359,10 @@ fn refuses_what_it_cannot_do<T: Scalar>(backend: Backend, spec: Kernel) -> Resul
 }
 
 /// Each digested case that the kernel can do, with the digest of its result.
-fn digests_of<T: Scalar>(backend: Backend, spec: Kernel) -> Result<Vec<(Case, String)>, String> {
+fn digests_of<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+) -> Result<Vec<(Case, String)>, String> {
     let mut found = Vec::new();
     for case in digested_cases(tile(spec)) {
         if can::<T>(backend, spec, &case)? {
@@ -356,9 +375,12 @@ fn digests_of<T: Scalar>(backend: Backend, spec: Kernel) -> Result<Vec<(Case, St
 }
 
 /// The committed digests of a GPU's results are this backend's, too.
-fn gives_the_committed_digests<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn gives_the_committed_digests<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+) -> Result<(), Failed> {
     let committed = Digests::committed()?;
-    let symbol = spec.entry(T::DTYPE).map_err(|reason| reason.to_string())?;
+    let symbol = spec.entry(T::TYPES).map_err(|reason| reason.to_string())?;
     let found = digests_of::<T>(backend, spec)?;
     let mut failures = Vec::new();
     let mut unrecorded = 0;
@@ -385,7 +407,7 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
     };
     for spec in KERNELS {
         for entry in spec.entries {
-            let found = with_type!(entry.dtype, T => digests_of::<T>(Backend::Gpu, *spec))?;
+            let found = with_gemm_types!(entry.types, T => digests_of::<T>(Backend::Gpu, *spec))?;
             let cases: BTreeMap<String, String> =
                 found.into_iter().map(|(case, digest)| (case.to_string(), digest)).collect();
             digests.entries.insert(entry.symbol.to_owned(), cases);
@@ -403,7 +425,7 @@ type Property = fn(Backend, Kernel) -> Result<(), Failed>;
 const DIGESTS: &str = "gives_the_committed_digests";
 
 /// The properties of a kernel for one element type.
-fn properties<T: Scalar>(spec: Kernel, backend: Backend) -> Vec<(&'static str, Property)> {
+fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static str, Property)> {
     let mut properties: Vec<(&'static str, Property)> = vec![
         ("agrees_with_serial", agrees_with_serial::<T>),
         ("every_size_from_1_to_70", every_small_size::<T>),
@@ -414,7 +436,7 @@ fn properties<T: Scalar>(spec: Kernel, backend: Backend) -> Vec<(&'static str, P
     ];
     // All types have their indices from one source, which the emulator tries for each; to a GPU such
     // buffers travel for one type alone.
-    let first = spec.entries.first().is_some_and(|entry| entry.dtype == T::DTYPE);
+    let first = spec.entries.first().is_some_and(|entry| entry.types == T::TYPES);
     if backend == Backend::Emulator || first {
         properties.push(("indices_above_two_to_the_31st", indices_above_two_to_the_31st::<T>));
     }
@@ -436,7 +458,7 @@ const SELF_TESTS: [(&str, SelfTest); 2] = [
 /// A kernel of a newer GPU can do no case on the emulator, so no property that counts cases passes.
 fn a_kernel_that_can_do_no_case_fails() -> Result<(), String> {
     let newer =
-        KERNELS.iter().copied().find(|spec| !is_emulated(*spec) && spec.entry(DType::F32).is_ok());
+        KERNELS.iter().copied().find(|spec| !is_emulated(*spec) && spec.entry(Types::F32).is_ok());
     let newer = newer.ok_or("every kernel is emulated")?;
     let counting: [(&str, Property); 4] = [
         ("agrees_with_serial", agrees_with_serial::<f32>),
@@ -501,10 +523,10 @@ fn trials() -> Vec<Trial> {
                 }
             }
             for entry in spec.entries {
-                let properties = with_type!(entry.dtype, T => properties::<T>(spec, backend));
+                let properties = with_gemm_types!(entry.types, T => properties::<T>(spec, backend));
                 if backend == Backend::Gpu {
-                    let test: fn(Kernel) -> Result<(), String> = with_type!(
-                        entry.dtype,
+                    let test: fn(Kernel) -> Result<(), String> = with_gemm_types!(
+                        entry.types,
                         T => host_path::bands_have_the_bits_of_the_whole::<T>
                     );
                     let test = move || test(spec).map_err(Failed::from);

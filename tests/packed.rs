@@ -7,9 +7,11 @@ mod pages;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gemm_spec::Element;
+use gemm_spec::{Convert, Element};
 use lab::cpu::{CPU, CpuContext, CpuImpl, CpuIsa};
-use lab::{Layout, Operand, Order, Problem, Scalar, WideBf16, WideF16, bf16, f16};
+use lab::{
+    Layout, Operand, Order, Problem, Scalar, ScalarTypes, Types, bf16, f16, with_gemm_types,
+};
 use pages::Fenced;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -23,14 +25,14 @@ fn context(isa: CpuIsa, threads: usize) -> CpuContext {
 }
 
 /// Operands of a problem, in buffers that end with their last element. What must not be read is NaN.
-struct Operands<T: Scalar> {
+struct Operands<T: ScalarTypes> {
     problem: Problem<T>,
-    a: Vec<T>,
-    b: Vec<T>,
-    c: Vec<T::Out>,
+    a: Vec<T::A>,
+    b: Vec<T::B>,
+    c: Vec<T::C>,
 }
 
-impl<T: Scalar> Operands<T> {
+impl<T: ScalarTypes> Operands<T> {
     fn draw(problem: Problem<T>, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let read = problem.effective_k() > 0;
@@ -40,7 +42,7 @@ impl<T: Scalar> Operands<T> {
         Self { problem, a, b, c }
     }
 
-    fn by(&self, implementation: &CpuImpl, context: &CpuContext) -> Vec<T::Out> {
+    fn by(&self, implementation: &CpuImpl, context: &CpuContext) -> Vec<T::C> {
         let mut c = self.c.clone();
         implementation
             .gemm::<T>(&self.problem, &self.a, &self.b, &mut c, context)
@@ -49,7 +51,7 @@ impl<T: Scalar> Operands<T> {
     }
 
     /// The definition of correct: `serial` on row-major copies, put where C's layout says.
-    fn expected(&self) -> Vec<T::Out> {
+    fn expected(&self) -> Vec<T::C> {
         let Problem { m, n, k, .. } = self.problem;
         let plain = Problem::<T>::new(m, n, k).with_scalars(self.problem.alpha, self.problem.beta);
         let problem = &self.problem;
@@ -70,7 +72,7 @@ impl<T: Scalar> Operands<T> {
 }
 
 /// An operand of random elements; of small integers all that there are, the least and the largest often.
-fn drawn<T: Scalar, E: Scalar>(
+fn drawn<T: ScalarTypes, E: Scalar>(
     problem: &Problem<T>,
     operand: Operand,
     read: bool,
@@ -91,7 +93,7 @@ fn drawn<T: Scalar, E: Scalar>(
 }
 
 /// A row-major copy of an operand.
-fn copied<T: Scalar, E: Scalar>(problem: &Problem<T>, operand: Operand, data: &[E]) -> Vec<E> {
+fn copied<T: ScalarTypes, E: Scalar>(problem: &Problem<T>, operand: Operand, data: &[E]) -> Vec<E> {
     let (rows, cols) = problem.dims(operand);
     let layout = problem.layout(operand);
     (0..rows * cols).map(|i| data[layout.index(i / cols, i % cols)]).collect()
@@ -113,7 +115,7 @@ fn layout(random: &mut Xoshiro256PlusPlus, rows: usize, cols: usize) -> Layout {
 }
 
 /// A problem with sizes round those where tiles and blocks end.
-fn some_problem<T: Scalar>(random: &mut Xoshiro256PlusPlus) -> Problem<T> {
+fn some_problem<T: ScalarTypes>(random: &mut Xoshiro256PlusPlus) -> Problem<T> {
     const EDGES: [usize; 22] =
         [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 23, 31, 33, 47, 48, 49, 65, 97, 129];
     const DEEP: [usize; 12] = [1, 2, 7, 8, 9, 15, 17, 64, 129, 257, 385, 790];
@@ -124,7 +126,7 @@ fn some_problem<T: Scalar>(random: &mut Xoshiro256PlusPlus) -> Problem<T> {
     let (m, n) = (size(), size());
     let k = DEEP[random.random_range(0..DEEP.len())];
     let factors = [0.0, 1.0, -1.0, 1.5];
-    let mut factor = || T::factor(factors[random.random_range(0..factors.len())]);
+    let mut factor = || T::Acc::from_f64(factors[random.random_range(0..factors.len())]);
     let (alpha, beta) = (factor(), factor());
     Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(
         layout(random, m, k),
@@ -133,7 +135,7 @@ fn some_problem<T: Scalar>(random: &mut Xoshiro256PlusPlus) -> Problem<T> {
     )
 }
 
-fn any_problem_has_the_bits_of_serial<T: Scalar>(cases: u64) {
+fn any_problem_has_the_bits_of_serial<T: ScalarTypes>(cases: u64) {
     let contexts: Vec<_> = CpuIsa::available()
         .flat_map(|isa| [1, 2, 5].map(|threads| context(isa, threads)))
         .collect();
@@ -151,57 +153,35 @@ fn any_problem_has_the_bits_of_serial<T: Scalar>(cases: u64) {
     }
 }
 
-#[test]
-fn any_problem_of_f32_has_the_bits_of_serial() {
-    any_problem_has_the_bits_of_serial::<f32>(300);
+/// A test for the types of each product.
+macro_rules! any_problem_has_the_bits_of_serial {
+    ([] $({
+        $(#[$condition:meta])? $variant:ident, $name:ident, $types:ty, $four:tt, $usual:ident
+    })+) => {
+        mod any_problem_has_the_bits_of_serial_in {
+            $(
+                #[test]
+                fn $name() {
+                    super::any_problem_has_the_bits_of_serial::<$types>(300);
+                }
+            )+
+        }
+    };
 }
 
-#[test]
-fn any_problem_of_f64_has_the_bits_of_serial() {
-    any_problem_has_the_bits_of_serial::<f64>(200);
-}
-
-#[test]
-fn any_problem_of_i32_has_the_bits_of_serial() {
-    any_problem_has_the_bits_of_serial::<i32>(100);
-}
-
-#[test]
-fn any_problem_of_i8_has_the_bits_of_serial() {
-    any_problem_has_the_bits_of_serial::<i8>(300);
-}
-
-#[test]
-fn any_problem_of_f16_has_the_bits_of_serial() {
-    any_problem_has_the_bits_of_serial::<f16>(150);
-}
-
-#[test]
-fn any_problem_of_bf16_has_the_bits_of_serial() {
-    any_problem_has_the_bits_of_serial::<bf16>(150);
-}
-
-#[test]
-fn any_problem_of_f16_f32_has_the_bits_of_serial() {
-    any_problem_has_the_bits_of_serial::<WideF16>(150);
-}
-
-#[test]
-fn any_problem_of_bf16_f32_has_the_bits_of_serial() {
-    any_problem_has_the_bits_of_serial::<WideBf16>(150);
-}
+gemm_spec::for_each_gemm_types!([any_problem_has_the_bits_of_serial]);
 
 /// Larger than every block, so that all five loops turn more than once.
 #[test]
 fn many_blocks_have_the_bits_of_serial() {
-    many_blocks::<f32>();
-    many_blocks::<i8>();
-    many_blocks::<f16>();
-    many_blocks::<bf16>();
-    many_blocks::<WideBf16>();
+    // The others are in the same blocks as one of these.
+    let packed_alike = [Types::F64, Types::I32, Types::F16F32];
+    for types in Types::ALL.into_iter().filter(|types| !packed_alike.contains(types)) {
+        with_gemm_types!(types, T => many_blocks::<T>());
+    }
 }
 
-fn many_blocks<T: Scalar>() {
+fn many_blocks<T: ScalarTypes>() {
     for isa in CpuIsa::available().filter(|&isa| isa != CpuIsa::Portable) {
         for (m, n, k) in [
             (1500, 70, 900),
@@ -218,7 +198,7 @@ fn many_blocks<T: Scalar>() {
                 [(0.0, Layout::row_major(n), 1), (0.5, Layout::col_major(k), 0)]
             {
                 let problem = Problem::<T>::new(m, n, k)
-                    .with_scalars(T::factor(1.5), T::factor(beta))
+                    .with_scalars(T::Acc::from_f64(1.5), T::Acc::from_f64(beta))
                     .with_layouts(Layout::row_major(k), b, Layout::row_major(n + padding));
                 let operands = Operands::draw(problem, 7);
                 let found = operands.by(packed(), &context(isa, 3));
@@ -236,12 +216,12 @@ fn operands_may_begin_anywhere() {
     any_beginning::<f64>();
 }
 
-fn any_beginning<T: Scalar>() {
+fn any_beginning<T: ScalarTypes>() {
     let (m, n, k) = (400, 176, 530);
     // Leading dimensions of whole lines in all types.
     for layout in [Layout::row_major, Layout::col_major] {
         let problem = Problem::<T>::new(m, n, k)
-            .with_scalars(T::factor(1.5), T::factor(0.5))
+            .with_scalars(T::Acc::from_f64(1.5), T::Acc::from_f64(0.5))
             .with_layouts(layout(544), layout(544), layout(544));
         let operands = Operands::draw(problem, 5);
         let expected = operands.expected();
@@ -273,7 +253,7 @@ fn moved<T: Scalar>(elements: &[T], by: usize) -> Vec<T> {
 /// Every operand ends with a page that must not be touched, and then begins with one.
 #[test]
 fn nothing_beside_the_operands_is_touched() {
-    fn try_type<T: Scalar>(seeds: u64) {
+    fn try_type<T: ScalarTypes>(seeds: u64) {
         for seed in 0..seeds {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(1000 + seed);
             let operands = Operands::draw(some_problem::<T>(&mut random), seed);
@@ -293,14 +273,9 @@ fn nothing_beside_the_operands_is_touched() {
             }
         }
     }
-    try_type::<f32>(60);
-    try_type::<f64>(60);
-    try_type::<i32>(20);
-    try_type::<i8>(60);
-    try_type::<f16>(30);
-    try_type::<bf16>(30);
-    try_type::<WideF16>(30);
-    try_type::<WideBf16>(30);
+    for types in Types::ALL {
+        with_gemm_types!(types, T => try_type::<T>(60));
+    }
 }
 
 /// A block of columns, or of rows, computed by itself has the bits that it has within the whole.
@@ -372,13 +347,12 @@ fn concurrent_callers_get_the_same_bits() {
 /// From one line to the next of a single line is any number, the largest included.
 #[test]
 fn the_leading_dimension_of_one_line_is_only_a_number() {
-    one_line::<f32>();
-    one_line::<i8>();
-    one_line::<bf16>();
-    one_line::<WideF16>();
+    for types in Types::ALL {
+        with_gemm_types!(types, T => one_line::<T>());
+    }
 }
 
-fn one_line<T: Scalar>() {
+fn one_line<T: ScalarTypes>() {
     const FAR: usize = usize::MAX;
     for isa in CpuIsa::available() {
         let context = context(isa, 2);
@@ -389,25 +363,26 @@ fn one_line<T: Scalar>() {
                 Layout::col_major(FAR),
                 Layout::col_major(FAR),
             );
-            for problem in [column, column.transposed()] {
-                let near = |layout: Layout, ld: usize| match layout.ld {
-                    FAR => Layout { ld, ..layout },
-                    _ => layout,
-                };
-                let plain = Problem {
-                    a: near(problem.a, k),
-                    b: near(problem.b, k),
-                    c: near(problem.c, m),
-                    ..problem
-                };
-                let mut operands = Operands::draw(plain, 1);
-                let expected = operands.expected();
-                operands.problem = problem;
-                let found = operands.by(packed(), &context);
-                assert_eq!(difference(&found, &expected), None, "{isa} {problem:?}");
-            }
+            a_line_lies_anywhere(&context, column, FAR);
+            a_line_lies_anywhere::<T::Transposed>(&context, column.transposed(), FAR);
         }
     }
+}
+
+/// The bits of `serial` where the lines of operands that have but one are said to be `far` apart.
+fn a_line_lies_anywhere<T: ScalarTypes>(context: &CpuContext, problem: Problem<T>, far: usize) {
+    let Problem { m, n, k, .. } = problem;
+    let near = |layout: Layout, ld: usize| match layout.ld == far {
+        true => Layout { ld, ..layout },
+        false => layout,
+    };
+    let (a, b, c) = (near(problem.a, k), near(problem.b, k), near(problem.c, m.max(n)));
+    let mut operands = Operands::draw(Problem { a, b, c, ..problem }, 1);
+    let expected = operands.expected();
+    operands.problem = problem;
+    let found = operands.by(packed(), context);
+    let isa = context.isa();
+    assert_eq!(difference(&found, &expected), None, "{isa} {problem:?}");
 }
 
 /// Sums of 8-bit integers wrap in 32 bits, and the extremes of the type are numbers like any other.
@@ -487,7 +462,9 @@ fn special_values_are_those_of_ieee() {
 /// Elements of 16 bits are rounded once, after alpha and beta, however many blocks k has.
 #[test]
 fn elements_of_16_bits_are_rounded_at_the_end_alone() {
-    fn try_type<T: Scalar<Acc = f32, Result = T>>(largest: f32) {
+    fn try_type<T: ScalarTypes<A = T, B = T, Acc = f32, C = T> + Scalar + Convert<f32>>(
+        largest: f32,
+    ) {
         let of = |value: f32| T::narrow(value);
         for isa in CpuIsa::available() {
             let context = context(isa, 2);
@@ -534,13 +511,13 @@ fn elements_of_16_bits_are_rounded_at_the_end_alone() {
 /// and numbers beyond their range, are there.
 #[test]
 fn results_in_f32_of_16_bits_are_the_sums() {
-    fn try_type<T: Scalar<Acc = f32, Result = f32>>() {
+    fn try_type<T: ScalarTypes<Acc = f32, C = f32>>() {
         for isa in CpuIsa::available() {
             let context = context(isa, 2);
             for (m, n, k) in [(5, 6, 7), (3, 90, 401), (90, 3, 1001), (100, 110, 5001)] {
                 let run = |alpha: f32, a: f32, b: f32, beta: f32, c: f32| {
                     let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta);
-                    let (a, b) = (vec![T::narrow(a); m * k], vec![T::narrow(b); k * n]);
+                    let (a, b) = (vec![T::A::narrow(a); m * k], vec![T::B::narrow(b); k * n]);
                     let mut c = vec![c; m * n];
                     packed()
                         .gemm::<T>(&problem, &a, &b, &mut c, &context)
@@ -560,8 +537,8 @@ fn results_in_f32_of_16_bits_are_the_sums() {
             }
         }
     }
-    try_type::<WideF16>();
-    try_type::<WideBf16>();
+    try_type::<(f16, f32)>();
+    try_type::<(bf16, f32)>();
 }
 
 /// The checks above see the faults that they are there for.

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use gemm_spec::{DType, Element, Layout, Operand, Order, Problem, bf16, epilogue, f16};
+use gemm_spec::{Convert, Element, Layout, Operand, Order, Problem, bf16, epilogue, f16};
 use lab::verify::{Checker, Guarded, Method, Report, VerifyError};
-use lab::{Scalar, WideBf16, WideF16};
+use lab::{Scalar, ScalarTypes};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -52,17 +52,17 @@ impl Fill {
 }
 
 /// The elements of an operand. Integers use their whole range, so that sums wrap.
-fn filled<T: Scalar, E: Scalar>(
+fn filled<T: ScalarTypes, E: Scalar>(
     problem: &Problem<T>,
     operand: Operand,
     fill: Fill,
     random: &mut Xoshiro256PlusPlus,
 ) -> Vec<E> {
     let fractions = [Fill::Uniform, Fill::Normal, Fill::Positive].contains(&fill);
-    let scale = match E::DTYPE {
-        DType::I8 if fractions => 100.0,
-        DType::I32 if fractions => 3e8,
-        _ => 1.0,
+    let scale = match (E::DTYPE.is_integer() && fractions, size_of::<E>()) {
+        (true, 1) => 100.0,
+        (true, _) => 3e8,
+        (false, _) => 1.0,
     };
     let (rows, cols) = problem.dims(operand);
     let layout = problem.layout(operand);
@@ -74,16 +74,16 @@ fn filled<T: Scalar, E: Scalar>(
 }
 
 /// A problem with its operands; padding is NaN, or a large number.
-struct Operands<T: Scalar> {
+struct Operands<T: ScalarTypes> {
     problem: Problem<T>,
-    a: Vec<T>,
-    b: Vec<T>,
-    c_before: Vec<T::Out>,
+    a: Vec<T::A>,
+    b: Vec<T::B>,
+    c_before: Vec<T::C>,
     /// How to repeat it.
     name: String,
 }
 
-impl<T: Scalar> Operands<T> {
+impl<T: ScalarTypes> Operands<T> {
     fn new(problem: Problem<T>, fill: Fill, seed: u64) -> Self {
         let random = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
         let a = filled(&problem, Operand::A, fill, random);
@@ -99,26 +99,26 @@ impl<T: Scalar> Operands<T> {
     }
 
     /// C before a run: poison, or the old elements.
-    fn fresh(&self) -> Vec<T::Out> {
+    fn fresh(&self) -> Vec<T::C> {
         let mut c = Guarded::new(&self.problem).expect("valid");
         c.poison(&self.c_before);
         c.as_slice().to_vec()
     }
 
-    fn a(&self, row: usize, step: usize) -> T {
+    fn a(&self, row: usize, step: usize) -> T::A {
         self.a[self.problem.a.index(row, step)]
     }
 
-    fn b(&self, step: usize, col: usize) -> T {
+    fn b(&self, step: usize, col: usize) -> T::B {
         self.b[self.problem.b.index(step, col)]
     }
 
     fn sum(&self, row: usize, col: usize, steps: impl Iterator<Item = usize>) -> T::Acc {
-        steps.fold(T::Acc::ZERO, |acc, step| self.a(row, step).mul_add(self.b(step, col), acc))
+        steps.fold(T::Acc::ZERO, |acc, step| T::mul_add(self.a(row, step), self.b(step, col), acc))
     }
 
     /// C with each sum made by `sum`, which gets a row and a column.
-    fn result(&self, sum: impl Fn(usize, usize) -> T::Acc) -> Vec<T::Out> {
+    fn result(&self, sum: impl Fn(usize, usize) -> T::Acc) -> Vec<T::C> {
         let Problem { m, n, alpha, beta, c: layout, .. } = self.problem;
         let mut c = self.fresh();
         for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
@@ -134,10 +134,10 @@ impl<T: Scalar> Operands<T> {
         let product = |step| (self.a(row, step).to_f64() * self.b(step, col).to_f64()).abs();
         let sum = (0..self.problem.effective_k()).map(product).sum::<f64>();
         let old = self.c_before[c.index(row, col)].to_f64();
-        T::factor_to_f64(alpha).abs() * sum + (T::factor_to_f64(beta) * old).abs()
+        alpha.to_f64().abs() * sum + (beta.to_f64() * old).abs()
     }
 
-    fn correct(&self) -> Vec<T::Out> {
+    fn correct(&self) -> Vec<T::C> {
         self.result(|row, col| self.sum(row, col, 0..self.problem.effective_k()))
     }
 }
@@ -157,7 +157,7 @@ const FACTORS: [(f64, f64); 7] =
     [(1.0, 0.0), (-0.5, 0.0), (1.0, 1.0), (1.5, -0.7), (2.0, -3.0), (0.0, 2.0), (0.0, 0.0)];
 
 /// Tight, padded, and column-major layouts of a problem.
-fn layouts<T: Scalar>(problem: Problem<T>) -> [Problem<T>; 3] {
+fn layouts<T: ScalarTypes>(problem: Problem<T>) -> [Problem<T>; 3] {
     let Problem { m, n, k, .. } = problem;
     let (row, col) = (Layout::row_major, Layout::col_major);
     [
@@ -167,8 +167,8 @@ fn layouts<T: Scalar>(problem: Problem<T>) -> [Problem<T>; 3] {
     ]
 }
 
-fn problems<T: Scalar>() -> impl Iterator<Item = Problem<T>> {
-    let factors = |(alpha, beta)| (T::factor(alpha), T::factor(beta));
+fn problems<T: ScalarTypes>() -> impl Iterator<Item = Problem<T>> {
+    let factors = |(alpha, beta)| (T::Acc::from_f64(alpha), T::Acc::from_f64(beta));
     SHAPES.into_iter().flat_map(move |(m, n, k)| {
         FACTORS.into_iter().flat_map(move |pair| {
             let (alpha, beta) = factors(pair);
@@ -185,7 +185,7 @@ fn settle(cases: usize, failures: &[String]) {
     assert!(failures.is_empty(), "{} of {cases}:\n{}", failures.len(), failures.join("\n"));
 }
 
-fn correct_results_pass<T: Scalar>() {
+fn correct_results_pass<T: ScalarTypes>() {
     let (mut cases, mut failures) = (0, vec![]);
     for (seed, problem) in problems::<T>().enumerate() {
         for fill in FILLS {
@@ -214,45 +214,23 @@ fn correct_results_pass<T: Scalar>() {
     settle(cases, &failures);
 }
 
-#[test]
-fn correct_results_pass_in_f32() {
-    correct_results_pass::<f32>();
+/// A test for the types of each product.
+macro_rules! correct_results_pass {
+    ([] $({
+        $(#[$condition:meta])? $variant:ident, $name:ident, $types:ty, $four:tt, $usual:ident
+    })+) => {
+        mod correct_results_pass_in {
+            $(
+                #[test]
+                fn $name() {
+                    super::correct_results_pass::<$types>();
+                }
+            )+
+        }
+    };
 }
 
-#[test]
-fn correct_results_pass_in_f64() {
-    correct_results_pass::<f64>();
-}
-
-#[test]
-fn correct_results_pass_in_i32() {
-    correct_results_pass::<i32>();
-}
-
-#[test]
-fn correct_results_pass_in_i8() {
-    correct_results_pass::<i8>();
-}
-
-#[test]
-fn correct_results_pass_in_f16() {
-    correct_results_pass::<f16>();
-}
-
-#[test]
-fn correct_results_pass_in_bf16() {
-    correct_results_pass::<bf16>();
-}
-
-#[test]
-fn correct_results_pass_in_f16_f32() {
-    correct_results_pass::<WideF16>();
-}
-
-#[test]
-fn correct_results_pass_in_bf16_f32() {
-    correct_results_pass::<WideBf16>();
-}
+gemm_spec::for_each_gemm_types!([correct_results_pass]);
 
 #[test]
 fn long_sums_of_positive_numbers_pass_in_any_method() {
@@ -506,7 +484,7 @@ fn one_wrong_bit_of_an_integer_is_seen_by_every_vector_that_must() {
     one_wrong_bit_is_seen::<i8>();
 }
 
-fn one_wrong_bit_is_seen<T: Scalar<Acc = i32, Result = i32>>() {
+fn one_wrong_bit_is_seen<T: ScalarTypes<Acc = i32, C = i32>>() {
     let (mut cases, mut failures) = (0, vec![]);
     let problem = Problem::<T>::new(40, 50, 60).with_scalars(3, -5);
     for problem in layouts(problem) {
@@ -539,11 +517,15 @@ fn one_wrong_bit_is_seen<T: Scalar<Acc = i32, Result = i32>>() {
 
 /// One wrong element of 16 bits: by one value where every element is compared, from the stated size on
 /// by random vectors.
-fn one_wrong_element_of_16_bits<T: Scalar<Result = T>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
+fn one_wrong_element_of_16_bits<T: ScalarTypes<A = T, B = T, C = T> + Scalar>(
+    of: fn(u16) -> T,
+    bits: fn(T) -> u16,
+) {
     let (mut cases, mut failures) = (0, vec![]);
     let mut silent = 0;
     for (alpha, beta) in [(1.0, 0.0), (1.5, -0.7), (2.0, -3.0)] {
-        let problem = Problem::<T>::new(70, 70, 77).with_scalars(T::factor(alpha), T::factor(beta));
+        let problem = Problem::<T>::new(70, 70, 77)
+            .with_scalars(T::Acc::from_f64(alpha), T::Acc::from_f64(beta));
         for problem in layouts(problem) {
             for fill in [Fill::Uniform, Fill::Normal, Fill::Positive, Fill::Integers] {
                 let operands = Operands::new(problem, fill, 5);
@@ -609,7 +591,10 @@ fn one_wrong_element_of_bf16_is_seen() {
 /// Results that were rounded another way, or more than once, fail.
 #[test]
 fn other_roundings_to_16_bits_are_caught() {
-    fn caught<T: Scalar<Acc = f32, Result = T>>(of: fn(u16) -> T, bits: fn(T) -> u16) {
+    fn caught<T: ScalarTypes<A = T, B = T, Acc = f32, C = T> + Scalar + Convert<f32>>(
+        of: fn(u16) -> T,
+        bits: fn(T) -> u16,
+    ) {
         for problem in layouts(Problem::<T>::new(33, 47, 65)) {
             let operands = Operands::new(problem, Fill::Uniform, 8);
             let sum = |row, col| operands.sum(row, col, 0..65);
@@ -622,7 +607,7 @@ fn other_roundings_to_16_bits_are_caught() {
             let towards_zero = operands.result(|row, col| truncated(sum(row, col)).widen());
             let each_step = operands.result(|row, col| {
                 (0..65).fold(0.0, |acc, step| {
-                    T::narrow(operands.a(row, step).mul_add(operands.b(step, col), acc)).widen()
+                    T::narrow(T::mul_add(operands.a(row, step), operands.b(step, col), acc)).widen()
                 })
             });
             for method in JUDGES {
@@ -631,7 +616,7 @@ fn other_roundings_to_16_bits_are_caught() {
                 for wrong in [&towards_zero, &each_step] {
                     // Random vectors do not tell roundings, but some rows are looked at closely.
                     let report = checker.check(wrong);
-                    assert!(!report.ok, "{method} {}: {report}", T::DTYPE);
+                    assert!(!report.ok, "{method} {}: {report}", T::TYPES);
                 }
             }
         }
@@ -644,14 +629,14 @@ fn other_roundings_to_16_bits_are_caught() {
 /// were.
 #[test]
 fn results_in_f32_that_16_bits_have_passed_through_are_caught() {
-    fn caught<T: Scalar<Acc = f32, Result = f32>>() {
+    fn caught<T: ScalarTypes<Acc = f32, C = f32>>() {
         for problem in layouts(Problem::<T>::new(33, 47, 65)) {
             let operands = Operands::new(problem, Fill::Uniform, 8);
-            let rounded = |value: f32| T::narrow(value).widen();
+            let rounded = |value: f32| T::A::narrow(value).widen();
             let at_the_end = operands.result(|row, col| rounded(operands.sum(row, col, 0..65)));
             let at_each_step = operands.result(|row, col| {
                 (0..65).fold(0.0, |acc, step| {
-                    rounded(operands.a(row, step).mul_add(operands.b(step, col), acc))
+                    rounded(T::mul_add(operands.a(row, step), operands.b(step, col), acc))
                 })
             });
             // One element alone, the one that moves most of a row that every method compares.
@@ -665,21 +650,21 @@ fn results_in_f32_that_16_bits_have_passed_through_are_caught() {
                 assert!(checker.check(&operands.correct()).ok);
                 for wrong in [&at_the_end, &at_each_step, &once] {
                     let report = checker.check(wrong);
-                    assert!(!report.ok, "{method} {}: {report}", T::DTYPE);
+                    assert!(!report.ok, "{method} {}: {report}", T::TYPES);
                 }
             }
         }
     }
-    caught::<WideF16>();
-    caught::<WideBf16>();
+    caught::<(f16, f32)>();
+    caught::<(bf16, f32)>();
 }
 
 /// What is beyond f16 is a number in f32, and nothing else passes for it; of exact data no digit may be
 /// wrong, though f16 has it not.
 #[test]
 fn sums_beyond_the_range_of_f16_are_numbers_in_f32() {
-    let problem = Problem::<WideF16>::new(1, 3, 2);
-    let of = WideF16::from_f64;
+    let problem = Problem::<(f16, f32)>::new(1, 3, 2);
+    let of = <f16 as Scalar>::from_f64;
     let a = [of(256.0), of(1.0)];
     let b = [of(65504.0), of(-65504.0), of(8.0), of(1.0), of(0.0), of(1.0)];
     let right = [16_769_025.0, -16_769_024.0, 2049.0];
@@ -731,7 +716,7 @@ fn sums_beyond_the_range_of_f16_are_infinite_and_those_at_its_edge_may_be() {
 
 #[test]
 fn subnormal_results_of_16_bits_pass_and_flushed_ones_do_not() {
-    fn settled<T: Scalar<Result = T>>(scale: f64) {
+    fn settled<T: ScalarTypes<A = T, B = T, C = T> + Scalar>(scale: f64) {
         for method in JUDGES {
             let mut operands = Operands::new(Problem::<T>::new(20, 30, 40), Fill::Uniform, 4);
             for value in operands.a.iter_mut().chain(&mut operands.b) {

@@ -4,11 +4,11 @@ use std::ptr::with_exposed_provenance_mut;
 
 use cuda_std::emulate::{self, Buffer, Launch, Observer};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, Planner, Step};
-use gemm_spec::{DeviceLimits, Element, Operand, Problem};
+use gemm_spec::{DeviceLimits, GemmTypes, Operand, Problem};
 use kernels_gpu::{EmulatedCall, Kernel};
 
 use crate::error::Error;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 /// What the emulator allows a kernel: the instructions up to compute capability 8.0, and a block as
 /// large as any device takes.
@@ -43,12 +43,12 @@ impl Default for Options {
 /// # Errors
 /// [`tessera::Error::Shape`] where a buffer is too short and [`tessera::Error::Unsupported`] where the kernel cannot do
 /// the problem, C then being unchanged; [`Error::Emulation`] where the kernel itself goes wrong.
-pub fn run<T: Scalar>(
+pub fn run<T: ScalarTypes>(
     spec: Kernel,
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
 ) -> Result<(), Error> {
     run_with(Options::default(), spec, problem, a, b, c)
 }
@@ -57,38 +57,40 @@ pub fn run<T: Scalar>(
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with<T: Scalar>(
+pub fn run_with<T: ScalarTypes>(
     options: Options,
     spec: Kernel,
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
 ) -> Result<(), Error> {
-    run_kernel(options, None, spec, problem, (a, b, c))
+    run_kernel(options, None, spec, problem, a, b, c)
 }
 
 /// As [`run`], and tells an observer what each thread of the kernel does.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_observed<T: Scalar>(
+pub fn run_observed<T: ScalarTypes>(
     spec: Kernel,
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     observer: &dyn Observer,
 ) -> Result<(), Error> {
-    run_kernel(Options::default(), Some(observer), spec, problem, (a, b, c))
+    run_kernel(Options::default(), Some(observer), spec, problem, a, b, c)
 }
 
-fn run_kernel<T: Scalar>(
+fn run_kernel<T: ScalarTypes>(
     options: Options,
     observer: Option<&dyn Observer>,
     spec: Kernel,
     problem: &Problem<T>,
-    (a, b, c): (&[T], &[T], &mut [T::Out]),
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     let refused =
@@ -150,7 +152,7 @@ fn run_kernel<T: Scalar>(
 }
 
 /// The shape of a launch of a plan.
-fn shape<T: Element>(launch: &plan::Launch<T>) -> Launch {
+fn shape<T: GemmTypes>(launch: &plan::Launch<T>) -> Launch {
     let (grid, block) = (launch.grid, launch.block);
     Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
         .with_shared_bytes(launch.shared_bytes as usize)
@@ -160,7 +162,7 @@ fn shape<T: Element>(launch: &plan::Launch<T>) -> Launch {
 ///
 /// # Safety
 /// The entry's obligations hold for them as long as it is called.
-unsafe fn call<T: Element>(launch: &plan::Launch<T>) -> EmulatedCall {
+unsafe fn call<T: GemmTypes>(launch: &plan::Launch<T>) -> EmulatedCall {
     let entry = kernels_gpu::emulated_entry(launch.symbol)
         .expect("invariant: each entry of a kernel that LIMITS allow is also a function");
     // SAFETY: the caller's promise.
@@ -191,6 +193,7 @@ mod tests {
     use kernels_gpu::KERNELS;
 
     use super::*;
+    use crate::scalar::Scalar;
 
     #[test]
     fn every_kernel_of_integers_gives_the_product_of_padded_operands() {
@@ -203,7 +206,7 @@ mod tests {
         let a: Vec<i32> = (0..60).map(|at| at % 11 - 5).collect();
         let b: Vec<i32> = (0..90).map(|at| at % 13 - 6).collect();
         let before: Vec<i32> = (0..60).map(|at| 1000 + at).collect();
-        for spec in KERNELS.iter().copied().filter(|spec| spec.entry(gemm_spec::DType::I32).is_ok())
+        for spec in KERNELS.iter().copied().filter(|spec| spec.entry(gemm_spec::Types::I32).is_ok())
         {
             let mut c = before.clone();
             run(spec, &problem, &a, &b, &mut c).unwrap();
@@ -229,7 +232,10 @@ mod tests {
     }
 
     /// Runs a tiled kernel on three tiles of k with one barrier skipped.
-    fn skipping<T: Scalar<Result = T>>(spec: Kernel, barrier: u32) -> Option<EmulationError> {
+    fn skipping<T: ScalarTypes<A = T, B = T, C = T> + Scalar>(
+        spec: Kernel,
+        barrier: u32,
+    ) -> Option<EmulationError> {
         let side = spec.launch.tile()?.m as usize;
         let problem = Problem::<T>::new(side, side, 3 * side);
         let (a, b) = (vec![T::ONE; 3 * side * side], vec![T::ONE; 3 * side * side]);

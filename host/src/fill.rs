@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gemm_spec::{Element, Operand, Problem};
+use gemm_spec::{Operand, Problem};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rayon::prelude::*;
 
 use crate::error::Error;
 use crate::memory::allocate;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// How the elements of the inputs are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -102,13 +102,12 @@ pub(crate) struct Draw {
 }
 
 impl Draw {
-    /// A new matrix of an operand's size, tightly packed: of A or B with elements `T`, of C with those
-    /// of the result.
-    pub(crate) fn operand<T: Scalar, E: Element>(
+    /// A new matrix of an operand's size, tightly packed.
+    pub(crate) fn operand<T: ScalarTypes, E: Scalar>(
         &self,
-        problem: &Problem<E>,
+        problem: &Problem<T>,
         operand: Operand,
-    ) -> Result<Vec<T>, Error> {
+    ) -> Result<Vec<E>, Error> {
         let (rows, cols) = problem.dims(operand);
         let mut data = allocate(rows, cols, self.what)?;
         let stream = self.stream + operand as u64;

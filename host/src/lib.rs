@@ -30,6 +30,6 @@ pub mod sweep;
 pub mod verify;
 
 pub use error::Error;
-pub use gemm_spec::{DType, Layout, Operand, Order, Problem, WideBf16, WideF16, bf16, f16};
+pub use gemm_spec::{DType, Layout, Operand, Order, Problem, Types, bf16, f16, with_gemm_types};
 pub use multiplier::Multiplier;
-pub use scalar::Scalar;
+pub use scalar::{Scalar, ScalarTypes};

@@ -3,15 +3,17 @@
 use std::num::NonZeroUsize;
 
 use gemm_spec::{Element as _, Layout, Operand, Order, Problem};
-use tessera::{Accuracy, Device, Engine, MatMut, MatRef, Matrix, Placement};
+use tessera::{
+    AccOf, Accuracy, Device, Engine, MatMut, MatRef, Matrix, Multiply, MultiplyInto, Placement,
+};
 
 use crate::auto;
-use crate::cpu::{self, CpuImpl};
+use crate::cpu::{self, CpuContext, CpuImpl};
 use crate::error::Error;
 use crate::memory::allocate;
 use crate::registry::{self, Implementation};
 use crate::run::DeviceChoice;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// What multiplies: an engine, or one implementation of the registry.
 #[derive(Debug)]
@@ -96,7 +98,7 @@ impl Multiplier {
     ///
     /// # Errors
     /// As [`Engine::placement`].
-    pub fn choose<T: Scalar>(&self, problem: &Problem<T>) -> Result<Implementation, Error> {
+    pub fn choose<T: ScalarTypes>(&self, problem: &Problem<T>) -> Result<Implementation, Error> {
         if let Some(rung) = self.rung {
             return Ok(Implementation::Cpu(rung));
         }
@@ -110,13 +112,14 @@ impl Multiplier {
     ///
     /// # Errors
     /// As [`Engine::gemm`].
-    pub fn multiply<T: Scalar>(
-        &self,
-        a: &Matrix<T>,
-        b: &Matrix<T>,
-    ) -> Result<Matrix<T::Out>, Error> {
+    pub fn multiply<A, B>(&self, a: &Matrix<A>, b: &Matrix<B>) -> Result<Matrix<A::Output>, Error>
+    where
+        A: Multiply<B, Types: ScalarTypes>,
+        B: tessera::Element,
+    {
         let mut c = Matrix::zeros(a.rows(), b.cols())?;
-        self.gemm(T::Acc::ONE, a.view(), b.view(), T::Acc::ZERO, c.view_mut())?;
+        let (alpha, beta) = (AccOf::<A, B, A::Output>::ONE, AccOf::<A, B, A::Output>::ZERO);
+        self.gemm(alpha, a.view(), b.view(), beta, c.view_mut())?;
         Ok(c)
     }
 
@@ -124,14 +127,19 @@ impl Multiplier {
     ///
     /// # Errors
     /// As [`Engine::gemm`].
-    pub fn gemm<T: Scalar>(
+    pub fn gemm<A, B, C>(
         &self,
-        alpha: T::Acc,
-        a: MatRef<'_, T>,
-        b: MatRef<'_, T>,
-        beta: T::Acc,
-        c: MatMut<'_, T::Out>,
-    ) -> Result<(), Error> {
+        alpha: AccOf<A, B, C>,
+        a: MatRef<'_, A>,
+        b: MatRef<'_, B>,
+        beta: AccOf<A, B, C>,
+        c: MatMut<'_, C>,
+    ) -> Result<(), Error>
+    where
+        A: MultiplyInto<B, C, Types: ScalarTypes>,
+        B: tessera::Element,
+        C: tessera::Element,
+    {
         let Some(rung) = self.rung else {
             return Ok(self.engine.gemm(alpha, a, b, beta, c)?);
         };
@@ -143,12 +151,12 @@ impl Multiplier {
     ///
     /// # Errors
     /// As [`Engine::gemm_slices`].
-    pub fn gemm_slices<T: Scalar>(
+    pub fn gemm_slices<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
     ) -> Result<(), Error> {
         match self.rung {
             Some(rung) => self.by_rung(rung, problem, a, b, c),
@@ -156,13 +164,13 @@ impl Multiplier {
         }
     }
 
-    fn by_rung<T: Scalar>(
+    fn by_rung<T: ScalarTypes>(
         &self,
         rung: &CpuImpl,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
     ) -> Result<(), Error> {
         let context = self.engine.cpu_context();
         if rung.any_order {
@@ -170,24 +178,37 @@ impl Multiplier {
         }
         problem.check_buffers(a.len(), b.len(), c.len())?;
         // A column-major C is the row-major C of the transposed product.
-        let (mut problem, a, b) = match problem.c.order {
-            Order::RowMajor => (*problem, a, b),
-            Order::ColMajor => (problem.transposed(), b, a),
-        };
-        let (mut own_a, mut own_b) = (Vec::new(), Vec::new());
-        let a = row_major(&mut problem, Operand::A, a, &mut own_a)?;
-        let b = row_major(&mut problem, Operand::B, b, &mut own_b)?;
-        rung.gemm(&problem, a, b, c, context)
+        match problem.c.order {
+            Order::RowMajor => in_row_major_order(rung, *problem, a, b, c, context),
+            Order::ColMajor => {
+                in_row_major_order::<T::Transposed>(rung, problem.transposed(), b, a, c, context)
+            }
+        }
     }
 }
 
+/// A product with a row-major C, A and B being copied where they are not row-major.
+fn in_row_major_order<T: ScalarTypes>(
+    rung: &CpuImpl,
+    mut problem: Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let (mut own_a, mut own_b) = (Vec::new(), Vec::new());
+    let a = row_major(&mut problem, Operand::A, a, &mut own_a)?;
+    let b = row_major(&mut problem, Operand::B, b, &mut own_b)?;
+    rung.gemm(&problem, a, b, c, context)
+}
+
 /// The operand in row-major order: itself, or a copy in `own`.
-fn row_major<'a, T: Scalar>(
+fn row_major<'a, T: ScalarTypes, E: Scalar>(
     problem: &mut Problem<T>,
     operand: Operand,
-    data: &'a [T],
-    own: &'a mut Vec<T>,
-) -> Result<&'a [T], Error> {
+    data: &'a [E],
+    own: &'a mut Vec<E>,
+) -> Result<&'a [E], Error> {
     let (layout, (rows, cols)) = (problem.layout(operand), problem.dims(operand));
     if layout.order == Order::RowMajor {
         return Ok(data);

@@ -1,6 +1,6 @@
 //! Every implementation, CPU and GPU, by name.
 
-use gemm_spec::DType;
+use gemm_spec::Types;
 use kernels_gpu::{KERNELS, Kernel};
 use wildmatch::WildMatch;
 
@@ -68,7 +68,7 @@ impl Implementation {
 
     /// Whether it multiplies elements of this type.
     #[must_use]
-    pub fn has(&self, dtype: DType) -> bool {
+    pub fn has(&self, dtype: Types) -> bool {
         match self {
             Self::Cpu(_) => true,
             Self::Gpu(spec) => spec.entry(dtype).is_ok(),

@@ -9,7 +9,7 @@ mod turn;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, DeviceLimits, Element, Operand, Problem};
+use gemm_spec::{DeviceLimits, Element, Operand, Problem, Types};
 use kernels_gpu::Kernel;
 use serde::Serialize;
 
@@ -20,10 +20,11 @@ use crate::gpu::{DeviceInfo, DriverInfo, Gpu};
 use crate::history;
 use crate::machine::{self, Machine};
 use crate::registry::Implementation;
-use crate::scalar::{Scalar, with_type};
+use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::{Checker, Method, Report};
 use candidate::{Candidate, Kept};
 pub use explain::Explanation;
+use gemm_spec::with_gemm_types;
 pub(crate) use turn::{Outcome, Probe, Steward, in_turn};
 
 /// Which processors take part.
@@ -50,7 +51,7 @@ pub struct Config {
     /// Columns of A, rows of B.
     pub k: usize,
     /// Element type.
-    pub dtype: DType,
+    pub dtype: Types,
     /// Factor of the product.
     pub alpha: f64,
     /// Factor of the old C.
@@ -224,14 +225,14 @@ impl Observer for () {
 /// What stops the whole run: sizes beyond memory, a demanded device that is not there, operands that
 /// cannot be checked. An implementation that fails becomes a skipped one with the reason.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
-    with_type!(config.dtype, T => run_as::<T>(config, observer))
+    with_gemm_types!(config.dtype, T => run_as::<T>(config, observer))
 }
 
-fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
+fn run_as<T: ScalarTypes>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
     let started = Instant::now();
     let deadline = started + config.budget;
     let problem = Problem::<T>::new(config.m, config.n, config.k)
-        .with_scalars(T::factor(config.alpha), T::factor(config.beta));
+        .with_scalars(T::Acc::from_f64(config.alpha), T::Acc::from_f64(config.beta));
     for operand in [Operand::A, Operand::B, Operand::C] {
         problem.required_len(operand)?;
     }
@@ -361,13 +362,13 @@ fn machine(cpu: &CpuContext, gpu: &Result<Gpu, Error>) -> MachineInfo {
 }
 
 /// The operands in host memory; `c` is what C holds before, empty where beta is 0.
-struct Inputs<T: Scalar> {
-    a: Vec<T>,
-    b: Vec<T>,
-    c: Vec<T::Result>,
+struct Inputs<T: ScalarTypes> {
+    a: Vec<T::A>,
+    b: Vec<T::B>,
+    c: Vec<T::C>,
 }
 
-impl<T: Scalar> Inputs<T> {
+impl<T: ScalarTypes> Inputs<T> {
     fn draw(problem: &Problem<T>, config: &Config) -> Result<Self, Error> {
         let Config { distribution, seed, .. } = *config;
         let draw = Draw { distribution, seed, stream: 0, what: "an operand" };
@@ -381,12 +382,12 @@ impl<T: Scalar> Inputs<T> {
 }
 
 /// Refuses before anything is allocated what the memory cannot hold.
-fn check_memory<T: Scalar>(problem: &Problem<T>, check: Method) -> Result<(), Error> {
+fn check_memory<T: ScalarTypes>(problem: &Problem<T>, check: Method) -> Result<(), Error> {
     let copies = if problem.beta == T::Acc::ZERO { 1 } else { 2 };
     let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| {
         let (rows, cols) = problem.dims(operand);
         let times = if operand == Operand::C { copies } else { 1 };
-        (rows as u128 * cols as u128).saturating_mul(T::DTYPE.size_in(operand) as u128 * times)
+        (rows as u128 * cols as u128).saturating_mul(T::TYPES.of(operand).size() as u128 * times)
     });
     let checked = check.reference_bytes(problem);
     let needed = bytes.into_iter().fold(checked, u128::saturating_add);
@@ -401,7 +402,7 @@ fn compare(rows: &mut [Row], config: &Config) {
     for row in rows {
         row.speedup = serial.map(|serial| serial / row.seconds);
         // An emulated kernel's time is no time of the kernel.
-        if config.dtype == DType::F32 && config.device != DeviceChoice::Emulate {
+        if config.dtype == Types::F32 && config.device != DeviceChoice::Emulate {
             row.then_seconds = history::then(row.kernel, config.m, config.n, config.k)
                 .map(|figure| figure.seconds);
         }
@@ -424,7 +425,7 @@ fn verdict(report: &Report) -> Verdict {
 ///
 /// # Errors
 /// The reason, in words.
-fn supported<T: Scalar>(
+fn supported<T: ScalarTypes>(
     spec: Kernel,
     problem: &Problem<T>,
     limits: &DeviceLimits,
@@ -434,16 +435,18 @@ fn supported<T: Scalar>(
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::Convert;
+
     use super::*;
     use crate::cpu::CpuImpl;
     use crate::report::{Format, render};
 
     /// Reads A's tiles of 8 x 8 transposed.
-    fn transposed_tiles<T: Scalar>(
+    fn transposed_tiles<T: ScalarTypes>(
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
         _: &CpuContext,
     ) -> Result<(), cpu_gemm::Error> {
         let Problem { m, n, k, .. } = *problem;
@@ -452,10 +455,10 @@ mod tests {
                 let mut acc = T::Acc::ZERO;
                 for step in 0..k {
                     let (i, l) = (row - row % 8 + step % 8, step - step % 8 + row % 8);
-                    let value = if i < m && l < k { a[problem.a.index(i, l)] } else { T::ZERO };
-                    acc = value.mul_add(b[problem.b.index(step, col)], acc);
+                    let value = if i < m && l < k { a[problem.a.index(i, l)] } else { T::A::ZERO };
+                    acc = T::mul_add(value, b[problem.b.index(step, col)], acc);
                 }
-                c[problem.c.index(row, col)] = T::Out::narrow(acc);
+                c[problem.c.index(row, col)] = T::C::narrow(acc);
             }
         }
         Ok(())
@@ -468,14 +471,7 @@ mod tests {
         parallel: false,
         any_order: false,
         study: false,
-        f32: transposed_tiles,
-        f64: transposed_tiles,
-        i32: transposed_tiles,
-        i8: transposed_tiles,
-        f16: transposed_tiles,
-        bf16: transposed_tiles,
-        wide_f16: transposed_tiles,
-        wide_bf16: transposed_tiles,
+        forms: crate::cpu::implementation::forms!(transposed_tiles),
     };
 
     fn config() -> Config {
@@ -483,7 +479,7 @@ mod tests {
             m: 150,
             n: 40,
             k: 50,
-            dtype: DType::F32,
+            dtype: Types::F32,
             alpha: 1.0,
             beta: 0.0,
             implementations: vec![Implementation::Cpu(&BROKEN)],
@@ -497,11 +493,11 @@ mod tests {
     }
 
     /// A product whose inner loop is five times slower where B is large, as one that leaves the cache.
-    fn slow_where_large<T: Scalar>(
+    fn slow_where_large<T: ScalarTypes>(
         problem: &Problem<T>,
-        _: &[T],
-        _: &[T],
-        _: &mut [T::Out],
+        _: &[T::A],
+        _: &[T::B],
+        _: &mut [T::C],
         _: &CpuContext,
     ) -> Result<(), cpu_gemm::Error> {
         let times = if problem.n < 1000 { 1.0 } else { 5.0 };
@@ -511,14 +507,7 @@ mod tests {
 
     static SLOW: CpuImpl = CpuImpl {
         id: "slow",
-        f32: slow_where_large,
-        f64: slow_where_large,
-        i32: slow_where_large,
-        i8: slow_where_large,
-        f16: slow_where_large,
-        bf16: slow_where_large,
-        wide_f16: slow_where_large,
-        wide_bf16: slow_where_large,
+        forms: crate::cpu::implementation::forms!(slow_where_large),
         ..BROKEN
     };
 

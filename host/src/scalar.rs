@@ -1,87 +1,11 @@
-//! What the host needs of an element type beyond its arithmetic.
+//! What the host needs of an element type beyond what the library needs.
 
-use gemm_spec::{Element, WideBf16, WideF16, bf16, f16};
+use gemm_spec::{Convert, bf16, f16};
 
-use crate::cpu::implementation::ForRung;
-
-/// Evaluates an expression with the Rust type of an element type in place of a name:
-/// `with_type!(dtype, T => size_of::<T>())`.
-#[macro_export]
-macro_rules! with_type {
-    ($dtype:expr, $name:ident => $value:expr) => {
-        match $dtype {
-            gemm_spec::DType::F32 => {
-                type $name = f32;
-                $value
-            }
-            gemm_spec::DType::F64 => {
-                type $name = f64;
-                $value
-            }
-            gemm_spec::DType::I32 => {
-                type $name = i32;
-                $value
-            }
-            gemm_spec::DType::I8 => {
-                type $name = i8;
-                $value
-            }
-            gemm_spec::DType::F16 => {
-                type $name = gemm_spec::f16;
-                $value
-            }
-            gemm_spec::DType::BF16 => {
-                type $name = gemm_spec::bf16;
-                $value
-            }
-            gemm_spec::DType::F16F32 => {
-                type $name = gemm_spec::WideF16;
-                $value
-            }
-            gemm_spec::DType::BF16F32 => {
-                type $name = gemm_spec::WideBf16;
-                $value
-            }
-        }
-    };
-}
-pub(crate) use with_type;
-
-/// What a type of its own sums has.
-macro_rules! own_factors {
-    () => {
-        #[inline]
-        fn rounded_from(self) -> (f64, f64) {
-            (self.to_f64(), self.to_f64())
-        }
-
-        #[inline]
-        fn factor(value: f64) -> Self {
-            Self::from_f64(value)
-        }
-
-        #[inline]
-        fn factor_to_f64(factor: Self) -> f64 {
-            factor.to_f64()
-        }
-    };
-}
-
-/// An element type that the host can fill, print, poison, compare and multiply.
+/// An element type that the host can fill, print, poison and compare.
 ///
 /// The trait is sealed, as the library's is.
-#[expect(private_bounds, reason = "what seals it")]
-pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> + ForRung {
-    /// `Out` once more, with what is known of it. Fields of structs name this one: rustdoc 1.95 loses its
-    /// way from `Out`.
-    #[doc(hidden)]
-    type Result: Scalar<
-            Result = <Self as Scalar>::Result,
-            C = <Self as Scalar>::Result,
-            Acc = <Self as Element>::Acc,
-            Out = <Self as Scalar>::Result,
-        >;
-
+pub trait Scalar: tessera::Element {
     /// What a result buffer holds before a run, so that an element nobody wrote is recognised: a NaN
     /// for floats, a rare value for integers.
     const POISON: Self;
@@ -93,14 +17,8 @@ pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> + ForRung {
     fn from_f64(value: f64) -> Self;
 
     /// The numbers that round to this value, from the least to the largest: the value alone for types
-    /// of their own sums, whose results are not rounded again.
+    /// that sums are of, whose results are not rounded again.
     fn rounded_from(self) -> (f64, f64);
-
-    /// The nearest value of the type of alpha and beta, as [`Scalar::from_f64`].
-    fn factor(value: f64) -> Self::Acc;
-
-    /// A factor, or a sum, as f64; exact for every type here.
-    fn factor_to_f64(factor: Self::Acc) -> f64;
 
     /// Whether both have the same bits, so that NaN equals itself and 0 differs from -0.
     fn same_bits(self, other: Self) -> bool;
@@ -112,13 +30,15 @@ pub trait Scalar: tessera::Element<C = <Self as Scalar>::Result> + ForRung {
     fn bit_flips(self) -> impl Iterator<Item = Self>;
 }
 
+/// The types of a product whose operands the host can fill, print, poison and compare: all that the
+/// library multiplies.
+pub trait ScalarTypes: tessera::GemmTypes<A: Scalar, B: Scalar, Acc: Scalar, C: Scalar> {}
+
+impl<T: tessera::GemmTypes<A: Scalar, B: Scalar, Acc: Scalar, C: Scalar>> ScalarTypes for T {}
+
 macro_rules! float_scalar {
     ($float:ident, $poison:expr) => {
         impl Scalar for $float {
-            type Result = Self;
-
-            own_factors!();
-
             const POISON: Self = $float::from_bits($poison);
 
             #[inline]
@@ -129,6 +49,11 @@ macro_rules! float_scalar {
             #[inline]
             fn from_f64(value: f64) -> Self {
                 value as $float
+            }
+
+            #[inline]
+            fn rounded_from(self) -> (f64, f64) {
+                (self.to_f64(), self.to_f64())
             }
 
             #[inline]
@@ -156,8 +81,6 @@ float_scalar!(f64, 0x7ffd_dead_dead_dead);
 macro_rules! half_scalar {
     ($half:ident, $poison:expr, $beyond:expr) => {
         impl Scalar for $half {
-            type Result = Self;
-
             const POISON: Self = $half::from_bits($poison);
 
             #[inline]
@@ -189,16 +112,6 @@ macro_rules! half_scalar {
             }
 
             #[inline]
-            fn factor(value: f64) -> f32 {
-                value as f32
-            }
-
-            #[inline]
-            fn factor_to_f64(factor: f32) -> f64 {
-                f64::from(factor)
-            }
-
-            #[inline]
             fn same_bits(self, other: Self) -> bool {
                 self.to_bits() == other.to_bits()
             }
@@ -219,60 +132,6 @@ macro_rules! half_scalar {
 half_scalar!(f16, 0x7ead, 65536.0);
 half_scalar!(bf16, 0x7fad, f64::from_bits((1023 + 128) << 52));
 
-/// What does not concern C is that of the type of 16 bits itself.
-macro_rules! wide_scalar {
-    ($wide:ident($half:ident)) => {
-        impl Scalar for $wide {
-            type Result = f32;
-
-            const POISON: Self = Self($half::POISON);
-
-            #[inline]
-            fn to_f64(self) -> f64 {
-                Scalar::to_f64(self.0)
-            }
-
-            #[inline]
-            fn from_f64(value: f64) -> Self {
-                // The type has a conversion of its own by that name, which rounds twice.
-                Self(Scalar::from_f64(value))
-            }
-
-            #[inline]
-            fn rounded_from(self) -> (f64, f64) {
-                self.0.rounded_from()
-            }
-
-            #[inline]
-            fn factor(value: f64) -> f32 {
-                $half::factor(value)
-            }
-
-            #[inline]
-            fn factor_to_f64(factor: f32) -> f64 {
-                $half::factor_to_f64(factor)
-            }
-
-            #[inline]
-            fn same_bits(self, other: Self) -> bool {
-                self.0.same_bits(other.0)
-            }
-
-            #[inline]
-            fn is_nan(self) -> bool {
-                Scalar::is_nan(self.0)
-            }
-
-            fn bit_flips(self) -> impl Iterator<Item = Self> {
-                self.0.bit_flips().map(Self)
-            }
-        }
-    };
-}
-
-wide_scalar!(WideF16(f16));
-wide_scalar!(WideBf16(bf16));
-
 /// The f32 next to a value towards zero, its last bit set unless it is the value itself: to be rounded
 /// again to fewer bits it is as good as the value, which the nearest f32 is not.
 fn to_odd(value: f64) -> f32 {
@@ -288,23 +147,11 @@ fn to_odd(value: f64) -> f32 {
 macro_rules! integer_scalar {
     ($integer:ident, $poison:expr) => {
         impl Scalar for $integer {
-            type Result = i32;
-
             const POISON: Self = $poison;
 
             #[inline]
             fn rounded_from(self) -> (f64, f64) {
                 (self.to_f64(), self.to_f64())
-            }
-
-            #[inline]
-            fn factor(value: f64) -> i32 {
-                value as i32
-            }
-
-            #[inline]
-            fn factor_to_f64(factor: i32) -> f64 {
-                f64::from(factor)
             }
 
             #[inline]
@@ -380,26 +227,11 @@ mod tests {
     fn an_f64_goes_to_the_nearest_value_of_16_bits() {
         cells_meet(f16::from_bits);
         cells_meet(bf16::from_bits);
-        cells_meet(|bits| WideF16(f16::from_bits(bits)));
-        cells_meet(|bits| WideBf16(bf16::from_bits(bits)));
-    }
-
-    /// Sizes in bytes are reckoned by the tags, buffers are made of the types.
-    #[test]
-    fn tags_of_results_are_those_of_the_types() {
-        fn same<T: Scalar>() {
-            assert_eq!(T::DTYPE.out(), T::Out::DTYPE);
-        }
-        for dtype in gemm_spec::DType::ALL {
-            with_type!(dtype, T => same::<T>());
-        }
     }
 
     #[test]
-    fn types_of_their_own_sums_round_nothing_again() {
-        assert_eq!([f32::ROUNDS, f64::ROUNDS, i32::ROUNDS, i8::ROUNDS], [false; 4]);
-        assert_eq!([WideF16::ROUNDS, WideBf16::ROUNDS], [false; 2]);
-        assert_eq!([f16::ROUNDS, bf16::ROUNDS], [true; 2]);
+    fn types_that_sums_are_of_round_nothing_again() {
         assert_eq!(1.5f32.rounded_from(), (1.5, 1.5));
+        assert_eq!(7i32.rounded_from(), (7.0, 7.0));
     }
 }

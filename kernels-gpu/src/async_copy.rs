@@ -34,7 +34,7 @@ use cuda_std::memory::{Global, SharedAddress};
 use cuda_std::{shared, thread};
 use gemm_spec::index::lane_place;
 use gemm_spec::scheduler::{Cta, Grouped, TileScheduler};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
@@ -210,7 +210,7 @@ struct Feed<T> {
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
 unsafe fn async_copy<
-    T: Element<Acc = T>,
+    T: Accumulator,
     const WARPS_M: usize,
     const WARPS_N: usize,
     const ROWS: usize,
@@ -238,14 +238,14 @@ impl<
 {
     /// The tile of a CTA.
     #[inline(always)]
-    pub(crate) fn tiles<T: Element<Acc = T>>(gemm: &Gemm<T>, cta: Cta) -> Grouped {
+    pub(crate) fn tiles<T: Accumulator>(gemm: &Gemm<T>, cta: Cta) -> Grouped {
         Grouped::new(cta, gemm.extent((Self::BM as u32, Self::BN as u32)), GROUP_ROWS)
     }
 
     /// # Safety
     /// Obligations 1 and 2 of the entries.
     #[inline(always)]
-    pub(crate) unsafe fn gemm<T: Element<Acc = T>>(gemm: Gemm<T>, mut tiles: impl TileScheduler) {
+    pub(crate) unsafe fn gemm<T: Accumulator>(gemm: Gemm<T>, mut tiles: impl TileScheduler) {
         const { Self::CHECKED };
         let (bm, bn) = (Self::BM as u32, Self::BN as u32);
         let Some(tile) = tiles.next_tile() else { return };
@@ -341,7 +341,7 @@ impl<
     /// # Safety
     /// `row0 < m` and `col0 < n`.
     #[inline(always)]
-    unsafe fn feed<T: Element<Acc = T>, const WHOLE: bool>(
+    unsafe fn feed<T: Accumulator, const WHOLE: bool>(
         gemm: &Gemm<T>,
         tiles: SharedAddress<T>,
         (row0, col0): (u32, u32),
@@ -391,7 +391,7 @@ impl<
     // Out of line on the host, where its copies would only cost time to compile.
     #[cfg_attr(target_arch = "nvptx64", inline(always))]
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
-    unsafe fn copy<T: Element<Acc = T>, const WHOLE: bool>(feed: &mut Feed<T>, slots: Places<T>) {
+    unsafe fn copy<T: Accumulator, const WHOLE: bool>(feed: &mut Feed<T>, slots: Places<T>) {
         let mut from = feed.a;
         let mut pass = 0;
         while pass < Self::A_PASSES {
@@ -446,7 +446,7 @@ impl<
     /// `rounds >= 1` tiles of the feed are inside A and B; all threads of the block are here, with the
     /// same `rounds`; nobody reads the tiles.
     #[inline(always)]
-    unsafe fn mainloop<T: Element<Acc = T>, const WHOLE: bool>(
+    unsafe fn mainloop<T: Accumulator, const WHOLE: bool>(
         mut feed: Feed<T>,
         rounds: u32,
         frags: Places<T>,
@@ -540,7 +540,7 @@ impl<
     /// # Safety
     /// `row0 < m`, `col0 < n`, `done + left <= k`, `left <= BK`; nobody reads the stage.
     #[inline(always)]
-    unsafe fn copy_rest<T: Element<Acc = T>>(
+    unsafe fn copy_rest<T: Accumulator>(
         gemm: &Gemm<T>,
         tiles: SharedAddress<T>,
         (row0, col0): (u32, u32),

@@ -31,8 +31,8 @@ mod device;
 
 use gemm_spec::split::Limbs;
 use gemm_spec::{
-    Arch, DType, Entry, HelperEntry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess,
-    ParamList,
+    Arch, Entry, HelperEntry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess,
+    ParamList, Types,
 };
 
 use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes};
@@ -73,7 +73,7 @@ const fn spec(
 pub(crate) const SIX: KernelSpec = spec(
     "bf16x6",
     "f32 of any range from six products of bf16 limbs on the tensor cores, summed in f32",
-    &[Entry { dtype: DType::F32, symbol: "bf16x6_f32" }],
+    &[Entry { types: Types::F32, symbol: "bf16x6_f32" }],
     6,
 );
 const _: () = SIX.check();
@@ -82,7 +82,7 @@ const _: () = SIX.check();
 pub(crate) const NINE: KernelSpec = spec(
     "bf16x9",
     "f32 of any range from all nine products of bf16 limbs on the tensor cores, summed in f32",
-    &[Entry { dtype: DType::F32, symbol: "bf16x9_f32" }],
+    &[Entry { types: Types::F32, symbol: "bf16x9_f32" }],
     9,
 );
 const _: () = NINE.check();

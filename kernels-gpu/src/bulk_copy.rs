@@ -34,7 +34,7 @@ mod multiply;
 
 use gemm_spec::tensor::F32_BLOCK_K;
 use gemm_spec::{
-    Arch, Block, DType, Entry, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList, Tile,
+    Arch, Block, Entry, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList, Tile, Types,
 };
 
 use crate::tensor::PAD;
@@ -62,7 +62,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     about: "16 x 8 elements of C a thread, tiles loaded by TMA",
     origin: "NVIDIA CUTLASS",
     arch: Arch::Sm90a,
-    entries: &[Entry { dtype: DType::F32, symbol: "bulk_copy_128x256_f32" }],
+    entries: &[Entry { types: Types::F32, symbol: "bulk_copy_128x256_f32" }],
     launch: LaunchShape::Grouped {
         block: Block { x: THREADS, y: 1 },
         tile: Tile { m: TILE_M, n: TILE_N },

@@ -1,6 +1,6 @@
 //! Which kernel suits a product best.
 
-use gemm_spec::{DType, KernelSpec, Pace, Paces};
+use gemm_spec::{KernelSpec, Pace, Paces, Types};
 
 use crate::{Kernel, async_copy, bf16x9, f16x3, small_m, small_n, split_k, tensor};
 
@@ -86,7 +86,7 @@ pub fn best_f32(
     if let Some(spec) = small(m, n).filter(|spec| spec.grid(m, n).is_ok() && allowed(spec)) {
         return Some(Kernel::of(spec));
     }
-    let time = |spec, paces| gemm_spec::time(spec, DType::F32, paces, (m, n, k), multiprocessors);
+    let time = |spec, paces| gemm_spec::time(spec, Types::F32, paces, (m, n, k), multiprocessors);
     let chains = CHAINS.iter().filter_map(|&(spec, paces)| Some((time(spec, paces)?, spec)));
     let split = SPLIT_K.iter().filter_map(|&spec| {
         Some((gemm_spec::split_k::time(spec, spec.split_k?, (m, n, k), multiprocessors)?, spec))
@@ -118,7 +118,7 @@ pub fn best_half(
     multiprocessors: u32,
     allowed: impl Fn(&KernelSpec) -> bool,
 ) -> Option<Kernel> {
-    let time = |spec, paces| gemm_spec::time(spec, DType::F16, paces, (m, n, k), multiprocessors);
+    let time = |spec, paces| gemm_spec::time(spec, Types::F16, paces, (m, n, k), multiprocessors);
     HALF.iter()
         .filter_map(|&(spec, paces)| Some((time(spec, paces)?, spec)))
         .filter(|(_, spec)| allowed(spec))
@@ -145,7 +145,7 @@ mod tests {
                 for n in (1..40).chain([63, 256, 2047, 30_000, 1_000_000]) {
                     let spec = best_f32(m, n, 64, multiprocessors, |_| true).unwrap();
                     assert!(spec.grid(m, n).is_ok(), "{} for {m} x {n}", spec.id);
-                    assert!(spec.entry(DType::F32).is_ok());
+                    assert!(spec.entry(Types::F32).is_ok());
                     assert!(KERNELS.iter().any(|known| known.id == spec.id));
                 }
             }

@@ -34,7 +34,7 @@ mod probe;
 
 use gemm_spec::split::{Limbs, PROBE_COLUMNS};
 use gemm_spec::{
-    Arch, DType, Entry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess, ParamList,
+    Arch, Entry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess, ParamList, Types,
 };
 
 use crate::limbs::{
@@ -52,7 +52,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     about: "f32 from three products of f16 limbs on the tensor cores, summed in f32",
     origin: "Ootomo and Yokota 2022",
     arch: Arch::Sm90a,
-    entries: &[Entry { dtype: DType::F32, symbol: "f16x3_f32" }],
+    entries: &[Entry { types: Types::F32, symbol: "f16x3_f32" }],
     launch: LAUNCH,
     shared_elements: shared_bytes(Limbs::TwoF16, STAGES) / 4,
     min_blocks_per_sm: MinBlocks::same(1),

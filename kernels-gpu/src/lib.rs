@@ -130,7 +130,7 @@ mod tests {
     fn every_symbol_is_its_id_and_type_and_runs_on_the_host() {
         for spec in KERNELS {
             for entry in spec.entries {
-                assert_eq!(entry.symbol, format!("{}_{}", spec.id, entry.dtype));
+                assert_eq!(entry.symbol, format!("{}_{}", spec.id, entry.types));
                 // The emulator models the instructions up to compute capability 8.0.
                 let emulated = spec.arch != Arch::Sm90a;
                 assert_eq!(emulated_entry(entry.symbol).is_some(), emulated, "{}", entry.symbol);

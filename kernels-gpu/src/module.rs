@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use gemm_spec::params::GemmParams;
-use gemm_spec::{Arch, Element};
+use gemm_spec::{Arch, GemmTypes};
 
 use crate::EMULATED;
 
@@ -53,7 +53,7 @@ impl EmulatedCall {
     /// The entry's obligations hold for the arguments as long as this is called, on whatever threads: the
     /// launch that calls it is the one that they are for.
     #[must_use]
-    pub unsafe fn new<T: Element>(entry: EmulatedEntry, params: GemmParams<T>) -> Option<Self> {
+    pub unsafe fn new<T: GemmTypes>(entry: EmulatedEntry, params: GemmParams<T>) -> Option<Self> {
         let params: &dyn Any = &params;
         Some(Self(match entry {
             EmulatedEntry::F32(entry) => Bound::F32(entry, *params.downcast_ref()?),

@@ -13,7 +13,7 @@
 
 use cuda_std::thread;
 use gemm_spec::index::block_row;
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -47,7 +47,7 @@ const _: () = SPEC.check();
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn naive<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn naive<T: Accumulator>(gemm: Gemm<T>) {
     let col = thread::block_idx_x() * SIDE + thread::thread_idx_x();
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     let row = tile_m * SIDE + thread::thread_idx_y();
@@ -62,7 +62,7 @@ unsafe fn naive<T: Element<Acc = T>>(gemm: Gemm<T>) {
 /// # Safety
 /// Obligation 1 of the entries; `row < m` and `col < n`.
 #[inline(always)]
-unsafe fn dot<T: Element<Acc = T>>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
+unsafe fn dot<T: Accumulator>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
     // Two pointers that advance, no index: the loop is bound by issue slots, and a 64-bit
     // multiplication for each load of B costs nearly half the speed. The loads of a group of k
     // elements are issued before their FMAs, so that they are in flight together.

@@ -25,7 +25,7 @@
 use cuda_std::memory::SharedConst;
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Plain, TileScheduler};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
@@ -75,7 +75,7 @@ struct Tiles<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn register_tile_1d<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn register_tile_1d<T: Accumulator>(gemm: Gemm<T>) {
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
     let extent = gemm.extent((SIDE as u32, SIDE as u32));
     let Some(tile) = Plain::new(this_cta(), extent).next_tile() else {
@@ -153,7 +153,7 @@ unsafe fn register_tile_1d<T: Element<Acc = T>>(gemm: Gemm<T>) {
 /// # Safety
 /// The step of the tiles is written and visible to this thread.
 #[inline(always)]
-unsafe fn multiply<T: Element<Acc = T>>(
+unsafe fn multiply<T: Accumulator>(
     a: SharedConst<T>,
     b: SharedConst<T>,
     step: usize,

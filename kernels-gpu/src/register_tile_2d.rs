@@ -24,7 +24,7 @@
 //! ```
 
 use gemm_spec::scheduler::{Plain, TileScheduler, WorkTile};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
@@ -57,7 +57,7 @@ const _: () = SPEC.check();
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn register_tile_2d<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn register_tile_2d<T: Accumulator>(gemm: Gemm<T>) {
     let extent = gemm.extent((SIDE as u32, SIDE as u32));
     let Some(WorkTile { row, col, .. }) = Plain::new(this_cta(), extent).next_tile() else {
         // A row of blocks that only rounds the grid up; the whole block leaves.

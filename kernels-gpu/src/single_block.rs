@@ -10,7 +10,7 @@
 //! Source    the lecture notes' first kernel, which indexes by thread alone
 
 use cuda_std::thread;
-use gemm_spec::{Arch, Element, KernelSpec, LaunchShape, MinBlocks};
+use gemm_spec::{Accumulator, Arch, KernelSpec, LaunchShape, MinBlocks};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -37,7 +37,7 @@ const _: () = SPEC.check();
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn single_block<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn single_block<T: Accumulator>(gemm: Gemm<T>) {
     let (row, col) = (thread::thread_idx_y(), thread::thread_idx_x());
     if row >= gemm.m || col >= gemm.n {
         return;

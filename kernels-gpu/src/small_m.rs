@@ -31,7 +31,7 @@ use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Grouped, SplitK, TileScheduler};
 use gemm_spec::{
-    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
+    Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
 };
 
 use crate::parts::cta::this_cta;
@@ -89,7 +89,7 @@ const _: () = assert!(
 /// # Safety
 /// Obligations 1 and 2 of the entries, with the meaning of `split_k`'s.
 #[inline(always)]
-unsafe fn small_m<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn small_m<T: Accumulator>(gemm: Gemm<T>) {
     let cta = this_cta();
     let extent = gemm.extent((TILE_M as u32, TILE_N as u32));
     let tiles = Grouped::new(cta, extent, GROUP_ROWS);
@@ -132,7 +132,7 @@ impl Columns {
 // Out of line on the host, where its copies would only cost time to compile.
 #[cfg_attr(target_arch = "nvptx64", inline(always))]
 #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
-unsafe fn rows<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
+unsafe fn rows<T: Accumulator, const M: usize, const STEPS: usize>(
     gemm: &Gemm<T>,
     (row0, col0): (u32, u32),
 ) {
@@ -223,12 +223,7 @@ unsafe fn rows<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
 /// Obligation 1 of the entries; `step < k`, and `in_quads` only where the tile's columns are inside and
 /// rows are aligned.
 #[inline(always)]
-unsafe fn fetch<T: Element<Acc = T>>(
-    gemm: &Gemm<T>,
-    step: u32,
-    col0: u32,
-    columns: Columns,
-) -> [T; 4] {
+unsafe fn fetch<T: Accumulator>(gemm: &Gemm<T>, step: u32, col0: u32, columns: Columns) -> [T; 4] {
     if columns.in_quads {
         let at = gemm.b_at(step, col0 + columns.get(0) as u32).cast::<Quad<T>>();
         // SAFETY: four columns of a row of B, aligned.
@@ -249,7 +244,7 @@ unsafe fn fetch<T: Element<Acc = T>>(
 /// # Safety
 /// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it.
 #[inline(always)]
-unsafe fn fill<T: Element<Acc = T>, const M: usize, const STEPS: usize>(
+unsafe fn fill<T: Accumulator, const M: usize, const STEPS: usize>(
     gemm: &Gemm<T>,
     chunk: Shared<T>,
     (done, k): (u32, u32),

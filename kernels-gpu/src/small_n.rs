@@ -31,7 +31,7 @@ use cuda_std::warp::{FULL, Shuffle, shuffle_xor};
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Grouped, SplitK, TileScheduler};
 use gemm_spec::{
-    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
+    Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
 };
 
 use crate::parts::cta::this_cta;
@@ -97,7 +97,7 @@ const _: () = assert!(8 * pitch(2) <= TILE_N * pitch(1), "shared memory is that 
 /// # Safety
 /// Obligations 1 and 2 of the entries, with the meaning of `split_k`'s.
 #[inline(always)]
-unsafe fn small_n<T: Element<Acc = T> + Shuffle>(gemm: Gemm<T>) {
+unsafe fn small_n<T: Accumulator + Shuffle>(gemm: Gemm<T>) {
     let cta = this_cta();
     let extent = gemm.extent((TILE_M as u32, TILE_N as u32));
     let tiles = Grouped::new(cta, extent, GROUP_ROWS);
@@ -124,7 +124,7 @@ unsafe fn small_n<T: Element<Acc = T> + Shuffle>(gemm: Gemm<T>) {
 // Out of line on the host, where its copies would only cost time to compile.
 #[cfg_attr(target_arch = "nvptx64", inline(always))]
 #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
-unsafe fn columns<T: Element<Acc = T> + Shuffle, const N: usize, const GROUPS: usize>(
+unsafe fn columns<T: Accumulator + Shuffle, const N: usize, const GROUPS: usize>(
     gemm: &Gemm<T>,
     (row0, col0): (u32, u32),
 ) {
@@ -222,12 +222,7 @@ impl Rows {
     /// # Safety
     /// Obligation 1 of the entries.
     #[inline(always)]
-    unsafe fn fetch<T: Element<Acc = T>>(
-        &self,
-        gemm: &Gemm<T>,
-        done: u32,
-        k: u32,
-    ) -> [[T; 4]; ROWS] {
+    unsafe fn fetch<T: Accumulator>(&self, gemm: &Gemm<T>, done: u32, k: u32) -> [[T; 4]; ROWS] {
         let step = done.saturating_add(self.step);
         let mut a = [[T::ZERO; 4]; ROWS];
         unroll!(for ROW in 0..4 {
@@ -255,7 +250,7 @@ impl Rows {
 /// # Safety
 /// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it.
 #[inline(always)]
-unsafe fn fill<T: Element<Acc = T>, const N: usize, const GROUPS: usize>(
+unsafe fn fill<T: Accumulator, const N: usize, const GROUPS: usize>(
     gemm: &Gemm<T>,
     chunk: Shared<T>,
     (done, k): (u32, u32),
@@ -281,7 +276,7 @@ unsafe fn fill<T: Element<Acc = T>, const N: usize, const GROUPS: usize>(
 /// # Safety
 /// All lanes of the warp call it together.
 #[inline(always)]
-unsafe fn of_all_lanes<T: Element<Acc = T> + Shuffle>(mut sum: T) -> T {
+unsafe fn of_all_lanes<T: Accumulator + Shuffle>(mut sum: T) -> T {
     let mut bits = 16;
     while bits > 0 {
         // SAFETY: the caller's promise.

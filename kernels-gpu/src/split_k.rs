@@ -33,7 +33,7 @@
 
 use gemm_spec::scheduler::SplitK;
 use gemm_spec::{
-    Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
+    Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
 };
 
 use crate::async_copy::{GROUP_ROWS, Shape};
@@ -116,7 +116,7 @@ tile!(
 /// that pitch, and the scalars are one and zero.
 #[inline(always)]
 unsafe fn split_k<
-    T: Element<Acc = T>,
+    T: Accumulator,
     const WARPS_M: usize,
     const WARPS_N: usize,
     const ROWS: usize,

@@ -15,7 +15,7 @@
 
 use cuda_std::thread;
 use gemm_spec::index::ceil_div;
-use gemm_spec::{Block, Element, HelperEntry, HelperRole};
+use gemm_spec::{Accumulator, Block, HelperEntry, HelperRole};
 
 use crate::parts::entries::gemm_entries;
 use crate::parts::gemm::Gemm;
@@ -39,7 +39,7 @@ pub(crate) const ENTRY: HelperEntry = HelperEntry {
 /// # Safety
 /// Obligations 1 and 2 of the entries, with the module's meaning of A, its requirements and its launch.
 #[inline(always)]
-unsafe fn sum_parts<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn sum_parts<T: Accumulator>(gemm: Gemm<T>) {
     // Never zero, so that no division of it can panic.
     let quads = ceil_div(gemm.n, 4).max(1);
     let at = thread::index_1d();

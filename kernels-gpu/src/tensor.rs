@@ -36,8 +36,8 @@ mod store;
 
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use gemm_spec::{
-    Arch, Block, DType, Entry, HelperEntry, HelperRole, KernelSpec, LaunchShape, MinBlocks,
-    Numerics, OperandAccess, ParamList, Tile,
+    Arch, Block, Entry, HelperEntry, HelperRole, KernelSpec, LaunchShape, MinBlocks, Numerics,
+    OperandAccess, ParamList, Tile, Types,
 };
 
 /// Consumer warpgroups.
@@ -87,10 +87,10 @@ const fn tensor_maps(cluster: u32) -> OperandAccess {
 macro_rules! entries {
     ($id:literal) => {
         &[
-            Entry { dtype: DType::F16, symbol: concat!($id, "_f16") },
-            Entry { dtype: DType::BF16, symbol: concat!($id, "_bf16") },
-            Entry { dtype: DType::F16F32, symbol: concat!($id, "_f16_f32") },
-            Entry { dtype: DType::BF16F32, symbol: concat!($id, "_bf16_f32") },
+            Entry { types: Types::F16, symbol: concat!($id, "_f16") },
+            Entry { types: Types::BF16, symbol: concat!($id, "_bf16") },
+            Entry { types: Types::F16F32, symbol: concat!($id, "_f16_f32") },
+            Entry { types: Types::BF16F32, symbol: concat!($id, "_bf16_f32") },
         ]
     };
 }

@@ -22,7 +22,7 @@
 use cuda_std::memory::{Shared, SharedConst};
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Plain, TileScheduler};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
@@ -103,7 +103,7 @@ struct Owner<T, const W: usize> {
     b_col: SharedConst<T>,
 }
 
-impl<T: Element<Acc = T>, const W: usize> Owner<T, W> {
+impl<T: Accumulator, const W: usize> Owner<T, W> {
     #[inline(always)]
     fn new(tiles: Shared<Tiles<T, W>>, ty: u32, tx: u32) -> Self {
         let a = tiles.cast::<T>();
@@ -188,7 +188,7 @@ impl<T: Element<Acc = T>, const W: usize> Owner<T, W> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn tiled<T: Element<Acc = T>, const W: usize>(gemm: Gemm<T>) {
+unsafe fn tiled<T: Accumulator, const W: usize>(gemm: Gemm<T>) {
     let width = W as u32;
     let (tx, ty) = (thread::thread_idx_x(), thread::thread_idx_y());
     let Some(tile) = Plain::new(this_cta(), gemm.extent((width, width))).next_tile() else {

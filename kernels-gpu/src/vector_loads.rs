@@ -24,7 +24,7 @@
 use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Plain, TileScheduler};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
@@ -77,7 +77,7 @@ struct Loader<T> {
     b_slot: Shared<T>,
 }
 
-impl<T: Element<Acc = T>> Loader<T> {
+impl<T: Accumulator> Loader<T> {
     /// This thread's elements of the tiles from step `done` on, zero for what is outside.
     ///
     /// # Safety
@@ -132,7 +132,7 @@ impl<T: Element<Acc = T>> Loader<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn vector_loads<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn vector_loads<T: Accumulator>(gemm: Gemm<T>) {
     let side = SIDE as u32;
     let extent = gemm.extent((side, side));
     let Some(tile) = Plain::new(this_cta(), extent).next_tile() else {

@@ -28,7 +28,7 @@ use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::{shared, thread};
 use gemm_spec::index::lane_place;
 use gemm_spec::scheduler::{Grouped, TileScheduler};
-use gemm_spec::{Arch, Block, Element, KernelSpec, LaunchShape, MinBlocks, Tile};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Tile};
 
 use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
@@ -95,7 +95,7 @@ struct Loader<T> {
     b_slot: Shared<T>,
 }
 
-impl<T: Element<Acc = T>> Loader<T> {
+impl<T: Accumulator> Loader<T> {
     /// This thread's elements of the tiles from step `done` on, zero for steps from `left` on.
     ///
     /// Rows and columns outside repeat the last one; with `INSIDE` there are none.
@@ -148,7 +148,7 @@ impl<T: Element<Acc = T>> Loader<T> {
 /// # Safety
 /// Obligations 1 and 2 of the entries.
 #[inline(always)]
-unsafe fn warp_tile<T: Element<Acc = T>>(gemm: Gemm<T>) {
+unsafe fn warp_tile<T: Accumulator>(gemm: Gemm<T>) {
     let side = SIDE as u32;
     let extent = gemm.extent((side, side));
     let Some(tile) = Grouped::new(this_cta(), extent, GROUP_ROWS).next_tile() else { return };
@@ -229,7 +229,7 @@ unsafe fn warp_tile<T: Element<Acc = T>>(gemm: Gemm<T>) {
 /// which are all here; with `INSIDE` the tile's rows and columns are in A and B; nobody reads the
 /// tiles.
 #[inline(always)]
-unsafe fn mainloop<T: Element<Acc = T>, const INSIDE: bool>(
+unsafe fn mainloop<T: Accumulator, const INSIDE: bool>(
     loader: &Loader<T>,
     whole: u32,
     (a_frag, b_frag): (SharedAddress<T>, SharedAddress<T>),

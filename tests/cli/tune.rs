@@ -37,7 +37,7 @@ fn figures_are_measured_kept_shown_and_forgotten() {
     assert!(widths.len() > 8 && widths.iter().all(|width| *width == widths[0]), "{measured}");
     assert_eq!(json["gpu"], Value::Null);
     let cubes = json["cpu"]["cubes"].as_array().expect("cubes");
-    for dtype in lab::DType::ALL.map(lab::DType::name) {
+    for dtype in lab::Types::ALL.map(lab::Types::name) {
         let own: Vec<_> = cubes.iter().filter(|cube| cube["dtype"] == dtype).collect();
         assert!(own.len() >= 4, "{dtype}: {own:?}");
         assert!(own.iter().all(|cube| cube["seconds"].as_f64().is_some_and(|s| s > 0.0)));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use lab::fill::Distribution;
-use lab::{Problem, Scalar};
+use lab::{Problem, Scalar, ScalarTypes};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{Case, cases};
@@ -100,7 +100,7 @@ pub(crate) fn digested_cases(tile: usize) -> Vec<Case> {
 }
 
 /// FNV-1a, 64 bits, over the bits of C's elements row by row, low byte first; padding is left out.
-pub(crate) fn digest<T: Scalar>(problem: &Problem<T>, c: &[T::Out]) -> String {
+pub(crate) fn digest<T: ScalarTypes>(problem: &Problem<T>, c: &[T::C]) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for row in 0..problem.m {
         for col in 0..problem.n {

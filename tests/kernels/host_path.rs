@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use gemm_spec::{Layout, OperandAccess};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::gpu::{Gpu, Pipeline};
-use lab::{Error, Problem, Scalar};
+use lab::{Error, Problem, Scalar, ScalarTypes};
 
 use crate::support::{Case, Operands};
 use crate::{enough, orders, skipped, with_gpu};
@@ -24,13 +24,17 @@ fn padded<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> 
     to
 }
 
+/// The buffers of A, B and C.
+type OperandsOf<'o, T> =
+    (&'o [<T as GemmTypes>::A], &'o [<T as GemmTypes>::B], &'o [<T as GemmTypes>::C]);
+
 /// C by a kernel whose operands were brought to the device whole.
-fn whole<T: Scalar>(
+fn whole<T: ScalarTypes>(
     gpu: &Gpu,
     spec: Kernel,
     problem: &Problem<T>,
-    (a, b, c): (&[T], &[T], &[T::Out]),
-) -> Result<Vec<T::Out>, Error> {
+    (a, b, c): OperandsOf<'_, T>,
+) -> Result<Vec<T::C>, Error> {
     let mut c = c.to_vec();
     let mut output = gpu.output(&c, 0)?;
     gpu.upload(problem, a, b)?.run(spec, &mut output)?;
@@ -39,11 +43,11 @@ fn whole<T: Scalar>(
 }
 
 /// Compares the two ways on one problem.
-fn compare<T: Scalar>(
+fn compare<T: ScalarTypes>(
     gpu: &Gpu,
     spec: Kernel,
     problem: &Problem<T>,
-    (a, b, c): (&[T], &[T], &[T::Out]),
+    (a, b, c): OperandsOf<'_, T>,
     pipeline: Pipeline,
 ) -> Result<(), String> {
     let say = |error: Error| error.to_string();
@@ -68,30 +72,37 @@ fn compare<T: Scalar>(
     differing.map_or(Ok(()), |place| Err(what(place)))
 }
 
+/// A factor in row-major or column-major order, padded.
+fn stored<T: Scalar>(
+    row_major: bool,
+    data: &[T],
+    (rows, cols): (usize, usize),
+    pad: usize,
+) -> (Layout, Vec<T>) {
+    if row_major {
+        (Layout::row_major(cols + pad), padded(data, rows, cols, cols + pad))
+    } else {
+        let ld = rows + pad;
+        (Layout::col_major(ld), orders::turned(data, rows, cols, ld))
+    }
+}
+
 /// Every order that the kernel reads, with padding and without, with the old C and without.
-pub(crate) fn bands_have_the_bits_of_the_whole<T: Scalar>(spec: Kernel) -> Result<(), String> {
+pub(crate) fn bands_have_the_bits_of_the_whole<T: ScalarTypes>(spec: Kernel) -> Result<(), String> {
     let shapes = [(700, 301, 129), (513, 64, 520), (300, 1, 77), (1, 1000, 40)];
     let mut tried = 0;
     for ((m, n, k), pad) in shapes.into_iter().zip([3, 0, 1, 8]) {
         let plain = Operands::<T>::draw(&Case::new(m, n, k));
         let old = plain.a.iter().cycle().take(m * n);
-        let old: Vec<T::Out> = old.map(|value| T::Out::from_f64(value.to_f64())).collect();
+        let old: Vec<T::C> = old.map(|value| T::C::from_f64(value.to_f64())).collect();
         for orders in 0..if spec.reads_any_order() { 4 } else { 1 } {
             for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (0.0, 1.0)] {
-                let mut problem =
-                    Problem::<T>::new(m, n, k).with_scalars(T::factor(alpha), T::factor(beta));
+                let mut problem = Problem::<T>::new(m, n, k)
+                    .with_scalars(T::Acc::from_f64(alpha), T::Acc::from_f64(beta));
                 problem.c = Layout::row_major(n + pad);
-                let factor = |bit, data: &[T], rows, cols| {
-                    if orders & bit == 0 {
-                        (Layout::row_major(cols + pad), padded(data, rows, cols, cols + pad))
-                    } else {
-                        let ld = rows + pad;
-                        (Layout::col_major(ld), orders::turned(data, rows, cols, ld))
-                    }
-                };
                 let (a, b);
-                (problem.a, a) = factor(1, &plain.a, m, k);
-                (problem.b, b) = factor(2, &plain.b, k, n);
+                (problem.a, a) = stored(orders & 1 == 0, &plain.a, (m, k), pad);
+                (problem.b, b) = stored(orders & 2 == 0, &plain.b, (k, n), pad);
                 let c = padded(&old, m, n, n + pad);
                 with_gpu(|gpu| {
                     if spec.supports(&problem, gpu.limits()).is_err() {

@@ -3,14 +3,17 @@
 
 use gemm_spec::Layout;
 use kernels_gpu::Kernel;
-use lab::Scalar;
+use lab::{Scalar, ScalarTypes};
 use libtest_mimic::Failed;
 
 use crate::support::{Case, Operands};
 use crate::{Backend, difference, with_gpu};
 
 /// Both orders of both factors, with padding that keeps lines aligned and padding that does not.
-pub(crate) fn takes_every_order<T: Scalar>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+pub(crate) fn takes_every_order<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+) -> Result<(), Failed> {
     let (m, n, k) = (150, 70, 97);
     let plain = Operands::<T>::draw(&Case::new(m, n, k));
     for orders in 0..4 {
@@ -44,12 +47,12 @@ pub(crate) fn turned<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize)
 }
 
 /// The same product a thousand times gives the same bits, whatever its workspace holds before.
-pub(crate) fn repeats_its_bits<T: Scalar>(_: Backend, spec: Kernel) -> Result<(), Failed> {
+pub(crate) fn repeats_its_bits<T: ScalarTypes>(_: Backend, spec: Kernel) -> Result<(), Failed> {
     let (m, n, k) = (700, 600, 800);
     let Operands { problem, a, b, .. } = Operands::<T>::draw(&Case::new(m, n, k));
     let same = with_gpu(|gpu| {
         let operands = gpu.upload(&problem, &a, &b)?;
-        let mut first: Option<Vec<T::Out>> = None;
+        let mut first: Option<Vec<T::C>> = None;
         for run in 0..1000 {
             // Zeros, NaNs, and what the run before has left.
             match run % 3 {
@@ -57,7 +60,7 @@ pub(crate) fn repeats_its_bits<T: Scalar>(_: Backend, spec: Kernel) -> Result<()
                 2 => gpu.fill_workspaces(0)?,
                 _ => {}
             }
-            let mut c = vec![T::Out::POISON; m * n];
+            let mut c = vec![T::C::POISON; m * n];
             let mut output = gpu.output(&c, 0)?;
             operands.run(spec, &mut output)?;
             output.download(&mut c)?;

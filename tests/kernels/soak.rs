@@ -15,7 +15,7 @@ use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::{CPU, CpuContext};
 use lab::fill::{Distribution, fill};
 use lab::verify::Guarded;
-use lab::{Operand, Order, Problem, Scalar, with_type};
+use lab::{Operand, Order, Problem, Scalar, ScalarTypes, with_gemm_types};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -46,9 +46,9 @@ pub(crate) fn soak() -> Result<(), String> {
         seed += 1;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let spec = KERNELS[rng.random_range(0..KERNELS.len())];
-        let dtype = spec.entries[rng.random_range(0..spec.entries.len())].dtype;
-        let ran = with_type!(dtype, T => product::<T>(spec, &mut rng, &context, &watchdog))
-            .map_err(|what| format!("number {seed}, {} {dtype}: {what}", spec.id))?;
+        let types = spec.entries[rng.random_range(0..spec.entries.len())].types;
+        let ran = with_gemm_types!(types, T => product::<T>(spec, &mut rng, &context, &watchdog))
+            .map_err(|what| format!("number {seed}, {} {types}: {what}", spec.id))?;
         *counts.entry(spec.id).or_default() += u64::from(ran);
     }
     watchdog.end();
@@ -72,7 +72,7 @@ pub(crate) fn a_soak_of_nothing_fails() -> Result<(), String> {
 }
 
 /// One product; whether the kernel takes it.
-fn product<T: Scalar>(
+fn product<T: ScalarTypes>(
     spec: Kernel,
     rng: &mut impl Rng,
     context: &CpuContext,
@@ -84,9 +84,9 @@ fn product<T: Scalar>(
         return Ok(false);
     }
     let seed = rng.random();
-    let a: Vec<T> = drawn(&problem, Operand::A, seed);
-    let b: Vec<T> = drawn(&problem, Operand::B, seed);
-    let old: Vec<T::Out> = drawn(&problem, Operand::C, seed);
+    let a: Vec<T::A> = drawn(&problem, Operand::A, seed);
+    let b: Vec<T::B> = drawn(&problem, Operand::B, seed);
+    let old: Vec<T::C> = drawn(&problem, Operand::C, seed);
     let poisoned = || {
         let mut c = Guarded::new(&problem).map_err(|error| error.to_string())?;
         c.poison(if problem.beta == T::Acc::ZERO { &[] } else { &old });
@@ -107,7 +107,7 @@ fn product<T: Scalar>(
 }
 
 /// An operand of small integers; poison between its lines.
-fn drawn<T: Scalar, E: Scalar>(problem: &Problem<T>, operand: Operand, seed: u64) -> Vec<E> {
+fn drawn<T: ScalarTypes, E: Scalar>(problem: &Problem<T>, operand: Operand, seed: u64) -> Vec<E> {
     let (rows, cols) = problem.dims(operand);
     let Layout { order, ld } = problem.layout(operand);
     let (lines, width) = if order == Order::RowMajor { (rows, cols) } else { (cols, rows) };
@@ -117,7 +117,7 @@ fn drawn<T: Scalar, E: Scalar>(problem: &Problem<T>, operand: Operand, seed: u64
 }
 
 /// A problem with small whole factors, padded rows, and factors in any order where that is allowed.
-fn draw<T: Scalar>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
+fn draw<T: ScalarTypes>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
     let mut side = || {
         let most = if rng.random_ratio(1, 50) { LONG_SIDE } else { SIDE } as f64;
         // As many sizes below 20 as above.
@@ -133,8 +133,8 @@ fn draw<T: Scalar>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
         }
     };
     let (a, b, c) = (layout(m, k, row_major), layout(k, n, row_major), layout(m, n, true));
-    let alpha = T::factor([1.0, 1.0, -1.0, 2.0, 0.0][rng.random_range(0..5)]);
-    let beta = T::factor([0.0, 0.0, 1.0, -2.0][rng.random_range(0..4)]);
+    let alpha = T::Acc::from_f64([1.0, 1.0, -1.0, 2.0, 0.0][rng.random_range(0..5)]);
+    let beta = T::Acc::from_f64([0.0, 0.0, 1.0, -2.0][rng.random_range(0..4)]);
     Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(a, b, c)
 }
 

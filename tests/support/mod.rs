@@ -5,7 +5,7 @@ use std::fmt;
 use gemm_spec::{Element, Layout};
 use lab::fill::{Distribution, fill};
 use lab::verify::Guarded;
-use lab::{Operand, Problem, Scalar};
+use lab::{Operand, Problem, Scalar, ScalarTypes};
 
 /// One problem: sizes, padding of each row, scalars, and how the inputs are drawn.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +33,10 @@ impl Case {
         }
     }
 
-    pub(crate) fn problem<T: Scalar>(&self) -> Problem<T> {
+    pub(crate) fn problem<T: ScalarTypes>(&self) -> Problem<T> {
         let [a, b, c] = self.padding;
         Problem::new(self.m, self.n, self.k)
-            .with_scalars(T::factor(self.alpha), T::factor(self.beta))
+            .with_scalars(T::Acc::from_f64(self.alpha), T::Acc::from_f64(self.beta))
             .with_layouts(
                 Layout::row_major(self.k + a),
                 Layout::row_major(self.n + b),
@@ -100,14 +100,14 @@ pub(crate) fn cases(tile: usize) -> Vec<Case> {
 }
 
 /// Operands of a case. What must not be read is NaN: padding always, A and B where alpha is zero.
-pub(crate) struct Operands<T: Scalar> {
+pub(crate) struct Operands<T: ScalarTypes> {
     pub(crate) problem: Problem<T>,
-    pub(crate) a: Vec<T>,
-    pub(crate) b: Vec<T>,
-    pub(crate) c: Vec<T::Out>,
+    pub(crate) a: Vec<T::A>,
+    pub(crate) b: Vec<T::B>,
+    pub(crate) c: Vec<T::C>,
 }
 
-impl<T: Scalar> Operands<T> {
+impl<T: ScalarTypes> Operands<T> {
     pub(crate) fn draw(case: &Case) -> Self {
         let problem = case.problem::<T>();
         let read = problem.alpha != T::Acc::ZERO;
@@ -125,8 +125,8 @@ impl<T: Scalar> Operands<T> {
     /// Runs something on a poisoned C between guard words; a write outside C is an error.
     pub(crate) fn run(
         &self,
-        run: impl FnOnce(&Problem<T>, &[T], &[T], &mut Guarded<T>) -> Result<(), String>,
-    ) -> Result<Vec<T::Out>, String> {
+        run: impl FnOnce(&Problem<T>, &[T::A], &[T::B], &mut Guarded<T>) -> Result<(), String>,
+    ) -> Result<Vec<T::C>, String> {
         let mut c = Guarded::new(&self.problem).map_err(|error| error.to_string())?;
         c.poison(&self.c);
         run(&self.problem, &self.a, &self.b, &mut c)?;
@@ -135,7 +135,7 @@ impl<T: Scalar> Operands<T> {
     }
 }
 
-fn drawn<T: Scalar, E: Scalar>(
+fn drawn<T: ScalarTypes, E: Scalar>(
     problem: &Problem<T>,
     operand: Operand,
     used: bool,
@@ -151,10 +151,10 @@ fn drawn<T: Scalar, E: Scalar>(
 }
 
 /// The first element of C whose bits differ, in words.
-pub(crate) fn first_difference<T: Scalar>(
+pub(crate) fn first_difference<T: ScalarTypes>(
     problem: &Problem<T>,
-    found: &[T::Out],
-    expected: &[T::Out],
+    found: &[T::C],
+    expected: &[T::C],
 ) -> Option<String> {
     for row in 0..problem.m {
         for col in 0..problem.n {

@@ -179,7 +179,7 @@ fn excesses(usage: &EntryUsage, form: &EntryForm) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use gemm_spec::{DType, Entry, LaunchShape};
+    use gemm_spec::{Entry, LaunchShape, Types};
 
     use super::*;
 
@@ -188,7 +188,7 @@ mod tests {
         about: "",
         origin: "",
         arch: Arch::Sm70,
-        entries: &[Entry { dtype: DType::F32, symbol: "k_f32" }],
+        entries: &[Entry { types: Types::F32, symbol: "k_f32" }],
         launch: LaunchShape::SingleBlock,
         shared_elements: 0,
         min_blocks_per_sm: gemm_spec::MinBlocks::same(1),

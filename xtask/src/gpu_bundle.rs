@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
-use gemm_spec::{DType, KernelSpec};
+use gemm_spec::{KernelSpec, Types};
 use serde::Deserialize;
 
 use crate::command;
@@ -151,10 +151,10 @@ const SANITIZED_SIZES: [&str; 3] =
 /// Every kernel at every such size, for each element type that some kernel has.
 fn sanitized_runs(kernels: &[&KernelSpec]) -> Vec<String> {
     let mut runs = Vec::new();
-    for dtype in DType::ALL {
-        if kernels.iter().any(|spec| spec.entry(dtype).is_ok()) {
+    for types in Types::ALL {
+        if kernels.iter().any(|spec| spec.entry(types).is_ok()) {
             for size in SANITIZED_SIZES {
-                runs.push(format!("run --device cuda --check full {size} --dtype {dtype}"));
+                runs.push(format!("run --device cuda --check full {size} --dtype {types}"));
             }
         }
     }
@@ -286,8 +286,8 @@ mod tests {
             origin: "",
             arch: Arch::Sm70,
             entries: &[
-                Entry { dtype: DType::F32, symbol: "k_f32" },
-                Entry { dtype: DType::F64, symbol: "k_f64" },
+                Entry { types: Types::F32, symbol: "k_f32" },
+                Entry { types: Types::F64, symbol: "k_f64" },
             ],
             launch: LaunchShape::SingleBlock,
             shared_elements: 0,

@@ -38,7 +38,7 @@ fn entry_faults(entry: &PtxEntry, form: &EntryForm) -> Vec<String> {
     let name = &entry.name;
     let mut faults = Vec::new();
     let has: Vec<String> = entry.params.iter().map(ToString::to_string).collect();
-    let wants: Vec<&str> = form.params.iter().map(|param| param.ty.ptx(form.dtype)).collect();
+    let wants: Vec<&str> = form.params.iter().map(|param| param.ty.ptx(form.acc)).collect();
     if has.len() != wants.len() {
         faults.push(format!("{name}: has {} parameters, not {}", has.len(), wants.len()));
     }
@@ -73,7 +73,7 @@ fn threads(directive: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use gemm_spec::{Arch, Block, DType, Entry, LaunchShape, Tile};
+    use gemm_spec::{Arch, Block, Entry, LaunchShape, Tile, Types};
 
     use super::*;
 
@@ -82,7 +82,7 @@ mod tests {
         about: "",
         origin: "",
         arch: Arch::Sm70,
-        entries: &[Entry { dtype: DType::F64, symbol: "tiled_f64" }],
+        entries: &[Entry { types: Types::F64, symbol: "tiled_f64" }],
         launch: LaunchShape::Grid { block: Block { x: 16, y: 16 }, tile: Tile { m: 16, n: 16 } },
         shared_elements: 512,
         min_blocks_per_sm: gemm_spec::MinBlocks::same(1),

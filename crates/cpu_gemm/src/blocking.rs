@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use gemm_spec::Element;
+use gemm_spec::GemmTypes;
 
 use crate::kernels::Kernels;
 use crate::thresholds::{COLUMNS_PER_COPY, COPIED_TILES, FEW_PANELS};
@@ -69,7 +69,7 @@ pub(crate) struct Blocking {
 impl Blocking {
     /// Equal blocks of an m by n by k problem, none larger than the caches allow, and of rows as many as it
     /// takes for each thread's copy of a block of A to pay.
-    pub(crate) fn new<T: Element>(
+    pub(crate) fn new<T: GemmTypes>(
         kernels: &Kernels<T>,
         caches: Caches,
         m: usize,

@@ -13,7 +13,7 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gemm_spec::Element;
+use gemm_spec::GemmTypes;
 
 use crate::cache_line;
 use crate::context::CpuContext;
@@ -29,20 +29,17 @@ use crate::thresholds::{
 };
 use crate::tile::{Finish, Hint, Source, Tile};
 use crate::times_column::{TimesColumn, beyond_a_line};
+use crate::types::OwnSums;
 
 /// Whether a product takes this path: C small or thin.
-pub(crate) fn pays<T: Element<Acc = T, Out = T>>(
-    product: &Product<T>,
-    kernels: &Kernels<T>,
-    threads: usize,
-) -> bool {
+pub(crate) fn pays<T: OwnSums>(product: &Product<T>, kernels: &Kernels<T>, threads: usize) -> bool {
     let &Product { m, n, a_row, .. } = product;
     let panels = if a_row == 1 { THIN_PANELS } else { THIN_TURNED_PANELS };
     is_small(product, threads) || n <= panels * kernels.cols || m <= kernels.lanes
 }
 
 /// Whether all operands are near, and of so little work that a copy does not pay.
-fn is_small<T: Element>(product: &Product<T>, threads: usize) -> bool {
+fn is_small<T: GemmTypes>(product: &Product<T>, threads: usize) -> bool {
     let &Product { m, n, k, .. } = product;
     let work = m.saturating_mul(n).saturating_mul(k);
     let elements = [(m, k), (k, n), (m, n)].map(|(rows, cols)| rows.saturating_mul(cols));
@@ -56,7 +53,7 @@ fn is_small<T: Element>(product: &Product<T>, threads: usize) -> bool {
 ///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(crate) unsafe fn multiply<T: Element<Acc = T, Out = T>>(
+pub(crate) unsafe fn multiply<T: OwnSums>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
@@ -110,7 +107,7 @@ pub(crate) unsafe fn multiply<T: Element<Acc = T, Out = T>>(
 
 /// Some rows and columns of C, first and end of each.
 #[derive(Clone, Copy)]
-struct Area<'a, T: Element> {
+struct Area<'a, T: GemmTypes> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     steps: usize,
@@ -123,9 +120,9 @@ struct Area<'a, T: Element> {
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and each thread writes its
 // own part alone.
-unsafe impl<T: Element> Sync for Area<'_, T> {}
+unsafe impl<T: GemmTypes> Sync for Area<'_, T> {}
 
-impl<T: Element<Acc = T, Out = T>> Area<'_, T> {
+impl<T: OwnSums> Area<'_, T> {
     /// What the whole is cut along, the longer side of C, and in which units.
     fn along(&self) -> (usize, usize) {
         let &Product { m, n, .. } = self.product;

@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gemm_spec::Element;
+use gemm_spec::{Element, GemmTypes};
 
 use crate::blocking::{Blocking, Caches};
 use crate::buffer::Buffer;
@@ -56,7 +56,7 @@ const PANELS_PER_SLICE: usize = 4;
 ///
 /// # Safety
 /// The product's promises, see [`Product`]; the CPU has the kernels' instruction set.
-pub(crate) unsafe fn multiply<T: Element>(
+pub(crate) unsafe fn multiply<T: GemmTypes>(
     product: &Product<T>,
     kernels: &Kernels<T>,
     context: &CpuContext,
@@ -112,7 +112,7 @@ impl Lines {
     /// Not where a register more would be needed for it, of few. f32, one thread of a Zen 5 EPYC, matrices
     /// that begin 16 bytes behind a page: 4096 cubed 1.02x, 2048 level, 1024 and 512, 65 and 33 registers in
     /// place of 64 and 32, 0.99x and 0.97x.
-    fn of<T: Element>(product: &Product<T>, kernels: &Kernels<T>) -> Self {
+    fn of<T: GemmTypes>(product: &Product<T>, kernels: &Kernels<T>) -> Self {
         let &Product { m, n, a, a_row, a_col, c, ldc, .. } = product;
         let &Kernels { lanes, in_place, .. } = kernels;
         if !in_place {
@@ -169,7 +169,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<T: Element>(
+    fn new<T: GemmTypes>(
         product: &Product<T>,
         kernels: &Kernels<T>,
         blocking: Blocking,
@@ -218,7 +218,7 @@ impl Plan {
 }
 
 /// What the threads of a product share.
-struct Shared<'a, T: Element> {
+struct Shared<'a, T: GemmTypes> {
     product: &'a Product<T>,
     kernels: &'a Kernels<T>,
     plan: Plan,
@@ -242,9 +242,9 @@ struct Shared<'a, T: Element> {
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and tickets decide who
 // writes where; see `work`.
-unsafe impl<T: Element> Sync for Shared<'_, T> {}
+unsafe impl<T: GemmTypes> Sync for Shared<'_, T> {}
 
-impl<T: Element> Shared<'_, T> {
+impl<T: GemmTypes> Shared<'_, T> {
     /// Draws tickets until there are no more.
     ///
     /// # Safety

@@ -69,7 +69,7 @@ impl Group for Pairs {
 /// # Safety
 /// As [`pack`](crate::pack::pack), a panel having a packed element for each group of steps.
 #[inline(always)]
-pub(crate) unsafe fn pack_a<G: Group>(panels: &Pack<i8>, width: usize) {
+pub(crate) unsafe fn pack_a<G: Group>(panels: &Pack<i8, i32>, width: usize) {
     let groups = panels.k.div_ceil(G::STEPS);
     for first in (0..panels.lines).step_by(width) {
         let to = panels.to.wrapping_add(first.wrapping_mul(groups));
@@ -83,7 +83,7 @@ pub(crate) unsafe fn pack_a<G: Group>(panels: &Pack<i8>, width: usize) {
 /// # Safety
 /// As [`pack_a`], a panel having as many elements more as it is wide where sums begin with a number.
 #[inline(always)]
-pub(crate) unsafe fn pack_b<G: Group>(panels: &Pack<i8>, width: usize) {
+pub(crate) unsafe fn pack_b<G: Group>(panels: &Pack<i8, i32>, width: usize) {
     let groups = panels.k.div_ceil(G::STEPS);
     for first in (0..panels.lines).step_by(width) {
         let to = panels.to.wrapping_add(first.wrapping_mul(groups + usize::from(G::STARTS)));
@@ -106,7 +106,7 @@ const RUN: usize = 8;
 /// As [`pack_a`]; `to` is the panel's place.
 #[inline(always)]
 unsafe fn panel<G: Group>(
-    panels: &Pack<i8>,
+    panels: &Pack<i8, i32>,
     first: usize,
     width: usize,
     to: *mut i32,

@@ -4,7 +4,7 @@
 use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 use std::fmt;
 
-use gemm_spec::{Element, WideBf16, WideF16, bf16, f16};
+use gemm_spec::{GemmTypes, bf16, f16};
 
 use crate::context::CpuContext;
 use crate::error::Error;
@@ -13,6 +13,7 @@ use crate::kernels::Kernels;
 use crate::neon::Neon;
 use crate::portable::{Lanes, Portable};
 use crate::product::Product;
+use crate::types::CpuTypes;
 #[cfg(target_arch = "x86_64")]
 use crate::{
     avx2::{Avx2, Pairs256},
@@ -106,9 +107,9 @@ impl fmt::Display for CpuIsa {
     }
 }
 
-/// What the engine has for an element type. Both methods are compiled here and nowhere else, so that the
+/// What the engine has for the types of a product. Both methods are compiled here and nowhere else, so that the
 /// build settings of a program do not reach the tiles.
-pub(crate) trait PackedElement: Element {
+pub(crate) trait PackedTypes: GemmTypes {
     /// The kernels of an instruction set that this CPU has.
     fn kernels(isa: CpuIsa) -> &'static Kernels<Self>;
 
@@ -126,7 +127,16 @@ pub(crate) trait PackedElement: Element {
     ) -> Result<(), Error>;
 }
 
-/// [`PackedElement::multiply`] for element types whose tiles take operands in place.
+/// A and B are of one type, so that the transposed product is one of the same types.
+macro_rules! symmetric {
+    ($types:ty) => {
+        impl CpuTypes for $types {
+            type Transposed = Self;
+        }
+    };
+}
+
+/// [`PackedTypes::multiply`] for types whose tiles take operands in place.
 macro_rules! in_place_or_packed {
     () => {
         unsafe fn multiply(
@@ -146,7 +156,7 @@ macro_rules! in_place_or_packed {
     };
 }
 
-/// [`PackedElement::multiply`] for element types that tiles take in another form.
+/// [`PackedTypes::multiply`] for types that tiles take in another form.
 macro_rules! always_packed {
     () => {
         unsafe fn multiply(
@@ -160,10 +170,12 @@ macro_rules! always_packed {
     };
 }
 
-/// For each element type the registers of each instruction set.
+/// For products of accumulators the registers of each instruction set.
 macro_rules! registers {
-    ($($element:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty;)*) => {$(
-        impl PackedElement for $element {
+    ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty;)*) => {$(
+        symmetric!($types);
+
+        impl PackedTypes for $types {
             fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
@@ -181,30 +193,39 @@ macro_rules! registers {
     )*};
 }
 
-/// For element types that are widened to sums: the registers of those.
+/// For elements that are widened to sums as they are packed: the registers of those.
 macro_rules! widened {
-    ($($element:ty),*) => {$(
-        impl PackedElement for $element {
+    ($($types:ty),* => $avx512:ty, $avx2:ty, $neon:ty, $portable:ty) => {
+        $(widened!(@ $types, $avx512, $avx2, $neon, $portable);)*
+    };
+    (@ $types:ty, $avx512:ty, $avx2:ty, $neon:ty, $portable:ty) => {
+        impl PackedTypes for $types {
             fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx512 => const { &Kernels::widening::<Avx512, __m512>() },
+                    CpuIsa::Avx512 => const { &Kernels::widening::<Avx512, $avx512>() },
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx2 => const { &Kernels::widening::<Avx2, __m256>() },
+                    CpuIsa::Avx2 => const { &Kernels::widening::<Avx2, $avx2>() },
                     #[cfg(target_arch = "aarch64")]
-                    CpuIsa::Neon => const { &Kernels::widening::<Neon, Lanes<f32, 4>>() },
-                    _ => const { &Kernels::widening::<Portable, Lanes<f32, 4>>() },
+                    CpuIsa::Neon => const { &Kernels::widening::<Neon, $neon>() },
+                    _ => const { &Kernels::widening::<Portable, $portable>() },
                 }
             }
 
             always_packed!();
         }
-    )*};
+    };
 }
 
-widened!(f16, bf16, WideF16, WideBf16);
+widened!(f16, bf16, (f16, f32), (bf16, f32) => __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>);
 
-impl PackedElement for i8 {
+symmetric!(f16);
+symmetric!(bf16);
+symmetric!((f16, f32));
+symmetric!((bf16, f32));
+symmetric!(i8);
+
+impl PackedTypes for i8 {
     fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
         match isa {
             #[cfg(target_arch = "x86_64")]

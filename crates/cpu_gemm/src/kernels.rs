@@ -1,6 +1,6 @@
-//! What one instruction set offers the driver for one element type.
+//! What one instruction set offers the driver for the types of one product.
 
-use gemm_spec::Element;
+use gemm_spec::{Accumulator, Convert, GemmTypes};
 
 #[cfg(target_arch = "x86_64")]
 use crate::groups::Group;
@@ -8,6 +8,7 @@ use crate::pack::Pack;
 use crate::rounding::Rounded;
 use crate::tile::{Columns, Tile, compute};
 use crate::times_column::TimesColumn;
+use crate::types::OwnSums;
 use crate::vector::Vector;
 
 /// The most registers along a column of a tile, of any instruction set.
@@ -21,9 +22,9 @@ const TALL_VECTORS: [usize; 5] = [24, 16, 12, 8, 4];
 /// Computes a tile; see [`compute`] for what it demands.
 pub(crate) type TileFn<T> = unsafe fn(&Tile<T>);
 /// Packs a panel; see `pack` for what it demands.
-pub(crate) type PackFn<T> = unsafe fn(&Pack<T>);
+pub(crate) type PackFn<T, Packed> = unsafe fn(&Pack<T, Packed>);
 /// Stores sums as elements; see `round` for what it demands.
-pub(crate) type RoundFn<T> = unsafe fn(&Rounded<T>);
+pub(crate) type RoundFn<Acc, C> = unsafe fn(&Rounded<Acc, C>);
 /// Multiplies rows by a column; see `times_column` for what it demands.
 pub(crate) type TimesColumnFn<T> = unsafe fn(&TimesColumn<T>);
 /// Tile functions by registers and columns, each less one.
@@ -52,27 +53,27 @@ pub(crate) trait InstructionSet {
     unsafe fn times_column<V: Vector>(rows: &TimesColumn<V::Element>);
 
     /// A panel of A.
-    unsafe fn pack_a<V: Vector>(panel: &Pack<V::Element>);
+    unsafe fn pack_a<V: Vector>(panel: &Pack<V::Element, V::Element>);
 
     /// A panel of B.
-    unsafe fn pack_b<V: Vector>(panel: &Pack<V::Element>);
+    unsafe fn pack_b<V: Vector>(panel: &Pack<V::Element, V::Element>);
 
     /// A panel of A, widened.
-    unsafe fn widen_a<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>);
+    unsafe fn widen_a<V: Vector, T: Convert<V::Element>>(panel: &Pack<T, V::Element>);
 
     /// A panel of B, widened.
-    unsafe fn widen_b<V: Vector, T: Element<Acc = V::Element>>(panel: &Pack<T>);
+    unsafe fn widen_b<V: Vector, T: Convert<V::Element>>(panel: &Pack<T, V::Element>);
 
     /// A panel of A, in groups of steps.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn group_a<V: Vector, G: Group>(panel: &Pack<i8>);
+    unsafe fn group_a<V: Vector, G: Group>(panel: &Pack<i8, i32>);
 
     /// A panel of B, in groups of steps.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn group_b<G: Group>(panel: &Pack<i8>);
+    unsafe fn group_b<G: Group>(panel: &Pack<i8, i32>);
 
     /// A tile's sums, rounded.
-    unsafe fn round<T: Element>(tile: &Rounded<T>);
+    unsafe fn round<Acc: Accumulator, C: Convert<Acc>>(tile: &Rounded<Acc, C>);
 }
 
 /// The body of [`InstructionSet::packed`].
@@ -164,45 +165,51 @@ macro_rules! compiled_for {
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn pack_a<V: Vector>(panel: &Pack<V::Element>) {
+        unsafe fn pack_a<V: Vector>(panel: &Pack<V::Element, V::Element>) {
             // SAFETY: the caller's promises.
             unsafe { pack::pack::<V>(panel, Self::VECTORS * V::LANES) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn pack_b<V: Vector>(panel: &Pack<V::Element>) {
+        unsafe fn pack_b<V: Vector>(panel: &Pack<V::Element, V::Element>) {
             // SAFETY: the caller's promises.
             unsafe { pack::pack::<V>(panel, Self::COLS) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn widen_a<V: Vector, T: gemm_spec::Element<Acc = V::Element>>(panel: &Pack<T>) {
+        unsafe fn widen_a<V: Vector, T: gemm_spec::Convert<V::Element>>(
+            panel: &Pack<T, V::Element>,
+        ) {
             // SAFETY: the caller's promises.
             unsafe { rounding::pack::<V, T>(panel, Self::VECTORS * V::LANES) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn widen_b<V: Vector, T: gemm_spec::Element<Acc = V::Element>>(panel: &Pack<T>) {
+        unsafe fn widen_b<V: Vector, T: gemm_spec::Convert<V::Element>>(
+            panel: &Pack<T, V::Element>,
+        ) {
             // SAFETY: the caller's promises.
             unsafe { rounding::pack::<V, T>(panel, Self::COLS) }
         }
 
         #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $features)])?
-        unsafe fn group_a<V: Vector, G: $crate::groups::Group>(panel: &Pack<i8>) {
+        unsafe fn group_a<V: Vector, G: $crate::groups::Group>(panel: &Pack<i8, i32>) {
             // SAFETY: the caller's promises.
             unsafe { $crate::groups::pack_a::<G>(panel, Self::VECTORS * V::LANES) }
         }
 
         #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $features)])?
-        unsafe fn group_b<G: $crate::groups::Group>(panel: &Pack<i8>) {
+        unsafe fn group_b<G: $crate::groups::Group>(panel: &Pack<i8, i32>) {
             // SAFETY: the caller's promises.
             unsafe { $crate::groups::pack_b::<G>(panel, Self::COLS) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn round<T: gemm_spec::Element>(tile: &Rounded<T>) {
+        unsafe fn round<Acc: gemm_spec::Accumulator, C: gemm_spec::Convert<Acc>>(
+            tile: &Rounded<Acc, C>,
+        ) {
             // SAFETY: the caller's promises.
             unsafe { rounding::round(tile) }
         }
@@ -210,8 +217,8 @@ macro_rules! compiled_for {
 }
 pub(crate) use compiled_for;
 
-/// What one instruction set offers for one element type.
-pub(crate) struct Kernels<T: Element> {
+/// What one instruction set offers for the types of one product.
+pub(crate) struct Kernels<T: GemmTypes> {
     /// Elements of a register.
     pub(crate) lanes: usize,
     /// Rows of a whole tile, and the width of a panel of A: MR.
@@ -225,11 +232,11 @@ pub(crate) struct Kernels<T: Element> {
     tall: [TileFn<T::Acc>; TALL_VECTORS.len()],
     tallest: usize,
     /// Packs a panel of A.
-    pub(crate) pack_a: PackFn<T>,
+    pub(crate) pack_a: PackFn<T::A, T::Acc>,
     /// Packs a panel of B.
-    pub(crate) pack_b: PackFn<T>,
+    pub(crate) pack_b: PackFn<T::B, T::Acc>,
     /// Stores sums as elements, where these are of another type: a tile then only sums up.
-    pub(crate) round: Option<RoundFn<T>>,
+    pub(crate) round: Option<RoundFn<T::Acc, T::C>>,
     /// Multiplies rows by a column, where registers can add rows, and how many steps these add at once.
     pub(crate) times_column: Option<(TimesColumnFn<T::Acc>, usize)>,
     /// Whether a tile can take operands where they lie; else both are packed.
@@ -255,12 +262,9 @@ macro_rules! table {
     ]),*]};
 }
 
-impl<T: Element> Kernels<T> {
+impl<T: OwnSums> Kernels<T> {
     /// The kernels of instruction set `I` with registers `V` for elements that are sums themselves.
-    pub(crate) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self
-    where
-        T: Element<Acc = T>,
-    {
+    pub(crate) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self {
         let direct = table!(I, V, direct, 1 2 3);
         let packing = table!(I, V, packing, 1 2 3);
         let tall = [
@@ -281,16 +285,19 @@ impl<T: Element> Kernels<T> {
             ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>)
         }
     }
+}
 
+impl<T: GemmTypes> Kernels<T> {
     /// The same for elements that are widened to the type of sums.
     pub(crate) const fn widening<I: InstructionSet, V: Vector<Element = T::Acc>>() -> Self {
-        let round: Option<RoundFn<T>> = if T::ROUNDS { Some(I::round::<T>) } else { None };
-        Self { round, ..Self::new::<I, V>(I::widen_a::<V, T>, I::widen_b::<V, T>) }
+        let round: Option<RoundFn<T::Acc, T::C>> =
+            if T::ROUNDS { Some(I::round::<T::Acc, T::C>) } else { None };
+        Self { round, ..Self::new::<I, V>(I::widen_a::<V, T::A>, I::widen_b::<V, T::B>) }
     }
 
     const fn new<I: InstructionSet, V: Vector<Element = T::Acc>>(
-        pack_a: PackFn<T>,
-        pack_b: PackFn<T>,
+        pack_a: PackFn<T::A, T::Acc>,
+        pack_b: PackFn<T::B, T::Acc>,
     ) -> Self {
         const { assert!(I::VECTORS <= MAX_VECTORS && I::COLS <= MAX_COLS) };
         Self {
@@ -328,7 +335,7 @@ impl Kernels<i8> {
     }
 }
 
-impl<T: Element> Kernels<T> {
+impl<T: GemmTypes> Kernels<T> {
     /// Packed elements of a row of A for so many steps of k.
     pub(crate) fn packed_steps(&self, steps: usize) -> usize {
         steps.div_ceil(self.group)

@@ -7,7 +7,7 @@
 //! let context = CpuContext::new(None)?;
 //! let (a, b) = ([1.0f32, 2.0, 3.0, 4.0], [5.0f32, 6.0, 7.0, 8.0]);
 //! let mut c = [0.0; 4];
-//! gemm(&Problem::new(2, 2, 2), &a, &b, &mut c, &context)?;
+//! gemm(&Problem::<f32>::new(2, 2, 2), &a, &b, &mut c, &context)?;
 //! assert_eq!(c, [19.0, 22.0, 43.0, 50.0]);
 //! # Ok::<(), cpu_gemm::Error>(())
 //! ```
@@ -39,7 +39,6 @@ mod cache_line;
 mod context;
 mod direct;
 mod driver;
-mod element;
 mod error;
 mod isa;
 mod kernels;
@@ -53,6 +52,7 @@ mod threads;
 mod thresholds;
 mod tile;
 mod times_column;
+mod types;
 mod vector;
 
 #[cfg(target_arch = "x86_64")]
@@ -66,15 +66,15 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
-use gemm_spec::{Element, Problem, epilogue};
+use gemm_spec::{Element, GemmTypes, Problem, epilogue};
 
 pub use crate::context::CpuContext;
-pub use crate::element::CpuElement;
 pub use crate::error::Error;
 pub use crate::isa::CpuIsa;
-use crate::product::Product;
+use crate::product::{Product, has_columns};
 pub use crate::threads::run_on;
 use crate::thresholds::WORK_PER_THREAD;
+pub use crate::types::CpuTypes;
 
 /// `C = alpha * A * B + beta * C` on the threads of a context.
 ///
@@ -84,35 +84,57 @@ use crate::thresholds::WORK_PER_THREAD;
 /// # Errors
 /// [`Error::Shape`] where a buffer is too short for the problem, [`Error::OutOfMemory`] where the packed
 /// panels cannot be allocated; C is then unchanged.
-pub fn gemm<T: CpuElement>(
+pub fn gemm<T: CpuTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     if problem.m == 0 || problem.n == 0 {
         return Ok(());
     }
+    // SAFETY: the buffers were checked against the problem, and the transposed problem reads and writes
+    // the same elements of them.
+    unsafe {
+        if has_columns(problem) {
+            multiply(problem, a, b, c, context)
+        } else {
+            multiply(&problem.transposed::<T::Transposed>(), b, a, c, context)
+        }
+    }
+}
+
+/// The same of a problem that [has columns](has_columns), C not being empty.
+///
+/// # Safety
+/// The buffers hold the problem's matrices.
+unsafe fn multiply<T: CpuTypes>(
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Result<(), Error> {
     let product = Product::new(problem, a, b, c);
     if product.k == 0 {
         scale(&product, c);
         return Ok(());
     }
-    // SAFETY: the buffers were checked against the problem above, A and B are borrowed and C is borrowed
-    // exclusively until this returns.
+    // SAFETY: the caller's promise; A and B are borrowed and C is borrowed exclusively until this
+    // returns.
     unsafe { T::multiply(&product, context, threads(&product, context)) }
 }
 
 /// How many threads a product is worth.
-fn threads<T: Element>(product: &Product<T>, context: &CpuContext) -> usize {
+fn threads<T: GemmTypes>(product: &Product<T>, context: &CpuContext) -> usize {
     let work = product.m.saturating_mul(product.n).saturating_mul(product.k);
     context.threads().min(work / WORK_PER_THREAD).max(1)
 }
 
 /// `C = beta * C`: what a product of no steps leaves.
-fn scale<T: Element>(product: &Product<T>, c: &mut [T::Out]) {
+fn scale<T: GemmTypes>(product: &Product<T>, c: &mut [T::C]) {
     for column in c.chunks_mut(product.ldc).take(product.n) {
         for c in column.iter_mut().take(product.m) {
             *c = epilogue(product.alpha, T::Acc::ZERO, product.beta, || *c);

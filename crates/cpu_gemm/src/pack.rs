@@ -11,7 +11,7 @@ use crate::kernels::prefetch;
 use crate::vector::Vector;
 
 /// Panels to pack.
-pub(crate) struct Pack<T: Element> {
+pub(crate) struct Pack<T, Packed> {
     /// Element (i, p) is at `from + i * along + p * step`.
     pub(crate) from: *const T,
     /// See `from`.
@@ -23,7 +23,7 @@ pub(crate) struct Pack<T: Element> {
     /// Steps of k.
     pub(crate) k: usize,
     /// Where the copy goes: panel q begins at `to + q * width * k`.
-    pub(crate) to: *mut T::Acc,
+    pub(crate) to: *mut Packed,
 }
 
 /// Packs panels of that width, which is a constant wherever this is inlined.
@@ -32,7 +32,7 @@ pub(crate) struct Pack<T: Element> {
 /// `from` can be read at `(i, p)` for all `i < lines` and `p < k`; `to` can be written for all panels,
 /// and nobody else uses it meanwhile. The CPU has the instruction set of `V`.
 #[inline(always)]
-pub(crate) unsafe fn pack<V: Vector>(panels: &Pack<V::Element>, width: usize) {
+pub(crate) unsafe fn pack<V: Vector>(panels: &Pack<V::Element, V::Element>, width: usize) {
     let &Pack { from, along, step, lines, k, to } = panels;
     let (whole, rest) = (lines / width, lines % width);
     let panel = width.wrapping_mul(k);

@@ -3,7 +3,7 @@
 //! The compiler makes of the loops over lanes what the target has; compiled for AVX-512 the array of
 //! sixteen `i32` is one register.
 
-use gemm_spec::Element;
+use gemm_spec::Accumulator;
 
 use crate::kernels::{self, InstructionSet, compiled_for};
 use crate::pack::{self, Pack};
@@ -24,7 +24,7 @@ impl InstructionSet for Portable {
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<T, const N: usize>([T; N]);
 
-impl<T: Element<Acc = T>, const N: usize> Vector for Lanes<T, N> {
+impl<T: Accumulator, const N: usize> Vector for Lanes<T, N> {
     type Element = T;
     type Mask = usize;
     const LANES: usize = N;

@@ -1,43 +1,47 @@
 //! A product as pointers and strides, turned so that the columns of C are contiguous.
 
-use gemm_spec::{Element, Layout, Order, Problem};
+use gemm_spec::{GemmTypes, Layout, Order, Problem};
 
 /// `C = alpha * A * B + beta * C` with C's columns contiguous: a row-major C is computed as the
 /// transposed product, `C^T = B^T * A^T`, whose elements are the same sums.
 ///
 /// Whoever uses one promises that A, B and C can be read, and C written, at every row and column,
 /// and that nobody else uses C meanwhile.
-pub(crate) struct Product<T: Element> {
+pub(crate) struct Product<T: GemmTypes> {
     pub(crate) m: usize,
     pub(crate) n: usize,
     /// Steps to sum; none where alpha is zero.
     pub(crate) k: usize,
     pub(crate) alpha: T::Acc,
     pub(crate) beta: T::Acc,
-    pub(crate) a: *const T,
+    pub(crate) a: *const T::A,
     /// From one row of A to the next, in elements.
     pub(crate) a_row: usize,
     /// From one column of A to the next.
     pub(crate) a_col: usize,
-    pub(crate) b: *const T,
+    pub(crate) b: *const T::B,
     /// From one row of B to the next.
     pub(crate) b_row: usize,
     /// From one column of B to the next.
     pub(crate) b_col: usize,
-    pub(crate) c: *mut T::Out,
+    pub(crate) c: *mut T::C,
     /// From one column of C to the next.
     pub(crate) ldc: usize,
 }
 
-impl<T: Element> Product<T> {
-    /// The product of a problem whose buffers were checked.
-    pub(crate) fn new(problem: &Problem<T>, a: &[T], b: &[T], c: &mut [T::Out]) -> Self {
-        // One column whose elements are contiguous is a column, whatever its order is called.
-        let is_column = problem.n == 1 && problem.c.ld == 1;
-        let (problem, a, b) = match problem.c.order {
-            Order::RowMajor if !is_column => (problem.transposed(), b, a),
-            _ => (*problem, a, b),
-        };
+/// Whether the columns of C are contiguous as they are, so that the product need not be turned.
+pub(crate) fn has_columns<T: GemmTypes>(problem: &Problem<T>) -> bool {
+    problem.c.order == Order::ColMajor || is_column(problem)
+}
+
+/// One column whose elements are contiguous is a column, whatever its order is called.
+fn is_column<T: GemmTypes>(problem: &Problem<T>) -> bool {
+    problem.n == 1 && problem.c.ld == 1
+}
+
+impl<T: GemmTypes> Product<T> {
+    /// The product of a problem that [has columns](has_columns) and whose buffers were checked.
+    pub(crate) fn new(problem: &Problem<T>, a: &[T::A], b: &[T::B], c: &mut [T::C]) -> Self {
         let ((a_row, a_col), (b_row, b_col)) = (strides(problem.a), strides(problem.b));
         Self {
             m: problem.m,
@@ -53,7 +57,7 @@ impl<T: Element> Product<T> {
             b_row,
             b_col,
             c: c.as_mut_ptr(),
-            ldc: if is_column { problem.m } else { problem.c.ld },
+            ldc: if is_column(problem) { problem.m } else { problem.c.ld },
         }
     }
 }

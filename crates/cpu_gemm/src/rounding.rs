@@ -5,7 +5,7 @@
 //! themselves. Both conversions are loops over
 //! runs of elements that the compiler makes vector instructions of, for each instruction set.
 
-use gemm_spec::{Element, epilogue};
+use gemm_spec::{Accumulator, Convert, Element, epilogue};
 
 use crate::pack::Pack;
 use crate::vector::Vector;
@@ -15,7 +15,10 @@ use crate::vector::Vector;
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(crate) unsafe fn pack<V: Vector, T: Element<Acc = V::Element>>(panels: &Pack<T>, width: usize) {
+pub(crate) unsafe fn pack<V: Vector, T: Convert<V::Element>>(
+    panels: &Pack<T, V::Element>,
+    width: usize,
+) {
     let &Pack { from, along, step, lines, k, to } = panels;
     for first in (0..lines).step_by(width) {
         let count = width.min(lines - first);
@@ -38,7 +41,7 @@ pub(crate) unsafe fn pack<V: Vector, T: Element<Acc = V::Element>>(panels: &Pack
             for p in 0..k {
                 for i in count..width {
                     let at = p.wrapping_mul(width).wrapping_add(i);
-                    to.wrapping_add(at).write(T::Acc::ZERO);
+                    to.wrapping_add(at).write(V::Element::ZERO);
                 }
             }
         }
@@ -54,7 +57,7 @@ const RUN: usize = 8;
 /// # Safety
 /// They can be read.
 #[inline(always)]
-unsafe fn widened<T: Element>(from: *const T) -> [T::Acc; RUN] {
+unsafe fn widened<T: Convert<Acc>, Acc>(from: *const T) -> [Acc; RUN] {
     // SAFETY: the caller's promise; an array asks for no more alignment than its elements.
     let elements = unsafe { from.cast::<[T; RUN]>().read() };
     elements.map(T::widen)
@@ -65,12 +68,12 @@ unsafe fn widened<T: Element>(from: *const T) -> [T::Acc; RUN] {
 /// # Safety
 /// As [`pack`].
 #[inline(always)]
-unsafe fn copy_steps<T: Element>(
+unsafe fn copy_steps<T: Convert<Acc>, Acc>(
     from: *const T,
     step: usize,
     count: usize,
     k: usize,
-    to: *mut T::Acc,
+    to: *mut Acc,
     width: usize,
 ) {
     let whole = count / RUN * RUN;
@@ -81,7 +84,7 @@ unsafe fn copy_steps<T: Element>(
             let write = to.wrapping_add(p.wrapping_mul(width));
             for i in (0..whole).step_by(RUN) {
                 let run = widened(read.wrapping_add(i));
-                write.wrapping_add(i).cast::<[T::Acc; RUN]>().write(run);
+                write.wrapping_add(i).cast::<[Acc; RUN]>().write(run);
             }
             for i in whole..count {
                 write.wrapping_add(i).write(read.wrapping_add(i).read().widen());
@@ -96,7 +99,7 @@ unsafe fn copy_steps<T: Element>(
 /// # Safety
 /// As [`pack`].
 #[inline(always)]
-unsafe fn turn<V: Vector, T: Element<Acc = V::Element>>(
+unsafe fn turn<V: Vector, T: Convert<V::Element>>(
     from: *const T,
     along: usize,
     count: usize,
@@ -137,12 +140,12 @@ unsafe fn turn<V: Vector, T: Element<Acc = V::Element>>(
 /// # Safety
 /// As [`pack`].
 #[inline(always)]
-unsafe fn copy_singly<T: Element>(
+unsafe fn copy_singly<T: Convert<Acc>, Acc>(
     from: *const T,
     (along, step): (usize, usize),
     lines: (usize, usize),
     steps: (usize, usize),
-    to: *mut T::Acc,
+    to: *mut Acc,
     width: usize,
 ) {
     for i in lines.0..lines.1 {
@@ -158,21 +161,21 @@ unsafe fn copy_singly<T: Element>(
 }
 
 /// A tile's sums and where they go.
-pub(crate) struct Rounded<T: Element> {
+pub(crate) struct Rounded<Acc, C> {
     /// Sums of column j begin at `sums + j * sums_ld`.
-    pub(crate) sums: *const T::Acc,
+    pub(crate) sums: *const Acc,
     /// See `sums`.
     pub(crate) sums_ld: usize,
     /// Elements of column j begin at `c + j * ldc`.
-    pub(crate) c: *mut T::Out,
+    pub(crate) c: *mut C,
     /// See `c`.
     pub(crate) ldc: usize,
     /// Rows of the tile.
     pub(crate) rows: usize,
     /// Columns of the tile.
     pub(crate) cols: usize,
-    pub(crate) alpha: T::Acc,
-    pub(crate) beta: T::Acc,
+    pub(crate) alpha: Acc,
+    pub(crate) beta: Acc,
 }
 
 /// Stores a tile's sums as elements, with alpha and beta.
@@ -181,7 +184,7 @@ pub(crate) struct Rounded<T: Element> {
 /// The sums can be read and that part of C written, and read where beta is not zero; no other thread
 /// uses either meanwhile.
 #[inline(always)]
-pub(crate) unsafe fn round<T: Element>(tile: &Rounded<T>) {
+pub(crate) unsafe fn round<Acc: Accumulator, C: Convert<Acc>>(tile: &Rounded<Acc, C>) {
     let &Rounded { sums, sums_ld, c, ldc, rows, cols, alpha, beta } = tile;
     for col in 0..cols {
         // SAFETY: the caller's promises; sums and C are different buffers.

@@ -12,7 +12,7 @@
 //! The sums are carried from one block of k to the next, never added up at the end: each element of
 //! C stays one chain of fused multiply-adds from k = 0 on, whatever the blocks are.
 
-use gemm_spec::Element;
+use gemm_spec::{Accumulator, Element};
 
 use crate::cache_line;
 use crate::kernels::prefetch;
@@ -119,10 +119,10 @@ impl<T> Source<T> {
     pub(crate) const NONE: Self = Self { from: std::ptr::null(), apart: 0, per_line: 0 };
 }
 
-impl<T: Element<Acc = T>> Finish<T> {
+impl<T: Accumulator> Finish<T> {
     /// What [`gemm_spec::epilogue`] does with these factors.
     pub(crate) fn last(alpha: T, beta: T) -> Self {
-        if beta == T::Acc::ZERO { Self::Write { alpha } } else { Self::Update { alpha, beta } }
+        if beta == T::ZERO { Self::Write { alpha } } else { Self::Update { alpha, beta } }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A vector register of some instruction set: the few operations that a tile is made of.
 
-use gemm_spec::Element;
+use gemm_spec::Accumulator;
 
 use crate::times_column;
 
@@ -14,7 +14,7 @@ use crate::times_column;
 /// read or written; no alignment is needed.
 pub(crate) trait Vector: Copy {
     /// What a lane holds.
-    type Element: Element<Acc = Self::Element>;
+    type Element: Accumulator;
     /// Which lanes take part in a load or store.
     type Mask: Copy;
     /// Elements of a register.
@@ -38,10 +38,10 @@ pub(crate) trait Vector: Copy {
     /// The masked elements to memory; nothing else is written.
     unsafe fn store_masked(self, to: *mut Self::Element, mask: Self::Mask);
 
-    /// `self * b + c`, lane by lane, as [`Element::mul_add`].
+    /// `self * b + c`, lane by lane, as [`Accumulator::mul_add`].
     unsafe fn mul_add(self, b: Self, c: Self) -> Self;
 
-    /// `self * b`, lane by lane, as [`Element::mul`].
+    /// `self * b`, lane by lane, as [`Accumulator::mul`].
     unsafe fn mul(self, b: Self) -> Self;
 
     /// What a packed element of A and one of B add to a sum: their product, or those of the steps that

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use cuda_lazy::Driver;
-use gemm_spec::Element;
+use gemm_spec::GemmTypes;
 use gemm_spec::params::{GemmParams, Params as _};
 use kernels_gpu::{EmulatedCall, EmulatedEntry};
 
@@ -461,11 +461,11 @@ unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedC
 ///
 /// # Safety
 /// `from` points to as many pointers as the entry has parameters, each to a value of its type.
-unsafe fn read<T: Element>(from: *mut *mut c_void) -> GemmParams<T> {
+unsafe fn read<T: GemmTypes>(from: *mut *mut c_void) -> GemmParams<T> {
     let mut params = MaybeUninit::<GemmParams<T>>::uninit();
     let fields = GemmParams::<T>::LIST.iter().zip(GemmParams::<T>::OFFSETS).enumerate();
     for (at, (param, &offset)) in fields {
-        let size = param.ty.size(T::DTYPE);
+        let size = param.ty.size(T::TYPES.acc());
         // SAFETY: the caller's promise for what is read; the list gives the place of each field.
         unsafe {
             let value = (*from.add(at)).cast::<u8>();

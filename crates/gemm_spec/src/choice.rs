@@ -1,6 +1,6 @@
 //! What a product takes with a tile, from what an SM was measured to do with it.
 
-use crate::{DType, KernelSpec, Tile, split_k};
+use crate::{DType, KernelSpec, Tile, Types, split_k};
 
 /// How fast one SM runs a kernel, in GFLOP/s, which are operations a nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ const MEMORY_RATE: f64 = 4000.0;
 #[must_use]
 pub fn time(
     spec: &KernelSpec,
-    dtype: DType,
+    types: Types,
     paces: Paces,
     (m, n, k): (usize, usize, usize),
     multiprocessors: u32,
@@ -86,10 +86,13 @@ pub fn time(
     let grid = spec.grid(m, n).ok()?;
     let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
     let work = work(tile, k as f64);
-    let resident = u64::from(spec.min_blocks(dtype));
+    let resident = u64::from(spec.min_blocks(types));
     let units = blocks_time(blocks, work, paces.of(n), resident, multiprocessors);
     let (m, n, k) = (m as f64, n as f64, k as f64);
-    let memory = (m * k + k * n + m * n) * dtype.size() as f64 / MEMORY_RATE;
+    let memory = {
+        let of = |elements: f64, dtype: DType| elements * dtype.size() as f64;
+        (of(m * k, types.a()) + of(k * n, types.b()) + of(m * n, types.c())) / MEMORY_RATE
+    };
     Some(LAUNCH + units.max(memory))
 }
 
@@ -107,7 +110,7 @@ pub(crate) fn split_time(
     // A single part ends where k does.
     let steps = if parts == 1 { k } else { split_k::steps(k, parts) };
     let work = work(tile, f64::from(steps));
-    let resident = u64::from(spec.min_blocks(DType::F32));
+    let resident = u64::from(spec.min_blocks(Types::F32));
     let blocks = u64::from(grid.x) * u64::from(parts);
     let units = blocks_time(blocks, work, paces.of(n as usize), resident, multiprocessors);
     let (wide_m, wide_n, wide_k) = (f64::from(m), f64::from(n), f64::from(k));
@@ -145,7 +148,7 @@ mod tests {
         about: "",
         origin: "",
         arch: Arch::Sm70,
-        entries: &[Entry { dtype: DType::F32, symbol: "k_f32" }],
+        entries: &[Entry { types: Types::F32, symbol: "k_f32" }],
         launch: LaunchShape::Grouped {
             block: Block { x: 32, y: 1 },
             tile: Tile { m: 32, n: 64 },
@@ -161,7 +164,7 @@ mod tests {
     const K: usize = 10_000;
 
     fn of(m: usize, n: usize, multiprocessors: u32) -> f64 {
-        time(&SPEC, DType::F32, PACES, (m, n, K), multiprocessors).unwrap() - LAUNCH
+        time(&SPEC, Types::F32, PACES, (m, n, K), multiprocessors).unwrap() - LAUNCH
     }
 
     #[test]
@@ -200,14 +203,14 @@ mod tests {
     #[test]
     fn no_product_is_faster_than_its_operands_travel() {
         // With one k element C is most of them.
-        let spent = time(&SPEC, DType::F32, PACES, (4096, 4096, 1), 132).unwrap() - LAUNCH;
+        let spent = time(&SPEC, Types::F32, PACES, (4096, 4096, 1), 132).unwrap() - LAUNCH;
         assert!(spent >= 4096.0 * 4096.0 * 4.0 / MEMORY_RATE);
     }
 
     #[test]
     fn splitting_pays_where_blocks_are_few_and_k_is_long() {
         let split = |k, parts| split_time(&SPEC, PACES, (32, 64, k), parts, 132);
-        assert_eq!(split(9984, 1), time(&SPEC, DType::F32, PACES, (32, 64, 9984), 132).unwrap());
+        assert_eq!(split(9984, 1), time(&SPEC, Types::F32, PACES, (32, 64, 9984), 132).unwrap());
         assert!(split(9984, 8) < split(9984, 1) / 3.0);
         assert!(split(32, 2) > split(32, 1));
     }
@@ -215,8 +218,8 @@ mod tests {
     #[test]
     fn what_no_grid_covers_has_no_time() {
         let most = i32::MAX as usize;
-        assert!(time(&SPEC, DType::F32, PACES, (most, most, 1), 132).is_none());
+        assert!(time(&SPEC, Types::F32, PACES, (most, most, 1), 132).is_none());
         let single = KernelSpec { launch: LaunchShape::SingleBlock, ..SPEC };
-        assert!(time(&single, DType::F32, PACES, (1, 1, 1), 132).is_none());
+        assert!(time(&single, Types::F32, PACES, (1, 1, 1), 132).is_none());
     }
 }

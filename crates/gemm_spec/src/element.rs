@@ -1,80 +1,73 @@
-//! The arithmetic that every implementation shares.
+//! The element types, the accumulators, and the arithmetic that every implementation shares.
 
 use core::fmt;
 
-use crate::DType;
+use crate::{DType, GemmTypes};
 
-/// An element type and the operations that a matrix product needs.
-///
-/// Products are added up in [`Element::Acc`], of which alpha and beta are too: the type itself, but
-/// f32 for the types of 16 bits, whose C is rounded once, at the end, and i32 for i8.
-///
-/// The host and the device use the same definitions, so that two implementations that add the same
-/// products in the same order give the same bits.
+/// A type that elements of a matrix are stored as.
 pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static {
-    /// The type of sums, and of alpha and beta.
-    type Acc: Element<Acc = Self::Acc>;
-    /// The type of an element of C: the type itself, but i32 for i8, and f32 for the wide types of 16
-    /// bits.
-    type Out: Element<Acc = Self::Acc, Out = Self::Out>;
-
-    /// Whether elements of C are narrower than sums, so that each sum is rounded when it is stored.
-    const ROUNDS: bool = size_of::<Self::Out>() < size_of::<Self::Acc>();
-
     /// The type's tag.
     const DTYPE: DType;
     /// Additive identity.
     const ZERO: Self;
     /// Multiplicative identity.
     const ONE: Self;
+}
 
-    /// `self * b + c` in the type of sums: one rounding for floats, wrapping for integers.
+/// An element type whose products can be added up in `Acc`.
+pub trait Convert<Acc>: Element {
+    /// The same value as an accumulator.
     #[must_use]
-    fn mul_add(self, b: Self, c: Self::Acc) -> Self::Acc;
-
-    /// `self * b` in the type of sums: rounded for floats, wrapping for integers.
-    #[must_use]
-    fn mul(self, b: Self) -> Self::Acc;
-
-    /// The same value in the type of sums.
-    #[must_use]
-    fn widen(self) -> Self::Acc;
+    fn widen(self) -> Acc;
 
     /// The nearest value of this type, the even one of two: infinite beyond the largest, NaN for NaN.
+    /// Integers saturate.
     #[must_use]
-    fn narrow(value: Self::Acc) -> Self;
+    fn narrow(value: Acc) -> Self;
 }
 
-/// What a type of its own sums has.
-macro_rules! own_sums {
-    () => {
-        type Acc = Self;
-        type Out = Self;
+/// A type that products are added up in, of which alpha and beta are too.
+///
+/// The host and the device use the same definitions, so that two implementations that add the same
+/// products in the same order give the same bits.
+pub trait Accumulator: Convert<Self> + GemmTypes<A = Self, B = Self, Acc = Self, C = Self> {
+    /// `self * b + c`: one rounding for floats, wrapping for integers.
+    #[must_use]
+    fn mul_add(self, b: Self, c: Self) -> Self;
 
-        #[inline(always)]
-        fn widen(self) -> Self {
-            self
-        }
-
-        #[inline(always)]
-        fn narrow(value: Self) -> Self {
-            value
-        }
-    };
+    /// `self * b`: rounded for floats, wrapping for integers.
+    #[must_use]
+    fn mul(self, b: Self) -> Self;
 }
+
+/// An accumulator needs no conversion.
+macro_rules! own_accumulator {
+    ($($acc:ident),+) => {$(
+        impl Convert<$acc> for $acc {
+            #[inline(always)]
+            fn widen(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn narrow(value: Self) -> Self {
+                value
+            }
+        }
+    )+};
+}
+
+own_accumulator!(f32, f64, i32);
 
 macro_rules! float_element {
-    ($float:ident) => {
+    ($float:ident, $dtype:ident) => {
         impl Element for $float {
-            own_sums!();
-
-            const DTYPE: DType = match size_of::<$float>() {
-                4 => DType::F32,
-                _ => DType::F64,
-            };
+            const DTYPE: DType = DType::$dtype;
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+        }
 
+        impl Accumulator for $float {
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
                 #[cfg(target_arch = "nvptx64")]
@@ -95,16 +88,23 @@ macro_rules! float_element {
     };
 }
 
-float_element!(f32);
-float_element!(f64);
+float_element!(f32, F32);
+float_element!(f64, F64);
 
-impl Element for i32 {
-    own_sums!();
+macro_rules! integer_element {
+    ($integer:ident, $dtype:ident) => {
+        impl Element for $integer {
+            const DTYPE: DType = DType::$dtype;
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+        }
+    };
+}
 
-    const DTYPE: DType = DType::I32;
-    const ZERO: Self = 0;
-    const ONE: Self = 1;
+integer_element!(i32, I32);
+integer_element!(i8, I8);
 
+impl Accumulator for i32 {
     #[inline(always)]
     fn mul_add(self, b: Self, c: Self) -> Self {
         self.wrapping_mul(b).wrapping_add(c)
@@ -116,49 +116,44 @@ impl Element for i32 {
     }
 }
 
-impl Element for i8 {
-    type Acc = i32;
-    type Out = i32;
+/// Integers that fit into 32 bits with room for a product: it is exact, and sums of them wrap.
+macro_rules! narrow_integer {
+    ($($integer:ident),+) => {$(
+        impl Convert<i32> for $integer {
+            #[inline(always)]
+            fn widen(self) -> i32 {
+                self as i32
+            }
 
-    const DTYPE: DType = DType::I8;
-    const ZERO: Self = 0;
-    const ONE: Self = 1;
-
-    #[inline(always)]
-    fn mul_add(self, b: Self, c: i32) -> i32 {
-        self.mul(b).wrapping_add(c)
-    }
-
-    #[inline(always)]
-    fn mul(self, b: Self) -> i32 {
-        i32::from(self) * i32::from(b)
-    }
-
-    #[inline(always)]
-    fn widen(self) -> i32 {
-        self as i32
-    }
-
-    #[inline(always)]
-    fn narrow(value: i32) -> Self {
-        if value < Self::MIN as i32 {
-            Self::MIN
-        } else if value > Self::MAX as i32 {
-            Self::MAX
-        } else {
-            value as i8
+            #[inline(always)]
+            fn narrow(value: i32) -> Self {
+                if value < Self::MIN as i32 {
+                    Self::MIN
+                } else if value > Self::MAX as i32 {
+                    Self::MAX
+                } else {
+                    value as Self
+                }
+            }
         }
-    }
+    )+};
 }
 
-/// The value stored to C for an accumulated sum: `alpha * acc + beta * c`, rounded to the element's
-/// type at the end.
+narrow_integer!(i8);
+
+/// The value stored to C for an accumulated sum: `alpha * acc + beta * c`, rounded to the type
+/// of C at the end.
 ///
 /// `c` is called only where `beta` is not zero: with `beta == 0` C is never read, so what it held,
 /// NaN included, does not matter. A NaN `beta` is not zero and gives NaN.
 #[inline(always)]
-pub fn epilogue<T: Element>(alpha: T::Acc, acc: T::Acc, beta: T::Acc, c: impl FnOnce() -> T) -> T {
-    T::narrow(if beta == T::Acc::ZERO {
+pub fn epilogue<Acc: Accumulator, C: Convert<Acc>>(
+    alpha: Acc,
+    acc: Acc,
+    beta: Acc,
+    c: impl FnOnce() -> C,
+) -> C {
+    C::narrow(if beta == Acc::ZERO {
         alpha.mul(acc)
     } else {
         alpha.mul_add(acc, beta.mul(c().widen()))
@@ -171,7 +166,7 @@ mod tests {
 
     #[test]
     fn beta_zero_never_reads_c() {
-        let stored = epilogue::<f32>(2.0, 3.0, 0.0, || panic!("C was read"));
+        let stored = epilogue::<f32, f32>(2.0, 3.0, 0.0, || panic!("C was read"));
         assert_eq!(stored, 6.0);
     }
 
@@ -187,6 +182,6 @@ mod tests {
         // (1 + eps)(1 - eps) - 1 = -eps^2: a product rounded by itself would give zero.
         assert_eq!((1.0 + eps).mul_add(1.0 - eps, -1.0), -eps * eps);
         assert_eq!(i32::MAX.mul_add(2, 3), 1);
-        assert_eq!(<i32 as Element>::mul(1 << 20, 1 << 12), 0);
+        assert_eq!(<i32 as Accumulator>::mul(1 << 20, 1 << 12), 0);
     }
 }

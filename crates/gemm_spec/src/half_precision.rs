@@ -5,28 +5,17 @@
 
 use half::{bf16, f16};
 
-use crate::{DType, Element};
+use crate::{Convert, DType, Element};
 
 macro_rules! half_element {
     ($half:ident, $dtype:ident, $widened:ident, $narrowed:ident) => {
         impl Element for $half {
-            type Acc = f32;
-            type Out = Self;
-
             const DTYPE: DType = DType::$dtype;
             const ZERO: Self = Self::ZERO;
             const ONE: Self = Self::ONE;
+        }
 
-            #[inline(always)]
-            fn mul_add(self, b: Self, c: f32) -> f32 {
-                f32::mul_add(self.widen(), b.widen(), c)
-            }
-
-            #[inline(always)]
-            fn mul(self, b: Self) -> f32 {
-                self.widen() * b.widen()
-            }
-
+        impl Convert<f32> for $half {
             #[inline(always)]
             fn widen(self) -> f32 {
                 $widened(self.to_bits())
@@ -102,9 +91,10 @@ fn f32_to_bf16(value: f32) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::GemmTypes;
 
     /// Checks every value of a type against an independent conversion.
-    fn every<T: Element<Acc = f32>>(of: fn(u16) -> T, known: fn(T) -> f64) {
+    fn every<T: Convert<f32>>(of: fn(u16) -> T, known: fn(T) -> f64) {
         for bits in 0..=u16::MAX {
             let (value, known) = (of(bits), known(of(bits)));
             let wide = value.widen();
@@ -130,7 +120,7 @@ mod tests {
 
     /// Between each value and the next: the middle goes to the even one, what is beside it to the
     /// nearer one.
-    fn ties<T: Element<Acc = f32>>(of: fn(u16) -> T, largest: u16) {
+    fn ties<T: Convert<f32>>(of: fn(u16) -> T, largest: u16) {
         for bits in 0..largest {
             let (low, high) = (of(bits), of(bits + 1));
             // Exact: both have few bits, and a sum of f64 does not overflow.
@@ -207,10 +197,10 @@ mod tests {
     #[test]
     fn sums_are_those_of_f32() {
         let third = f16::narrow(1.0 / 3.0);
-        assert_eq!(third.mul(third), third.widen() * third.widen());
+        assert_eq!(<f16 as GemmTypes>::mul(third, third), third.widen() * third.widen());
         // A sum of 16 bits would lose the product of the small ones.
         let small = f16::narrow(2f32.powi(-10));
-        assert_eq!(small.mul_add(small, 1.0), 1.0 + 2f32.powi(-20));
-        assert_eq!(bf16::ONE.mul_add(bf16::ONE, 256.0), 257.0);
+        assert_eq!(<f16 as GemmTypes>::mul_add(small, small, 1.0), 1.0 + 2f32.powi(-20));
+        assert_eq!(<(bf16, f32)>::mul_add(bf16::ONE, bf16::ONE, 256.0), 257.0);
     }
 }

@@ -7,15 +7,15 @@ use crate::params::{
 };
 use crate::split::Limbs;
 use crate::{
-    Arch, Block, DType, DeviceLimits, Element, Grid, LaunchShape, Operand, Order, Paces, Problem,
-    Unsupported,
+    AccType, Arch, Block, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order, Paces,
+    Problem, Types, Unsupported,
 };
 
-/// One entry point of a kernel: the symbol for one element type.
+/// One entry point of a kernel: the symbol for the types of one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Element type of A and B, and, but for [`DType::out`], of C.
-    pub dtype: DType,
+    /// The types that it multiplies.
+    pub types: Types,
     /// Name of the `.entry` in the PTX.
     pub symbol: &'static str,
 }
@@ -184,8 +184,8 @@ impl HelperRole {
 pub struct EntryForm {
     /// Its name in the PTX.
     pub symbol: &'static str,
-    /// What [`Acc`](crate::ParamType::Acc) stands for.
-    pub dtype: DType,
+    /// The type of its accumulators, which [`Acc`](crate::ParamType::Acc) stands for.
+    pub acc: AccType,
     /// Its parameters, in order.
     pub params: &'static [Param],
     /// Threads in a block; of [`LaunchShape::SingleBlock`] any shape of that many.
@@ -216,7 +216,7 @@ impl HelperEntry {
     const fn form(&self) -> EntryForm {
         EntryForm {
             symbol: self.symbol,
-            dtype: DType::F32,
+            acc: AccType::F32,
             params: self.role.params(),
             block: self.block,
             min_blocks: self.min_blocks,
@@ -267,10 +267,10 @@ impl KernelSpec {
         }
     }
 
-    /// Blocks that must fit on an SM together, for an element type.
+    /// Blocks that must fit on an SM together, for the types of a product.
     #[must_use]
-    pub const fn min_blocks(&self, dtype: DType) -> u32 {
-        match dtype.size() {
+    pub const fn min_blocks(&self, types: Types) -> u32 {
+        match types.a().size() {
             8 => self.min_blocks_per_sm.wide,
             _ => self.min_blocks_per_sm.narrow,
         }
@@ -279,28 +279,28 @@ impl KernelSpec {
     /// Most registers of a thread with which the promised blocks fit: registers are given out in
     /// eights.
     #[must_use]
-    pub const fn max_registers(&self, dtype: DType) -> u32 {
-        self.form(dtype, "").max_registers()
+    pub const fn max_registers(&self, types: Types) -> u32 {
+        self.form(types, "").max_registers()
     }
 
-    const fn form(&self, dtype: DType, symbol: &'static str) -> EntryForm {
+    const fn form(&self, types: Types, symbol: &'static str) -> EntryForm {
         EntryForm {
             symbol,
-            dtype,
+            acc: types.acc(),
             params: self.params.list(),
             block: match self.launch {
                 LaunchShape::Grid { block, .. } | LaunchShape::Grouped { block, .. } => block,
                 LaunchShape::Persistent { threads, .. } => Block { x: threads, y: 1 },
                 LaunchShape::SingleBlock => Block { x: MAX_THREADS, y: 1 },
             },
-            min_blocks: self.min_blocks(dtype),
-            shared_bytes: self.shared_bytes(dtype),
+            min_blocks: self.min_blocks(types),
+            shared_bytes: self.shared_bytes(types),
         }
     }
 
     /// Every entry that launches of this kernel use: its own, then its helpers.
     pub fn forms(&self) -> impl Iterator<Item = EntryForm> {
-        let own = self.entries.iter().map(|entry| self.form(entry.dtype, entry.symbol));
+        let own = self.entries.iter().map(|entry| self.form(entry.types, entry.symbol));
         own.chain(self.helpers.iter().map(HelperEntry::form))
     }
 
@@ -339,7 +339,7 @@ impl KernelSpec {
     /// Most bytes of device memory that a product takes besides its operands, where these begin at
     /// multiples of 16 bytes, as allocations do.
     #[must_use]
-    pub fn workspace_bytes<T: Element>(&self, problem: &Problem<T>) -> u64 {
+    pub fn workspace_bytes<T: GemmTypes>(&self, problem: &Problem<T>) -> u64 {
         let Problem { m, n, k, .. } = *problem;
         let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         match self.operands {
@@ -359,8 +359,8 @@ impl KernelSpec {
 
     /// Bytes of shared memory in a block.
     #[must_use]
-    pub const fn shared_bytes(&self, dtype: DType) -> u32 {
-        self.shared_elements * dtype.size() as u32
+    pub const fn shared_bytes(&self, types: Types) -> u32 {
+        self.shared_elements * types.a().size() as u32
     }
 
     /// Checks the specification itself, at compile time: `const _: () = SPEC.check();`.
@@ -431,13 +431,13 @@ impl KernelSpec {
     /// The symbol for an element type.
     ///
     /// # Errors
-    /// [`Unsupported::DType`].
-    pub fn entry(&self, dtype: DType) -> Result<&'static str, Unsupported> {
+    /// [`Unsupported::Types`].
+    pub fn entry(&self, types: Types) -> Result<&'static str, Unsupported> {
         self.entries
             .iter()
-            .find(|entry| entry.dtype == dtype)
+            .find(|entry| entry.types == types)
             .map(|entry| entry.symbol)
-            .ok_or(Unsupported::DType { dtype })
+            .ok_or(Unsupported::Types { types })
     }
 
     /// Threads of a block for a problem, along x and y.
@@ -521,12 +521,12 @@ impl KernelSpec {
     ///
     /// # Errors
     /// The first [`Unsupported`] that applies.
-    pub fn supports<T: Element>(
+    pub fn supports<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
         limits: &DeviceLimits,
     ) -> Result<(), Unsupported> {
-        self.entry(T::DTYPE)?;
+        self.entry(T::TYPES)?;
         let ordered: &[Operand] = match self.reads_any_order() {
             true => &[Operand::C],
             false => &[Operand::A, Operand::B, Operand::C],
@@ -552,7 +552,7 @@ impl KernelSpec {
         if threads > limits.max_threads_per_block {
             return Err(Unsupported::Threads { needs: threads, has: limits.max_threads_per_block });
         }
-        let shared = self.shared_bytes(T::DTYPE);
+        let shared = self.shared_bytes(T::TYPES);
         if shared > limits.max_shared_bytes {
             return Err(Unsupported::SharedMemory { needs: shared, has: limits.max_shared_bytes });
         }
@@ -575,7 +575,7 @@ mod tests {
         about: "",
         origin: "",
         arch: Arch::Sm70,
-        entries: &[Entry { dtype: DType::F32, symbol: "grid_f32" }],
+        entries: &[Entry { types: Types::F32, symbol: "grid_f32" }],
         launch: LaunchShape::Grid { block: Block { x: 2, y: 2 }, tile: Tile { m: 2, n: 2 } },
         shared_elements: 8,
         min_blocks_per_sm: MinBlocks { narrow: 512, wide: 256 },
@@ -591,10 +591,10 @@ mod tests {
 
     #[test]
     fn registers_are_what_the_promised_blocks_leave() {
-        assert_eq!(GRID.max_registers(DType::F32), 32);
-        assert_eq!(GRID.max_registers(DType::F64), 64);
+        assert_eq!(GRID.max_registers(Types::F32), 32);
+        assert_eq!(GRID.max_registers(Types::F64), 64);
         let alone = KernelSpec { min_blocks_per_sm: MinBlocks::same(1), ..GRID };
-        assert_eq!(alone.max_registers(DType::I32), 255);
+        assert_eq!(alone.max_registers(Types::I32), 255);
     }
 
     #[test]
@@ -641,7 +641,7 @@ mod tests {
         assert_eq!(GRID.supports(&problem, &LIMITS), Ok(()));
         assert_eq!(
             GRID.supports(&Problem::<f64>::new(4, 4, 4), &LIMITS),
-            Err(Unsupported::DType { dtype: DType::F64 })
+            Err(Unsupported::Types { types: Types::F64 })
         );
         let fortran = Problem { b: Layout::col_major(4), ..problem };
         assert_eq!(

@@ -4,8 +4,9 @@
 //!
 //! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
 //!   its operands, and the checks that its buffers are long enough;
-//! * [`Element`]: the arithmetic of one element type, and [`epilogue`], so that implementations
-//!   that sum in the same order agree bit for bit;
+//! * [`Types`] and [`GemmTypes`]: which element types are multiplied together, as a value and as a Rust
+//!   type, from one list; the arithmetic of the [`Accumulator`], and [`epilogue`], so that
+//!   implementations that sum in the same order agree bit for bit;
 //! * [`KernelSpec`]: everything needed to launch a kernel, stated beside the kernel and nowhere
 //!   else;
 //! * [`time`]: what a product takes with a kernel, for a choice between kernels;
@@ -38,14 +39,13 @@ pub mod scheduler;
 pub mod split;
 pub mod split_k;
 pub mod tensor;
+mod types;
 pub mod warpgroup;
-#[cfg(not(target_arch = "nvptx64"))]
-mod wide;
 
 pub use arch::Arch;
 pub use choice::{Pace, Paces, time};
-pub use dtype::DType;
-pub use element::{Element, epilogue};
+pub use dtype::{AccType, DType};
+pub use element::{Accumulator, Convert, Element, epilogue};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use half::{bf16, f16};
 pub use kernel::{
@@ -56,5 +56,4 @@ pub use launch_shape::{Block, Grid, LaunchShape, Tile};
 pub use limits::{DeviceLimits, SHARED_WITHOUT_OPT_IN, Unsupported};
 pub use params::{Param, ParamType};
 pub use problem::{Layout, Operand, Order, Problem, ShapeError};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use wide::{WideBf16, WideF16};
+pub use types::{GemmTypes, Types};

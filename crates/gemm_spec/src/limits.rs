@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{DType, Operand};
+use crate::{Operand, Types};
 
 /// Bytes of shared memory that every device gives a block for the asking. For more, up to the
 /// device's limit, a kernel is told so before its launch.
@@ -24,10 +24,10 @@ pub struct DeviceLimits {
 /// Why a kernel cannot run a problem on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// The kernel has no entry for the element type.
-    DType {
-        /// The type asked for.
-        dtype: DType,
+    /// The kernel has no entry for the types of the product.
+    Types {
+        /// The types asked for.
+        types: Types,
     },
     /// The kernel reads row-major operands only.
     Order {
@@ -85,7 +85,7 @@ pub enum Unsupported {
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::DType { dtype } => write!(f, "has no {dtype} entry"),
+            Self::Types { types } => write!(f, "has no {types} entry"),
             Self::Order { operand } => write!(f, "reads {operand} in row-major order only"),
             Self::SingleBlock { m, n, limit } => write!(
                 f,

@@ -9,7 +9,7 @@
 #[cfg(not(target_arch = "nvptx64"))]
 use core::fmt;
 
-use crate::{DType, Element};
+use crate::{AccType, GemmTypes};
 
 /// The 128 bytes that describe a tensor to TMA. The host encodes them; a kernel passes their address on
 /// and never reads them.
@@ -41,26 +41,28 @@ impl ParamType {
     /// What the address of a tensor map is a multiple of, in bytes.
     pub const TENSOR_MAP_ALIGN: u32 = 64;
 
-    /// How PTX declares a parameter of this type in the entry for that element type.
+    /// How PTX declares a parameter of this type in an entry whose accumulators are of that type.
     #[must_use]
-    pub const fn ptx(self, dtype: DType) -> &'static str {
+    pub const fn ptx(self, acc: AccType) -> &'static str {
         match self {
             Self::U32 => ".u32",
             Self::U64 | Self::Pointer => ".u64",
-            Self::Acc if dtype.is_integer() => ".u32",
-            Self::Acc if dtype.acc().size() == 8 => ".f64",
-            Self::Acc => ".f32",
+            Self::Acc => match acc {
+                AccType::F32 => ".f32",
+                AccType::F64 => ".f64",
+                AccType::I32 => ".u32",
+            },
             Self::TensorMap => ".align 64 .b8[128]",
         }
     }
 
     /// Bytes of such a parameter.
     #[must_use]
-    pub const fn size(self, dtype: DType) -> usize {
+    pub const fn size(self, acc: AccType) -> usize {
         match self {
             Self::U32 => 4,
             Self::U64 | Self::Pointer => 8,
-            Self::Acc => dtype.acc().size(),
+            Self::Acc => acc.dtype().size(),
             Self::TensorMap => size_of::<TensorMap>(),
         }
     }
@@ -93,11 +95,11 @@ pub trait Params: sealed::Sealed + Copy {
 macro_rules! param_type {
     (u32, $element:ty) => { u32 };
     (u64, $element:ty) => { u64 };
-    (acc, $element:ty) => { <$element as $crate::Element>::Acc };
+    (acc, $element:ty) => { <$element as $crate::GemmTypes>::Acc };
     (map, $element:ty) => { $crate::params::TensorMap };
-    ((const A), $element:ty) => { *const $element };
-    ((const B), $element:ty) => { *const $element };
-    ((mut C), $element:ty) => { *mut <$element as $crate::Element>::Out };
+    ((const A), $element:ty) => { *const <$element as $crate::GemmTypes>::A };
+    ((const B), $element:ty) => { *const <$element as $crate::GemmTypes>::B };
+    ((mut C), $element:ty) => { *mut <$element as $crate::GemmTypes>::C };
     ((const $pointee:ty), $element:ty) => { *const $pointee };
     ((mut $pointee:ty), $element:ty) => { *mut $pointee };
 }
@@ -124,26 +126,26 @@ macro_rules! ptx_type {
 /// Defines the struct of a list of parameters, and the macro that hands the list to another macro:
 /// `GemmParams! { [define_entry] .. }` calls `define_entry! { GemmParams [m: u32, ..] .. }`.
 macro_rules! params {
-    ($dollar:tt $(#[$doc:meta])* $name:ident<$element:ident> {
+    ($dollar:tt $(#[$doc:meta])* $name:ident<$types:ident> {
         $($(#[$field_doc:meta])* $field:ident: $kind:tt,)+
     }) => {
         $(#[$doc])*
         #[repr(C)]
-        pub struct $name<$element: Element> {
-            $($(#[$field_doc])* pub $field: $crate::param_type!($kind, $element),)+
+        pub struct $name<$types: GemmTypes> {
+            $($(#[$field_doc])* pub $field: $crate::param_type!($kind, $types),)+
         }
 
         // Types by macros cannot be derived for.
-        impl<$element: Element> Clone for $name<$element> {
+        impl<$types: GemmTypes> Clone for $name<$types> {
             fn clone(&self) -> Self {
                 *self
             }
         }
 
-        impl<$element: Element> Copy for $name<$element> {}
+        impl<$types: GemmTypes> Copy for $name<$types> {}
 
         #[cfg(not(target_arch = "nvptx64"))]
-        impl<$element: Element> fmt::Debug for $name<$element> {
+        impl<$types: GemmTypes> fmt::Debug for $name<$types> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($name))
                     $(.field(stringify!($field), &self.$field))+
@@ -151,9 +153,9 @@ macro_rules! params {
             }
         }
 
-        impl<$element: Element> sealed::Sealed for $name<$element> {}
+        impl<$types: GemmTypes> sealed::Sealed for $name<$types> {}
 
-        impl<$element: Element> Params for $name<$element> {
+        impl<$types: GemmTypes> Params for $name<$types> {
             params!(@described $($field: $kind),+);
         }
 
@@ -468,11 +470,11 @@ mod tests {
     use super::*;
 
     /// The driver reads as many bytes at a field as PTX declares: they must be the field's own.
-    fn is_described<P: Params>(dtype: DType) {
+    fn is_described<P: Params>(acc: AccType) {
         let mut end = 0;
         for (param, &offset) in P::LIST.iter().zip(P::OFFSETS) {
             assert!(offset >= end, "{} follows the field before it", param.name);
-            end = offset + param.ty.size(dtype);
+            end = offset + param.ty.size(acc);
             assert!(end <= size_of::<P>(), "{} is in the struct", param.name);
         }
         assert_eq!(P::LIST.len(), P::OFFSETS.len());
@@ -481,17 +483,17 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_lists_say() {
-        is_described::<GemmParams<f32>>(DType::F32);
-        is_described::<GemmParams<f64>>(DType::F64);
-        is_described::<GemmParams<i32>>(DType::I32);
-        is_described::<TmaParams<f32>>(DType::F16);
-        is_described::<TmaSimtParams<f32>>(DType::F32);
-        is_described::<PadParams>(DType::F32);
-        is_described::<SplitKMajorParams>(DType::F32);
-        is_described::<RowAmaxParams>(DType::F32);
-        is_described::<SplitMnMajorParams>(DType::F32);
-        is_described::<ProbeParams>(DType::F32);
-        is_described::<LimbParams>(DType::F32);
-        is_described::<FallbackParams>(DType::F32);
+        is_described::<GemmParams<f32>>(AccType::F32);
+        is_described::<GemmParams<f64>>(AccType::F64);
+        is_described::<GemmParams<i32>>(AccType::I32);
+        is_described::<TmaParams<f32>>(AccType::F32);
+        is_described::<TmaSimtParams<f32>>(AccType::F32);
+        is_described::<PadParams>(AccType::F32);
+        is_described::<SplitKMajorParams>(AccType::F32);
+        is_described::<RowAmaxParams>(AccType::F32);
+        is_described::<SplitMnMajorParams>(AccType::F32);
+        is_described::<ProbeParams>(AccType::F32);
+        is_described::<LimbParams>(AccType::F32);
+        is_described::<FallbackParams>(AccType::F32);
     }
 }

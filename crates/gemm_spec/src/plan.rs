@@ -15,8 +15,8 @@ use crate::params::{
     SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
 };
 use crate::{
-    Block, DeviceLimits, Element, Grid, HelperEntry, HelperRole, KernelSpec, OperandAccess,
-    Problem, Unsupported, split_k,
+    Block, DeviceLimits, Element as _, GemmTypes, Grid, HelperEntry, HelperRole, KernelSpec,
+    OperandAccess, Problem, Unsupported, split_k,
 };
 
 /// Addresses of the first elements of the operands, in the memory that the launches use.
@@ -52,14 +52,14 @@ impl Band {
 
 /// What a kernel does for a problem, in order: each step uses what the steps before it wrote.
 #[derive(Clone, Debug)]
-pub struct LaunchPlan<T: Element> {
+pub struct LaunchPlan<T: GemmTypes> {
     /// The steps.
     pub steps: Vec<Step<T>>,
 }
 
 /// One step of a plan.
 #[derive(Clone, Debug)]
-pub enum Step<T: Element> {
+pub enum Step<T: GemmTypes> {
     /// Sets every byte of a part of the workspace.
     Fill {
         /// Where it begins.
@@ -75,7 +75,7 @@ pub enum Step<T: Element> {
 
 /// A launch of an entry.
 #[derive(Clone, Debug)]
-pub struct Launch<T: Element> {
+pub struct Launch<T: GemmTypes> {
     /// Name of the `.entry` in the PTX.
     pub symbol: &'static str,
     /// Blocks.
@@ -101,7 +101,7 @@ pub struct Mapped<P, const MAPS: usize> {
 
 /// What an entry is called with: the parameters that its specification names.
 #[derive(Clone, Debug)]
-pub enum Arguments<T: Element> {
+pub enum Arguments<T: GemmTypes> {
     /// A kernel that finds its operands by their addresses.
     Gemm(GemmParams<T>),
     /// [`HelperRole::SumRanges`].
@@ -127,7 +127,7 @@ pub enum Arguments<T: Element> {
 }
 
 /// A product by a kernel of which a plan can be made.
-pub struct Planner<'p, T: Element> {
+pub struct Planner<'p, T: GemmTypes> {
     spec: &'p KernelSpec,
     problem: &'p Problem<T>,
     addresses: Addresses,
@@ -137,7 +137,7 @@ pub struct Planner<'p, T: Element> {
     ranges: u32,
 }
 
-impl<'p, T: Element> Planner<'p, T> {
+impl<'p, T: GemmTypes> Planner<'p, T> {
     /// `C = alpha * A * B + beta * C` by a kernel, for operands at these addresses.
     ///
     /// # Errors
@@ -204,11 +204,11 @@ impl<'p, T: Element> Planner<'p, T> {
     fn own(&self, arguments: Arguments<T>) -> Result<Launch<T>, Unsupported> {
         let Self { spec, problem: Problem { m, n, .. }, limits, .. } = *self;
         Ok(Launch {
-            symbol: spec.entry(T::DTYPE)?,
+            symbol: spec.entry(T::TYPES)?,
             grid: spec.launch_grid(*m, *n, limits.multiprocessors)?,
             cluster: spec.cluster(),
             block: spec.block(*m, *n)?,
-            shared_bytes: spec.shared_bytes(T::DTYPE),
+            shared_bytes: spec.shared_bytes(T::TYPES),
             arguments,
         })
     }
@@ -277,7 +277,7 @@ impl<'p, T: Element> Planner<'p, T> {
 }
 
 impl HelperEntry {
-    fn launch<T: Element>(&self, grid: Grid, arguments: Arguments<T>) -> Launch<T> {
+    fn launch<T: GemmTypes>(&self, grid: Grid, arguments: Arguments<T>) -> Launch<T> {
         let Self { symbol, block, shared_bytes, .. } = *self;
         Launch { symbol, grid, cluster: 1, block, shared_bytes, arguments }
     }

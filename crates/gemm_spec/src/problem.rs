@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::Element;
+use crate::{Element, GemmTypes};
 
 /// Which of a matrix's indices moves by one element in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -168,7 +168,7 @@ impl core::error::Error for ShapeError {}
 ///
 /// `beta == 0` means that C is written without being read, `alpha == 0` that A and B are not read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Problem<T: Element> {
+pub struct Problem<T: GemmTypes> {
     /// Rows of A and C.
     pub m: usize,
     /// Columns of B and C.
@@ -187,7 +187,7 @@ pub struct Problem<T: Element> {
     pub c: Layout,
 }
 
-impl<T: Element> Problem<T> {
+impl<T: GemmTypes> Problem<T> {
     /// `C = A * B`, all row-major and tightly packed.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
@@ -263,7 +263,7 @@ impl<T: Element> Problem<T> {
         if layout.ld < min {
             return Err(ShapeError::LeadingDimension { operand, ld: layout.ld, min });
         }
-        let size = T::DTYPE.size_in(operand);
+        let size = T::TYPES.of(operand).size();
         layout
             .required_len(rows, cols)
             .filter(|len| len.checked_mul(size).is_some_and(|bytes| bytes <= isize::MAX as usize))
@@ -276,7 +276,7 @@ impl<T: Element> Problem<T> {
         let mut bytes = 0usize;
         for operand in [Operand::A, Operand::B, Operand::C] {
             let (rows, cols) = self.dims(operand);
-            let own = rows.checked_mul(cols)?.checked_mul(T::DTYPE.size_in(operand))?;
+            let own = rows.checked_mul(cols)?.checked_mul(T::TYPES.of(operand).size())?;
             bytes = bytes.checked_add(own)?;
         }
         Some(bytes)
@@ -294,7 +294,7 @@ impl<T: Element> Problem<T> {
             self.b.fits(self.k, self.n, b),
             self.c.fits(self.m, self.n, c),
         ];
-        let most = isize::MAX as usize / T::DTYPE.size().max(T::DTYPE.out().size());
+        let most = isize::MAX as usize / T::TYPES.max_size();
         if a_fits & b_fits & c_fits & (a.max(b).max(c) <= most) {
             return Ok(());
         }
@@ -310,10 +310,14 @@ impl<T: Element> Problem<T> {
     /// The same product written the other way round: `C^T = alpha * B^T * A^T + beta * C^T`.
     ///
     /// The buffers of A and B change places; none of them moves. It turns a column-major C into a
-    /// row-major one, so that implementations need to know only the latter.
+    /// row-major one, so that implementations need to know only the latter. `U` is `T` with the types of A
+    /// and B exchanged: `T` itself where they are the same.
     #[must_use]
-    pub const fn transposed(&self) -> Self {
-        Self {
+    pub const fn transposed<U>(&self) -> Problem<U>
+    where
+        U: GemmTypes<A = T::B, B = T::A, Acc = T::Acc, C = T::C>,
+    {
+        Problem {
             m: self.n,
             n: self.m,
             k: self.k,
@@ -417,7 +421,7 @@ mod tests {
             Layout::col_major(6),
             Layout::col_major(7),
         );
-        let other = problem.transposed();
+        let other: Problem<f32> = problem.transposed();
         assert_eq!((other.m, other.n, other.k), (3, 2, 4));
         assert_eq!(other.c.order, Order::RowMajor);
         assert_eq!(other.a.index(1, 2), problem.b.index(2, 1));

@@ -15,7 +15,7 @@
 
 use crate::choice::{Paces, split_time};
 use crate::index::ceil_div;
-use crate::{DType, Grid, KernelSpec};
+use crate::{Grid, KernelSpec, Types};
 
 /// Ranges of k begin at multiples of this: rows of A that are 16-byte aligned are so in every range,
 /// and ranges are whole tiles of every kernel.
@@ -95,7 +95,7 @@ pub fn parts(
     let room = (MOST_BYTES / bytes(m, n, 1).max(1)).min(MOST_PARTS.into()) as u32;
     let most = room.min(ceil_div(k, RANGE_UNIT)).max(1);
     // More than two shares of blocks an SM give no finer grain than the ranges have.
-    let full = 2 * spec.min_blocks(DType::F32);
+    let full = 2 * spec.min_blocks(Types::F32);
     let fitted = (1..=full).map(|blocks| {
         (u64::from(blocks) * u64::from(multiprocessors) / u64::from(grid.x.max(1))) as u32
     });
@@ -122,7 +122,7 @@ mod tests {
         about: "",
         origin: "",
         arch: Arch::Sm70,
-        entries: &[Entry { dtype: DType::F32, symbol: "k_f32" }],
+        entries: &[Entry { types: Types::F32, symbol: "k_f32" }],
         launch: LaunchShape::Grouped {
             block: Block { x: 128, y: 1 },
             tile: Tile { m: 64, n: 128 },

@@ -6,7 +6,7 @@
 //! operand and each of its lines begin at a multiple of 16 bytes. An operand that does not comply
 //! is copied to a workspace with a longer pitch.
 
-use crate::{Element, Layout, Operand, Order, Problem};
+use crate::{GemmTypes, Layout, Operand, Order, Problem};
 
 /// Elements of a k-block, the depth of a stage: one row of a K-major tile in the 128-byte swizzle.
 pub const BLOCK_K: u32 = 64;
@@ -31,7 +31,7 @@ pub const PAD_GROUP: u32 = 8;
 
 /// The `major_flags` of a product.
 #[must_use]
-pub fn major_flags<T: Element>(problem: &Problem<T>) -> u32 {
+pub fn major_flags<T: GemmTypes>(problem: &Problem<T>) -> u32 {
     let mn_major =
         |layout: Layout, order: Order, bit: u32| if layout.order == order { bit } else { 0 };
     mn_major(problem.a, Order::ColMajor, A_MN_MAJOR)
@@ -40,7 +40,7 @@ pub fn major_flags<T: Element>(problem: &Problem<T>) -> u32 {
 
 /// The contiguous lines of an operand, and the elements of a line.
 #[must_use]
-pub fn lines<T: Element>(problem: &Problem<T>, operand: Operand) -> (usize, usize) {
+pub fn lines<T: GemmTypes>(problem: &Problem<T>, operand: Operand) -> (usize, usize) {
     let (rows, cols) = problem.dims(operand);
     problem.layout(operand).lines(rows, cols)
 }
@@ -60,8 +60,8 @@ pub const fn tma_addressable(address: u64, layout: Layout, size: usize) -> bool 
 
 /// Bytes of the copy of an operand at that address, a multiple of 256; none if TMA can address its lines.
 #[must_use]
-pub fn copy_bytes<T: Element>(problem: &Problem<T>, operand: Operand, address: u64) -> u64 {
-    let size = T::DTYPE.size();
+pub fn copy_bytes<T: GemmTypes>(problem: &Problem<T>, operand: Operand, address: u64) -> u64 {
+    let size = T::TYPES.of(operand).size();
     if problem.effective_k() == 0 || tma_addressable(address, problem.layout(operand), size) {
         return 0;
     }

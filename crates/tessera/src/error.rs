@@ -54,11 +54,11 @@ pub enum Error {
         /// Why.
         reason: Unsupported,
     },
-    /// No kernel multiplies this element type on this GPU within the accuracy mode.
-    #[error("there is no kernel for {dtype} with {accuracy} accuracy on {device}")]
+    /// No kernel multiplies these types on this GPU within the accuracy mode.
+    #[error("there is no kernel for {types} with {accuracy} accuracy on {device}")]
     NoKernel {
-        /// The element type.
-        dtype: gemm_spec::DType,
+        /// The types of the product.
+        types: gemm_spec::Types,
         /// The accuracy mode.
         accuracy: crate::Accuracy,
         /// The GPU.

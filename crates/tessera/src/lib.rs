@@ -38,7 +38,6 @@ mod element;
 mod engine;
 mod error;
 mod matrix;
-mod wide;
 
 #[cfg(feature = "cuda")]
 pub mod gpu;
@@ -47,16 +46,15 @@ pub mod select;
 
 pub use accuracy::Accuracy;
 pub use cpu_gemm::{CpuContext, CpuIsa};
-pub use element::Element;
+pub use element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 pub use engine::{Device, Engine, EngineBuilder, Placement, gemm};
 pub use error::Error;
 #[cfg(feature = "cuda")]
 pub use error::{EntryMismatch, PtxFault};
 pub use gemm_spec::{
-    DType, Layout, Operand, Order, Problem, ShapeError, Unsupported, WideBf16, WideF16, bf16, f16,
+    DType, Layout, Operand, Order, Problem, ShapeError, Types, Unsupported, bf16, f16,
 };
 pub use matrix::{MatMut, MatRef, Matrix, problem_of};
-pub use wide::{Widen, wide};
 
 /// The Rust examples of README.md, which are compiled and run as documentation tests.
 #[cfg(doctest)]

@@ -2,7 +2,7 @@
 
 use gemm_spec::{Layout, Order, Problem, ShapeError};
 
-use crate::element::Element;
+use crate::element::{AccOf, Element, MultiplyInto};
 use crate::error::Error;
 
 /// A matrix and its elements, tightly packed.
@@ -200,12 +200,6 @@ impl<'a, T> MatRef<'a, T> {
         self.data
     }
 
-    /// The same view of another buffer of as many elements.
-    pub(crate) fn with_data<U>(self, data: &'a [U]) -> MatRef<'a, U> {
-        debug_assert_eq!(data.len(), self.data.len());
-        MatRef { data, rows: self.rows, cols: self.cols, layout: self.layout }
-    }
-
     /// The transposed matrix: the same buffer, read the other way round.
     #[must_use]
     pub fn transposed(self) -> Self {
@@ -258,13 +252,13 @@ impl<'a, T> MatMut<'a, T> {
 ///
 /// # Errors
 /// [`Error::InnerDim`] and [`Error::OuterDim`] where the sizes do not fit.
-pub fn problem_of<T: Element>(
-    alpha: T::Acc,
-    a: MatRef<'_, T>,
-    b: MatRef<'_, T>,
-    beta: T::Acc,
-    c: &MatMut<'_, T::Out>,
-) -> Result<Problem<T>, Error> {
+pub fn problem_of<A: MultiplyInto<B, C>, B: Element, C: Element>(
+    alpha: AccOf<A, B, C>,
+    a: MatRef<'_, A>,
+    b: MatRef<'_, B>,
+    beta: AccOf<A, B, C>,
+    c: &MatMut<'_, C>,
+) -> Result<Problem<A::Types>, Error> {
     let (m, n, k) = (a.rows(), b.cols(), a.cols());
     if k != b.rows() {
         return Err(Error::InnerDim { a_rows: m, a_cols: k, b_rows: b.rows(), b_cols: n });

@@ -5,11 +5,11 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gemm_spec::{Element as _, Operand, Order};
+use gemm_spec::{Convert, Element as _, Operand, Order};
 use tessera::gpu::{Addresses, Gpu, HostMemory, KERNELS, Kernel, Pipeline};
 use tessera::{
-    Accuracy, CpuContext, Device, Element, Engine, Error, Layout, MatMut, MatRef, Matrix,
-    Placement, Problem,
+    Accuracy, CpuContext, Device, Element, Engine, Error, GemmTypes, Layout, MatMut, MatRef,
+    Matrix, Placement, Problem,
 };
 
 /// The driver's counters and memory are those of the process.
@@ -31,7 +31,11 @@ fn kernel(id: &str) -> Kernel {
 }
 
 /// Elements that tell where they are, in a buffer with padding.
-fn drawn<T: Element>(problem: &Problem<T>, operand: Operand, of: impl Fn(i32) -> T) -> Vec<T> {
+fn drawn<T: GemmTypes, E: Element>(
+    problem: &Problem<T>,
+    operand: Operand,
+    of: impl Fn(i32) -> E,
+) -> Vec<E> {
     let (rows, cols) = problem.dims(operand);
     let layout = problem.layout(operand);
     let mut data = vec![of(7); layout.required_len(rows, cols).expect("a small matrix")];
@@ -45,7 +49,7 @@ fn drawn<T: Element>(problem: &Problem<T>, operand: Operand, of: impl Fn(i32) ->
 }
 
 /// What the CPU engine computes, which the chain kernels agree with bit for bit.
-fn expected<T: Element>(problem: &Problem<T>, a: &[T], b: &[T], c: &[T::Out]) -> Vec<T::Out> {
+fn expected<T: GemmTypes>(problem: &Problem<T>, a: &[T::A], b: &[T::B], c: &[T::C]) -> Vec<T::C> {
     let context = CpuContext::new(NonZeroUsize::new(1)).expect("threads start");
     let mut c = c.to_vec();
     cpu_gemm::gemm(problem, a, b, &mut c, &context).expect("the buffers fit");
@@ -53,7 +57,7 @@ fn expected<T: Element>(problem: &Problem<T>, a: &[T], b: &[T], c: &[T::Out]) ->
 }
 
 /// Orders and paddings of A, B and C.
-fn layouts<T: Element>(m: usize, n: usize, k: usize) -> Vec<Problem<T>> {
+fn layouts<T: GemmTypes>(m: usize, n: usize, k: usize) -> Vec<Problem<T>> {
     let of = |order, rows: usize, cols: usize, padding: usize| match order {
         Order::RowMajor => Layout::row_major(cols + padding),
         Order::ColMajor => Layout::col_major(rows + padding),
@@ -79,9 +83,13 @@ fn layouts<T: Element>(m: usize, n: usize, k: usize) -> Vec<Problem<T>> {
 fn an_engine_on_the_gpu_multiplies_whatever_the_layout() {
     let _alone = alone();
     let engine = Engine::builder().device(Device::Cuda(0)).build().unwrap();
-    fn try_type<T: Element>(engine: &Engine, of: impl Fn(i32) -> T + Copy, two: T::Acc, one: T::Acc)
-    where
-        T::Out: PartialEq,
+    fn try_type<T: GemmTypes<A = T, B = T> + Element>(
+        engine: &Engine,
+        of: impl Fn(i32) -> T + Copy,
+        two: T::Acc,
+        one: T::Acc,
+    ) where
+        T::C: PartialEq,
     {
         for plain in layouts::<T>(37, 45, 29) {
             for problem in
@@ -90,7 +98,7 @@ fn an_engine_on_the_gpu_multiplies_whatever_the_layout() {
                 let (a, b) = (drawn(&problem, Operand::A, of), drawn(&problem, Operand::B, of));
                 let (rows, cols) = problem.dims(Operand::C);
                 let len = problem.c.required_len(rows, cols).unwrap();
-                let old = vec![T::Out::narrow(T::Out::ONE.widen()); len];
+                let old = vec![T::C::narrow(T::C::ONE.widen()); len];
                 let mut c = old.clone();
                 engine.gemm_slices(&problem, &a, &b, &mut c).unwrap();
                 assert!(c == expected(&problem, &a, &b, &old), "{problem:?}");

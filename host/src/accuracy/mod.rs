@@ -10,7 +10,7 @@ mod data;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use gemm_spec::{DType, Problem};
+use gemm_spec::{Problem, Types};
 use serde::Serialize;
 
 pub use self::data::DataSet;
@@ -113,7 +113,7 @@ impl Document {
 pub fn ways_to_sum() -> Vec<Implementation> {
     let differs = |implementation: &Implementation| match implementation {
         Implementation::Cpu(cpu) => cpu.id == "cpu_packed",
-        Implementation::Gpu(spec) => !spec.is_chain() && spec.entry(DType::F32).is_ok(),
+        Implementation::Gpu(spec) => !spec.is_chain() && spec.entry(Types::F32).is_ok(),
     };
     registry::all().filter(differs).collect()
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::measure::Timing;
 use crate::run::Observer;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 /// Edges of the cubes that are judged where nothing else is asked for.
 pub const EDGES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
@@ -73,15 +73,15 @@ impl Way {
 }
 
 /// A product of one size and what its ways work on.
-struct Round<'e, T: Scalar> {
+struct Round<'e, T: ScalarTypes> {
     engine: &'e Engine,
     problem: Problem<T>,
-    a: Vec<T>,
-    b: Vec<T>,
-    c: Vec<T::Result>,
+    a: Vec<T::A>,
+    b: Vec<T::B>,
+    c: Vec<T::C>,
 }
 
-impl<T: Scalar> Round<'_, T> {
+impl<T: ScalarTypes> Round<'_, T> {
     /// One product.
     fn once(&mut self, way: Way) -> Result<(), Error> {
         let Self { engine, problem, a, b, c } = self;
@@ -149,7 +149,7 @@ impl<T: Scalar> Round<'_, T> {
 ///
 /// # Errors
 /// What the driver answers; [`tessera::Error::OutOfMemory`].
-pub fn judge<T: Scalar>(
+pub fn judge<T: ScalarTypes>(
     engine: &Engine,
     edges: &[usize],
     observer: &mut dyn Observer,
@@ -162,7 +162,7 @@ pub fn judge<T: Scalar>(
 }
 
 /// Measures one size; takes ways out that are hopeless from there on.
-fn one<T: Scalar>(
+fn one<T: ScalarTypes>(
     engine: &Engine,
     edge: usize,
     ways: &mut Vec<Way>,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gemm_spec::{DType, Operand, Problem};
+use gemm_spec::{Operand, Problem, Types};
 
 use kernels_gpu::Kernel;
 use tessera::Accuracy;
@@ -17,7 +17,8 @@ use crate::gpu::{Gpu, HostMemory};
 use crate::machine::short_of_memory;
 use crate::measure::{Effort, Timing, repeat};
 use crate::run::Observer;
-use crate::scalar::{Scalar, with_type};
+use crate::scalar::ScalarTypes;
+use gemm_spec::with_gemm_types;
 
 /// Edges of the cubes that the CPU engine is measured with.
 const EDGES: [usize; 8] = [16, 64, 96, 128, 192, 256, 512, 1024];
@@ -35,11 +36,11 @@ pub fn tune(
     processor: &str,
     observer: &mut dyn Observer,
 ) -> Result<Figures, Error> {
-    let mut cubes = Vec::with_capacity(DType::ALL.len() * EDGES.len());
-    for dtype in DType::ALL {
+    let mut cubes = Vec::with_capacity(Types::ALL.len() * EDGES.len());
+    for dtype in Types::ALL {
         for edge in EDGES {
             observer.step(&format!("{dtype} at {edge} on the CPU"));
-            let seconds = with_type!(dtype, T => cube::<T>(edge, cpu))?;
+            let seconds = with_gemm_types!(dtype, T => cube::<T>(edge, cpu))?;
             cubes.push(Cube { dtype: dtype.name().to_owned(), edge, seconds });
         }
     }
@@ -61,12 +62,12 @@ pub fn tune(
 }
 
 /// Seconds of one square product by the CPU engine.
-fn cube<T: Scalar>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
+fn cube<T: ScalarTypes>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
     let problem = Problem::<T>::new(edge, edge, edge);
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
-    let a: Vec<T> = draw.operand(&problem, Operand::A)?;
-    let b: Vec<T> = draw.operand(&problem, Operand::B)?;
-    let mut c: Vec<T::Out> = draw.operand(&problem, Operand::C)?;
+    let a: Vec<T::A> = draw.operand(&problem, Operand::A)?;
+    let b: Vec<T::B> = draw.operand(&problem, Operand::B)?;
+    let mut c: Vec<T::C> = draw.operand(&problem, Operand::C)?;
     // Threads wake sooner or later: the median of many wakings is what others will see.
     let effort = Effort { total: Duration::from_millis(50), most: 2000, ..Effort::PROBE };
     let timing = repeat(effort, || {
@@ -190,7 +191,7 @@ mod tests {
     fn a_cpu_is_measured_in_every_type() {
         let cpu = crate::cpu::context(std::num::NonZeroUsize::new(2)).unwrap();
         let figures = tune(&cpu, None, "a CPU", &mut ()).unwrap();
-        for dtype in DType::ALL {
+        for dtype in Types::ALL {
             let curve = figures.cpu.curve(dtype.name()).unwrap();
             assert!(curve.seconds(16e9, 2) > curve.seconds(1e9, 2), "{dtype}");
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gemm_spec::{DType, Problem};
+use gemm_spec::{Problem, Types};
 
 use super::{Processors, peak};
 use crate::cpu::CpuImpl;
@@ -11,7 +11,7 @@ use crate::gpu::{Gpu, GpuPeer, Launch};
 use crate::peers::{self, CpuPeer, Peer};
 use crate::registry::{self, Implementation};
 use crate::report::skipped::without_gpu;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 use crate::verify::Guarded;
 use tessera::Accuracy;
 use tessera::select::best_kernel;
@@ -73,7 +73,7 @@ impl Entrant {
     }
 
     /// What a GPU can do at most for it, in operations a second.
-    pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: DType) -> Option<f64> {
+    pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: Types) -> Option<f64> {
         match self {
             Self::Own(Implementation::Gpu(spec)) => {
                 peak::kernel_peak(spec.spec(), gpu.info(), dtype)
@@ -85,7 +85,7 @@ impl Entrant {
 
     /// The entrant that does the work for a problem: of [`Entrant::Auto`] the kernel that an engine
     /// would choose, of others themselves.
-    pub(crate) fn chosen<T: Scalar>(
+    pub(crate) fn chosen<T: ScalarTypes>(
         self,
         problem: &Problem<T>,
         processors: &Processors,
@@ -97,7 +97,7 @@ impl Entrant {
         let gpu = processors.gpu.as_ref().map_err(without_gpu)?;
         let free = gpu.free_memory().map_err(reason)?;
         let chosen = best_kernel(problem, gpu.limits(), free, Accuracy::default());
-        let chosen = chosen.ok_or_else(|| format!("there is no kernel for {}", T::DTYPE))?;
+        let chosen = chosen.ok_or_else(|| format!("there is no kernel for {}", T::TYPES))?;
         Ok(Self::Own(Implementation::Gpu(chosen)))
     }
 
@@ -158,10 +158,10 @@ impl Ready<'_> {
     }
 
     /// Computes a product in a guarded buffer, wherever it works; operands are brought there and back.
-    pub(crate) fn compute<T: Scalar>(
+    pub(crate) fn compute<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        (a, b): (&[T], &[T]),
+        (a, b): (&[T::A], &[T::B]),
         result: &mut Guarded<T>,
         processors: &Processors,
     ) -> Result<(), Error> {
@@ -176,12 +176,12 @@ impl Ready<'_> {
     }
 
     /// Computes C on the CPU, if that is where it works.
-    pub(super) fn multiply<T: Scalar>(
+    pub(super) fn multiply<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
         processors: &Processors,
     ) -> Result<(), Error> {
         match self {

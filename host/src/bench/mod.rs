@@ -30,7 +30,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use gemm_spec::{DType, Problem};
+use gemm_spec::{Problem, Types};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -40,11 +40,12 @@ use crate::measure::{Effort, Timing, repeat};
 use crate::registry::Implementation;
 use crate::report::skipped::without_gpu;
 use crate::run::{DeviceChoice, Observer};
-use crate::scalar::{Scalar, with_type};
+use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::Method;
 pub use energy::Energy;
 pub(crate) use entrant::Ready;
 pub use entrant::{AUTO, Entrant};
+use gemm_spec::with_gemm_types;
 pub(crate) use processors::Processors;
 pub use rounds::{Rounds, end_with_parent};
 use subject::{Inputs, Subject};
@@ -219,7 +220,7 @@ pub struct Config {
     /// How long a row without rounds waits for an idle machine, at most; `None` does not look.
     pub idle_wait: Option<Duration>,
     /// Element type.
-    pub dtype: DType,
+    pub dtype: Types,
     /// Factor of the product.
     pub alpha: f64,
     /// Factor of the old C.
@@ -248,10 +249,10 @@ pub struct Config {
 /// What stops the whole benchmark: a demanded device that is not there, sizes beyond memory. An
 /// implementation that fails becomes a skipped one with the reason.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
-    with_type!(config.dtype, T => run_as::<T>(config, observer))
+    with_gemm_types!(config.dtype, T => run_as::<T>(config, observer))
 }
 
-fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
+fn run_as<T: ScalarTypes>(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
     let processors = Processors::open(config.device, config.threads)?;
     let mut document =
         Document { format: FORMAT.to_owned(), rows: Vec::new(), skipped: Vec::new() };
@@ -266,7 +267,7 @@ fn run_as<T: Scalar>(config: &Config, observer: &mut dyn Observer) -> Result<Doc
 }
 
 /// Measures every size, one entrant after the other.
-fn one_by_one<T: Scalar>(
+fn one_by_one<T: ScalarTypes>(
     config: &Config,
     processors: &Processors,
     observer: &mut dyn Observer,
@@ -279,7 +280,7 @@ fn one_by_one<T: Scalar>(
         .collect();
     for &[m, n, k] in &config.sizes {
         let problem = Problem::<T>::new(m, n, k)
-            .with_scalars(T::factor(config.alpha), T::factor(config.beta));
+            .with_scalars(T::Acc::from_f64(config.alpha), T::Acc::from_f64(config.beta));
         let inputs = Inputs::draw(&problem, config, processors)?;
         let mut subject = Subject::new(&inputs, config, processors)?;
         for (entrant, ready) in &entrants {
@@ -362,7 +363,7 @@ impl Document {
 
 /// Measures one entrant on one problem. Its result is checked before, unless an earlier turn of it
 /// `was_right`, and after.
-fn row<T: Scalar>(
+fn row<T: ScalarTypes>(
     config: &Config,
     processors: &Processors,
     problem: &Problem<T>,
@@ -563,7 +564,7 @@ pub fn again(row: &Row, time: Duration, spread: f64, check: Method) -> Result<Co
             count => Some(Rounds { count, patience: time }),
         },
         idle_wait: Some(Duration::ZERO),
-        dtype: DType::from_name(&point.dtype).ok_or_else(|| unreadable("its dtype"))?,
+        dtype: Types::from_name(&point.dtype).ok_or_else(|| unreadable("its dtype"))?,
         alpha: point.alpha,
         beta: point.beta,
         device: match point.device.as_str() {

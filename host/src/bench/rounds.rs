@@ -26,7 +26,7 @@ use crate::measure::Timing;
 use crate::peers::threads_environment;
 use crate::report::skipped::without_gpu;
 use crate::run::{DeviceChoice, Observer};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// Fewer rounds than this cannot say how far they scatter.
 const LEAST_ROUNDS: usize = 3;
@@ -74,7 +74,7 @@ impl Clock {
 }
 
 /// Measures every size in rounds.
-pub(super) fn measure<T: Scalar>(
+pub(super) fn measure<T: ScalarTypes>(
     config: &Config,
     rounds: Rounds,
     processors: &Processors,
@@ -86,7 +86,7 @@ pub(super) fn measure<T: Scalar>(
     let mut random = Xoshiro256PlusPlus::seed_from_u64(config.seed);
     for &[m, n, k] in &config.sizes {
         let problem = Problem::<T>::new(m, n, k)
-            .with_scalars(T::factor(config.alpha), T::factor(config.beta));
+            .with_scalars(T::Acc::from_f64(config.alpha), T::Acc::from_f64(config.beta));
         // Only what works in this process needs operands here.
         let mut inputs = None;
         if entrants.iter().any(|(_, ready)| ready.is_some()) {

@@ -10,7 +10,7 @@ use crate::fill::Draw;
 use crate::gpu::{Launch, Operands, Output, run_batch};
 use crate::machine;
 use crate::memory::reserve;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 use crate::verify::{Checker, Guarded, Method, Report};
 
 /// Bytes that the sets of a cold benchmark may take together.
@@ -23,19 +23,19 @@ const BATCH_SECONDS: f64 = 1e-3;
 const MOST_LAUNCHES: usize = 500;
 
 /// A, B and C in host memory.
-struct Set<T: Scalar> {
-    a: Vec<T>,
-    b: Vec<T>,
-    c: Vec<T::Result>,
+struct Set<T: ScalarTypes> {
+    a: Vec<T::A>,
+    b: Vec<T::B>,
+    c: Vec<T::C>,
 }
 
 /// What is multiplied: at least one set of operands; more for cold caches.
-pub(super) struct Inputs<T: Scalar> {
+pub(super) struct Inputs<T: ScalarTypes> {
     problem: Problem<T>,
     sets: Vec<Set<T>>,
 }
 
-impl<T: Scalar> Inputs<T> {
+impl<T: ScalarTypes> Inputs<T> {
     pub(super) fn draw(
         problem: &Problem<T>,
         config: &Config,
@@ -69,10 +69,14 @@ impl<T: Scalar> Inputs<T> {
 
 /// Refuses before anything is allocated what the memory cannot hold: each set with the C that runs write,
 /// a guarded result, and the reference of the check.
-fn check_memory<T: Scalar>(problem: &Problem<T>, sets: usize, check: Method) -> Result<(), Error> {
+fn check_memory<T: ScalarTypes>(
+    problem: &Problem<T>,
+    sets: usize,
+    check: Method,
+) -> Result<(), Error> {
     let bytes = |operand| {
         let (rows, cols) = problem.dims(operand);
-        (rows as u128 * cols as u128).saturating_mul(T::DTYPE.size_in(operand) as u128)
+        (rows as u128 * cols as u128).saturating_mul(T::TYPES.of(operand).size() as u128)
     };
     let [a, b, c] = [Operand::A, Operand::B, Operand::C].map(bytes);
     let set = [a, b, c, c].into_iter().fold(0, u128::saturating_add);
@@ -85,22 +89,22 @@ fn check_memory<T: Scalar>(problem: &Problem<T>, sets: usize, check: Method) -> 
 }
 
 /// What is measured.
-pub(super) struct Subject<'p, T: Scalar> {
+pub(super) struct Subject<'p, T: ScalarTypes> {
     inputs: &'p Inputs<T>,
     processors: &'p Processors,
     /// Judges results of the first set; what it needs to know of the inputs it has found out once.
     checker: Checker<'p, T>,
     /// What C held before, for the checks.
-    before: &'p [T::Result],
+    before: &'p [T::C],
     /// A C for each set that CPU runs write, made by the first of them.
-    results: Vec<Vec<T::Result>>,
+    results: Vec<Vec<T::C>>,
     /// The sets on the GPU, uploaded by the first kernel.
-    device: Vec<(Operands<'p, T>, Output<'p, T::Result>)>,
+    device: Vec<(Operands<'p, T>, Output<'p, T::C>)>,
     /// The set that the next run begins with.
     turn: usize,
 }
 
-impl<'p, T: Scalar> Subject<'p, T> {
+impl<'p, T: ScalarTypes> Subject<'p, T> {
     pub(super) fn new(
         inputs: &'p Inputs<T>,
         config: &Config,

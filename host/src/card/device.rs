@@ -1,6 +1,6 @@
 //! The GPU at hand as a card, from its own attributes.
 
-use gemm_spec::DType;
+use gemm_spec::Types;
 
 use super::Card;
 use crate::bench::peak::lanes;
@@ -25,7 +25,7 @@ fn card(info: &DeviceInfo, capacity: Capacity) -> Result<Card, Error> {
     let (major, minor) = info.compute_capability;
     let unknown =
         |what: &str| Error::UnknownPeak { name: info.name.clone(), what: what.to_owned() };
-    let lanes = lanes(info.compute_capability, DType::F32)
+    let lanes = lanes(info.compute_capability, Types::F32)
         .ok_or_else(|| unknown(&format!("the width of compute capability {major}.{minor}")))?;
     if capacity.memory_khz == 0 || capacity.bus_bits == 0 {
         return Err(unknown("the clock of its memory"));

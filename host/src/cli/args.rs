@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use gemm_spec::DType;
+use gemm_spec::Types;
 
-use super::values::{Sizes, device, dtype, factor, patterns, seconds, threads};
+use super::values::{Sizes, device, factor, patterns, seconds, threads, types, types_help};
 use super::{
     accuracy, bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles, tune,
 };
@@ -72,9 +72,9 @@ pub(super) struct Run {
     /// ladder that are there for one idea run where they are named.
     #[arg(long, value_name = "PATTERNS", value_parser = patterns)]
     pub(super) kernel: Option<String>,
-    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = dtype)]
-    pub(super) dtype: DType,
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = types,
+          help = types_help())]
+    pub(super) dtype: Types,
     /// Processors: auto, cpu, cuda, cuda:I, or emulate: the GPU kernels on the CPU, with every access
     /// checked.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use gemm_spec::DType;
+use gemm_spec::Types;
 
 use super::Exit;
 use super::nothing_ran;
@@ -68,9 +68,9 @@ pub(super) struct Args {
     /// What a turn's own process is told: measure here, without rounds.
     #[arg(long, hide = true)]
     alone: bool,
-    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
-    dtype: DType,
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::types,
+          help = values::types_help())]
+    dtype: Types,
     /// Processors: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
     device: DeviceChoice,
@@ -349,7 +349,7 @@ fn can_be_meant(index: usize, point: &Point) -> anyhow::Result<()> {
     if let Err(reason) = values::threads(&point.threads.to_string()) {
         return refused(format!("threads are {}, {reason}", point.threads));
     }
-    match DType::from_name(&point.dtype) {
+    match Types::from_name(&point.dtype) {
         Some(dtype) => values::check_scalars(dtype, point.alpha, point.beta),
         None => refused(format!("`{}` is no element type", point.dtype)),
     }

@@ -123,7 +123,7 @@ fn product(
         }
     }
     let mut c = Matrix::zeros(N, N)?;
-    let problem = Problem::new(N, N, N);
+    let problem = Problem::<f32>::new(N, N, N);
     let elements = c.view_mut().into_slice();
     emulate::run(spec, &problem, a.as_slice(), b.as_slice(), elements)?;
     Ok((c, ON_THE_EMULATOR.to_owned()))
@@ -140,7 +140,7 @@ fn watched(
     let elements: &mut [f32] = c.view_mut().into_slice();
     let memory = trace::Memory { a, b, c: elements.as_ptr().addr() };
     let log = Log::default();
-    let problem = Problem::new(N, N, N);
+    let problem = Problem::<f32>::new(N, N, N);
     emulate::run_observed(spec, &problem, a.as_slice(), b.as_slice(), elements, &log)?;
     let events = log.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     let trace = Trace::new(width, &events, &memory)?;

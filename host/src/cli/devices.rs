@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use clap::ValueEnum;
-use gemm_spec::DType;
+use gemm_spec::Types;
 use serde::Serialize;
 
 use super::Exit;
@@ -57,7 +57,7 @@ impl Peak {
         let context = cpu::context(None)?;
         let mut threads = vec![1, context.threads()];
         threads.dedup();
-        let cases = [DType::F32, DType::F64].into_iter();
+        let cases = [Types::F32, Types::F64].into_iter();
         let cases = cases.flat_map(|dtype| threads.iter().map(move |&threads| (dtype, threads)));
         let peaks = cases.filter_map(|(dtype, threads)| {
             let peak = measure(&context, threads, dtype)?;

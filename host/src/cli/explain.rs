@@ -6,7 +6,7 @@ mod sources;
 use std::fmt::Write;
 
 use anyhow::Context;
-use gemm_spec::{DType, KernelSpec, Operand};
+use gemm_spec::{KernelSpec, Operand, Types};
 
 use super::output::print;
 use super::roofline::chosen;
@@ -29,9 +29,9 @@ pub(super) struct Args {
     /// Size of the square product; up to 3 its sums are written out.
     #[arg(short = 'n', value_name = "N", default_value = "1024", value_parser = values::size)]
     n: usize,
-    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
-    dtype: DType,
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::types,
+          help = values::types_help())]
+    dtype: Types,
     /// The card of the launch, as in `tessera roofline`, or this: the GPU at hand.
     #[arg(long, value_name = "CARD", default_value = "h200")]
     gpu: String,
@@ -122,9 +122,9 @@ fn amount(value: f64) -> String {
     if value < 1e15 { format!("{value:.0}") } else { format!("{value:.3e}") }
 }
 
-fn work(text: &mut String, n: usize, dtype: DType) -> std::fmt::Result {
+fn work(text: &mut String, n: usize, types: Types) -> std::fmt::Result {
     let size = n as f64;
-    let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| dtype.size_in(operand));
+    let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| types.of(operand).size());
     let matrices = size.powi(2) * bytes.iter().sum::<usize>() as f64;
     writeln!(text, "  2n^3 = {} operations", amount(2.0 * size.powi(3)))?;
     writeln!(text, "  A, B and C take {} bytes", amount(matrices))
@@ -136,16 +136,16 @@ fn cpu(text: &mut String, args: &Args) -> std::fmt::Result {
 }
 
 fn gpu(text: &mut String, args: &Args, spec: &KernelSpec, card: &Card) -> anyhow::Result<()> {
-    let (n, dtype) = (args.n, args.dtype);
-    writeln!(text, "Launch for n = {n}, {dtype}, on {}:", card.board)?;
-    match Launch::new(spec, n, dtype, card) {
+    let (n, types) = (args.n, args.dtype);
+    writeln!(text, "Launch for n = {n}, {types}, on {}:", card.board)?;
+    match Launch::new(spec, n, types, card) {
         Err(why) => writeln!(text, "  none: {} {why}", spec.id)?,
         Ok(launch) => writeln!(text, "{launch}")?,
     }
     writeln!(text, "Work:")?;
-    work(text, n, dtype)?;
+    work(text, n, types)?;
     if let Some(elements) = loads(spec, n) {
-        let bytes = elements * dtype.size() as f64;
+        let bytes = elements * types.a().size() as f64;
         let each = elements / (n as f64).powi(3);
         let shown = if bytes < 1e30 { decimal(bytes as u128) } else { amount(bytes) };
         writeln!(text, "  {shown} asked of global memory, {each:.4} loads for each multiply-add")?;

@@ -2,7 +2,7 @@
 
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
-use gemm_spec::{DType, LaunchShape};
+use gemm_spec::{LaunchShape, Types};
 use serde::Serialize;
 
 use super::Exit;
@@ -41,11 +41,11 @@ const LONG: Narrow<'_> =
 
 impl Line {
     fn new(implementation: &Implementation) -> Self {
-        let dtypes = DType::ALL.into_iter().filter(|&dtype| implementation.has(dtype));
+        let dtypes = Types::ALL.into_iter().filter(|&dtype| implementation.has(dtype));
         Self {
             kernel: implementation.id(),
             device: if implementation.on_gpu() { "gpu" } else { "cpu" },
-            dtypes: dtypes.map(DType::name).collect(),
+            dtypes: dtypes.map(Types::name).collect(),
             limits: limits(implementation),
             about: implementation.about(),
             origin: implementation.origin(),

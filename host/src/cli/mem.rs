@@ -2,22 +2,22 @@
 
 use std::fmt::Write;
 
-use gemm_spec::{DType, KernelSpec, Operand, Problem};
+use gemm_spec::{KernelSpec, Operand, Problem, Types};
 
 use super::output::print;
 use super::{Exit, values};
 use crate::gpu::{self, Gpu};
 use crate::machine::available_memory;
 use crate::report::bytes::{binary, decimal};
-use crate::scalar::with_type;
+use gemm_spec::with_gemm_types;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     sizes: values::Sizes,
-    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
-    dtype: DType,
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::types,
+          help = values::types_help())]
+    dtype: Types,
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
@@ -50,13 +50,13 @@ fn matrices(
     m: usize,
     n: usize,
     k: usize,
-    dtype: DType,
+    types: Types,
 ) -> Result<Option<u128>, std::fmt::Error> {
     let mut sum = Some(0u128);
     for (operand, rows, cols) in [(Operand::A, m, k), (Operand::B, k, n), (Operand::C, m, n)] {
         // The product of two usize fits.
         let elements = rows as u128 * cols as u128;
-        let bytes = elements.checked_mul(dtype.size_in(operand) as u128);
+        let bytes = elements.checked_mul(types.of(operand).size() as u128);
         sum = sum.zip(bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
         writeln!(text, "{operand}: {rows} x {cols} = {elements} elements = {}", amount(bytes))?;
     }
@@ -70,15 +70,15 @@ fn workspaces(
     m: usize,
     n: usize,
     k: usize,
-    dtype: DType,
+    types: Types,
 ) -> Result<(), std::fmt::Error> {
     // Larger ones no kernel takes.
     if [m, n, k].into_iter().any(|size| i32::try_from(size).is_err()) {
         return Ok(());
     }
-    let bytes = |spec: &KernelSpec| with_type!(dtype, T => spec.workspace_bytes(&Problem::<T>::new(m, n, k)));
+    let bytes = |spec: &KernelSpec| with_gemm_types!(types, T => spec.workspace_bytes(&Problem::<T>::new(m, n, k)));
     let mut taken: Vec<(u64, Vec<&str>)> = Vec::new();
-    for spec in kernels_gpu::KERNELS.iter().filter(|spec| spec.entry(dtype).is_ok()) {
+    for spec in kernels_gpu::KERNELS.iter().filter(|spec| spec.entry(types).is_ok()) {
         match (bytes(spec), taken.last_mut()) {
             (0, _) => {}
             (bytes, Some((same, ids))) if *same == bytes => ids.push(spec.id),
@@ -100,15 +100,15 @@ fn amount(bytes: Option<u128>) -> String {
 }
 
 /// Whether so many bytes fit, and the largest square product that does.
-fn verdict(needed: Option<u128>, free: Option<u64>, dtype: DType) -> String {
+fn verdict(needed: Option<u128>, free: Option<u64>, types: Types) -> String {
     let Some(free) = free.map(u128::from) else { return "free memory unknown".to_owned() };
     let fits = if needed.is_some_and(|needed| needed <= free) { "fits" } else { "does not fit" };
-    format!("{} free, {fits}; the largest square n is {}", amount(Some(free)), largest(free, dtype))
+    format!("{} free, {fits}; the largest square n is {}", amount(Some(free)), largest(free, types))
 }
 
 /// The largest n whose three square matrices fit.
-fn largest(free: u128, dtype: DType) -> u128 {
-    let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| dtype.size_in(operand));
+fn largest(free: u128, types: Types) -> u128 {
+    let bytes = [Operand::A, Operand::B, Operand::C].map(|operand| types.of(operand).size());
     (free / bytes.iter().sum::<usize>() as u128).isqrt()
 }
 
@@ -119,24 +119,24 @@ mod tests {
     #[test]
     fn the_largest_square_fits_and_the_next_does_not() {
         for free in [0, 11, 12, 47, 48, 1_610_612_736, u128::from(u64::MAX)] {
-            let n = largest(free, DType::F32);
+            let n = largest(free, Types::F32);
             let bytes = |n: u128| 12 * n * n;
             assert!(bytes(n) <= free && bytes(n + 1) > free, "{free}: {n}");
         }
         // The seed's GPU had 1.5 GB.
-        assert_eq!(largest(1_500_000_000, DType::F32), 11_180);
+        assert_eq!(largest(1_500_000_000, Types::F32), 11_180);
     }
 
     #[test]
     fn no_size_overflows() {
         let mut text = String::new();
         let max = usize::MAX;
-        assert_eq!(matrices(&mut text, max, max, max, DType::F64), Ok(None));
+        assert_eq!(matrices(&mut text, max, max, max, Types::F64), Ok(None));
         assert!(text.contains("sum: more than 2^128 bytes"), "{text}");
-        assert!(verdict(None, Some(u64::MAX), DType::F64).contains("does not fit"));
+        assert!(verdict(None, Some(u64::MAX), Types::F64).contains("does not fit"));
         assert!(
-            verdict(Some(48), Some(48), DType::F32).contains(", fits; the largest square n is 2")
+            verdict(Some(48), Some(48), Types::F32).contains(", fits; the largest square n is 2")
         );
-        assert!(verdict(Some(49), Some(48), DType::F32).contains("does not fit"));
+        assert!(verdict(Some(49), Some(48), Types::F32).contains("does not fit"));
     }
 }

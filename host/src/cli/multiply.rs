@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use gemm_spec::{DType, Element, Layout, Order, Problem};
+use gemm_spec::{DType, Element, Layout, Order, Problem, Types, with_gemm_types};
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 
-use super::npy::{self, Npy, NpyElement, NpyFactor};
+use super::npy::{self, Npy, NpyElement};
 use super::output::{Progress, Replacement, advise, complain};
 use super::{Exit, values};
-use tessera::{Accuracy, MatMut, MatRef, Matrix};
+use tessera::{Accuracy, MatRef, Matrix};
 
 use crate::error::Error;
 use crate::machine;
@@ -19,7 +19,7 @@ use crate::memory::{allocate, reserve};
 use crate::multiplier::Multiplier;
 use crate::report::duration::seconds;
 use crate::run::{DeviceChoice, Observer};
-use crate::scalar::{Scalar, with_type};
+use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::{Checker, Method, Report};
 
 #[derive(clap::Args)]
@@ -100,7 +100,7 @@ impl<'p> Input<'p> {
 /// Every file, each of which was found usable, and their sizes fit together.
 struct Inputs<'p> {
     /// What is multiplied, which says what the product is.
-    dtype: DType,
+    types: Types,
     a: Input<'p>,
     b: Input<'p>,
     c: Option<Input<'p>>,
@@ -114,7 +114,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     if let Some(reason) = multiplier.unusable_figures() {
         advise(reason);
     }
-    with_type!(inputs.dtype, T => product::<T>(args, inputs, &multiplier))
+    with_gemm_types!(inputs.types, T => product::<T>(args, inputs, &multiplier))
 }
 
 /// Opens the files and finds every mistake that their headers show.
@@ -139,17 +139,20 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
     let c = args.c.as_deref().filter(|_| reads_c);
     let c = c.map(|path| Input::open(path, false)).transpose()?;
     let factor = a.npy.dtype;
-    let out = args.out_dtype.unwrap_or(factor.out());
-    let Some(dtype) = factor.with_out(out) else {
-        let a = a.path.display();
-        let types = DType::ALL.into_iter().filter(|dtype| dtype.factor() == factor);
-        let types: Vec<_> = types.map(|dtype| dtype.out().name()).collect();
-        bail!("{a} holds {factor}, whose products are {}, not {out}", types.join(" or "));
-    };
-    values::check_scalars(dtype, args.alpha, beta)?;
-    if b.npy.dtype != factor {
+    let Some(usual) = Types::usual(factor, b.npy.dtype) else {
         bail!("{}", of_two_types(&a, &b));
-    }
+    };
+    let out = args.out_dtype.unwrap_or(usual.c());
+    let Some(types) = usual.with_c(out) else {
+        let a = a.path.display();
+        let results = DType::ALL.into_iter().filter(|&c| usual.with_c(c).is_some());
+        let mut results: Vec<_> = results.collect();
+        // The usual one first.
+        results.sort_by_key(|&c| c != usual.c());
+        let results: Vec<_> = results.into_iter().map(DType::name).collect();
+        bail!("{a} holds {factor}, whose products are {}, not {out}", results.join(" or "));
+    };
+    values::check_scalars(types, args.alpha, beta)?;
     if let Some(c) = c.as_ref().filter(|c| c.npy.dtype != out) {
         let (a, path, held) = (a.path.display(), c.path.display(), c.npy.dtype);
         let product = match args.out_dtype {
@@ -172,7 +175,7 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
         return Err(Error::from(tessera::Error::OuterDim { rows, cols, m, n }))
             .with_context(|| format!("{} does not fit the product", c.path.display()));
     }
-    Ok(Inputs { dtype, a, b, c })
+    Ok(Inputs { types, a, b, c })
 }
 
 /// Why factors of two types are no product, and the conversion of one of them that loses nothing, where
@@ -180,30 +183,18 @@ fn open(args: &Args) -> anyhow::Result<Inputs<'_>> {
 fn of_two_types(a: &Input<'_>, b: &Input<'_>) -> String {
     let (one, other) = (a.npy.dtype, b.npy.dtype);
     let (a, b) = (a.path.display(), b.path.display());
-    let remedy = if holds(one, other) {
+    let remedy = if one.holds(other) {
         format!("convert {b} to {one}")
-    } else if holds(other, one) {
+    } else if other.holds(one) {
         format!("convert {a} to {other}")
     } else {
-        let both = DType::ALL.into_iter().find(|wide| holds(*wide, one) && holds(*wide, other));
+        let both = DType::ALL.into_iter().find(|wide| wide.holds(one) && wide.holds(other));
         format!("convert both to {}", both.unwrap_or(DType::F64))
     };
     format!("{a} holds {one} and {b} holds {other}, factors are of one type: {remedy}")
 }
 
-/// Whether every number of one element type is one of another.
-fn holds(wide: DType, narrow: DType) -> bool {
-    use DType::{BF16, F16, F32, F64, I8, I32};
-    wide == narrow
-        || match narrow {
-            I8 => matches!(wide, I32 | F16 | BF16 | F32 | F64),
-            F16 | BF16 => matches!(wide, F32 | F64),
-            I32 | F32 => wide == F64,
-            _ => false,
-        }
-}
-
-fn product<T: NpyFactor<Out: NpyElement>>(
+fn product<T: ScalarTypes<A: NpyElement, B: NpyElement, C: NpyElement>>(
     args: &Args,
     inputs: Inputs<'_>,
     multiplier: &Multiplier,
@@ -216,14 +207,14 @@ fn product<T: NpyFactor<Out: NpyElement>>(
 
     let mut progress = Progress::new();
     progress.step("reading");
-    let (matrix_a, matrix_b) = (a.npy.read::<T>(a.path)?, b.npy.read::<T>(b.path)?);
-    let mut product: Vec<T::Out> = match c {
+    let (matrix_a, matrix_b) = (a.npy.read::<T::A>(a.path)?, b.npy.read::<T::B>(b.path)?);
+    let mut product: Vec<T::C> = match c {
         Some(c) => row_major(c.npy.read(c.path)?)?,
         None => allocate(m, n, "the product")?,
     };
     let (a, b) = (oriented(&matrix_a, args.trans_a), oriented(&matrix_b, args.trans_b));
-    let (alpha, beta) = (T::factor(args.alpha), T::factor(args.beta()));
-    let problem = Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(
+    let (alpha, beta) = (T::Acc::from_f64(args.alpha), T::Acc::from_f64(args.beta()));
+    let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta).with_layouts(
         a.layout(),
         b.layout(),
         Layout::row_major(n),
@@ -238,11 +229,11 @@ fn product<T: NpyFactor<Out: NpyElement>>(
     }
     if beta == T::Acc::ZERO {
         // What nobody writes must not pass for a zero.
-        product.fill(T::Out::POISON);
+        product.fill(T::C::POISON);
     }
     progress.step("multiplying");
     let started = Instant::now();
-    multiplier.gemm(alpha, a, b, beta, MatMut::new(&mut product, m, n, problem.c)?)?;
+    multiplier.gemm_slices(&problem, a.as_slice(), b.as_slice(), &mut product)?;
     let took = started.elapsed().as_secs_f64();
     let report = checked.then(|| {
         progress.step("checking");
@@ -260,7 +251,7 @@ fn product<T: NpyFactor<Out: NpyElement>>(
         advise(&format!(
             "{}: {m} x {n} {}, by {kernel} in {} s, {verdict}",
             args.output.display(),
-            T::Out::DTYPE,
+            T::C::DTYPE,
             seconds(took),
         ));
     }
@@ -308,13 +299,14 @@ fn row_major<T: Scalar>(matrix: Matrix<T>) -> anyhow::Result<Vec<T>> {
 }
 
 /// Refuses before anything is allocated what the memory cannot hold.
-fn check_memory<T: Scalar>(m: usize, n: usize, k: usize, args: &Args) -> Result<(), Error> {
+fn check_memory<T: ScalarTypes>(m: usize, n: usize, k: usize, args: &Args) -> Result<(), Error> {
     let problem = Problem::<T>::new(m, n, k);
     let [m, n, k] = [m, n, k].map(|size| size as u128);
     // The old C is kept for the check.
     let copies = if args.beta() != 0.0 && args.check != Method::None { 2 } else { 1 };
-    let factors = (m * k).saturating_add(k * n).saturating_mul(size_of::<T>() as u128);
-    let result = (m * n).saturating_mul(copies * size_of::<T::Out>() as u128);
+    let of_a = (m * k).saturating_mul(size_of::<T::A>() as u128);
+    let factors = of_a.saturating_add((k * n).saturating_mul(size_of::<T::B>() as u128));
+    let result = (m * n).saturating_mul(copies * size_of::<T::C>() as u128);
     let checked = args.check.reference_bytes(&problem);
     let needed = factors.saturating_add(result).saturating_add(checked);
     let checked = if checked == 0 { "" } else { " with every element checked" };

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use gemm_spec::{DType, Order, WideBf16, WideF16, bf16, f16};
+use gemm_spec::{DType, Order, bf16, f16};
 use ndarray::ArrayView2;
 use ndarray_npy::npy::header::{Header, Layout};
 use ndarray_npy::{ReadDataError, ReadableElement, WritableElement, WriteNpyError, WriteNpyExt};
@@ -68,7 +68,7 @@ impl Npy {
     }
 
     /// Reads the elements; they are of type `T`.
-    pub(super) fn read<T: NpyFactor>(mut self, path: &Path) -> anyhow::Result<Matrix<T>> {
+    pub(super) fn read<T: NpyElement>(mut self, path: &Path) -> anyhow::Result<Matrix<T>> {
         // The length was checked against the file, so this allocates no more than the file holds. It
         // would abort where even that cannot be had, so it is asked for before.
         drop(reserve::<T>(self.rows, self.cols, "a matrix")?);
@@ -108,27 +108,22 @@ fn unread(error: ReadDataError) -> anyhow::Error {
     }
 }
 
-/// An element type that is read from NumPy's files.
-pub(super) trait NpyFactor: Scalar {
+/// An element type that NumPy's files hold.
+pub(super) trait NpyElement: Scalar {
     /// Reads that many elements, after which the file ends.
     fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>>;
-}
 
-/// An element type that NumPy's files hold.
-pub(super) trait NpyElement: NpyFactor {
     /// Writes a file of row-major elements.
     fn write_all(to: impl Write, rows: usize, cols: usize, data: &[Self]) -> anyhow::Result<()>;
 }
 
 macro_rules! known_element {
     ($($element:ty),*) => {$(
-        impl NpyFactor for $element {
+        impl NpyElement for $element {
             fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
                 Self::read_to_end_exact_vec(from, &Self::type_descriptor(), len).map_err(unread)
             }
-        }
 
-        impl NpyElement for $element {
             fn write_all(
                 to: impl Write,
                 rows: usize,
@@ -143,18 +138,16 @@ macro_rules! known_element {
 
 known_element!(f32, f64, i32, i8);
 
-/// Types of 16 bits travel as their bits, under their own descriptor.
+/// DType of 16 bits travel as their bits, under their own descriptor.
 macro_rules! bits_element {
     ($($element:ty: $descriptor:literal),*) => {$(
-        impl NpyFactor for $element {
+        impl NpyElement for $element {
             fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
                 let bits = u16::read_to_end_exact_vec(from, &u16::type_descriptor(), len);
                 let bits = bits.map_err(unread)?;
                 Ok(bits.into_iter().map(Self::from_bits).collect())
             }
-        }
 
-        impl NpyElement for $element {
             fn write_all(
                 mut to: impl Write,
                 rows: usize,
@@ -174,19 +167,6 @@ macro_rules! bits_element {
 
 // NumPy has no bf16; the arrays of the package `ml_dtypes` are saved as two bytes without a meaning.
 bits_element!(f16: "<f2", bf16: "<V2");
-
-/// Files know the elements alone, not what their product is to be.
-macro_rules! wide_factor {
-    ($($wide:ident($element:ty)),*) => {$(
-        impl NpyFactor for $wide {
-            fn read_all(from: &mut File, len: usize) -> anyhow::Result<Vec<Self>> {
-                Ok(<$element>::read_all(from, len)?.into_iter().map(Self).collect())
-            }
-        }
-    )*};
-}
-
-wide_factor!(WideF16(f16), WideBf16(bf16));
 
 /// The header of a matrix of 16-bit elements in C order.
 fn bits_header(descriptor: &str, rows: usize, cols: usize) -> anyhow::Result<Vec<u8>> {
@@ -310,7 +290,7 @@ mod tests {
     use proptest::sample::{Index, select};
 
     use super::*;
-    use crate::scalar::with_type;
+    use gemm_spec::{GemmTypes, Types, with_gemm_types};
 
     #[test]
     fn other_types_are_named() {
@@ -372,8 +352,9 @@ mod tests {
         let (dtype, rows, cols) = (npy.dtype, npy.rows, npy.cols);
         let claimed = rows.checked_mul(cols).and_then(|len| len.checked_mul(dtype.size()));
         assert!(claimed.is_some_and(|claimed| claimed < bytes.len()), "{rows} x {cols} {dtype}");
-        with_type!(dtype, T => {
-            let matrix = npy.read::<T>(file.path())?;
+        let types = Types::ALL.into_iter().find(|types| types.a() == dtype).expect("it is used");
+        with_gemm_types!(types, T => {
+            let matrix = npy.read::<<T as GemmTypes>::A>(file.path())?;
             assert_eq!((matrix.rows(), matrix.cols()), (rows, cols));
         });
         Ok((dtype, rows, cols))

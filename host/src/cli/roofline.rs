@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use comfy_table::{CellAlignment, Table};
-use gemm_spec::DType;
+use gemm_spec::Types;
 
 use super::output::{Progress, Replacement, print};
 use super::{Exit, values};
@@ -88,7 +88,7 @@ fn measured(sum: &Roofline) -> anyhow::Result<(Vec<Mark>, bool)> {
         m: sum.n,
         n: sum.n,
         k: sum.n,
-        dtype: DType::F32,
+        dtype: Types::F32,
         alpha: 1.0,
         beta: 0.0,
         implementations: registry::all().filter(named).collect(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use gemm_spec::DType;
+use gemm_spec::Types;
 
 use super::output::{Progress, Replacement, advise, print};
 use super::{Exit, nothing_ran, values};
@@ -25,9 +25,9 @@ pub(super) struct Args {
     /// ladder that are there for one idea run where they are named.
     #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
     kernel: Option<String>,
-    /// Element type: f32, f64, i32, i8, f16, bf16, or f16_f32 or bf16_f32, whose C is f32.
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype)]
-    dtype: DType,
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::types,
+          help = values::types_help())]
+    dtype: Types,
     /// Processors: auto, cpu, cuda, cuda:I or emulate.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
     device: DeviceChoice,
@@ -134,7 +134,7 @@ fn chart(args: &Args, sweep: &Sweep) -> anyhow::Result<Option<String>> {
     }
     let peak = machine.gpu.as_ref().and_then(|gpu| peak(gpu, args.dtype)).map(|rate| rate / 1e9);
     // The seeds measured f32, and no emulator.
-    let alike = args.dtype == DType::F32 && args.device != DeviceChoice::Emulate;
+    let alike = args.dtype == Types::F32 && args.device != DeviceChoice::Emulate;
     let figures = if alike { FIGURES } else { &[] };
     draw(&sweep.points, args.axis, peak, figures, &title)
         .map_err(|error| anyhow!("cannot draw: {error}"))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
-use gemm_spec::DType;
+use gemm_spec::Types;
 
 use super::output::{Progress, Replacement, advise, print};
 use super::{Exit, values};
@@ -22,7 +22,7 @@ use crate::multiplier::Multiplier;
 use crate::report::counted;
 use crate::report::duration::seconds as in_seconds;
 use crate::run::{DeviceChoice, Observer};
-use crate::scalar::with_type;
+use gemm_spec::with_gemm_types;
 use tessera::Accuracy;
 use tessera::select::{ASSUMED_RATE, Figures, GpuFigures, TransferModel};
 
@@ -43,9 +43,9 @@ pub(super) struct Args {
           value_parser = clap::value_parser!(u64).range(EDGES[0] as u64..))]
     most: u64,
     /// Element type that is judged.
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::dtype,
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::types,
           requires = "judge")]
-    dtype: DType,
+    dtype: Types,
     /// Processors: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor,
           conflicts_with_all = ["show", "forget"])]
@@ -108,8 +108,7 @@ fn judged(args: &Args) -> anyhow::Result<String> {
     let multiplier = Multiplier::open(None, args.device, Accuracy::default(), threads)?;
     let edges: Vec<usize> = EDGES.into_iter().filter(|&edge| edge as u64 <= args.most).collect();
     let mut progress = Progress::new();
-    let sizes =
-        with_type!(args.dtype, T => auto::judge::<T>(multiplier.engine(), &edges, &mut progress))?;
+    let sizes = with_gemm_types!(args.dtype, T => auto::judge::<T>(multiplier.engine(), &edges, &mut progress))?;
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).force_no_tty();
     table.set_header(["n", "chosen", "seconds", "fastest", "seconds", "cost", "ways"]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
-use gemm_spec::DType;
+use gemm_spec::{AccType, DType, Types};
 
 use crate::card::WIDEST;
 use crate::registry::{self, Implementation};
@@ -54,26 +54,29 @@ pub(super) fn patterns(text: &str) -> Result<String, String> {
 
 /// Refuses factors that the element type does not have: what became infinite or 0 on the way would be
 /// multiplied and checked as if it had been meant.
-pub(super) fn check_scalars(dtype: DType, alpha: f64, beta: f64) -> anyhow::Result<()> {
+pub(super) fn check_scalars(types: Types, alpha: f64, beta: f64) -> anyhow::Result<()> {
     for (name, value) in [("--alpha", alpha), ("--beta", beta)] {
-        if dtype.is_integer() {
-            if value.fract() != 0.0 || i32::try_from(value as i64).is_err() {
-                bail!("{name} {value} is no 32-bit integer, which products of {dtype} need");
+        let factor = types.acc();
+        let held = match factor {
+            AccType::I32 => {
+                if value.fract() != 0.0 || i32::try_from(value as i64).is_err() {
+                    bail!("{name} {value} is no 32-bit integer, which products of {types} need");
+                }
+                continue;
             }
-            continue;
-        }
-        let factor = dtype.acc();
-        let held = if factor == DType::F64 { value } else { f64::from(value as f32) };
+            AccType::F64 => value,
+            AccType::F32 => f64::from(value as f32),
+        };
         if value.is_finite() && held.is_infinite() {
             bail!(
-                "{name} {value:e} is beyond the largest {factor}, {:e}, and factors of {dtype} \
+                "{name} {value:e} is beyond the largest {factor}, {:e}, and factors of {types} \
                  products are {factor}; take a smaller one",
                 f32::MAX
             );
         }
         if value != 0.0 && held == 0.0 {
             bail!(
-                "{name} {value:e} is nearer to 0 than every {factor}, and factors of {dtype} \
+                "{name} {value:e} is nearer to 0 than every {factor}, and factors of {types} \
                  products are {factor}; take 0 or a larger one"
             );
         }
@@ -148,12 +151,32 @@ pub(super) fn tile(text: &str) -> Result<u32, String> {
     width.ok_or_else(|| format!("a tile's width is a whole number from 1 to {WIDEST}"))
 }
 
-/// An element type by name.
+/// The types of a product by name.
+pub(super) fn types(text: &str) -> Result<Types, String> {
+    let names = || Types::ALL.map(Types::name).join(", ");
+    Types::from_name(text).ok_or_else(|| format!("`{text}` is none of {}", names()))
+}
+
+/// What the help says of `--dtype`.
+pub(super) fn types_help() -> String {
+    let mut text = "Element type: ".to_owned();
+    let usual = Types::ALL.into_iter().filter(|types| types.is_usual());
+    text += &usual.map(Types::name).collect::<Vec<_>>().join(", ");
+    for c in DType::ALL {
+        let asked = Types::ALL.into_iter().filter(|types| !types.is_usual() && types.c() == c);
+        let names: Vec<_> = asked.map(Types::name).collect();
+        if !names.is_empty() {
+            text += &format!(", or {}, whose C is {c}", names.join(" or "));
+        }
+    }
+    text
+}
+
+/// A type of elements by name.
 pub(super) fn dtype(text: &str) -> Result<DType, String> {
-    DType::from_name(text).ok_or_else(|| {
-        let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-        format!("`{text}` is none of {}", names.join(", "))
-    })
+    let names = || DType::ALL.map(DType::name).join(", ");
+    let named = DType::ALL.into_iter().find(|dtype| dtype.name() == text);
+    named.ok_or_else(|| format!("`{text}` is none of {}", names()))
 }
 
 /// `auto`, `cpu`, `cuda` or `cuda:I`: what a product can be left to.
@@ -209,11 +232,11 @@ mod tests {
             assert_eq!(factor(text), Ok(value), "{text}");
         }
         assert!(factor("NaN").is_ok_and(f64::is_nan));
-        use DType::{BF16, BF16F32, F16, F16F32, F32, F64};
-        for dtype in [F32, F16, BF16, F16F32, BF16F32] {
+        use Types::{BF16, BF16F32, F16, F16F32, F32, F64};
+        for types in [F32, F16, BF16, F16F32, BF16F32] {
             for value in [1e39, -1e39, 1e-50, -1e-50] {
-                assert!(check_scalars(dtype, value, 0.0).is_err(), "{dtype} {value}");
-                assert!(check_scalars(dtype, 1.0, value).is_err(), "{dtype} {value}");
+                assert!(check_scalars(types, value, 0.0).is_err(), "{types} {value}");
+                assert!(check_scalars(types, 1.0, value).is_err(), "{types} {value}");
             }
         }
         for value in [0.0, -0.0, 1e-40, 3e38, f64::INFINITY, f64::NAN, 0.1] {

@@ -6,12 +6,13 @@
 //!
 //! Source: Lam, Rothberg and Wolf, "The Cache Performance and Optimizations of Blocked Algorithms".
 
-use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, epilogue};
 
+use super::implementation::forms;
 use super::loop_order::add_step;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "cache_blocks",
@@ -20,14 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     any_order: false,
     study: true,
-    f32: gemm::<f32>,
-    f64: gemm::<f64>,
-    i32: gemm::<i32>,
-    i8: gemm::<i8>,
-    f16: gemm::<f16>,
-    bf16: gemm::<bf16>,
-    wide_f16: gemm::<WideF16>,
-    wide_bf16: gemm::<WideBf16>,
+    forms: forms!(gemm),
 };
 
 /// Columns of a block of B.
@@ -35,25 +29,25 @@ const BLOCK_COLS: usize = 512;
 /// Rows of a block of B: with the columns half a mebibyte of f32.
 const BLOCK_K: usize = 256;
 
-fn gemm<T: Scalar>(
+fn gemm<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     _: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
     vectorised(Blocks { problem, a, b, c });
     Ok(())
 }
 
-struct Blocks<'a, T: Scalar> {
+struct Blocks<'a, T: ScalarTypes> {
     problem: &'a Problem<T>,
-    a: &'a [T],
-    b: &'a [T],
-    c: &'a mut [T::Result],
+    a: &'a [T::A],
+    b: &'a [T::B],
+    c: &'a mut [T::C],
 }
 
-impl<T: Scalar> Work for Blocks<'_, T> {
+impl<T: ScalarTypes> Work for Blocks<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Self { problem, a, b, c } = self;
@@ -67,7 +61,7 @@ impl<T: Scalar> Work for Blocks<'_, T> {
             for first in (0..k).step_by(BLOCK_K) {
                 for (row, sums) in sums.chunks_exact_mut(cols).enumerate() {
                     for step in first..k.min(first + BLOCK_K) {
-                        add_step(a[row * lda + step], &b[step * ldb + col..][..cols], sums);
+                        add_step::<T>(a[row * lda + step], &b[step * ldb + col..][..cols], sums);
                     }
                 }
             }

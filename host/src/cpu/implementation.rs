@@ -1,13 +1,14 @@
 //! What a CPU implementation is, and how it is called.
 
+use std::any::Any;
 use std::fmt;
 use std::num::NonZeroUsize;
 
 use cpu_gemm::{CpuContext, CpuIsa};
-use gemm_spec::{Layout, Operand, Order, Problem, Unsupported, WideBf16, WideF16, bf16, f16};
+use gemm_spec::{GemmTypes, Layout, Operand, Order, Problem, Types, Unsupported};
 
 use crate::error::Error;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 /// The environment variable that names the instruction set of [`context`].
 const ISA_VARIABLE: &str = "TESSERA_CPU_ISA";
@@ -16,40 +17,52 @@ const ISA_VARIABLE: &str = "TESSERA_CPU_ISA";
 /// unless the implementation takes any order.
 pub(crate) type CpuFn<T> = fn(
     &Problem<T>,
-    &[T],
-    &[T],
-    &mut [<T as gemm_spec::Element>::Out],
+    &[<T as GemmTypes>::A],
+    &[<T as GemmTypes>::B],
+    &mut [<T as GemmTypes>::C],
     &CpuContext,
 ) -> Result<(), cpu_gemm::Error>;
 
-/// An element type that every implementation has a form for.
-pub(crate) trait ForRung: tessera::Element {
-    /// The form of an implementation for this type.
-    fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self>;
-}
+macro_rules! define_forms {
+    ([] $({
+        $(#[$condition:meta])? $variant:ident, $name:ident, $types:ty, $four:tt, $usual:ident
+    })+) => {
+        /// The forms of an implementation, one for the types of each product.
+        pub(crate) struct Forms {
+            $(pub(crate) $variant: CpuFn<$types>,)+
+        }
 
-macro_rules! for_rung {
-    ($($element:ty: $field:ident),+ $(,)?) => {$(
-        impl ForRung for $element {
-            fn cpu_fn(implementation: &CpuImpl) -> CpuFn<Self> {
-                implementation.$field
+        impl Forms {
+            fn of<T: ScalarTypes>(&self) -> CpuFn<T> {
+                let form: &dyn Any = match T::TYPES {
+                    $(Types::$variant => &self.$variant,)+
+                };
+                *form.downcast_ref().expect("invariant: `TYPES` is of no other type")
             }
         }
-    )+};
+    };
 }
 
-for_rung! {
-    f32: f32,
-    f64: f64,
-    i32: i32,
-    i8: i8,
-    f16: f16,
-    bf16: bf16,
-    WideF16: wide_f16,
-    WideBf16: wide_bf16,
-}
+gemm_spec::for_each_gemm_types!([define_forms]);
 
-/// One CPU implementation, for every element type.
+/// The forms of an implementation from one generic function.
+macro_rules! forms {
+    ($gemm:path) => {
+        gemm_spec::for_each_gemm_types!([$crate::cpu::implementation::forms_of] $gemm)
+    };
+}
+pub(crate) use forms;
+
+macro_rules! forms_of {
+    ([$gemm:path] $({
+        $(#[$condition:meta])? $variant:ident, $name:ident, $types:ty, $four:tt, $usual:ident
+    })+) => {
+        $crate::cpu::implementation::Forms { $($variant: $gemm,)+ }
+    };
+}
+pub(crate) use forms_of;
+
+/// One CPU implementation, for the types of every product.
 pub struct CpuImpl {
     /// Name on the command line, in reports and in the docs.
     pub id: &'static str,
@@ -63,14 +76,7 @@ pub struct CpuImpl {
     pub any_order: bool,
     /// Whether it is there for one idea of the ladder alone: it runs where it is named, not by default.
     pub study: bool,
-    pub(crate) f32: CpuFn<f32>,
-    pub(crate) f64: CpuFn<f64>,
-    pub(crate) i32: CpuFn<i32>,
-    pub(crate) i8: CpuFn<i8>,
-    pub(crate) f16: CpuFn<f16>,
-    pub(crate) bf16: CpuFn<bf16>,
-    pub(crate) wide_f16: CpuFn<WideF16>,
-    pub(crate) wide_bf16: CpuFn<WideBf16>,
+    pub(crate) forms: Forms,
 }
 
 impl fmt::Debug for CpuImpl {
@@ -85,12 +91,12 @@ impl CpuImpl {
     /// # Errors
     /// [`tessera::Error::Shape`] where a buffer is too short, [`tessera::Error::Unsupported`] where the
     /// implementation does not take an operand's storage order, [`tessera::Error::OutOfMemory`].
-    pub fn gemm<T: Scalar>(
+    pub fn gemm<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
         context: &CpuContext,
     ) -> Result<(), Error> {
         problem.check_buffers(a.len(), b.len(), c.len())?;
@@ -111,7 +117,7 @@ impl CpuImpl {
             problem.a = Layout::row_major(0);
             problem.b = Layout::row_major(problem.n);
         }
-        Ok(T::cpu_fn(self)(&problem, a, b, c, context)?)
+        Ok(self.forms.of::<T>()(&problem, a, b, c, context)?)
     }
 }
 

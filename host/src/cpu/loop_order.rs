@@ -6,11 +6,12 @@
 //!
 //! Source: Golub and Van Loan, "Matrix Computations", the six orders of the three loops.
 
-use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, epilogue};
 
+use super::implementation::forms;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "loop_order",
@@ -19,35 +20,28 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     any_order: false,
     study: true,
-    f32: gemm::<f32>,
-    f64: gemm::<f64>,
-    i32: gemm::<i32>,
-    i8: gemm::<i8>,
-    f16: gemm::<f16>,
-    bf16: gemm::<bf16>,
-    wide_f16: gemm::<WideF16>,
-    wide_bf16: gemm::<WideBf16>,
+    forms: forms!(gemm),
 };
 
-fn gemm<T: Scalar>(
+fn gemm<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     _: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
     vectorised(Rows { problem, a, b, c });
     Ok(())
 }
 
-struct Rows<'a, T: Scalar> {
+struct Rows<'a, T: ScalarTypes> {
     problem: &'a Problem<T>,
-    a: &'a [T],
-    b: &'a [T],
-    c: &'a mut [T::Result],
+    a: &'a [T::A],
+    b: &'a [T::B],
+    c: &'a mut [T::C],
 }
 
-impl<T: Scalar> Work for Rows<'_, T> {
+impl<T: ScalarTypes> Work for Rows<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Self { problem, a, b, c } = self;
@@ -56,7 +50,7 @@ impl<T: Scalar> Work for Rows<'_, T> {
         for row in 0..problem.m {
             sums.fill(T::Acc::ZERO);
             for step in 0..problem.effective_k() {
-                add_step(a[row * lda + step], &b[step * ldb..][..problem.n], &mut sums);
+                add_step::<T>(a[row * lda + step], &b[step * ldb..][..problem.n], &mut sums);
             }
             for (col, &acc) in sums.iter().enumerate() {
                 let c = &mut c[row * ldc + col];
@@ -68,8 +62,8 @@ impl<T: Scalar> Work for Rows<'_, T> {
 
 /// `sums += factor * b`.
 #[inline(always)]
-pub(super) fn add_step<T: Scalar>(factor: T, b: &[T], sums: &mut [T::Acc]) {
+pub(super) fn add_step<T: ScalarTypes>(factor: T::A, b: &[T::B], sums: &mut [T::Acc]) {
     for (sum, &b) in sums.iter_mut().zip(b) {
-        *sum = factor.mul_add(b, *sum);
+        *sum = T::mul_add(factor, b, *sum);
     }
 }

@@ -9,11 +9,12 @@
 //!
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 
-use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
+use gemm_spec::{Accumulator, Convert, Element, Problem, epilogue};
 
+use super::implementation::forms;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "micro_kernel",
@@ -22,41 +23,46 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     any_order: false,
     study: true,
-    f32: gemm::<f32, 32>,
-    f64: gemm::<f64, 16>,
-    i32: gemm::<i32, 32>,
-    i8: gemm::<i8, 32>,
-    f16: gemm::<f16, 32>,
-    bf16: gemm::<bf16, 32>,
-    wide_f16: gemm::<WideF16, 32>,
-    wide_bf16: gemm::<WideBf16, 32>,
+    forms: forms!(gemm),
 };
 
-/// Rows of a tile. Its columns are two registers of the widest kind.
+/// Rows of a tile.
 pub(super) const ROWS: usize = 8;
+/// Columns of a tile: two registers of the widest kind, of sums of 4 bytes.
+pub(super) const NARROW_COLS: usize = 32;
+/// The same of sums of 8 bytes.
+pub(super) const WIDE_COLS: usize = 16;
+
+/// Whether sums are of 8 bytes.
+pub(super) const fn is_wide<T: ScalarTypes>() -> bool {
+    size_of::<T::Acc>() == 8
+}
 
 /// The sums of a tile.
 pub(super) type Tile<Acc, const COLS: usize> = [[Acc; COLS]; ROWS];
 
-fn gemm<T: Scalar, const COLS: usize>(
+fn gemm<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     _: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
-    vectorised(Strips::<T, COLS> { problem, a, b, c });
+    match is_wide::<T>() {
+        false => vectorised(Strips::<T, NARROW_COLS> { problem, a, b, c }),
+        true => vectorised(Strips::<T, WIDE_COLS> { problem, a, b, c }),
+    }
     Ok(())
 }
 
-struct Strips<'a, T: Scalar, const COLS: usize> {
+struct Strips<'a, T: ScalarTypes, const COLS: usize> {
     problem: &'a Problem<T>,
-    a: &'a [T],
-    b: &'a [T],
-    c: &'a mut [T::Result],
+    a: &'a [T::A],
+    b: &'a [T::B],
+    c: &'a mut [T::C],
 }
 
-impl<T: Scalar, const COLS: usize> Work for Strips<'_, T, COLS> {
+impl<T: ScalarTypes, const COLS: usize> Work for Strips<'_, T, COLS> {
     #[inline(always)]
     fn run(self) {
         let Self { problem, a, b, c } = self;
@@ -68,17 +74,19 @@ impl<T: Scalar, const COLS: usize> Work for Strips<'_, T, COLS> {
                 let rows = ROWS.min(problem.m - row);
                 // Rows below the last repeat it, and their sums are dropped.
                 let row_of_a = |i: usize| &a[(row + i.min(rows - 1)) * problem.a.ld..];
-                let lines: [&[T]; ROWS] =
+                let lines: [&[T::A]; ROWS] =
                     std::array::from_fn(|i| if k > 0 { &row_of_a(i)[..k] } else { &[] });
                 let column_of_a = |step: usize| lines.map(|line| line[step].widen());
                 let row_of_b = |step: usize| &b[step * problem.b.ld + col..];
                 let zeros = [[T::Acc::ZERO; COLS]; ROWS];
                 let acc = if cols == COLS {
-                    let steps =
-                        (0..k).map(|step| (column_of_a(step), whole::<T, COLS>(row_of_b(step))));
+                    let steps = (0..k).map(|step| {
+                        (column_of_a(step), whole::<T::B, T::Acc, COLS>(row_of_b(step)))
+                    });
                     add_steps(steps, zeros)
                 } else {
-                    let row_of_b = |step: usize| padded::<T, COLS>(&row_of_b(step)[..cols]);
+                    let row_of_b =
+                        |step: usize| padded::<T::B, T::Acc, COLS>(&row_of_b(step)[..cols]);
                     add_steps((0..k).map(|step| (column_of_a(step), row_of_b(step))), zeros)
                 };
                 store(problem, &acc, &mut c[row * problem.c.ld + col..], (rows, cols));
@@ -92,7 +100,7 @@ impl<T: Scalar, const COLS: usize> Work for Strips<'_, T, COLS> {
 /// Each row of sums is a variable of its own: in an array of arrays the compiler would leave them in
 /// memory.
 #[inline(always)]
-pub(super) fn add_steps<Acc: Element<Acc = Acc>, const COLS: usize>(
+pub(super) fn add_steps<Acc: Accumulator, const COLS: usize>(
     steps: impl Iterator<Item = ([Acc; ROWS], [Acc; COLS])>,
     sums: Tile<Acc, COLS>,
 ) -> Tile<Acc, COLS> {
@@ -112,7 +120,7 @@ pub(super) fn add_steps<Acc: Element<Acc = Acc>, const COLS: usize>(
 
 /// A multiply-add for each element of a row of the tile.
 #[inline(always)]
-fn add_row<Acc: Element<Acc = Acc>, const COLS: usize>(
+fn add_row<Acc: Accumulator, const COLS: usize>(
     a: Acc,
     b: &[Acc; COLS],
     mut sums: [Acc; COLS],
@@ -125,10 +133,10 @@ fn add_row<Acc: Element<Acc = Acc>, const COLS: usize>(
 
 /// Writes a tile's rows and columns to C, which begins with the tile's first element.
 #[inline(always)]
-pub(super) fn store<T: Scalar, const COLS: usize>(
+pub(super) fn store<T: ScalarTypes, const COLS: usize>(
     problem: &Problem<T>,
     acc: &Tile<T::Acc, COLS>,
-    c: &mut [T::Out],
+    c: &mut [T::C],
     (rows, cols): (usize, usize),
 ) {
     for (row, acc) in acc.iter().enumerate().take(rows) {
@@ -139,7 +147,7 @@ pub(super) fn store<T: Scalar, const COLS: usize>(
 }
 
 #[inline(always)]
-fn whole<T: Scalar, const COLS: usize>(line: &[T]) -> [T::Acc; COLS] {
+fn whole<T: Convert<Acc>, Acc, const COLS: usize>(line: &[T]) -> [Acc; COLS] {
     let line: &[T; COLS] =
         line.first_chunk().expect("invariant: the caller's line has a whole tile's columns");
     line.map(T::widen)
@@ -147,6 +155,6 @@ fn whole<T: Scalar, const COLS: usize>(line: &[T]) -> [T::Acc; COLS] {
 
 /// The elements of a line that is shorter than a tile, then zeros.
 #[inline(always)]
-pub(super) fn padded<T: Scalar, const N: usize>(line: &[T]) -> [T::Acc; N] {
-    std::array::from_fn(|i| line.get(i).map_or(T::Acc::ZERO, |&element| element.widen()))
+pub(super) fn padded<T: Convert<Acc>, Acc: Accumulator, const N: usize>(line: &[T]) -> [Acc; N] {
+    std::array::from_fn(|i| line.get(i).map_or(Acc::ZERO, |&element| element.widen()))
 }

@@ -9,12 +9,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gemm_spec::{Problem, WideBf16, WideF16, bf16, epilogue, f16};
+use gemm_spec::{Problem, epilogue};
 
+use super::implementation::forms;
 use super::serial::element;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "mutex_queue",
@@ -23,21 +24,14 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     any_order: false,
     study: false,
-    f32: gemm::<f32>,
-    f64: gemm::<f64>,
-    i32: gemm::<i32>,
-    i8: gemm::<i8>,
-    f16: gemm::<f16>,
-    bf16: gemm::<bf16>,
-    wide_f16: gemm::<WideF16>,
-    wide_bf16: gemm::<WideBf16>,
+    forms: forms!(gemm),
 };
 
-fn gemm<T: Scalar>(
+fn gemm<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
     let (n, ldc) = (problem.n, problem.c.ld);
@@ -57,17 +51,17 @@ fn gemm<T: Scalar>(
     Ok(())
 }
 
-struct Worker<'a, T: Scalar, Cursor> {
+struct Worker<'a, T: ScalarTypes, Cursor> {
     problem: &'a Problem<T>,
-    a: &'a [T],
-    b: &'a [T],
+    a: &'a [T::A],
+    b: &'a [T::B],
     cursor: &'a Mutex<Cursor>,
 }
 
 impl<'c, T, Cursor> Work for Worker<'_, T, Cursor>
 where
-    T: Scalar,
-    Cursor: Iterator<Item = (usize, usize, &'c mut T::Out)>,
+    T: ScalarTypes,
+    Cursor: Iterator<Item = (usize, usize, &'c mut T::C)>,
 {
     #[inline(always)]
     fn run(self) {

@@ -3,7 +3,7 @@
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008); Van Zee and
 //! van de Geijn, "BLIS" (2015).
 
-use super::implementation::CpuImpl;
+use super::implementation::{CpuImpl, forms};
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "cpu_packed",
@@ -12,12 +12,5 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     any_order: true,
     study: false,
-    f32: cpu_gemm::gemm,
-    f64: cpu_gemm::gemm,
-    i32: cpu_gemm::gemm,
-    i8: cpu_gemm::gemm,
-    f16: cpu_gemm::gemm,
-    bf16: cpu_gemm::gemm,
-    wide_f16: cpu_gemm::gemm,
-    wide_bf16: cpu_gemm::gemm,
+    forms: forms!(cpu_gemm::gemm),
 };

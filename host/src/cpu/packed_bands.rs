@@ -6,12 +6,13 @@
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", with today's
 //! threads.
 
-use gemm_spec::{Operand, Problem, WideBf16, WideF16, bf16, f16};
+use gemm_spec::{Operand, Problem};
 use rayon::prelude::*;
 
+use super::implementation::forms;
 use super::packed_panels::{BLOCK_ROWS, multiply_rows};
 use super::{CpuContext, CpuImpl};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "packed_bands",
@@ -20,14 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     any_order: false,
     study: true,
-    f32: gemm::<f32, 32>,
-    f64: gemm::<f64, 16>,
-    i32: gemm::<i32, 32>,
-    i8: gemm::<i8, 32>,
-    f16: gemm::<f16, 32>,
-    bf16: gemm::<bf16, 32>,
-    wide_f16: gemm::<WideF16, 32>,
-    wide_bf16: gemm::<WideBf16, 32>,
+    forms: forms!(gemm),
 };
 
 /// Rows of a band at least, where there are as many: fewer do not pay for packing B.
@@ -35,11 +29,11 @@ const LEAST_ROWS: usize = 64;
 /// Bands for each thread at least, where there are rows enough, so that threads finish together.
 const BANDS_PER_THREAD: usize = 4;
 
-fn gemm<T: Scalar, const COLS: usize>(
+fn gemm<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
     if problem.n == 0 {
@@ -53,7 +47,7 @@ fn gemm<T: Scalar, const COLS: usize>(
         bands.for_each(|(index, c)| {
             let first = index * rows;
             let a = &a[a.len().min(first * problem.a.ld)..];
-            multiply_rows::<T, COLS>(problem, a, b, c, rows.min(problem.m - first));
+            multiply_rows(problem, a, b, c, rows.min(problem.m - first));
         });
     });
     Ok(())

@@ -10,12 +10,13 @@
 //!
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
 
-use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, f16};
+use gemm_spec::{Convert, Element, Problem};
 
-use super::micro_kernel::{ROWS, add_steps, padded, store};
+use super::implementation::forms;
+use super::micro_kernel::{NARROW_COLS, ROWS, WIDE_COLS, add_steps, is_wide, padded, store};
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "packed_panels",
@@ -24,14 +25,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     any_order: false,
     study: true,
-    f32: gemm::<f32, 32>,
-    f64: gemm::<f64, 16>,
-    i32: gemm::<i32, 32>,
-    i8: gemm::<i8, 32>,
-    f16: gemm::<f16, 32>,
-    bf16: gemm::<bf16, 32>,
-    wide_f16: gemm::<WideF16, 32>,
-    wide_bf16: gemm::<WideBf16, 32>,
+    forms: forms!(gemm),
 };
 
 /// Rows of a block of A.
@@ -39,41 +33,44 @@ pub(super) const BLOCK_ROWS: usize = 384;
 /// Steps of k of a block.
 const BLOCK_K: usize = 256;
 
-fn gemm<T: Scalar, const COLS: usize>(
+fn gemm<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     _: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
     for row in (0..problem.m).step_by(BLOCK_ROWS) {
         let rows = BLOCK_ROWS.min(problem.m - row);
         let (a, c) = (&a[a.len().min(row * problem.a.ld)..], &mut c[row * problem.c.ld..]);
-        multiply_rows::<T, COLS>(problem, a, b, c, rows);
+        multiply_rows(problem, a, b, c, rows);
     }
     Ok(())
 }
 
 /// The product of some rows, with which A and C begin.
-pub(super) fn multiply_rows<T: Scalar, const COLS: usize>(
+pub(super) fn multiply_rows<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     rows: usize,
 ) {
-    vectorised(Rows::<T, COLS> { problem, a, b, c, rows });
+    match is_wide::<T>() {
+        false => vectorised(Rows::<T, NARROW_COLS> { problem, a, b, c, rows }),
+        true => vectorised(Rows::<T, WIDE_COLS> { problem, a, b, c, rows }),
+    }
 }
 
-struct Rows<'a, T: Scalar, const COLS: usize> {
+struct Rows<'a, T: ScalarTypes, const COLS: usize> {
     problem: &'a Problem<T>,
-    a: &'a [T],
-    b: &'a [T],
-    c: &'a mut [T::Result],
+    a: &'a [T::A],
+    b: &'a [T::B],
+    c: &'a mut [T::C],
     rows: usize,
 }
 
-impl<T: Scalar, const COLS: usize> Work for Rows<'_, T, COLS> {
+impl<T: ScalarTypes, const COLS: usize> Work for Rows<'_, T, COLS> {
     #[inline(always)]
     fn run(self) {
         let Self { problem, a, b, c, rows } = self;
@@ -89,8 +86,8 @@ impl<T: Scalar, const COLS: usize> Work for Rows<'_, T, COLS> {
             panels.clear();
             for row in (0..rows).step_by(ROWS) {
                 let line = |i: usize| &a[(row + i) * lda + first..][..steps];
-                let zeros = [T::ZERO; BLOCK_K];
-                let lines: [&[T]; ROWS] =
+                let zeros = [T::A::ZERO; BLOCK_K];
+                let lines: [&[T::A]; ROWS] =
                     std::array::from_fn(|i| if row + i < rows { line(i) } else { &zeros[..steps] });
                 panels.extend((0..steps).map(|step| lines.map(|line| line[step].widen())));
             }
@@ -99,7 +96,7 @@ impl<T: Scalar, const COLS: usize> Work for Rows<'_, T, COLS> {
                 let cols = COLS.min(problem.n - col);
                 strip.clear();
                 let lines = (first..first + steps).map(|step| &b[step * ldb + col..][..cols]);
-                strip.extend(lines.map(padded::<T, COLS>));
+                strip.extend(lines.map(padded::<T::B, T::Acc, COLS>));
                 for (panel, sums) in panels.chunks_exact(steps).zip(sums) {
                     let steps = panel.iter().copied().zip(strip.iter().copied());
                     *sums = add_steps(steps, *sums);

@@ -7,13 +7,14 @@
 //! Columns and k are walked in blocks, so that a block of B stays in the second-level cache while
 //! all rows of a band pass over it.
 
-use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, epilogue};
 use rayon::prelude::*;
 
+use super::implementation::forms;
 use super::loop_order::add_step;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "rayon",
@@ -22,14 +23,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     any_order: false,
     study: false,
-    f32: gemm::<f32>,
-    f64: gemm::<f64>,
-    i32: gemm::<i32>,
-    i8: gemm::<i8>,
-    f16: gemm::<f16>,
-    bf16: gemm::<bf16>,
-    wide_f16: gemm::<WideF16>,
-    wide_bf16: gemm::<WideBf16>,
+    forms: forms!(gemm),
 };
 
 /// Rows of a band: enough to use a block of B often while it is near.
@@ -40,11 +34,11 @@ const BANDS_PER_THREAD: usize = 4;
 const BLOCK_COLS: usize = 512;
 /// Rows of a block of B.
 const BLOCK_K: usize = 256;
-fn gemm<T: Scalar>(
+fn gemm<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
     if problem.n == 0 {
@@ -65,15 +59,15 @@ fn gemm<T: Scalar>(
 }
 
 /// Some rows of A and C.
-struct Band<'a, T: Scalar> {
+struct Band<'a, T: ScalarTypes> {
     problem: &'a Problem<T>,
-    a: &'a [T],
-    b: &'a [T],
-    c: &'a mut [T::Result],
+    a: &'a [T::A],
+    b: &'a [T::B],
+    c: &'a mut [T::C],
     rows: usize,
 }
 
-impl<T: Scalar> Work for Band<'_, T> {
+impl<T: ScalarTypes> Work for Band<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Self { problem, a, b, c, rows } = self;
@@ -92,12 +86,12 @@ impl<T: Scalar> Work for Band<'_, T> {
                 let mut row = 0;
                 for group in &mut groups {
                     let rows = [0, 1, 2, 3].map(|i| row_of_a(row + i));
-                    add_four_rows(rows, b, ldb, group, cols);
+                    add_four_rows::<T>(rows, b, ldb, group, cols);
                     row += 4;
                 }
                 for sums in groups.into_remainder().chunks_exact_mut(cols) {
                     for (step, &factor) in row_of_a(row).iter().enumerate() {
-                        add_step(factor, &b[step * ldb..][..cols], sums);
+                        add_step::<T>(factor, &b[step * ldb..][..cols], sums);
                     }
                     row += 1;
                 }
@@ -114,7 +108,13 @@ impl<T: Scalar> Work for Band<'_, T> {
 /// `sums += A * B` for four rows of A and as many rows of B, four at a time: each vector of B that is
 /// loaded serves four rows, each vector of sums four steps of k.
 #[inline(always)]
-fn add_four_rows<T: Scalar>(a: [&[T]; 4], b: &[T], ldb: usize, sums: &mut [T::Acc], cols: usize) {
+fn add_four_rows<T: ScalarTypes>(
+    a: [&[T::A]; 4],
+    b: &[T::B],
+    ldb: usize,
+    sums: &mut [T::Acc],
+    cols: usize,
+) {
     let k = a[0].len();
     let (s0, sums) = sums.split_at_mut(cols);
     let (s1, sums) = sums.split_at_mut(cols);
@@ -123,15 +123,15 @@ fn add_four_rows<T: Scalar>(a: [&[T]; 4], b: &[T], ldb: usize, sums: &mut [T::Ac
     while step + 4 <= k {
         let [f0, f1, f2, f3] = a.map(|a| [a[step], a[step + 1], a[step + 2], a[step + 3]]);
         let [b0, b1, b2, b3] = [0, 1, 2, 3].map(|i| &b[(step + i) * ldb..][..cols]);
-        add_four_steps(f0, f1, f2, f3, b0, b1, b2, b3, s0, s1, s2, s3);
+        add_four_steps::<T>(f0, f1, f2, f3, b0, b1, b2, b3, s0, s1, s2, s3);
         step += 4;
     }
     for step in step..k {
         let b = &b[step * ldb..][..cols];
-        add_step(a[0][step], b, s0);
-        add_step(a[1][step], b, s1);
-        add_step(a[2][step], b, s2);
-        add_step(a[3][step], b, s3);
+        add_step::<T>(a[0][step], b, s0);
+        add_step::<T>(a[1][step], b, s1);
+        add_step::<T>(a[2][step], b, s2);
+        add_step::<T>(a[3][step], b, s3);
     }
 }
 
@@ -139,15 +139,15 @@ fn add_four_rows<T: Scalar>(a: [&[T]; 4], b: &[T], ldb: usize, sums: &mut [T::Ac
 /// compiler that no slice overlaps another.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "separate slices are what makes it vectorise")]
-fn add_four_steps<T: Scalar>(
-    f0: [T; 4],
-    f1: [T; 4],
-    f2: [T; 4],
-    f3: [T; 4],
-    b0: &[T],
-    b1: &[T],
-    b2: &[T],
-    b3: &[T],
+fn add_four_steps<T: ScalarTypes>(
+    f0: [T::A; 4],
+    f1: [T::A; 4],
+    f2: [T::A; 4],
+    f3: [T::A; 4],
+    b0: &[T::B],
+    b1: &[T::B],
+    b2: &[T::B],
+    b3: &[T::B],
     s0: &mut [T::Acc],
     s1: &mut [T::Acc],
     s2: &mut [T::Acc],
@@ -156,8 +156,9 @@ fn add_four_steps<T: Scalar>(
     let cols = s0.len();
     let (b0, b1, b2, b3) = (&b0[..cols], &b1[..cols], &b2[..cols], &b3[..cols]);
     let (s1, s2, s3) = (&mut s1[..cols], &mut s2[..cols], &mut s3[..cols]);
-    let chain = |f: [T; 4], b: [T; 4], sum: T::Acc| {
-        f[3].mul_add(b[3], f[2].mul_add(b[2], f[1].mul_add(b[1], f[0].mul_add(b[0], sum))))
+    let chain = |f: [T::A; 4], b: [T::B; 4], sum: T::Acc| {
+        let sum = T::mul_add(f[1], b[1], T::mul_add(f[0], b[0], sum));
+        T::mul_add(f[3], b[3], T::mul_add(f[2], b[2], sum))
     };
     for j in 0..cols {
         let b = [b0[j], b1[j], b2[j], b3[j]];

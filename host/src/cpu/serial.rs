@@ -7,11 +7,12 @@
 //! Source: "Matrix Multiplication: the Hello World of parallel programming"; the lecture notes' host
 //! function; the C++ AMP sample's `mxm_single_cpu`.
 
-use gemm_spec::{Element, Problem, WideBf16, WideF16, bf16, epilogue, f16};
+use gemm_spec::{Element, Problem, epilogue};
 
+use super::implementation::forms;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "serial",
@@ -20,35 +21,28 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     any_order: false,
     study: false,
-    f32: gemm::<f32>,
-    f64: gemm::<f64>,
-    i32: gemm::<i32>,
-    i8: gemm::<i8>,
-    f16: gemm::<f16>,
-    bf16: gemm::<bf16>,
-    wide_f16: gemm::<WideF16>,
-    wide_bf16: gemm::<WideBf16>,
+    forms: forms!(gemm),
 };
 
-fn gemm<T: Scalar>(
+fn gemm<T: ScalarTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     _: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
     vectorised(Rows { problem, a, b, c });
     Ok(())
 }
 
-struct Rows<'a, T: Scalar> {
+struct Rows<'a, T: ScalarTypes> {
     problem: &'a Problem<T>,
-    a: &'a [T],
-    b: &'a [T],
-    c: &'a mut [T::Result],
+    a: &'a [T::A],
+    b: &'a [T::B],
+    c: &'a mut [T::C],
 }
 
-impl<T: Scalar> Work for Rows<'_, T> {
+impl<T: ScalarTypes> Work for Rows<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Self { problem, a, b, c } = self;
@@ -65,16 +59,16 @@ impl<T: Scalar> Work for Rows<'_, T> {
 
 /// The sum over k of one row of A times one column of B.
 #[inline(always)]
-pub(super) fn element<T: Scalar>(
+pub(super) fn element<T: ScalarTypes>(
     problem: &Problem<T>,
-    a_row: &[T],
-    b: &[T],
+    a_row: &[T::A],
+    b: &[T::B],
     ldb: usize,
     col: usize,
 ) -> T::Acc {
     let mut acc = T::Acc::ZERO;
     for step in 0..problem.effective_k() {
-        acc = a_row[step].mul_add(b[step * ldb + col], acc);
+        acc = T::mul_add(a_row[step], b[step * ldb + col], acc);
     }
     acc
 }

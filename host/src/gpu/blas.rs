@@ -5,10 +5,10 @@ use std::ffi::c_void;
 use std::path::PathBuf;
 use std::ptr;
 
-use gemm_spec::{DType, Problem};
+use gemm_spec::{AccType, DType, Problem, Types};
 
 use crate::peers::column_major::ColumnMajor;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 use crate::shared_library::SharedLibrary;
 
 /// The environment variable that names a folder with the libraries, where the dynamic loader does not
@@ -78,13 +78,15 @@ pub(super) fn check(call: &str, status: i32) -> Result<(), String> {
     Err(format!("{call}: {name} ({status})"))
 }
 
-/// `cudaDataType_t` of A and B, of C, and of alpha and beta, and `cublasComputeType_t`.
+/// `cudaDataType_t` of the factors, of C, and of alpha and beta, and `cublasComputeType_t`.
 ///
 /// Source: library_types.h and cublas_api.h. The compute types here keep the operands' precision, and
 /// sum elements of 16 bits up in f32: TF32 and `CUBLAS_COMPUTE_16F` would be others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Types {
-    pub(super) factor: i32,
+pub(super) struct DataTypes {
+    /// Of the factors, in the library's order.
+    pub(super) first: i32,
+    pub(super) second: i32,
     pub(super) result: i32,
     pub(super) scalar: i32,
     pub(super) compute: i32,
@@ -97,27 +99,30 @@ const CUDA_R_16BF: i32 = 14;
 const CUBLAS_COMPUTE_32F: i32 = 68;
 const CUBLAS_COMPUTE_64F: i32 = 70;
 
-impl Types {
-    fn of(dtype: DType) -> Result<Self, String> {
-        if dtype.is_integer() {
-            return Err(format!("has no product in {dtype}"));
-        }
-        let element = |dtype: DType| match dtype {
-            DType::F16 => CUDA_R_16F,
-            DType::BF16 => CUDA_R_16BF,
-            DType::F64 => CUDA_R_64F,
-            _ => CUDA_R_32F,
+impl DataTypes {
+    fn of(types: Types, call: &ColumnMajor) -> Result<Self, String> {
+        let refused = || format!("has no product in {types}");
+        let element = |dtype| match dtype {
+            DType::F32 => Ok(CUDA_R_32F),
+            DType::F64 => Ok(CUDA_R_64F),
+            DType::F16 => Ok(CUDA_R_16F),
+            DType::BF16 => Ok(CUDA_R_16BF),
+            DType::I32 | DType::I8 => Err(refused()),
         };
-        let scalar = element(dtype.acc());
-        let compute = if scalar == CUDA_R_64F { CUBLAS_COMPUTE_64F } else { CUBLAS_COMPUTE_32F };
-        let (factor, result) = (element(dtype.factor()), element(dtype.out()));
-        Ok(Self { factor, result, scalar, compute })
+        let compute = match types.acc() {
+            AccType::F32 => CUBLAS_COMPUTE_32F,
+            AccType::F64 => CUBLAS_COMPUTE_64F,
+            AccType::I32 => return Err(refused()),
+        };
+        let (first, second) = call.ordered(element(types.a())?, element(types.b())?);
+        let (result, scalar) = (element(types.c())?, element(types.acc().dtype())?);
+        Ok(Self { first, second, result, scalar, compute })
     }
 }
 
 /// A product on the device, in a library's terms.
 pub(super) struct DeviceProduct {
-    pub(super) types: Types,
+    pub(super) types: DataTypes,
     pub(super) call: ColumnMajor,
     /// Address of the scalar, on the host.
     pub(super) alpha: *const c_void,
@@ -131,7 +136,7 @@ pub(super) struct DeviceProduct {
 impl DeviceProduct {
     /// The problem on operands at these device addresses. The factors are read from `problem`, which
     /// must outlive the use of this.
-    pub(super) fn new<T: Scalar>(
+    pub(super) fn new<T: ScalarTypes>(
         problem: &Problem<T>,
         a: u64,
         b: u64,
@@ -140,7 +145,7 @@ impl DeviceProduct {
         let call = ColumnMajor::new(problem)?;
         let (first, second) = call.ordered(a, b);
         Ok(Self {
-            types: Types::of(T::DTYPE)?,
+            types: DataTypes::of(T::TYPES, &call)?,
             call,
             alpha: ptr::from_ref(&problem.alpha).cast(),
             beta: ptr::from_ref(&problem.beta).cast(),
@@ -177,17 +182,21 @@ mod tests {
 
     #[test]
     fn elements_of_16_bits_are_summed_up_in_f32() {
-        let types = |dtype| {
-            let Types { factor, result, scalar, compute } = Types::of(dtype).unwrap();
-            (factor, result, scalar, compute)
+        let call = ColumnMajor::new(&Problem::<f32>::new(1, 1, 1)).unwrap();
+        let types = |types| {
+            let DataTypes { first, second, result, scalar, compute } =
+                DataTypes::of(types, &call).unwrap();
+            assert_eq!(first, second);
+            (first, result, scalar, compute)
         };
-        assert_eq!(types(DType::F32), (0, 0, 0, 68));
-        assert_eq!(types(DType::F64), (1, 1, 1, 70));
-        assert_eq!(types(DType::F16), (2, 2, 0, 68));
-        assert_eq!(types(DType::BF16), (14, 14, 0, 68));
-        assert_eq!(types(DType::F16F32), (2, 0, 0, 68));
-        assert_eq!(types(DType::BF16F32), (14, 0, 0, 68));
-        assert!(Types::of(DType::I8).is_err() && Types::of(DType::I32).is_err());
+        assert_eq!(types(Types::F32), (0, 0, 0, 68));
+        assert_eq!(types(Types::F64), (1, 1, 1, 70));
+        assert_eq!(types(Types::F16), (2, 2, 0, 68));
+        assert_eq!(types(Types::BF16), (14, 14, 0, 68));
+        assert_eq!(types(Types::F16F32), (2, 0, 0, 68));
+        assert_eq!(types(Types::BF16F32), (14, 0, 0, 68));
+        assert!(DataTypes::of(Types::I8, &call).is_err());
+        assert!(DataTypes::of(Types::I32, &call).is_err());
         // The factors are where the library looks for numbers of the scalar type.
         let problem = Problem::<gemm_spec::bf16>::new(1, 1, 1).with_scalars(0.1, 0.7);
         let product = DeviceProduct::new(&problem, 0, 0, 0).unwrap();

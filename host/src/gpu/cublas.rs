@@ -86,10 +86,10 @@ impl Cublas {
                 call.k,
                 *alpha,
                 *first,
-                types.factor,
+                types.first,
                 call.first.ld,
                 *second,
-                types.factor,
+                types.second,
                 call.second.ld,
                 *beta,
                 *c,
@@ -114,7 +114,7 @@ impl Drop for Cublas {
 mod tests {
     use std::cell::Cell;
 
-    use gemm_spec::{Operand, Problem, WideBf16};
+    use gemm_spec::{Operand, Problem, bf16};
 
     use super::*;
     use crate::peers::column_major::tests::{expected, problems, reference};
@@ -246,7 +246,7 @@ mod tests {
         }
         // SAFETY: the fake functions follow no stream.
         let cublas = unsafe { Cublas::new(Functions { gemm: note, ..fake() }, ptr::null_mut()) };
-        let problem = Problem::<WideBf16>::new(2, 3, 4);
+        let problem = Problem::<(bf16, f32)>::new(2, 3, 4);
         let product = DeviceProduct::new(&problem, 0, 0, 0).unwrap();
         // SAFETY: the fake follows no address.
         unsafe { cublas.unwrap().launch(&product) }.unwrap();

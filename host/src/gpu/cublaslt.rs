@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::rc::Rc;
 
-use super::blas::{DeviceProduct, Types, check, functions, operation, version_words};
+use super::blas::{DataTypes, DeviceProduct, check, functions, operation, version_words};
 use crate::peers::column_major::ColumnMajor;
 use crate::shared_library::SharedLibrary;
 
@@ -169,7 +169,7 @@ impl Drop for Owned {
 /// How a product of one size and type is done.
 struct Plan {
     call: ColumnMajor,
-    types: Types,
+    types: DataTypes,
     description: Owned,
     /// Of the first factor, the second and C.
     layouts: [Owned; 3],
@@ -215,8 +215,8 @@ impl Plan {
             )
         };
         let layouts = [
-            layout(types.factor, (call.m, call.k), call.first.transposed, call.first.ld)?,
-            layout(types.factor, (call.k, call.n), call.second.transposed, call.second.ld)?,
+            layout(types.first, (call.m, call.k), call.first.transposed, call.first.ld)?,
+            layout(types.second, (call.k, call.n), call.second.transposed, call.second.ld)?,
             layout(types.result, (call.m, call.n), false, call.ldc)?,
         ];
         let preference = Owned::new(
@@ -282,7 +282,7 @@ pub(super) fn describe(library: &SharedLibrary) -> String {
 mod tests {
     use std::cell::Cell;
 
-    use gemm_spec::{Operand, Problem, WideBf16};
+    use gemm_spec::{Operand, Problem, bf16};
 
     use super::*;
     use crate::peers::column_major::Factor;
@@ -530,7 +530,7 @@ mod tests {
         };
         // SAFETY: the fake functions follow neither workspace nor stream.
         let cublaslt = unsafe { CublasLt::new(functions, 0x1000, 512, ptr::null_mut()) }.unwrap();
-        let problem = Problem::<WideBf16>::new(2, 3, 4);
+        let problem = Problem::<(bf16, f32)>::new(2, 3, 4);
         let product = DeviceProduct::new(&problem, 0, 0, 0).unwrap();
         // SAFETY: the fake ends before it follows an address.
         unsafe { cublaslt.launch(&product) }.unwrap_err();

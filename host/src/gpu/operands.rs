@@ -13,7 +13,7 @@ use tessera::gpu::Addresses;
 use super::blas::DeviceProduct;
 use super::{Gpu, GpuPeer, refused};
 use crate::error::Error;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// What can be put into the stream: it computes C from the operands.
 #[derive(Clone, Copy)]
@@ -58,11 +58,11 @@ fn cells_mut<T: tessera::Element>(data: &mut [T]) -> &mut [Cell<T>] {
 }
 
 /// A and B of a problem in device memory.
-pub struct Operands<'g, T: Scalar> {
+pub struct Operands<'g, T: ScalarTypes> {
     gpu: &'g Gpu,
     problem: Problem<T>,
-    a: DeviceBuffer<Cell<T>>,
-    b: DeviceBuffer<Cell<T>>,
+    a: DeviceBuffer<Cell<T::A>>,
+    b: DeviceBuffer<Cell<T::B>>,
 }
 
 /// A buffer of C in device memory, with whatever stands before and after C in it.
@@ -73,7 +73,7 @@ pub struct Output<'g, T: Scalar> {
     start: usize,
 }
 
-impl<T: Scalar> Drop for Operands<'_, T> {
+impl<T: ScalarTypes> Drop for Operands<'_, T> {
     fn drop(&mut self) {
         // Memory is freed in its own context, whatever thread drops this.
         let _ = self.gpu.enter();
@@ -112,11 +112,11 @@ impl Gpu {
     ///
     /// # Errors
     /// [`tessera::Error::Shape`], [`tessera::Error::OutOfMemory`] and [`tessera::Error::Cuda`].
-    pub fn upload<T: Scalar>(
+    pub fn upload<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
+        a: &[T::A],
+        b: &[T::B],
     ) -> Result<Operands<'_, T>, Error> {
         let a = &a[..problem.required_len(Operand::A)?.min(a.len())];
         let b = &b[..problem.required_len(Operand::B)?.min(b.len())];
@@ -207,7 +207,7 @@ impl<T: Scalar> Output<'_, T> {
     }
 }
 
-impl<T: Scalar> Operands<'_, T> {
+impl<T: ScalarTypes> Operands<'_, T> {
     /// Launches a kernel, or a library's product, and waits for it; gives the time between the events
     /// around the launch.
     ///
@@ -217,14 +217,14 @@ impl<T: Scalar> Operands<'_, T> {
     pub fn run<'l>(
         &self,
         launch: impl Into<Launch<'l>>,
-        c: &mut Output<'_, T::Out>,
+        c: &mut Output<'_, T::C>,
     ) -> Result<Duration, Error> {
         let launch = launch.into();
         self.gpu.between_events(launch, || self.launch(launch, c))
     }
 
     /// Puts the launches of one product into the stream and returns without waiting.
-    fn launch(&self, launch: Launch<'_>, c: &mut Output<'_, T::Out>) -> Result<(), Error> {
+    fn launch(&self, launch: Launch<'_>, c: &mut Output<'_, T::C>) -> Result<(), Error> {
         match launch {
             Launch::Kernel(spec) => self.launch_kernel(spec, c),
             Launch::Peer(id, peer) => self.launch_peer(id, peer, c),
@@ -235,7 +235,7 @@ impl<T: Scalar> Operands<'_, T> {
         &self,
         id: &'static str,
         peer: &GpuPeer<'_>,
-        c: &mut Output<'_, T::Out>,
+        c: &mut Output<'_, T::C>,
     ) -> Result<(), Error> {
         let refused = |reason: String| Error::Peer { reason: format!("{id}: {reason}") };
         if !peer.is_of(self.gpu) {
@@ -251,7 +251,7 @@ impl<T: Scalar> Operands<'_, T> {
     }
 
     /// The operands' addresses, once they are of one GPU and long enough for the problem.
-    fn addresses(&self, c: &Output<'_, T::Out>) -> Result<Addresses, Error> {
+    fn addresses(&self, c: &Output<'_, T::C>) -> Result<Addresses, Error> {
         same_gpu(self.gpu, c.gpu)?;
         let needed = self.problem.required_len(Operand::C)?;
         self.problem.check_buffers(
@@ -266,7 +266,7 @@ impl<T: Scalar> Operands<'_, T> {
         })
     }
 
-    fn launch_kernel(&self, kernel: Kernel, c: &mut Output<'_, T::Out>) -> Result<(), Error> {
+    fn launch_kernel(&self, kernel: Kernel, c: &mut Output<'_, T::C>) -> Result<(), Error> {
         let addresses = self.addresses(c)?;
         let stream = self.gpu.stream().as_inner().cast();
         // SAFETY: (1) the three buffers are of this GPU's context and hold the operands at their leading
@@ -297,9 +297,9 @@ fn same_gpu(one: &Gpu, other: &Gpu) -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`Operands::run`].
-pub fn run_batch<'l, T: Scalar>(
+pub fn run_batch<'l, T: ScalarTypes>(
     launch: impl Into<Launch<'l>>,
-    sets: &mut [(Operands<'_, T>, Output<'_, T::Out>)],
+    sets: &mut [(Operands<'_, T>, Output<'_, T::C>)],
     first: usize,
     count: usize,
 ) -> Result<Duration, Error> {

@@ -7,7 +7,7 @@ use std::ptr;
 use gemm_spec::Problem;
 
 use super::column_major::ColumnMajor;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 use crate::shared_library::SharedLibrary;
 
 /// `sgemm_` or `dgemm_`: Fortran passes everything by address.
@@ -47,22 +47,22 @@ impl Blas {
     }
 
     /// Computes the problem's C.
-    pub(super) fn multiply<T: Scalar>(
+    pub(super) fn multiply<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
     ) -> Result<(), String> {
         let gemm = match TypeId::of::<T>() {
             float if float == TypeId::of::<f32>() => self.sgemm,
             float if float == TypeId::of::<f64>() => self.dgemm,
-            _ => return Err(format!("has no product in {}", T::DTYPE)),
+            _ => return Err(format!("has no product in {}", T::TYPES)),
         };
         problem.check_buffers(a.len(), b.len(), c.len()).map_err(|error| error.to_string())?;
         let call = ColumnMajor::new(problem)?;
         let letter = |transposed: bool| if transposed { c"T" } else { c"N" }.as_ptr();
-        let (first, second) = call.ordered(a.as_ptr(), b.as_ptr());
+        let (first, second) = call.ordered(a.as_ptr().cast::<c_void>(), b.as_ptr().cast());
         // SAFETY: the function is of T's type and follows the reference BLAS. The buffers hold the
         // operands at these sizes and leading dimensions, as checked above, and C is borrowed
         // exclusively. Every address is that of a value that outlives the call.
@@ -74,9 +74,9 @@ impl Blas {
                 &raw const call.n,
                 &raw const call.k,
                 ptr::from_ref(&problem.alpha).cast(),
-                first.cast(),
+                first,
                 &raw const call.first.ld,
-                second.cast(),
+                second,
                 &raw const call.second.ld,
                 ptr::from_ref(&problem.beta).cast(),
                 c.as_mut_ptr().cast(),

@@ -3,7 +3,7 @@
 //! A row-major matrix is the transposed one in column-major order. So a row-major C is computed as
 //! `Cᵀ = Bᵀ Aᵀ`: the factors change places, and one that lies in the order of C needs no transposition.
 
-use gemm_spec::{Element, Operand, Order, Problem};
+use gemm_spec::{GemmTypes, Operand, Order, Problem};
 
 /// A factor of the column-major product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct ColumnMajor {
 
 impl ColumnMajor {
     /// The problem in a library's terms; in words where a size does not fit 32 bits.
-    pub(crate) fn new<T: Element>(problem: &Problem<T>) -> Result<Self, String> {
+    pub(crate) fn new<T: GemmTypes>(problem: &Problem<T>) -> Result<Self, String> {
         let number = |size: usize| {
             i32::try_from(size).map_err(|_| format!("takes sizes below 2^31, not {size}"))
         };

@@ -23,7 +23,7 @@ use wildmatch::WildMatch;
 use crate::cpu::CpuContext;
 use crate::error::Error;
 use crate::gpu::CudaLibrary;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 use crate::shared_library::SharedLibrary;
 
 /// A matrix product of another project, in one form.
@@ -262,12 +262,12 @@ impl CpuPeer {
     }
 
     /// Computes the problem's C; says in words what the peer cannot do.
-    pub(crate) fn multiply<T: Scalar>(
+    pub(crate) fn multiply<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
         context: &CpuContext,
     ) -> Result<(), String> {
         match &self.product {

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use gemm_spec::{Operand, Order, Problem};
 
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, ScalarTypes};
 use crate::shared_library::SharedLibrary;
 
 /// `dnnl_sgemm`; returns 0 where it worked.
@@ -75,15 +75,15 @@ impl OneDnn {
     }
 
     /// Computes the problem's C.
-    pub(super) fn multiply<T: Scalar>(
+    pub(super) fn multiply<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
     ) -> Result<(), String> {
         if TypeId::of::<T>() != TypeId::of::<f32>() {
-            return Err(format!("has no product in {}", T::DTYPE));
+            return Err(format!("has no product in {}", T::TYPES));
         }
         if problem.c.order != Order::RowMajor {
             return Err("writes C in row-major order only".to_owned());
@@ -102,12 +102,12 @@ impl OneDnn {
                 problem.m as i64,
                 problem.n as i64,
                 problem.k as i64,
-                T::factor_to_f64(problem.alpha) as f32,
+                problem.alpha.to_f64() as f32,
                 a.as_ptr().cast(),
                 problem.a.ld as i64,
                 b.as_ptr().cast(),
                 problem.b.ld as i64,
-                T::factor_to_f64(problem.beta) as f32,
+                problem.beta.to_f64() as f32,
                 c.as_mut_ptr().cast(),
                 problem.c.ld as i64,
             )

@@ -5,11 +5,11 @@ use std::num::NonZeroUsize;
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
-use gemm_spec::{Element, Layout, Order, Problem};
+use gemm_spec::{Accumulator, GemmTypes, Layout, Order, Problem};
 
 use super::RustCrate;
 use crate::cpu::CpuContext;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// The versions that this program was built with.
 const LOCK: &str = include_str!("../../../Cargo.lock");
@@ -22,35 +22,35 @@ pub(super) fn describe(name: &str) -> String {
 }
 
 /// Computes the problem's C.
-pub(super) fn multiply<T: Scalar>(
+pub(super) fn multiply<T: ScalarTypes>(
     which: RustCrate,
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), String> {
     problem.check_buffers(a.len(), b.len(), c.len()).map_err(|error| error.to_string())?;
     let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
-    let dtype = TypeId::of::<T>();
-    if dtype == TypeId::of::<f32>() {
+    let types = TypeId::of::<T>();
+    if types == TypeId::of::<f32>() {
         let problem = retyped(problem, |x| x as f32);
         // SAFETY: T is f32, and the buffers hold the operands, as checked above; C is exclusive.
         return unsafe { f32::multiply(which, &problem, a.cast(), b.cast(), c.cast(), context) };
     }
-    if dtype == TypeId::of::<f64>() {
+    if types == TypeId::of::<f64>() {
         let problem = retyped(problem, |x| x);
         // SAFETY: T is f64, and the buffers hold the operands, as checked above; C is exclusive.
         return unsafe { f64::multiply(which, &problem, a.cast(), b.cast(), c.cast(), context) };
     }
-    Err(format!("has no product in {}", T::DTYPE))
+    Err(format!("has no product in {}", T::TYPES))
 }
 
-fn retyped<T: Scalar, F: Element<Acc = F>>(
+fn retyped<T: ScalarTypes, F: GemmTypes<Acc = F>>(
     problem: &Problem<T>,
     cast: impl Fn(f64) -> F,
 ) -> Problem<F> {
-    let factor = |factor| cast(T::factor_to_f64(factor));
+    let factor = |factor: T::Acc| cast(factor.to_f64());
     Problem::<F>::new(problem.m, problem.n, problem.k)
         .with_layouts(problem.a, problem.b, problem.c)
         .with_scalars(factor(problem.alpha), factor(problem.beta))
@@ -65,7 +65,7 @@ fn strides(layout: Layout) -> (isize, isize) {
 }
 
 /// A type that the crates multiply.
-trait Float: Element<Acc = Self> {
+trait Float: Accumulator + GemmTypes {
     /// Computes C.
     ///
     /// # Safety

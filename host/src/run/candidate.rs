@@ -16,7 +16,7 @@ use crate::gpu::{Gpu, Operands};
 use crate::measure::{Effort, repeat};
 use crate::registry::Implementation;
 use crate::report::skipped::without_gpu;
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 use crate::verify::{Checker, Guarded};
 
 /// An implementation that can run, and what is known of it.
@@ -44,20 +44,20 @@ enum Device<'d> {
 
 /// What a row leaves to the next one, so that it is made once: hundreds of megabytes take longer to be
 /// had from the system than to be multiplied.
-pub(super) struct Kept<'d, T: Scalar> {
+pub(super) struct Kept<'d, T: ScalarTypes> {
     /// A and B on the device.
     pub(super) operands: Option<Operands<'d, T>>,
     /// Buffers for C that nobody uses.
     results: Vec<Guarded<T>>,
 }
 
-impl<T: Scalar> Default for Kept<'_, T> {
+impl<T: ScalarTypes> Default for Kept<'_, T> {
     fn default() -> Self {
         Self { operands: None, results: Vec::new() }
     }
 }
 
-impl<T: Scalar> Kept<'_, T> {
+impl<T: ScalarTypes> Kept<'_, T> {
     /// A buffer for C; whatever it holds is to be poisoned.
     pub(super) fn result(&mut self, problem: &Problem<T>) -> Result<Guarded<T>, Error> {
         Ok(match self.results.pop() {
@@ -90,7 +90,7 @@ impl Times {
 
 impl<'d> Candidate<'d> {
     /// Finds out whether an implementation can run the problem, and where.
-    pub(super) fn new<T: Scalar>(
+    pub(super) fn new<T: ScalarTypes>(
         place: usize,
         implementation: Implementation,
         problem: &Problem<T>,
@@ -129,7 +129,7 @@ impl<'d> Candidate<'d> {
 
     /// Predicts the time of the whole problem: from smaller ones and, on the CPU, where those say that it
     /// will take longer than a probe may and the operands are there, from some of its rows.
-    pub(super) fn predict<T: Scalar>(
+    pub(super) fn predict<T: ScalarTypes>(
         &mut self,
         problem: &Problem<T>,
         time: Duration,
@@ -154,12 +154,12 @@ impl<'d> Candidate<'d> {
     }
 
     /// Seconds of a small problem, operands being where they are needed.
-    fn probe<T: Scalar>(&self, problem: &Problem<T>) -> Result<f64, Error> {
+    fn probe<T: ScalarTypes>(&self, problem: &Problem<T>) -> Result<f64, Error> {
         let draw =
             Draw { distribution: Distribution::Uniform, seed: 0, stream: 0, what: "a probe" };
-        let a: Vec<T> = draw.operand(problem, Operand::A)?;
-        let b: Vec<T> = draw.operand(problem, Operand::B)?;
-        let mut c: Vec<T::Out> = draw.operand(problem, Operand::C)?;
+        let a: Vec<T::A> = draw.operand(problem, Operand::A)?;
+        let b: Vec<T::B> = draw.operand(problem, Operand::B)?;
+        let mut c: Vec<T::C> = draw.operand(problem, Operand::C)?;
         let timing = match (self.device, self.implementation) {
             (Device::Gpu(gpu, _), Implementation::Gpu(spec)) => {
                 let operands = gpu.upload(problem, &a, &b)?;
@@ -184,12 +184,12 @@ impl<'d> Candidate<'d> {
     }
 
     /// The row of an implementation that does not fit the budget.
-    pub(super) fn estimate<T: Scalar>(&self, problem: &Problem<T>) -> Row {
+    pub(super) fn estimate<T: ScalarTypes>(&self, problem: &Problem<T>) -> Row {
         self.row(problem, &Times::of(self.predicted, 0), true)
     }
 
     /// Computes, times and checks the result.
-    pub(super) fn measure<T: Scalar>(
+    pub(super) fn measure<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
         inputs: &Inputs<T>,
@@ -255,13 +255,13 @@ impl<'d> Candidate<'d> {
     }
 
     /// One run on other operands; `before` is what C holds before it.
-    pub(super) fn compute<T: Scalar>(
+    pub(super) fn compute<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        before: &[T::Out],
-    ) -> Result<Vec<T::Out>, Error> {
+        a: &[T::A],
+        b: &[T::B],
+        before: &[T::C],
+    ) -> Result<Vec<T::C>, Error> {
         let mut c = before.to_vec();
         match (self.device, self.implementation) {
             (Device::Gpu(gpu, _), Implementation::Gpu(spec)) => {
@@ -280,7 +280,7 @@ impl<'d> Candidate<'d> {
         Ok(c)
     }
 
-    fn row<T: Scalar>(&self, problem: &Problem<T>, times: &Times, estimated: bool) -> Row {
+    fn row<T: ScalarTypes>(&self, problem: &Problem<T>, times: &Times, estimated: bool) -> Row {
         let computing = times.split.map_or(times.seconds, |(_, kernel, _)| kernel);
         Row {
             kernel: self.id(),
@@ -304,7 +304,7 @@ impl<'d> Candidate<'d> {
 }
 
 /// Seconds that an implementation takes for the first rows of C, so many as the problem has.
-fn rows<T: Scalar>(
+fn rows<T: ScalarTypes>(
     cpu: &CpuContext,
     implementation: &'static CpuImpl,
     problem: &Problem<T>,
@@ -312,7 +312,7 @@ fn rows<T: Scalar>(
 ) -> Result<f64, Error> {
     let draw =
         Draw { distribution: Distribution::Uniform, seed: 0, stream: 0, what: "a probe's rows" };
-    let mut c: Vec<T::Out> = draw.operand(problem, Operand::C)?;
+    let mut c: Vec<T::C> = draw.operand(problem, Operand::C)?;
     let a = &inputs.a[..problem.required_len(Operand::A)?];
     let timing = repeat(Effort::PROBE, || {
         let started = Instant::now();
@@ -323,13 +323,13 @@ fn rows<T: Scalar>(
 }
 
 /// Seconds that the emulator takes for a product by a kernel.
-fn emulated<T: Scalar>(
+fn emulated<T: ScalarTypes>(
     cpu: &CpuContext,
     spec: Kernel,
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
 ) -> Result<f64, Error> {
     let started = Instant::now();
     cpu.pool().install(|| emulate::run(spec, problem, a, b, c))?;

@@ -7,7 +7,7 @@ use super::Inputs;
 use super::candidate::Candidate;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 use crate::verify::{Diagnosis, Evidence, Mismatch, diagnose};
 
 /// What a wrong result looks like, and on which data that was seen.
@@ -36,11 +36,11 @@ impl Explanation {
 impl Candidate<'_> {
     /// The surer diagnosis of two: of a wrong result, and of the result of a second, small run
     /// on position-coded inputs with numbers in C.
-    pub(super) fn explain<T: Scalar>(
+    pub(super) fn explain<T: ScalarTypes>(
         &self,
         problem: &Problem<T>,
         inputs: &Inputs<T>,
-        c: &[T::Out],
+        c: &[T::C],
         hint: Option<(usize, usize)>,
     ) -> Option<Explanation> {
         let Inputs { a, b, c: before } = inputs;
@@ -58,19 +58,19 @@ impl Candidate<'_> {
         }
     }
 
-    fn rerun<T: Scalar>(&self, problem: &Problem<T>) -> Result<Option<Explanation>, Error> {
+    fn rerun<T: ScalarTypes>(&self, problem: &Problem<T>) -> Result<Option<Explanation>, Error> {
         let distribution = Distribution::Position;
         let draw = Draw { distribution, seed: 0, stream: 0, what: "a second run" };
-        let a: Vec<T> = draw.operand(problem, Operand::A)?;
-        let b: Vec<T> = draw.operand(problem, Operand::B)?;
-        let before: Vec<T::Out> = draw.operand(problem, Operand::C)?;
+        let a: Vec<T::A> = draw.operand(problem, Operand::A)?;
+        let b: Vec<T::B> = draw.operand(problem, Operand::B)?;
+        let before: Vec<T::C> = draw.operand(problem, Operand::C)?;
         let c = self.compute(problem, &a, &b, &before)?;
         let evidence = Evidence { c_before: &before, ..Evidence::new(problem, &a, &b, &c) };
         Ok(explanation(&evidence, true))
     }
 }
 
-fn explanation<T: Scalar>(evidence: &Evidence<'_, T>, rerun: bool) -> Option<Explanation> {
+fn explanation<T: ScalarTypes>(evidence: &Evidence<'_, T>, rerun: bool) -> Option<Explanation> {
     let case = diagnose(evidence).ok().flatten()?;
     let Problem { m, n, k, .. } = *evidence.problem;
     Some(Explanation { m, n, k, rerun, first: case.first, diagnoses: case.diagnoses })
@@ -78,7 +78,7 @@ fn explanation<T: Scalar>(evidence: &Evidence<'_, T>, rerun: bool) -> Option<Exp
 
 /// A packed problem of less than twice that size, which leaves over what the large one does where
 /// tiles are no wider than the size.
-fn small<T: Scalar>(problem: &Problem<T>, base: usize) -> Problem<T> {
+fn small<T: ScalarTypes>(problem: &Problem<T>, base: usize) -> Problem<T> {
     let [m, n, k] = [problem.m, problem.n, problem.k]
         .map(|size| if size < base { size } else { base + size % base });
     Problem::new(m, n, k).with_scalars(problem.alpha, problem.beta)

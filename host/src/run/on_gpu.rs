@@ -11,11 +11,11 @@ use crate::cpu::CpuContext;
 use crate::error::Error;
 use crate::gpu::{Gpu, HostTimes, Operands};
 use crate::measure::{Effort, Timing, repeat};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::Guarded;
 
 /// A kernel and what it works on.
-pub(super) struct OnGpu<'g, 'r, T: Scalar> {
+pub(super) struct OnGpu<'g, 'r, T: ScalarTypes> {
     pub(super) gpu: &'g Gpu,
     /// Its threads copy operands.
     pub(super) cpu: &'r CpuContext,
@@ -24,7 +24,7 @@ pub(super) struct OnGpu<'g, 'r, T: Scalar> {
     pub(super) inputs: &'r Inputs<T>,
 }
 
-impl<'g, T: Scalar> OnGpu<'g, '_, T> {
+impl<'g, T: ScalarTypes> OnGpu<'g, '_, T> {
     /// Measures both ways and leaves in `c` the result of the launch, whose guard words were on the
     /// device with it. A and B stay there for the next row.
     pub(super) fn measure(

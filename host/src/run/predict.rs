@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gemm_spec::Problem;
 
-use crate::scalar::Scalar;
+use crate::scalar::ScalarTypes;
 
 /// Edge of the first probe's cube.
 const FIRST_EDGE: f64 = 128.0;
@@ -15,7 +15,7 @@ const LEAST_SIZE: usize = 16;
 
 /// The same problem in small: its three sizes shrunk alike until `edge³` is left of their product, or
 /// more where a size reaches [`LEAST_SIZE`].
-fn shrunk<T: Scalar>(problem: &Problem<T>, edge: f64) -> Problem<T> {
+fn shrunk<T: ScalarTypes>(problem: &Problem<T>, edge: f64) -> Problem<T> {
     let volume = problem.flops() / 2.0;
     let factor = (edge / volume.cbrt()).min(1.0);
     let size =
@@ -30,7 +30,7 @@ fn shrunk<T: Scalar>(problem: &Problem<T>, edge: f64) -> Problem<T> {
 /// that, by the one before, would take longer than `time`, be it to compute or to have its operands,
 /// which grow fourfold, made and moved. What comes before the first probe, such as the driver's
 /// compilation of a kernel, says nothing about the next one.
-pub(super) fn predict<T: Scalar, E>(
+pub(super) fn predict<T: ScalarTypes, E>(
     problem: &Problem<T>,
     time: Duration,
     mut probe: impl FnMut(&Problem<T>) -> Result<f64, E>,
@@ -56,7 +56,7 @@ pub(super) fn predict<T: Scalar, E>(
 /// `probe` computes the first rows of C, so many as its problem has. They are `first` at the beginning and
 /// then doubled, as long as the next probe is expected to fit `time`; a second probe is always made where
 /// the first one fitted.
-pub(super) fn by_rows<T: Scalar, E>(
+pub(super) fn by_rows<T: ScalarTypes, E>(
     problem: &Problem<T>,
     time: Duration,
     first: usize,

@@ -11,8 +11,9 @@ use super::candidate::{Candidate, Kept};
 use super::{Config, Failure, Inputs, Observer, Processors, Row, check_memory};
 use crate::error::Error;
 use crate::measure::Effort;
-use crate::scalar::{Scalar, with_type};
+use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::Checker;
+use gemm_spec::with_gemm_types;
 
 /// Predicts the seconds of an implementation from probes that may take so long.
 pub(crate) type Probe<'p> = &'p mut dyn FnMut(Duration) -> Result<f64, Error>;
@@ -66,17 +67,17 @@ pub(crate) fn in_turn(
     steward: &mut dyn Steward,
     observer: &mut dyn Observer,
 ) -> std::io::Result<()> {
-    with_type!(config.dtype, T => in_turn_as::<T>(processors, config, steward, observer))
+    with_gemm_types!(config.dtype, T => in_turn_as::<T>(processors, config, steward, observer))
 }
 
-fn in_turn_as<T: Scalar>(
+fn in_turn_as<T: ScalarTypes>(
     processors: &Processors,
     config: &Config,
     steward: &mut dyn Steward,
     observer: &mut dyn Observer,
 ) -> std::io::Result<()> {
     let problem = Problem::<T>::new(config.m, config.n, config.k)
-        .with_scalars(T::factor(config.alpha), T::factor(config.beta));
+        .with_scalars(T::Acc::from_f64(config.alpha), T::Acc::from_f64(config.beta));
     let fits = [Operand::A, Operand::B, Operand::C]
         .into_iter()
         .try_for_each(|operand| problem.required_len(operand).map(drop))

@@ -16,7 +16,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gemm_spec::DType;
+use gemm_spec::Types;
 
 pub use analysis::{Crossover, Fit, crossovers, fits, summary};
 pub use chart::{Axis, draw};
@@ -39,7 +39,7 @@ pub struct Config {
     /// Implementations, in the order of the registry.
     pub implementations: Vec<Implementation>,
     /// Element type.
-    pub dtype: DType,
+    pub dtype: Types,
     /// Factor of the product.
     pub alpha: f64,
     /// Factor of the old C.
@@ -187,7 +187,7 @@ mod tests {
         Config {
             sizes: "10,20,40".parse().unwrap(),
             implementations: crate::registry::select("serial").unwrap(),
-            dtype: DType::F32,
+            dtype: Types::F32,
             alpha: 1.0,
             beta: 0.0,
             device: DeviceChoice::Cpu,
@@ -202,11 +202,11 @@ mod tests {
         }
     }
 
-    fn wrong<T: crate::Scalar>(
+    fn wrong<T: crate::ScalarTypes>(
         problem: &gemm_spec::Problem<T>,
-        _: &[T],
-        _: &[T],
-        c: &mut [T::Out],
+        _: &[T::A],
+        _: &[T::B],
+        c: &mut [T::C],
         _: &crate::cpu::CpuContext,
     ) -> Result<(), cpu_gemm::Error> {
         // One element right, the others never written.
@@ -221,14 +221,7 @@ mod tests {
         parallel: false,
         any_order: false,
         study: false,
-        f32: wrong,
-        f64: wrong,
-        i32: wrong,
-        i8: wrong,
-        f16: wrong,
-        bf16: wrong,
-        wide_f16: wrong,
-        wide_bf16: wrong,
+        forms: crate::cpu::implementation::forms!(wrong),
     };
 
     #[test]

@@ -1,6 +1,6 @@
 //! How large an error a correct result may have.
 
-use gemm_spec::{DType, bf16, f16};
+use gemm_spec::{AccType, Types};
 
 use crate::Scalar;
 
@@ -20,34 +20,21 @@ pub(super) struct Format {
 }
 
 impl Format {
-    pub(super) fn of(dtype: DType) -> Self {
-        let roundoff = dtype.acc().unit_roundoff();
-        match dtype {
-            // No element of C is of another type than the sums.
-            DType::F32 | DType::F16F32 | DType::BF16F32 => Self {
-                roundoff,
-                max: f64::from(f32::MAX),
-                element_max: f64::from(f32::MAX),
-                underflow: f64::from(f32::from_bits(1)) / 2.0,
-                exact_limit: 1.0 / roundoff,
-            },
-            DType::F16 => Self { element_max: f16::MAX.to_f64(), ..Self::of(DType::F32) },
-            DType::BF16 => Self { element_max: bf16::MAX.to_f64(), ..Self::of(DType::F32) },
+    pub(super) fn of(types: Types) -> Self {
+        let acc = types.acc().dtype();
+        let roundoff = acc.unit_roundoff();
+        let underflow = match types.acc() {
+            AccType::F32 => f64::from(f32::from_bits(1)) / 2.0,
             // Half the least f64 is no f64; the least one does as well.
-            DType::F64 => Self {
-                roundoff,
-                max: f64::MAX,
-                element_max: f64::MAX,
-                underflow: f64::from_bits(1),
-                exact_limit: 1.0 / roundoff,
-            },
-            DType::I32 | DType::I8 => Self {
-                roundoff,
-                max: f64::INFINITY,
-                element_max: f64::INFINITY,
-                underflow: 0.0,
-                exact_limit: f64::INFINITY,
-            },
+            AccType::F64 => f64::from_bits(1),
+            AccType::I32 => 0.0,
+        };
+        Self {
+            roundoff,
+            max: acc.largest(),
+            element_max: types.c().largest(),
+            underflow,
+            exact_limit: if acc.is_integer() { f64::INFINITY } else { 1.0 / roundoff },
         }
     }
 }
@@ -108,6 +95,8 @@ pub(super) fn underflow(k: usize, alpha: f64, format: Format) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::{bf16, f16};
+
     use super::*;
 
     #[test]
@@ -140,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_check_itself_is_felt_in_f64_only() {
-        let (f32, f64) = (Format::of(DType::F32), Format::of(DType::F64));
+        let (f32, f64) = (Format::of(Types::F32), Format::of(Types::F64));
         assert!(projected(10_240, 10_240, f32.roundoff) < 202.4);
         assert!(projected(10_240, 10_240, f64.roundoff) > 800.0);
         assert_eq!((f32.exact_limit, f64.exact_limit), (2f64.powi(24), 2f64.powi(53)));

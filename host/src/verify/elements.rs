@@ -1,6 +1,6 @@
 //! Comparing elements of C one by one with the reference.
 
-use gemm_spec::DType;
+use gemm_spec::AccType;
 use rayon::prelude::*;
 
 use super::VerifyError;
@@ -10,7 +10,7 @@ use super::profile::is_integral;
 use super::reference::{Reference, Tile};
 use super::report::Mismatch;
 use super::source::{Source, View};
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// How far a result is from the reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,15 +30,15 @@ pub(super) struct Elements {
 
 impl Elements {
     /// The rows named. `integral` says that operands and factors are integers, see [`all_integers`].
-    pub(super) fn new<T: Scalar>(
+    pub(super) fn new<T: ScalarTypes>(
         source: &Source<'_, T>,
         rows: &[usize],
         integral: bool,
     ) -> Result<Self, VerifyError> {
         let reference = source.reference(rows)?;
-        let limit = Format::of(T::DTYPE).exact_limit;
+        let limit = Format::of(T::TYPES).exact_limit;
         let exact = integral && reference.scale.iter().all(|&scale| scale <= limit);
-        let endless = T::DTYPE == DType::F64
+        let endless = T::TYPES.acc() == AccType::F64
             && reference.scale.contains(&f64::INFINITY)
             && all_finite(source);
         Ok(Self { reference, judge: Judge::new(source, exact, endless) })
@@ -50,15 +50,15 @@ impl Elements {
     }
 
     /// Compares these rows of `c`.
-    pub(super) fn check<T: Scalar>(&self, source: &Source<'_, T>, c: View<'_, T::Out>) -> Tally {
+    pub(super) fn check<T: ScalarTypes>(&self, source: &Source<'_, T>, c: View<'_, T::C>) -> Tally {
         self.check_where(source, c, |_, _| true)
     }
 
     /// Compares the elements of these rows of `c` of which `wanted`, told row and column, says so.
-    pub(super) fn check_where<T: Scalar>(
+    pub(super) fn check_where<T: ScalarTypes>(
         &self,
         source: &Source<'_, T>,
-        c: View<'_, T::Out>,
+        c: View<'_, T::C>,
         wanted: impl Fn(usize, usize) -> bool + Sync,
     ) -> Tally {
         self.reference
@@ -68,11 +68,11 @@ impl Elements {
             .reduce(Tally::default, Tally::merge)
     }
 
-    fn check_tile<T: Scalar>(
+    fn check_tile<T: ScalarTypes>(
         &self,
         tile: &Tile,
         source: &Source<'_, T>,
-        c: View<'_, T::Out>,
+        c: View<'_, T::C>,
         wanted: &impl Fn(usize, usize) -> bool,
     ) -> Tally {
         let mut tally = Tally::default();
@@ -147,12 +147,12 @@ impl Reference {
 }
 
 /// Whether everything that the problem reads is an integer, so that sums can be exact.
-pub(super) fn all_integers<T: Scalar>(source: &Source<'_, T>) -> bool {
+pub(super) fn all_integers<T: ScalarTypes>(source: &Source<'_, T>) -> bool {
     let factor = |value: T::Acc| {
-        let value = T::factor_to_f64(value);
+        let value = value.to_f64();
         value.is_finite() && value.trunc() == value
     };
-    T::DTYPE.is_integer()
+    T::TYPES.is_integer()
         || factor(source.problem.alpha)
             && factor(source.problem.beta)
             && is_integral(source.a)
@@ -160,12 +160,12 @@ pub(super) fn all_integers<T: Scalar>(source: &Source<'_, T>) -> bool {
             && source.c_before.is_none_or(is_integral)
 }
 
-fn all_finite<T: Scalar>(source: &Source<'_, T>) -> bool {
+fn all_finite<T: ScalarTypes>(source: &Source<'_, T>) -> bool {
     fn all<T: Scalar>(view: View<'_, T>) -> bool {
         let finite = |value: &T| value.to_f64().is_finite();
         (0..view.lines()).into_par_iter().all(|line| view.line(line).iter().all(finite))
     }
-    let factor = |value: T::Acc| T::factor_to_f64(value).is_finite();
+    let factor = |value: T::Acc| value.to_f64().is_finite();
     factor(source.problem.alpha)
         && factor(source.problem.beta)
         && all(source.a)

@@ -15,10 +15,12 @@ use super::pollution::Pollution;
 use super::profile::{is_integral, line_is_integral};
 use super::project::{Bundle, Lift, VECTORS, Wrapping, project};
 use super::source::{Source, View, real};
-use crate::Scalar;
+use gemm_spec::Element;
+
+use crate::{Scalar, ScalarTypes};
 
 /// The random vectors and what a correct result makes of them.
-pub(super) struct Freivalds<T: Scalar> {
+pub(super) struct Freivalds<T: ScalarTypes> {
     vectors: Vectors<T>,
     /// Largest error of a row, in its unit; 0 where sums are exact.
     pub(super) bound: f64,
@@ -28,7 +30,7 @@ pub(super) struct Freivalds<T: Scalar> {
     pollution: Option<Pollution>,
 }
 
-enum Vectors<T: Scalar> {
+enum Vectors<T: ScalarTypes> {
     Real {
         x: Vec<Bundle<f64>>,
         expected: Vec<Bundle<f64>>,
@@ -41,13 +43,13 @@ enum Vectors<T: Scalar> {
     },
 }
 
-impl<T: Scalar> Freivalds<T> {
+impl<T: ScalarTypes> Freivalds<T> {
     pub(super) fn new(
         source: &Source<'_, T>,
         integral: bool,
         random: &mut Xoshiro256PlusPlus,
     ) -> Result<Self, VerifyError> {
-        if T::DTYPE.is_integer() {
+        if T::TYPES.is_integer() {
             let x = odd_then_any::<T>(source.problem.n, random);
             let (alpha, beta) = (Wrapping(source.problem.alpha), Wrapping(source.problem.beta));
             let expected = expected(source, alpha, beta, &x);
@@ -79,8 +81,7 @@ impl<T: Scalar> Freivalds<T> {
                 *x = [0.0; VECTORS];
             }
         }
-        let (alpha, beta) =
-            (T::factor_to_f64(source.problem.alpha), T::factor_to_f64(source.problem.beta));
+        let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
         let expected = expected(&finite, alpha, beta, &x);
         let units = if exact { vec![] } else { sizes.units(source, bound)? };
         Ok(Self {
@@ -111,7 +112,7 @@ impl<T: Scalar> Freivalds<T> {
     }
 
     /// Checks every row; `checked` and `bad` of the tally count rows.
-    pub(super) fn check(&self, source: &Source<'_, T>, c: View<'_, T::Out>) -> Tally {
+    pub(super) fn check(&self, source: &Source<'_, T>, c: View<'_, T::C>) -> Tally {
         let errors = self.row_errors(source, c);
         // A row that memory has no room to look at stays what the vectors say of it.
         let closer = |row: usize| Elements::new(source, &[row], self.integral);
@@ -141,7 +142,7 @@ impl<T: Scalar> Freivalds<T> {
     }
 
     /// Counts what can be said about the elements of a wrong row without a reference.
-    fn describe(&self, source: &Source<'_, T>, c: View<'_, T::Out>, row: usize) -> Tally {
+    fn describe(&self, source: &Source<'_, T>, c: View<'_, T::C>, row: usize) -> Tally {
         let mut tally = Tally::default();
         if let Some(before) = source.c_before
             && (0..c.cols).all(|col| c.at(row, col).same_bits(before.at(row, col)))
@@ -152,10 +153,10 @@ impl<T: Scalar> Freivalds<T> {
         for col in 0..c.cols {
             let found = c.at(row, col);
             // No poison of floats is a number, which is quicker seen.
-            if !T::DTYPE.is_integer() && !real(found).is_nan() {
+            if !T::TYPES.is_integer() && !real(found).is_nan() {
                 continue;
             }
-            if source.c_before.is_none() && found.same_bits(T::Out::POISON) {
+            if source.c_before.is_none() && found.same_bits(T::C::POISON) {
                 tally.unwritten += 1;
             } else if found.is_nan() && !self.is_polluted(source, row, col) {
                 tally.nan += 1;
@@ -169,7 +170,7 @@ impl<T: Scalar> Freivalds<T> {
     }
 
     /// The error of each row in its unit; infinite where it is no number.
-    fn row_errors(&self, source: &Source<'_, T>, c: View<'_, T::Out>) -> Vec<f64> {
+    fn row_errors(&self, source: &Source<'_, T>, c: View<'_, T::C>) -> Vec<f64> {
         match &self.vectors {
             Vectors::Modular { x, expected } => {
                 let wrong =
@@ -207,10 +208,10 @@ fn roundings<T: Scalar>(c: View<'_, T>) -> Vec<f64> {
 /// What must be added to one element so that a row is seen to be wrong, of which sums alone need
 /// `sums`, where elements are rounded at the end: what the roundings may add on either side, and the
 /// rounding of the wrong element itself.
-fn rounded_visible<T: Scalar>(source: &Source<'_, T>, row: usize, sums: f64) -> f64 {
-    let u = T::DTYPE.unit_roundoff();
-    let least = T::ZERO.rounded_from().1;
-    let roundoff = Format::of(T::DTYPE).roundoff * bound::elementwise(source.depth());
+fn rounded_visible<T: ScalarTypes>(source: &Source<'_, T>, row: usize, sums: f64) -> f64 {
+    let u = T::TYPES.c().unit_roundoff();
+    let least = T::C::ZERO.rounded_from().1;
+    let roundoff = Format::of(T::TYPES).roundoff * bound::elementwise(source.depth());
     // Without a row of the reference nothing is certain.
     let Ok(reference) = source.reference(&[row]) else { return f64::INFINITY };
     let sizes = || {
@@ -249,7 +250,7 @@ fn mark_fractions<T: Scalar>(c: View<'_, T>, errors: &mut [f64]) {
 }
 
 /// `alpha A (B x) + beta C0 x`
-fn expected<T: Scalar, R: Lift<T> + Lift<T::Out>>(
+fn expected<T: ScalarTypes, R: Lift<T::A> + Lift<T::B> + Lift<T::C>>(
     source: &Source<'_, T>,
     alpha: R,
     beta: R,
@@ -283,7 +284,7 @@ fn signs(len: usize, random: &mut Xoshiro256PlusPlus) -> Vec<Bundle<f64>> {
 
 /// Random integers modulo 2^32. Those of the first vector are odd, so that no wrong element is
 /// multiplied away; the others are not, since two errors of 2^31 cancel under any two odd factors.
-fn odd_then_any<T: Scalar>(
+fn odd_then_any<T: ScalarTypes>(
     len: usize,
     random: &mut Xoshiro256PlusPlus,
 ) -> Vec<Bundle<Wrapping<T::Acc>>> {
@@ -291,7 +292,7 @@ fn odd_then_any<T: Scalar>(
         std::array::from_fn(|at| {
             let any = (random.next_u64() >> 32) as u32;
             let value = if at == 0 { any | 1 } else { any };
-            Wrapping(T::factor(f64::from(value.cast_signed())))
+            Wrapping(T::Acc::from_f64(f64::from(value.cast_signed())))
         })
     };
     (0..len).map(|_| bundle()).collect()

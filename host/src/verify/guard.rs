@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use super::{VerifyError, reserved};
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// Guard words on each side, in elements: more than any tile's stray row, and a multiple of every
 /// alignment that a kernel may ask of C.
@@ -44,12 +44,12 @@ pub enum GuardError {
 /// depend on where they stand: a NaN there could come through `beta * C` with its bits unchanged and
 /// hide that it was written.
 #[derive(Clone, Debug)]
-pub struct Guarded<T: Scalar> {
+pub struct Guarded<T: ScalarTypes> {
     problem: Problem<T>,
-    words: Vec<T::Result>,
+    words: Vec<T::C>,
 }
 
-impl<T: Scalar> Guarded<T> {
+impl<T: ScalarTypes> Guarded<T> {
     /// A poisoned buffer for the result of `problem`; where beta is not zero its elements are still
     /// to be put in by [`Guarded::poison`].
     ///
@@ -59,9 +59,9 @@ impl<T: Scalar> Guarded<T> {
     pub fn new(problem: &Problem<T>) -> Result<Self, VerifyError> {
         let len = problem.required_len(Operand::C)?.saturating_add(2 * GUARD);
         let mut words = reserved(len, "a guarded result")?;
-        words.resize(len, T::Out::POISON);
+        words.resize(len, T::C::POISON);
         let mut guarded = Self { problem: *problem, words };
-        guarded.fill(|_, _| T::Out::POISON);
+        guarded.fill(|_, _| T::C::POISON);
         Ok(guarded)
     }
 
@@ -70,9 +70,9 @@ impl<T: Scalar> Guarded<T> {
     ///
     /// # Panics
     /// If beta is not zero and `c_before` is shorter than C.
-    pub fn poison(&mut self, c_before: &[T::Out]) {
+    pub fn poison(&mut self, c_before: &[T::C]) {
         if self.problem.beta == T::Acc::ZERO {
-            self.fill(|_, _| T::Out::POISON);
+            self.fill(|_, _| T::C::POISON);
         } else {
             let layout = self.problem.c;
             self.fill(|row, col| c_before[layout.index(row, col)]);
@@ -81,7 +81,7 @@ impl<T: Scalar> Guarded<T> {
 
     /// Every word once, by all threads where there are many: a run between two of them lasts a few
     /// milliseconds.
-    fn fill(&mut self, element: impl Fn(usize, usize) -> T::Out + Sync) {
+    fn fill(&mut self, element: impl Fn(usize, usize) -> T::C + Sync) {
         const TOGETHER: usize = 1 << 16;
         let (lines, len, ld) = (self.lines(), self.line_len(), self.problem.c.ld.max(1));
         let order = self.problem.c.order;
@@ -125,24 +125,24 @@ impl<T: Scalar> Guarded<T> {
 
     /// C as the problem lays it out, from its first to its last element.
     #[must_use]
-    pub fn as_slice(&self) -> &[T::Out] {
+    pub fn as_slice(&self) -> &[T::C] {
         &self.words[self.body()]
     }
 
     /// C as the problem lays it out, to be written.
-    pub fn as_mut_slice(&mut self) -> &mut [T::Out] {
+    pub fn as_mut_slice(&mut self) -> &mut [T::C] {
         let body = self.body();
         &mut self.words[body]
     }
 
     /// C with the guard words on both sides; C begins at [`Guarded::guard_len`].
     #[must_use]
-    pub fn full(&self) -> &[T::Out] {
+    pub fn full(&self) -> &[T::C] {
         &self.words
     }
 
     /// C with the guard words on both sides, to be written: a device's copy comes back through this.
-    pub fn full_mut(&mut self) -> &mut [T::Out] {
+    pub fn full_mut(&mut self) -> &mut [T::C] {
         &mut self.words
     }
 

@@ -3,7 +3,7 @@
 use super::bound::{self, Format};
 use super::report::Mismatch;
 use super::source::Source;
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// Judges elements of C against their reference.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +22,9 @@ pub(super) struct Judge {
 impl Judge {
     /// With `exact`, only the reference itself is right. With `endless`, the reference is taken to
     /// be not finite only because finite operands add up to more than f64 holds.
-    pub(super) fn new<T: Scalar>(source: &Source<'_, T>, exact: bool, endless: bool) -> Self {
-        let format = Format::of(T::DTYPE);
-        let alpha = T::factor_to_f64(source.problem.alpha);
+    pub(super) fn new<T: ScalarTypes>(source: &Source<'_, T>, exact: bool, endless: bool) -> Self {
+        let format = Format::of(T::TYPES);
+        let alpha = source.problem.alpha.to_f64();
         let bound = bound::elementwise(source.depth());
         let amplify = if source.depth() == 0 { 1.0 } else { (1.0 / alpha.abs()).max(1.0) };
         Self {

@@ -4,7 +4,7 @@ use super::VerifyError;
 use super::bound::{self, Format};
 use super::profile::{Profile, largest};
 use super::source::Source;
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// Sums of integers up to here are exact in f64.
 const EXACT_F64: f64 = (1u64 << 53) as f64;
@@ -29,10 +29,9 @@ pub(super) struct Magnitudes {
 }
 
 impl Magnitudes {
-    pub(super) fn of<T: Scalar>(source: &Source<'_, T>) -> Result<Self, VerifyError> {
-        let format = Format::of(T::DTYPE);
-        let (alpha, beta) =
-            (T::factor_to_f64(source.problem.alpha), T::factor_to_f64(source.problem.beta));
+    pub(super) fn of<T: ScalarTypes>(source: &Source<'_, T>) -> Result<Self, VerifyError> {
+        let format = Format::of(T::TYPES);
+        let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
         let (a, b) = (Profile::of(source.a), Profile::of(source.b));
         let c = source.c_before.map(Profile::of);
         for profile in [&a, &b].into_iter().chain(&c) {
@@ -53,7 +52,7 @@ impl Magnitudes {
             finite: [&a, &b].into_iter().chain(&c).all(|profile| profile.finite)
                 && alpha.is_finite()
                 && beta.is_finite(),
-            exact: element <= format.exact_limit.min(1.0 / T::DTYPE.out().unit_roundoff())
+            exact: element <= format.exact_limit.min(1.0 / T::TYPES.c().unit_roundoff())
                 && row <= EXACT_F64,
             may_overflow: !bound::within(reach, format.element_max * 0.99),
             b_norm: b.norm(),
@@ -63,13 +62,12 @@ impl Magnitudes {
     }
 
     /// The unit of each row's error.
-    pub(super) fn units<T: Scalar>(
+    pub(super) fn units<T: ScalarTypes>(
         &self,
         source: &Source<'_, T>,
         bound: f64,
     ) -> Result<Vec<f64>, VerifyError> {
-        let (alpha, beta) =
-            (T::factor_to_f64(source.problem.alpha), T::factor_to_f64(source.problem.beta));
+        let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
         let lost = bound::underflow(source.depth(), alpha, self.format);
         let floor = source.problem.n as f64 * lost / bound;
         let unit = |(row, a): (usize, &f64)| {

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gemm_spec::{DType, Problem};
+use gemm_spec::{Problem, Types};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::Scalar;
+use crate::ScalarTypes;
 
 /// How a result is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -48,7 +48,7 @@ impl Method {
     }
 
     /// Bytes of the reference that a check of a problem keeps, where it is as large as C.
-    pub(crate) fn reference_bytes<T: Scalar>(self, problem: &Problem<T>) -> u128 {
+    pub(crate) fn reference_bytes<T: ScalarTypes>(self, problem: &Problem<T>) -> u128 {
         match self.resolve(problem) {
             Self::Full => (problem.m as u128 * problem.n as u128).saturating_mul(16),
             _ => 0,
@@ -57,12 +57,12 @@ impl Method {
 
     /// What [`Method::Auto`] means for a problem; other methods stay what they are.
     #[must_use]
-    pub fn resolve<T: Scalar>(self, problem: &Problem<T>) -> Self {
+    pub fn resolve<T: ScalarTypes>(self, problem: &Problem<T>) -> Self {
         if self != Self::Auto {
             return self;
         }
         // The reference for f64 takes four times as long.
-        let most_products = if T::DTYPE == DType::F64 { 1e8 } else { 4e8 };
+        let most_products = if T::TYPES == Types::F64 { 1e8 } else { 4e8 };
         let elements = problem.m as f64 * problem.n as f64;
         let full = problem.flops() <= most_products && elements <= f64::from(1 << 22);
         if full { Self::Full } else { Self::Freivalds }

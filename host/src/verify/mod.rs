@@ -95,7 +95,7 @@ use self::freivalds::Freivalds;
 use self::judge::Tally;
 use self::sample::choose;
 use self::source::Source;
-use crate::Scalar;
+use crate::ScalarTypes;
 use crate::error::Error;
 use crate::machine::short_of_memory;
 
@@ -151,19 +151,19 @@ fn reserved<E>(len: usize, what: &'static str) -> Result<Vec<E>, VerifyError> {
 }
 
 /// Judges results of one problem on one set of operands.
-pub struct Checker<'a, T: Scalar> {
+pub struct Checker<'a, T: ScalarTypes> {
     source: Source<'a, T>,
     strategy: Strategy<T>,
 }
 
-enum Strategy<T: Scalar> {
+enum Strategy<T: ScalarTypes> {
     Full(Elements),
     Freivalds(Box<Freivalds<T>>, Elements),
     Sample { rows: Elements, cols: Elements },
     None,
 }
 
-impl<'a, T: Scalar> Checker<'a, T> {
+impl<'a, T: ScalarTypes> Checker<'a, T> {
     /// Prepares to check results of `problem` on these operands: computes the reference, or random
     /// vectors from `seed` and what a correct result makes of them.
     ///
@@ -176,9 +176,9 @@ impl<'a, T: Scalar> Checker<'a, T> {
     /// [`VerifyError::Memory`] where the reference cannot be held.
     pub fn new(
         problem: &Problem<T>,
-        a: &'a [T],
-        b: &'a [T],
-        c_before: &'a [T::Result],
+        a: &'a [T::A],
+        b: &'a [T::B],
+        c_before: &'a [T::C],
         method: Method,
         seed: u64,
     ) -> Result<Self, VerifyError> {
@@ -244,9 +244,9 @@ impl<'a, T: Scalar> Checker<'a, T> {
     /// # Panics
     /// If `c` is shorter than C.
     #[must_use]
-    pub fn accuracy(&self, c: &[T::Out]) -> Option<Accuracy> {
+    pub fn accuracy(&self, c: &[T::C]) -> Option<Accuracy> {
         match &self.strategy {
-            Strategy::Full(elements) if !T::DTYPE.is_integer() => {
+            Strategy::Full(elements) if !T::TYPES.is_integer() => {
                 Some(elements.accuracy(self.source.result(c)))
             }
             _ => None,
@@ -258,7 +258,7 @@ impl<'a, T: Scalar> Checker<'a, T> {
     /// # Panics
     /// If `c` is shorter than C.
     #[must_use]
-    pub fn check(&self, c: &[T::Out]) -> Report {
+    pub fn check(&self, c: &[T::C]) -> Report {
         let source = &self.source;
         let problem = &source.problem;
         let needed = problem.c.required_len(problem.m, problem.n);

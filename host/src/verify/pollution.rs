@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::source::{Source, View, real};
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// The rows and columns of C that hold nothing finite, because their row of A or their column of B
 /// does not, or because alpha or beta is not finite.
@@ -14,37 +14,37 @@ pub(super) struct Pollution {
 }
 
 impl Pollution {
-    pub(super) fn of<T: Scalar>(source: &Source<'_, T>) -> Self {
+    pub(super) fn of<T: ScalarTypes>(source: &Source<'_, T>) -> Self {
         let factors = [source.problem.alpha, source.problem.beta];
         Self {
-            everything: factors.iter().any(|factor| !T::factor_to_f64(*factor).is_finite()),
+            everything: factors.iter().any(|factor| !factor.to_f64().is_finite()),
             rows: rows_with_pollution(source.a),
             cols: rows_with_pollution(source.b.transposed()),
         }
     }
 
     /// Whether element (row, col) of C cannot be finite.
-    pub(super) fn reaches<T: Scalar>(
+    pub(super) fn reaches<T: ScalarTypes>(
         &self,
         source: &Source<'_, T>,
         row: usize,
         col: usize,
     ) -> bool {
-        let old = |c: View<'_, T::Out>| !real(c.at(row, col)).is_finite();
+        let old = |c: View<'_, T::C>| !real(c.at(row, col)).is_finite();
         self.everything || self.rows[row] || self.cols[col] || source.c_before.is_some_and(old)
     }
 
     /// Takes back the errors of rows that the vectors say nothing about, and makes those infinite
     /// in which something finite stands where it cannot, or the other way round.
-    pub(super) fn correct<T: Scalar>(
+    pub(super) fn correct<T: ScalarTypes>(
         &self,
         source: &Source<'_, T>,
-        c: View<'_, T::Out>,
+        c: View<'_, T::C>,
         errors: &mut [f64],
     ) {
         errors.par_iter_mut().enumerate().for_each(|(row, error)| {
-            let finite = |value: T::Out| real(value).is_finite();
-            let old = |c: View<'_, T::Out>| (0..c.cols).any(|col| !finite(c.at(row, col)));
+            let finite = |value: T::C| real(value).is_finite();
+            let old = |c: View<'_, T::C>| (0..c.cols).any(|col| !finite(c.at(row, col)));
             if self.everything || self.rows[row] || source.c_before.is_some_and(old) {
                 *error = 0.0;
             }

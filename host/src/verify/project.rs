@@ -1,6 +1,6 @@
 //! A matrix times a few vectors at once, in memory order.
 
-use gemm_spec::Element;
+use gemm_spec::{Accumulator, Convert};
 use rayon::prelude::*;
 
 use super::source::{View, real};
@@ -42,7 +42,7 @@ impl<T: Scalar> Lift<T> for f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Wrapping<Acc>(pub(super) Acc);
 
-impl<Acc: Element<Acc = Acc>> Ring for Wrapping<Acc> {
+impl<Acc: Accumulator> Ring for Wrapping<Acc> {
     const ZERO: Self = Self(Acc::ZERO);
 
     fn add_product(self, a: Self, b: Self) -> Self {
@@ -50,7 +50,7 @@ impl<Acc: Element<Acc = Acc>> Ring for Wrapping<Acc> {
     }
 }
 
-impl<T: Scalar> Lift<T> for Wrapping<T::Acc> {
+impl<T: Convert<Acc>, Acc: Accumulator> Lift<T> for Wrapping<Acc> {
     fn lift(value: T) -> Self {
         Self(value.widen())
     }

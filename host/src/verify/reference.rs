@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-use gemm_spec::{DType, Element, epilogue};
+use gemm_spec::{AccType, Accumulator, Element, epilogue};
 use rayon::prelude::*;
 
 use super::source::{Source, View, real};
 use super::{VerifyError, reserved};
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// Rows of C that one tile covers at most.
 const ROWS: usize = 16;
@@ -48,7 +48,7 @@ pub(super) struct Reference {
     pub(super) scale: Vec<f64>,
 }
 
-impl<T: Scalar> Source<'_, T> {
+impl<T: ScalarTypes> Source<'_, T> {
     /// The reference for whole rows of C.
     pub(super) fn reference(&self, rows: &[usize]) -> Result<Reference, VerifyError> {
         let n = self.problem.n;
@@ -89,7 +89,7 @@ impl<T: Scalar> Source<'_, T> {
     ) {
         let width = cols.len();
         let mut sums = Sums::new(rows.len() * width);
-        let mut panel = vec![[T::ZERO; LANES]; depth * width.div_ceil(LANES)];
+        let mut panel = vec![[T::B::ZERO; LANES]; depth * width.div_ceil(LANES)];
         for start in (0..self.depth()).step_by(depth) {
             let steps = start..self.depth().min(start + depth);
             copy_panel(self.b, steps.clone(), cols.clone(), &mut panel);
@@ -99,7 +99,7 @@ impl<T: Scalar> Source<'_, T> {
                 .collect();
             for (strip, col) in panel.chunks_exact(steps.len()).zip((0..width).step_by(LANES)) {
                 for (factors, at) in factors.iter().zip((col..).step_by(width)) {
-                    let mut lanes = Lanes::default();
+                    let mut lanes = Lanes::<T>::default();
                     for (&factor, values) in factors.iter().zip(strip) {
                         lanes.add(factor, values);
                     }
@@ -117,15 +117,15 @@ impl<T: Scalar> Source<'_, T> {
     fn finish(&self, sums: &Sums<T>, at: usize, row: usize, col: usize) -> (f64, f64) {
         let (alpha, beta) = (self.problem.alpha, self.problem.beta);
         let before = self.c_before.map(|c| c.at(row, col));
-        if T::DTYPE.is_integer() {
-            let value = epilogue(alpha, sums.whole[at], beta, || before.unwrap_or(T::Out::ZERO));
+        if T::TYPES.is_integer() {
+            let value = epilogue(alpha, sums.whole[at], beta, || before.unwrap_or(T::C::ZERO));
             return (value.to_f64(), 0.0);
         }
-        let (alpha, beta) = (T::factor_to_f64(alpha), T::factor_to_f64(beta));
+        let (alpha, beta) = (alpha.to_f64(), beta.to_f64());
         let scaled = alpha.abs() * sums.scale[at];
         let (product, product_low) = two_product(alpha, sums.high[at]);
         let low = product_low + alpha * sums.low[at];
-        let Some(before) = before.map(T::Out::to_f64) else {
+        let Some(before) = before.map(T::C::to_f64) else {
             return (compensated(product, low), scaled);
         };
         let (old, old_low) = two_product(beta, before);
@@ -174,16 +174,16 @@ fn copy_panel<T: Copy>(
 }
 
 /// Sums of products, each with the sum of their magnitudes.
-struct Sums<T: Element> {
+struct Sums<T: ScalarTypes> {
     high: Vec<f64>,
     low: Vec<f64>,
     scale: Vec<f64>,
     whole: Vec<T::Acc>,
 }
 
-impl<T: Scalar> Sums<T> {
+impl<T: ScalarTypes> Sums<T> {
     fn new(len: usize) -> Self {
-        let (float, whole) = if T::DTYPE.is_integer() { (0, len) } else { (len, 0) };
+        let (float, whole) = if T::TYPES.is_integer() { (0, len) } else { (len, 0) };
         Self {
             high: vec![0.0; float],
             low: vec![0.0; float],
@@ -195,7 +195,7 @@ impl<T: Scalar> Sums<T> {
     /// Adds the first `count` lanes to the sums from `at` on.
     fn add(&mut self, at: usize, count: usize, lanes: &Lanes<T>) {
         for (lane, at) in (at..at + count).enumerate() {
-            if T::DTYPE.is_integer() {
+            if T::TYPES.is_integer() {
                 self.whole[at] = lanes.whole[lane].mul_add(T::Acc::ONE, self.whole[at]);
             } else {
                 let (sum, lost) = two_sum(self.high[at], lanes.high[lane]);
@@ -208,14 +208,14 @@ impl<T: Scalar> Sums<T> {
 }
 
 /// Sums side by side in registers.
-struct Lanes<T: Element> {
+struct Lanes<T: ScalarTypes> {
     high: [f64; LANES],
     low: [f64; LANES],
     scale: [f64; LANES],
     whole: [T::Acc; LANES],
 }
 
-impl<T: Scalar> Default for Lanes<T> {
+impl<T: ScalarTypes> Default for Lanes<T> {
     fn default() -> Self {
         Self {
             high: [0.0; LANES],
@@ -226,21 +226,21 @@ impl<T: Scalar> Default for Lanes<T> {
     }
 }
 
-impl<T: Scalar> Lanes<T> {
+impl<T: ScalarTypes> Lanes<T> {
     #[inline(always)]
-    fn add(&mut self, factor: T, values: &[T; LANES]) {
+    fn add(&mut self, factor: T::A, values: &[T::B; LANES]) {
         for (lane, &value) in values.iter().enumerate() {
-            match T::DTYPE {
-                DType::I32 | DType::I8 => {
-                    self.whole[lane] = factor.mul_add(value, self.whole[lane]);
+            match T::TYPES.acc() {
+                AccType::I32 => {
+                    self.whole[lane] = T::mul_add(factor, value, self.whole[lane]);
                 }
                 // Of so few bits that products are exact in f64.
-                DType::F32 | DType::F16 | DType::BF16 | DType::F16F32 | DType::BF16F32 => {
+                AccType::F32 => {
                     let product = real(factor) * real(value);
                     self.high[lane] += product;
                     self.scale[lane] += product.abs();
                 }
-                DType::F64 => {
+                AccType::F64 => {
                     let (product, lost) = two_product(real(factor), real(value));
                     let (sum, sum_lost) = two_sum(self.high[lane], product);
                     self.high[lane] = sum;
@@ -278,7 +278,12 @@ mod tests {
 
     use super::*;
 
-    fn expected<T: Scalar>(problem: &Problem<T>, a: &[T], b: &[T], c: &[T::Out]) -> Vec<f64> {
+    fn expected<T: ScalarTypes>(
+        problem: &Problem<T>,
+        a: &[T::A],
+        b: &[T::B],
+        c: &[T::C],
+    ) -> Vec<f64> {
         let source = Source::new(problem, a, b, c).unwrap();
         let rows: Vec<_> = (0..problem.m).collect();
         let mut all = vec![f64::NAN; problem.m * problem.n];

@@ -2,11 +2,9 @@
 
 use std::any::Any;
 
-use gemm_spec::{
-    Element, Layout, Operand, Order, Problem, ShapeError, WideBf16, WideF16, bf16, f16,
-};
+use gemm_spec::{Convert, Element, Layout, Operand, Order, Problem, ShapeError, bf16, f16};
 
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// [`Scalar::to_f64`], inlined into loops in every profile: a call for each element would take
 /// most of a check's time.
@@ -20,10 +18,6 @@ pub(super) fn real<T: Scalar>(value: T) -> f64 {
     } else if let Some(&value) = any.downcast_ref::<f16>() {
         f64::from(value.widen())
     } else if let Some(&value) = any.downcast_ref::<bf16>() {
-        f64::from(value.widen())
-    } else if let Some(&value) = any.downcast_ref::<WideF16>() {
-        f64::from(value.widen())
-    } else if let Some(&value) = any.downcast_ref::<WideBf16>() {
         f64::from(value.widen())
     } else {
         value.to_f64()
@@ -85,19 +79,19 @@ impl<'a, T: Copy> View<'a, T> {
 /// The problem and its operands, of which only what the problem reads is ever touched: no A and B
 /// where alpha is zero, no old C where beta is zero.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a, T: Scalar> {
+pub(super) struct Source<'a, T: ScalarTypes> {
     pub(super) problem: Problem<T>,
-    pub(super) a: View<'a, T>,
-    pub(super) b: View<'a, T>,
-    pub(super) c_before: Option<View<'a, T::Result>>,
+    pub(super) a: View<'a, T::A>,
+    pub(super) b: View<'a, T::B>,
+    pub(super) c_before: Option<View<'a, T::C>>,
 }
 
-impl<'a, T: Scalar> Source<'a, T> {
+impl<'a, T: ScalarTypes> Source<'a, T> {
     pub(super) fn new(
         problem: &Problem<T>,
-        a: &'a [T],
-        b: &'a [T],
-        c_before: &'a [T::Out],
+        a: &'a [T::A],
+        b: &'a [T::B],
+        c_before: &'a [T::C],
     ) -> Result<Self, ShapeError> {
         problem.required_len(Operand::C)?;
         let reads_c = problem.beta != T::Acc::ZERO;
@@ -129,13 +123,13 @@ impl<'a, T: Scalar> Source<'a, T> {
     }
 
     /// A result in its buffer.
-    pub(super) fn result<'c>(&self, c: &'c [T::Out]) -> View<'c, T::Out> {
+    pub(super) fn result<'c>(&self, c: &'c [T::C]) -> View<'c, T::C> {
         View::new(self.problem.m, self.problem.n, self.problem.c, c)
     }
 
     /// The same product written the other way round, over the same buffers.
-    pub(super) fn transposed(&self) -> Self {
-        Self {
+    pub(super) fn transposed(&self) -> Source<'a, T::Transposed> {
+        Source {
             problem: self.problem.transposed(),
             a: self.b.transposed(),
             b: self.a.transposed(),

@@ -4,7 +4,7 @@ use cuda_std::arch::sm90::tensor;
 use cuda_std::arch::sm90::tensor::MapAddress;
 use cuda_std::memory::{SharedAddress, global_mut, null};
 use cuda_std::{tensor_map, thread};
-use gemm_spec::Element;
+use gemm_spec::Accumulator;
 use gemm_spec::params::TmaSimtParams;
 use gemm_spec::scheduler::{Extent, Grouped, TileScheduler};
 use gemm_spec::tensor::F32_BLOCK_K;
@@ -259,7 +259,7 @@ macro_rules! multiply_step {
         unroll!(for I in 0..8 {
             unroll!(for J in 0..16 {
                 const COL: usize = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
-                $acc[I][COL] = Element::mul_add($a[I][$step], $b[COL], $acc[I][COL]);
+                $acc[I][COL] = Accumulator::mul_add($a[I][$step], $b[COL], $acc[I][COL]);
             });
         });
     };

@@ -103,7 +103,7 @@ mod tests {
     use std::ptr::{null, with_exposed_provenance_mut};
 
     use cuda_std::emulate::{Buffer, EmulationError, Launch, run};
-    use gemm_spec::DType;
+    use gemm_spec::Types;
     use gemm_spec::params::LimbParams;
 
     use super::*;
@@ -115,7 +115,7 @@ mod tests {
     fn a_kernel_for_hopper_stops_on_the_host_at_its_first_barrier() {
         let (flags, mut c) = ([0u32], [0.0f32]);
         let launch = Launch::new((1, 1, 1), (SPEC.max_threads(), 1, 1))
-            .with_shared_bytes(SPEC.shared_bytes(DType::F32) as usize)
+            .with_shared_bytes(SPEC.shared_bytes(Types::F32) as usize)
             .with_buffer(Buffer::input("flags", &flags))
             .with_buffer(Buffer::output("C", &mut c));
         let at = c.as_mut_ptr().expose_provenance();

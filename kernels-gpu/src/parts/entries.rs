@@ -78,7 +78,7 @@ macro_rules! gemm_entries {
 
         const $entries: &[gemm_spec::Entry] = &[
             $(gemm_spec::Entry {
-                dtype: <$element as gemm_spec::Element>::DTYPE,
+                types: <$element as gemm_spec::GemmTypes>::TYPES,
                 symbol: stringify!($symbol),
             }),+
         ];

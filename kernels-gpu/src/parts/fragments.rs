@@ -14,7 +14,7 @@
 //! ```
 
 use cuda_std::memory::SharedAddress;
-use gemm_spec::Element;
+use gemm_spec::Accumulator;
 
 use super::gemm::Gemm;
 use super::unroll::unroll;
@@ -40,7 +40,7 @@ pub(crate) struct Fragments<T, const ROWS: usize> {
     b: [T; COLS],
 }
 
-impl<T: Element<Acc = T>, const ROWS: usize> Fragments<T, ROWS> {
+impl<T: Accumulator, const ROWS: usize> Fragments<T, ROWS> {
     /// Reads the fragments of a step whose row of A's transposed tile and of B's tile hold this lane's
     /// first element at `a` and `b`.
     ///
@@ -108,7 +108,7 @@ pub(crate) struct Place {
 // Out of line on the host, where its many copies would only cost time to compile.
 #[cfg_attr(target_arch = "nvptx64", inline(always))]
 #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
-pub(crate) unsafe fn store<T: Element<Acc = T>, const ROWS: usize>(
+pub(crate) unsafe fn store<T: Accumulator, const ROWS: usize>(
     gemm: &Gemm<T>,
     place: Place,
     acc: &Acc<T, ROWS>,

@@ -3,7 +3,7 @@
 use cuda_std::memory::{Global, GlobalMut, global, global_mut};
 use gemm_spec::params::GemmParams;
 use gemm_spec::scheduler::{Extent, WorkTile};
-use gemm_spec::{Element, epilogue, split_k};
+use gemm_spec::{Accumulator, epilogue, split_k};
 
 use super::quad::Quad;
 
@@ -36,7 +36,7 @@ pub(crate) struct Gemm<T> {
     pub(crate) ldc: u64,
 }
 
-impl<T: Element<Acc = T, Out = T>> Gemm<T> {
+impl<T: Accumulator> Gemm<T> {
     /// # Safety
     /// The operands are valid in the whole launch.
     #[inline(always)]
@@ -48,7 +48,7 @@ impl<T: Element<Acc = T, Out = T>> Gemm<T> {
     }
 }
 
-impl<T: Element<Acc = T>> Gemm<T> {
+impl<T: Accumulator> Gemm<T> {
     /// The k elements to accumulate: none where `alpha` is zero, since A and B are then not read.
     #[inline(always)]
     pub(crate) fn effective_k(&self) -> u32 {

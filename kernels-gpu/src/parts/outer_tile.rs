@@ -5,7 +5,7 @@
 
 use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
-use gemm_spec::Element;
+use gemm_spec::Accumulator;
 
 use crate::parts::gemm::Gemm;
 use crate::parts::quad::Quad;
@@ -73,7 +73,7 @@ struct Loader<T> {
     b_slot: Shared<T>,
 }
 
-impl<T: Element<Acc = T>> Loader<T> {
+impl<T: Accumulator> Loader<T> {
     /// This thread's elements of the next tiles, from global memory.
     ///
     /// # Safety
@@ -129,7 +129,7 @@ impl<T: Element<Acc = T>> Loader<T> {
 /// 2. The block has 16 x 16 threads, all of which call it, and [`SHARED_ELEMENTS`] elements of shared
 ///    memory.
 #[inline(always)]
-pub(crate) unsafe fn outer_tile<T: Element<Acc = T>>(
+pub(crate) unsafe fn outer_tile<T: Accumulator>(
     gemm: Gemm<T>,
     neighbours: Neighbours,
     (row, col): (u32, u32),
@@ -207,7 +207,7 @@ pub(crate) unsafe fn outer_tile<T: Element<Acc = T>>(
 /// # Safety
 /// C is valid, and (tx, ty) is this thread's place among the 16 x 16 of the block.
 #[inline(always)]
-pub(crate) unsafe fn store<T: Element<Acc = T>>(
+pub(crate) unsafe fn store<T: Accumulator>(
     gemm: &Gemm<T>,
     (row0, col0): (u32, u32),
     (tx, ty): (usize, usize),
@@ -230,7 +230,7 @@ pub(crate) unsafe fn store<T: Element<Acc = T>>(
 /// # Safety
 /// The tiles are written and visible to this thread.
 #[inline(always)]
-pub(crate) unsafe fn multiply<T: Element<Acc = T>>(
+pub(crate) unsafe fn multiply<T: Accumulator>(
     a: Shared<T>,
     b: Shared<T>,
     acc: &mut [[T; OWN]; OWN],
@@ -248,7 +248,7 @@ pub(crate) unsafe fn multiply<T: Element<Acc = T>>(
 /// # Safety
 /// The step is written and visible to this thread.
 #[inline(always)]
-pub(crate) unsafe fn multiply_step<T: Element<Acc = T>>(
+pub(crate) unsafe fn multiply_step<T: Accumulator>(
     a: Shared<T>,
     b: Shared<T>,
     acc: &mut [[T; OWN]; OWN],
@@ -267,7 +267,7 @@ pub(crate) unsafe fn multiply_step<T: Element<Acc = T>>(
 /// # Safety
 /// Both are written and visible, and 16-byte aligned.
 #[inline(always)]
-unsafe fn fragment<T: Element<Acc = T>>(at: Shared<T>) -> [T; OWN] {
+unsafe fn fragment<T: Accumulator>(at: Shared<T>) -> [T; OWN] {
     // SAFETY: the caller's promise.
     let (Quad([x0, x1, x2, x3]), Quad([y0, y1, y2, y3])) =
         unsafe { (at.cast::<Quad<T>>().read(), at.wrapping_add(APART).cast::<Quad<T>>().read()) };

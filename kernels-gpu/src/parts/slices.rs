@@ -6,7 +6,7 @@
 
 use cuda_std::memory::Shared;
 use cuda_std::thread;
-use gemm_spec::Element;
+use gemm_spec::Accumulator;
 
 use super::fragments::{Acc, COLS_APART, Place, ROWS_APART};
 use super::gemm::Gemm;
@@ -43,7 +43,7 @@ pub(crate) struct Team {
 /// 2. `gemm.c` is valid for C; the blocks' elements from `first_row` and `first_col` on are
 ///    disjoint.
 #[inline(always)]
-pub(crate) unsafe fn store_slices<T: Element<Acc = T>, const ROWS: usize>(
+pub(crate) unsafe fn store_slices<T: Accumulator, const ROWS: usize>(
     gemm: &Gemm<T>,
     partial: Shared<T>,
     (team, lane): (Team, Lane),

@@ -12,14 +12,16 @@ use crate::params::{
     FallbackParams, LimbParams, ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams,
 };
 use crate::split::{AMAX_BLOCK_K, BLOCK_K, FALL_BACK, Limbs, PANEL_ROWS, PROBE_BLOCKS, Workspace};
-use crate::{Element, Grid, HelperRole, Layout, Operand, Order, Problem, Unsupported};
+use crate::{
+    Accumulator, GemmTypes, Grid, HelperRole, Layout, Operand, Order, Problem, Unsupported,
+};
 
 /// The workspace of a product of bands; `zeroed` of it are the flags.
-pub(super) fn workspace<T: Element>(limbs: Limbs, problem: &Problem<T>, band: Band) -> Workspace {
+pub(super) fn workspace<T: GemmTypes>(limbs: Limbs, problem: &Problem<T>, band: Band) -> Workspace {
     Workspace::new(limbs, size(band.tallest), size(problem.n), size(problem.k))
 }
 
-impl<T: Element> Planner<'_, T> {
+impl<T: GemmTypes> Planner<'_, T> {
     /// Splits A and B, multiplies the limbs, and falls back.
     pub(super) fn by_limbs(
         &self,
@@ -46,14 +48,14 @@ impl<T: Element> Planner<'_, T> {
 }
 
 /// One product and its workspace.
-struct Product<'p, T: Element> {
+struct Product<'p, T: GemmTypes> {
     planner: &'p Planner<'p, T>,
     layout: Workspace,
     /// Where it begins.
     workspace: u64,
 }
 
-impl<T: Element> Product<'_, T> {
+impl<T: GemmTypes> Product<'_, T> {
     /// The address of an offset in the workspace.
     fn at(&self, offset: u64) -> usize {
         (self.workspace + offset) as usize
@@ -213,7 +215,7 @@ fn strides(layout: Layout) -> (u64, u64) {
 }
 
 /// Alpha or beta of a kernel that splits its operands: it has entries of f32 alone.
-fn scalar<S: Element>(value: S) -> f32 {
+fn scalar<S: Accumulator>(value: S) -> f32 {
     let value: &dyn Any = &value;
     *value.downcast_ref().expect("invariant: kernels that split operands multiply f32 alone")
 }

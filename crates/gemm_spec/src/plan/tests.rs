@@ -1,7 +1,7 @@
 use super::*;
 use crate::split::{FALL_BACK, Limbs, Workspace};
 use crate::{
-    Arch, DType, Entry, LaunchShape, Layout, MinBlocks, Numerics, Pace, Paces, ParamList, Tile,
+    Arch, Entry, LaunchShape, Layout, MinBlocks, Numerics, Pace, Paces, ParamList, Tile, Types,
     bf16,
 };
 
@@ -21,7 +21,7 @@ const fn helper(role: HelperRole, symbol: &'static str, min_blocks: u32) -> Help
 
 const GEMM: KernelSpec = KernelSpec {
     id: "gemm",
-    entries: &[Entry { dtype: DType::F32, symbol: "gemm_f32" }],
+    entries: &[Entry { types: Types::F32, symbol: "gemm_f32" }],
     launch: LaunchShape::Grouped { block: Block { x: 256, y: 1 }, tile: TILE, rows: 8 },
     shared_elements: 16,
     ..KernelSpec::PLAIN
@@ -35,7 +35,7 @@ const SPLIT_K: KernelSpec = KernelSpec {
 };
 const TMA: KernelSpec = KernelSpec {
     arch: Arch::Sm90a,
-    entries: &[Entry { dtype: DType::BF16, symbol: "tma_bf16" }],
+    entries: &[Entry { types: Types::BF16, symbol: "tma_bf16" }],
     launch: LaunchShape::Persistent { threads: 384, tile: TILE, rows: 8 },
     params: ParamList::Tma,
     operands: OperandAccess::TensorMaps { any_order: true, cluster: 2 },
@@ -65,7 +65,7 @@ const _: () = {
     LIMBS.check();
 };
 
-fn plan<T: Element>(
+fn plan<T: GemmTypes>(
     spec: &KernelSpec,
     problem: &Problem<T>,
     at: Addresses,
@@ -74,7 +74,7 @@ fn plan<T: Element>(
     (planner.workspace_bytes(), planner.plan(WORKSPACE).unwrap())
 }
 
-fn symbols<T: Element>(plan: &LaunchPlan<T>) -> Vec<&'static str> {
+fn symbols<T: GemmTypes>(plan: &LaunchPlan<T>) -> Vec<&'static str> {
     let symbol = |step: &Step<T>| match step {
         Step::Fill { .. } => "fill",
         Step::Launch(launch) => launch.symbol,
@@ -82,7 +82,7 @@ fn symbols<T: Element>(plan: &LaunchPlan<T>) -> Vec<&'static str> {
     plan.steps.iter().map(symbol).collect()
 }
 
-fn launch<'p, T: Element>(plan: &'p LaunchPlan<T>, symbol: &str) -> &'p Launch<T> {
+fn launch<'p, T: GemmTypes>(plan: &'p LaunchPlan<T>, symbol: &str) -> &'p Launch<T> {
     let found = plan.steps.iter().find_map(|step| match step {
         Step::Launch(launch) if launch.symbol == symbol => Some(launch),
         _ => None,
@@ -119,7 +119,7 @@ fn an_empty_c_is_no_launch_and_what_is_not_supported_no_plan() {
     }
     let problem = Problem::<f64>::new(4, 4, 4);
     let refused = Planner::new(&GEMM, &problem, AT, &LIMITS, Band::whole(4)).err();
-    assert_eq!(refused, Some(Unsupported::DType { dtype: DType::F64 }));
+    assert_eq!(refused, Some(Unsupported::Types { types: Types::F64 }));
 }
 
 #[test]

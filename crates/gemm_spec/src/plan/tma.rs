@@ -9,7 +9,8 @@ use crate::tensor::{
 };
 use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 use crate::{
-    DType, Element, Grid, HelperRole, Operand, Order, ParamList, Problem, Tile, Unsupported,
+    DType, Element as _, GemmTypes, Grid, HelperRole, Operand, Order, ParamList, Problem, Tile,
+    Unsupported,
 };
 
 /// Blocks of the helper that copies, for each SM.
@@ -52,7 +53,7 @@ struct Reached {
     pitch: usize,
 }
 
-impl<T: Element> Planner<'_, T> {
+impl<T: GemmTypes> Planner<'_, T> {
     /// Bytes of the copies of A and B.
     pub(super) fn copies(&self) -> [u64; 2] {
         [(Operand::A, self.addresses.a), (Operand::B, self.addresses.b)]
@@ -90,7 +91,7 @@ impl<T: Element> Planner<'_, T> {
             return Reached { address: from, pitch: layout.ld };
         }
         let (count, width) = lines(self.problem, operand);
-        let bytes_each = T::DTYPE.size();
+        let bytes_each = T::TYPES.of(operand).size();
         let pitch = padded_pitch(width, bytes_each);
         // The helper counts in 16 bits.
         let halves = bytes_each / 2;
@@ -116,8 +117,8 @@ impl<T: Element> Planner<'_, T> {
         let Problem { m, n, k, .. } = *problem;
         let (a_box, b_box) = ([F32_BLOCK_K, rows], [cols, F32_BLOCK_K]);
         let maps = [
-            self.map(T::DTYPE, a, (m, k), (a_box, Swizzle::B128)),
-            self.map(T::DTYPE, b, (k, n), (b_box, Swizzle::None)),
+            self.map(T::TYPES.a(), a, (m, k), (a_box, Swizzle::B128)),
+            self.map(T::TYPES.b(), b, (k, n), (b_box, Swizzle::None)),
         ];
         let params = TmaSimtParams {
             a_map: TensorMap::ZERO,
@@ -140,7 +141,7 @@ impl<T: Element> Planner<'_, T> {
         let b_map = self.factor(Operand::B, tile, b);
         // A line that ends within 16 bytes is not for TMA to store: of an odd width it was seen to write
         // the element behind, too.
-        let size_of_c = T::DTYPE.out().size();
+        let size_of_c = T::TYPES.c().size();
         let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
         let tma_store = problem.beta == T::Acc::ZERO
             && tma_addressable(self.addresses.c, problem.c, size_of_c)
@@ -173,7 +174,7 @@ impl<T: Element> Planner<'_, T> {
         };
         let lines_of_box =
             if self.problem.layout(operand).order == along_k { side } else { BLOCK_K };
-        let dtype = T::DTYPE.factor();
+        let dtype = T::TYPES.of(operand);
         let box_dims = [ROW_BYTES / dtype.size() as u32, lines_of_box];
         self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128))
     }
@@ -181,7 +182,7 @@ impl<T: Element> Planner<'_, T> {
     /// The map of C.
     fn result(&self) -> MapDesc {
         let Problem { m, n, c, .. } = *self.problem;
-        let dtype = T::DTYPE.out();
+        let dtype = T::TYPES.c();
         let box_dims = [ROW_BYTES / dtype.size() as u32, INSTRUCTION_M];
         let reached = Reached { address: self.addresses.c, pitch: c.ld };
         self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128))

@@ -16,7 +16,7 @@ pub use self::builder::{Device, EngineBuilder};
 #[cfg(feature = "cuda")]
 use self::on_gpu::OnGpu;
 use crate::accuracy::Accuracy;
-use crate::element::Element;
+use crate::element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 use crate::error::Error;
 #[cfg(feature = "cuda")]
 use crate::gpu::{Gpu, Kernel};
@@ -96,30 +96,32 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::gemm`].
-    pub fn multiply<T: Element>(
+    pub fn multiply<A: Multiply<B>, B: Element>(
         &self,
-        a: &Matrix<T>,
-        b: &Matrix<T>,
-    ) -> Result<Matrix<T::Out>, Error> {
+        a: &Matrix<A>,
+        b: &Matrix<B>,
+    ) -> Result<Matrix<A::Output>, Error> {
         let mut c = Matrix::zeros(a.rows(), b.cols())?;
-        self.gemm(T::Acc::ONE, a.view(), b.view(), T::Acc::ZERO, c.view_mut())?;
+        let (alpha, beta) = (AccOf::<A, B, A::Output>::ONE, AccOf::<A, B, A::Output>::ZERO);
+        self.gemm(alpha, a.view(), b.view(), beta, c.view_mut())?;
         Ok(c)
     }
 
     /// `C = alpha * A * B + beta * C`. With `beta == 0` C is not read, with `alpha == 0` neither A
-    /// nor B is. Operands of 16 bits can have a C of f32, see [`MatRef::wide`].
+    /// nor B is. What the three may be elements of says [`MultiplyInto`]: a C of f32 takes products of
+    /// f16 and bf16, too.
     ///
     /// # Errors
     /// [`Error::InnerDim`] and [`Error::OuterDim`] where the sizes do not fit; [`Error::OutOfMemory`],
     /// [`Error::NoKernel`] and [`Error::Unsupported`] where the product cannot be computed as the engine
     /// was told to. C is then unchanged; but after [`Error::Cuda`] some of it may have been written.
-    pub fn gemm<T: Element>(
+    pub fn gemm<A: MultiplyInto<B, C>, B: Element, C: Element>(
         &self,
-        alpha: T::Acc,
-        a: MatRef<'_, T>,
-        b: MatRef<'_, T>,
-        beta: T::Acc,
-        c: MatMut<'_, T::Out>,
+        alpha: AccOf<A, B, C>,
+        a: MatRef<'_, A>,
+        b: MatRef<'_, B>,
+        beta: AccOf<A, B, C>,
+        c: MatMut<'_, C>,
     ) -> Result<(), Error> {
         let problem = problem_of(alpha, a, b, beta, &c)?;
         self.gemm_slices(&problem, a.as_slice(), b.as_slice(), c.into_slice())
@@ -129,12 +131,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Shape`] where a buffer is too short, else as [`Engine::gemm`].
-    pub fn gemm_slices<T: Element>(
+    pub fn gemm_slices<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
     ) -> Result<(), Error> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu
@@ -153,7 +155,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoKernel`] and [`Error::Unsupported`] where it may only use a GPU, none of whose kernels
     /// computes the problem, and [`Error::Cuda`].
-    pub fn placement<T: Element>(&self, problem: &Problem<T>) -> Result<Placement, Error> {
+    pub fn placement<T: GemmTypes>(&self, problem: &Problem<T>) -> Result<Placement, Error> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu
             && problem.m > 0
@@ -208,11 +210,11 @@ impl std::fmt::Debug for Engine {
 ///
 /// # Errors
 /// As [`Engine::auto`] and [`Engine::gemm_slices`].
-pub fn gemm<T: Element>(
+pub fn gemm<T: GemmTypes>(
     problem: &Problem<T>,
-    a: &[T],
-    b: &[T],
-    c: &mut [T::Out],
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
 ) -> Result<(), Error> {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     let engine = match ENGINE.get() {

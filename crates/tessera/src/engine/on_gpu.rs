@@ -4,11 +4,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpu_gemm::CpuContext;
-use gemm_spec::{DType, Element as _, Layout, Operand, Order, Problem};
+use gemm_spec::{Element as _, Layout, Operand, Order, Problem, Types};
 
 use super::row_major::row_major;
 use crate::accuracy::Accuracy;
-use crate::element::Element;
+use crate::element::GemmTypes;
 use crate::error::Error;
 use crate::gpu::{Gpu, Kernel};
 use crate::select::{CostModel, Figures, Workload, best_kernel, in_order};
@@ -34,7 +34,7 @@ pub(super) struct OnGpu {
     model: CostModel,
     deterministic: bool,
     /// Operations of products of each type up to which the CPU is chosen without a look at the GPU.
-    cpu_first: Vec<(DType, f64)>,
+    cpu_first: Vec<(Types, f64)>,
     /// What was found out about the GPU a moment ago.
     recent: Mutex<Option<Recent>>,
 }
@@ -57,7 +57,7 @@ struct Recent {
 /// All of a product that its choice depends on.
 #[derive(Clone, Copy, PartialEq)]
 struct Shape {
-    dtype: DType,
+    types: Types,
     sizes: [usize; 3],
     layouts: [Layout; 3],
     /// Whether `alpha` and `beta` are zero.
@@ -66,10 +66,10 @@ struct Shape {
 }
 
 impl Shape {
-    fn of<T: Element>(problem: &Problem<T>, accuracy: Accuracy) -> Self {
+    fn of<T: GemmTypes>(problem: &Problem<T>, accuracy: Accuracy) -> Self {
         let Problem { m, n, k, alpha, beta, a, b, c } = *problem;
         let zeros = [alpha == T::Acc::ZERO, beta == T::Acc::ZERO];
-        Self { dtype: T::DTYPE, sizes: [m, n, k], layouts: [a, b, c], zeros, accuracy }
+        Self { types: T::TYPES, sizes: [m, n, k], layouts: [a, b, c], zeros, accuracy }
     }
 }
 
@@ -94,8 +94,8 @@ impl OnGpu {
         if rule == Rule::WhereFaster {
             let capability = on_gpu.gpu.info().compute_capability;
             let threads = on_gpu.threads(cpu);
-            let first = |dtype| (dtype, on_gpu.model.cpu_first(dtype, threads, capability));
-            on_gpu.cpu_first = DType::ALL.map(first).to_vec();
+            let first = |types| (types, on_gpu.model.cpu_first(types, threads, capability));
+            on_gpu.cpu_first = Types::ALL.map(first).to_vec();
         }
         on_gpu
     }
@@ -111,31 +111,37 @@ impl OnGpu {
 
     /// Whether the CPU ends first whatever the product is, for one of that many operations: the driver is
     /// not even asked how much memory is free.
-    pub(super) fn leaves_to_cpu<T: Element>(&self, flops: f64) -> bool {
-        self.cpu_first.iter().any(|(dtype, first)| *dtype == T::DTYPE && flops <= *first)
+    pub(super) fn leaves_to_cpu<T: GemmTypes>(&self, flops: f64) -> bool {
+        self.cpu_first.iter().any(|(types, first)| *types == T::TYPES && flops <= *first)
     }
 
     /// The kernel that computes a problem here; `None` leaves it to the CPU.
-    pub(super) fn choose<T: Element>(
+    pub(super) fn choose<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
         cpu: &CpuContext,
         accuracy: Accuracy,
     ) -> Result<Option<Kernel>, Error> {
-        let problem = &canonical(problem);
         match self.rule {
             Rule::Kernel(kernel) => Ok(Some(kernel)),
             Rule::Always => {
-                let kernel = best_kernel(problem, self.gpu.limits(), self.available()?, accuracy);
+                let (limits, free) = (self.gpu.limits(), self.available()?);
+                let kernel = match canonical(problem) {
+                    Canonical::Same(problem) => best_kernel(&problem, limits, free, accuracy),
+                    Canonical::Transposed(problem) => best_kernel(&problem, limits, free, accuracy),
+                };
                 let none = || Error::NoKernel {
-                    dtype: T::DTYPE,
+                    types: T::TYPES,
                     accuracy,
                     device: self.gpu.info().name.clone(),
                 };
                 kernel.map(Some).ok_or_else(none)
             }
             Rule::WhereFaster if self.leaves_to_cpu::<T>(problem.flops()) => Ok(None),
-            Rule::WhereFaster => Ok(self.faster(problem, cpu, accuracy)),
+            Rule::WhereFaster => Ok(match canonical(problem) {
+                Canonical::Same(problem) => self.faster(&problem, cpu, accuracy),
+                Canonical::Transposed(problem) => self.faster(&problem, cpu, accuracy),
+            }),
         }
     }
 
@@ -149,7 +155,7 @@ impl OnGpu {
     }
 
     /// The kernel that should end with a product before the CPU does; `None` where none should.
-    fn faster<T: Element>(
+    fn faster<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
         cpu: &CpuContext,
@@ -172,7 +178,7 @@ impl OnGpu {
         let choice = best_kernel(problem, limits, *free, accuracy).filter(|kernel| {
             let work = Workload::new(&in_order(problem, kernel), kernel.spec(), info);
             let on_gpu = self.model.gpu_seconds(&work, info.compute_capability);
-            on_gpu < self.model.cpu_seconds(T::DTYPE, problem.flops(), self.threads(cpu))
+            on_gpu < self.model.cpu_seconds(T::TYPES, problem.flops(), self.threads(cpu))
         });
         choices.truncate(RECENT_CHOICES - 1);
         choices.push((shape, choice));
@@ -180,20 +186,33 @@ impl OnGpu {
     }
 
     /// Computes a problem whose buffers were checked.
-    pub(super) fn multiply<T: Element>(
+    pub(super) fn multiply<T: GemmTypes>(
         &self,
         kernel: Kernel,
         cpu: &CpuContext,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
     ) -> Result<(), Error> {
-        let (a, b) = match problem.c.order {
-            Order::RowMajor => (a, b),
-            Order::ColMajor => (b, a),
-        };
-        let mut problem = canonical(problem);
+        match canonical(problem) {
+            Canonical::Same(problem) => self.multiply_canonical(kernel, cpu, problem, a, b, c),
+            Canonical::Transposed(problem) => {
+                self.multiply_canonical(kernel, cpu, problem, b, a, c)
+            }
+        }
+    }
+
+    /// Computes a canonical problem.
+    fn multiply_canonical<T: GemmTypes>(
+        &self,
+        kernel: Kernel,
+        cpu: &CpuContext,
+        mut problem: Problem<T>,
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
+    ) -> Result<(), Error> {
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
         let (a, b) = if kernel.reads_any_order() {
             (a, b)
@@ -207,25 +226,28 @@ impl OnGpu {
     }
 }
 
-/// The problem as kernels see it: C is row-major, a column-major C being the row-major C^T, for which A
-/// and B change places; with k = 0 neither has elements, whatever its leading dimension says.
-fn canonical<T: Element>(problem: &Problem<T>) -> Problem<T> {
-    let mut problem = *problem;
+/// A problem as kernels see it: C is row-major.
+enum Canonical<T: GemmTypes> {
+    /// As it was.
+    Same(Problem<T>),
+    /// A column-major C is the row-major C^T, for which A and B change places.
+    Transposed(Problem<T::Transposed>),
+}
+
+fn canonical<T: GemmTypes>(problem: &Problem<T>) -> Canonical<T> {
+    match problem.c.order {
+        Order::RowMajor => Canonical::Same(without_elements(*problem)),
+        Order::ColMajor => Canonical::Transposed(without_elements(problem.transposed())),
+    }
+}
+
+/// With k = 0 neither A nor B has elements, whatever its leading dimension says.
+fn without_elements<T: GemmTypes>(mut problem: Problem<T>) -> Problem<T> {
     if problem.k == 0 {
         problem.a = Layout::row_major(0);
         problem.b = Layout::row_major(problem.n);
     }
-    match problem.c.order {
-        Order::RowMajor => problem,
-        Order::ColMajor => {
-            let mut transposed = problem.transposed();
-            if transposed.k == 0 {
-                transposed.a = Layout::row_major(0);
-                transposed.b = Layout::row_major(transposed.n);
-            }
-            transposed
-        }
-    }
+    problem
 }
 
 #[cfg(test)]
@@ -239,10 +261,14 @@ mod tests {
             Layout::col_major(9),
             Layout::col_major(4),
         );
-        let found = canonical(&problem);
+        let transposed = |problem| match canonical::<f32>(problem) {
+            Canonical::Same(_) => panic!("kernels see a row-major C"),
+            Canonical::Transposed(problem) => problem,
+        };
+        let found = transposed(&problem);
         assert_eq!(found, problem.transposed());
         assert_eq!(found.c.order, Order::RowMajor);
-        let empty = canonical(&Problem { k: 0, ..problem });
+        let empty = transposed(&Problem { k: 0, ..problem });
         assert_eq!((empty.m, empty.n, empty.k), (5, 3, 0));
         assert!(empty.check_buffers(0, 0, 4 * 5).is_ok());
     }

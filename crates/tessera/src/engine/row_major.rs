@@ -3,18 +3,18 @@
 use gemm_spec::{Layout, Operand, Order, Problem};
 use rayon::ThreadPool;
 
-use crate::element::Element;
+use crate::element::{Element, GemmTypes};
 use crate::error::Error;
 use crate::matrix::allocate;
 
 /// The operand in row-major order: itself, or a copy in `packed`, made by the threads of the pool.
-pub(super) fn row_major<'a, T: Element>(
+pub(super) fn row_major<'a, T: GemmTypes, E: Element>(
     pool: &ThreadPool,
     problem: &mut Problem<T>,
     operand: Operand,
-    data: &'a [T],
-    packed: &'a mut Vec<T>,
-) -> Result<&'a [T], Error> {
+    data: &'a [E],
+    packed: &'a mut Vec<E>,
+) -> Result<&'a [E], Error> {
     let layout = problem.layout(operand);
     if layout.order == Order::RowMajor {
         return Ok(data);

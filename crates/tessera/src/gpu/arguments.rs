@@ -35,8 +35,8 @@ pub(super) fn check(file: &str, ptx: &str, kernels: &[Kernel]) -> Result<(), Ptx
             .params
             .iter()
             .map(|param| {
-                let ty = param.ty.ptx(wanted.dtype).to_owned();
-                (param.name, Slot { ty, bytes: param.ty.size(wanted.dtype) as u64 })
+                let ty = param.ty.ptx(wanted.acc).to_owned();
+                (param.name, Slot { ty, bytes: param.ty.size(wanted.acc) as u64 })
             })
             .collect();
         let declared: Vec<Slot> = entry
@@ -80,9 +80,11 @@ mod tests {
         let naive = Kernel::named("naive").unwrap();
         let mut text = ".version 7.0\n.target sm_70\n".to_owned();
         for entry in naive.entries {
-            let mut types: Vec<&str> =
-                GemmParams::<f32>::LIST.iter().map(|param| param.ty.ptx(entry.dtype)).collect();
-            if entry.dtype == gemm_spec::DType::F32 {
+            let mut types: Vec<&str> = GemmParams::<f32>::LIST
+                .iter()
+                .map(|param| param.ty.ptx(entry.types.acc()))
+                .collect();
+            if entry.types == gemm_spec::Types::F32 {
                 edit(&mut types);
             }
             let params: Vec<String> =

@@ -6,7 +6,7 @@ use std::ops::Range;
 use gemm_spec::{DType, Element as _, KernelSpec, Layout, Numerics, Operand, Order, Problem};
 
 use super::pitched::{Block, pitch};
-use crate::element::Element;
+use crate::element::GemmTypes;
 
 /// Rows of a band are a multiple of this, which no tile of a kernel is taller than: only the last band
 /// has a tile that is not full.
@@ -43,7 +43,7 @@ impl Default for Pipeline {
 }
 
 /// Whether the sums of a kernel stay the same, bit for bit, when it multiplies a part of the rows.
-fn is_the_same_in_bands<T: Element>(spec: &KernelSpec, problem: &Problem<T>) -> bool {
+fn is_the_same_in_bands<T: GemmTypes>(spec: &KernelSpec, problem: &Problem<T>) -> bool {
     match spec.numerics {
         // Each element is summed in an order that the kernel fixes.
         Numerics::Chain | Numerics::TensorCore => true,
@@ -58,7 +58,7 @@ fn is_the_same_in_bands<T: Element>(spec: &KernelSpec, problem: &Problem<T>) -> 
 impl Pipeline {
     /// The bands of rows of a product, from the first row to the last. Rows are a multiple of 256 but
     /// for the last band's.
-    pub(crate) fn bands<T: Element>(
+    pub(crate) fn bands<T: GemmTypes>(
         &self,
         spec: &KernelSpec,
         problem: &Problem<T>,
@@ -73,7 +73,7 @@ impl Pipeline {
         let rows = if whole {
             m
         } else {
-            let units = u64::from(multiprocessors) * u64::from(spec.min_blocks(T::DTYPE));
+            let units = u64::from(multiprocessors) * u64::from(spec.min_blocks(T::TYPES));
             rows_of_a_band((m, n), spec, units.max(1), (self.least_bands, self.most_bands))
         };
         let starts = (0..m).step_by(rows.max(1));
@@ -137,11 +137,11 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Places every block. C is row-major.
-    pub(super) fn new<T: Element>(problem: &Problem<T>, bands: Vec<Range<usize>>) -> Self {
+    pub(super) fn new<T: GemmTypes>(problem: &Problem<T>, bands: Vec<Range<usize>>) -> Self {
         let mut bytes = 0;
         let mut place = |operand, rows: Range<usize>| {
             let (layout, (_, cols)) = (problem.layout(operand), problem.dims(operand));
-            let size = T::DTYPE.size_in(operand);
+            let size = T::TYPES.of(operand).size();
             let placed = placed(operand, rows, cols, layout, size, bytes);
             bytes = (bytes + placed.block.bytes()).next_multiple_of(ALIGNMENT);
             placed

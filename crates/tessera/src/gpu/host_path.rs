@@ -26,7 +26,7 @@ use super::launch::Queue;
 use super::schedule::{Chunk, Schedule, Step};
 use super::staging::{DeviceBytes, Lane};
 use super::{Gpu, refused};
-use crate::element::{Element, bytes, bytes_mut};
+use crate::element::{GemmTypes, bytes, bytes_mut};
 use crate::error::Error;
 
 /// What is kept from one product to the next.
@@ -80,13 +80,13 @@ impl HostPath<'_> {
     /// [`Error::Shape`] where a buffer is too short, [`Error::Unsupported`] where the kernel cannot do
     /// this problem, [`Error::OutOfMemory`], and C is unchanged. [`Error::Cuda`] where the driver
     /// refuses or the kernel fails; some rows of C may then have been written.
-    pub fn multiply<T: Element>(
+    pub fn multiply<T: GemmTypes>(
         &self,
         kernel: Kernel,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
     ) -> Result<(), Error> {
         self.product(kernel, problem, a, b, c, false).map(|_| ())
     }
@@ -96,24 +96,24 @@ impl HostPath<'_> {
     ///
     /// # Errors
     /// As [`HostPath::multiply`].
-    pub fn timed<T: Element>(
+    pub fn timed<T: GemmTypes>(
         &self,
         kernel: Kernel,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
     ) -> Result<HostTimes, Error> {
         self.product(kernel, problem, a, b, c, true)
     }
 
-    fn product<T: Element>(
+    fn product<T: GemmTypes>(
         &self,
         kernel: Kernel,
         problem: &Problem<T>,
-        a: &[T],
-        b: &[T],
-        c: &mut [T::Out],
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
         timed: bool,
     ) -> Result<HostTimes, Error> {
         let Self { gpu, cpu, pipeline } = *self;
@@ -149,7 +149,7 @@ impl HostPath<'_> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] and [`Error::Cuda`].
-    pub fn prepare<T: Element>(&self, kernel: Kernel, problem: &Problem<T>) -> Result<(), Error> {
+    pub fn prepare<T: GemmTypes>(&self, kernel: Kernel, problem: &Problem<T>) -> Result<(), Error> {
         let Pipeline { slot_bytes, .. } = self.pipeline;
         let bands = self.pipeline.bands(kernel.spec(), problem, self.gpu.limits().multiprocessors);
         let bytes = Plan::new(problem, bands).bytes;
@@ -278,7 +278,7 @@ fn wait(later: &Stream, earlier: &Stream) -> Result<(), Error> {
 }
 
 /// One product on its way.
-struct Product<'p, T: Element> {
+struct Product<'p, T: GemmTypes> {
     gpu: &'p Gpu,
     pool: &'p ThreadPool,
     pipeline: Pipeline,
@@ -290,7 +290,7 @@ struct Product<'p, T: Element> {
     b: &'p [u8],
 }
 
-impl<T: Element> Product<'_, T> {
+impl<T: GemmTypes> Product<'_, T> {
     /// Goes through the schedule of a plan. `all` of the times is left to the caller.
     fn run(&self, staging: &mut Staging, plan: &Plan, c: &mut [u8]) -> Result<HostTimes, Error> {
         let (memory, mut settled) = staging.ready(self.gpu, plan.bytes)?;

@@ -12,7 +12,7 @@ use gemm_spec::{Arch, DType, Grid, Problem, Unsupported};
 use kernels_gpu::Kernel;
 
 use super::{Gpu, refused};
-use crate::element::Element;
+use crate::element::GemmTypes;
 use crate::error::Error;
 
 /// Most parameters of an entry.
@@ -34,7 +34,7 @@ impl Gpu {
     ///    operands at their leading dimensions; C overlaps neither A nor B.
     /// 2. `stream` is a stream of this GPU's context and outlives its work. Until that is over nobody writes
     ///    A or B, or reads or writes C, but work that this stream orders.
-    pub unsafe fn enqueue<T: Element>(
+    pub unsafe fn enqueue<T: GemmTypes>(
         &self,
         stream: RawStream,
         kernel: Kernel,
@@ -67,7 +67,7 @@ impl<'g> Queue<'g> {
     /// The addresses are those of operands that are valid for the problem; C overlaps neither A nor B and
     /// nobody else uses it. A band after the first comes right behind the one before it, and B is the
     /// same.
-    pub(super) unsafe fn enqueue<T: Element>(
+    pub(super) unsafe fn enqueue<T: GemmTypes>(
         &self,
         kernel: Kernel,
         problem: &Problem<T>,
@@ -95,7 +95,7 @@ impl<'g> Queue<'g> {
 
     /// Whether limbs could not hold the product in bands that was queued last: in which band that was found,
     /// nobody knows. Waits for all that the stream was given.
-    pub(super) fn fell_back<T: Element>(
+    pub(super) fn fell_back<T: GemmTypes>(
         &self,
         kernel: Kernel,
         problem: &Problem<T>,
@@ -118,7 +118,7 @@ impl<'g> Queue<'g> {
     ///
     /// # Safety
     /// What the step accesses is valid until it is over.
-    unsafe fn step<T: Element>(&self, arch: Arch, step: &Step<T>) -> Result<(), Error> {
+    unsafe fn step<T: GemmTypes>(&self, arch: Arch, step: &Step<T>) -> Result<(), Error> {
         match step {
             &Step::Fill { address, bytes, value } => {
                 let driver = self.gpu.context().driver();
@@ -137,7 +137,7 @@ impl<'g> Queue<'g> {
     ///
     /// # Safety
     /// As [`Queue::step`].
-    unsafe fn launch<T: Element>(&self, arch: Arch, launch: &Launch<T>) -> Result<(), Error> {
+    unsafe fn launch<T: GemmTypes>(&self, arch: Arch, launch: &Launch<T>) -> Result<(), Error> {
         // SAFETY: the plan pairs each entry with the parameters that its specification names, which the
         // committed PTX was compared with (`arguments`); what they point to is the caller's promise.
         unsafe {
@@ -175,7 +175,7 @@ impl<'g> Queue<'g> {
     /// # Safety
     /// The parameters are the entry's, and its obligations hold for them, the grid, the block and the shared
     /// memory until the launch is over.
-    unsafe fn start<T: Element, P: Params>(
+    unsafe fn start<T: GemmTypes, P: Params>(
         &self,
         arch: Arch,
         launch: &Launch<T>,
@@ -209,8 +209,8 @@ impl<'g> Queue<'g> {
     /// A tensor map as TMA reads it.
     fn encode(&self, map: &MapDesc) -> Result<TensorMap, Error> {
         let data_type = match map.dtype {
-            DType::F16 | DType::F16F32 => DataType::F16,
-            DType::BF16 | DType::BF16F32 => DataType::Bf16,
+            DType::F16 => DataType::F16,
+            DType::BF16 => DataType::Bf16,
             DType::F32 => DataType::F32,
             DType::F64 => DataType::F64,
             DType::I32 => DataType::I32,

@@ -1,10 +1,10 @@
 //! What a GPU takes for a product with operands in host memory: the way there, the kernel, the way back.
 
-use gemm_spec::{DType, Element as _, KernelSpec, Numerics, Operand, Problem};
+use gemm_spec::{Element as _, KernelSpec, Numerics, Operand, Problem, Types};
 
 use super::peak::kernel_peak;
 use super::points::{Point, around, between, is_positive, raise};
-use crate::element::Element;
+use crate::element::GemmTypes;
 use crate::gpu::{DeviceInfo, Pipeline};
 
 /// Seconds from the beginning of a copy to its first byte where nothing was measured, and of a launch
@@ -132,13 +132,13 @@ const UNKNOWN_PER_CLOCK: f64 = 128.0;
 /// than one takes for a tile.
 fn kernel_seconds(
     spec: &KernelSpec,
-    dtype: DType,
+    types: Types,
     (m, n, k): (usize, usize, usize),
     gpu: &DeviceInfo,
 ) -> f64 {
     let units = f64::from(gpu.multiprocessors.max(1));
     let unknown = UNKNOWN_PER_CLOCK * units * f64::from(gpu.clock_mhz.max(1)) * 1e6;
-    let rate = kernel_peak(spec, gpu, dtype).unwrap_or(unknown) * share(spec.numerics);
+    let rate = kernel_peak(spec, gpu, types).unwrap_or(unknown) * share(spec.numerics);
     let all = 2.0 * m as f64 * n as f64 * k as f64 / rate;
     let tile = spec.launch.tile().map_or(1.0, |tile| f64::from(tile.m) * f64::from(tile.n));
     all.max(2.0 * tile * k as f64 * units / rate)
@@ -150,10 +150,10 @@ impl Workload {
 
     /// A product by a kernel on a GPU.
     #[must_use]
-    pub fn new<T: Element>(problem: &Problem<T>, spec: &KernelSpec, gpu: &DeviceInfo) -> Self {
+    pub fn new<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec, gpu: &DeviceInfo) -> Self {
         let bytes = |operand| {
             let (rows, cols) = problem.dims(operand);
-            rows as f64 * cols as f64 * T::DTYPE.size_in(operand) as f64
+            rows as f64 * cols as f64 * T::TYPES.of(operand).size() as f64
         };
         let k = problem.effective_k();
         let factor = |operand| if k == 0 { 0.0 } else { bytes(operand) };
@@ -163,7 +163,7 @@ impl Workload {
             common: factor(Operand::B),
             banded: factor(Operand::A) + old_c,
             back,
-            kernel: kernel_seconds(spec, T::DTYPE, (problem.m, problem.n, k), gpu),
+            kernel: kernel_seconds(spec, T::TYPES, (problem.m, problem.n, k), gpu),
             bands: Pipeline::default().bands(spec, problem, gpu.multiprocessors).len(),
         }
     }

@@ -4,11 +4,11 @@ use gemm_spec::{DType, DeviceLimits, KernelSpec, Layout, Order, Problem};
 use kernels_gpu::Kernel;
 
 use crate::accuracy::Accuracy;
-use crate::element::Element;
+use crate::element::GemmTypes;
 
 /// A canonical problem as that kernel gets it: with row-major copies of A and B where it reads nothing
 /// else.
-pub(crate) fn in_order<T: Element>(problem: &Problem<T>, spec: &KernelSpec) -> Problem<T> {
+pub(crate) fn in_order<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec) -> Problem<T> {
     if spec.reads_any_order() {
         return *problem;
     }
@@ -24,7 +24,7 @@ pub(crate) fn in_order<T: Element>(problem: &Problem<T>, spec: &KernelSpec) -> P
 /// and keeps to the accuracy mode; `None` where no kernel does. Kernels that read row-major operands alone
 /// are judged by row-major copies of A and B.
 #[must_use]
-pub fn best_kernel<T: Element>(
+pub fn best_kernel<T: GemmTypes>(
     problem: &Problem<T>,
     limits: &DeviceLimits,
     free: u64,
@@ -37,11 +37,9 @@ pub fn best_kernel<T: Element>(
             && fits(&problem, spec, free)
     };
     let Problem { m, n, k, .. } = *problem;
-    let best = match T::DTYPE {
+    let best = match T::TYPES.a() {
         DType::F32 => kernels_gpu::best_f32(m, n, k, limits.multiprocessors, can),
-        DType::F16 | DType::BF16 | DType::F16F32 | DType::BF16F32 => {
-            kernels_gpu::best_half(m, n, k, limits.multiprocessors, can)
-        }
+        DType::F16 | DType::BF16 => kernels_gpu::best_half(m, n, k, limits.multiprocessors, can),
         DType::F64 | DType::I32 | DType::I8 => None,
     };
     // Of the kernels that run everywhere those with wide loads were the fastest wherever they were
@@ -52,7 +50,7 @@ pub fn best_kernel<T: Element>(
 }
 
 /// Whether that many bytes hold the three matrices and the kernel's workspace.
-fn fits<T: Element>(problem: &Problem<T>, spec: &KernelSpec, free: u64) -> bool {
+fn fits<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec, free: u64) -> bool {
     let workspace = spec.workspace_bytes(problem);
     // Lines are padded on the device, by a sixteenth at most.
     let with_padding = |bytes: usize| bytes as u128 + bytes as u128 / 16;
@@ -70,7 +68,7 @@ mod tests {
         multiprocessors: 132,
     };
 
-    fn kernel<T: Element>(n: usize, limits: &DeviceLimits) -> &'static str {
+    fn kernel<T: GemmTypes>(n: usize, limits: &DeviceLimits) -> &'static str {
         let problem = Problem::<T>::new(n, n, n);
         best_kernel(&problem, limits, u64::MAX, Accuracy::default())
             .map_or("none", |kernel| kernel.spec().id)

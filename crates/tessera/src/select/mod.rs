@@ -11,7 +11,7 @@ mod kernel;
 pub mod peak;
 mod points;
 
-use gemm_spec::DType;
+use gemm_spec::Types;
 
 pub use cpu::{ASSUMED_RATE, CpuFigures, Cube, Curve};
 pub use gpu::{COPIES, GpuFigures, TransferModel, Workload};
@@ -51,8 +51,8 @@ impl Figures {
 /// What an engine goes by: figures of its CPU and its GPU where they were measured, else assumptions.
 #[derive(Clone, Debug, Default)]
 pub struct CostModel {
-    /// Of each element type that was measured.
-    curves: Vec<(DType, Curve)>,
+    /// Of the types that were measured.
+    curves: Vec<(Types, Curve)>,
     gpu: Option<GpuFigures>,
 }
 
@@ -60,17 +60,17 @@ impl CostModel {
     /// The figures of the CPU, and those of the GPU if they are of the one of that name.
     #[must_use]
     pub fn of(figures: &Figures, gpu: Option<&str>) -> Self {
-        let curve = |dtype: DType| Some((dtype, figures.cpu.curve(dtype.name())?));
+        let curve = |types: Types| Some((types, figures.cpu.curve(types.name())?));
         Self {
-            curves: DType::ALL.into_iter().filter_map(curve).collect(),
+            curves: Types::ALL.into_iter().filter_map(curve).collect(),
             gpu: figures.gpu.clone().filter(|ways| Some(ways.device.as_str()) == gpu),
         }
     }
 
     /// Seconds of a product of so many operations by the CPU engine on so many threads.
     #[must_use]
-    pub fn cpu_seconds(&self, dtype: DType, flops: f64, threads: usize) -> f64 {
-        match self.curves.iter().find(|(own, _)| *own == dtype) {
+    pub fn cpu_seconds(&self, types: Types, flops: f64, threads: usize) -> f64 {
+        match self.curves.iter().find(|(own, _)| *own == types) {
             Some((_, curve)) => curve.seconds(flops, threads),
             None => cpu::assumed(flops, threads),
         }
@@ -79,16 +79,16 @@ impl CostModel {
     /// Operations up to which no GPU of that compute capability ends before the CPU, whatever the product
     /// is: looked up in no time, where a prediction would take as long as such a product.
     #[must_use]
-    pub fn cpu_first(&self, dtype: DType, threads: usize, compute_capability: (u32, u32)) -> f64 {
+    pub fn cpu_first(&self, types: Types, threads: usize, compute_capability: (u32, u32)) -> f64 {
         let least = self.gpu_seconds(&Workload::LEAST, compute_capability);
         let (mut low, mut high) = (0.0, 1e18);
-        if self.cpu_seconds(dtype, low, threads) > least {
+        if self.cpu_seconds(types, low, threads) > least {
             return low;
         }
         // Predictions grow with the operations.
         while high - low > 1.0 + low / 1024.0 {
             let middle = f64::midpoint(low, high);
-            if self.cpu_seconds(dtype, middle, threads) <= least {
+            if self.cpu_seconds(types, middle, threads) <= least {
                 low = middle;
             } else {
                 high = middle;
@@ -129,12 +129,12 @@ mod tests {
     fn figures_of_other_processors_are_not_used() {
         let in_use = CostModel::of(&figures().on_processor("a CPU"), Some("a GPU"));
         assert!(in_use.curves.len() == 1 && in_use.gpu.is_some());
-        assert_eq!(in_use.cpu_seconds(DType::F32, 2e6, 4), 1.0);
+        assert_eq!(in_use.cpu_seconds(Types::F32, 2e6, 4), 1.0);
         let other = CostModel::of(&figures().on_processor("another CPU"), None);
         assert!(other.curves.is_empty() && other.gpu.is_none());
-        assert!(other.cpu_seconds(DType::F32, 2e6, 4) < 1e-3);
+        assert!(other.cpu_seconds(Types::F32, 2e6, 4) < 1e-3);
         // A type that was not measured.
-        assert!(in_use.cpu_seconds(DType::F64, 2e6, 4) < 1e-3);
+        assert!(in_use.cpu_seconds(Types::F64, 2e6, 4) < 1e-3);
     }
 
     #[test]
@@ -142,14 +142,14 @@ mod tests {
         for in_use in
             [CostModel::default(), CostModel::of(&figures().on_processor("a CPU"), Some("a GPU"))]
         {
-            let first = in_use.cpu_first(DType::F32, 4, (9, 0));
+            let first = in_use.cpu_first(Types::F32, 4, (9, 0));
             let least = in_use.gpu_seconds(&Workload::LEAST, (9, 0));
-            assert!(first == 0.0 || in_use.cpu_seconds(DType::F32, first, 4) <= least);
-            assert!(in_use.cpu_seconds(DType::F32, first * 1.01 + 2.0, 4) > least);
+            assert!(first == 0.0 || in_use.cpu_seconds(Types::F32, first, 4) <= least);
+            assert!(in_use.cpu_seconds(Types::F32, first * 1.01 + 2.0, 4) > least);
         }
-        assert!(CostModel::default().cpu_first(DType::F32, 4, (9, 0)) > 1e6);
+        assert!(CostModel::default().cpu_first(Types::F32, 4, (9, 0)) > 1e6);
         // A CPU that takes a second for the smallest product.
-        assert_eq!(CostModel::of(&figures(), None).cpu_first(DType::F32, 4, (9, 0)), 0.0);
+        assert_eq!(CostModel::of(&figures(), None).cpu_first(Types::F32, 4, (9, 0)), 0.0);
     }
 
     /// On an H200's server, by assumption: the CPU up to some hundreds, the GPU from some thousands on,
@@ -161,7 +161,7 @@ mod tests {
             let matrix = n * n * 4.0;
             let kernel = 2.0 * n.powi(3) / 50e12;
             let work = Workload { common: matrix, banded: matrix, back: matrix, kernel, bands: 1 };
-            in_use.gpu_seconds(&work, (9, 0)) < in_use.cpu_seconds(DType::F32, 2.0 * n.powi(3), 16)
+            in_use.gpu_seconds(&work, (9, 0)) < in_use.cpu_seconds(Types::F32, 2.0 * n.powi(3), 16)
         };
         let first = (1..100).map(|step| f64::from(step) * 40.0).find(|n| faster(*n)).unwrap();
         assert!((100.0..1500.0).contains(&first), "{first}");

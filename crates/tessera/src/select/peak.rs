@@ -1,6 +1,6 @@
 //! What a GPU's arithmetic units could do at most.
 
-use gemm_spec::{DType, KernelSpec, Numerics};
+use gemm_spec::{AccType, KernelSpec, Numerics, Types};
 
 use crate::gpu::DeviceInfo;
 
@@ -18,27 +18,27 @@ const PER_CLOCK: &[((u32, u32), [u32; 3])] = &[
     ((12, 0), [128, 2, 64]),
 ];
 
-/// Operations a second of the units that multiply and add elements of this type, at the highest
+/// Operations a second of the units that multiply and add elements of these types, at the highest
 /// clock; `None` for a GPU that the table does not know.
 ///
 /// It is the limit of kernels that use these units. Tensor cores have others.
 #[must_use]
-pub fn peak(gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
-    let lanes = lanes(gpu.compute_capability, dtype)?;
+pub fn peak(gpu: &DeviceInfo, types: Types) -> Option<f64> {
+    let lanes = lanes(gpu.compute_capability, types)?;
     let clock = f64::from(gpu.clock_mhz) * 1e6;
     Some(2.0 * f64::from(lanes) * f64::from(gpu.multiprocessors) * clock)
 }
 
 /// Multiply-adds that one multiprocessor completes in a clock, where the table knows it.
 #[must_use]
-pub fn lanes(compute_capability: (u32, u32), dtype: DType) -> Option<u32> {
+pub fn lanes(compute_capability: (u32, u32), types: Types) -> Option<u32> {
     let (_, [f32, f64, i32]) =
         PER_CLOCK.iter().find(|(capability, _)| *capability == compute_capability)?;
     // Products of 16 bits are summed up by the units of f32.
-    Some(match dtype.acc() {
-        DType::F64 => *f64,
-        DType::I32 => *i32,
-        _ => *f32,
+    Some(match types.acc() {
+        AccType::F32 => *f32,
+        AccType::F64 => *f64,
+        AccType::I32 => *i32,
     })
 }
 
@@ -47,12 +47,12 @@ pub fn lanes(compute_capability: (u32, u32), dtype: DType) -> Option<u32> {
 ///
 /// Source: the data sheets of A100 and H100, whose tensor cores have twice the FP64 rate of the rest.
 #[must_use]
-pub fn library_peak(gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
-    if dtype.acc() != dtype {
+pub fn library_peak(gpu: &DeviceInfo, types: Types) -> Option<f64> {
+    if types.a() != types.acc().dtype() {
         return tensor_peak(gpu);
     }
-    let doubled = dtype == DType::F64 && matches!(gpu.compute_capability, (8 | 9, 0));
-    Some(peak(gpu, dtype)? * if doubled { 2.0 } else { 1.0 })
+    let doubled = types.acc() == AccType::F64 && matches!(gpu.compute_capability, (8 | 9, 0));
+    Some(peak(gpu, types)? * if doubled { 2.0 } else { 1.0 })
 }
 
 /// Operations a second of the tensor cores on elements of 16 bits with sums of f32; `None` for a GPU
@@ -80,9 +80,9 @@ pub fn split_peak(gpu: &DeviceInfo, products: u32) -> Option<f64> {
 /// Operations a second of the units that a kernel multiplies with; `None` for a GPU that the tables do
 /// not know.
 #[must_use]
-pub fn kernel_peak(spec: &KernelSpec, gpu: &DeviceInfo, dtype: DType) -> Option<f64> {
+pub fn kernel_peak(spec: &KernelSpec, gpu: &DeviceInfo, types: Types) -> Option<f64> {
     match spec.numerics {
-        Numerics::Chain | Numerics::ChainOfRanges => peak(gpu, dtype),
+        Numerics::Chain | Numerics::ChainOfRanges => peak(gpu, types),
         Numerics::Limbs { products } => split_peak(gpu, products),
         Numerics::TensorCore => tensor_peak(gpu),
     }
@@ -104,21 +104,21 @@ mod tests {
             l2_bytes: 0,
             shared_bytes_per_block: 0,
         };
-        let tera = |dtype| peak(&gpu, dtype).map(|rate| (rate / 1e11).round() / 10.0);
-        assert_eq!(tera(DType::F32), Some(66.9));
-        assert_eq!(tera(DType::F64), Some(33.5));
-        let library = |dtype| library_peak(&gpu, dtype).map(|rate| (rate / 1e11).round() / 10.0);
-        assert_eq!(library(DType::F32), Some(66.9));
-        assert_eq!(library(DType::F64), Some(66.9));
+        let tera = |types| peak(&gpu, types).map(|rate| (rate / 1e11).round() / 10.0);
+        assert_eq!(tera(Types::F32), Some(66.9));
+        assert_eq!(tera(Types::F64), Some(33.5));
+        let library = |types| library_peak(&gpu, types).map(|rate| (rate / 1e11).round() / 10.0);
+        assert_eq!(library(Types::F32), Some(66.9));
+        assert_eq!(library(Types::F64), Some(66.9));
         assert_eq!(split_peak(&gpu, 3).map(|rate| (rate / 1e12).round()), Some(357.0));
-        assert_eq!(library(DType::F16), Some(1070.5));
-        assert_eq!(library_peak(&gpu, DType::BF16), tensor_peak(&gpu));
-        assert_eq!(library(DType::BF16F32), Some(1070.5));
-        assert_eq!(tera(DType::F16F32), Some(66.9));
-        assert_eq!(tera(DType::I8), tera(DType::I32));
+        assert_eq!(library(Types::F16), Some(1070.5));
+        assert_eq!(library_peak(&gpu, Types::BF16), tensor_peak(&gpu));
+        assert_eq!(library(Types::BF16F32), Some(1070.5));
+        assert_eq!(tera(Types::F16F32), Some(66.9));
+        assert_eq!(tera(Types::I8), tera(Types::I32));
         let unknown = DeviceInfo { compute_capability: (99, 0), ..gpu };
-        assert_eq!(peak(&unknown, DType::F32), None);
+        assert_eq!(peak(&unknown, Types::F32), None);
         assert_eq!(split_peak(&unknown, 3), None);
-        assert_eq!(library_peak(&unknown, DType::F16), None);
+        assert_eq!(library_peak(&unknown, Types::F16), None);
     }
 }

@@ -1,25 +1,16 @@
-//! Element types are the library's: unsafe code relies on what they are. The arithmetic of another type can
-//! be written down, but neither engine takes it.
+//! Element types are the library's: unsafe code relies on what they are. Those of another product can be
+//! written down, but neither engine takes it.
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Own(f32);
 
 impl gemm_spec::Element for Own {
-    type Acc = f32;
-    type Out = f32;
-
     const DTYPE: gemm_spec::DType = gemm_spec::DType::F64;
     const ZERO: Self = Own(0.0);
     const ONE: Self = Own(1.0);
+}
 
-    fn mul_add(self, b: Self, c: f32) -> f32 {
-        self.0 * b.0 + c
-    }
-
-    fn mul(self, b: Self) -> f32 {
-        self.0 * b.0
-    }
-
+impl gemm_spec::Convert<f32> for Own {
     fn widen(self) -> f32 {
         self.0
     }
@@ -27,6 +18,15 @@ impl gemm_spec::Element for Own {
     fn narrow(value: f32) -> Self {
         Own(value)
     }
+}
+
+impl gemm_spec::GemmTypes for Own {
+    type A = Own;
+    type B = Own;
+    type Acc = f32;
+    type C = f32;
+
+    const TYPES: gemm_spec::Types = gemm_spec::Types::F64;
 }
 
 fn main() {

@@ -9,7 +9,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gemm_spec::DType;
+use gemm_spec::{AccType, Types};
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuContext;
@@ -36,7 +36,7 @@ pub struct CpuPeak {
 ///
 /// It takes some 30 ms for each kind.
 #[must_use]
-pub fn measure(context: &CpuContext, threads: usize, dtype: DType) -> Option<CpuPeak> {
+pub fn measure(context: &CpuContext, threads: usize, dtype: Types) -> Option<CpuPeak> {
     let threads = threads.clamp(1, context.threads());
     let best = kinds(dtype)
         .into_iter()
@@ -89,16 +89,16 @@ fn together(context: &CpuContext, threads: usize, kind: &Kind, steps: u64) -> Du
     starts.zip(ends).map_or(Duration::ZERO, |(start, end)| end - start)
 }
 
-/// The kinds of vectors that this CPU has, for one element type.
-fn kinds(dtype: DType) -> Vec<Kind> {
+/// The kinds of vectors that this CPU has, for the types of a product.
+fn kinds(types: Types) -> Vec<Kind> {
     let mut kinds = Vec::new();
     macro_rules! add {
         ($vectors:literal, $f32:path, $f64:path, $bytes:literal, $chains:expr) => {{
-            let (run, lanes): (fn(u64), usize) = match dtype.acc() {
-                DType::F64 => (|steps| $f64(steps), $bytes / 8),
-                sums if sums.is_integer() => return Vec::new(),
-                // Elements of 16 bits are summed up by the units of f32.
-                _ => (|steps| $f32(steps), $bytes / 4),
+            let (run, lanes): (fn(u64), usize) = match types.acc() {
+                AccType::F64 => (|steps| $f64(steps), $bytes / 8),
+                // Elements of 16 bits are summed up by these units, too.
+                AccType::F32 => (|steps| $f32(steps), $bytes / 4),
+                AccType::I32 => return Vec::new(),
             };
             kinds.push(Kind { vectors: $vectors, flops_per_step: 2 * lanes * $chains, run });
         }};
@@ -252,18 +252,18 @@ mod tests {
         }
         black_box(sum);
         let chain = 2.0 * f64::from(steps) / started.elapsed().as_secs_f64();
-        for dtype in [DType::F32, DType::F64] {
+        for dtype in [Types::F32, Types::F64] {
             let one = measure(&context, 1, dtype).unwrap();
             assert!(one.flops > 2.0 * chain, "{one:?} against {chain:e}");
             let both = measure(&context, 99, dtype).unwrap();
             assert_eq!((one.threads, both.threads), (1, 2));
         }
-        assert_eq!(measure(&context, 1, DType::I32), None);
+        assert_eq!(measure(&context, 1, Types::I32), None);
     }
 
     #[test]
     fn steps_are_done_and_not_optimised_away() {
-        for kind in kinds(DType::F32) {
+        for kind in kinds(Types::F32) {
             let time = |steps| {
                 let started = Instant::now();
                 (kind.run)(steps);

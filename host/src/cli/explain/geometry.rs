@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use gemm_spec::{Block, DType, DeviceLimits, Grid, KernelSpec, LaunchShape, Problem, Unsupported};
+use gemm_spec::{Block, DeviceLimits, Grid, KernelSpec, LaunchShape, Problem, Types, Unsupported};
 
 use crate::card::Card;
-use crate::scalar::with_type;
+use gemm_spec::with_gemm_types;
 
 /// 32-bit registers of a multiprocessor, of every card that runs the kernels.
 const REGISTERS_PER_SM: u64 = 65_536;
@@ -33,7 +33,7 @@ impl Launch {
     pub(super) fn new(
         spec: &KernelSpec,
         n: usize,
-        dtype: DType,
+        dtype: Types,
         card: &Card,
     ) -> Result<Self, Unsupported> {
         let limits = DeviceLimits {
@@ -42,7 +42,7 @@ impl Launch {
             max_shared_bytes: card.shared_per_block,
             multiprocessors: card.multiprocessors,
         };
-        with_type!(dtype, T => spec.supports(&Problem::<T>::new(n, n, n), &limits))?;
+        with_gemm_types!(dtype, T => spec.supports(&Problem::<T>::new(n, n, n), &limits))?;
         let (grid, block) = (spec.launch_grid(n, n, card.multiprocessors)?, spec.block(n, n)?);
         let symbol = spec.entry(dtype)?;
         let held = registers()
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn launch(id: &str, n: usize, card: &str) -> String {
-        match Launch::new(spec(id).spec(), n, DType::F32, find(card).unwrap()) {
+        match Launch::new(spec(id).spec(), n, Types::F32, find(card).unwrap()) {
             Ok(launch) => launch.to_string(),
             Err(why) => why.to_string(),
         }

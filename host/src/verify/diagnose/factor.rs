@@ -3,12 +3,12 @@
 use super::guess::Guess;
 use super::pattern::{Factor, Pattern};
 use super::scene::{Sample, Scene, Survey};
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// Wrong elements without which any value could be made to fit.
 const LEAST: usize = 3;
 
-impl<T: Scalar> Scene<'_, T> {
+impl<T: ScalarTypes> Scene<'_, T> {
     pub(super) fn wrong_factor(&self, survey: &Survey, factor: Factor) -> Vec<Guess<'_>> {
         let (alpha, beta) = (self.alpha, self.beta);
         let own = if factor == Factor::Alpha { alpha } else { beta };
@@ -31,7 +31,7 @@ impl<T: Scalar> Scene<'_, T> {
         let mut values = likely.to_vec();
         values.extend(self.solved(&survey.wrong, factor, &likely));
         values.retain(|value| value.is_finite() && *value != own);
-        if T::DTYPE.is_integer() {
+        if T::TYPES.is_integer() {
             values.retain(|value| value.trunc() == *value && value.abs() < f64::from(1 << 30));
         }
         // Beta one too large is an old C that was added on top, which has a name of its own.
@@ -67,7 +67,7 @@ impl<T: Scalar> Scene<'_, T> {
         if !value.is_finite() {
             return None;
         }
-        let rounded = T::factor_to_f64(T::factor(value));
+        let rounded = T::Acc::from_f64(value).to_f64();
         let near = |likely: &&f64| (value - **likely).abs() <= 1e-4 * likely.abs().max(1e-3);
         // A typed value has few digits; take it where it is next to what was solved for.
         let typed = (value * 1e4).round() / 1e4;

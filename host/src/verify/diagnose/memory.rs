@@ -6,9 +6,9 @@ use super::guess::{Claims, Guess, Says};
 use super::pattern::{Axis, Pattern};
 use super::scene::{Scene, Sum, Survey};
 use super::{WIDTHS, fitting};
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
-impl<T: Scalar> Scene<'_, T> {
+impl<T: ScalarTypes> Scene<'_, T> {
     pub(super) fn wrong_leading_dimension(&self, operand: Operand) -> Vec<Guess<'_>> {
         let guess = |ld| match operand {
             Operand::A => {
@@ -31,8 +31,8 @@ impl<T: Scalar> Scene<'_, T> {
 
     /// An element of a buffer; zero behind its end. What lies there is not known, but where every
     /// element of C would read it, zero is worth a try.
-    pub(super) fn behind_is_zero(&self, data: &[T], at: usize) -> T {
-        data.get(at).copied().unwrap_or(T::ZERO)
+    pub(super) fn behind_is_zero<E: Scalar>(&self, data: &[E], at: usize) -> E {
+        data.get(at).copied().unwrap_or(E::ZERO)
     }
 
     /// Values that a leading dimension may be mistaken for.

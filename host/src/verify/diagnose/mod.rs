@@ -42,7 +42,7 @@ use self::race::Missing;
 use self::scene::{OPERANDS, Scene, State, Survey};
 use super::VerifyError;
 use super::report::Mismatch;
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// Diagnoses that are handed out at most.
 const MOST_DIAGNOSES: usize = 4;
@@ -55,26 +55,26 @@ const NOISE: f64 = 1.0 / 256.0;
 
 /// A wrong result, and all that is known of how it came about.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a, T: Scalar> {
+pub struct Evidence<'a, T: ScalarTypes> {
     /// The problem.
     pub problem: &'a Problem<T>,
     /// A as the problem lays it out; not looked at where alpha is zero.
-    pub a: &'a [T],
+    pub a: &'a [T::A],
     /// B as the problem lays it out; not looked at where alpha is zero.
-    pub b: &'a [T],
+    pub b: &'a [T::B],
     /// What C held before the run, laid out as C is. Empty stands for [`Scalar::POISON`]
     /// everywhere; with numbers here, even where beta is zero, an old C that was added shows.
-    pub c_before: &'a [T::Result],
+    pub c_before: &'a [T::C],
     /// The result.
-    pub c: &'a [T::Result],
+    pub c: &'a [T::C],
     /// An element known to be wrong, so that it is looked at in any case.
     pub hint: Option<(usize, usize)>,
 }
 
-impl<'a, T: Scalar> Evidence<'a, T> {
+impl<'a, T: ScalarTypes> Evidence<'a, T> {
     /// The result of a run on a poisoned C, with no hint.
     #[must_use]
-    pub fn new(problem: &'a Problem<T>, a: &'a [T], b: &'a [T], c: &'a [T::Out]) -> Self {
+    pub fn new(problem: &'a Problem<T>, a: &'a [T::A], b: &'a [T::B], c: &'a [T::C]) -> Self {
         Self { problem, a, b, c_before: &[], c, hint: None }
     }
 }
@@ -117,7 +117,7 @@ pub struct Case {
 ///
 /// # Errors
 /// [`VerifyError::Shape`] where a buffer does not fit the problem.
-pub fn diagnose<T: Scalar>(evidence: &Evidence<'_, T>) -> Result<Option<Case>, VerifyError> {
+pub fn diagnose<T: ScalarTypes>(evidence: &Evidence<'_, T>) -> Result<Option<Case>, VerifyError> {
     let Evidence { problem, a, b, c_before, c, hint } = *evidence;
     let mut buffers = vec![(Operand::C, c.len())];
     if problem.effective_k() > 0 {
@@ -147,7 +147,7 @@ pub fn diagnose<T: Scalar>(evidence: &Evidence<'_, T>) -> Result<Option<Case>, V
 }
 
 /// The best guess of each kind, likelier slips first.
-fn candidates<T: Scalar>(scene: &Scene<'_, T>, survey: &Survey) -> Vec<(Pattern, Score)> {
+fn candidates<T: ScalarTypes>(scene: &Scene<'_, T>, survey: &Survey) -> Vec<(Pattern, Score)> {
     let widths = &widths(survey);
     let mut found = Vec::new();
     let mut consider = |guess: Option<(Pattern, Score)>| found.extend(guess);
@@ -183,7 +183,7 @@ fn candidates<T: Scalar>(scene: &Scene<'_, T>, survey: &Survey) -> Vec<(Pattern,
     }
     consider(not_finite(survey));
     consider(never_written(survey));
-    consider(single_element::<T::Out>(survey));
+    consider(single_element::<T::C>(survey));
     consider(noise(scene, survey));
     found
 }
@@ -261,9 +261,9 @@ fn single_element<T: Scalar>(survey: &Survey) -> Option<(Pattern, Score)> {
     })
 }
 
-fn noise<T: Scalar>(scene: &Scene<'_, T>, survey: &Survey) -> Option<(Pattern, Score)> {
+fn noise<T: ScalarTypes>(scene: &Scene<'_, T>, survey: &Survey) -> Option<(Pattern, Score)> {
     // One element that is a little off is no noise.
-    if T::DTYPE.is_integer() || survey.wrong_count < 2 {
+    if T::TYPES.is_integer() || survey.wrong_count < 2 {
         return None;
     }
     let error = |sample: &&scene::Sample| (sample.found - sample.right.value).abs();

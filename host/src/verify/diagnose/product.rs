@@ -6,12 +6,12 @@ use super::fitting;
 use super::guess::{Claims, Guess, Says};
 use super::pattern::{Axis, Leftover, Pattern};
 use super::scene::{Scene, Sum};
-use crate::Scalar;
+use crate::ScalarTypes;
 
 /// Steps of k that may be missing, or be all there is.
 const MOST_STEPS: usize = 128;
 
-impl<T: Scalar> Scene<'_, T> {
+impl<T: ScalarTypes> Scene<'_, T> {
     fn whole(&self, row: usize, col: usize) -> Sum<T> {
         self.dot(row, col, 0..self.depth)
     }
@@ -59,8 +59,8 @@ impl<T: Scalar> Scene<'_, T> {
     pub(super) fn other_reads<'g>(
         &'g self,
         pattern: Pattern,
-        a: impl Fn(usize, usize) -> Option<T> + 'g,
-        b: impl Fn(usize, usize) -> Option<T> + 'g,
+        a: impl Fn(usize, usize) -> Option<T::A> + 'g,
+        b: impl Fn(usize, usize) -> Option<T::B> + 'g,
     ) -> Guess<'g> {
         let says = move |row, col| {
             let mut sum = Sum::ZERO;

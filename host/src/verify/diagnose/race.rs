@@ -7,7 +7,9 @@
 use super::guess::{Claims, Guess, Says};
 use super::pattern::Pattern;
 use super::scene::{Scene, Sum, Value};
-use crate::Scalar;
+use gemm_spec::Element;
+
+use crate::ScalarTypes;
 
 /// Tiles of k up to which each element is tried by itself: 4^4 ways.
 const MOST_TILES: usize = 4;
@@ -55,7 +57,7 @@ impl Turns {
     }
 }
 
-impl<T: Scalar> Scene<'_, T> {
+impl<T: ScalarTypes> Scene<'_, T> {
     pub(super) fn barrier<'g>(
         &'g self,
         missing: Missing,
@@ -106,8 +108,8 @@ impl<T: Scalar> Scene<'_, T> {
                     }
                 };
                 // Nothing was in the tile before the first.
-                let a = at(y * w + j).map_or(T::ZERO, |tile| self.a_at(row, tile * w + j));
-                let b = at(j * w + x).map_or(T::ZERO, |tile| self.b_at(tile * w + j, col));
+                let a = at(y * w + j).map_or(<T::A>::ZERO, |tile| self.a_at(row, tile * w + j));
+                let b = at(j * w + x).map_or(<T::B>::ZERO, |tile| self.b_at(tile * w + j, col));
                 sum.add(a, b);
             }
         }

@@ -1,13 +1,13 @@
 //! The evidence: the problem, its operands, the wrong result, and elements to test guesses on.
 
-use gemm_spec::{DType, Element, Operand, Problem, epilogue};
+use gemm_spec::{AccType, Accumulator, Element, Operand, Problem, epilogue};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::super::bound::{self, Format, rounding};
 use super::super::report::Mismatch;
 use super::super::source::{View, real};
-use crate::Scalar;
+use crate::{Scalar, ScalarTypes};
 
 /// Multiply-adds spent on telling right elements from wrong ones.
 const MAP_PRODUCTS: usize = 1 << 24;
@@ -35,7 +35,7 @@ impl Value {
 
 /// A sum of products on its way.
 #[derive(Clone, Copy)]
-pub(super) struct Sum<T: Element> {
+pub(super) struct Sum<T: ScalarTypes> {
     pub(super) real: f64,
     pub(super) scale: f64,
     whole: T::Acc,
@@ -43,14 +43,14 @@ pub(super) struct Sum<T: Element> {
     integral: bool,
 }
 
-impl<T: Scalar> Sum<T> {
+impl<T: ScalarTypes> Sum<T> {
     pub(super) const ZERO: Self =
         Self { real: 0.0, scale: 0.0, whole: T::Acc::ZERO, integral: true };
 
     #[inline]
-    pub(super) fn add(&mut self, a: T, b: T) {
-        if T::DTYPE.is_integer() {
-            self.whole = a.mul_add(b, self.whole);
+    pub(super) fn add(&mut self, a: T::A, b: T::B) {
+        if T::TYPES.is_integer() {
+            self.whole = T::mul_add(a, b, self.whole);
         } else {
             let product = real(a) * real(b);
             self.real += product;
@@ -70,7 +70,7 @@ impl<T: Scalar> Sum<T> {
 
     /// The sum itself; integers as they wrapped.
     pub(super) fn value(&self) -> f64 {
-        if T::DTYPE.is_integer() { T::factor_to_f64(self.whole) } else { self.real }
+        if T::TYPES.is_integer() { self.whole.to_f64() } else { self.real }
     }
 }
 
@@ -97,13 +97,13 @@ pub(super) enum State {
 }
 
 /// The evidence.
-pub(super) struct Scene<'a, T: Scalar> {
+pub(super) struct Scene<'a, T: ScalarTypes> {
     pub(super) problem: Problem<T>,
-    pub(super) a: View<'a, T>,
-    pub(super) b: View<'a, T>,
-    pub(super) c: View<'a, T::Result>,
+    pub(super) a: View<'a, T::A>,
+    pub(super) b: View<'a, T::B>,
+    pub(super) c: View<'a, T::C>,
     /// What C held before; poison where it is not known.
-    pub(super) before: Option<View<'a, T::Result>>,
+    pub(super) before: Option<View<'a, T::C>>,
     pub(super) alpha: f64,
     pub(super) beta: f64,
     /// Steps of k that are summed.
@@ -111,13 +111,13 @@ pub(super) struct Scene<'a, T: Scalar> {
     format: Format,
 }
 
-impl<'a, T: Scalar> Scene<'a, T> {
+impl<'a, T: ScalarTypes> Scene<'a, T> {
     pub(super) fn new(
         problem: &Problem<T>,
-        a: &'a [T],
-        b: &'a [T],
-        before: &'a [T::Out],
-        c: &'a [T::Out],
+        a: &'a [T::A],
+        b: &'a [T::B],
+        before: &'a [T::C],
+        c: &'a [T::C],
     ) -> Self {
         let Problem { m, n, .. } = *problem;
         let depth = problem.effective_k();
@@ -128,23 +128,23 @@ impl<'a, T: Scalar> Scene<'a, T> {
             b: View::new(depth, n, problem.b, b),
             c: View::new(m, n, problem.c, c),
             before,
-            alpha: T::factor_to_f64(problem.alpha),
-            beta: T::factor_to_f64(problem.beta),
+            alpha: problem.alpha.to_f64(),
+            beta: problem.beta.to_f64(),
             depth,
-            format: Format::of(T::DTYPE),
+            format: Format::of(T::TYPES),
         }
     }
 
     /// An element of A; zero outside, as a guarded load gives it.
     #[inline]
-    pub(super) fn a_at(&self, row: usize, step: usize) -> T {
-        if row < self.a.rows && step < self.depth { self.a.at(row, step) } else { T::ZERO }
+    pub(super) fn a_at(&self, row: usize, step: usize) -> T::A {
+        if row < self.a.rows && step < self.depth { self.a.at(row, step) } else { T::A::ZERO }
     }
 
     /// An element of B; zero outside.
     #[inline]
-    pub(super) fn b_at(&self, step: usize, col: usize) -> T {
-        if step < self.depth && col < self.b.cols { self.b.at(step, col) } else { T::ZERO }
+    pub(super) fn b_at(&self, step: usize, col: usize) -> T::B {
+        if step < self.depth && col < self.b.cols { self.b.at(step, col) } else { T::B::ZERO }
     }
 
     /// The product of a row of A and a column of B over some steps.
@@ -173,10 +173,10 @@ impl<'a, T: Scalar> Scene<'a, T> {
     ) -> Value {
         let before = match self.before {
             Some(before) if beta != 0.0 => before.at(row, col),
-            _ => T::Out::ZERO,
+            _ => T::C::ZERO,
         };
-        if T::DTYPE.is_integer() {
-            let (alpha, beta) = (T::factor(alpha), T::factor(beta));
+        if T::TYPES.is_integer() {
+            let (alpha, beta) = (T::Acc::from_f64(alpha), T::Acc::from_f64(beta));
             let value = epilogue(alpha, sum.whole, beta, || before).to_f64();
             return Value { value, tolerance: 0.0, scale: value.abs() };
         }
@@ -189,9 +189,9 @@ impl<'a, T: Scalar> Scene<'a, T> {
             && integral(old)
             && scale.max(sum.scale) <= self.format.exact_limit;
         if exact {
-            return Value { value: T::Out::from_f64(value).to_f64(), tolerance: 0.0, scale };
+            return Value { value: T::C::from_f64(value).to_f64(), tolerance: 0.0, scale };
         }
-        let last = if T::ROUNDS { rounding(T::Out::from_f64(value)) } else { 0.0 };
+        let last = if T::ROUNDS { rounding(T::C::from_f64(value)) } else { 0.0 };
         let tolerance = self.tolerance(scale, alpha) + last;
         Value { value, tolerance, scale }
     }
@@ -199,7 +199,7 @@ impl<'a, T: Scalar> Scene<'a, T> {
     /// What rounding may do to a value of that scale. The sums here are plain ones, so that f64 has
     /// their own rounding to allow for.
     pub(super) fn tolerance(&self, scale: f64, alpha: f64) -> f64 {
-        let own = if T::DTYPE == DType::F64 { 2.0 } else { 1.0 };
+        let own = if T::TYPES.acc() == AccType::F64 { 2.0 } else { 1.0 };
         own * bound::elementwise(self.depth) * self.format.roundoff * scale
             + bound::underflow(self.depth, alpha, self.format)
     }
@@ -220,7 +220,7 @@ impl<'a, T: Scalar> Scene<'a, T> {
         let found = element.to_f64();
         let untouched = match self.before {
             Some(before) => element.same_bits(before.at(row, col)),
-            None => element.same_bits(T::Out::POISON),
+            None => element.same_bits(T::C::POISON),
         };
         let state = match right.fits(found) {
             true => State::Right,

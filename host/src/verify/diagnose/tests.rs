@@ -4,9 +4,9 @@ mod broken;
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{Operand, Problem, WideBf16, WideF16, bf16, f16};
+use gemm_spec::{Element, Operand, Problem, Types, bf16, f16, with_gemm_types};
 
-use self::broken::{Mistake, Setup};
+use self::broken::{Mistake, OneType, Setup};
 use super::*;
 use crate::cpu::{self, CPU};
 use crate::fill::{Distribution, fill};
@@ -66,7 +66,7 @@ const INPUTS: [Distribution; 3] =
     [Distribution::Position, Distribution::Int, Distribution::Uniform];
 
 /// What a mistake is called on a problem.
-fn name<T: Scalar<Result = T>>(mistake: Mistake, setup: &Setup<T>) -> Pattern {
+fn name<T: OneType>(mistake: Mistake, setup: &Setup<T>) -> Pattern {
     let Problem { m, n, k, .. } = setup.problem;
     let width = setup.width;
     match mistake {
@@ -131,14 +131,14 @@ fn without_counts(pattern: &Pattern, width: usize) -> Pattern {
     }
 }
 
-fn found<T: Scalar<Result = T>>(setup: &Setup<T>, c: &[T]) -> Option<Case> {
+fn found<T: OneType>(setup: &Setup<T>, c: &[T]) -> Option<Case> {
     let Setup { problem, a, b, before, .. } = setup;
     let evidence = Evidence { c_before: before, ..Evidence::new(problem, a, b, c) };
     diagnose(&evidence).expect("buffers fit")
 }
 
 /// Every mistake is named first, and nothing else is believed as much.
-fn every_mistake_is_named<T: Scalar<Result = T>>() {
+fn every_mistake_is_named<T: OneType>() {
     let mut failures = Vec::new();
     let mut named = vec![0; MISTAKES.len()];
     for (shape, width, padding, factors) in SHAPES {
@@ -150,7 +150,7 @@ fn every_mistake_is_named<T: Scalar<Result = T>>() {
                 }
                 let place = format!(
                     "{mistake:?}, {} {shape:?}, width {width}, factors {factors:?}, {distribution}",
-                    T::DTYPE
+                    T::TYPES
                 );
                 let Some(case) = found(&setup, &setup.run(mistake, &setup.before)) else {
                     failures.push(format!("{place}: nothing is wrong"));
@@ -178,7 +178,7 @@ fn every_mistake_is_named<T: Scalar<Result = T>>() {
     assert!(failures.is_empty(), "{} wrong names:\n{}", failures.len(), failures.join("\n"));
     for (mistake, named) in MISTAKES.iter().zip(named) {
         let floats_only = matches!(mistake, Mistake::Nan | Mistake::ShortInputs);
-        let possible = !T::DTYPE.is_integer() || !floats_only;
+        let possible = !T::TYPES.is_integer() || !floats_only;
         assert!(named >= 3 || !possible, "{mistake:?} was tried {named} times");
     }
 }
@@ -236,7 +236,7 @@ fn no_mistake_is_taken_for_another() {
     assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
 }
 
-fn right_results_are_left_alone<T: Scalar<Result = T>>() {
+fn right_results_are_left_alone<T: OneType>() {
     for (shape, width, padding, factors) in SHAPES {
         for distribution in Distribution::ALL {
             let setup = Setup::<T>::new(shape, width, padding, factors, distribution);
@@ -258,26 +258,26 @@ fn right_results_have_no_diagnosis() {
 /// Factors of one type and a C of another.
 #[test]
 fn results_of_a_type_of_their_own_are_diagnosed_too() {
-    fn try_type<T: Scalar>() {
+    fn try_type<T: ScalarTypes>() {
         const N: usize = 40;
         let problem = Problem::<T>::new(N, N, 30);
-        let (mut a, mut b) = (vec![T::ZERO; N * 30], vec![T::ZERO; 30 * N]);
+        let (mut a, mut b) = (vec![T::A::ZERO; N * 30], vec![T::B::ZERO; 30 * N]);
         fill(&mut a, 30, 30, Distribution::Uniform, 1, 0);
         fill(&mut b, N, N, Distribution::Uniform, 1, 1);
-        let mut c = vec![T::Out::POISON; N * N];
+        let mut c = vec![T::C::POISON; N * N];
         let context = cpu::context(NonZeroUsize::new(1)).unwrap();
         CPU[0].gemm::<T>(&problem, &a, &b, &mut c, &context).unwrap();
-        let first = |c: &[T::Out]| {
+        let first = |c: &[T::C]| {
             let case = diagnose(&Evidence::new(&problem, &a, &b, c)).unwrap();
             case.map(|case| case.diagnoses[0].pattern.clone())
         };
-        assert_eq!(first(&c), None, "{}", T::DTYPE);
+        assert_eq!(first(&c), None, "{}", T::TYPES);
         let turned: Vec<_> = (0..N * N).map(|at| c[at % N * N + at / N]).collect();
-        assert_eq!(first(&turned), Some(Pattern::TransposedResult), "{}", T::DTYPE);
+        assert_eq!(first(&turned), Some(Pattern::TransposedResult), "{}", T::TYPES);
     }
-    try_type::<i8>();
-    try_type::<WideF16>();
-    try_type::<WideBf16>();
+    for types in Types::ALL.into_iter().filter(|types| types.c() != types.a()) {
+        with_gemm_types!(types, T => try_type::<T>());
+    }
 }
 
 /// On a poisoned C the poison itself shows what was not written.

@@ -1,10 +1,10 @@
 //! A tiled product in plain loops, with a mistake of one's choice.
 
-use gemm_spec::{Element, Layout, Operand, Problem, epilogue};
+use gemm_spec::{Convert, Element, GemmTypes, Layout, Operand, Problem, epilogue};
 
 use super::super::pattern::Axis;
-use crate::Scalar;
 use crate::fill::{Distribution, fill};
+use crate::{Scalar, ScalarTypes};
 
 /// The mistake.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,13 +44,24 @@ pub(super) enum Mistake {
     StoreWithoutGuard,
 }
 
+/// A type of A, B and C at once, which stands for such products.
+pub(super) trait OneType:
+    ScalarTypes<A = Self, B = Self, C = Self> + Scalar + Convert<<Self as GemmTypes>::Acc>
+{
+}
+
+impl<T> OneType for T where
+    T: ScalarTypes<A = T, B = T, C = T> + Scalar + Convert<<T as GemmTypes>::Acc>
+{
+}
+
 /// A problem with its operands; padding is poison.
-pub(super) struct Setup<T: Element> {
+pub(super) struct Setup<T: ScalarTypes> {
     pub(super) problem: Problem<T>,
-    pub(super) a: Vec<T>,
-    pub(super) b: Vec<T>,
+    pub(super) a: Vec<T::A>,
+    pub(super) b: Vec<T::B>,
     /// What C holds before.
-    pub(super) before: Vec<T>,
+    pub(super) before: Vec<T::C>,
     pub(super) width: usize,
     distribution: Distribution,
 }
@@ -58,7 +69,7 @@ pub(super) struct Setup<T: Element> {
 /// A tile in shared memory.
 type Tile<T> = Vec<Vec<T>>;
 
-impl<T: Scalar<Result = T>> Setup<T> {
+impl<T: OneType> Setup<T> {
     pub(super) fn new(
         (m, n, k): (usize, usize, usize),
         width: usize,
@@ -68,7 +79,7 @@ impl<T: Scalar<Result = T>> Setup<T> {
     ) -> Self {
         let row = Layout::row_major;
         let problem = Problem::<T>::new(m, n, k)
-            .with_scalars(T::factor(alpha), T::factor(beta))
+            .with_scalars(T::Acc::from_f64(alpha), T::Acc::from_f64(beta))
             .with_layouts(row(k + padding), row(n + 2 * padding), row(n + padding));
         let filled = |operand: Operand, distribution| {
             let (rows, cols) = problem.dims(operand);
@@ -90,7 +101,7 @@ impl<T: Scalar<Result = T>> Setup<T> {
     /// Whether the mistake shows on this problem, and as itself.
     pub(super) fn shows(&self, mistake: Mistake) -> bool {
         let Problem { m, n, k, .. } = self.problem;
-        let (w, beta) = (self.width, T::factor_to_f64(self.problem.beta));
+        let (w, beta) = (self.width, self.problem.beta.to_f64());
         match mistake {
             Mistake::TailMissing => k % w != 0,
             // With beta the old C is scaled again and again.
@@ -104,7 +115,7 @@ impl<T: Scalar<Result = T>> Setup<T> {
             }
             // A transposed result of a flat C lies outside the buffer.
             Mistake::TransposedResult => m == n,
-            Mistake::Alpha(alpha) => alpha != T::factor_to_f64(self.problem.alpha),
+            Mistake::Alpha(alpha) => alpha != self.problem.alpha.to_f64(),
             Mistake::Beta(wrong) => beta != 0.0 && wrong != beta,
             Mistake::StoreWithoutGuard => n % w != 0 && self.problem.c.ld == n,
             Mistake::Nan => T::POISON.is_nan(),
@@ -295,7 +306,7 @@ impl<T: Scalar<Result = T>> Setup<T> {
                 Mistake::TransposedInTiles(Operand::B) => (a[y][j], b[x][j]),
                 _ => (a[y][j], b[j][x]),
             };
-            acc = short(a).mul_add(short(b), acc);
+            acc = T::mul_add(short(a), short(b), acc);
         }
         acc
     }
@@ -317,14 +328,14 @@ impl<T: Scalar<Result = T>> Setup<T> {
         let Some(c) = c.get_mut(row * ldc + col) else { return };
         let (mut own_alpha, mut own_beta) = (alpha, beta);
         match mistake {
-            Mistake::Alpha(value) => own_alpha = T::factor(value),
-            Mistake::Beta(value) => own_beta = T::factor(value),
+            Mistake::Alpha(value) => own_alpha = T::Acc::from_f64(value),
+            Mistake::Beta(value) => own_beta = T::Acc::from_f64(value),
             _ => {}
         }
         let old = *c;
         *c = epilogue(own_alpha, acc, own_beta, || old);
         if matches!(mistake, Mistake::OldC | Mistake::RunningSum) {
-            *c = T::narrow(T::ONE.mul_add(old, c.widen()));
+            *c = T::narrow(T::mul_add(T::ONE, old, c.widen()));
         }
     }
 
@@ -351,7 +362,7 @@ fn turns(threads: &[usize], ascending: bool, together: usize) -> Vec<&[usize]> {
 }
 
 /// A value with ten bits behind the leading one.
-fn half<T: Scalar<Result = T>>(value: T) -> T {
+fn half<T: Scalar>(value: T) -> T {
     let value = value.to_f64();
     T::from_f64(f64::from_bits((value.to_bits() + (1 << 41)) >> 42 << 42))
 }
