@@ -12,6 +12,7 @@ mod host_path;
 mod launch;
 mod listing;
 mod mismatch;
+mod modules;
 mod pitched;
 mod schedule;
 mod split;
