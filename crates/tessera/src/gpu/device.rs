@@ -17,6 +17,17 @@ use crate::error::Error;
 /// Threads in a block on every device since compute capability 2.0.
 const MAX_THREADS_PER_BLOCK: u32 = 1024;
 
+/// In which form a GPU takes its kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KernelCode {
+    /// As machine code, where this library has some for the GPU that its driver takes, else as PTX.
+    #[default]
+    MachineCode,
+    /// As PTX, which the driver compiles, or finds compiled in its cache.
+    Ptx,
+}
+
 /// A GPU that is ready to launch, in its primary context. Any number of threads may use it at once.
 ///
 /// The driver loads the code of a kernel when it is first launched, and keeps it; so it does the memory
@@ -46,6 +57,15 @@ impl Gpu {
     /// [`Error::NoDevice`] where there is no driver or no GPU, [`Error::NoSuchDevice`] where the
     /// number is too large, [`Error::Cuda`] where the driver refuses.
     pub fn open(index: u32) -> Result<Self, Error> {
+        Self::open_with(index, KernelCode::default())
+    }
+
+    /// Opens the GPU of that number, which takes its kernels in that form. What they compute does not
+    /// depend on it.
+    ///
+    /// # Errors
+    /// As [`Gpu::open`].
+    pub fn open_with(index: u32, code: KernelCode) -> Result<Self, Error> {
         let count = count()?;
         if index >= count {
             return Err(Error::NoSuchDevice { index, count });
@@ -62,7 +82,7 @@ impl Gpu {
             max_shared_bytes: info.shared_bytes_per_block.max(SHARED_WITHOUT_OPT_IN),
             multiprocessors: info.multiprocessors,
         };
-        let modules = Modules::new(&context, limits, &info.name);
+        let modules = Modules::new(&context, limits, &info.name, code);
         Ok(Self {
             info,
             limits,
@@ -163,10 +183,24 @@ impl Gpu {
         &self.workspaces
     }
 
-    /// How long the driver took to compile the modules in use; it is part of no measurement.
+    /// Whether this takes a kernel as machine code; if not the driver compiles its PTX.
+    #[must_use]
+    pub fn has_machine_code(&self, kernel: Kernel) -> bool {
+        Module::of_kernel(kernel.spec()).all(|module| self.modules.image(module).is_some())
+    }
+
+    /// How long the driver took to compile kernels from PTX, those in use added up: zero where it loaded
+    /// machine code for them. It is part of no measurement.
     #[must_use]
     pub fn compile_time(&self) -> Duration {
-        self.modules.compile_time()
+        self.modules.time(true)
+    }
+
+    /// How long the driver took to load the machine code of kernels, those in use added up. It is part of
+    /// no measurement.
+    #[must_use]
+    pub fn load_time(&self) -> Duration {
+        self.modules.time(false)
     }
 
     /// The stream of this GPU's own products.
@@ -179,7 +213,19 @@ impl Gpu {
     /// # Errors
     /// [`Error::Ptx`], and [`Error::Cuda`] where the driver refuses the kernel's code.
     pub fn load(&self, kernel: Kernel) -> Result<(), Error> {
-        Module::of_kernel(kernel.spec()).try_for_each(|module| self.modules.load(module))
+        self.modules.load(Module::of_kernel(kernel.spec()))
+    }
+
+    /// Loads what launches of several kernels take from the driver, several at once; those that this GPU
+    /// does not run are left out. A launch does it, too, for its kernel alone: this is for programs that
+    /// will want them all.
+    ///
+    /// # Errors
+    /// As [`Gpu::load`], of one kernel that was refused; the others are loaded.
+    pub fn load_all(&self, kernels: &[Kernel]) -> Result<(), Error> {
+        let runs = |kernel: &&Kernel| kernel.arch.runs_on(self.limits.compute_capability);
+        let kernels = kernels.iter().filter(runs);
+        self.modules.load(kernels.flat_map(|kernel| Module::of_kernel(kernel.spec())))
     }
 
     /// An entry, whose module is loaded on first use. It lives as long as this.

@@ -94,7 +94,7 @@ impl Queue<'_> {
     /// 1. The entry's own obligations hold for these arguments, grid, block and shared memory until
     ///    the launch is over.
     /// 2. The addresses are those of the arguments in the entry's order, number and types;
-    ///    `arguments::check` compares them with the PTX when the module is loaded.
+    ///    `arguments::check` compares them with the PTX.
     pub(super) unsafe fn launch(
         &self,
         launch: &EntryLaunch,

@@ -24,7 +24,7 @@ mod workspace;
 pub use bands::Pipeline;
 pub use copies::HostMemory;
 pub use cuda_lazy::{Context, DevicePtr, RawStream};
-pub use device::Gpu;
+pub use device::{Gpu, KernelCode};
 pub use entry::Addresses;
 pub use host_path::{HostPath, HostTimes};
 pub use kernels_gpu::{KERNELS, Kernel};

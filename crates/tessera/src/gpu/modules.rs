@@ -1,15 +1,19 @@
 //! The modules of a GPU: each is loaded when one of its entries is first asked for, and kept.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use cuda_lazy::{Context, Driver, FunctionAttribute, RawFunction, RawModule};
+use cuda_lazy::{Context, Driver, DriverError, FunctionAttribute, RawFunction, RawModule};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
 use kernels_gpu::Module;
 
-use super::{arguments, refused};
+use super::{KernelCode, arguments, refused};
 use crate::error::Error;
 
 /// The modules in a GPU's context.
@@ -19,6 +23,7 @@ pub(super) struct Modules {
     limits: DeviceLimits,
     /// What the device is called in messages.
     device: String,
+    code: KernelCode,
 }
 
 /// The place of a module that may be loaded.
@@ -36,6 +41,8 @@ struct LoadedModule {
     functions: Vec<(&'static str, Handle<RawFunction>)>,
     module: Handle<RawModule>,
     context: Context,
+    /// Whether the driver had to compile it.
+    compiled: bool,
     /// How long the driver took.
     time: Duration,
 }
@@ -60,20 +67,52 @@ static SLOTS: LazyLock<HashMap<(Arch, &'static str), usize>> = LazyLock::new(|| 
 
 impl Modules {
     /// None of them is loaded yet.
-    pub(super) fn new(context: &Context, limits: DeviceLimits, device: &str) -> Self {
+    pub(super) fn new(
+        context: &Context,
+        limits: DeviceLimits,
+        device: &str,
+        code: KernelCode,
+    ) -> Self {
         let slot = |module| Slot { module, loaded: OnceLock::new(), loading: Mutex::default() };
         Self {
             slots: Module::all().map(slot).collect(),
             context: context.clone(),
             limits,
             device: device.to_owned(),
+            code,
         }
     }
 
-    /// Loads a module, if that has not been done yet.
-    pub(super) fn load(&self, module: Module) -> Result<(), Error> {
-        let slot = self.slots.iter().find(|slot| slot.module == module);
-        slot.map_or(Ok(()), |slot| self.loaded(slot).map(|_| ()))
+    /// Loads modules, where that has not been done yet, on as many threads as there are cores: the driver
+    /// compiles each on the thread that asks for it. Goes on after a failure, and gives the first.
+    pub(super) fn load(&self, modules: impl Iterator<Item = Module>) -> Result<(), Error> {
+        let wanted: Vec<Module> = modules.collect();
+        let asked = self.slots.iter().filter(|slot| wanted.contains(&slot.module));
+        let mut missing: Vec<&Slot> = asked.filter(|slot| slot.loaded.get().is_none()).collect();
+        // The largest first, so that none of them is left alone at the end.
+        missing.sort_by_key(|slot| Reverse(slot.module.ptx().len()));
+        if let [slot] = missing[..] {
+            return self.loaded(slot).map(drop);
+        }
+        let next = AtomicUsize::new(0);
+        let first = Mutex::new(None);
+        let work = || {
+            while let Some(slot) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = self.loaded(slot) {
+                    first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        thread::scope(|scope| {
+            for _ in 1..cores.min(missing.len()) {
+                // Where the system gives no thread, those that there are do the work.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
+        first.map_or(Ok(()), Err)
     }
 
     /// An entry, whose module is loaded on first use. It lives as long as this.
@@ -88,9 +127,11 @@ impl Modules {
         found.map(|&(_, handle)| handle.0).ok_or_else(missing)
     }
 
-    /// How long the driver took to compile the modules in use, added up.
-    pub(super) fn compile_time(&self) -> Duration {
-        self.slots.iter().filter_map(|slot| slot.loaded.get()).map(|loaded| loaded.time).sum()
+    /// How long the driver took for the modules in use that it compiled, or for those that it did not,
+    /// added up.
+    pub(super) fn time(&self, compiled: bool) -> Duration {
+        let loaded = self.slots.iter().filter_map(|slot| slot.loaded.get());
+        loaded.filter(|loaded| loaded.compiled == compiled).map(|loaded| loaded.time).sum()
     }
 
     fn loaded<'a>(&self, slot: &'a Slot) -> Result<&'a LoadedModule, Error> {
@@ -105,15 +146,40 @@ impl Modules {
         Ok(slot.loaded.get_or_init(|| loaded))
     }
 
-    /// Has the driver load a module and looks its entries up.
+    /// Has the driver load a module: its machine code where it has some for this GPU, else its PTX, which
+    /// the driver compiles. A driver that is older than the machine code refuses it and takes the PTX.
     fn open(&self, module: Module) -> Result<LoadedModule, Error> {
         let _current = self.context.enter().map_err(refused(self.during(module)))?;
         let started = Instant::now();
-        let mut loaded = self.compile(module)?;
+        let mut loaded = match self.load_image(module) {
+            Some(Ok(loaded)) => loaded,
+            Some(Err(reason)) => {
+                tracing::debug!(module = module.place(), %reason, "the driver refuses machine code");
+                self.compile(module)?
+            }
+            None => self.compile(module)?,
+        };
         self.find_entries(module, &mut loaded)?;
         loaded.time = started.elapsed();
-        tracing::debug!(module = module.place(), time = ?loaded.time, "compiled by the driver");
+        let how = if loaded.compiled { "compiled by the driver" } else { "loaded" };
+        tracing::debug!(module = module.place(), time = ?loaded.time, "{how}");
         Ok(loaded)
+    }
+
+    /// Has the driver load a module's machine code; none where it has none for this GPU.
+    fn load_image(&self, module: Module) -> Option<Result<LoadedModule, DriverError>> {
+        let image = self.image(module)?;
+        // SAFETY: the image is a whole file of the `fatbinary` tool's, whose digest the kernels' crate
+        // records and a test compares.
+        let handle = unsafe { self.context.driver().load_module_image(image) };
+        Some(handle.map(|handle| self.holding(handle, false)))
+    }
+
+    /// The machine code of a module, where it has some for this GPU and is wanted.
+    pub(super) fn image(&self, module: Module) -> Option<&'static [u8]> {
+        let assembled = module.assembled()?;
+        let runs = assembled.runs_on(self.limits.compute_capability);
+        (runs && self.code == KernelCode::MachineCode).then_some(assembled.image)
     }
 
     fn during(&self, module: Module) -> String {
@@ -121,6 +187,9 @@ impl Modules {
     }
 
     /// Has the driver compile a module's PTX.
+    ///
+    /// The text is compared with what launches pass, although a test compares it, too: beside compiling it
+    /// costs nothing. Machine code is made from the same text, so that nothing is left to compare.
     fn compile(&self, module: Module) -> Result<LoadedModule, Error> {
         let ptx = module.ptx();
         arguments::check(&format!("{}.ptx", module.place()), ptx, module.forms())?;
@@ -134,15 +203,16 @@ impl Modules {
                 ptx_header(ptx)
             ))
         })?;
-        Ok(self.holding(handle))
+        Ok(self.holding(handle, true))
     }
 
     /// A module that the driver has just loaded, and that is unloaded with the value.
-    fn holding(&self, module: RawModule) -> LoadedModule {
+    fn holding(&self, module: RawModule, compiled: bool) -> LoadedModule {
         LoadedModule {
             functions: Vec::new(),
             module: Handle(module),
             context: self.context.clone(),
+            compiled,
             time: Duration::ZERO,
         }
     }
