@@ -23,7 +23,7 @@ use crate::{modules, toolkit};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing: fail unless the machine code is that of the committed PTX. Digests say so on any
-    /// machine; where the ptxas that made it is to be had, it is made again and compared byte for byte
+    /// machine; where the release of ptxas that made it is available, it is made again and compared
     #[arg(long)]
     check: bool,
 }

@@ -1,7 +1,7 @@
 //! One GPU: its context, its stream, its modules, and what it allows.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cuda_lazy::{Context, DeviceMemory, RawFunction, Stream};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
@@ -66,6 +66,7 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::open`].
     pub fn open_with(index: u32, code: KernelCode) -> Result<Self, Error> {
+        let started = Instant::now();
         let count = count()?;
         if index >= count {
             return Err(Error::NoSuchDevice { index, count });
@@ -83,6 +84,7 @@ impl Gpu {
             multiprocessors: info.multiprocessors,
         };
         let modules = Modules::new(&context, limits, &info.name, code);
+        tracing::debug!(device = info.name, time = ?started.elapsed(), "opened");
         Ok(Self {
             info,
             limits,
