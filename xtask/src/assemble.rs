@@ -32,8 +32,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.check { check(false).map(drop) } else { refresh() }
 }
 
-/// The GPUs that PTX of an arch is assembled for. Those with no machine code of their own run that of
-/// the nearest one before, where its major number is theirs: 8.7 that of sm_86.
+/// The GPUs that PTX of an arch is assembled for. One with no machine code of its own runs that of the
+/// nearest before it whose major number is the same: 12.1 that of sm_120.
 fn targets(arch: Arch) -> &'static [&'static str] {
     match arch {
         // The assembler of CUDA 13 knows no Volta.
@@ -121,7 +121,7 @@ pub(crate) fn check_record() -> Result<()> {
         }
     }
     if faults > 0 {
-        bail!("the machine code of {faults} modules is not that of their PTX; {REMEDY}");
+        bail!("modules whose machine code is not that of their PTX: {faults}; {REMEDY}");
     }
     println!("{} modules: the machine code is that of the committed PTX", Module::all().len());
     Ok(())
@@ -181,11 +181,7 @@ pub(crate) fn refresh() -> Result<()> {
     if !stale.is_empty() {
         let fresh = match ptxas() {
             Ok(ptxas) => renew(&ptxas, &stale)?,
-            Err(reason) => {
-                println!("{} modules have no machine code now: {reason}", stale.len());
-                println!("GPUs compile their PTX at first use. Before a commit {REMEDY}");
-                vec![None; stale.len()]
-            }
+            Err(reason) => without_assembler(&stale, &reason)?,
         };
         for (module, record) in stale.iter().zip(fresh) {
             let at = Module::all().position(|of| of == *module);
@@ -193,15 +189,35 @@ pub(crate) fn refresh() -> Result<()> {
         }
     }
     let list = list(Module::all().zip(&records));
-    write_whole(&modules::root().join(modules::LIST), list.as_bytes())?;
+    let path = modules::root().join(modules::LIST);
+    // A file that is written anew has everything compiled anew that includes it.
+    if fs::read(&path).ok().as_deref() != Some(list.as_bytes()) {
+        write_whole(&path, list.as_bytes())?;
+    }
     let bytes: u64 = Module::all().map(size).sum();
-    println!("{} modules, {} newly assembled, {bytes} bytes", records.len(), stale.len());
+    let assembled = records.iter().flatten().count();
+    println!("{assembled} of {} modules have machine code, {bytes} bytes", records.len());
     Ok(())
 }
 
 fn size(module: Module) -> u64 {
     let path = modules::root().join(modules::relative_image(module));
     fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// Takes the machine code of other PTX away, so that nothing can load it.
+fn without_assembler(stale: &[Module], reason: &str) -> Result<Vec<Option<Record>>> {
+    println!("{reason}");
+    for &module in stale {
+        let file = modules::relative_image(module);
+        let path = modules::root().join(&file);
+        if path.exists() {
+            fs::remove_file(&path).with_context(|| format!("removing {file}"))?;
+        }
+        println!("{file}: none for now, so GPUs compile the PTX at first use");
+    }
+    println!("before a commit {REMEDY}");
+    Ok(vec![None; stale.len()])
 }
 
 /// Assembles modules into their files.
@@ -301,7 +317,7 @@ mod tests {
     fn every_gpu_of_the_list_runs_what_is_assembled_for_it() {
         for module in Module::all() {
             let assembled = module.assembled().unwrap();
-            for cc in [(8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (12, 0)] {
+            for cc in [(8, 0), (8, 6), (8, 9), (9, 0), (12, 0), (12, 1)] {
                 assert_eq!(assembled.runs_on(cc), module.arch.runs_on(cc), "{module:?} on {cc:?}");
             }
         }

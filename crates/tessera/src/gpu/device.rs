@@ -185,7 +185,8 @@ impl Gpu {
         &self.workspaces
     }
 
-    /// Whether this takes a kernel as machine code; if not the driver compiles its PTX.
+    /// Whether the driver is given a kernel as machine code; where it is not, or where the driver is older
+    /// than that, it compiles the PTX.
     #[must_use]
     pub fn has_machine_code(&self, kernel: Kernel) -> bool {
         Module::of_kernel(kernel.spec()).all(|module| self.modules.image(module).is_some())
