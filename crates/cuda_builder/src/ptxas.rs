@@ -67,8 +67,7 @@ impl Ptxas {
         &self.version
     }
 
-    /// Its release and the number of its build, as `13.0.88`: the same PTX gives the same machine code by
-    /// every copy of it.
+    /// Its release and the number of its build, as `13.0.88`.
     #[must_use]
     pub fn build(&self) -> &str {
         &self.build
