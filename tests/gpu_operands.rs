@@ -1,10 +1,16 @@
 //! The laboratory's operands on the device, with `cust`'s buffers, stream and events, on an emulated driver.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use gemm_spec::Types;
 use kernels_gpu::Kernel;
 use lab::cpu::{self, CPU};
+use lab::fill::Distribution;
 use lab::gpu::{Gpu, run_batch};
+use lab::registry::Implementation;
+use lab::run::{Config, DeviceChoice, run};
+use lab::verify::Method;
 use lab::{Error, Problem};
 
 /// One at a time: the driver is the process's.
@@ -58,6 +64,37 @@ fn operands_stay_on_the_device_for_any_number_of_launches() {
         assert_eq!(found[8..][..expected.len()], expected, "{id}");
     }
     assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
+}
+
+/// A run has the code of all its kernels before it predicts the first; the document says what it took.
+#[test]
+fn a_run_loads_each_kernel_once() {
+    let _alone = alone();
+    let ids = ["naive", "split_k_32x64", "split_k_32x128"];
+    let config = Config {
+        m: 40,
+        n: 24,
+        k: 300,
+        dtype: Types::F32,
+        alpha: 1.0,
+        beta: 0.0,
+        implementations: ids.map(|id| Implementation::Gpu(kernel(id))).to_vec(),
+        device: DeviceChoice::Cuda(0),
+        threads: None,
+        seed: 1,
+        distribution: Distribution::Int,
+        check: Method::Full,
+        budget: Duration::from_secs(5),
+    };
+    let loaded = || cuda_emulated::count("cuModuleLoadDataEx");
+    let before = loaded();
+    let document = run(&config, &mut ()).unwrap();
+    assert_eq!(loaded() - before, 4, "one for each kernel, and their helper's");
+    let shown: Vec<&str> = document.rows.iter().map(|row| row.kernel).collect();
+    assert_eq!(shown, ids, "{:?}", document.skipped);
+    assert!(document.all_right());
+    assert_eq!(document.machine.jit_seconds, Some(0.0));
+    assert!(document.machine.load_seconds.is_some_and(|seconds| seconds > 0.0));
 }
 
 #[test]

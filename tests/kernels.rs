@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Comparison, Digests, REMEDY, SelfTest, digest, digested_cases, ensure};
-use gemm_spec::{DType, Element, LaunchShape, Layout, OperandAccess};
+use gemm_spec::{Element, LaunchShape, Layout, OperandAccess};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::CPU;
 use lab::gpu::Gpu;

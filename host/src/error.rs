@@ -49,6 +49,16 @@ pub enum Error {
         /// The device to ask for.
         takes: &'static str,
     },
+    /// An environment variable has a value that means nothing.
+    #[error("{name} is `{value}`; it takes {takes}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The values that it takes.
+        takes: &'static str,
+    },
     /// A recorded measurement cannot be used.
     #[error("the record cannot be used: {reason}")]
     Record {

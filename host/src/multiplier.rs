@@ -10,6 +10,7 @@ use tessera::{
 use crate::auto;
 use crate::cpu::{self, CpuContext, CpuImpl};
 use crate::error::Error;
+use crate::gpu::kernel_code;
 use crate::memory::allocate;
 use crate::registry::{self, Implementation};
 use crate::run::DeviceChoice;
@@ -43,7 +44,8 @@ impl Multiplier {
             runs_on: if implementation.on_gpu() { "a GPU" } else { "the CPU" },
             takes: if implementation.on_gpu() { "cuda" } else { "cpu" },
         };
-        let mut builder = Engine::builder().accuracy(accuracy).isa(cpu::isa()?);
+        let mut builder =
+            Engine::builder().accuracy(accuracy).isa(cpu::isa()?).kernel_code(kernel_code()?);
         if let Some(threads) = threads {
             builder = builder.threads(threads);
         }

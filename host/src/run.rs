@@ -105,8 +105,10 @@ pub struct MachineInfo {
     pub driver: Option<DriverInfo>,
     /// The GPU used, where there is one.
     pub gpu: Option<DeviceInfo>,
-    /// How long the driver took to compile the kernels; part of no row.
+    /// How long the driver took to compile kernels from PTX, added up; part of no row.
     pub jit_seconds: Option<f64>,
+    /// How long it took to load the machine code of kernels, added up; part of no row.
+    pub load_seconds: Option<f64>,
 }
 
 /// The verdict on one result.
@@ -249,6 +251,14 @@ fn run_as<T: ScalarTypes>(config: &Config, observer: &mut dyn Observer) -> Resul
     }
 
     check_memory(&problem, config.check)?;
+    if let Ok(gpu) = gpu {
+        let kernels: Vec<_> = candidates.iter().filter_map(Candidate::kernel).collect();
+        if !kernels.is_empty() {
+            observer.step("loading the kernels");
+            // A kernel whose code is refused says so in its own row.
+            let _ = gpu.load_all(&kernels);
+        }
+    }
     observer.step("drawing the inputs");
     let inputs = Inputs::draw(&problem, config)?;
     // A fifth of the budget for all predictions together.
@@ -313,7 +323,7 @@ fn run_as<T: ScalarTypes>(config: &Config, observer: &mut dyn Observer) -> Resul
             }
         }
     }
-    // By now the driver has compiled what it had to.
+    // By now the driver has loaded what it had to.
     document.machine = machine(cpu, gpu);
     Ok(document)
 }
@@ -357,6 +367,7 @@ fn machine(cpu: &CpuContext, gpu: &Result<Gpu, Error>) -> MachineInfo {
         threads: cpu.threads(),
         driver: gpu.and_then(|_| crate::gpu::driver().ok()),
         jit_seconds: gpu.map(|gpu| gpu.compile_time().as_secs_f64()),
+        load_seconds: gpu.map(|gpu| gpu.load_time().as_secs_f64()),
         gpu: gpu.map(|gpu| gpu.info().clone()),
     }
 }

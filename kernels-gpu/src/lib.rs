@@ -59,7 +59,7 @@ pub use choice::{best_f32, best_half};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use kernel::Kernel;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use module::{EmulatedCall, EmulatedEntry, EmulatedFn, emulated_entry, ptx};
+pub use module::{Assembled, EmulatedCall, EmulatedEntry, EmulatedFn, Module, emulated_entry};
 
 /// Lists the kernels: each module's specification, and its entries as functions for the emulator.
 #[cfg(not(target_arch = "nvptx64"))]

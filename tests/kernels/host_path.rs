@@ -3,7 +3,7 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{Layout, OperandAccess};
+use gemm_spec::{GemmTypes, Layout, OperandAccess};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::gpu::{Gpu, Pipeline};
 use lab::{Error, Problem, Scalar, ScalarTypes};

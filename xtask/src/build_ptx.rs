@@ -3,10 +3,12 @@
 use std::fs;
 
 use anyhow::{Context as _, Result, bail};
-use cuda_builder::{CudaBuilder, KernelCrate};
+use cuda_builder::{Artifact, CudaBuilder, Header, KernelCrate};
 use gemm_spec::Arch;
+use kernels_gpu::Module;
+use ptx_text::PtxModule;
 
-use crate::{modules, toolchain};
+use crate::{assemble, modules, toolchain};
 
 /// Build the kernels into kernels-gpu/ptx
 ///
@@ -14,6 +16,9 @@ use crate::{modules, toolchain};
 /// in its rust-src component, in RUST_LIBRARY_SRC and in an installed Debian rust-src package. If
 /// none is there it says so and asks rustup (unless RUSTUP_AUTO_INSTALL=0), then apt.
 /// Exits with 3, and leaves the committed PTX as it is, where the machine lacks them.
+///
+/// Then it assembles what changed, as `cargo xtask assemble` does; where there is no ptxas, changed
+/// modules are left to the driver's compiler.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing: fail unless the committed files are what the sources give, byte for byte
@@ -26,7 +31,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let device = toolchain::prepare(&KernelCrate::read(&folder)?)?;
     let mut stale = Vec::new();
     for arch in Arch::ALL {
-        let file = modules::relative(arch);
         let mut builder = CudaBuilder::new(&folder)
             .toolchain(device.toolchain.clone())
             .arch(arch.target_cpu())
@@ -36,29 +40,68 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if let Some(library) = &device.library {
             builder = builder.library(library);
         }
-        if !args.check {
-            builder = builder.copy_to(modules::path(arch));
-        }
         let artifact = builder.build()?;
-        let entries = artifact.entries.len();
+        for (module, text) in cut(arch, &artifact)? {
+            let file = modules::relative(module);
+            if !args.check {
+                write(module, &text)?;
+            } else if let Some(difference) = difference(module, &text)? {
+                println!("{file}: {difference}");
+                stale.push(file);
+            }
+        }
+        let (target, entries) = (arch.target_cpu(), artifact.entries.len());
         if !args.check {
-            println!("{file}: {entries} entries, sources sha256 {}", artifact.digest);
-        } else if let Some(difference) = difference(arch, &artifact.ptx)? {
-            println!("{file}: {difference}");
-            stale.push(file);
-        } else {
-            println!("{file}: is what the sources give, {entries} entries");
+            println!("{target}: {entries} entries, sources sha256 {}", artifact.digest);
+        } else if stale.is_empty() {
+            println!("{target}: the committed PTX is what the sources give, {entries} entries");
         }
     }
     if !stale.is_empty() {
         bail!("{} not what the sources give; run `cargo xtask build-ptx`", stale.join(", "));
     }
+    if args.check {
+        return assemble::check_record();
+    }
+    for file in modules::committed().into_iter().filter(|file| !modules::is_wanted(file)) {
+        println!("{file}: removed, no kernel asks for it");
+        fs::remove_file(modules::root().join(&file)).with_context(|| format!("removing {file}"))?;
+    }
+    assemble::refresh()
+}
+
+/// The modules of an arch, cut out of what the compiler made of all its kernels together: an entry's
+/// code does not depend on which others are built.
+fn cut(arch: Arch, artifact: &Artifact) -> Result<Vec<(Module, String)>> {
+    let text = &artifact.ptx;
+    let header = Header::parse(text).context("the built PTX has no header")?;
+    let whole = PtxModule::parse(text)?;
+    if let Some(entry) =
+        whole.entries.iter().find(|entry| Module::of_entry(arch, &entry.name).is_none())
+    {
+        bail!("no kernel of {} has the entry {}", arch.target_cpu(), entry.name);
+    }
+    let of_arch = Module::all().filter(|module| module.arch == arch);
+    let cut = |module: Module| {
+        let own = |name: &str| Module::of_entry(arch, name) == Some(module);
+        let body = whole.cut(text, |entry| own(&entry.name));
+        (module, format!("{header}\n{body}"))
+    };
+    Ok(of_arch.map(cut).collect())
+}
+
+/// Writes a module's PTX, where it is not what is there.
+fn write(module: Module, text: &str) -> Result<()> {
+    let path = modules::path(module);
+    if difference(module, text)?.is_some() {
+        cuda_builder::write_whole(&path, text.as_bytes())?;
+    }
     Ok(())
 }
 
 /// Where the committed file first differs from the text.
-fn difference(arch: Arch, built: &str) -> Result<Option<String>> {
-    let path = modules::path(arch);
+fn difference(module: Module, built: &str) -> Result<Option<String>> {
+    let path = modules::path(module);
     if !path.exists() {
         return Ok(Some("is missing".to_owned()));
     }

@@ -4,7 +4,8 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 use cuda_builder::ptxas::{Assembly, EntryUsage, Ptxas};
-use gemm_spec::{Arch, EntryForm, KernelSpec};
+use gemm_spec::{EntryForm, KernelSpec};
+use kernels_gpu::Module;
 use ptx_text::PtxModule;
 
 use crate::registers::{self, Registers, Row};
@@ -29,18 +30,22 @@ pub(crate) struct Args {
 /// Returns what was skipped, and why.
 pub(crate) fn run(args: &Args) -> Result<Option<String>> {
     let mut faults = Vec::new();
-    for arch in Arch::ALL {
-        let file = modules::relative(arch);
-        let text = fs::read_to_string(modules::path(arch))
+    let mut entries = 0;
+    for module in Module::all() {
+        let file = modules::relative(module);
+        let text = fs::read_to_string(modules::path(module))
             .with_context(|| format!("reading {file}; run `cargo xtask build-ptx`"))?;
-        let module = PtxModule::parse(&text).with_context(|| file.clone())?;
-        if module.target != arch.target_cpu() {
-            faults.push(format!("{file}: is for {}", module.target));
+        let parsed = PtxModule::parse(&text).with_context(|| file.clone())?;
+        if parsed.target != module.arch.target_cpu() {
+            faults.push(format!("{file}: is for {}", parsed.target));
         }
-        let kernels: Vec<&KernelSpec> = modules::kernels(arch).collect();
-        faults.extend(shape::faults(&module, &kernels).iter().map(|f| format!("{file}: {f}")));
-        println!("{file}: shape of {} entries checked", module.entries.len());
+        let kernels: Vec<&KernelSpec> = modules::users(module).collect();
+        let here = |symbol: &str| Module::of_entry(module.arch, symbol) == Some(module);
+        let found = shape::faults(&parsed, &kernels, here);
+        faults.extend(found.iter().map(|f| format!("{file}: {f}")));
+        entries += parsed.entries.len();
     }
+    println!("{} modules: shape of {entries} entries checked", Module::all().len());
     refuse(&faults)?;
 
     let ptxas = match toolkit::ptxas() {
@@ -53,9 +58,12 @@ pub(crate) fn run(args: &Args) -> Result<Option<String>> {
         }
     };
     let mut rows = Vec::new();
-    for arch in Arch::ALL {
-        assemble(&ptxas, arch, &mut rows, &mut faults)?;
+    for module in Module::all() {
+        assemble(&ptxas, module, &mut rows, &mut faults)?;
     }
+    // Helpers stand with the first kernel that launches them.
+    let place = |row: &Row| kernels_gpu::KERNELS.iter().position(|spec| spec.id == row.kernel);
+    rows.sort_by_key(|row| (row.arch, place(row)));
     let table = registers::table(&rows, ptxas.version());
     print!("\n{table}\n");
     refuse(&faults)?;
@@ -88,11 +96,11 @@ fn refuse(faults: &[String]) -> Result<()> {
 
 fn assemble(
     ptxas: &Ptxas,
-    arch: Arch,
+    module: Module,
     rows: &mut Vec<Row>,
     faults: &mut Vec<String>,
 ) -> Result<()> {
-    let file = modules::relative(arch);
+    let (arch, file) = (module.arch, modules::relative(module));
     let targets = targets(&ptxas.archs_for(arch.target_cpu()));
     if targets.is_empty() {
         bail!("ptxas {} cannot assemble {file}", ptxas.version());
@@ -100,14 +108,17 @@ fn assemble(
     println!("{file}: assembled by ptxas {} for {}", ptxas.version(), targets.join(" and "));
     let mut assemblies = Vec::new();
     for target in targets {
-        let assembly = ptxas.assemble(&modules::path(arch), target)?;
+        let assembly = ptxas.assemble(&modules::path(module), target)?;
         for warning in &assembly.warnings {
             faults.push(format!("{file} for {target}: {warning}"));
         }
         assemblies.push((target, assembly));
     }
-    for spec in modules::kernels(arch) {
+    for spec in modules::users(module) {
         for form in spec.forms() {
+            if Module::of_entry(arch, form.symbol) != Some(module) {
+                continue;
+            }
             // A helper that several kernels share has one row.
             if rows.iter().any(|row| row.entry == form.symbol) {
                 continue;
@@ -133,7 +144,7 @@ fn assemble(
             rows.push(Row {
                 kernel: spec.id,
                 entry: form.symbol,
-                module: arch.target_cpu(),
+                arch: arch.target_cpu(),
                 registers,
                 limit: form.max_registers(),
                 shared_bytes: form.shared_bytes,
@@ -179,7 +190,7 @@ fn excesses(usage: &EntryUsage, form: &EntryForm) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use gemm_spec::{Entry, LaunchShape, Types};
+    use gemm_spec::{Arch, Entry, LaunchShape, Types};
 
     use super::*;
 

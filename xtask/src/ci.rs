@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::toolchain::Unavailable;
-use crate::{build_ptx, check_ptx, command, docs, sanitize};
+use crate::{assemble, build_ptx, check_ptx, command, docs, sanitize};
 
 /// Run exactly what CI runs, in its order, up to the first failure
 ///
@@ -46,6 +46,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("SKIPPED: {reason}");
         skipped.push(format!("cargo xtask build-ptx --check: {reason}"));
     }
+
+    eprintln!("$ cargo xtask assemble --check");
+    let assembled = assemble::check(args.require)?;
+    skipped.extend(assembled.map(|why| format!("cargo xtask assemble --check: {why}")));
 
     eprintln!("$ cargo xtask check-ptx");
     let check = check_ptx::Args { write: false, require: args.require };

@@ -14,7 +14,8 @@ use crate::command;
 /// Gather the program, the tests that use a GPU and run.sh in target/gpu-bundle
 ///
 /// Copy the folder to a machine with a GPU and run `bash run.sh` there; `bash run.sh sanitize` runs
-/// compute-sanitizer's tools over every kernel. It is a dev build, the one that users run and that the
+/// compute-sanitizer's tools over every kernel, `bash run.sh start` times processes from their start to
+/// a checked product, with no kernel in the driver's cache. It is a dev build, the one that users run and that the
 /// tests here are of, without debug lines. Nothing is built for this machine's own processor alone.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
@@ -178,6 +179,7 @@ const RUN_SH: &str = r#"#!/usr/bin/env bash
 #
 #   bash run.sh            every test that uses a GPU, the devices and one product of 1024
 #   bash run.sh sanitize   compute-sanitizer's four tools over every kernel
+#   bash run.sh start      seconds from a process's start to a checked product, the driver's cache empty
 #
 # Exits with 0 where all passed, 1 where something failed, 2 on wrong usage.
 set -u
@@ -219,10 +221,42 @@ sanitize() {
   done
 }
 
+# Seconds of a command of the program's, the least of three; its output goes to start.log.
+timed() {
+  local least="" seconds TIMEFORMAT=%R
+  for _ in 1 2 3; do
+    if ! seconds=$({ time ./tessera "$@" >>start.log 2>&1; } 2>&1); then
+      failed+=("tessera $* (see start.log)")
+      return
+    fi
+    if [ -z "$least" ] || awk "BEGIN { exit !($seconds < $least) }"; then least=$seconds; fi
+  done
+  passed=$((passed + 1))
+  printf '%8s  tessera %s\n' "$least" "$*"
+}
+
+# The driver finds nothing that it compiled before, so that each process is a machine's first. The first
+# line is what the driver itself takes: it starts and makes a context, and no kernel is loaded.
+start() {
+  : >start.log
+  export CUDA_CACHE_DISABLE=1
+  local code
+  for code in machine ptx; do
+    export TESSERA_KERNEL_CODE=$code
+    echo "kernels as $code:"
+    timed mem
+    for kernel in naive vector_loads async_copy_128x256 f16x3; do
+      timed run -n 1024 --device cuda --kernel "$kernel"
+    done
+    timed run -n 1024 --device cuda
+  done
+}
+
 case "${1-}" in
   "") everything ;;
   sanitize) sanitize ;;
-  *) echo "usage: bash run.sh [sanitize]" >&2; exit 2 ;;
+  start) start ;;
+  *) echo "usage: bash run.sh [sanitize|start]" >&2; exit 2 ;;
 esac
 
 echo "summary: $passed passed, ${#failed[@]} failed"
@@ -304,20 +338,29 @@ mod tests {
     /// The script's own logic, with the true programs replaced by ones that pass or fail.
     #[test]
     fn the_script_sums_up_and_exits_accordingly() {
-        let run = |tests: &[&str]| {
+        let run = |tests: &[&str], mode: &str| {
             let lines: Vec<String> = tests.iter().map(|test| format!("  step {test}")).collect();
             let text = RUN_SH
                 .replace("@TESTS@", &lines.join("\n"))
                 .replace("@RUNS@", "    :")
                 .replace("./tessera", "true");
-            let output = Command::new("bash").args(["-c", &text]).output().unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let text = text.replace("start.log", &folder.path().join("log").display().to_string());
+            let arguments: &[&str] = if mode.is_empty() { &[] } else { &["run.sh", mode] };
+            let bash = Command::new("bash").args(["-c", &text]).args(arguments).output();
+            let output = bash.unwrap();
             (output.status.code(), String::from_utf8(output.stdout).unwrap())
         };
-        let (code, text) = run(&["true"]);
+        let (code, text) = run(&["true"], "");
         assert_eq!(code, Some(0), "{text}");
         assert!(text.ends_with("summary: 3 passed, 0 failed\n"), "{text}");
-        let (code, text) = run(&["true", "false"]);
+        let (code, text) = run(&["true", "false"], "");
         assert_eq!(code, Some(1), "{text}");
         assert!(text.contains("3 passed, 1 failed\nfailed: false (exit 1)\n"), "{text}");
+        let (code, text) = run(&[], "start");
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains("kernels as ptx:\n") && text.contains("  tessera mem\n"), "{text}");
+        assert!(text.ends_with("summary: 12 passed, 0 failed\n"), "{text}");
+        assert_eq!(run(&[], "stop").0, Some(2));
     }
 }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod assemble;
 mod build_ptx;
 mod check_ptx;
 mod ci;
@@ -35,6 +36,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     BuildPtx(build_ptx::Args),
+    Assemble(assemble::Args),
     CheckPtx(check_ptx::Args),
     GpuBundle(gpu_bundle::Args),
     Docs(docs::Args),
@@ -47,6 +49,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::BuildPtx(args) => build_ptx::run(&args),
+        Task::Assemble(args) => assemble::run(&args),
         Task::CheckPtx(args) => check_ptx::run(&args).map(drop),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Docs(args) => docs::run(&args),

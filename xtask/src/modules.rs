@@ -1,11 +1,12 @@
-//! The committed PTX: where it lies, which kernels each module holds, and what it is made from.
+//! The committed modules: where they lie, which kernels they hold, and what they are made from.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::{env, fs};
 
 use cuda_builder::EntryDirectives;
 use gemm_spec::{Arch, EntryForm, KernelSpec, ParamType};
+use kernels_gpu::Module;
 
 /// What decides the PTX, relative to the workspace's root: the crates of the device build, each with the
 /// modules that it compiles for an arch, the manifest that pins the toolchain, and of `cuda_builder`
@@ -35,19 +36,59 @@ pub(crate) fn root() -> &'static Path {
     &ROOT
 }
 
-/// The committed file of a module.
-pub(crate) fn path(arch: Arch) -> PathBuf {
-    root().join(relative(arch))
+/// The folder of the committed modules, from the root.
+pub(crate) const FOLDER: &str = "kernels-gpu/ptx";
+
+/// The list of the committed modules that the host compiles in, from the root.
+pub(crate) const LIST: &str = "kernels-gpu/ptx/modules.rs";
+
+/// The committed PTX of a module.
+pub(crate) fn path(module: Module) -> PathBuf {
+    root().join(relative(module))
 }
 
 /// The same, as it is shown.
-pub(crate) fn relative(arch: Arch) -> String {
-    format!("kernels-gpu/ptx/{}.ptx", arch.target_cpu())
+pub(crate) fn relative(module: Module) -> String {
+    format!("{FOLDER}/{}.ptx", module.place())
 }
 
-/// The kernels of a module, in the order of the registry.
+/// The committed machine code of a module, as it is shown.
+pub(crate) fn relative_image(module: Module) -> String {
+    format!("{FOLDER}/{}.fatbin", module.place())
+}
+
+/// The kernels of an arch, in the order of the registry.
 pub(crate) fn kernels(arch: Arch) -> impl Iterator<Item = &'static KernelSpec> {
     kernels_gpu::KERNELS.iter().map(|kernel| kernel.spec()).filter(move |spec| spec.arch == arch)
+}
+
+/// The kernels that launch entries of a module.
+pub(crate) fn users(module: Module) -> impl Iterator<Item = &'static KernelSpec> {
+    kernels(module.arch).filter(move |spec| Module::of_kernel(spec).any(|of| of == module))
+}
+
+/// Every file below the folder of the modules, from the root, folders with `/`; none where there is no
+/// folder.
+pub(crate) fn committed() -> Vec<String> {
+    let mut files = Vec::new();
+    let mut folders = vec![FOLDER.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).into_iter().flatten().flatten() {
+            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            match entry.path().is_dir() {
+                true => folders.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Whether a file belongs to a module that there is.
+pub(crate) fn is_wanted(file: &str) -> bool {
+    let of = |module: Module| [relative(module), relative_image(module)].contains(&file.to_owned());
+    file == LIST || Module::all().any(of)
 }
 
 /// What the entries of a kernel promise about their launches.
@@ -66,8 +107,6 @@ pub(crate) fn directives(spec: &KernelSpec) -> Vec<EntryDirectives> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use cuda_builder::{Header, digest};
 
     use super::*;
@@ -77,16 +116,19 @@ mod tests {
     fn the_committed_ptx_is_made_from_the_sources_beside_it() {
         for arch in Arch::ALL {
             let digest = digest::of_sources(root(), &SOURCES, arch.target_cpu()).unwrap();
-            let file = relative(arch);
-            let text = fs::read_to_string(path(arch))
-                .unwrap_or_else(|error| panic!("{file}: {error}; run `cargo xtask build-ptx`"));
-            let header = Header::parse(&text)
-                .unwrap_or_else(|| panic!("{file} has no header; run `cargo xtask build-ptx`"));
-            assert_eq!(
-                header.digest, digest,
-                "{file} was made from other sources; run `cargo xtask build-ptx`"
-            );
-            assert_eq!(header.arch, arch.target_cpu(), "{file}");
+            for module in Module::all().filter(|module| module.arch == arch) {
+                let file = relative(module);
+                let text = fs::read_to_string(path(module))
+                    .unwrap_or_else(|error| panic!("{file}: {error}; run `cargo xtask build-ptx`"));
+                let header = Header::parse(&text)
+                    .unwrap_or_else(|| panic!("{file} has no header; run `cargo xtask build-ptx`"));
+                assert_eq!(
+                    header.digest, digest,
+                    "{file} was made from other sources; run `cargo xtask build-ptx`"
+                );
+                assert_eq!(header.arch, arch.target_cpu(), "{file}");
+                assert!(module.ptx() == text, "{LIST} lacks {file}; run `cargo xtask build-ptx`");
+            }
         }
     }
 
@@ -94,26 +136,23 @@ mod tests {
     /// message of a panic, and no other data in which a file's name could be.
     #[test]
     fn no_line_of_the_sources_reaches_the_ptx() {
-        for arch in Arch::ALL {
-            let text = fs::read_to_string(path(arch)).unwrap();
+        for module in Module::all() {
+            let text = fs::read_to_string(path(module)).unwrap();
             let body = text.lines().skip_while(|line| line.starts_with("//"));
             for (at, line) in body.enumerate() {
                 let of_place = line.contains(".rs\"")
                     || [".loc", ".file", ".section"]
                         .contains(&line.split_whitespace().next().unwrap_or(""))
                     || line.contains(".global .") && !line.contains(".extern");
-                assert!(!of_place, "{}, line {at} behind the header: {line}", relative(arch));
+                assert!(!of_place, "{}, line {at} behind the header: {line}", relative(module));
             }
         }
     }
 
     #[test]
-    fn no_module_lies_there_that_no_arch_asks_for() {
-        let folder = root().join("kernels-gpu/ptx");
-        for entry in fs::read_dir(&folder).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            let known = Arch::ALL.iter().any(|arch| name == format!("{}.ptx", arch.target_cpu()));
-            assert!(known || !name.ends_with(".ptx"), "{name} belongs to no arch; remove it");
+    fn no_module_lies_there_that_no_kernel_asks_for() {
+        for file in committed() {
+            assert!(is_wanted(&file), "{file} belongs to no kernel; run `cargo xtask build-ptx`");
         }
     }
 }

@@ -14,7 +14,7 @@ const END: &str = "<!-- registers:end -->";
 pub(crate) struct Row {
     pub(crate) kernel: &'static str,
     pub(crate) entry: &'static str,
-    pub(crate) module: &'static str,
+    pub(crate) arch: &'static str,
     /// Registers of a thread on each arch.
     pub(crate) registers: Vec<Registers>,
     /// Most that the kernel's specification allows.
@@ -35,10 +35,10 @@ pub(crate) fn table(rows: &[Row], ptxas: &str) -> String {
     let mut text = format!(
         "Assembled by ptxas {ptxas}. Registers are those of one thread, shared memory that of one \
          block.\n\n\
-         | kernel | entry | module | registers | limit | shared bytes |\n\
+         | kernel | entry | arch | registers | limit | shared bytes |\n\
          |---|---|---|---|---:|---:|\n"
     );
-    for Row { kernel, entry, module, registers, limit, shared_bytes } in rows {
+    for Row { kernel, entry, arch, registers, limit, shared_bytes } in rows {
         let registers: Vec<String> = registers
             .iter()
             .map(|Registers { arch, count, limited }| {
@@ -47,7 +47,7 @@ pub(crate) fn table(rows: &[Row], ptxas: &str) -> String {
             .collect();
         let registers = registers.join(", ");
         text.push_str(&format!(
-            "| {kernel} | `{entry}` | {module} | {registers} | {limit} | {shared_bytes} |\n"
+            "| {kernel} | `{entry}` | {arch} | {registers} | {limit} | {shared_bytes} |\n"
         ));
     }
     text
@@ -99,7 +99,7 @@ mod tests {
         let row = Row {
             kernel: "naive",
             entry: "naive_f32",
-            module: "sm_70",
+            arch: "sm_70",
             registers: vec![
                 Registers { arch: "sm_75".into(), count: 44, limited: false },
                 Registers { arch: "sm_90".into(), count: 32, limited: true },

@@ -174,7 +174,7 @@ impl CudaBuilder {
             return Err(BuildError::ExternalFunction { arch, symbol });
         }
         if let Some(path) = &self.copy_to {
-            write_whole(path, &ptx)?;
+            write_whole(path, ptx.as_bytes())?;
         }
         Ok(Artifact { ptx, arch: self.arch.clone(), entries: module.entries, toolchain, digest })
     }
@@ -198,8 +198,11 @@ fn check_arch(arch: &str) -> Result<(), BuildError> {
     }
 }
 
-/// Through a file beside it, so that no reader ever sees half a module.
-fn write_whole(path: &Path, text: &str) -> Result<(), BuildError> {
+/// Writes a file and its folders, through a file beside it, so that no reader ever sees half a module.
+///
+/// # Errors
+/// [`BuildError::Io`].
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), BuildError> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -208,7 +211,7 @@ fn write_whole(path: &Path, text: &str) -> Result<(), BuildError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.tmp", std::process::id()));
     let beside = PathBuf::from(beside);
-    fs::write(&beside, text).map_err(BuildError::io("writing", &beside))?;
+    fs::write(&beside, content).map_err(BuildError::io("writing", &beside))?;
     fs::rename(&beside, path).map_err(BuildError::io("replacing", path))
 }
 
@@ -230,8 +233,8 @@ mod tests {
     fn files_are_replaced_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ptx/sm_70.ptx");
-        write_whole(&path, "one").unwrap();
-        write_whole(&path, "two").unwrap();
+        write_whole(&path, b"one").unwrap();
+        write_whole(&path, b"two").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }

@@ -129,6 +129,12 @@ pub fn of_file(path: &Path) -> Result<String, BuildError> {
     Ok(hex(&hash.finalize()))
 }
 
+/// SHA-256 of bytes.
+#[must_use]
+pub fn of_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -256,6 +262,7 @@ mod tests {
     #[test]
     fn the_digest_of_a_file_is_the_usual_one() {
         let dir = tree(&[("abc", "abc")]);
+        assert_eq!(of_bytes(b"abc"), of_file(&dir.path().join("abc")).unwrap());
         assert_eq!(
             of_file(&dir.path().join("abc")).unwrap(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

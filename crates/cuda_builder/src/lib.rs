@@ -37,9 +37,9 @@ mod manifest;
 pub mod ptxas;
 mod toolchain;
 
-pub use builder::{Artifact, CudaBuilder};
+pub use builder::{Artifact, CudaBuilder, write_whole};
 pub use directives::EntryDirectives;
 pub use error::BuildError;
-pub use header::Header;
+pub use header::{Header, body};
 pub use manifest::{DebianPin, KernelCrate, Pins};
 pub use toolchain::Toolchain;

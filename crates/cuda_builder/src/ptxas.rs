@@ -1,5 +1,6 @@
-//! The assembler, and what its log says of each entry.
+//! The assembler, what its log says of each entry, and the program beside it that packs machine code.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +11,7 @@ use crate::{BuildError, command};
 pub struct Ptxas {
     program: PathBuf,
     version: String,
+    build: String,
     archs: Vec<String>,
 }
 
@@ -55,13 +57,20 @@ impl Ptxas {
         let program = program.into();
         let version = command::output(Command::new(&program).arg("--version"))?;
         let help = command::output(Command::new(&program).arg("--help"))?;
-        Ok(Self { version: release(&version), archs: archs(&help), program })
+        let (build, version) = (build(&version), release(&version));
+        Ok(Self { version, build, archs: archs(&help), program })
     }
 
     /// Its release, as `13.0`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Its release and the number of its build, as `13.0.88`.
+    #[must_use]
+    pub fn build(&self) -> &str {
+        &self.build
     }
 
     /// The archs that a module for `target` can be assembled for, in the order of their numbers.
@@ -77,19 +86,58 @@ impl Ptxas {
     pub fn assemble(&self, module: &Path, arch: &str) -> Result<Assembly, BuildError> {
         let scratch = tempfile::tempdir()
             .map_err(BuildError::io("creating a folder in", &std::env::temp_dir()))?;
+        self.assemble_to(module, arch, &scratch.path().join("module.cubin"))
+    }
+
+    /// Assembles a module for an arch into a file.
+    ///
+    /// # Errors
+    /// As [`Self::assemble`].
+    pub fn assemble_to(
+        &self,
+        module: &Path,
+        arch: &str,
+        cubin: &Path,
+    ) -> Result<Assembly, BuildError> {
         let mut ptxas = Command::new(&self.program);
-        ptxas.args(["-v", "-arch", arch]).arg(module);
-        ptxas.arg("-o").arg(scratch.path().join("module.cubin"));
-        let line = command::line(&ptxas);
-        let output =
-            ptxas.output().map_err(|source| BuildError::Spawn { line: line.clone(), source })?;
-        let mut log = String::from_utf8_lossy(&output.stdout).into_owned();
-        log.push_str(&String::from_utf8_lossy(&output.stderr));
-        if output.status.success() {
-            Ok(Assembly::parse(&log))
-        } else {
-            Err(BuildError::Command { line, status: output.status.to_string(), output: log })
+        ptxas.args(["-v", "-arch", arch]).arg(module).arg("-o").arg(cubin);
+        Ok(Assembly::parse(&logged(&mut ptxas)?))
+    }
+
+    /// Assembles a module for each of the archs and packs the machine code, compressed, into one fat
+    /// binary, with the program `fatbinary` that lies beside this one. The driver takes out of it what its
+    /// GPU runs.
+    ///
+    /// # Errors
+    /// As [`Self::assemble`], and [`BuildError::Spawn`] where there is no `fatbinary`.
+    pub fn fat_binary(&self, module: &Path, archs: &[&str]) -> Result<Vec<u8>, BuildError> {
+        let scratch = tempfile::tempdir()
+            .map_err(BuildError::io("creating a folder in", &std::env::temp_dir()))?;
+        let image = scratch.path().join("module.fatbin");
+        let mut pack = Command::new(self.program.with_file_name("fatbinary"));
+        pack.args(["-64", "--compress-all", "--compress-mode=size", "--create"]).arg(&image);
+        for arch in archs {
+            let cubin = scratch.path().join(format!("{arch}.cubin"));
+            self.assemble_to(module, arch, &cubin)?;
+            let number = arch.trim_start_matches("sm_");
+            pack.arg(format!("--image3=kind=elf,sm={number},file={}", cubin.display()));
         }
+        logged(&mut pack)?;
+        fs::read(&image).map_err(BuildError::io("reading", &image))
+    }
+}
+
+/// Runs a program, whose failure is told with all that it printed; gives what it printed otherwise.
+fn logged(command: &mut Command) -> Result<String, BuildError> {
+    let line = command::line(command);
+    let output =
+        command.output().map_err(|source| BuildError::Spawn { line: line.clone(), source })?;
+    let mut log = String::from_utf8_lossy(&output.stdout).into_owned();
+    log.push_str(&String::from_utf8_lossy(&output.stderr));
+    if output.status.success() {
+        Ok(log)
+    } else {
+        Err(BuildError::Command { line, status: output.status.to_string(), output: log })
     }
 }
 
@@ -169,6 +217,12 @@ fn is_warning(line: &str) -> bool {
 fn release(version: &str) -> String {
     let behind = version.split_once("release ").map_or("", |(_, behind)| behind);
     behind.split(',').next().unwrap_or_default().trim().to_owned()
+}
+
+/// `13.0.88` out of the same.
+fn build(version: &str) -> String {
+    let behind = version.split_once(", V").map_or("", |(_, behind)| behind);
+    behind.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
 /// The real archs, `sm_…`, that the help text allows.
@@ -280,6 +334,7 @@ ptxas module.ptx, line 7; warning : Feature is deprecated
     fn the_release_is_read() {
         let text = "Copyright\nCuda compilation tools, release 13.0, V13.0.88\nBuild\n";
         assert_eq!(release(text), "13.0");
-        assert_eq!(release(""), "");
+        assert_eq!(build(text), "13.0.88");
+        assert_eq!((release(""), build("")), (String::new(), String::new()));
     }
 }

@@ -8,11 +8,11 @@ use std::ptr::NonNull;
 use cuda_lazy::Driver;
 use gemm_spec::GemmTypes;
 use gemm_spec::params::{GemmParams, Params as _};
-use kernels_gpu::{EmulatedCall, EmulatedEntry};
+use kernels_gpu::{EmulatedCall, EmulatedEntry, Module};
 
 use crate::world::{
-    INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, KernelLaunch, MEMORY_BYTES, NOT_FOUND,
-    OUT_OF_MEMORY, Operation, SUCCESS, World, copy, with,
+    INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, KernelLaunch, MEMORY_BYTES, NO_BINARY_FOR_GPU,
+    NOT_FOUND, OUT_OF_MEMORY, Operation, SUCCESS, World, copy, with,
 };
 
 /// Puts this driver in the place of libcuda for the whole process; the same each time.
@@ -350,6 +350,9 @@ unsafe extern "C" fn event_elapsed(
     })
 }
 
+/// What a fat binary begins with, read as a word: where PTX has text.
+const FAT_BINARY: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
+
 unsafe extern "C" fn module_load(
     module: *mut *mut c_void,
     image: *const c_void,
@@ -357,14 +360,51 @@ unsafe extern "C" fn module_load(
     _: *mut c_int,
     _: *mut *mut c_void,
 ) -> c_int {
-    call("cuModuleLoadDataEx", |_| {
-        // SAFETY: the image is PTX, text that ends in NUL, by the driver's contract; the caller keeps it
-        // until this returns.
-        let text = unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy().into_owned();
+    let image: *const u8 = image.cast();
+    // Text ends before a byte that it does not begin with.
+    let is_fat = (0..4).all(|at| {
+        // SAFETY: what is there so far begins like a fat binary, which has more than four bytes.
+        unsafe { *image.add(at) == FAT_BINARY[at] }
+    });
+    // For a test to tell what was loaded.
+    let name = if is_fat { "fat binary" } else { "PTX" };
+    call("cuModuleLoadDataEx", |world| {
+        world.called(name);
+        let text = if is_fat {
+            if world.refuses_images() {
+                return NO_BINARY_FOR_GPU;
+            }
+            // SAFETY: a whole fat binary, by the driver's contract.
+            match unsafe { assembled_from(image) } {
+                Some(ptx) => ptx.to_owned(),
+                None => return INVALID_VALUE,
+            }
+        } else {
+            // SAFETY: the image is PTX, text that ends in NUL, by the driver's contract; the caller keeps
+            // it until this returns.
+            unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy().into_owned()
+        };
         let module_handle = Box::into_raw(Box::new(text));
         // SAFETY: as above.
         unsafe { answer(module, module_handle.cast()) }
     })
+}
+
+/// The PTX that a fat binary of the registry was made from; none where it is none of the registry's.
+///
+/// # Safety
+/// `image` points to a whole fat binary.
+unsafe fn assembled_from(image: *const u8) -> Option<&'static str> {
+    let word = |at: usize| {
+        // SAFETY: the words asked for are in the header of 16 bytes, which a fat binary begins with.
+        unsafe { image.add(at).cast::<u64>().read_unaligned() }
+    };
+    // Behind the first word, whose upper half is the header's size, is that of the rest.
+    let len = (word(0) >> 48) as usize + word(8) as usize;
+    // SAFETY: the header tells how long the image is.
+    let image = unsafe { std::slice::from_raw_parts(image, len) };
+    let of = |module: &Module| module.assembled().is_some_and(|made| made.image == image);
+    Module::all().find(of).map(Module::ptx)
 }
 
 unsafe extern "C" fn module_unload(module: *mut c_void) -> c_int {

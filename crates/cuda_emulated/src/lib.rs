@@ -12,10 +12,13 @@
 //! - Addresses outside of allocations are refused, as is a call without a current context.
 //! - Freeing pinned memory that queued work still uses is a [fault](faults).
 //!
+//! A module is PTX or one of the fat binaries made from it; [`refuse_images`] makes it a driver that is too
+//! old for those. `count("PTX")` and `count("fat binary")` tell how many were loaded.
+//!
 //! Times between events are those of this machine and mean nothing.
 
 mod calls;
 mod world;
 
 pub use calls::install;
-pub use world::{MEMORY_BYTES, count, faults};
+pub use world::{MEMORY_BYTES, count, faults, refuse_images};

@@ -12,6 +12,7 @@ pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const INVALID_VALUE: i32 = 1;
 pub(crate) const OUT_OF_MEMORY: i32 = 2;
 pub(crate) const INVALID_CONTEXT: i32 = 201;
+pub(crate) const NO_BINARY_FOR_GPU: i32 = 209;
 pub(crate) const INVALID_HANDLE: i32 = 400;
 pub(crate) const NOT_FOUND: i32 = 500;
 pub(crate) const NOT_READY: i32 = 600;
@@ -35,6 +36,8 @@ pub(crate) struct World {
     events: HashMap<usize, Option<Recorded>>,
     next_handle: usize,
     calls: HashMap<&'static str, usize>,
+    /// Machine code is refused, as by a driver that is older than it.
+    refuses_images: bool,
     faults: Vec<String>,
     /// What a kernel did wrong: every later call answers with it, as after a sticky error.
     broken: bool,
@@ -95,6 +98,11 @@ pub fn count(function: &str) -> usize {
     with(|world| world.calls.get(function).copied().unwrap_or(0))
 }
 
+/// Whether modules of machine code are refused from now on, as where they have none for the device.
+pub fn refuse_images(refuse: bool) {
+    with(|world| world.refuses_images = refuse);
+}
+
 /// What callers did wrong so far without getting an error for it.
 #[must_use]
 pub fn faults() -> Vec<String> {
@@ -104,6 +112,10 @@ pub fn faults() -> Vec<String> {
 impl World {
     pub(crate) fn called(&mut self, function: &'static str) {
         *self.calls.entry(function).or_default() += 1;
+    }
+
+    pub(crate) fn refuses_images(&self) -> bool {
+        self.refuses_images
     }
 
     pub(crate) fn is_broken(&self) -> bool {

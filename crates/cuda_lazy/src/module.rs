@@ -1,4 +1,4 @@
-//! Loading PTX with the JIT compiler's own words.
+//! Loading machine code, and PTX with the JIT compiler's own words.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;
@@ -41,6 +41,36 @@ const ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
 const LOG_VERBOSE: c_int = 12;
 
 impl Driver {
+    /// `cuModuleLoadDataEx` of machine code: a cubin, or a fat binary, of which the driver takes what the
+    /// current context's device runs. Nothing is compiled. The module stays loaded until
+    /// [`module_unload`](Self::module_unload) or the context's end.
+    ///
+    /// # Errors
+    /// What the driver answers, also where no context is current: `CUDA_ERROR_NO_BINARY_FOR_GPU` where
+    /// the image has nothing that the device runs, `CUDA_ERROR_INVALID_IMAGE` where the driver is older
+    /// than the image's form.
+    ///
+    /// # Safety
+    /// `image` is all of a cubin or a fat binary as NVIDIA's tools write it: the driver finds its way in
+    /// it by the sizes that it states itself.
+    pub unsafe fn load_module_image(&self, image: &[u8]) -> Result<RawModule, DriverError> {
+        let mut module = ptr::null_mut();
+        // SAFETY: the image is whole by the contract, and the driver copies what it keeps of it; there are
+        // no options, so neither array is read.
+        let code = unsafe {
+            raw::cuModuleLoadDataEx(
+                self.table(),
+                &mut module,
+                image.as_ptr().cast(),
+                0,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        self.check("cuModuleLoadDataEx", code)?;
+        Ok(module)
+    }
+
     /// `cuModuleLoadDataEx` with log buffers: compiles `ptx` for the current context's device and
     /// loads it. The module stays loaded until [`module_unload`](Self::module_unload) or the context's
     /// end. `verbose` asks for registers, spills and shared memory of each kernel.

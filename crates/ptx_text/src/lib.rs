@@ -79,6 +79,8 @@ pub struct PtxEntry {
     pub directives_at: usize,
     /// Where each parameter's declaration stands, in bytes.
     pub params_at: Vec<Range<usize>>,
+    /// Where the whole entry stands, from the line that declares it to its closing brace, in bytes.
+    pub at: Range<usize>,
 }
 
 /// One parameter of an entry.
@@ -138,6 +140,48 @@ impl PtxModule {
         })
     }
 
+    /// The module's text with some of its entries alone, as they stand there: what is outside of entries
+    /// stays, and a comment goes with the entry that it stands before. `text` is what this was parsed
+    /// from.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), ptx_text::PtxError> {
+    /// let text = ".version 7.0\n.target sm_70\n.visible .entry a() { ret; }\n.visible .entry b() { ret; }\n";
+    /// let module = ptx_text::PtxModule::parse(text)?;
+    /// let cut = module.cut(text, |entry| entry.name == "b");
+    /// assert_eq!(cut, ".version 7.0\n.target sm_70\n\n.visible .entry b() { ret; }\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cut(&self, text: &str, keep: impl Fn(&PtxEntry) -> bool) -> String {
+        let code = without_comments(text);
+        let mut cut = String::new();
+        let mut end = 0;
+        let outside = |range: Range<usize>| {
+            // Of the lines between entries those that hold nothing but a comment are about an entry.
+            let (text, code) = (&text[range.clone()], &code[range]);
+            let lines = text.split_inclusive('\n').zip(code.split_inclusive('\n'));
+            lines
+                .filter(|(_, code)| !code.trim().is_empty())
+                .map(|(text, _)| text)
+                .collect::<String>()
+        };
+        for entry in &self.entries {
+            // Of what is no PTX, two may seem to stand in one place.
+            let start = entry.at.start.max(end);
+            cut.push_str(&outside(end..start));
+            end = entry.at.end.max(start);
+            if keep(entry) {
+                cut.push('\n');
+                cut.push_str(&text[start..end]);
+                cut.push('\n');
+            }
+        }
+        cut.push_str(&outside(end..text.len()));
+        cut
+    }
+
     /// The entry of that name.
     ///
     /// # Errors
@@ -184,6 +228,7 @@ impl PtxEntry {
         let directives = directives(&code[directives_at..directives_at + body_at]);
         let body =
             braced(&code[directives_at + body_at..]).ok_or_else(|| unreadable(name, rest))?;
+        let begins = code[..at].rfind('\n').map_or(0, |end| end + 1);
         Ok(Self {
             name: name.to_owned(),
             params,
@@ -191,6 +236,7 @@ impl PtxEntry {
             statements: statements(body),
             directives_at,
             params_at,
+            at: begins..directives_at + body_at + body.len() + 2,
         })
     }
 
@@ -357,6 +403,29 @@ $L__BB2_2:
         assert!(module.entry("nothing").unwrap().params.is_empty());
         let vast = Param { array: Some(u64::MAX), ..params[3].clone() };
         assert_eq!(Param { ty: "b64".to_owned(), ..vast }.size(), u64::MAX);
+    }
+
+    #[test]
+    fn a_cut_module_has_what_it_keeps_as_it_stood() {
+        let module = PtxModule::parse(MODULE).unwrap();
+        let cut = module.cut(MODULE, |entry| entry.name == "nothing");
+        assert_eq!(PtxModule::parse(&cut).unwrap().externals, module.externals);
+        let entry = &module.entries[1];
+        assert!(cut.contains(&MODULE[entry.at.clone()]) && cut.ends_with("\n}\n"), "{cut}");
+        assert!(MODULE[entry.at.clone()].starts_with(".visible .entry nothing()"));
+        assert!(!cut.contains("gemm_f32"), "{cut}");
+        for line in [".version 8.7", ".target sm_90a", ".extern .shared .align 16 .b8 tile[];"] {
+            assert!(cut.lines().any(|of| of == line), "{line}: {cut}");
+        }
+        // All entries in one cut, and each in a cut of its own, are the same entries.
+        let whole = PtxModule::parse(&module.cut(MODULE, |_| true)).unwrap();
+        for (at, entry) in module.entries.iter().enumerate() {
+            let own = module.cut(MODULE, |of| of.name == entry.name);
+            let own = PtxModule::parse(&own).unwrap();
+            assert_eq!(own.entries.len(), 1);
+            assert_eq!(own.entries[0].statements, entry.statements);
+            assert_eq!(whole.entries[at].statements, entry.statements);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use ptx_text::{Param, PtxModule};
 
 /// As the compiler writes it: the head of the committed module and its first entry.
 fn real() -> &'static str {
-    const MODULE: &str = include_str!("../../../kernels-gpu/ptx/sm_80.ptx");
+    const MODULE: &str = include_str!("../../../kernels-gpu/ptx/sm_70/naive.ptx");
     let (second, _) = MODULE.match_indices(".visible .entry").nth(1).expect("several entries");
     &MODULE[..second]
 }
@@ -25,6 +25,8 @@ fn exercise(text: &str) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     assert!(module.entry("no entry has spaces in its name").is_err());
+    assert!(module.cut(text, |_| false).len() <= text.len());
+    let _ = module.cut(text, |_| true);
     for entry in &module.entries {
         assert!(entry.directives_at <= text.len());
         assert_eq!(entry.params.len(), entry.params_at.len());

@@ -1,9 +1,9 @@
-//! What only an emulated driver shows: a device with little memory.
+//! What only an emulated driver shows: a device with little memory, a driver older than the machine code.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tessera::gpu::{Gpu, Kernel};
+use tessera::gpu::{Gpu, Kernel, KernelCode};
 use tessera::{CpuContext, Device, Engine, Error, Problem};
 
 /// The driver's memory is that of the process.
@@ -48,5 +48,33 @@ fn memory_that_is_short_is_an_error_and_no_more() {
     let small = Problem::<f32>::new(8, 8, 1);
     path.multiply(naive, &small, &a, &b, &mut c).unwrap();
     assert!(c[..64].iter().all(|&value| value == 1.0));
+    assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
+}
+
+/// A driver that has no use for the machine code gets the PTX, and the product is the same.
+#[test]
+fn a_driver_that_refuses_the_machine_code_compiles_the_ptx() {
+    let _alone = alone();
+    let naive = Kernel::named("naive").expect("the registry has it");
+    let product = |code| {
+        let gpu = Gpu::open_with(0, code).unwrap();
+        let cpu = CpuContext::new(NonZeroUsize::new(2)).unwrap();
+        let problem = Problem::<f32>::new(3, 5, 7);
+        let (a, b, mut c) = (vec![2.0; 21], vec![3.0; 35], vec![0.0; 15]);
+        gpu.host_path(&cpu).multiply(naive, &problem, &a, &b, &mut c).unwrap();
+        assert_eq!(c, [42.0; 15]);
+        (!gpu.load_time().is_zero(), !gpu.compile_time().is_zero())
+    };
+    let asked = || ["fat binary", "PTX"].map(cuda_emulated::count);
+    let before = asked();
+    assert_eq!(product(KernelCode::default()), (true, false));
+    assert_eq!(asked(), [before[0] + 1, before[1]]);
+    cuda_emulated::refuse_images(true);
+    let refused = product(KernelCode::default());
+    // It is not even asked where PTX is wanted.
+    let by_choice = product(KernelCode::Ptx);
+    cuda_emulated::refuse_images(false);
+    assert_eq!((refused, by_choice), ((false, true), (false, true)));
+    assert_eq!(asked(), [before[0] + 2, before[1] + 2]);
     assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gemm_spec::{Convert, Element as _, Operand, Order};
-use tessera::gpu::{Addresses, Gpu, HostMemory, KERNELS, Kernel, Pipeline};
+use tessera::gpu::{Addresses, Gpu, HostMemory, KERNELS, Kernel, KernelCode, Pipeline};
 use tessera::{
     Accuracy, CpuContext, Device, Element, Engine, Error, GemmTypes, Layout, MatMut, MatRef,
     Matrix, Placement, Problem,
@@ -16,10 +16,14 @@ use tessera::{
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if std::env::var_os("GEMM_REQUIRE_GPU").is_none_or(|value| value != "1") {
+    if emulated() {
         cuda_emulated::install();
     }
     guard
+}
+
+fn emulated() -> bool {
+    std::env::var_os("GEMM_REQUIRE_GPU").is_none_or(|value| value != "1")
 }
 
 fn no_faults() {
@@ -246,6 +250,63 @@ fn operands_on_the_device_are_multiplied_in_the_callers_stream() {
     // SAFETY: as above.
     let refused = unsafe { gpu.enqueue(stream.as_raw(), hopper, &problem, addresses) };
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
+    no_faults();
+}
+
+/// Machine code and what the driver makes of the PTX compute the same, each loaded once.
+#[test]
+fn machine_code_and_ptx_give_the_same_bits() {
+    let _alone = alone();
+    let cpu = CpuContext::new(NonZeroUsize::new(2)).unwrap();
+    let problem = Problem::<f32>::new(65, 97, 33).with_scalars(1.5, 0.0);
+    let a = drawn(&problem, Operand::A, |value| value as f32 / 7.0);
+    let b = drawn(&problem, Operand::B, |value| value as f32 / 3.0);
+    let old = vec![0.0; 65 * 97];
+    let right = expected(&problem, &a, &b, &old);
+    for code in [KernelCode::default(), KernelCode::Ptx] {
+        let gpu = Gpu::open_with(0, code).unwrap();
+        let compiled = !gpu.has_machine_code(kernel("naive"));
+        assert!(compiled || code == KernelCode::default());
+        assert!(!compiled || code == KernelCode::Ptx || !emulated());
+        for id in ["naive", "async_copy_32x64", "naive"] {
+            let mut c = old.clone();
+            gpu.host_path(&cpu).multiply(kernel(id), &problem, &a, &b, &mut c).unwrap();
+            assert_eq!(c, right, "{id} as {code:?}");
+        }
+        assert_eq!(gpu.compile_time().is_zero(), !compiled, "{code:?}");
+        assert_eq!(gpu.load_time().is_zero(), compiled, "{code:?}");
+    }
+    no_faults();
+}
+
+/// All kernels at once, from several threads at a time: no module is loaded twice.
+#[test]
+fn threads_that_want_the_same_kernels_load_each_once() {
+    let _alone = alone();
+    for code in [KernelCode::MachineCode, KernelCode::Ptx] {
+        let gpu = Gpu::open_with(0, code).unwrap();
+        let counts = || ["cuModuleLoadDataEx", "fat binary", "PTX"].map(cuda_emulated::count);
+        let before = counts();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| gpu.load_all(KERNELS).unwrap());
+                scope.spawn(|| gpu.load(kernel("split_k_32x64")).unwrap());
+            }
+        });
+        let after = counts();
+        let [loaded, machine_code, ptx] = [0, 1, 2].map(|at| after[at] - before[at]);
+        gpu.load_all(KERNELS).unwrap();
+        assert_eq!(counts(), after, "what is there is not loaded again");
+        if emulated() {
+            // One for each kernel of compute capability 8.0, and one with the helper of `split_k`.
+            let capability = gpu.limits().compute_capability;
+            let runs = |of: &&Kernel| of.arch.runs_on(capability);
+            let wanted = KERNELS.iter().filter(runs).count() + 1;
+            assert_eq!(loaded, wanted, "{code:?}");
+            let of_code = if code == KernelCode::Ptx { ptx } else { machine_code };
+            assert_eq!(of_code, wanted, "{code:?}");
+        }
+    }
     no_faults();
 }
 

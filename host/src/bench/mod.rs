@@ -542,7 +542,8 @@ fn words(point: &Point, config: &Config, rounds: Option<Rounds>) -> Vec<String> 
 /// The digest in the header of a kernel's module.
 fn ptx_sources(entrant: Entrant) -> Option<String> {
     let Entrant::Own(Implementation::Gpu(spec)) = entrant else { return None };
-    let digest = kernels_gpu::ptx(spec.arch)
+    let digest = kernels_gpu::Module { arch: spec.arch, name: spec.id }
+        .ptx()
         .lines()
         .find_map(|line| line.strip_prefix("// sources sha256 "));
     Some(digest.unwrap_or("unknown").to_owned())

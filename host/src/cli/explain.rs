@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use anyhow::Context;
 use gemm_spec::{KernelSpec, Operand, Types};
+use kernels_gpu::Module;
 
 use super::output::print;
 use super::roofline::chosen;
@@ -62,8 +63,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         if let Implementation::Gpu(spec) = one {
             let symbol =
                 spec.entry(args.dtype).map_err(|why| anyhow::anyhow!("{} {why}", spec.id))?;
-            let file = format!("{}.ptx", spec.arch.target_cpu());
-            let entry = sources::entry(kernels_gpu::ptx(spec.arch), symbol).with_context(|| {
+            let module = Module { arch: spec.arch, name: spec.id };
+            let file = format!("{}.ptx", module.place());
+            let entry = sources::entry(module.ptx(), symbol).with_context(|| {
                 format!("{file} has no entry {symbol}; run `cargo xtask build-ptx`")
             })?;
             writeln!(text, "\n--- {symbol} in kernels-gpu/ptx/{file} ---\n\n{entry}")?;

@@ -5,9 +5,13 @@ use std::ops::Deref;
 use cust::context::{Context, CurrentContext};
 use cust::device::Device;
 use cust::stream::{Stream, StreamFlags};
+use tessera::gpu::KernelCode;
 
 use super::refused;
 use crate::error::Error;
+
+/// Names the form in which GPUs take their kernels.
+const CODE_VARIABLE: &str = "TESSERA_KERNEL_CODE";
 
 /// A GPU whose operands, streams and events `cust` holds, and on which the library's kernels run.
 ///
@@ -20,12 +24,12 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the GPU of that number.
+    /// Opens the GPU of that number, which takes its kernels as [`kernel_code`] says.
     ///
     /// # Errors
-    /// As [`tessera::gpu::Gpu::open`].
+    /// As [`tessera::gpu::Gpu::open`] and [`kernel_code`].
     pub fn open(index: u32) -> Result<Self, Error> {
-        let library = tessera::gpu::Gpu::open(index)?;
+        let library = tessera::gpu::Gpu::open_with(index, kernel_code()?)?;
         let during = || format!("opening device {index} ({})", library.info().name);
         let device = Device::get_device(index).map_err(refused(during()))?;
         let context = Context::new(device).map_err(refused(during()))?;
@@ -63,5 +67,40 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         // The stream is freed in its own context, whatever thread drops this.
         let _ = CurrentContext::set_current(&self.context);
+    }
+}
+
+/// The form in which GPUs take their kernels: PTX, which the driver compiles, where
+/// `TESSERA_KERNEL_CODE` is `ptx`; machine code where it is `machine` or not set.
+///
+/// # Errors
+/// [`Error::Variable`] where it is anything else.
+pub fn kernel_code() -> Result<KernelCode, Error> {
+    named(std::env::var_os(CODE_VARIABLE).map(|name| name.to_string_lossy().into_owned()))
+}
+
+fn named(value: Option<String>) -> Result<KernelCode, Error> {
+    match value.as_deref() {
+        None | Some("machine") => Ok(KernelCode::MachineCode),
+        Some("ptx") => Ok(KernelCode::Ptx),
+        Some(other) => Err(Error::Variable {
+            name: CODE_VARIABLE,
+            value: other.to_owned(),
+            takes: "machine or ptx",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_names_the_form_or_is_refused() {
+        assert_eq!(named(None).unwrap(), KernelCode::MachineCode);
+        assert_eq!(named(Some("machine".to_owned())).unwrap(), KernelCode::MachineCode);
+        assert_eq!(named(Some("ptx".to_owned())).unwrap(), KernelCode::Ptx);
+        let refused = named(Some("PTX".to_owned())).unwrap_err().to_string();
+        assert_eq!(refused, "TESSERA_KERNEL_CODE is `PTX`; it takes machine or ptx");
     }
 }

@@ -10,7 +10,7 @@ mod peer;
 mod state;
 
 use cust::error::CudaError;
-pub use device::Gpu;
+pub use device::{Gpu, kernel_code};
 pub use operands::{Launch, Operands, Output, run_batch};
 pub use peer::{CudaLibrary, GpuPeer};
 pub use state::{GpuState, watch};

@@ -127,6 +127,14 @@ impl<'d> Candidate<'d> {
         self.implementation.id()
     }
 
+    /// The kernel that it launches on a GPU.
+    pub(super) fn kernel(&self) -> Option<Kernel> {
+        match (self.device, self.implementation) {
+            (Device::Gpu(..), Implementation::Gpu(kernel)) => Some(kernel),
+            _ => None,
+        }
+    }
+
     /// Predicts the time of the whole problem: from smaller ones and, on the CPU, where those say that it
     /// will take longer than a probe may and the operands are there, from some of its rows.
     pub(super) fn predict<T: ScalarTypes>(

@@ -10,7 +10,7 @@ use super::on_gpu::{OnGpu, Rule};
 use crate::accuracy::Accuracy;
 use crate::error::Error;
 #[cfg(feature = "cuda")]
-use crate::gpu::{Gpu, Kernel};
+use crate::gpu::{Gpu, Kernel, KernelCode};
 #[cfg(feature = "cuda")]
 use crate::select::Figures;
 
@@ -56,6 +56,8 @@ pub struct EngineBuilder {
     figures: Option<Figures>,
     #[cfg(feature = "cuda")]
     kernel: Option<Kernel>,
+    #[cfg(feature = "cuda")]
+    code: KernelCode,
 }
 
 impl EngineBuilder {
@@ -104,6 +106,13 @@ impl EngineBuilder {
         Self { kernel: Some(kernel), ..self }
     }
 
+    /// In which form the GPU takes its kernels; [`KernelCode::MachineCode`] if not set. No bit of a result
+    /// depends on it.
+    #[cfg(feature = "cuda")]
+    pub fn kernel_code(self, code: KernelCode) -> Self {
+        Self { code, ..self }
+    }
+
     /// Opens the engine.
     ///
     /// # Errors
@@ -126,6 +135,7 @@ impl EngineBuilder {
 
     #[cfg(feature = "cuda")]
     fn open_gpu(&self, cpu: &CpuContext) -> Result<Option<OnGpu>, Error> {
+        let open = |index| Gpu::open_with(index, self.code);
         let (gpu, rule) = match (self.device, self.kernel) {
             (_, Some(kernel)) if !self.accuracy.admits(kernel.spec()) => {
                 let accuracy = self.accuracy;
@@ -135,11 +145,11 @@ impl EngineBuilder {
                 let reason = "a kernel was asked for on the CPU".to_owned();
                 return Err(Error::NoDevice { reason });
             }
-            (Device::Cuda(index), Some(kernel)) => (Gpu::open(index)?, Rule::Kernel(kernel)),
-            (Device::Auto, Some(kernel)) => (Gpu::open(0)?, Rule::Kernel(kernel)),
-            (Device::Cuda(index), None) => (Gpu::open(index)?, Rule::Always),
+            (Device::Cuda(index), Some(kernel)) => (open(index)?, Rule::Kernel(kernel)),
+            (Device::Auto, Some(kernel)) => (open(0)?, Rule::Kernel(kernel)),
+            (Device::Cuda(index), None) => (open(index)?, Rule::Always),
             (Device::Cpu, None) => return Ok(None),
-            (Device::Auto, None) => match Gpu::open(0) {
+            (Device::Auto, None) => match open(0) {
                 Ok(gpu) => (gpu, Rule::WhereFaster),
                 Err(reason) => {
                     tracing::debug!(%reason, "products stay on the CPU");

@@ -4,24 +4,24 @@
 //! checks neither number nor types. So the lists of [`gemm_spec::params`], from which the arrays are made,
 //! are compared with the PTX before a module is used.
 
-use kernels_gpu::Kernel;
+use gemm_spec::EntryForm;
 use ptx_text::PtxModule;
 
 use super::mismatch::{EntryMismatch, Slot};
 use crate::error::PtxFault;
 
-/// Compares every entry of the kernels with what a launch passes.
+/// Compares every entry of a module with what a launch passes.
 ///
 /// # Errors
 /// A [`PtxFault`], for the first entry that does not fit.
-pub(super) fn check(file: &str, ptx: &str, kernels: &[Kernel]) -> Result<(), PtxFault> {
+pub(super) fn check(file: &str, ptx: &str, forms: &[EntryForm]) -> Result<(), PtxFault> {
     let module = PtxModule::parse(ptx).map_err(|error| PtxFault::Unreadable {
         file: file.to_owned(),
         reason: error.to_string(),
     })?;
-    for wanted in kernels.iter().flat_map(|spec| spec.forms()) {
+    for wanted in forms {
         let Some(entry) = module.entries.iter().find(|entry| entry.name == wanted.symbol) else {
-            let launched = kernels.iter().flat_map(|spec| spec.forms()).map(|form| form.symbol);
+            let launched = forms.iter().map(|form| form.symbol);
             return Err(PtxFault::EntryMissing {
                 file: file.to_owned(),
                 entry: wanted.symbol,
@@ -59,18 +59,17 @@ pub(super) fn check(file: &str, ptx: &str, kernels: &[Kernel]) -> Result<(), Ptx
 mod tests {
     use gemm_spec::Arch;
     use gemm_spec::params::{GemmParams, Params as _};
-    use kernels_gpu::KERNELS;
+    use kernels_gpu::{KERNELS, Kernel, Module};
 
     use super::*;
 
     #[test]
     fn the_committed_ptx_takes_what_is_passed() {
         let mut entries = 0;
-        for arch in Arch::ALL {
-            let kernels: Vec<_> =
-                KERNELS.iter().copied().filter(|spec| spec.arch == arch).collect();
-            check(arch.target_cpu(), kernels_gpu::ptx(arch), &kernels).unwrap();
-            entries += kernels.iter().flat_map(|spec| spec.entries).count();
+        for module in Module::all() {
+            check(&module.place(), module.ptx(), module.forms()).unwrap();
+            let own = module.forms().iter();
+            entries += own.filter(|_| module.name != Module::HELPERS).count();
         }
         assert_eq!(entries, KERNELS.iter().flat_map(|spec| spec.entries).count());
     }
@@ -92,7 +91,7 @@ mod tests {
             text +=
                 &format!(".visible .entry {}({})\n{{ ret; }}\n", entry.symbol, params.join(","));
         }
-        match check("x.ptx", &text, &[naive]) {
+        match check("x.ptx", &text, &naive.forms().collect::<Vec<_>>()) {
             Ok(()) => "accepted".to_owned(),
             Err(error) => {
                 assert!(
@@ -149,22 +148,21 @@ mod tests {
 
     #[test]
     fn a_missing_entry_is_refused_with_both_lists() {
-        let ptx = kernels_gpu::ptx(Arch::Sm70).replace(".entry tiled8_f64(", ".entry tiled9_f64(");
-        let kernels: Vec<_> =
-            KERNELS.iter().copied().filter(|spec| spec.arch == Arch::Sm70).collect();
-        let error = check("sm_70.ptx", &ptx, &kernels).unwrap_err();
+        let tiled8 = Module::of_entry(Arch::Sm70, "tiled8_f64").unwrap();
+        let ptx = tiled8.ptx().replace(".entry tiled8_f64(", ".entry tiled9_f64(");
+        let error = check("tiled8.ptx", &ptx, tiled8.forms()).unwrap_err();
         assert!(matches!(error, PtxFault::EntryMissing { entry: "tiled8_f64", .. }), "{error:?}");
         let message = error.to_string();
         // The columns are as wide as the longest name of the registry.
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let marked: Vec<String> = marked(&message).into_iter().map(words).collect();
         assert_eq!(marked, ["! tiled8_f64 | nothing", "! nothing | tiled9_f64"], "{message}");
-        assert!(message.lines().any(|line| words(line) == "naive_f32 | naive_f32"), "{message}");
+        assert!(message.lines().any(|line| words(line) == "tiled8_f32 | tiled8_f32"), "{message}");
     }
 
     #[test]
     fn what_is_no_ptx_is_refused() {
-        let error = check("x.ptx", "nonsense", KERNELS).unwrap_err();
+        let error = check("x.ptx", "nonsense", &[]).unwrap_err();
         assert!(matches!(error, PtxFault::Unreadable { .. }), "{error:?}");
         assert!(error.to_string().starts_with("x.ptx cannot be read: "), "{error}");
     }

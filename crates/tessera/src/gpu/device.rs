@@ -1,59 +1,48 @@
 //! One GPU: its context, its stream, its modules, and what it allows.
 
-use std::ffi::CString;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cuda_lazy::{Context, DeviceMemory, Driver, FunctionAttribute, RawFunction, RawModule, Stream};
+use cuda_lazy::{Context, DeviceMemory, RawFunction, Stream};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
-use kernels_gpu::Kernel;
+use kernels_gpu::{Kernel, Module};
 
 use super::host_path::Staging;
 use super::listing::{DeviceInfo, count, describe, start};
+use super::modules::Modules;
+use super::refused;
 use super::workspace::Workspaces;
-use super::{arguments, refused};
 use crate::error::Error;
 
 /// Threads in a block on every device since compute capability 2.0.
 const MAX_THREADS_PER_BLOCK: u32 = 1024;
 
+/// In which form a GPU takes its kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KernelCode {
+    /// As machine code, where this library has some for the GPU that its driver takes, else as PTX.
+    #[default]
+    MachineCode,
+    /// As PTX, which the driver compiles, or finds compiled in its cache.
+    Ptx,
+}
+
 /// A GPU that is ready to launch, in its primary context. Any number of threads may use it at once.
 ///
-/// Modules are compiled by the driver when the first of their kernels is launched, and kept; so is the
-/// memory that the largest product so far took besides its operands.
+/// The driver loads the code of a kernel when it is first launched, and keeps it; so it does the memory
+/// that the largest product so far took besides its operands.
 pub struct Gpu {
     info: DeviceInfo,
     limits: DeviceLimits,
     // Dropped in this order: what lives in the context goes before the context.
-    modules: [OnceLock<LoadedModule>; Arch::ALL.len()],
-    /// Held while a module is compiled, so that two threads do not compile the same one.
-    compiling: Mutex<()>,
+    modules: Modules,
     workspaces: Workspaces,
     /// What operands in host memory travel through.
     staging: Mutex<Option<Staging>>,
     stream: Stream,
     context: Context,
 }
-
-/// A module in the GPU's context.
-struct LoadedModule {
-    /// Its entries, found once: a launch asks the driver for nothing.
-    functions: Vec<(&'static str, Handle<RawFunction>)>,
-    module: Handle<RawModule>,
-    context: Context,
-    /// How long the driver took to compile it.
-    compile: Duration,
-}
-
-/// What the driver calls something by.
-#[derive(Clone, Copy)]
-struct Handle<R>(R);
-
-// SAFETY: a handle is a name that only the driver reads; it takes it from any thread in whose context
-// the module is.
-unsafe impl<R> Send for Handle<R> {}
-// SAFETY: as above.
-unsafe impl<R> Sync for Handle<R> {}
 
 /// One GPU serves many threads: nothing in it may lose that.
 const _: () = {
@@ -68,6 +57,16 @@ impl Gpu {
     /// [`Error::NoDevice`] where there is no driver or no GPU, [`Error::NoSuchDevice`] where the
     /// number is too large, [`Error::Cuda`] where the driver refuses.
     pub fn open(index: u32) -> Result<Self, Error> {
+        Self::open_with(index, KernelCode::default())
+    }
+
+    /// Opens the GPU of that number, which takes its kernels in that form. What they compute does not
+    /// depend on it.
+    ///
+    /// # Errors
+    /// As [`Gpu::open`].
+    pub fn open_with(index: u32, code: KernelCode) -> Result<Self, Error> {
+        let started = Instant::now();
         let count = count()?;
         if index >= count {
             return Err(Error::NoSuchDevice { index, count });
@@ -84,11 +83,12 @@ impl Gpu {
             max_shared_bytes: info.shared_bytes_per_block.max(SHARED_WITHOUT_OPT_IN),
             multiprocessors: info.multiprocessors,
         };
+        let modules = Modules::new(&context, limits, &info.name, code);
+        tracing::debug!(device = info.name, time = ?started.elapsed(), "opened");
         Ok(Self {
             info,
             limits,
-            modules: Default::default(),
-            compiling: Mutex::new(()),
+            modules,
             workspaces: Workspaces::default(),
             staging: Mutex::new(None),
             stream,
@@ -185,10 +185,25 @@ impl Gpu {
         &self.workspaces
     }
 
-    /// How long the driver took to compile the modules in use; it is part of no measurement.
+    /// Whether the driver is given a kernel as machine code; where it is not, or where the driver is older
+    /// than that, it compiles the PTX.
+    #[must_use]
+    pub fn has_machine_code(&self, kernel: Kernel) -> bool {
+        Module::of_kernel(kernel.spec()).all(|module| self.modules.image(module).is_some())
+    }
+
+    /// How long the driver took to compile kernels from PTX, those in use added up: zero where it loaded
+    /// machine code for them. It is part of no measurement.
     #[must_use]
     pub fn compile_time(&self) -> Duration {
-        self.modules.iter().filter_map(OnceLock::get).map(|module| module.compile).sum()
+        self.modules.time(true)
+    }
+
+    /// How long the driver took to load the machine code of kernels, those in use added up. It is part of
+    /// no measurement.
+    #[must_use]
+    pub fn load_time(&self) -> Duration {
+        self.modules.time(false)
     }
 
     /// The stream of this GPU's own products.
@@ -196,110 +211,29 @@ impl Gpu {
         &self.stream
     }
 
-    /// Compiles a kernel's module, if that has not been done yet.
+    /// Loads what launches of a kernel take from the driver, if that has not been done yet.
     ///
     /// # Errors
-    /// [`Error::Ptx`], and [`Error::Cuda`] where the driver refuses the module.
+    /// [`Error::Ptx`], and [`Error::Cuda`] where the driver refuses the kernel's code.
     pub fn load(&self, kernel: Kernel) -> Result<(), Error> {
-        self.loaded(kernel.arch).map(|_| ())
+        self.modules.load(Module::of_kernel(kernel.spec()))
     }
 
-    /// An entry of a module, which is compiled on first use. It lives as long as this.
+    /// Loads what launches of several kernels take from the driver, several at once; those that this GPU
+    /// does not run are left out. A launch does it, too, for its kernel alone: this is for programs that
+    /// will want them all.
+    ///
+    /// # Errors
+    /// As [`Gpu::load`], of one kernel that was refused; the others are loaded.
+    pub fn load_all(&self, kernels: &[Kernel]) -> Result<(), Error> {
+        let runs = |kernel: &&Kernel| kernel.arch.runs_on(self.limits.compute_capability);
+        let kernels = kernels.iter().filter(runs);
+        self.modules.load(kernels.flat_map(|kernel| Module::of_kernel(kernel.spec())))
+    }
+
+    /// An entry, whose module is loaded on first use. It lives as long as this.
     pub(super) fn function(&self, arch: Arch, symbol: &str) -> Result<RawFunction, Error> {
-        let functions = &self.loaded(arch)?.functions;
-        functions.iter().find(|(name, _)| *name == symbol).map(|&(_, handle)| handle.0).ok_or_else(
-            || Error::Cuda {
-                during: format!("looking for {symbol}"),
-                reason: "no kernel of the registry has this entry".to_owned(),
-            },
-        )
-    }
-
-    fn loaded(&self, arch: Arch) -> Result<&LoadedModule, Error> {
-        let cell = &self.modules[arch as usize];
-        if let Some(loaded) = cell.get() {
-            return Ok(loaded);
-        }
-        let _compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = cell.get() {
-            return Ok(loaded);
-        }
-        let loaded = self.compile(arch)?;
-        Ok(cell.get_or_init(|| loaded))
-    }
-
-    fn compile(&self, arch: Arch) -> Result<LoadedModule, Error> {
-        let ptx = kernels_gpu::ptx(arch);
-        let kernels: Vec<_> =
-            kernels_gpu::KERNELS.iter().copied().filter(|spec| spec.arch == arch).collect();
-        arguments::check(&format!("{}.ptx", arch.target_cpu()), ptx, &kernels)?;
-        let during = || format!("compiling {}.ptx for {}", arch.target_cpu(), self.info.name);
-        let failed = |reason: String| Error::Cuda { during: during(), reason };
-        let text = CString::new(ptx).map_err(|_| failed("the PTX holds a NUL byte".into()))?;
-        let started = Instant::now();
-        let _current = self.context.enter().map_err(refused(during()))?;
-        let driver = self.context.driver();
-        let (module, _) = driver.load_module_logged(&text, false).map_err(|failure| {
-            failed(format!(
-                "{failure}; the driver may be older than the PTX needs ({})",
-                ptx_header(ptx)
-            ))
-        })?;
-        let mut loaded = LoadedModule {
-            functions: Vec::new(),
-            module: Handle(module),
-            context: self.context.clone(),
-            compile: Duration::ZERO,
-        };
-        for form in kernels.iter().flat_map(|kernel| kernel.forms()) {
-            let name = CString::new(form.symbol)
-                .map_err(|_| failed("an entry's name holds a NUL byte".into()))?;
-            // SAFETY: the module was loaded above and stays so as long as `loaded`, which the functions
-            // are kept in.
-            let function = unsafe { driver.module_get_function(module, &name) };
-            let function = function.map_err(refused(during()))?;
-            loaded.functions.push((form.symbol, Handle(function)));
-            // What the device has no room for, `supports` refuses before a launch.
-            let bytes = form.shared_bytes;
-            if bytes > SHARED_WITHOUT_OPT_IN && bytes <= self.limits.max_shared_bytes {
-                allow_shared(driver, function, bytes).map_err(failed)?;
-            }
-        }
-        loaded.compile = started.elapsed();
-        tracing::debug!(
-            module = arch.target_cpu(),
-            compile = ?loaded.compile,
-            "compiled by the driver"
-        );
-        Ok(loaded)
-    }
-}
-
-/// Lets a kernel of a loaded module have more dynamic shared memory than every device gives for the
-/// asking.
-fn allow_shared(driver: &Driver, function: RawFunction, bytes: u32) -> Result<(), String> {
-    let bytes = i32::try_from(bytes).map_err(|error| error.to_string())?;
-    // SAFETY: the function's module is loaded: the one caller has just found the function in it.
-    unsafe {
-        driver.func_set_attribute(function, FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)
-    }
-    .map_err(|error| error.to_string())
-}
-
-/// The lines of PTX that decide whether a driver takes it.
-fn ptx_header(ptx: &str) -> String {
-    let lines: Vec<&str> =
-        ptx.lines().filter(|l| l.starts_with(".version") || l.starts_with(".target")).collect();
-    lines.join(", ")
-}
-
-impl Drop for LoadedModule {
-    fn drop(&mut self) {
-        if let Ok(_current) = self.context.enter() {
-            // SAFETY: loaded once, unloaded here alone, and its functions are reached through this value.
-            // The GPU's streams have ended their work: whoever owns operands waits before it frees them.
-            let _ = unsafe { self.context.driver().module_unload(self.module.0) };
-        }
+        self.modules.function(arch, symbol)
     }
 }
 

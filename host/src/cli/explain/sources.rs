@@ -42,7 +42,9 @@ mod tests {
     fn every_entry_is_cut_out_whole() {
         for spec in kernels_gpu::KERNELS {
             for symbol in spec.entries.iter().map(|entry| entry.symbol) {
-                let text = entry(kernels_gpu::ptx(spec.arch), symbol).unwrap();
+                let module = kernels_gpu::Module::of_entry(spec.arch, symbol).unwrap();
+                assert_eq!(module.name, spec.id);
+                let text = entry(module.ptx(), symbol).unwrap();
                 assert_eq!(text.matches(".entry").count(), 1, "{symbol}");
                 assert!(text.contains("ret;") && text.ends_with('}'), "{symbol}");
             }
