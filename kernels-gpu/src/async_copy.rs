@@ -245,10 +245,10 @@ impl<
     /// # Safety
     /// Obligations 1 and 2 of the entries.
     #[inline(always)]
-    pub(crate) unsafe fn gemm<T: Accumulator>(gemm: Gemm<T>, mut tiles: impl TileScheduler) {
+    pub(crate) unsafe fn gemm<T: Accumulator>(gemm: Gemm<T>, tiles: impl TileScheduler) {
         const { Self::CHECKED };
         let (bm, bn) = (Self::BM as u32, Self::BN as u32);
-        let Some(tile) = tiles.next_tile() else { return };
+        let tile = tiles.tile();
         let gemm = gemm.of_range(&tile);
         let (first_row, first_col) = (tile.row * bm, tile.col * bn);
         // At the edges the tile begins where it still fits, if C is that large.

@@ -78,10 +78,12 @@ struct Tiles<T> {
 unsafe fn register_tile_1d<T: Accumulator>(gemm: Gemm<T>) {
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
     let extent = gemm.extent((SIDE as u32, SIDE as u32));
-    let Some(tile) = Plain::new(this_cta(), extent).next_tile() else {
+    let scheduler = Plain::new(this_cta(), extent);
+    if !scheduler.has_work() {
         // A row of blocks that only rounds the grid up; the whole block leaves.
         return;
-    };
+    }
+    let tile = scheduler.tile();
     let (row0, col0) = (tile.row * SIDE as u32, tile.col * SIDE as u32);
     // SAFETY: obligation 2 provides the bytes; the barriers below keep writes and reads apart.
     let a_tile = unsafe { shared::launch_sized::<Tiles<T>>() }.cast::<T>();

@@ -59,10 +59,12 @@ const _: () = SPEC.check();
 #[inline(always)]
 unsafe fn register_tile_2d<T: Accumulator>(gemm: Gemm<T>) {
     let extent = gemm.extent((SIDE as u32, SIDE as u32));
-    let Some(WorkTile { row, col, .. }) = Plain::new(this_cta(), extent).next_tile() else {
+    let scheduler = Plain::new(this_cta(), extent);
+    if !scheduler.has_work() {
         // A row of blocks that only rounds the grid up; the whole block leaves.
         return;
-    };
+    }
+    let WorkTile { row, col, .. } = scheduler.tile();
     // SAFETY: obligations 1 and 2; each block has a tile of its own.
     unsafe { outer_tile(gemm, Neighbours::ROW_MAJOR, (row, col)) };
 }

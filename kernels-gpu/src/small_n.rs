@@ -101,7 +101,7 @@ unsafe fn small_n<T: Accumulator + Shuffle>(gemm: Gemm<T>) {
     let cta = this_cta();
     let extent = gemm.extent((TILE_M as u32, TILE_N as u32));
     let tiles = Grouped::new(cta, extent, GROUP_ROWS);
-    let Some(tile) = SplitK::new(cta, tiles).next_tile() else { return };
+    let tile = SplitK::new(cta, tiles).tile();
     let gemm = gemm.of_range(&tile);
     let place = (tile.row * TILE_M as u32, tile.col * TILE_N as u32);
     // SAFETY: the caller's promises; each tile has as many columns as it says, or more.

@@ -191,11 +191,13 @@ impl<T: Accumulator, const W: usize> Owner<T, W> {
 unsafe fn tiled<T: Accumulator, const W: usize>(gemm: Gemm<T>) {
     let width = W as u32;
     let (tx, ty) = (thread::thread_idx_x(), thread::thread_idx_y());
-    let Some(tile) = Plain::new(this_cta(), gemm.extent((width, width))).next_tile() else {
+    let scheduler = Plain::new(this_cta(), gemm.extent((width, width)));
+    if !scheduler.has_work() {
         // A row of blocks that only rounds the grid up; the whole block leaves, so no barrier of it
         // waits for anybody.
         return;
-    };
+    }
+    let tile = scheduler.tile();
     let (row0, col0) = (tile.row * width, tile.col * width);
     let (row, col) = (row0 + ty, col0 + tx);
     let (row_inside, col_inside) = (row < gemm.m, col < gemm.n);

@@ -135,10 +135,12 @@ impl<T: Accumulator> Loader<T> {
 unsafe fn vector_loads<T: Accumulator>(gemm: Gemm<T>) {
     let side = SIDE as u32;
     let extent = gemm.extent((side, side));
-    let Some(tile) = Plain::new(this_cta(), extent).next_tile() else {
+    let scheduler = Plain::new(this_cta(), extent);
+    if !scheduler.has_work() {
         // A row of blocks that only rounds the grid up; the whole block leaves.
         return;
-    };
+    }
+    let tile = scheduler.tile();
     let (row0, col0) = (tile.row * side, tile.col * side);
     let thread = thread::thread_idx_x() as usize;
     let (tx, ty) = (thread % ACROSS, thread / ACROSS);

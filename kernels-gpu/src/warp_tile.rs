@@ -151,7 +151,7 @@ impl<T: Accumulator> Loader<T> {
 unsafe fn warp_tile<T: Accumulator>(gemm: Gemm<T>) {
     let side = SIDE as u32;
     let extent = gemm.extent((side, side));
-    let Some(tile) = Grouped::new(this_cta(), extent, GROUP_ROWS).next_tile() else { return };
+    let tile = Grouped::new(this_cta(), extent, GROUP_ROWS).tile();
     let (first_row, first_col) = (tile.row * side, tile.col * side);
     // At the edges the tile begins where it still fits, if C is that large.
     let inside = gemm.m >= side && gemm.n >= side;

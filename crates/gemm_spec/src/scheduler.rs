@@ -39,10 +39,20 @@ impl WorkTile {
     }
 }
 
-/// The tiles of a CTA, in order.
+/// The tiles of a CTA, in order: `while scheduler.has_work() { let tile = scheduler.tile(); ..;
+/// scheduler.advance(); }`.
+///
+/// The test and the tile are apart, for a compiler that moves what only the epilogue needs of a tile behind
+/// the mainloop: it does not with an `Option`.
 pub trait TileScheduler {
-    /// The next one; none where there is no other.
-    fn next_tile(&mut self) -> Option<WorkTile>;
+    /// Whether there is a tile for the CTA to compute.
+    fn has_work(&self) -> bool;
+
+    /// That tile. Without work it is one outside C.
+    fn tile(&self) -> WorkTile;
+
+    /// Goes on to the next one.
+    fn advance(&mut self);
 }
 
 /// C, its tiles, and k.
@@ -70,6 +80,7 @@ impl Extent {
 pub struct Plain {
     cta: Cta,
     extent: Extent,
+    done: bool,
 }
 
 impl Plain {
@@ -77,17 +88,25 @@ impl Plain {
     #[inline(always)]
     #[must_use]
     pub const fn new(cta: Cta, extent: Extent) -> Self {
-        Self { cta, extent }
+        Self { cta, extent, done: false }
     }
 }
 
 impl TileScheduler for Plain {
-    /// The tile; the same one each time, so a kernel asks once.
     #[inline(always)]
-    fn next_tile(&mut self) -> Option<WorkTile> {
-        let Self { cta: Cta { index: (x, y, z), grid: (_, grid_y) }, extent } = *self;
-        let row = block_row(y, z, grid_y);
-        (row * extent.tile.0 < extent.m).then_some(WorkTile::whole((row, x), extent.k))
+    fn has_work(&self) -> bool {
+        self.tile().row * self.extent.tile.0 < self.extent.m && !self.done
+    }
+
+    #[inline(always)]
+    fn tile(&self) -> WorkTile {
+        let Cta { index: (x, y, z), grid: (_, grid_y) } = self.cta;
+        WorkTile::whole((block_row(y, z, grid_y), x), self.extent.k)
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.done = true;
     }
 }
 
@@ -98,6 +117,7 @@ pub struct Grouped {
     extent: Extent,
     /// Rows of tiles in a group.
     rows: u32,
+    done: bool,
 }
 
 impl Grouped {
@@ -105,17 +125,26 @@ impl Grouped {
     #[inline(always)]
     #[must_use]
     pub const fn new(cta: Cta, extent: Extent, rows: u32) -> Self {
-        Self { cta, extent, rows }
+        Self { cta, extent, rows, done: false }
     }
 }
 
 impl TileScheduler for Grouped {
-    /// The tile; the same one each time, so a kernel asks once.
     #[inline(always)]
-    fn next_tile(&mut self) -> Option<WorkTile> {
+    fn has_work(&self) -> bool {
+        !self.done
+    }
+
+    #[inline(always)]
+    fn tile(&self) -> WorkTile {
         let (tiles_m, tiles_n) = self.extent.tiles();
         let tile = grouped_tile(self.cta.index.0, tiles_m, tiles_n, self.rows);
-        Some(WorkTile::whole(tile, self.extent.k))
+        WorkTile::whole(tile, self.extent.k)
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.done = true;
     }
 }
 
@@ -123,10 +152,13 @@ impl TileScheduler for Grouped {
 /// clusters of them that have tiles one below the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Persistent {
-    extent: Extent,
+    /// Rows of the clusters' tiles, columns of tiles, and k elements.
+    clusters_m: u32,
+    tiles_n: u32,
+    k: u32,
     /// Rows of a cluster's tiles in a group.
     rows: u32,
-    /// The cluster's next tiles, and from there to those after them.
+    /// The cluster's tiles, and from there to those after them.
     next: u32,
     step: u32,
     /// CTAs of a cluster, and which of them this is.
@@ -139,7 +171,7 @@ impl Persistent {
     #[inline(always)]
     #[must_use]
     pub const fn new(cta: Cta, extent: Extent, rows: u32) -> Self {
-        Self { extent, rows, next: cta.index.0, step: cta.grid.0, cluster: 1, rank: 0 }
+        Self::in_cluster(cta, extent, rows, (1, 0))
     }
 
     /// The tiles of CTA `rank` of a cluster. The lowest tile of the last cluster's may be below C: its CTA
@@ -152,8 +184,11 @@ impl Persistent {
         rows: u32,
         (cluster, rank): (u32, u32),
     ) -> Self {
+        let (tiles_m, tiles_n) = extent.tiles();
         Self {
-            extent,
+            clusters_m: ceil_div(tiles_m, cluster),
+            tiles_n,
+            k: extent.k,
             rows: rows / cluster,
             next: cta.index.0 / cluster,
             step: cta.grid.0 / cluster,
@@ -165,15 +200,19 @@ impl Persistent {
 
 impl TileScheduler for Persistent {
     #[inline(always)]
-    fn next_tile(&mut self) -> Option<WorkTile> {
-        let (tiles_m, tiles_n) = self.extent.tiles();
-        let clusters_m = ceil_div(tiles_m, self.cluster);
-        if self.next >= clusters_m * tiles_n {
-            return None;
-        }
-        let (row, col) = grouped_tile(self.next, clusters_m, tiles_n, self.rows);
+    fn has_work(&self) -> bool {
+        self.next < self.clusters_m * self.tiles_n
+    }
+
+    #[inline(always)]
+    fn tile(&self) -> WorkTile {
+        let (row, col) = grouped_tile(self.next, self.clusters_m, self.tiles_n, self.rows);
+        WorkTile::whole((self.cluster * row + self.rank, col), self.k)
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
         self.next += self.step;
-        Some(WorkTile::whole((self.cluster * row + self.rank, col), self.extent.k))
     }
 }
 
@@ -197,12 +236,22 @@ impl<S: TileScheduler> SplitK<S> {
 
 impl<S: TileScheduler> TileScheduler for SplitK<S> {
     #[inline(always)]
-    fn next_tile(&mut self) -> Option<WorkTile> {
-        let tile = self.tiles.next_tile()?;
+    fn has_work(&self) -> bool {
+        self.tiles.has_work()
+    }
+
+    #[inline(always)]
+    fn tile(&self) -> WorkTile {
+        let tile = self.tiles.tile();
         let len = split_k::steps(tile.k_len, self.ranges);
         let k0 = self.range * len;
         let left = tile.k_len - k0.min(tile.k_len);
-        Some(WorkTile { k0, k_len: len.min(left), range: self.range, ..tile })
+        WorkTile { k0, k_len: len.min(left), range: self.range, ..tile }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.tiles.advance();
     }
 }
 
@@ -241,11 +290,12 @@ mod tests {
     }
 
     fn all(mut scheduler: impl TileScheduler) -> Vec<WorkTile> {
-        std::iter::from_fn(|| scheduler.next_tile()).collect()
-    }
-
-    fn once(mut scheduler: impl TileScheduler) -> Vec<WorkTile> {
-        scheduler.next_tile().into_iter().collect()
+        let mut tiles = Vec::new();
+        while scheduler.has_work() {
+            tiles.push(scheduler.tile());
+            scheduler.advance();
+        }
+        tiles
     }
 
     fn is_a_partition(times: &HashMap<(u32, u32, u32, u32), u32>, elements: u32) {
@@ -257,11 +307,11 @@ mod tests {
     const ELEMENTS: u32 = 11 * 9 * 3;
 
     #[test]
-    fn each_scheduler_covers_c_once() {
+    fn each_scheduler_covers_c_all() {
         // Three rows of tiles, folded to two along y: one row of CTAs has nothing to do.
-        is_a_partition(&covered((5, 2, 2), EXTENT, |cta| once(Plain::new(cta, EXTENT))), ELEMENTS);
+        is_a_partition(&covered((5, 2, 2), EXTENT, |cta| all(Plain::new(cta, EXTENT))), ELEMENTS);
         for rows in 1..5 {
-            let grouped = |cta| once(Grouped::new(cta, EXTENT, rows));
+            let grouped = |cta| all(Grouped::new(cta, EXTENT, rows));
             is_a_partition(&covered((15, 1, 1), EXTENT, grouped), ELEMENTS);
             for ctas in 1..17 {
                 let persistent = |cta| all(Persistent::new(cta, EXTENT, rows));
@@ -271,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_have_tiles_below_each_other_and_cover_c_once() {
+    fn clusters_have_tiles_below_each_other_and_cover_c_all() {
         for clusters in 1..7 {
             let tiles =
                 |cta: Cta| all(Persistent::in_cluster(cta, EXTENT, 8, (2, cta.index.0 % 2)));
@@ -289,10 +339,10 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_k_cover_k_once() {
+    fn ranges_of_k_cover_k_all() {
         let extent = Extent { k: 70, ..EXTENT };
         for ranges in 1..6 {
-            let tiles = |cta| once(SplitK::new(cta, Grouped::new(cta, extent, 8)));
+            let tiles = |cta| all(SplitK::new(cta, Grouped::new(cta, extent, 8)));
             let times = covered((15, ranges, 1), extent, tiles);
             is_a_partition(&times, 11 * 9 * 70);
         }
@@ -307,14 +357,20 @@ mod tests {
     }
 
     impl TileScheduler for Batched {
-        fn next_tile(&mut self) -> Option<WorkTile> {
+        fn has_work(&self) -> bool {
+            self.tile().batch < self.count
+        }
+
+        fn tile(&self) -> WorkTile {
             let (tiles_m, tiles_n) = self.extent.tiles();
             let each = tiles_m * tiles_n;
-            let batch = self.next / each;
             let cta = Cta { index: (self.next % each, 0, 0), grid: (each, 1) };
+            let tile = Grouped::new(cta, self.extent, 8).tile();
+            WorkTile { batch: self.next / each, ..tile }
+        }
+
+        fn advance(&mut self) {
             self.next += self.step;
-            let tile = Grouped::new(cta, self.extent, 8).next_tile()?;
-            (batch < self.count).then_some(WorkTile { batch, ..tile })
         }
     }
 
@@ -326,16 +382,21 @@ mod tests {
     }
 
     impl TileScheduler for Triangular {
-        fn next_tile(&mut self) -> Option<WorkTile> {
+        fn has_work(&self) -> bool {
+            self.tile().row < self.extent.tiles().0
+        }
+
+        fn tile(&self) -> WorkTile {
             let (mut row, mut before) = (0, 0);
             while before + row < self.next {
                 before += row + 1;
                 row += 1;
             }
-            let col = self.next - before;
+            WorkTile::whole((row, self.next - before), self.extent.k)
+        }
+
+        fn advance(&mut self) {
             self.next += self.step;
-            let inside = row < self.extent.tiles().0;
-            inside.then_some(WorkTile::whole((row, col), self.extent.k))
         }
     }
 
@@ -346,18 +407,27 @@ mod tests {
         end: u32,
     }
 
-    impl TileScheduler for StreamK {
-        fn next_tile(&mut self) -> Option<WorkTile> {
+    impl StreamK {
+        fn k_len(&self) -> u32 {
             let k = self.extent.k;
-            if self.next >= self.end {
-                return None;
-            }
-            let (tile, k0) = (self.next / k, self.next % k);
-            let k_len = (k - k0).min(self.end - self.next);
-            self.next += k_len;
+            (k - self.next % k).min(self.end - self.next)
+        }
+    }
+
+    impl TileScheduler for StreamK {
+        fn has_work(&self) -> bool {
+            self.next < self.end
+        }
+
+        fn tile(&self) -> WorkTile {
+            let (tile, k0) = (self.next / self.extent.k, self.next % self.extent.k);
             let cta = Cta { index: (tile, 0, 0), grid: (0, 1) };
-            let place = Grouped::new(cta, self.extent, 8).next_tile()?;
-            Some(WorkTile { k0, k_len, range: u32::from(k0 > 0), ..place })
+            let place = Grouped::new(cta, self.extent, 8).tile();
+            WorkTile { k0, k_len: self.k_len(), range: u32::from(k0 > 0), ..place }
+        }
+
+        fn advance(&mut self) {
+            self.next += self.k_len();
         }
     }
 

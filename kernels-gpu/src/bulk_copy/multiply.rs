@@ -170,7 +170,7 @@ unsafe fn multiply(params: TmaSimtParams<f32>, (a_map, b_map): (MapAddress, MapA
     let c = unsafe { global_mut(c) };
     let thread = thread::thread_idx_x();
     let extent = Extent { m, n, k, tile: (TILE_M, TILE_N) };
-    let Some(tile) = Grouped::new(this_cta(), extent, GROUP_ROWS).next_tile() else { return };
+    let tile = Grouped::new(this_cta(), extent, GROUP_ROWS).tile();
     let (row0, col0) = (tile.row * TILE_M, tile.col * TILE_N);
 
     // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.

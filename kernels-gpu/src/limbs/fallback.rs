@@ -38,8 +38,10 @@ unsafe fn fallback(params: FallbackParams) {
     let gemm = Gemm { m, n, k, alpha, a, lda: a_row, b, ldb: b_step, beta, c, ldc };
     let extent = gemm.extent((SIDE as u32, SIDE as u32));
     let mut tiles = Persistent::new(this_cta(), extent, GROUP_ROWS);
-    while let Some(WorkTile { row, col, .. }) = tiles.next_tile() {
+    while tiles.has_work() {
+        let WorkTile { row, col, .. } = tiles.tile();
         // SAFETY: obligations 1 and 2; each tile belongs to one block and ends with a barrier.
         unsafe { outer_tile(gemm, Neighbours { a_step, b_col }, (row, col)) };
+        tiles.advance();
     }
 }

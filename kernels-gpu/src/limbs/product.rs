@@ -72,19 +72,22 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
         // SAFETY: the whole warpgroup is here and needs no more registers.
         unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
         if linear == 0 {
-            while let Some(tile) = scheduler.next_tile() {
+            while scheduler.has_work() {
+                let tile = scheduler.tile();
                 let panel = |tile: u32| tile as usize * k_tiles as usize * L::TILE_BYTES as usize;
                 let a = a_limbs.wrapping_add(panel(tile.row));
                 let b = b_limbs.wrapping_add(panel(tile.col));
                 // SAFETY: both panels are in the limbs.
                 unsafe { load_tiles(&mut pipe, a, b, k_tiles) };
+                scheduler.advance();
             }
         }
     } else {
         // SAFETY: the whole warpgroup is here; the producer's has released what the pool lacks.
         unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
         let (consumer_idx, thread_in_warpgroup) = (warpgroup_idx - 1, linear % THREADS);
-        while let Some(tile) = scheduler.next_tile() {
+        while scheduler.has_work() {
+            let tile = scheduler.tile();
             // SAFETY: the producer loads `k_tiles` stages for this tile.
             let total = unsafe { mainloop(&mut pipe, consumer_idx, thread_in_warpgroup, k_tiles) };
             let store = Store {
@@ -101,6 +104,7 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
             };
             // SAFETY: obligation 1; this block alone has the tile, this thread these elements.
             unsafe { store.all::<L>(thread_in_warpgroup, &total) };
+            scheduler.advance();
         }
     }
 }

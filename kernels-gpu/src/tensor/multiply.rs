@@ -196,7 +196,9 @@ impl<N: Number> Launch<N> {
         // SAFETY: as in the caller.
         let staging = unsafe { pipeline::smem() }.wrapping_add(offset as usize);
         let k_tiles = ceil_div(self.k, BLOCK_K);
-        while let Some(tile) = tiles.next_tile() {
+        while tiles.has_work() {
+            let tile = tiles.tile();
+            tiles.advance();
             let (row0, col0) = (tile.row * TILE_M, tile.col * Stages::<N16>::TILE_N);
             // The majorness of the operands is part of the instruction, so each combination has its
             // own loop.
@@ -274,7 +276,9 @@ impl<N: Number> Launch<N> {
         let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let tile_n = Stages::<N16>::TILE_N;
         let mut tiles = self.tiles(tile_n);
-        while let Some(tile) = tiles.next_tile() {
+        while tiles.has_work() {
+            let tile = tiles.tile();
+            tiles.advance();
             let (row0, col0) = (tile.row * TILE_M, tile.col * tile_n);
             let mut k0 = 0;
             while k0 < self.k {

@@ -106,7 +106,9 @@ where
         let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let rank = cluster::rank();
         let mut tiles = self.pair_tiles();
-        while let Some(tile) = tiles.next_tile() {
+        while tiles.has_work() {
+            let tile = tiles.tile();
+            tiles.advance();
             let (row0, col0) = (tile.row * TILE_M, tile.col * TILE_N);
             let mut k0 = 0;
             while k0 < self.k {

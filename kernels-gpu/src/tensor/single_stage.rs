@@ -41,7 +41,7 @@ impl<N: Number> Launch<N> {
         unsafe { thread::sync_threads() };
 
         let extent = self.extent((INSTRUCTION_M, SINGLE_N));
-        let Some(tile) = Grouped::new(this_cta(), extent, GROUP_ROWS).next_tile() else { return };
+        let tile = Grouped::new(this_cta(), extent, GROUP_ROWS).tile();
         let (row0, col0) = (tile.row * INSTRUCTION_M, tile.col * SINGLE_N);
         // The majorness of the operands is part of the instruction, so each combination has its own
         // loop.
