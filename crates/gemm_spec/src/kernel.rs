@@ -350,7 +350,7 @@ pub struct KernelSpec {
     pub origin: &'static str,
     /// Module that holds the entries.
     pub arch: Arch,
-    /// One entry for each element type.
+    /// One entry for the types of each product.
     pub entries: &'static [Entry],
     /// How it covers C.
     pub launch: LaunchShape,
@@ -420,7 +420,7 @@ pub struct HelperEntry {
     pub min_blocks: u32,
     /// Bytes of shared memory in a block.
     pub shared_bytes: u32,
-    /// Its parameters; those of the element type are f32.
+    /// Its parameters; alpha and beta are f32.
     pub params: &'static [Param],
 }
 
