@@ -68,10 +68,10 @@ impl Implementation {
 
     /// Whether it multiplies elements of this type.
     #[must_use]
-    pub fn has(&self, dtype: Types) -> bool {
+    pub fn has(&self, types: Types) -> bool {
         match self {
             Self::Cpu(_) => true,
-            Self::Gpu(spec) => spec.entry(dtype).is_ok(),
+            Self::Gpu(spec) => spec.entry(types).is_ok(),
         }
     }
 }

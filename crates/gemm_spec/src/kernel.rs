@@ -48,7 +48,7 @@ pub struct KernelSpec {
     pub origin: &'static str,
     /// Module that holds the entries.
     pub arch: Arch,
-    /// One entry for each element type.
+    /// One entry for the types of each product.
     pub entries: &'static [Entry],
     /// How it covers C.
     pub launch: LaunchShape,

@@ -146,8 +146,8 @@ macro_rules! define_types {
         pub enum Types {
             $(
                 #[doc = concat!(
-                    "A of `", stringify!($a_tag), "`, B of `", stringify!($b_tag), "`, sums of `",
-                    stringify!($acc_tag), "`, C of `", stringify!($c_tag), "`.",
+                    "A of `", stringify!($a_tag), "`, B of `", stringify!($b_tag),
+                    "`, accumulators of `", stringify!($acc_tag), "`, C of `", stringify!($c_tag), "`.",
                 )]
                 $variant,
             )+

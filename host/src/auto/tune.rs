@@ -37,11 +37,11 @@ pub fn tune(
     observer: &mut dyn Observer,
 ) -> Result<Figures, Error> {
     let mut cubes = Vec::with_capacity(Types::ALL.len() * EDGES.len());
-    for dtype in Types::ALL {
+    for types in Types::ALL {
         for edge in EDGES {
-            observer.step(&format!("{dtype} at {edge} on the CPU"));
-            let seconds = with_gemm_types!(dtype, T => cube::<T>(edge, cpu))?;
-            cubes.push(Cube { dtype: dtype.name().to_owned(), edge, seconds });
+            observer.step(&format!("{types} at {edge} on the CPU"));
+            let seconds = with_gemm_types!(types, T => cube::<T>(edge, cpu))?;
+            cubes.push(Cube { dtype: types.name().to_owned(), edge, seconds });
         }
     }
     let gpu = match gpu {
@@ -191,9 +191,9 @@ mod tests {
     fn a_cpu_is_measured_in_every_type() {
         let cpu = crate::cpu::context(std::num::NonZeroUsize::new(2)).unwrap();
         let figures = tune(&cpu, None, "a CPU", &mut ()).unwrap();
-        for dtype in Types::ALL {
-            let curve = figures.cpu.curve(dtype.name()).unwrap();
-            assert!(curve.seconds(16e9, 2) > curve.seconds(1e9, 2), "{dtype}");
+        for types in Types::ALL {
+            let curve = figures.cpu.curve(types.name()).unwrap();
+            assert!(curve.seconds(16e9, 2) > curve.seconds(1e9, 2), "{types}");
         }
         assert_eq!((figures.cpu.threads, figures.gpu), (2, None));
     }

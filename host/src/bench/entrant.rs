@@ -73,13 +73,13 @@ impl Entrant {
     }
 
     /// What a GPU can do at most for it, in operations a second.
-    pub(super) fn gpu_peak(&self, gpu: &Gpu, dtype: Types) -> Option<f64> {
+    pub(super) fn gpu_peak(&self, gpu: &Gpu, types: Types) -> Option<f64> {
         match self {
             Self::Own(Implementation::Gpu(spec)) => {
-                peak::kernel_peak(spec.spec(), gpu.info(), dtype)
+                peak::kernel_peak(spec.spec(), gpu.info(), types)
             }
-            Self::Own(_) | Self::Auto => peak::peak(gpu.info(), dtype),
-            Self::Peer(_) => peak::library_peak(gpu.info(), dtype),
+            Self::Own(_) | Self::Auto => peak::peak(gpu.info(), types),
+            Self::Peer(_) => peak::library_peak(gpu.info(), types),
         }
     }
 

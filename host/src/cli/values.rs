@@ -52,7 +52,7 @@ pub(super) fn patterns(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Refuses factors that the element type does not have: what became infinite or 0 on the way would be
+/// Refuses factors that the type of sums does not have: what became infinite or 0 on the way would be
 /// multiplied and checked as if it had been meant.
 pub(super) fn check_scalars(types: Types, alpha: f64, beta: f64) -> anyhow::Result<()> {
     for (name, value) in [("--alpha", alpha), ("--beta", beta)] {

@@ -36,9 +36,9 @@ pub struct CpuPeak {
 ///
 /// It takes some 30 ms for each kind.
 #[must_use]
-pub fn measure(context: &CpuContext, threads: usize, dtype: Types) -> Option<CpuPeak> {
+pub fn measure(context: &CpuContext, threads: usize, types: Types) -> Option<CpuPeak> {
     let threads = threads.clamp(1, context.threads());
-    let best = kinds(dtype)
+    let best = kinds(types)
         .into_iter()
         .map(|kind| CpuPeak {
             flops: best_rate(context, threads, &kind),
@@ -252,10 +252,10 @@ mod tests {
         }
         black_box(sum);
         let chain = 2.0 * f64::from(steps) / started.elapsed().as_secs_f64();
-        for dtype in [Types::F32, Types::F64] {
-            let one = measure(&context, 1, dtype).unwrap();
+        for types in [Types::F32, Types::F64] {
+            let one = measure(&context, 1, types).unwrap();
             assert!(one.flops > 2.0 * chain, "{one:?} against {chain:e}");
-            let both = measure(&context, 99, dtype).unwrap();
+            let both = measure(&context, 99, types).unwrap();
             assert_eq!((one.threads, both.threads), (1, 2));
         }
         assert_eq!(measure(&context, 1, Types::I32), None);

@@ -33,7 +33,7 @@ impl Launch {
     pub(super) fn new(
         spec: &KernelSpec,
         n: usize,
-        dtype: Types,
+        types: Types,
         card: &Card,
     ) -> Result<Self, Unsupported> {
         let limits = DeviceLimits {
@@ -42,9 +42,9 @@ impl Launch {
             max_shared_bytes: card.shared_per_block,
             multiprocessors: card.multiprocessors,
         };
-        with_gemm_types!(dtype, T => spec.supports(&Problem::<T>::new(n, n, n), &limits))?;
+        with_gemm_types!(types, T => spec.supports(&Problem::<T>::new(n, n, n), &limits))?;
         let (grid, block) = (spec.launch_grid(n, n, card.multiprocessors)?, spec.block(n, n)?);
-        let symbol = spec.entry(dtype)?;
+        let symbol = spec.entry(types)?;
         let held = registers()
             .find(|row| row.entry == symbol)
             .and_then(|row| Some((row.on(capability(card))?, row.shared_bytes)))
