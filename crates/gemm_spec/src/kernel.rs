@@ -413,7 +413,7 @@ impl KernelSpec {
         }
         assert!(
             self.split_k.is_none() || matches!(self.numerics, Numerics::ChainOfRanges),
-            "several blocks that share k add up several sums"
+            "blocks that share k have an accumulator each"
         );
     }
 

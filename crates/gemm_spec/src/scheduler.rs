@@ -148,8 +148,8 @@ impl TileScheduler for Grouped {
     }
 }
 
-/// Every so many tiles one, in the order of [`grouped_tile`]: for as many CTAs as run together, or whole
-/// clusters of them that have tiles one below the other.
+/// The tiles that are a grid's length apart in the order of [`grouped_tile`]: for as many CTAs as run
+/// together, or whole clusters of them that have tiles one below the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Persistent {
     /// Rows of the clusters' tiles, columns of tiles, and k elements.
@@ -167,7 +167,7 @@ pub struct Persistent {
 }
 
 impl Persistent {
-    /// The tiles of a CTA that belongs to no cluster, with so many rows of tiles in a group.
+    /// The tiles of a CTA that belongs to no cluster, with `rows` rows of tiles in a group.
     #[inline(always)]
     #[must_use]
     pub const fn new(cta: Cta, extent: Extent, rows: u32) -> Self {

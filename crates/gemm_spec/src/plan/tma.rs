@@ -31,8 +31,8 @@ pub struct MapDesc {
     pub box_dims: [u32; 2],
     /// How the box is arranged in shared memory.
     pub swizzle: Swizzle,
-    /// Whether several CTAs load parts of the same tile, so that a miss may bring in more of a line than one
-    /// box needs: the rest is another CTA's.
+    /// Whether several CTAs load parts of the same tile, so that L2 may fetch more of a line than one box
+    /// needs: the rest is another CTA's.
     pub shared: bool,
 }
 
@@ -78,7 +78,8 @@ impl<T: GemmTypes> Planner<'_, T> {
         Ok(steps)
     }
 
-    /// A factor that TMA can address: in place, or in a copy of so many bytes.
+    /// A factor that TMA can address: in place, or in a copy at an address, of a number of
+    /// bytes.
     fn reach(
         &self,
         operand: Operand,
@@ -188,7 +189,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128))
     }
 
-    /// The map of so many lines of so many elements, with the box of a copy, elements of a line before
+    /// The map of `count` lines of `width` elements, with the box of a copy, elements of a line before
     /// lines, and its arrangement in shared memory.
     fn map(
         &self,

@@ -56,8 +56,8 @@ pub(super) struct Queue<'g> {
 
 impl<'g> Queue<'g> {
     pub(super) fn new(gpu: &'g Gpu, stream: RawStream) -> Result<Self, Error> {
-        let during = || format!("using device {}", gpu.info().index);
-        let _current = gpu.context().enter().map_err(refused(during()))?;
+        let failed = |error| refused(format!("using device {}", gpu.info().index))(error);
+        let _current = gpu.context().enter().map_err(failed)?;
         Ok(Self { gpu, stream, _current })
     }
 
@@ -124,7 +124,7 @@ impl<'g> Queue<'g> {
                 let driver = self.gpu.context().driver();
                 // SAFETY: the caller's promise.
                 unsafe { driver.memset_async(self.stream, address, value, bytes as usize) }
-                    .map_err(refused("clearing a workspace"))
+                    .map_err(|error| refused("clearing a workspace")(error))
             }
             Step::Launch(launch) => {
                 // SAFETY: the caller's promise.
