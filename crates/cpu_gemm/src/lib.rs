@@ -79,11 +79,11 @@ pub use crate::types::CpuTypes;
 /// `C = alpha * A * B + beta * C` on the threads of a context.
 ///
 /// With `beta == 0` C is not read, with `alpha == 0` neither A nor B is. Small products run on fewer
-/// threads.
+/// threads. The products of a batch are computed one after the other.
 ///
 /// # Errors
 /// [`Error::Shape`] where a buffer is too short for the problem, [`Error::OutOfMemory`] where the packed
-/// panels cannot be allocated; C is then unchanged.
+/// panels cannot be allocated; C is then unchanged, or of a batch the C from some product on.
 pub fn gemm<T: CpuTypes>(
     problem: &Problem<T>,
     a: &[T::A],
@@ -95,6 +95,9 @@ pub fn gemm<T: CpuTypes>(
     if problem.m == 0 || problem.n == 0 {
         return Ok(());
     }
+    if !problem.batch.is_one() {
+        return batched(problem, a, b, c, context);
+    }
     // SAFETY: the buffers were checked against the problem, and the transposed problem reads and writes
     // the same elements of them.
     unsafe {
@@ -104,6 +107,22 @@ pub fn gemm<T: CpuTypes>(
             multiply(&problem.transposed::<T::Transposed>(), b, a, c, context)
         }
     }
+}
+
+/// The products of a batch, one after the other, for buffers that hold them.
+fn batched<T: CpuTypes>(
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let one = problem.one();
+    problem.items().try_for_each(|at| {
+        // With k = 0 the factors have no elements, wherever they would begin.
+        let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
+        gemm(&one, a, b, &mut c[at.c..], context)
+    })
 }
 
 /// The same of a problem that [has columns](has_columns), C not being empty.

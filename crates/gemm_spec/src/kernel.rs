@@ -527,6 +527,9 @@ impl KernelSpec {
         limits: &DeviceLimits,
     ) -> Result<(), Unsupported> {
         self.entry(T::TYPES)?;
+        if !problem.batch.is_one() {
+            return Err(Unsupported::Batch { count: problem.batch.count });
+        }
         let ordered: &[Operand] = match self.reads_any_order() {
             true => &[Operand::C],
             false => &[Operand::A, Operand::B, Operand::C],

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod arch;
+mod batch;
 mod choice;
 mod dtype;
 mod element;
@@ -43,6 +44,7 @@ mod types;
 pub mod warpgroup;
 
 pub use arch::Arch;
+pub use batch::{Batch, BatchItem};
 pub use choice::{Pace, Paces, time};
 pub use dtype::{AccType, DType};
 pub use element::{Accumulator, Convert, Element, epilogue};

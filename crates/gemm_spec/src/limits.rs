@@ -34,6 +34,11 @@ pub enum Unsupported {
         /// The operand that is column-major.
         operand: Operand,
     },
+    /// One launch of the kernel is one product.
+    Batch {
+        /// The products asked for.
+        count: usize,
+    },
     /// C has more elements than one block has threads.
     SingleBlock {
         /// Rows of C.
@@ -87,6 +92,7 @@ impl fmt::Display for Unsupported {
         match *self {
             Self::Types { types } => write!(f, "has no {types} entry"),
             Self::Order { operand } => write!(f, "reads {operand} in row-major order only"),
+            Self::Batch { count } => write!(f, "computes one product at a time, not {count}"),
             Self::SingleBlock { m, n, limit } => write!(
                 f,
                 "runs in one block of {limit} threads at most, one per element of C; \

@@ -15,8 +15,8 @@ use crate::params::{
     SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
 };
 use crate::{
-    Block, DeviceLimits, Element as _, GemmTypes, Grid, HelperEntry, HelperRole, KernelSpec,
-    OperandAccess, Problem, Unsupported, split_k,
+    Batch, Block, DeviceLimits, Element as _, GemmTypes, Grid, HelperEntry, HelperRole, KernelSpec,
+    Operand, OperandAccess, Problem, Unsupported, split_k,
 };
 
 /// Addresses of the first elements of the operands, in the memory that the launches use.
@@ -129,7 +129,9 @@ pub enum Arguments<T: GemmTypes> {
 /// A product by a kernel of which a plan can be made.
 pub struct Planner<'p, T: GemmTypes> {
     spec: &'p KernelSpec,
-    problem: &'p Problem<T>,
+    /// One of the products of `batch`, and where its operands are.
+    problem: Problem<T>,
+    batch: Batch,
     addresses: Addresses,
     limits: &'p DeviceLimits,
     band: Band,
@@ -138,18 +140,21 @@ pub struct Planner<'p, T: GemmTypes> {
 }
 
 impl<'p, T: GemmTypes> Planner<'p, T> {
-    /// `C = alpha * A * B + beta * C` by a kernel, for operands at these addresses.
+    /// `C = alpha * A * B + beta * C` by a kernel, for operands at these addresses. The products of a batch
+    /// come one after the other.
     ///
     /// # Errors
-    /// What [`KernelSpec::supports`] says.
+    /// What [`KernelSpec::supports`] says of one product.
     pub fn new(
         spec: &'p KernelSpec,
-        problem: &'p Problem<T>,
+        problem: &Problem<T>,
         addresses: Addresses,
         limits: &'p DeviceLimits,
         band: Band,
     ) -> Result<Self, Unsupported> {
-        spec.supports(problem, limits)?;
+        let batch = problem.batch;
+        let problem = problem.one();
+        spec.supports(&problem, limits)?;
         let sizes = (size(problem.m), size(problem.n), size(problem.effective_k()));
         let ranges = match spec.split_k {
             Some(paces) if problem.m != 0 && problem.n != 0 => {
@@ -157,21 +162,24 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             }
             _ => 1,
         };
-        Ok(Self { spec, problem, addresses, limits, band, ranges })
+        Ok(Self { spec, problem, batch, addresses, limits, band, ranges })
     }
 
     /// Bytes that the launches need besides the operands, in one piece at a multiple of 256.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
-        let Problem { m, n, .. } = *self.problem;
-        if m == 0 || n == 0 {
+        if self.is_nothing() {
             return 0;
         }
+        let (m, n) = (size(self.problem.m), size(self.problem.n));
         match self.spec.operands {
             OperandAccess::Pointers if self.ranges == 1 => 0,
-            OperandAccess::Pointers => split_k::bytes(size(m), size(n), self.ranges),
-            OperandAccess::TensorMaps { .. } => self.copies().iter().sum(),
-            OperandAccess::Limbs(limbs) => limbs::workspace(limbs, self.problem, self.band).bytes,
+            OperandAccess::Pointers => split_k::bytes(m, n, self.ranges),
+            // Which operands are copied depends on where each begins.
+            OperandAccess::TensorMaps { .. } => {
+                self.items().map(|item| item.copies().iter().sum()).max().unwrap_or(0)
+            }
+            OperandAccess::Limbs(limbs) => limbs::workspace(limbs, &self.problem, self.band).bytes,
         }
     }
 
@@ -180,15 +188,34 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
     /// # Errors
     /// As [`Planner::new`].
     pub fn plan(&self, workspace: u64) -> Result<LaunchPlan<T>, Unsupported> {
-        if self.problem.m == 0 || self.problem.n == 0 {
-            return Ok(LaunchPlan { steps: Vec::new() });
+        let mut steps = Vec::new();
+        if !self.is_nothing() {
+            for item in self.items() {
+                match self.spec.operands {
+                    OperandAccess::Pointers => item.by_pointers(workspace, &mut steps)?,
+                    OperandAccess::TensorMaps { .. } => {
+                        item.by_tensor_maps(workspace, &mut steps)?
+                    }
+                    OperandAccess::Limbs(limbs) => item.by_limbs(limbs, workspace, &mut steps)?,
+                }
+            }
         }
-        let steps = match self.spec.operands {
-            OperandAccess::Pointers => self.by_pointers(workspace)?,
-            OperandAccess::TensorMaps { .. } => self.by_tensor_maps(workspace)?,
-            OperandAccess::Limbs(limbs) => self.by_limbs(limbs, workspace)?,
-        };
         Ok(LaunchPlan { steps })
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.problem.m == 0 || self.problem.n == 0
+    }
+
+    /// The same for each product by itself.
+    fn items(&self) -> impl Iterator<Item = Self> {
+        let sizes = [Operand::A, Operand::B, Operand::C].map(|operand| T::TYPES.of(operand).size());
+        self.problem.with_batch(self.batch).items().map(move |at| {
+            let [a, b, c] = [at.a * sizes[0], at.b * sizes[1], at.c * sizes[2]].map(|at| at as u64);
+            let Addresses { a: first_a, b: first_b, c: first_c } = self.addresses;
+            let addresses = Addresses { a: first_a + a, b: first_b + b, c: first_c + c };
+            Self { batch: Batch::ONE, addresses, ..*self }
+        })
     }
 
     /// Where in the workspace the flags are that tell, after the last band's launches, whether limbs could
@@ -205,9 +232,9 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let Self { spec, problem: Problem { m, n, .. }, limits, .. } = *self;
         Ok(Launch {
             symbol: spec.entry(T::TYPES)?,
-            grid: spec.launch_grid(*m, *n, limits.multiprocessors)?,
+            grid: spec.launch_grid(m, n, limits.multiprocessors)?,
             cluster: spec.cluster(),
-            block: spec.block(*m, *n)?,
+            block: spec.block(m, n)?,
             shared_bytes: spec.shared_bytes(T::TYPES),
             arguments,
         })
@@ -223,7 +250,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
 
     /// A product whose operands are found by their addresses. If several blocks share k, each range's sum
     /// goes to a matrix of its own, and a second launch adds the matrices.
-    fn by_pointers(&self, workspace: u64) -> Result<Vec<Step<T>>, Unsupported> {
+    fn by_pointers(&self, workspace: u64, steps: &mut Vec<Step<T>>) -> Result<(), Unsupported> {
         let problem = self.problem;
         let (m, n) = (size(problem.m), size(problem.n));
         let whole = GemmParams {
@@ -240,14 +267,16 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             ldc: problem.c.ld as u64,
         };
         if self.spec.split_k.is_none() {
-            return Ok(vec![Step::Launch(self.own(Arguments::Gemm(whole))?)]);
+            steps.push(Step::Launch(self.own(Arguments::Gemm(whole))?));
+            return Ok(());
         }
         // With nothing to sum the operands are not read.
         let k = size(problem.effective_k());
         let ranges = self.ranges;
         let mut product = GemmParams { k, ..whole };
         if ranges == 1 {
-            return Ok(vec![Step::Launch(self.own(Arguments::Gemm(product))?)]);
+            steps.push(Step::Launch(self.own(Arguments::Gemm(product))?));
+            return Ok(());
         }
         let pitch = u64::from(split_k::pitch(n));
         product.alpha = T::Acc::ONE;
@@ -272,7 +301,8 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         };
         let grid = split_k::sum_grid(m, n, entry.block.x);
         let sum = entry.launch(grid, Arguments::SumRanges(sum));
-        Ok(vec![Step::Launch(launch), Step::Launch(sum)])
+        steps.extend([Step::Launch(launch), Step::Launch(sum)]);
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Element, GemmTypes};
+use crate::{Batch, BatchItem, Element, GemmTypes};
 
 /// Which of a matrix's indices moves by one element in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -135,6 +135,13 @@ pub enum ShapeError {
         /// Elements needed.
         needed: usize,
     },
+    /// The C of two products of a batch overlap.
+    BatchStride {
+        /// What was given.
+        stride: usize,
+        /// The least with which one C begins behind the other.
+        min: usize,
+    },
     /// The matrix has more elements than an address space holds.
     TooLarge {
         /// The matrix.
@@ -155,6 +162,11 @@ impl fmt::Display for ShapeError {
             Self::BufferTooShort { operand, len, needed } => {
                 write!(f, "the buffer of {operand} holds {len} elements, it needs {needed}")
             }
+            Self::BatchStride { stride, min } => write!(
+                f,
+                "the products of a batch write C {stride} elements apart, which overlap; it must be at \
+                 least {min}"
+            ),
             Self::TooLarge { operand, rows, cols } => {
                 write!(f, "{operand} of {rows} x {cols} has more bytes than can be addressed")
             }
@@ -185,6 +197,8 @@ pub struct Problem<T: GemmTypes> {
     pub b: Layout,
     /// How C is in memory.
     pub c: Layout,
+    /// How many such products there are, and where their operands are: the fields above are of each.
+    pub batch: Batch,
 }
 
 impl<T: GemmTypes> Problem<T> {
@@ -200,6 +214,7 @@ impl<T: GemmTypes> Problem<T> {
             a: Layout::row_major(k),
             b: Layout::row_major(n),
             c: Layout::row_major(n),
+            batch: Batch::ONE,
         }
     }
 
@@ -218,6 +233,35 @@ impl<T: GemmTypes> Problem<T> {
         self.b = b;
         self.c = c;
         self
+    }
+
+    /// The same problem for several products.
+    #[must_use]
+    pub const fn with_batch(mut self, batch: Batch) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// One of the products.
+    #[must_use]
+    pub const fn one(&self) -> Self {
+        Self { batch: Batch::ONE, ..*self }
+    }
+
+    /// Where the operands of each product begin, in order. Offsets are right where
+    /// [`Problem::check_buffers`] has passed.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = BatchItem> + use<T> {
+        let Batch { count, a_stride, b_stride, c_stride } = self.batch;
+        (0..count).map(move |at| BatchItem { a: at * a_stride, b: at * b_stride, c: at * c_stride })
+    }
+
+    /// Elements from an operand of one product to that of the next.
+    const fn stride(&self, operand: Operand) -> usize {
+        match operand {
+            Operand::A => self.batch.a_stride,
+            Operand::B => self.batch.b_stride,
+            Operand::C => self.batch.c_stride,
+        }
     }
 
     /// Rows and columns of an operand.
@@ -240,10 +284,11 @@ impl<T: GemmTypes> Problem<T> {
         }
     }
 
-    /// Floating-point operations: `2 m n k`, always, whatever an implementation really does.
+    /// Floating-point operations: `2 m n k` for each product, always, whatever an implementation really
+    /// does.
     #[must_use]
     pub fn flops(&self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch.count as f64
     }
 
     /// The k elements to sum: none where `alpha` is zero, since A and B are then not read.
@@ -255,7 +300,7 @@ impl<T: GemmTypes> Problem<T> {
     /// Elements that an operand's buffer must hold.
     ///
     /// # Errors
-    /// [`ShapeError::LeadingDimension`] and [`ShapeError::TooLarge`].
+    /// [`ShapeError::LeadingDimension`], [`ShapeError::BatchStride`] and [`ShapeError::TooLarge`].
     pub fn required_len(&self, operand: Operand) -> Result<usize, ShapeError> {
         let (rows, cols) = self.dims(operand);
         let layout = self.layout(operand);
@@ -264,20 +309,44 @@ impl<T: GemmTypes> Problem<T> {
             return Err(ShapeError::LeadingDimension { operand, ld: layout.ld, min });
         }
         let size = T::TYPES.of(operand).size();
-        layout
-            .required_len(rows, cols)
-            .filter(|len| len.checked_mul(size).is_some_and(|bytes| bytes <= isize::MAX as usize))
-            .ok_or(ShapeError::TooLarge { operand, rows, cols })
+        let too_large = ShapeError::TooLarge { operand, rows, cols };
+        let one = layout.required_len(rows, cols).ok_or(too_large)?;
+        let len = match (self.batch.count, one) {
+            (0, _) | (_, 0) => 0,
+            (1, one) => one,
+            (count, one) => {
+                let stride = self.stride(operand);
+                if operand == Operand::C && !self.is_apart(stride, one) {
+                    return Err(ShapeError::BatchStride { stride, min: one });
+                }
+                let last = (count - 1).checked_mul(stride).ok_or(too_large)?;
+                last.checked_add(one).ok_or(too_large)?
+            }
+        };
+        let fits = len.checked_mul(size).is_some_and(|bytes| bytes <= isize::MAX as usize);
+        fits.then_some(len).ok_or(too_large)
     }
 
-    /// Bytes of the three matrices without padding; `None` where that overflows.
+    /// Whether no two C overlap that are `stride` elements apart and `len` long, each: one begins behind the
+    /// other, or all of them lie between the lines of the first.
+    fn is_apart(&self, stride: usize, len: usize) -> bool {
+        let (_, line) = self.c.lines(self.m, self.n);
+        let lines_end =
+            (self.batch.count - 1).checked_mul(stride).and_then(|at| at.checked_add(line));
+        stride >= len || stride >= line && lines_end.is_some_and(|end| end <= self.c.ld)
+    }
+
+    /// Bytes of the three matrices of all products without padding; `None` where that overflows.
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         let mut bytes = 0usize;
         for operand in [Operand::A, Operand::B, Operand::C] {
             let (rows, cols) = self.dims(operand);
             let own = rows.checked_mul(cols)?.checked_mul(T::TYPES.of(operand).size())?;
-            bytes = bytes.checked_add(own)?;
+            // One A or B for all products is there once.
+            let shared = self.stride(operand) == 0 && self.batch.count != 0;
+            let count = if shared { 1 } else { self.batch.count };
+            bytes = bytes.checked_add(own.checked_mul(count)?)?;
         }
         Some(bytes)
     }
@@ -295,7 +364,7 @@ impl<T: GemmTypes> Problem<T> {
             self.c.fits(self.m, self.n, c),
         ];
         let most = isize::MAX as usize / T::TYPES.max_size();
-        if a_fits & b_fits & c_fits & (a.max(b).max(c) <= most) {
+        if self.batch.is_one() & a_fits & b_fits & c_fits & (a.max(b).max(c) <= most) {
             return Ok(());
         }
         for (operand, len) in [(Operand::A, a), (Operand::B, b), (Operand::C, c)] {
@@ -326,6 +395,7 @@ impl<T: GemmTypes> Problem<T> {
             a: self.b.transposed(),
             b: self.a.transposed(),
             c: self.c.transposed(),
+            batch: self.batch.transposed(),
         }
     }
 }
@@ -351,6 +421,61 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_batch_needs_room_up_to_the_last_element_of_the_last_product() {
+        let one = Problem::<f32>::new(3, 5, 4).with_layouts(
+            Layout::row_major(6),
+            Layout::row_major(5),
+            Layout::row_major(7),
+        );
+        let batch = Batch { count: 3, a_stride: 20, b_stride: 0, c_stride: 19 };
+        let all = one.with_batch(batch);
+        let lens = [Operand::A, Operand::B, Operand::C].map(|operand| all.required_len(operand));
+        assert_eq!(lens, [Ok(2 * 20 + 16), Ok(20), Ok(2 * 19 + 19)]);
+        assert_eq!(all.check_buffers(56, 20, 57), Ok(()));
+        let short = ShapeError::BufferTooShort { operand: Operand::C, len: 56, needed: 57 };
+        assert_eq!(all.check_buffers(56, 20, 56), Err(short));
+        let items: Vec<BatchItem> = all.items().collect();
+        assert_eq!(items[2], BatchItem { a: 40, b: 0, c: 38 });
+        assert_eq!((all.flops(), all.one()), (3.0 * one.flops(), one));
+        // B is there once.
+        assert_eq!(all.bytes(), Some(4 * (3 * 12 + 20 + 3 * 15)));
+        let none = one.with_batch(Batch { count: 0, ..batch });
+        assert_eq!((none.check_buffers(0, 0, 0), none.items().len()), (Ok(()), 0));
+    }
+
+    #[test]
+    fn no_two_products_of_a_batch_write_the_same_element() {
+        let problem = |ld, count, c_stride| {
+            Problem::<f64>::new(4, 5, 2)
+                .with_layouts(Layout::row_major(2), Layout::row_major(5), Layout::row_major(ld))
+                .with_batch(Batch { count, a_stride: 0, b_stride: 0, c_stride })
+        };
+        // By their elements: whatever is found to be apart is, and what is refused does overlap or is so
+        // interleaved that no index map of rows and columns makes it.
+        for (ld, count, stride) in
+            (5..20).flat_map(|ld| (2..4).flat_map(move |n| (0..80).map(move |s| (ld, n, s))))
+        {
+            let problem = problem(ld, count, stride);
+            let mut seen = std::collections::HashSet::new();
+            let apart = problem.items().all(|item| {
+                (0..20).all(|at| seen.insert(item.c + problem.c.index(at / 5, at % 5)))
+            });
+            let refused = problem.required_len(Operand::C).is_err();
+            assert!(apart || refused, "ld {ld}, {count} products, stride {stride}");
+            assert!(!refused || stride < 3 * ld + 5, "ld {ld}, stride {stride}");
+        }
+        assert!(problem(15, 3, 5).required_len(Operand::C).is_ok(), "side by side");
+        assert_eq!(
+            problem(5, 2, 19).required_len(Operand::C),
+            Err(ShapeError::BatchStride { stride: 19, min: 20 })
+        );
+        assert_eq!(
+            problem(5, 2, usize::MAX).required_len(Operand::C),
+            Err(ShapeError::TooLarge { operand: Operand::C, rows: 4, cols: 5 })
+        );
     }
 
     #[test]

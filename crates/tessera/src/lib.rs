@@ -52,7 +52,8 @@ pub use error::Error;
 #[cfg(feature = "cuda")]
 pub use error::{EntryMismatch, PtxFault};
 pub use gemm_spec::{
-    DType, Layout, Operand, Order, Problem, ShapeError, Types, Unsupported, bf16, f16,
+    Batch, BatchItem, DType, Layout, Operand, Order, Problem, ShapeError, Types, Unsupported, bf16,
+    f16,
 };
 pub use matrix::{MatMut, MatRef, Matrix, problem_of};
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gemm_spec::{Convert, Element as _, Operand, Order};
 use tessera::gpu::{Addresses, Gpu, HostMemory, KERNELS, Kernel, KernelCode, Pipeline};
 use tessera::{
-    Accuracy, CpuContext, Device, Element, Engine, Error, GemmTypes, Layout, MatMut, MatRef,
+    Accuracy, Batch, CpuContext, Device, Element, Engine, Error, GemmTypes, Layout, MatMut, MatRef,
     Matrix, Placement, Problem,
 };
 
@@ -215,6 +215,78 @@ fn deep_products_are_summed_in_the_workspace() {
         gpu.host_path(&cpu).multiply(kernel("split_k_32x64"), &problem, &a, &b, &mut c).unwrap();
         assert_eq!(c, right);
         gpu.fill_workspaces(0xff).unwrap();
+    }
+    no_faults();
+}
+
+/// Every product of a batch has the bits that it has by itself, on the CPU and on the GPU, from host memory
+/// and on the device; what lies between the operands stays.
+#[test]
+fn the_products_of_a_batch_are_those_of_each() {
+    let _alone = alone();
+    let cpu = Engine::cpu(NonZeroUsize::new(2)).unwrap();
+    let on_gpu = Engine::builder().device(Device::Cuda(0)).build().unwrap();
+    let one = Problem::<f32>::new(21, 34, 90).with_scalars(0.5, 2.0).with_layouts(
+        Layout::col_major(23),
+        Layout::row_major(35),
+        Layout::col_major(22),
+    );
+    let batch = Batch { count: 3, a_stride: 23 * 90 + 5, b_stride: 0, c_stride: 22 * 34 + 3 };
+    let all = one.with_batch(batch);
+    let len = |operand| all.required_len(operand).unwrap();
+    let of = |len: usize| (0..len).map(|at| (at % 23) as f32 / 8.0 - 1.0).collect::<Vec<f32>>();
+    let [a, b, old] = [Operand::A, Operand::B, Operand::C].map(|operand| of(len(operand)));
+    for engine in [&cpu, &on_gpu] {
+        let mut right = old.clone();
+        for at in all.items() {
+            engine.gemm_slices(&one, &a[at.a..], &b[at.b..], &mut right[at.c..]).unwrap();
+        }
+        let mut c = old.clone();
+        engine.gemm_slices(&all, &a, &b, &mut c).unwrap();
+        assert!(c == right && c != old);
+        // Too short by one, and C on top of each other: nothing is written.
+        let mut short = old[1..].to_vec();
+        assert!(matches!(engine.gemm_slices(&all, &a, &b, &mut short), Err(Error::Shape(_))));
+        assert_eq!(short, old[1..]);
+        let overlapping = one.with_batch(Batch { c_stride: 100, ..batch });
+        assert!(matches!(engine.gemm_slices(&overlapping, &a, &b, &mut c), Err(Error::Shape(_))));
+        assert_eq!(c, right);
+        // Nothing to add up, and no products.
+        let nothing = Problem { k: 0, ..all };
+        engine.gemm_slices(&nothing, &[], &[], &mut c).unwrap();
+        assert_eq!(c[0], 2.0 * right[0]);
+        let none = one.with_batch(Batch { count: 0, ..batch });
+        engine.gemm_slices(&none, &[], &[], &mut []).unwrap();
+    }
+
+    let gpu = on_gpu.gpu().unwrap();
+    let problem = Problem::<f32>::new(40, 24, 3000).with_batch(Batch {
+        count: 3,
+        a_stride: 0,
+        b_stride: 3000 * 24,
+        c_stride: 40 * 24,
+    });
+    let a: Vec<f32> = (0..40 * 3000).map(|at| (at % 7) as f32).collect();
+    let b: Vec<f32> = (0..3 * 3000 * 24).map(|at| (at % 5) as f32).collect();
+    let mut right = vec![0.0; 3 * 40 * 24];
+    cpu.gemm_slices(&problem, &a, &b, &mut right).unwrap();
+    let bytes =
+        |data: &[f32]| data.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
+    let memory = |len: usize| cuda_lazy::DeviceMemory::new(gpu.context(), 4 * len).unwrap();
+    let (mut on_a, mut on_b, on_c) = (memory(a.len()), memory(b.len()), memory(right.len()));
+    on_a.write(0, &bytes(&a)).unwrap();
+    on_b.write(0, &bytes(&b)).unwrap();
+    let addresses = Addresses { a: on_a.address(), b: on_b.address(), c: on_c.address() };
+    let stream = cuda_lazy::Stream::new(gpu.context()).unwrap();
+    // One workspace for the ranges of k of all three.
+    for id in ["split_k_32x64", "naive"] {
+        // SAFETY: the memory is the operands', each product's tightly packed, and outlives the wait below.
+        unsafe { gpu.enqueue(stream.as_raw(), kernel(id), &problem, addresses).unwrap() };
+        stream.synchronize().unwrap();
+        let mut found = vec![0u8; 4 * right.len()];
+        on_c.read(0, &mut found).unwrap();
+        // Sums of small integers are exact in any order.
+        assert!(found == bytes(&right), "{id}");
     }
     no_faults();
 }

@@ -111,6 +111,14 @@ impl CpuImpl {
         if problem.m == 0 || problem.n == 0 {
             return Ok(());
         }
+        if !problem.batch.is_one() {
+            let one = problem.one();
+            return problem.items().try_for_each(|at| {
+                // With k = 0 the factors have no elements, wherever they would begin.
+                let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
+                self.gemm(&one, a, b, &mut c[at.c..], context)
+            });
+        }
         let mut problem = *problem;
         if problem.k == 0 {
             // A and B have no elements, whatever their leading dimensions say.

@@ -122,6 +122,12 @@ pub enum VerifyError {
         /// The magnitude.
         magnitude: f64,
     },
+    /// Results of one product are checked at a time.
+    #[error("a check is of one product, not of a batch of {count}; check each by itself")]
+    Batch {
+        /// The products.
+        count: usize,
+    },
     /// What the check keeps beside the result cannot be allocated.
     #[error("{what} needs {needed} bytes, which cannot be had; choose a smaller size")]
     Memory {
@@ -137,7 +143,9 @@ impl From<VerifyError> for Error {
         match error {
             VerifyError::Shape(error) => error.into(),
             VerifyError::Memory { what, needed } => short_of_memory(what, needed),
-            VerifyError::Range { .. } => Self::Check { reason: error.to_string() },
+            VerifyError::Range { .. } | VerifyError::Batch { .. } => {
+                Self::Check { reason: error.to_string() }
+            }
         }
     }
 }
@@ -172,7 +180,7 @@ impl<'a, T: ScalarTypes> Checker<'a, T> {
     ///
     /// # Errors
     /// [`VerifyError::Shape`] where an operand that is read is too short, [`VerifyError::Range`]
-    /// where [`Method::Freivalds`] cannot work with f64 operands beyond 1e±140,
+    /// where [`Method::Freivalds`] cannot work with f64 operands beyond 1e±140, [`VerifyError::Batch`],
     /// [`VerifyError::Memory`] where the reference cannot be held.
     pub fn new(
         problem: &Problem<T>,
@@ -182,6 +190,9 @@ impl<'a, T: ScalarTypes> Checker<'a, T> {
         method: Method,
         seed: u64,
     ) -> Result<Self, VerifyError> {
+        if !problem.batch.is_one() {
+            return Err(VerifyError::Batch { count: problem.batch.count });
+        }
         let source = Source::new(problem, a, b, c_before)?;
         let method = method.resolve(problem);
         let integral = method != Method::None && all_integers(&source);

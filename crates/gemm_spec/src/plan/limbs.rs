@@ -27,15 +27,16 @@ impl<T: GemmTypes> Planner<'_, T> {
         &self,
         limbs: Limbs,
         workspace: u64,
-    ) -> Result<Vec<Step<T>>, Unsupported> {
-        let layout = self::workspace(limbs, self.problem, self.band);
+        steps: &mut Vec<Step<T>>,
+    ) -> Result<(), Unsupported> {
+        let layout = self::workspace(limbs, &self.problem, self.band);
         let product = Product { planner: self, layout, workspace };
-        let mut steps = vec![product.clear()];
+        steps.push(product.clear());
         // With nothing to sum the operands are not read: the flags send the product to the fallback.
         if self.problem.effective_k() != 0 {
-            product.split(Operand::A, self.addresses.a, &mut steps);
+            product.split(Operand::A, self.addresses.a, steps);
             if self.band.first == 0 {
-                product.split(Operand::B, self.addresses.b, &mut steps);
+                product.split(Operand::B, self.addresses.b, steps);
             }
             if self.spec.helper(HelperRole::Probe).is_some() {
                 steps.push(Step::Launch(product.probe()));
@@ -43,7 +44,7 @@ impl<T: GemmTypes> Planner<'_, T> {
             steps.push(Step::Launch(product.multiply()?));
         }
         steps.push(Step::Launch(product.fall_back()));
-        Ok(steps)
+        Ok(())
     }
 }
 

@@ -244,3 +244,29 @@ fn later_bands_keep_the_limbs_of_b_and_the_flags() {
     let Arguments::Probe(probe) = launch(&plan, "probe").arguments else { panic!() };
     assert_eq!((probe.rows, probe.first, probe.m), (384, 256, 128));
 }
+
+#[test]
+fn the_products_of_a_batch_are_planned_one_after_the_other() {
+    let batch = Batch { count: 3, a_stride: 300, b_stride: 0, c_stride: 1000 };
+    let problem = Problem::<f32>::new(10, 20, 30).with_batch(batch);
+    let (bytes, all) = plan(&GEMM, &problem, AT);
+    assert_eq!((bytes, symbols(&all)), (0, vec!["gemm_f32"; 3]));
+    for (at, step) in all.steps.iter().enumerate() {
+        let Step::Launch(Launch { arguments: Arguments::Gemm(params), .. }) = step else {
+            panic!()
+        };
+        let addresses = [params.a.addr(), params.b.addr(), params.c.addr()];
+        let expected = [AT.a as usize + at * 1200, AT.b as usize, AT.c as usize + at * 4000];
+        assert_eq!(addresses, expected);
+    }
+    // An odd stride: every second B begins where TMA cannot address it.
+    let batch = Batch { count: 4, a_stride: 0, b_stride: 64 * 24 + 4, c_stride: 64 * 64 };
+    let problem = Problem::<bf16>::new(64, 64, 24).with_batch(batch);
+    let (bytes, all) = plan(&TMA, &problem, AT);
+    assert_eq!(symbols(&all), ["tma_bf16", "pad", "tma_bf16", "tma_bf16", "pad", "tma_bf16"]);
+    assert_eq!(bytes, 24 * 64 * 2);
+    let none = problem.with_batch(Batch { count: 0, ..batch });
+    assert_eq!(symbols(&plan(&TMA, &none, AT).1), Vec::<&str>::new());
+    let refused = TMA.supports(&problem, &LIMITS);
+    assert_eq!(refused, Err(Unsupported::Batch { count: 4 }));
+}

@@ -57,16 +57,19 @@ impl<T: GemmTypes> Planner<'_, T> {
     /// Bytes of the copies of A and B.
     pub(super) fn copies(&self) -> [u64; 2] {
         [(Operand::A, self.addresses.a), (Operand::B, self.addresses.b)]
-            .map(|(operand, address)| copy_bytes(self.problem, operand, address))
+            .map(|(operand, address)| copy_bytes(&self.problem, operand, address))
     }
 
     /// Copies what TMA cannot address, then multiplies.
-    pub(super) fn by_tensor_maps(&self, workspace: u64) -> Result<Vec<Step<T>>, Unsupported> {
-        let mut steps = Vec::with_capacity(3);
+    pub(super) fn by_tensor_maps(
+        &self,
+        workspace: u64,
+        steps: &mut Vec<Step<T>>,
+    ) -> Result<(), Unsupported> {
         let [a_bytes, b_bytes] = self.copies();
-        let a = self.reach(Operand::A, self.addresses.a, (workspace, a_bytes), &mut steps);
+        let a = self.reach(Operand::A, self.addresses.a, (workspace, a_bytes), steps);
         let b_copy = (workspace + a_bytes, b_bytes);
-        let b = self.reach(Operand::B, self.addresses.b, b_copy, &mut steps);
+        let b = self.reach(Operand::B, self.addresses.b, b_copy, steps);
         let Some(tile) = self.spec.launch.tile() else {
             unreachable!("invariant: `check` asks for a tile of a kernel with tensor maps");
         };
@@ -75,7 +78,7 @@ impl<T: GemmTypes> Planner<'_, T> {
             ParamList::Gemm | ParamList::Tma | ParamList::Limbs => self.tensor_cores(tile, a, b),
         };
         steps.push(Step::Launch(self.own(arguments)?));
-        Ok(steps)
+        Ok(())
     }
 
     /// A factor that TMA can address: in place, or in a copy at an address, of a number of
@@ -91,7 +94,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         if bytes == 0 {
             return Reached { address: from, pitch: layout.ld };
         }
-        let (count, width) = lines(self.problem, operand);
+        let (count, width) = lines(&self.problem, operand);
         let bytes_each = T::TYPES.of(operand).size();
         let pitch = padded_pitch(width, bytes_each);
         // The helper counts in 16 bits.
@@ -114,7 +117,7 @@ impl<T: GemmTypes> Planner<'_, T> {
 
     /// What a kernel gets that multiplies f32 on the FP32 units.
     fn simt(&self, Tile { m: rows, n: cols }: Tile, a: Reached, b: Reached) -> Arguments<T> {
-        let problem = self.problem;
+        let problem = &self.problem;
         let Problem { m, n, k, .. } = *problem;
         let (a_box, b_box) = ([F32_BLOCK_K, rows], [cols, F32_BLOCK_K]);
         let maps = [
@@ -137,7 +140,7 @@ impl<T: GemmTypes> Planner<'_, T> {
 
     /// What a kernel gets that multiplies 16-bit operands on the tensor cores.
     fn tensor_cores(&self, tile: Tile, a: Reached, b: Reached) -> Arguments<T> {
-        let problem = self.problem;
+        let problem = &self.problem;
         let a_map = self.factor(Operand::A, tile, a);
         let b_map = self.factor(Operand::B, tile, b);
         // A line that ends within 16 bytes is not for TMA to store: of an odd width it was seen to write
@@ -168,7 +171,7 @@ impl<T: GemmTypes> Planner<'_, T> {
 
     /// The map of A or B.
     fn factor(&self, operand: Operand, tile: Tile, reached: Reached) -> MapDesc {
-        let (count, width) = lines(self.problem, operand);
+        let (count, width) = lines(&self.problem, operand);
         let (along_k, side) = match operand {
             Operand::A => (Order::RowMajor, tile.m),
             _ => (Order::ColMajor, tile.n / self.spec.cluster()),
@@ -182,7 +185,7 @@ impl<T: GemmTypes> Planner<'_, T> {
 
     /// The map of C.
     fn result(&self) -> MapDesc {
-        let Problem { m, n, c, .. } = *self.problem;
+        let Problem { m, n, c, .. } = self.problem;
         let dtype = T::TYPES.c();
         let box_dims = [ROW_BYTES / dtype.size() as u32, INSTRUCTION_M];
         let reached = Reached { address: self.addresses.c, pitch: c.ld };

@@ -127,10 +127,12 @@ impl Engine {
         self.gemm_slices(&problem, a.as_slice(), b.as_slice(), c.into_slice())
     }
 
-    /// The same on plain buffers: what BLAS calls GEMM.
+    /// The same on plain buffers: what BLAS calls GEMM. The products of a batch are computed one after the
+    /// other.
     ///
     /// # Errors
-    /// [`Error::Shape`] where a buffer is too short, else as [`Engine::gemm`].
+    /// [`Error::Shape`] where a buffer is too short, else as [`Engine::gemm`]; of a batch the first C may
+    /// then be written already.
     pub fn gemm_slices<T: GemmTypes>(
         &self,
         problem: &Problem<T>,
@@ -140,8 +142,11 @@ impl Engine {
     ) -> Result<(), Error> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu
-            && !gpu.leaves_to_cpu::<T>(problem.flops())
+            && !gpu.leaves_to_cpu::<T>(problem.one().flops())
         {
+            if !problem.batch.is_one() {
+                return self.batched(problem, a, b, c);
+            }
             problem.check_buffers(a.len(), b.len(), c.len())?;
             if let Placement::Gpu(kernel) = self.placement(problem)? {
                 return gpu.multiply(kernel, &self.cpu, problem, a, b, c);
@@ -150,7 +155,28 @@ impl Engine {
         Ok(cpu_gemm::gemm(problem, a, b, c, &self.cpu)?)
     }
 
-    /// Where and by what this engine would compute a problem now.
+    /// The products of a batch, one after the other.
+    #[cfg(feature = "cuda")]
+    fn batched<T: GemmTypes>(
+        &self,
+        problem: &Problem<T>,
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
+    ) -> Result<(), Error> {
+        problem.check_buffers(a.len(), b.len(), c.len())?;
+        if problem.m == 0 || problem.n == 0 {
+            return Ok(());
+        }
+        let one = problem.one();
+        problem.items().try_for_each(|at| {
+            // With k = 0 the factors have no elements, wherever they would begin.
+            let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
+            self.gemm_slices(&one, a, b, &mut c[at.c..])
+        })
+    }
+
+    /// Where and by what this engine would compute a problem now, and of a batch each of its products.
     ///
     /// # Errors
     /// [`Error::NoKernel`] and [`Error::Unsupported`] where it may only use a GPU, none of whose kernels
@@ -160,7 +186,7 @@ impl Engine {
         if let Some(gpu) = &self.gpu
             && problem.m > 0
             && problem.n > 0
-            && let Some(kernel) = gpu.choose(problem, &self.cpu, self.accuracy)?
+            && let Some(kernel) = gpu.choose(&problem.one(), &self.cpu, self.accuracy)?
         {
             return Ok(Placement::Gpu(kernel));
         }

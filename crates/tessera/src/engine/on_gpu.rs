@@ -67,7 +67,7 @@ struct Shape {
 
 impl Shape {
     fn of<T: GemmTypes>(problem: &Problem<T>, accuracy: Accuracy) -> Self {
-        let Problem { m, n, k, alpha, beta, a, b, c } = *problem;
+        let Problem { m, n, k, alpha, beta, a, b, c, .. } = *problem;
         let zeros = [alpha == T::Acc::ZERO, beta == T::Acc::ZERO];
         Self { types: T::TYPES, sizes: [m, n, k], layouts: [a, b, c], zeros, accuracy }
     }
