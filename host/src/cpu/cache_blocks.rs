@@ -19,6 +19,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "one thread, blocks of B that stay in the cache",
     origin: "Lam, Rothberg and Wolf 1991",
     parallel: false,
+    blocked: true,
     any_order: false,
     study: true,
     forms: forms!(gemm),

@@ -72,6 +72,8 @@ pub struct CpuImpl {
     pub origin: &'static str,
     /// Whether it uses more than one thread.
     pub parallel: bool,
+    /// Whether several rows of C share what they read of B, a block of which stays in a cache meanwhile.
+    pub blocked: bool,
     /// Whether it takes operands of any storage order; else all three are row-major.
     pub any_order: bool,
     /// Whether it is there for one idea of the ladder alone: it runs where it is named, not by default.

@@ -18,6 +18,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "one thread, inner loop along rows of B",
     origin: "Golub and Van Loan, Matrix Computations",
     parallel: false,
+    blocked: false,
     any_order: false,
     study: true,
     forms: forms!(gemm),

@@ -21,6 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "one thread, tiles of C in vector registers",
     origin: "Goto and van de Geijn 2008",
     parallel: false,
+    blocked: true,
     any_order: false,
     study: true,
     forms: forms!(gemm),

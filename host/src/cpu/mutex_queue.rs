@@ -22,6 +22,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "worker threads, one shared cursor, one element per lock",
     origin: "Hello World of parallel programming, threaded version",
     parallel: true,
+    blocked: false,
     any_order: false,
     study: false,
     forms: forms!(gemm),

@@ -10,6 +10,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "packed blocks for each cache, tiles in vector registers",
     origin: "Goto and van de Geijn 2008; Van Zee and van de Geijn 2015",
     parallel: true,
+    blocked: true,
     any_order: true,
     study: false,
     forms: forms!(cpu_gemm::gemm),

@@ -19,6 +19,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "bands of rows in parallel, each by packed panels",
     origin: "Goto and van de Geijn 2008, with today's threads",
     parallel: true,
+    blocked: true,
     any_order: false,
     study: true,
     forms: forms!(gemm),

@@ -23,6 +23,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "one thread, tiles fed from copies in the order of reading",
     origin: "Goto and van de Geijn 2008",
     parallel: false,
+    blocked: true,
     any_order: false,
     study: true,
     forms: forms!(gemm),

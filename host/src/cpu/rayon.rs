@@ -21,6 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "bands of rows in parallel, inner loop along rows of B",
     origin: "Hello World of parallel programming, with today's threads",
     parallel: true,
+    blocked: true,
     any_order: false,
     study: false,
     forms: forms!(gemm),

@@ -19,6 +19,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     about: "triple loop, one thread: the definition of correct",
     origin: "Hello World of parallel programming; lecture notes; C++ AMP sample",
     parallel: false,
+    blocked: false,
     any_order: false,
     study: false,
     forms: forms!(gemm),

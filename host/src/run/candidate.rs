@@ -135,8 +135,10 @@ impl<'d> Candidate<'d> {
         }
     }
 
-    /// Predicts the time of the whole problem: from smaller ones and, on the CPU, where those say that it
-    /// will take longer than a probe may and the operands are there, from some of its rows.
+    /// Predicts the time of the whole problem: from smaller ones and, where those say that it will take
+    /// longer than a probe may and the operands are there, from some of its rows. Of an implementation that
+    /// is blocked the lesser of the two: its blocks are as near in a smaller problem as in the whole, and of
+    /// few rows each thread reads all of B for one or two.
     pub(super) fn predict<T: ScalarTypes>(
         &mut self,
         problem: &Problem<T>,
@@ -149,12 +151,14 @@ impl<'d> Candidate<'d> {
             (Device::Cpu(cpu), Implementation::Cpu(implementation), Some(inputs))
                 if small > half.as_secs_f64() =>
             {
-                // A row for each thread at least; bands of several rows share what they read of B, so as
-                // many as by the smaller problem take an eighth of the time.
+                // A row for each thread at least, or as many as by the smaller problem take an eighth of the
+                // time.
                 let fit = problem.m as f64 * half.as_secs_f64() / (4.0 * small);
                 let first =
                     self.implementation.threads(cpu.threads()).unwrap_or(1).max(fit as usize);
-                by_rows(problem, half, first, |part| rows(cpu, implementation, part, inputs))?
+                let of_rows =
+                    by_rows(problem, half, first, |part| rows(cpu, implementation, part, inputs))?;
+                if implementation.blocked { of_rows.min(small) } else { of_rows }
             }
             _ => small,
         };
