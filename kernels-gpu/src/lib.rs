@@ -1,8 +1,9 @@
 //! The GPU kernels, one idea a file, and the ordered registry of them.
 //!
 //! The crate builds for `nvptx64-nvidia-cuda`, once for each arch, where each `#[kernel]` of that
-//! arch becomes an entry of the PTX under `ptx/`, and for the host, where the same functions run on
-//! the emulator and the registry tells everybody else which kernels there are.
+//! arch becomes an entry of the PTX under `ptx/`, and for the host, where the registry tells everybody
+//! else which kernels there are. With the feature `emulate` the same functions run there on the emulator;
+//! without it they are compiled, and nobody can call them.
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
@@ -50,16 +51,20 @@ mod warp_tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod choice;
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+mod emulated;
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 mod module;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use choice::{best_f32, best_half};
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub use emulated::{EmulatedCall, EmulatedEntry, EmulatedFn, emulated_entry};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use kernel::Kernel;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use module::{Assembled, EmulatedCall, EmulatedEntry, EmulatedFn, Module, emulated_entry};
+pub use module::{Assembled, Module};
 
 /// Lists the kernels: each module's specification, and its entries as functions for the emulator.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -68,6 +73,7 @@ macro_rules! registry {
         /// Every kernel, in the order of the ladder. Lists, tests, tables and benches follow from it.
         pub const KERNELS: &[Kernel] = &[$(Kernel::of(&$module::$spec)),+];
 
+        #[cfg(feature = "emulate")]
         const EMULATED: &[&[(&str, EmulatedEntry)]] =
             &[sum_parts::EMULATED, $($module::$emulated),+];
     };

@@ -1,13 +1,10 @@
-//! What the host runs: the modules with their PTX and machine code, or an entry as a function for the
-//! emulator.
+//! What a driver loads: the modules with their PTX and machine code.
 
-use std::any::Any;
 use std::sync::LazyLock;
 
-use gemm_spec::params::GemmParams;
-use gemm_spec::{Arch, EntryForm, GemmTypes, KernelSpec};
+use gemm_spec::{Arch, EntryForm, KernelSpec};
 
-use crate::{EMULATED, KERNELS};
+use crate::KERNELS;
 
 /// Entries that the driver loads together. Each kernel has a module of its own, so that its first
 /// launch waits for nothing else; what several kernels launch beside their own entries is one more
@@ -158,87 +155,6 @@ macro_rules! image {
     }};
 }
 use image;
-
-/// A kernel entry as the host calls it.
-pub type EmulatedFn<T> = unsafe fn(GemmParams<T>);
-
-/// A kernel entry for one element type.
-#[derive(Clone, Copy)]
-pub enum EmulatedEntry {
-    /// Elements are f32.
-    F32(EmulatedFn<f32>),
-    /// Elements are f64.
-    F64(EmulatedFn<f64>),
-    /// Elements are i32.
-    I32(EmulatedFn<i32>),
-}
-
-/// An entry with its arguments, for the threads of an emulated launch to call.
-pub struct EmulatedCall(Bound);
-
-enum Bound {
-    F32(EmulatedFn<f32>, GemmParams<f32>),
-    F64(EmulatedFn<f64>, GemmParams<f64>),
-    I32(EmulatedFn<i32>, GemmParams<i32>),
-}
-
-// SAFETY: the pointers among the arguments are used by `call` alone, and whoever made the call has promised
-// that what they point to is there for it, on any thread.
-unsafe impl Send for EmulatedCall {}
-// SAFETY: as above; `call` changes nothing here.
-unsafe impl Sync for EmulatedCall {}
-
-impl EmulatedCall {
-    /// The entry with these arguments; none where its element type is another.
-    ///
-    /// # Safety
-    /// The entry's obligations hold for the arguments as long as this is called, on whatever threads: the
-    /// launch that calls it is the one that they are for.
-    #[must_use]
-    pub unsafe fn new<T: GemmTypes>(entry: EmulatedEntry, params: GemmParams<T>) -> Option<Self> {
-        let params: &dyn Any = &params;
-        Some(Self(match entry {
-            EmulatedEntry::F32(entry) => Bound::F32(entry, *params.downcast_ref()?),
-            EmulatedEntry::F64(entry) => Bound::F64(entry, *params.downcast_ref()?),
-            EmulatedEntry::I32(entry) => Bound::I32(entry, *params.downcast_ref()?),
-        }))
-    }
-
-    /// Runs the entry as one thread of the launch.
-    pub fn call(&self) {
-        // SAFETY: what `new` was promised.
-        unsafe {
-            match self.0 {
-                Bound::F32(entry, params) => entry(params),
-                Bound::F64(entry, params) => entry(params),
-                Bound::I32(entry, params) => entry(params),
-            }
-        }
-    }
-}
-
-/// Wraps a function by its element type's name, for `gemm_entries!`.
-pub(crate) mod emulated {
-    use super::{EmulatedEntry, EmulatedFn};
-
-    pub(crate) const fn f32(entry: EmulatedFn<f32>) -> EmulatedEntry {
-        EmulatedEntry::F32(entry)
-    }
-
-    pub(crate) const fn f64(entry: EmulatedFn<f64>) -> EmulatedEntry {
-        EmulatedEntry::F64(entry)
-    }
-
-    pub(crate) const fn i32(entry: EmulatedFn<i32>) -> EmulatedEntry {
-        EmulatedEntry::I32(entry)
-    }
-}
-
-/// The entry of that symbol as a function for the emulator.
-#[must_use]
-pub fn emulated_entry(symbol: &str) -> Option<EmulatedEntry> {
-    EMULATED.iter().copied().flatten().find(|(name, _)| *name == symbol).map(|&(_, entry)| entry)
-}
 
 #[cfg(test)]
 mod tests {

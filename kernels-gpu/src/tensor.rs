@@ -148,5 +148,5 @@ pub(crate) const TILE_128X128: KernelSpec = spec("tensor_128x128", entries!("ten
 const _: () = TILE_128X128.check();
 
 /// The emulator does not model the instructions of compute capability 9.0.
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
 pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];

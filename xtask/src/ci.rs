@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::toolchain::Unavailable;
-use crate::{assemble, build_ptx, check_ptx, command, docs, sanitize};
+use crate::{assemble, build_ptx, check_ptx, command, docs, packages, sanitize};
 
 /// Run exactly what CI runs, in its order, up to the first failure
 ///
@@ -16,10 +16,13 @@ pub(crate) struct Args {
 }
 
 /// The arguments of the steps that are plain cargo.
-const CARGO_STEPS: [&[&str]; 8] = [
+const CARGO_STEPS: [&[&str]; 10] = [
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["clippy", "-p", "host", "--features", "peers", "--all-targets", "--", "-D", "warnings"],
+    // As the library's users compile it: with the others its packages have more features.
+    &["clippy", "-p", "tessera", "--", "-D", "warnings"],
+    &["clippy", "-p", "tessera", "--no-default-features", "--", "-D", "warnings"],
     &["doc", "--workspace", "--no-deps"],
     &["doc", "--workspace", "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],
@@ -36,6 +39,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         command::run(cargo.args(arguments))?;
     }
+
+    packages::check()?;
 
     eprintln!("$ cargo xtask docs --check");
     docs::run(&docs::Args { check: true })?;

@@ -14,6 +14,7 @@ mod docs;
 mod gpu_bundle;
 mod modules;
 mod neon;
+mod packages;
 mod peers;
 mod registers;
 mod sanitize;

@@ -11,7 +11,8 @@
 //! * [`arch`] holds the instructions that only newer GPUs have.
 //!
 //! On the device each call is one instruction. On the host the same names run on [`emulate`], so
-//! that a kernel's own source can be tested where there is no GPU.
+//! that a kernel's own source can be tested where there is no GPU. That is the feature `emulate`:
+//! without it kernels compile for the host, and a device function that is called there panics.
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
@@ -31,8 +32,11 @@
 
 pub mod arch;
 pub mod atomic;
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
 pub mod emulate;
+#[cfg(all(not(target_arch = "nvptx64"), not(feature = "emulate")))]
+#[path = "no_emulator.rs"]
+mod emulate;
 pub mod memory;
 pub mod shared;
 pub mod thread;

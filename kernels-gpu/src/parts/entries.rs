@@ -43,13 +43,13 @@ macro_rules! define_entry {
 pub(crate) use define_entry;
 
 /// The call of an entry with the fields of a struct, given the list of the parameters.
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
 macro_rules! call_entry {
     ($struct:ident [$($field:ident: $kind:tt),+] $symbol:ident $params:ident) => {
         $symbol($($params.$field),+)
     };
 }
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
 pub(crate) use call_entry;
 
 /// Defines the entries of a GEMM kernel that finds its operands by their addresses, one for each element
@@ -57,7 +57,7 @@ pub(crate) use call_entry;
 ///
 /// `gemm_entries! { ENTRIES, EMULATED = body::<..>: f32 => symbol_f32, … }` makes for each type an entry
 /// of that name which calls `body` with the arguments as a [`Gemm`](super::gemm::Gemm), and
-/// `const ENTRIES: &[Entry]`. For the host it also makes `EMULATED`, the same functions as values.
+/// `const ENTRIES: &[Entry]`. For the emulator it also makes `EMULATED`, the same functions as values.
 macro_rules! gemm_entries {
     ($entries:ident, $emulated:ident = $body:expr; $($element:ident => $symbol:ident),+ $(,)?) => {
         $(
@@ -83,11 +83,11 @@ macro_rules! gemm_entries {
             }),+
         ];
 
-        #[cfg(not(target_arch = "nvptx64"))]
+        #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
         pub(crate) const $emulated: &[(&str, $crate::EmulatedEntry)] = &[$((
             stringify!($symbol),
             // SAFETY: the caller of the function keeps the entry's obligations.
-            $crate::module::emulated::$element(|params| unsafe {
+            $crate::emulated::$element(|params| unsafe {
                 gemm_spec::GemmParams! { [$crate::parts::entries::call_entry] $symbol params }
             }),
         )),+];

@@ -47,6 +47,7 @@ pub enum Device {
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct EngineBuilder {
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "products stay on the CPU"))]
     device: Device,
     threads: Option<NonZeroUsize>,
     isa: Option<CpuIsa>,
