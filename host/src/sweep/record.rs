@@ -38,12 +38,12 @@ impl Record {
     /// [`Error::SweepFile`] where it is there, or cannot be written.
     pub fn create(path: &Path, format: RowFormat, settings: &Settings) -> Result<Self, Error> {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
-        let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => refused(
-                path,
-                "it is there already; go on from it with --resume, or name another file",
-            ),
-            _ => refused(path, &format!("it cannot be written: {error}")),
+        let file = file.map_err(|error| {
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                let why = "it is there already; go on from it with --resume, or name another file";
+                return refused(path, why);
+            }
+            refused(path, &format!("it cannot be written: {error}"))
         })?;
         lock(path, &file)?;
         let mut record = Self { sink: Box::new(file), format };
