@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::row::{FORMAT, Point, RowFormat, Settings, head, line, point};
 use crate::error::Error;
 use crate::measure::is_time;
+use crate::stdout::stdout;
 
 /// Where rows are written, each at once.
 pub struct Record {
@@ -25,7 +26,7 @@ impl Record {
     /// # Errors
     /// What standard output answers else.
     pub fn stdout(format: RowFormat, settings: &Settings) -> io::Result<Self> {
-        let mut record = Self { sink: Box::new(io::stdout()), format };
+        let mut record = Self { sink: Box::new(stdout()?), format };
         match record.write(&head(format, settings)?) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(record),
