@@ -515,6 +515,34 @@ fn a_reader_that_has_gone_away_is_no_error() {
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]));
 }
 
+/// `>&-` in a shell, and a service without standard streams.
+#[cfg(target_os = "linux")]
+#[test]
+fn data_that_nobody_can_get_are_an_error() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("run.json");
+    let out = path.to_str().expect("UTF-8");
+    let closed = |line: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$0\" \"$@\" >&-"]).arg(program()).args(line.split(' '));
+        end(shell.env("TESSERA_LIBCUDA", "/nonexistent").stdin(Stdio::null()))
+    };
+    for line in ["list", "--help", "mem -n 8", "-n 8", "sweep --sizes 8", "bench -n 8 --time 0.01"]
+    {
+        closed(line).refused(2, &["standard output", "it is closed"]);
+    }
+    // Before any work: had it begun, the code would be 4.
+    closed("-n 3000000").refused(2, &["standard output", "it is closed"]);
+    closed(&format!("-n 8 --format json --out {out}")).fine();
+    assert!(path.exists());
+    // An output that takes everything is another matter, however it was opened.
+    for redirect in [">/dev/null", "1<>/dev/null"] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$0\" list {redirect}")]).arg(program());
+        end(&mut shell).fine();
+    }
+}
+
 /// Every kernel of the registry, without a GPU; its rows cannot be taken for a GPU's.
 #[test]
 fn the_emulator_is_a_device() {

@@ -4,6 +4,8 @@
 //! without a line here. On a machine without a GPU the GPU's tests are counted as ignored; where
 //! `GEMM_REQUIRE_GPU=1` is set they fail instead.
 
+#![expect(clippy::print_stdout, reason = "it says what was not tested, and what a soak ran")]
+
 #[path = "kernels/digests.rs"]
 mod digests;
 #[path = "kernels/host_path.rs"]

@@ -1,5 +1,7 @@
 //! The verifier is attacked: correct results pass, whatever the data, and wrong ones do not.
 
+#![expect(clippy::print_stdout, reason = "a measurement shows its figures")]
+
 use std::time::Instant;
 
 use gemm_spec::{Convert, Element, Layout, Operand, Order, Problem, bf16, epilogue, f16};

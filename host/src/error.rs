@@ -138,6 +138,7 @@ impl Error {
 }
 
 /// What mends it, for a user of the command line.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library may add to its errors")]
 fn remedy(error: &tessera::Error) -> &'static str {
     match error {
         tessera::Error::OutOfMemory { .. } => "; choose a smaller size",

@@ -26,6 +26,7 @@ pub mod report;
 pub mod run;
 pub mod scalar;
 mod shared_library;
+mod stdout;
 pub mod sweep;
 pub mod verify;
 

@@ -104,10 +104,11 @@ impl Multiplier {
         if let Some(rung) = self.rung {
             return Ok(Implementation::Cpu(rung));
         }
-        Ok(match self.engine.placement(problem)? {
-            Placement::Gpu(kernel) => Implementation::Gpu(kernel),
-            _ => Implementation::Cpu(cpu::DEFAULT),
-        })
+        let placement = self.engine.placement(problem)?;
+        let Placement::Gpu(kernel) = placement else {
+            return Ok(Implementation::Cpu(cpu::DEFAULT));
+        };
+        Ok(Implementation::Gpu(kernel))
     }
 
     /// `A * B` as a new row-major matrix.

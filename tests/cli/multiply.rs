@@ -199,7 +199,7 @@ fn products_of_16_bits_are_to_be_had_in_f32() {
         bench.assert_holds("c.npy", &Mat::gemm(1.0, &a, &b, 0.5, &c), Float::F32);
         let (name, other) = match float {
             Float::F16 => ("f16", "bf16"),
-            _ => ("bf16", "f16"),
+            Float::F32 | Float::F64 | Float::Bf16 => ("bf16", "f16"),
         };
         let words = [
             &format!("a.npy holds {name}"),

@@ -156,9 +156,35 @@ fn the_picture_is_drawn_and_nothing_is_not() {
         }
         assert!(!svg.contains("naive"), "a skipped row has no line");
     }
-    let ended = tessera(&["sweep", "--sizes", "8", "--kernel", "naive", "--svg", name]);
-    assert_eq!(ended.code, Some(2), "{ended}");
-    assert!(ended.stderr.contains("nothing to draw"), "{ended}");
+}
+
+/// The codes are those of the same sweep without a picture.
+#[test]
+fn a_picture_of_nothing_is_not_written_and_says_why() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("s.svg");
+    let name = path.to_str().expect("UTF-8");
+    for (line, code, why) in [
+        ("--sizes 8:24:8 --kernel naive", 3, "skipped naive at 3 sizes, the first n = 8: TESSERA_"),
+        ("--sizes 8 --kernel naive,serial --device cuda", 3, "no CUDA device"),
+        ("--sizes 8 --kernel naive --device cpu", 2, "skipped naive at 1 size, the first n = 8"),
+        ("--sizes 4000 --kernel serial --budget 0.1 --threads 1", 2, "share of the budget"),
+        ("--sizes 3000000 --kernel serial", 4, "bytes"),
+    ] {
+        let mut args = vec!["sweep", "--svg", name];
+        args.extend(line.split(' '));
+        let ended = tessera(&args);
+        assert_eq!(ended.code, Some(code), "{ended}");
+        assert!(ended.stderr.contains(why), "{ended}");
+        // Where the device is refused there are no rows.
+        if !line.contains("cuda") {
+            let said = ended.stderr.lines().find(|line| line.starts_with(name));
+            let words = format!("{name} is not written: no row has a right result and its time: ");
+            assert!(said.is_some_and(|said| said.starts_with(&words)), "{ended}");
+            assert!(said.is_some_and(|said| said.contains(why)), "{ended}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0, "{ended}");
+    }
 }
 
 #[test]

@@ -315,7 +315,7 @@ impl<M> Rows<M> {
     fn of(self, is_last: bool) -> Option<M> {
         match self {
             Self::Masked(mask) if is_last => Some(mask),
-            _ => None,
+            Self::Padded | Self::Masked(_) => None,
         }
     }
 }

@@ -157,7 +157,10 @@ impl World {
         let range = address..address + size_of_val(&**words);
         let uses = |operation: &Operation| match operation {
             Operation::Copy { to, from, .. } => range.contains(to) || range.contains(from),
-            _ => false,
+            Operation::Fill { .. }
+            | Operation::Wait { .. }
+            | Operation::Reach { .. }
+            | Operation::Launch(_) => false,
         };
         if self.streams.values().any(|stream| stream.queue.iter().any(uses)) {
             self.faults

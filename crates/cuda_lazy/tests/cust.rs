@@ -1,6 +1,7 @@
 //! `cust` over the trampolines: it links on any machine, answers in errors without a driver, and
 //! works with one.
 
+#![expect(clippy::print_stderr, reason = "it says what could not be tested")]
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::env;

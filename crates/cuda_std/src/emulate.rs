@@ -307,10 +307,8 @@ impl Thread<'_> {
     #[cold]
     fn stop(&self, error: EmulationError) -> ! {
         // A read of what nobody wrote comes before whatever its value has led to.
-        let unwritten = match error {
-            EmulationError::Race { .. } => None,
-            _ => self.block.unwritten.take(),
-        };
+        let race = matches!(error, EmulationError::Race { .. });
+        let unwritten = if race { None } else { self.block.unwritten.take() };
         self.block.fault.replace(Some(unwritten.unwrap_or(error)));
         loop {
             // The block is dropped and never resumed.

@@ -5,6 +5,8 @@
 //! cargo run -p tessera --example gemm
 //! ```
 
+#![expect(clippy::print_stdout, reason = "it shows its result")]
+
 use tessera::{Accuracy, Engine, Error, Layout, Problem};
 
 fn main() -> Result<(), Error> {

@@ -4,6 +4,8 @@
 //! cargo run -p tessera --example shared_engine
 //! ```
 
+#![expect(clippy::print_stdout, reason = "it shows its result")]
+
 use std::sync::LazyLock;
 
 use tessera::{Engine, Error, Matrix};

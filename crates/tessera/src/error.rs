@@ -120,6 +120,7 @@ pub enum Error {
 }
 
 impl From<cpu_gemm::Error> for Error {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the engine's crate may add to its errors")]
     fn from(error: cpu_gemm::Error) -> Self {
         match error {
             cpu_gemm::Error::Shape(reason) => Self::Shape(reason),

@@ -106,7 +106,14 @@ impl DataSet {
         match self {
             Self::Spike if k > 0 => row[rng.random_range(0..k)] *= 1048576.0,
             Self::Subnormal => row.iter_mut().for_each(|value| *value *= SUBNORMAL),
-            _ => {}
+            Self::Normal
+            | Self::Positive
+            | Self::Spread20
+            | Self::Spread60
+            | Self::Units
+            | Self::Spike
+            | Self::Cancellation
+            | Self::Integers => {}
         }
         row
     }

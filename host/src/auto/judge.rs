@@ -178,15 +178,16 @@ fn one<T: ScalarTypes>(
         b: draw.operand(&problem, Operand::B)?,
         c: draw.operand(&problem, Operand::C)?,
     };
-    let chosen = match engine.placement(&problem)? {
-        Placement::Gpu(kernel) => kernel.spec().id,
-        _ => DEFAULT.id,
+    let chosen = if let Placement::Gpu(kernel) = engine.placement(&problem)? {
+        kernel.spec().id
+    } else {
+        DEFAULT.id
     };
     let can = |way: &Way| match way {
         Way::Gpu(spec) => {
             engine.gpu().is_some_and(|gpu| spec.supports(&problem, gpu.limits()).is_ok())
         }
-        _ => true,
+        Way::Chosen | Way::Cpu(_) => true,
     };
     let tried: Vec<Way> = ways.iter().copied().filter(can).collect();
     let mut medians = round.medians(&tried, ROUNDS)?;

@@ -98,7 +98,7 @@ mod tests {
                 assert!(reason.contains("figures.json: ") && !reason.contains('\n'), "{reason}");
                 reason
             }
-            other => panic!("{other:?} of {text}"),
+            other @ (Kept::Figures(_) | Kept::Nothing) => panic!("{other:?} of {text}"),
         }
     }
 

@@ -25,7 +25,9 @@ impl Processors {
         let gpu = match device {
             DeviceChoice::Auto => Gpu::open(0),
             DeviceChoice::Cuda(index) => Ok(Gpu::open(index)?),
-            _ => Err(Error::no_device("the measurement was told to stay on the CPU".to_owned())),
+            DeviceChoice::Cpu | DeviceChoice::Emulate => {
+                Err(Error::no_device("the measurement was told to stay on the CPU".to_owned()))
+            }
         };
         Ok(Self {
             cpu: cpu::context(threads)?,
@@ -41,10 +43,10 @@ impl Processors {
     /// [`tessera::Error::NoDevice`].
     pub(crate) fn gpu(&self) -> Result<&Gpu, Error> {
         self.gpu.as_ref().map_err(|error| {
-            Error::no_device(match error {
-                Error::Product { error: tessera::Error::NoDevice { reason } } => reason.clone(),
-                other => other.to_string(),
-            })
+            if let Error::Product { error: tessera::Error::NoDevice { reason } } = error {
+                return Error::no_device(reason.clone());
+            }
+            Error::no_device(error.to_string())
         })
     }
 }

@@ -160,7 +160,7 @@ fn rehearse<'p>(
         let wanted = match config.device {
             DeviceChoice::Cuda(_) => !on_cpu,
             DeviceChoice::Cpu => on_cpu,
-            _ => true,
+            DeviceChoice::Auto | DeviceChoice::Emulate => true,
         };
         if !wanted {
             continue;
@@ -172,7 +172,7 @@ fn rehearse<'p>(
                 let quick = Config { time: Duration::from_millis(1), ..config.clone() };
                 in_a_process(&quick, processors, *entrant, REHEARSAL).map(|_| None)
             }
-            _ => processors
+            Entrant::Own(_) | Entrant::Auto | Entrant::Peer(_) => processors
                 .gpu
                 .as_ref()
                 .map_err(without_gpu)

@@ -51,12 +51,21 @@ impl From<&Error> for Exit {
             Error::Product { error } => Self::from(error),
             Error::MemoryLimit { .. } => Self::OutOfMemory,
             Error::Emulation { .. } => Self::Wrong,
-            _ => Self::Usage,
+            Error::UnknownKernel { .. }
+            | Error::UnknownCard { .. }
+            | Error::UnknownPeak { .. }
+            | Error::WrongDevice { .. }
+            | Error::Variable { .. }
+            | Error::Record { .. }
+            | Error::SweepFile { .. }
+            | Error::Check { .. }
+            | Error::Peer { .. } => Self::Usage,
         }
     }
 }
 
 impl From<&tessera::Error> for Exit {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the library may add to its errors")]
     fn from(error: &tessera::Error) -> Self {
         match error {
             tessera::Error::NoDevice { .. } | tessera::Error::NoSuchDevice { .. } => Self::NoDevice,

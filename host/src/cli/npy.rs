@@ -96,7 +96,7 @@ pub(super) fn write<T: NpyElement>(
 fn unwritten(error: WriteNpyError) -> anyhow::Error {
     match error {
         WriteNpyError::Io(error) => error.into(),
-        other => other.into(),
+        other @ (WriteNpyError::FormatHeader(_) | WriteNpyError::FormatData(_)) => other.into(),
     }
 }
 
@@ -104,7 +104,10 @@ fn unwritten(error: WriteNpyError) -> anyhow::Error {
 fn unread(error: ReadDataError) -> anyhow::Error {
     match error {
         ReadDataError::Io(error) => error.into(),
-        other => other.into(),
+        other @ (ReadDataError::WrongDescriptor(_)
+        | ReadDataError::MissingData
+        | ReadDataError::ExtraBytes(_)
+        | ReadDataError::ParseData(_)) => other.into(),
     }
 }
 

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub(super) use self::replacement::Replacement;
 use crate::report::Format;
 use crate::run::Observer;
+use crate::stdout::stdout;
 
 /// Prints an error and its causes on one line of standard error.
 pub(super) fn complain(error: &anyhow::Error) {
@@ -28,12 +29,18 @@ pub(super) fn colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+const UNWRITABLE: &str = "cannot write to standard output";
+
 /// Writes data to standard output. A reader that has gone away is no error.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    let written = stdout().and_then(|stdout| {
+        let mut stdout = stdout.lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    });
+    match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
+        result => result.context(UNWRITABLE),
     }
 }
 
@@ -44,9 +51,12 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// Prepares every file, so that a place that cannot be written is known before any work. Without
-    /// a format each file's ending says it.
+    /// Prepares every file, so that a place that cannot be written is known before any work, and so is
+    /// that there is no standard output. Without a format each file's ending says it.
     pub(super) fn new(paths: &[PathBuf], format: Option<Format>) -> anyhow::Result<Self> {
+        if paths.is_empty() {
+            stdout().context(UNWRITABLE)?;
+        }
         let mut files: Vec<(Replacement, Format)> = Vec::with_capacity(paths.len());
         for path in paths {
             if files.iter().any(|(file, _)| file.same_file(path)) {

@@ -13,7 +13,7 @@ use crate::bench::peak::peak;
 use crate::fill::Distribution;
 use crate::history::FIGURES;
 use crate::run::{DeviceChoice, Failure};
-use crate::sweep::{Axis, Config, RowFormat, SizeList, Sweep, draw, summary, sweep};
+use crate::sweep::{Axis, Config, RowFormat, SizeList, Sweep, draw, summary, sweep, undrawn};
 use crate::verify::Method;
 
 #[derive(clap::Args)]
@@ -105,11 +105,15 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         Some(_) => print(&summary)?,
         None => summary.lines().for_each(advise),
     }
-    if let Some(file) = picture {
-        let Some(svg) = chart(args, &sweep)? else {
-            bail!("nothing was measured, so there is nothing to draw");
-        };
-        file.write(svg.as_bytes())?;
+    let mut drawn = true;
+    if let (Some(file), Some(path)) = (picture, &args.svg) {
+        match chart(args, &sweep)? {
+            Some(svg) => file.write(svg.as_bytes())?,
+            None => {
+                drawn = false;
+                advise(&format!("{} is not written: {}", path.display(), undrawn(&sweep.points)));
+            }
+        }
     }
     Ok(match sweep.failure {
         _ if !sweep.all_right() => Exit::Wrong,
@@ -122,6 +126,8 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         {
             nothing_ran::exit(args.device, config.implementations.iter().map(|one| one.on_gpu()))
         }
+        // Nobody read on before the first row was there.
+        None if !drawn => Exit::Usage,
         None => Exit::Fine,
     })
 }

@@ -138,10 +138,10 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("sizes start at 1".to_owned()),
         Ok(size) => Ok(size),
-        Err(error) => match error.kind() {
-            std::num::IntErrorKind::PosOverflow => Err(format!("sizes end at {}", usize::MAX)),
-            _ => Err("a size is a whole number, 1 or more".to_owned()),
-        },
+        Err(error) if *error.kind() == std::num::IntErrorKind::PosOverflow => {
+            Err(format!("sizes end at {}", usize::MAX))
+        }
+        Err(_) => Err("a size is a whole number, 1 or more".to_owned()),
     }
 }
 

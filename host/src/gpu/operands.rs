@@ -101,9 +101,11 @@ fn upload<T: Scalar>(gpu: &Gpu, data: &[T], what: &str) -> Result<DeviceBuffer<C
     // The driver has no buffers of length zero.
     let empty = [T::ZERO];
     let data = if data.is_empty() { &empty[..] } else { data };
-    DeviceBuffer::from_slice(cells(data)).map_err(|code| match code {
-        CudaError::OutOfMemory => short(available),
-        code => refused(format!("copying {what} to the device"))(code),
+    DeviceBuffer::from_slice(cells(data)).map_err(|code| {
+        if code == CudaError::OutOfMemory {
+            return short(available);
+        }
+        refused(format!("copying {what} to the device"))(code)
     })
 }
 

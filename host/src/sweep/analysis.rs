@@ -207,6 +207,18 @@ pub fn summary(points: &[Point]) -> String {
     text + &skipped(points)
 }
 
+/// Why a picture of these rows would show nothing, on one line.
+#[must_use]
+pub fn undrawn(points: &[Point]) -> String {
+    let wrong = points.iter().filter(|point| point.ok == Some(false));
+    let wrong = wrong.map(|point| format!("wrong {} at n = {}", point.kernel, point.n));
+    let missing: Vec<String> = wrong.chain(skipped(points).lines().map(str::to_owned)).collect();
+    match missing.len() {
+        0 => "there is no row".to_owned(),
+        _ => format!("no row has a right result and its time: {}", missing.join("; ")),
+    }
+}
+
 /// What was skipped: a line for implementations that share reason, first size and number of sizes.
 fn skipped(points: &[Point]) -> String {
     let mut kernels: Vec<(&str, usize, &Point)> = Vec::new();

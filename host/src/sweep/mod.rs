@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use gemm_spec::Types;
 
-pub use analysis::{Crossover, Fit, crossovers, fits, summary};
+pub use analysis::{Crossover, Fit, crossovers, fits, summary, undrawn};
 pub use chart::{Axis, draw};
 pub use record::Record;
 pub use row::{FORMAT, Point, RowFormat, Settings};

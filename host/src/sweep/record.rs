@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::row::{FORMAT, Point, RowFormat, Settings, head, line, point};
 use crate::error::Error;
 use crate::measure::is_time;
+use crate::stdout::stdout;
 
 /// Where rows are written, each at once.
 pub struct Record {
@@ -25,7 +26,7 @@ impl Record {
     /// # Errors
     /// What standard output answers else.
     pub fn stdout(format: RowFormat, settings: &Settings) -> io::Result<Self> {
-        let mut record = Self { sink: Box::new(io::stdout()), format };
+        let mut record = Self { sink: Box::new(stdout()?), format };
         match record.write(&head(format, settings)?) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(record),
@@ -38,12 +39,12 @@ impl Record {
     /// [`Error::SweepFile`] where it is there, or cannot be written.
     pub fn create(path: &Path, format: RowFormat, settings: &Settings) -> Result<Self, Error> {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
-        let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => refused(
-                path,
-                "it is there already; go on from it with --resume, or name another file",
-            ),
-            _ => refused(path, &format!("it cannot be written: {error}")),
+        let file = file.map_err(|error| {
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                let why = "it is there already; go on from it with --resume, or name another file";
+                return refused(path, why);
+            }
+            refused(path, &format!("it cannot be written: {error}"))
         })?;
         lock(path, &file)?;
         let mut record = Self { sink: Box::new(file), format };

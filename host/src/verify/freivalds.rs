@@ -101,7 +101,7 @@ impl<T: ScalarTypes> Freivalds<T> {
                 let sums = 2.0 * self.bound * units[row];
                 if T::ROUNDS { rounded_visible(source, row, sums) } else { sums }
             }
-            _ => 0.0,
+            Vectors::Real { .. } | Vectors::Modular { .. } => 0.0,
         }
     }
 

@@ -51,7 +51,7 @@ impl Method {
     pub(crate) fn reference_bytes<T: ScalarTypes>(self, problem: &Problem<T>) -> u128 {
         match self.resolve(problem) {
             Self::Full => (problem.m as u128 * problem.n as u128).saturating_mul(16),
-            _ => 0,
+            Self::Auto | Self::Freivalds | Self::Sample | Self::None => 0,
         }
     }
 

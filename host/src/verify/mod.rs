@@ -245,7 +245,7 @@ impl<'a, T: ScalarTypes> Checker<'a, T> {
         assert!(row < self.source.problem.m, "C has {} rows", self.source.problem.m);
         match &self.strategy {
             Strategy::Freivalds(freivalds, _) => Some(freivalds.visible_error(&self.source, row)),
-            _ => None,
+            Strategy::Full(_) | Strategy::Sample { .. } | Strategy::None => None,
         }
     }
 
@@ -257,10 +257,10 @@ impl<'a, T: ScalarTypes> Checker<'a, T> {
     #[must_use]
     pub fn accuracy(&self, c: &[T::C]) -> Option<Accuracy> {
         match &self.strategy {
-            Strategy::Full(elements) if !T::TYPES.is_integer() => {
-                Some(elements.accuracy(self.source.result(c)))
+            Strategy::Full(elements) => {
+                (!T::TYPES.is_integer()).then(|| elements.accuracy(self.source.result(c)))
             }
-            _ => None,
+            Strategy::Freivalds(..) | Strategy::Sample { .. } | Strategy::None => None,
         }
     }
 

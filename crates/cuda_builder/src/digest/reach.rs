@@ -77,7 +77,7 @@ fn group(tokens: &[Token<'_>]) -> usize {
         match token {
             Token::Delimiter('(' | '[' | '{') => depth += 1,
             Token::Delimiter(')' | ']' | '}') => depth = depth.saturating_sub(1),
-            _ => {}
+            Token::Word(_) | Token::Literal(_) | Token::Operator(_) | Token::Delimiter(_) => {}
         }
         if depth == 0 {
             return at + 1;
@@ -116,7 +116,9 @@ fn item(tokens: &[Token<'_>]) -> Option<usize> {
             Token::Delimiter(';') => return Some(at + 1),
             Token::Delimiter('{') if braced => return Some(at + group(&tokens[at..])),
             Token::Delimiter('(' | '[' | '{') => at += group(&tokens[at..]),
-            _ => at += 1,
+            Token::Word(_) | Token::Literal(_) | Token::Operator(_) | Token::Delimiter(_) => {
+                at += 1
+            }
         }
     }
     None
@@ -168,7 +170,9 @@ fn parts<'s, 't>(tokens: &'s [Token<'t>]) -> Vec<&'s [Token<'t>]> {
                 at += 1;
                 start = at;
             }
-            _ => at += group(&tokens[at..]),
+            Token::Word(_) | Token::Literal(_) | Token::Operator(_) | Token::Delimiter(_) => {
+                at += group(&tokens[at..])
+            }
         }
     }
     if start < tokens.len() {

@@ -85,7 +85,7 @@ fn symbols<T: GemmTypes>(plan: &LaunchPlan<T>) -> Vec<&'static str> {
 fn launch<'p, T: GemmTypes>(plan: &'p LaunchPlan<T>, symbol: &str) -> &'p Launch<T> {
     let found = plan.steps.iter().find_map(|step| match step {
         Step::Launch(launch) if launch.symbol == symbol => Some(launch),
-        _ => None,
+        Step::Fill { .. } | Step::Launch(_) => None,
     });
     found.unwrap_or_else(|| panic!("no launch of {symbol} in {:?}", symbols(plan)))
 }

@@ -174,7 +174,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         let (count, width) = lines(&self.problem, operand);
         let (along_k, side) = match operand {
             Operand::A => (Order::RowMajor, tile.m),
-            _ => (Order::ColMajor, tile.n / self.spec.cluster()),
+            Operand::B | Operand::C => (Order::ColMajor, tile.n / self.spec.cluster()),
         };
         let lines_of_box =
             if self.problem.layout(operand).order == along_k { side } else { BLOCK_K };

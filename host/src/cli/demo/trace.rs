@@ -252,7 +252,9 @@ impl Trace {
                 barrier += 1;
                 let why = match step.kind {
                     Kind::Load => "both tiles are whole before anybody reads them",
-                    _ => "everybody has read the tiles before they are overwritten",
+                    Kind::Multiply | Kind::Store => {
+                        "everybody has read the tiles before they are overwritten"
+                    }
                 };
                 writeln!(text, "-- barrier {barrier}: {why} --")?;
             }

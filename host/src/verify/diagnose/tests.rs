@@ -112,6 +112,7 @@ fn name<T: OneType>(mistake: Mistake, setup: &Setup<T>) -> Pattern {
 
 /// The pattern without what only a run can tell; the mistake's own tile width must be among those
 /// that fit.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the patterns that have counts are named")]
 fn without_counts(pattern: &Pattern, width: usize) -> Pattern {
     let among = |widths: &[usize]| if widths.contains(&width) { vec![] } else { widths.to_vec() };
     match pattern.clone() {

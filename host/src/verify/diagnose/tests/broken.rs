@@ -1,5 +1,7 @@
 //! A tiled product in plain loops, with a mistake of one's choice.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "each step names the mistakes that change it")]
+
 use gemm_spec::{Convert, Element, GemmTypes, Layout, Operand, Problem, epilogue};
 
 use super::super::pattern::Axis;
