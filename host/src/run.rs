@@ -479,6 +479,7 @@ mod tests {
         id: "broken",
         about: "reads tiles transposed",
         origin: "a test",
+        blocked: false,
         parallel: false,
         any_order: false,
         study: false,

@@ -218,6 +218,7 @@ mod tests {
         id: "wrong",
         about: "writes nothing",
         origin: "a test",
+        blocked: false,
         parallel: false,
         any_order: false,
         study: false,
