@@ -53,6 +53,29 @@ fn what_a_check_keeps_is_counted() {
 }
 
 #[test]
+fn what_random_vectors_keep_is_an_error_where_it_is_not_there() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    // Four times f64 for each row is 256 MB, A and C together are 64 MB.
+    fs::write(path.join("a.npy"), thin(8_000_000, 1)).expect("written");
+    fs::write(path.join("b.npy"), thin(1, 1)).expect("written");
+    let line = "multiply a.npy b.npy -o c.npy --check freivalds";
+    let ended = limited(path, 320_000, line);
+    assert_eq!(ended.code, Some(4), "{ended}");
+    let why = "written without its check: the check by random vectors needs ";
+    let (_, needed) = ended.stderr.split_once(why).unwrap_or_else(|| panic!("{ended}"));
+    assert!(needed.contains(" bytes"), "{ended}");
+    assert!(path.join("c.npy").exists());
+    // The product of a NaN is checked without a copy of C, which would be 100 MB more.
+    let mut column = thin(5000, 1);
+    let last = column.len() - 4;
+    column[last..].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(path.join("a.npy"), column).expect("written");
+    fs::write(path.join("b.npy"), thin(1, 5000)).expect("written");
+    limited(path, 320_000, line).fine();
+}
+
+#[test]
 fn a_benchmark_counts_its_operands() {
     let folder = TempDir::new().expect("a folder");
     // C and the one that runs write, 576 MB each; the limit is between one and two of them.

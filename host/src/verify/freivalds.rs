@@ -1,20 +1,18 @@
 //! Every row of C by random vectors: is `C x` what `alpha A (B x) + beta C0 x` is?
 
-use std::borrow::Cow;
-
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 use rayon::prelude::*;
 
-use super::VerifyError;
 use super::bound::{self, Format};
 use super::elements::Elements;
 use super::judge::Tally;
 use super::magnitudes::Magnitudes;
 use super::pollution::Pollution;
 use super::profile::{is_integral, line_is_integral};
-use super::project::{Bundle, Lift, VECTORS, Wrapping, project};
+use super::project::{Bundle, Entries, Lift, VECTORS, WHAT, Wrapping, project, project_into};
 use super::source::{Source, View, real};
+use super::{VerifyError, reserved};
 use gemm_spec::Element;
 
 use crate::{Scalar, ScalarTypes};
@@ -50,9 +48,9 @@ impl<T: ScalarTypes> Freivalds<T> {
         random: &mut Xoshiro256PlusPlus,
     ) -> Result<Self, VerifyError> {
         if T::TYPES.is_integer() {
-            let x = odd_then_any::<T>(source.problem.n, random);
+            let x = odd_then_any::<T>(source.problem.n, random)?;
             let (alpha, beta) = (Wrapping(source.problem.alpha), Wrapping(source.problem.beta));
-            let expected = expected(source, alpha, beta, &x);
+            let expected = expected(source, alpha, beta, &x, Entries::All)?;
             let vectors = Vectors::Modular { x, expected };
             return Ok(Self {
                 vectors,
@@ -63,26 +61,18 @@ impl<T: ScalarTypes> Freivalds<T> {
             });
         }
         let sizes = Magnitudes::of(source)?;
-        let pollution = if sizes.finite { None } else { Some(Pollution::of(source)) };
+        let pollution = if sizes.finite { None } else { Some(Pollution::of(source)?) };
         let exact = integral && sizes.exact;
         let bound = bound::projected(source.problem.n, source.depth(), sizes.format.roundoff);
-        let mut x = signs(source.problem.n, random);
-        let (a, b, c);
-        let mut finite = *source;
+        let mut x = signs(source.problem.n, random)?;
         if let Some(pollution) = &pollution {
-            (a, b) = (zeroed(source.a), zeroed(source.b));
-            finite.a = source.a.with_data(&a);
-            finite.b = source.b.with_data(&b);
-            if let Some(before) = source.c_before {
-                c = zeroed(before);
-                finite.c_before = Some(before.with_data(&c));
-            }
             for (x, _) in x.iter_mut().zip(&pollution.cols).filter(|(_, polluted)| **polluted) {
                 *x = [0.0; VECTORS];
             }
         }
         let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
-        let expected = expected(&finite, alpha, beta, &x);
+        let entries = if pollution.is_some() { Entries::Finite } else { Entries::All };
+        let expected = expected(source, alpha, beta, &x, entries)?;
         let units = if exact { vec![] } else { sizes.units(source, bound)? };
         Ok(Self {
             vectors: Vectors::Real { x, expected, units },
@@ -175,7 +165,7 @@ impl<T: ScalarTypes> Freivalds<T> {
             Vectors::Modular { x, expected } => {
                 let wrong =
                     |(z, want): (Bundle<Wrapping<T::Acc>>, &_)| f64::from(u8::from(z != *want));
-                project(c, x).into_iter().zip(expected).map(wrong).collect()
+                row_sums(c, x, Entries::All).into_iter().zip(expected).map(wrong).collect()
             }
             Vectors::Real { x, expected, units } => {
                 let last = if T::ROUNDS && !units.is_empty() { roundings(c) } else { vec![] };
@@ -183,19 +173,30 @@ impl<T: ScalarTypes> Freivalds<T> {
                     units.iter().zip(&last).map(|(unit, last)| unit + last / self.bound).collect();
                 let units = if last.is_empty() { units } else { &with_last };
                 let Some(pollution) = &self.pollution else {
-                    let mut errors = residuals(&project(c, x), expected, units);
+                    let mut errors = residuals(&row_sums(c, x, Entries::All), expected, units);
                     if units.is_empty() && !is_integral(c) {
                         mark_fractions(c, &mut errors);
                     }
                     return errors;
                 };
-                let cleaned = zeroed(c);
-                let mut errors = residuals(&project(c.with_data(&cleaned), x), expected, units);
+                let found = row_sums(c, x, Entries::Finite);
+                let mut errors = residuals(&found, expected, units);
                 pollution.correct(source, c, &mut errors);
                 errors
             }
         }
     }
+}
+
+/// What the vectors make of a result.
+fn row_sums<T: Scalar, R: Lift<T>>(
+    c: View<'_, T>,
+    x: &[Bundle<R>],
+    entries: Entries,
+) -> Vec<Bundle<R>> {
+    let mut sums = vec![[R::ZERO; VECTORS]; c.rows];
+    project_into(c, x, entries, &mut sums);
+    sums
 }
 
 /// What the last rounding of its elements may add to each row's sum.
@@ -255,31 +256,33 @@ fn expected<T: ScalarTypes, R: Lift<T::A> + Lift<T::B> + Lift<T::C>>(
     alpha: R,
     beta: R,
     x: &[Bundle<R>],
-) -> Vec<Bundle<R>> {
-    let scale = |bundles: Vec<Bundle<R>>, factor: R| -> Vec<Bundle<R>> {
-        bundles.into_iter().map(|z| z.map(|z| R::ZERO.add_product(factor, z))).collect()
-    };
-    let product = scale(project(source.a, &project(source.b, x)), alpha);
+    entries: Entries,
+) -> Result<Vec<Bundle<R>>, VerifyError> {
+    let mut sums = project(source.a, &project(source.b, x, entries)?, entries)?;
+    for sum in sums.iter_mut().flatten() {
+        *sum = R::ZERO.add_product(alpha, *sum);
+    }
     let Some(before) = source.c_before else {
-        return product;
+        return Ok(sums);
     };
-    let mut sums = product;
-    for (sum, old) in sums.iter_mut().zip(project(before, x)) {
+    for (sum, old) in sums.iter_mut().zip(project(before, x, entries)?) {
         for (sum, old) in sum.iter_mut().zip(old) {
             *sum = sum.add_product(beta, old);
         }
     }
-    sums
+    Ok(sums)
 }
 
 /// Vectors of random signs.
-fn signs(len: usize, random: &mut Xoshiro256PlusPlus) -> Vec<Bundle<f64>> {
+fn signs(len: usize, random: &mut Xoshiro256PlusPlus) -> Result<Vec<Bundle<f64>>, VerifyError> {
     let sign = |bits: u64, at: usize| if bits >> (63 - at) & 1 == 1 { 1.0 } else { -1.0 };
     let mut bundle = || {
         let bits = random.next_u64();
         std::array::from_fn(|at| sign(bits, at))
     };
-    (0..len).map(|_| bundle()).collect()
+    let mut bundles = reserved(len, WHAT)?;
+    bundles.extend((0..len).map(|_| bundle()));
+    Ok(bundles)
 }
 
 /// Random integers modulo 2^32. Those of the first vector are odd, so that no wrong element is
@@ -287,7 +290,7 @@ fn signs(len: usize, random: &mut Xoshiro256PlusPlus) -> Vec<Bundle<f64>> {
 fn odd_then_any<T: ScalarTypes>(
     len: usize,
     random: &mut Xoshiro256PlusPlus,
-) -> Vec<Bundle<Wrapping<T::Acc>>> {
+) -> Result<Vec<Bundle<Wrapping<T::Acc>>>, VerifyError> {
     let mut bundle = || {
         std::array::from_fn(|at| {
             let any = (random.next_u64() >> 32) as u32;
@@ -295,19 +298,13 @@ fn odd_then_any<T: ScalarTypes>(
             Wrapping(T::Acc::from_f64(f64::from(value.cast_signed())))
         })
     };
-    (0..len).map(|_| bundle()).collect()
+    let mut bundles = reserved(len, WHAT)?;
+    bundles.extend((0..len).map(|_| bundle()));
+    Ok(bundles)
 }
 
 fn is_finite<T: Scalar>(value: T) -> bool {
     real(value).is_finite()
-}
-
-/// The buffer with 0 in place of what is not finite.
-fn zeroed<'a, T: Scalar>(view: View<'a, T>) -> Cow<'a, [T]> {
-    if view.data().iter().all(|&value| is_finite(value)) {
-        return Cow::Borrowed(view.data());
-    }
-    view.data().iter().map(|&value| if is_finite(value) { value } else { T::ZERO }).collect()
 }
 
 #[cfg(test)]
@@ -318,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_first_modular_vector_is_odd_and_the_others_are_mixed() {
-        let x = odd_then_any::<i32>(200, &mut Xoshiro256PlusPlus::seed_from_u64(3));
+        let x = odd_then_any::<i32>(200, &mut Xoshiro256PlusPlus::seed_from_u64(3)).unwrap();
         let odd = |at: usize| x.iter().filter(|bundle| bundle[at].0 & 1 == 1).count();
         assert_eq!(odd(0), 200);
         for at in 1..VECTORS {
@@ -328,7 +325,7 @@ mod tests {
 
     #[test]
     fn signs_are_signs_and_differ_between_vectors() {
-        let x = signs(200, &mut Xoshiro256PlusPlus::seed_from_u64(3));
+        let x = signs(200, &mut Xoshiro256PlusPlus::seed_from_u64(3)).unwrap();
         for at in 0..VECTORS {
             assert!(x.iter().all(|bundle| bundle[at].abs() == 1.0));
             let sum: f64 = x.iter().map(|bundle| bundle[at]).sum();

@@ -1,9 +1,10 @@
 //! How large errors can be before any is seen: from the sizes of rows and columns, in `O(n²)`.
 
-use super::VerifyError;
 use super::bound::{self, Format};
 use super::profile::{Profile, largest};
+use super::project::WHAT;
 use super::source::Source;
+use super::{VerifyError, reserved};
 use crate::{Scalar, ScalarTypes};
 
 /// Sums of integers up to here are exact in f64.
@@ -32,8 +33,8 @@ impl Magnitudes {
     pub(super) fn of<T: ScalarTypes>(source: &Source<'_, T>) -> Result<Self, VerifyError> {
         let format = Format::of(T::TYPES);
         let (alpha, beta) = (source.problem.alpha.to_f64(), source.problem.beta.to_f64());
-        let (a, b) = (Profile::of(source.a), Profile::of(source.b));
-        let c = source.c_before.map(Profile::of);
+        let (a, b) = (Profile::of(source.a)?, Profile::of(source.b)?);
+        let c = source.c_before.map(Profile::of).transpose()?;
         for profile in [&a, &b].into_iter().chain(&c) {
             if profile.max() != 0.0 && !SQUARABLE.contains(&profile.max()) {
                 return Err(VerifyError::Range { magnitude: profile.max() });
@@ -74,9 +75,10 @@ impl Magnitudes {
             let old = self.c_rows.get(row).map_or(0.0, |c| beta.abs() * c);
             self.format.roundoff * (alpha.abs() * a * self.b_norm + old) + floor
         };
-        let units: Vec<_> = self.a_rows.iter().enumerate().map(unit).collect();
+        let mut units = reserved(self.a_rows.len(), WHAT)?;
+        units.extend(self.a_rows.iter().enumerate().map(unit));
         let factors_finite = alpha.is_finite() && beta.is_finite();
-        match units.iter().find(|unit| !unit.is_finite()) {
+        match units.iter().find(|unit: &&f64| !unit.is_finite()) {
             // An endless unit would let everything pass.
             Some(&unit) if factors_finite => Err(VerifyError::Range { magnitude: unit }),
             _ => Ok(units),

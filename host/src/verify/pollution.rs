@@ -2,7 +2,9 @@
 
 use rayon::prelude::*;
 
+use super::project::WHAT;
 use super::source::{Source, View, real};
+use super::{VerifyError, reserved};
 use crate::{Scalar, ScalarTypes};
 
 /// The rows and columns of C that hold nothing finite, because their row of A or their column of B
@@ -14,13 +16,13 @@ pub(super) struct Pollution {
 }
 
 impl Pollution {
-    pub(super) fn of<T: ScalarTypes>(source: &Source<'_, T>) -> Self {
+    pub(super) fn of<T: ScalarTypes>(source: &Source<'_, T>) -> Result<Self, VerifyError> {
         let factors = [source.problem.alpha, source.problem.beta];
-        Self {
+        Ok(Self {
             everything: factors.iter().any(|factor| !factor.to_f64().is_finite()),
-            rows: rows_with_pollution(source.a),
-            cols: rows_with_pollution(source.b.transposed()),
-        }
+            rows: rows_with_pollution(source.a)?,
+            cols: rows_with_pollution(source.b.transposed())?,
+        })
     }
 
     /// Whether element (row, col) of C cannot be finite.
@@ -55,12 +57,13 @@ impl Pollution {
     }
 }
 
-fn rows_with_pollution<T: Scalar>(view: View<'_, T>) -> Vec<bool> {
-    let mut polluted = vec![false; view.rows];
+fn rows_with_pollution<T: Scalar>(view: View<'_, T>) -> Result<Vec<bool>, VerifyError> {
+    let mut polluted = reserved(view.rows, WHAT)?;
+    polluted.resize(view.rows, false);
     for line in 0..view.lines() {
         for (at, value) in view.line(line).iter().enumerate() {
             polluted[if view.by_rows() { line } else { at }] |= !real(*value).is_finite();
         }
     }
-    polluted
+    Ok(polluted)
 }

@@ -2,7 +2,9 @@
 
 use rayon::prelude::*;
 
+use super::project::WHAT;
 use super::source::{View, real};
+use super::{VerifyError, reserved};
 use crate::Scalar;
 
 /// Sizes of the elements of a matrix. Entries that are not finite count as zero.
@@ -14,7 +16,6 @@ pub(super) struct Profile {
 }
 
 /// Sizes of some runs of elements, one entry for each run.
-#[derive(Default)]
 pub(super) struct Sizes {
     /// Largest magnitude.
     pub(super) max: Vec<f64>,
@@ -25,8 +26,17 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    fn zeros(len: usize) -> Self {
-        Self { max: vec![0.0; len], sum: vec![0.0; len], squares: vec![0.0; len] }
+    fn with_room(len: usize) -> Result<Self, VerifyError> {
+        let room = || reserved(len, WHAT);
+        Ok(Self { max: room()?, sum: room()?, squares: room()? })
+    }
+
+    fn zeros(len: usize) -> Result<Self, VerifyError> {
+        let mut sizes = Self::with_room(len)?;
+        for values in [&mut sizes.max, &mut sizes.sum, &mut sizes.squares] {
+            values.resize(len, 0.0);
+        }
+        Ok(sizes)
     }
 
     fn extend(&mut self, other: Self) {
@@ -55,15 +65,17 @@ pub(super) fn largest(values: &[f64]) -> f64 {
 }
 
 impl Profile {
-    pub(super) fn of<T: Scalar>(view: View<'_, T>) -> Self {
+    /// # Errors
+    /// [`VerifyError::Memory`].
+    pub(super) fn of<T: Scalar>(view: View<'_, T>) -> Result<Self, VerifyError> {
         let lines = view.lines();
         let block = lines.div_ceil(4 * rayon::current_num_threads()).max(1);
         let starts: Vec<_> = (0..lines).step_by(block).collect();
-        let parts: Vec<_> = starts
+        let parts: Vec<Part> = starts
             .into_par_iter()
             .map(|start| Part::of(view, start..lines.min(start + block)))
-            .collect();
-        let (mut along, mut across) = (Sizes::default(), Sizes::zeros(view.line_len()));
+            .collect::<Result<_, _>>()?;
+        let (mut along, mut across) = (Sizes::with_room(lines)?, Sizes::zeros(view.line_len())?);
         let mut finite = true;
         for part in parts {
             along.extend(part.along);
@@ -71,7 +83,7 @@ impl Profile {
             finite &= part.finite;
         }
         let (row, col) = if view.by_rows() { (along, across) } else { (across, along) };
-        Self { row, col, finite }
+        Ok(Self { row, col, finite })
     }
 
     /// The largest magnitude.
@@ -105,9 +117,12 @@ struct Part {
 const LANES: usize = 8;
 
 impl Part {
-    fn of<T: Scalar>(view: View<'_, T>, lines: std::ops::Range<usize>) -> Self {
-        let mut across = Sizes::zeros(view.line_len());
-        let mut along = Sizes::zeros(lines.len());
+    fn of<T: Scalar>(
+        view: View<'_, T>,
+        lines: std::ops::Range<usize>,
+    ) -> Result<Self, VerifyError> {
+        let mut across = Sizes::zeros(view.line_len())?;
+        let mut along = Sizes::zeros(lines.len())?;
         let mut finite = true;
         for (at, line) in lines.enumerate() {
             let mut own = Lanes::default();
@@ -135,7 +150,7 @@ impl Part {
             along.squares[at] = own.squares.iter().sum();
             finite &= own.zero == [0.0; LANES];
         }
-        Self { along, across, finite }
+        Ok(Self { along, across, finite })
     }
 }
 
@@ -215,7 +230,7 @@ mod tests {
             View::new(2, 3, Layout::row_major(4), &rows[..]),
             View::new(2, 3, Layout::col_major(3), &cols[..]),
         ] {
-            let profile = Profile::of(view);
+            let profile = Profile::of(view).unwrap();
             assert!(profile.finite);
             assert_eq!(profile.row.max, [3.0, 6.0]);
             assert_eq!(profile.row.sum, [6.0, 15.0]);
@@ -229,7 +244,7 @@ mod tests {
     #[test]
     fn entries_that_are_not_finite_are_noticed_and_left_out() {
         for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            let profile = Profile::of(View::new(1, 2, Layout::row_major(2), &[odd, 3.0]));
+            let profile = Profile::of(View::new(1, 2, Layout::row_major(2), &[odd, 3.0])).unwrap();
             assert!(!profile.finite);
             assert_eq!((profile.max(), profile.row.sum[0]), (3.0, 3.0));
         }
@@ -239,7 +254,7 @@ mod tests {
     fn the_bound_of_a_product_holds_and_is_tight_for_permutations() {
         let permutation = [0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0f32];
         let dense = [7.0, -3.0, 2.0, 1.0, 5.0, -9.0, 0.0, 4.0, 6.0f32];
-        let profile = |data| Profile::of(View::new(3, 3, Layout::row_major(3), data));
+        let profile = |data| Profile::of(View::new(3, 3, Layout::row_major(3), data)).unwrap();
         assert_eq!(profile(&dense).product_bound(&profile(&permutation)), 9.0);
         assert_eq!(profile(&permutation).product_bound(&profile(&dense)), 9.0);
         // The largest element of |A||A| is 1 * 2 + 5 * 9 + 9 * 6.

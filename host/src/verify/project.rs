@@ -4,10 +4,14 @@ use gemm_spec::{Accumulator, Convert};
 use rayon::prelude::*;
 
 use super::source::{View, real};
+use super::{VerifyError, reserved};
 use crate::Scalar;
 
 /// Vectors that go through a matrix together.
 pub(super) const VECTORS: usize = 4;
+
+/// What memory is for here, in an error.
+pub(super) const WHAT: &str = "the check by random vectors";
 
 /// One element of each vector.
 pub(super) type Bundle<R> = [R; VECTORS];
@@ -56,34 +60,73 @@ impl<T: Convert<Acc>, Acc: Accumulator> Lift<T> for Wrapping<Acc> {
     }
 }
 
+/// Which elements of a matrix count.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Entries {
+    All,
+    /// What is not finite counts as 0.
+    Finite,
+}
+
 /// `matrix * x`: one bundle for each row.
+///
+/// # Errors
+/// [`VerifyError::Memory`].
 pub(super) fn project<T: Scalar, R: Lift<T>>(
     matrix: View<'_, T>,
     x: &[Bundle<R>],
-) -> Vec<Bundle<R>> {
-    let mut result = vec![[R::ZERO; VECTORS]; matrix.rows];
+    entries: Entries,
+) -> Result<Vec<Bundle<R>>, VerifyError> {
+    let mut result = reserved(matrix.rows, WHAT)?;
+    result.resize(matrix.rows, [R::ZERO; VECTORS]);
+    project_into(matrix, x, entries, &mut result);
+    Ok(result)
+}
+
+/// The same added to `result`, which has a bundle for each row.
+pub(super) fn project_into<T: Scalar, R: Lift<T>>(
+    matrix: View<'_, T>,
+    x: &[Bundle<R>],
+    entries: Entries,
+    result: &mut [Bundle<R>],
+) {
+    match entries {
+        Entries::All => project_by(matrix, x, R::lift, result),
+        Entries::Finite => {
+            let lift = |value: T| if real(value).is_finite() { R::lift(value) } else { R::ZERO };
+            project_by(matrix, x, lift, result);
+        }
+    }
+}
+
+fn project_by<T: Scalar, R: Ring>(
+    matrix: View<'_, T>,
+    x: &[Bundle<R>],
+    lift: impl Fn(T) -> R + Copy + Sync,
+    result: &mut [Bundle<R>],
+) {
     if matrix.by_rows() {
         result.par_chunks_mut(LINES * 16).enumerate().for_each(|(at, chunk)| {
-            project_rows(matrix, at * LINES * 16, x, chunk);
+            project_rows(matrix, at * LINES * 16, x, chunk, lift);
         });
     } else {
         // A block of rows stays in the first-level cache while the columns go by.
         const BLOCK: usize = 512;
         result.par_chunks_mut(BLOCK).enumerate().for_each(|(at, chunk)| {
-            project_cols(matrix, at * BLOCK, x, chunk);
+            project_cols(matrix, at * BLOCK, x, chunk, lift);
         });
     }
-    result
 }
 
 /// Lines that are read side by side, so that each element of x is fetched for all of them.
 const LINES: usize = 4;
 
-fn project_rows<T: Scalar, R: Lift<T>>(
+fn project_rows<T: Scalar, R: Ring>(
     matrix: View<'_, T>,
     first: usize,
     x: &[Bundle<R>],
     result: &mut [Bundle<R>],
+    lift: impl Fn(T) -> R,
 ) {
     let mut groups = result.chunks_exact_mut(LINES);
     let mut row = first;
@@ -92,7 +135,7 @@ fn project_rows<T: Scalar, R: Lift<T>>(
         let mut sums = [[R::ZERO; VECTORS]; LINES];
         for (at, x) in x.iter().enumerate() {
             for (sum, line) in sums.iter_mut().zip(lines) {
-                add_scaled(sum, R::lift(line[at]), x);
+                add_scaled(sum, lift(line[at]), x);
             }
         }
         group.copy_from_slice(&sums);
@@ -100,17 +143,18 @@ fn project_rows<T: Scalar, R: Lift<T>>(
     }
     for sum in groups.into_remainder() {
         for (&value, x) in matrix.line(row).iter().zip(x) {
-            add_scaled(sum, R::lift(value), x);
+            add_scaled(sum, lift(value), x);
         }
         row += 1;
     }
 }
 
-fn project_cols<T: Scalar, R: Lift<T>>(
+fn project_cols<T: Scalar, R: Ring>(
     matrix: View<'_, T>,
     first: usize,
     x: &[Bundle<R>],
     result: &mut [Bundle<R>],
+    lift: impl Fn(T) -> R,
 ) {
     let mut groups = x.chunks_exact(LINES);
     let mut col = 0;
@@ -119,14 +163,14 @@ fn project_cols<T: Scalar, R: Lift<T>>(
             std::array::from_fn(|line| &matrix.line(col + line)[first..][..result.len()]);
         for (at, sum) in result.iter_mut().enumerate() {
             for (x, line) in group.iter().zip(lines) {
-                add_scaled(sum, R::lift(line[at]), x);
+                add_scaled(sum, lift(line[at]), x);
             }
         }
         col += LINES;
     }
     for x in groups.remainder() {
         for (sum, &value) in result.iter_mut().zip(&matrix.line(col)[first..]) {
-            add_scaled(sum, R::lift(value), x);
+            add_scaled(sum, lift(value), x);
         }
         col += 1;
     }
@@ -156,7 +200,7 @@ mod tests {
                     data[layout.index(i, j)] = (i * 3 + j) as f32 - 4.0;
                 }
                 let view = View::new(rows, cols, layout, &data);
-                let result: Vec<Bundle<f64>> = project(view, &x);
+                let result: Vec<Bundle<f64>> = project(view, &x, Entries::All).unwrap();
                 for (i, bundle) in result.iter().enumerate() {
                     for (v, &value) in bundle.iter().enumerate() {
                         let want: f64 = (0..cols).map(|j| f64::from(view.at(i, j)) * x[j][v]).sum();
@@ -172,6 +216,6 @@ mod tests {
         let view = View::new(1, 2, Layout::row_major(2), &[i32::MAX, 5]);
         let x = [[Wrapping(3); VECTORS], [Wrapping(-1); VECTORS]];
         let want = Wrapping(i32::MAX.wrapping_mul(3).wrapping_sub(5));
-        assert_eq!(project(view, &x), [[want; VECTORS]]);
+        assert_eq!(project(view, &x, Entries::All).unwrap(), [[want; VECTORS]]);
     }
 }

@@ -38,11 +38,6 @@ impl<'a, T: Copy> View<'a, T> {
         Self { rows, cols, layout, data }
     }
 
-    /// The same elements in another buffer.
-    pub(super) fn with_data<'b>(&self, data: &'b [T]) -> View<'b, T> {
-        View::new(self.rows, self.cols, self.layout, data)
-    }
-
     pub(super) fn data(&self) -> &'a [T] {
         self.data
     }
