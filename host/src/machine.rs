@@ -1,5 +1,6 @@
 //! What this machine is: processor, memory, features.
 
+mod free;
 mod groups;
 mod memory;
 

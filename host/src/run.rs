@@ -2,8 +2,10 @@
 
 mod candidate;
 mod explain;
+mod kept;
 mod on_gpu;
 mod predict;
+mod times;
 mod turn;
 
 use std::num::NonZeroUsize;
@@ -22,9 +24,10 @@ use crate::machine::{self, Machine};
 use crate::registry::Implementation;
 use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::{Checker, Method, Report};
-use candidate::{Candidate, Kept};
+use candidate::Candidate;
 pub use explain::Explanation;
 use gemm_spec::with_gemm_types;
+use kept::Kept;
 pub(crate) use turn::{Outcome, Probe, Steward, in_turn};
 
 /// Which processors take part.

@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
+use crate::abi::RawLaunchConfig;
 use crate::error::{INVALID_VALUE, NOT_FOUND, NOT_INITIALIZED};
-use crate::launch::RawLaunchConfig;
 use crate::symbols::Symbol;
 use crate::table::{TABLE, Table};
 use crate::{Driver, DriverError, LaunchConfig, TensorMap, TensorMapDesc};

@@ -1,9 +1,9 @@
 //! Launches with attributes: clusters, and overlap with the launch before.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem::{align_of, offset_of, size_of};
 use std::ptr;
 
+use crate::abi::{RawLaunchAttribute, RawLaunchConfig};
 use crate::error::DriverError;
 use crate::{Driver, RawFunction, RawStream, raw};
 
@@ -152,50 +152,6 @@ impl Driver {
 const CLUSTER_DIMENSION: c_int = 4;
 /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
 const PROGRAMMATIC_STREAM_SERIALIZATION: c_int = 6;
-
-/// `CUlaunchAttribute`. The driver's value is a union of 64 bytes; the attributes used here begin
-/// with one, two or three 32-bit words, and the rest is zero.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-pub(crate) struct RawLaunchAttribute {
-    id: c_int,
-    padding: [u8; 4],
-    value: [u32; 16],
-}
-
-impl RawLaunchAttribute {
-    /// `CU_LAUNCH_ATTRIBUTE_IGNORE`.
-    const IGNORE: Self = Self::new(0, [0; 3]);
-
-    const fn new(id: c_int, [x, y, z]: [u32; 3]) -> Self {
-        Self { id, padding: [0; 4], value: [x, y, z, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] }
-    }
-}
-
-/// `CUlaunchConfig`.
-#[repr(C)]
-pub(crate) struct RawLaunchConfig {
-    grid: [c_uint; 3],
-    block: [c_uint; 3],
-    shared_bytes: c_uint,
-    stream: RawStream,
-    attributes: *mut RawLaunchAttribute,
-    attribute_count: c_uint,
-}
-
-const _: () = {
-    assert!(size_of::<RawLaunchAttribute>() == 72 && align_of::<RawLaunchAttribute>() == 8);
-    assert!(offset_of!(RawLaunchAttribute, value) == 8);
-    // The rest holds where pointers have 64 bits, as on every platform that the driver serves.
-    if size_of::<usize>() == 8 {
-        assert!(size_of::<RawLaunchConfig>() == 56 && align_of::<RawLaunchConfig>() == 8);
-        assert!(offset_of!(RawLaunchConfig, block) == 12);
-        assert!(offset_of!(RawLaunchConfig, shared_bytes) == 24);
-        assert!(offset_of!(RawLaunchConfig, stream) == 32);
-        assert!(offset_of!(RawLaunchConfig, attributes) == 40);
-        assert!(offset_of!(RawLaunchConfig, attribute_count) == 48);
-    }
-};
 
 #[cfg(test)]
 mod tests {

@@ -51,6 +51,7 @@
 //! Linux on x86-64 and aarch64. Elsewhere the crate compiles, defines no symbol, and [`load`] answers
 //! [`LoadError::Platform`].
 
+mod abi;
 mod attribute;
 mod context;
 mod device;
@@ -79,6 +80,7 @@ mod fake_driver_tests;
 
 use std::ffi::c_void;
 
+pub use abi::TensorMap;
 pub use attribute::{DeviceAttribute, DriverVersion, FunctionAttribute, Uuid};
 pub use context::{Context, CurrentContext};
 pub use driver::{Driver, MemoryInfo, load, load_with};
@@ -89,7 +91,7 @@ pub use memory::{DeviceMemory, PinnedMemory};
 pub use module::{JitFailure, JitLog};
 pub use stream::{Event, Stream, Timing};
 pub use tensor_map::{
-    DataType, Interleave, L2Promotion, OobFill, Swizzle, TensorMap, TensorMapDesc, TensorMapError,
+    DataType, Interleave, L2Promotion, OobFill, Swizzle, TensorMapDesc, TensorMapError,
 };
 
 /// `CUcontext`: `cust`'s `Context::as_raw`, cast.

@@ -6,11 +6,11 @@
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 use std::mem::transmute;
 
+use crate::abi::RawLaunchConfig;
+use crate::abi::TensorMap;
 use crate::attribute::Uuid;
-use crate::launch::RawLaunchConfig;
 use crate::symbols::Symbol;
 use crate::table::Table;
-use crate::tensor_map::TensorMap;
 use crate::{DevicePtr, RawContext, RawEvent, RawFunction, RawModule, RawStream};
 
 macro_rules! declare {

@@ -1,29 +1,10 @@
-//! Tensor maps: the descriptor by which Hopper's copy engine reads a box of a tensor.
+//! Tensor maps: the descriptor by which Hopper's TMA reads a box of a tensor.
 
 use std::ffi::{c_int, c_uint};
-use std::mem::{align_of, size_of};
 
+use crate::abi::TensorMap;
 use crate::error::DriverError;
 use crate::{DevicePtr, Driver, raw};
-
-/// `CUtensorMap`: 128 opaque bytes, handed to a kernel by value.
-///
-/// It holds the tensor's address, so it is good for that allocation and no longer than it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(64))]
-pub struct TensorMap {
-    words: [u64; 16],
-}
-
-impl TensorMap {
-    /// Its bytes, to be copied into the parameters of a launch.
-    #[must_use]
-    pub const fn words(&self) -> [u64; 16] {
-        self.words
-    }
-}
-
-const _: () = assert!(size_of::<TensorMap>() == 128 && align_of::<TensorMap>() == 64);
 
 /// What a tensor is and how it is copied; dimension 0 is the contiguous one throughout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

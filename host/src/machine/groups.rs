@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::memory::Free;
+use super::free::Free;
 
 /// What a group leaves.
 pub(super) struct Bound {
@@ -34,6 +34,14 @@ const V2: Version = Version {
     usage: "memory.current",
     cache: ["active_file", "inactive_file"],
 };
+
+impl From<Bound> for Free {
+    fn from(bound: Bound) -> Self {
+        let Bound { free, limit, file } = bound;
+        let limit = format!("the {limit} bytes of its control group ({})", file.display());
+        Self { bytes: free, limit: Some(limit) }
+    }
+}
 
 /// The bounds of every group from this process's own up to the root of what is mounted.
 pub(super) fn bounds(proc: &Path) -> Vec<Free> {

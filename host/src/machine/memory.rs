@@ -6,15 +6,9 @@ use std::path::Path;
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
+use super::free::Free;
 use super::groups;
 use crate::error::Error;
-
-/// Memory that can still be had, as one of the bounds on it says.
-pub(super) struct Free {
-    pub(super) bytes: u64,
-    /// In words what the bound is, where it is not the machine's own memory.
-    pub(super) limit: Option<String>,
-}
 
 /// Bytes of memory that a process could still get; `None` where the system does not tell.
 #[must_use]
@@ -63,14 +57,6 @@ fn machine() -> Option<Free> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let system = System::new_with_specifics(memory).ok()?;
     Some(Free { bytes: system.available_memory(), limit: None })
-}
-
-impl From<groups::Bound> for Free {
-    fn from(bound: groups::Bound) -> Self {
-        let groups::Bound { free, limit, file } = bound;
-        let limit = format!("the {limit} bytes of its control group ({})", file.display());
-        Self { bytes: free, limit: Some(limit) }
-    }
 }
 
 /// What `ulimit -v` leaves.

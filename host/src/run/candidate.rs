@@ -5,19 +5,21 @@ use std::time::{Duration, Instant};
 use gemm_spec::{Operand, Problem};
 use kernels_gpu::Kernel;
 
+use super::kept::Kept;
 use super::on_gpu::OnGpu;
 use super::predict::{by_rows, predict};
+use super::times::Times;
 use super::{DeviceChoice, Inputs, Observer, Row, supported, verdict};
 use crate::cpu::{CpuContext, CpuImpl};
 use crate::emulate;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
-use crate::gpu::{Gpu, Operands};
+use crate::gpu::Gpu;
 use crate::measure::{Effort, repeat};
 use crate::registry::Implementation;
 use crate::report::skipped::without_gpu;
 use crate::scalar::ScalarTypes;
-use crate::verify::{Checker, Guarded};
+use crate::verify::Checker;
 
 /// An implementation that can run, and what is known of it.
 pub(super) struct Candidate<'d> {
@@ -40,52 +42,6 @@ enum Device<'d> {
     Gpu(&'d Gpu, &'d CpuContext),
     /// Kernels on these threads.
     Emulator(&'d CpuContext),
-}
-
-/// What a row leaves to the next one, so that it is made once: hundreds of megabytes take longer to be
-/// had from the system than to be multiplied.
-pub(super) struct Kept<'d, T: ScalarTypes> {
-    /// A and B on the device.
-    pub(super) operands: Option<Operands<'d, T>>,
-    /// Buffers for C that nobody uses.
-    results: Vec<Guarded<T>>,
-}
-
-impl<T: ScalarTypes> Default for Kept<'_, T> {
-    fn default() -> Self {
-        Self { operands: None, results: Vec::new() }
-    }
-}
-
-impl<T: ScalarTypes> Kept<'_, T> {
-    /// A buffer for C; whatever it holds is to be poisoned.
-    pub(super) fn result(&mut self, problem: &Problem<T>) -> Result<Guarded<T>, Error> {
-        Ok(match self.results.pop() {
-            Some(result) => result,
-            None => Guarded::new(problem)?,
-        })
-    }
-
-    /// Takes a buffer back.
-    pub(super) fn keep(&mut self, result: Guarded<T>) {
-        self.results.push(result);
-    }
-}
-
-/// Times of one result.
-pub(super) struct Times {
-    pub(super) seconds: f64,
-    pub(super) runs: usize,
-    /// To the device, kernel, from the device.
-    pub(super) split: Option<(f64, f64, f64)>,
-    /// What is wrong with the product that the seconds are of, where it is not the one that is checked.
-    pub(super) differs: Option<String>,
-}
-
-impl Times {
-    fn of(seconds: f64, runs: usize) -> Self {
-        Self { seconds, runs, split: None, differs: None }
-    }
 }
 
 impl<'d> Candidate<'d> {

@@ -6,7 +6,8 @@ use kernels_gpu::Kernel;
 use rayon::prelude::*;
 
 use super::Inputs;
-use super::candidate::{Kept, Times};
+use super::kept::Kept;
+use super::times::Times;
 use crate::cpu::CpuContext;
 use crate::error::Error;
 use crate::gpu::{Gpu, HostTimes, Operands};

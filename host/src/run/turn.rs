@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use gemm_spec::{Operand, Problem};
 
-use super::candidate::{Candidate, Kept};
+use super::candidate::Candidate;
+use super::kept::Kept;
 use super::{Config, Failure, Inputs, Observer, Processors, Row, check_memory};
 use crate::error::Error;
 use crate::measure::Effort;
