@@ -328,7 +328,7 @@ impl<T: GemmTypes> Problem<T> {
     }
 
     /// Whether no two C overlap that are `stride` elements apart and `len` long, each: one begins behind the
-    /// other, or all of them lie between the lines of the first.
+    /// other, or all of them are between the lines of the first.
     fn is_apart(&self, stride: usize, len: usize) -> bool {
         let (_, line) = self.c.lines(self.m, self.n);
         let lines_end =
