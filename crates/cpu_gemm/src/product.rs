@@ -29,7 +29,7 @@ pub(crate) struct Product<T: GemmTypes> {
     pub(crate) ldc: usize,
 }
 
-/// Whether the columns of C are contiguous as they are, so that the product need not be turned.
+/// Whether the columns of C are contiguous as they are, so that the product need not be transposed.
 pub(crate) fn has_columns<T: GemmTypes>(problem: &Problem<T>) -> bool {
     problem.c.order == Order::ColMajor || is_column(problem)
 }

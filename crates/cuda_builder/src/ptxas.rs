@@ -105,7 +105,7 @@ impl Ptxas {
     }
 
     /// Assembles a module for each of the archs and packs the machine code, compressed, into one fat
-    /// binary, with the program `fatbinary` that lies beside this one. The driver takes out of it what its
+    /// binary, with the program `fatbinary` that is beside this one. The driver takes out of it what its
     /// GPU runs.
     ///
     /// # Errors

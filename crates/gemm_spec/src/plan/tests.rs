@@ -214,9 +214,10 @@ fn operands_are_split_multiplied_and_multiplied_again_where_limbs_do_not_hold_th
     let flags = Planner::range_flags(&LIMBS, &problem, Band::whole(256));
     assert_eq!(flags, Some(layout.zeroed));
 
-    let turned = problem.with_layouts(Layout::col_major(256), Layout::col_major(512), problem.c);
+    let transposed =
+        problem.with_layouts(Layout::col_major(256), Layout::col_major(512), problem.c);
     let column_major = ["fill", "row_amax", "mn_major", "k_major", "probe", "gemm_f32", "fallback"];
-    assert_eq!(symbols(&plan(&LIMBS, &turned, AT).1), column_major);
+    assert_eq!(symbols(&plan(&LIMBS, &transposed, AT).1), column_major);
 
     // With nothing to sum the flags are all set, and nobody reads A or B.
     let (_, nothing) = plan(&LIMBS, &Problem { alpha: 0.0, ..problem }, AT);

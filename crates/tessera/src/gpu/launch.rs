@@ -21,7 +21,7 @@ const MOST_PARAMS: usize = 16;
 impl Gpu {
     /// Puts the launches of `C = alpha * A * B + beta * C` into a stream and returns without waiting.
     ///
-    /// Operands are on the device. A kernel's module is compiled on first use ([`Gpu::load`] does it
+    /// Operands are on the device. A kernel's modules are loaded on first use ([`Gpu::load`] does it
     /// before). Memory that a kernel needs besides its operands is kept by this [`Gpu`] for the stream.
     ///
     /// # Errors
