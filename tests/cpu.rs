@@ -5,7 +5,7 @@ mod support;
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{Convert, Element, GemmTypes};
+use gemm_spec::{Batch, Convert, Element, GemmTypes};
 use lab::cpu::{self, CPU, CpuContext, CpuImpl};
 use lab::verify::{Checker, Method};
 use lab::{Layout, Multiplier, Problem, Scalar, ScalarTypes, Types, bf16, f16, with_gemm_types};
@@ -307,6 +307,31 @@ fn special_values_spread_as_they_should() {
             let mut c = vec![1.0f32; 30];
             engine.gemm_slices(&problem, &[1.0; 35], &b, &mut c).unwrap();
             assert!(c.iter().all(|value| value.is_nan()), "{alpha} {beta}");
+        }
+    }
+}
+
+/// Every product of a batch has the bits that it has by itself, in whatever order the operands are, also
+/// where an implementation that reads row-major operands alone gets copies.
+#[test]
+fn the_products_of_a_batch_are_those_of_each() {
+    let one = Problem::<f32>::new(5, 6, 7).with_scalars(0.5, 2.0);
+    let column_major =
+        one.with_layouts(Layout::col_major(5), Layout::col_major(8), Layout::col_major(6));
+    for implementation in CPU {
+        let engine = Multiplier::named(implementation.id).unwrap();
+        for one in [one, column_major] {
+            let all = one.with_batch(Batch { count: 3, a_stride: 36, b_stride: 50, c_stride: 41 });
+            let of = |len: usize| (0..len).map(|at| (at % 19) as f32 / 4.0).collect::<Vec<_>>();
+            let (a, b, old) = (of(2 * 36 + 35), of(2 * 50 + 48), of(2 * 41 + 36));
+            let mut right = old.clone();
+            for at in all.items() {
+                let c = &mut right[at.c..];
+                engine.gemm_slices(&one, &a[at.a..], &b[at.b..], c).unwrap();
+            }
+            let mut c = old.clone();
+            engine.gemm_slices(&all, &a, &b, &mut c).unwrap();
+            assert!(c == right && c != old, "{}", implementation.id);
         }
     }
 }

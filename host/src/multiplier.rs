@@ -180,6 +180,10 @@ impl Multiplier {
             return rung.gemm(problem, a, b, c, context);
         }
         problem.check_buffers(a.len(), b.len(), c.len())?;
+        if !problem.batch.is_one() {
+            let each = |one: &_, a: &_, b: &_, c: &mut _| self.by_rung(rung, one, a, b, c);
+            return problem.try_for_each_item(a, b, c, each);
+        }
         // A column-major C is the row-major C of the transposed product.
         match problem.c.order {
             Order::RowMajor => in_row_major_order(rung, *problem, a, b, c, context),

@@ -96,7 +96,7 @@ pub fn gemm<T: CpuTypes>(
         return Ok(());
     }
     if !problem.batch.is_one() {
-        return batched(problem, a, b, c, context);
+        return problem.try_for_each_item(a, b, c, |one, a, b, c| gemm(one, a, b, c, context));
     }
     // SAFETY: the buffers were checked against the problem, and the transposed problem reads and writes
     // the same elements of them.
@@ -107,22 +107,6 @@ pub fn gemm<T: CpuTypes>(
             multiply(&problem.transposed::<T::Transposed>(), b, a, c, context)
         }
     }
-}
-
-/// The products of a batch, one after the other, for buffers that hold them.
-fn batched<T: CpuTypes>(
-    problem: &Problem<T>,
-    a: &[T::A],
-    b: &[T::B],
-    c: &mut [T::C],
-    context: &CpuContext,
-) -> Result<(), Error> {
-    let one = problem.one();
-    problem.items().try_for_each(|at| {
-        // With k = 0 the factors have no elements, wherever they would begin.
-        let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
-        gemm(&one, a, b, &mut c[at.c..], context)
-    })
 }
 
 /// The same of a problem that [has columns](has_columns), C not being empty.

@@ -1,5 +1,8 @@
 //! Several products of one shape.
 
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::{GemmTypes, Problem};
+
 /// How many products a [`Problem`](crate::Problem) is, and the elements from an operand of one of them to the
 /// same operand of the next.
 ///
@@ -42,4 +45,33 @@ pub struct BatchItem {
     pub b: usize,
     /// C.
     pub c: usize,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<T: GemmTypes> Problem<T> {
+    /// Calls with each product by itself and its part of the buffers, in order, up to the first error. The
+    /// buffers are those that [`Problem::check_buffers`] has passed.
+    ///
+    /// # Errors
+    /// That of the call.
+    ///
+    /// # Panics
+    /// Where C is too short.
+    pub fn try_for_each_item<E>(
+        &self,
+        a: &[T::A],
+        b: &[T::B],
+        c: &mut [T::C],
+        mut call: impl FnMut(&Self, &[T::A], &[T::B], &mut [T::C]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.m == 0 || self.n == 0 {
+            return Ok(());
+        }
+        let one = self.one();
+        self.items().try_for_each(|at| {
+            // With k = 0 the factors have no elements, wherever they would begin.
+            let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
+            call(&one, a, b, &mut c[at.c..])
+        })
+    }
 }

@@ -114,12 +114,8 @@ impl CpuImpl {
             return Ok(());
         }
         if !problem.batch.is_one() {
-            let one = problem.one();
-            return problem.items().try_for_each(|at| {
-                // With k = 0 the factors have no elements, wherever they would begin.
-                let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
-                self.gemm(&one, a, b, &mut c[at.c..], context)
-            });
+            let each = |one: &_, a: &_, b: &_, c: &mut _| self.gemm(one, a, b, c, context);
+            return problem.try_for_each_item(a, b, c, each);
         }
         let mut problem = *problem;
         if problem.k == 0 {

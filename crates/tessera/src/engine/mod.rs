@@ -144,36 +144,16 @@ impl Engine {
         if let Some(gpu) = &self.gpu
             && !gpu.leaves_to_cpu::<T>(problem.one().flops())
         {
-            if !problem.batch.is_one() {
-                return self.batched(problem, a, b, c);
-            }
             problem.check_buffers(a.len(), b.len(), c.len())?;
+            if !problem.batch.is_one() {
+                let each = |one: &_, a: &_, b: &_, c: &mut _| self.gemm_slices(one, a, b, c);
+                return problem.try_for_each_item(a, b, c, each);
+            }
             if let Placement::Gpu(kernel) = self.placement(problem)? {
                 return gpu.multiply(kernel, &self.cpu, problem, a, b, c);
             }
         }
         Ok(cpu_gemm::gemm(problem, a, b, c, &self.cpu)?)
-    }
-
-    /// The products of a batch, one after the other.
-    #[cfg(feature = "cuda")]
-    fn batched<T: GemmTypes>(
-        &self,
-        problem: &Problem<T>,
-        a: &[T::A],
-        b: &[T::B],
-        c: &mut [T::C],
-    ) -> Result<(), Error> {
-        problem.check_buffers(a.len(), b.len(), c.len())?;
-        if problem.m == 0 || problem.n == 0 {
-            return Ok(());
-        }
-        let one = problem.one();
-        problem.items().try_for_each(|at| {
-            // With k = 0 the factors have no elements, wherever they would begin.
-            let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
-            self.gemm_slices(&one, a, b, &mut c[at.c..])
-        })
     }
 
     /// Where and by what this engine would compute a problem now, and of a batch each of its products.
