@@ -3,7 +3,7 @@
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{GemmTypes, Problem};
 
-/// How many products a [`Problem`](crate::Problem) is, and the elements from an operand of one of them to the
+/// How many products a [`Problem`] is, and the elements from an operand of one of them to the
 /// same operand of the next.
 ///
 /// A stride of zero gives all products the same A or B.
