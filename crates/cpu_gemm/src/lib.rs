@@ -53,8 +53,11 @@ mod thresholds;
 mod tile;
 mod times_column;
 mod types;
+mod units;
 mod vector;
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -75,6 +78,7 @@ use crate::product::{Product, has_columns};
 pub use crate::threads::run_on;
 use crate::thresholds::WORK_PER_THREAD;
 pub use crate::types::CpuTypes;
+pub use crate::units::{CpuUnits, NoUnits, gemm_in_tiles, matrix_units};
 
 /// `C = alpha * A * B + beta * C` on the threads of a context.
 ///
@@ -102,32 +106,29 @@ pub fn gemm<T: CpuTypes>(
     // the same elements of them.
     unsafe {
         if has_columns(problem) {
-            multiply(problem, a, b, c, context)
+            multiply(Product::new(problem, a, b, c), c, context)
         } else {
-            multiply(&problem.transposed::<T::Transposed>(), b, a, c, context)
+            let problem = problem.transposed::<T::Transposed>();
+            multiply(Product::new(&problem, b, a, c).swapped(), c, context)
         }
     }
 }
 
-/// The same of a problem that [has columns](has_columns), C not being empty.
+/// The same of a product, C not being empty.
 ///
 /// # Safety
-/// The buffers hold the problem's matrices.
+/// The product's promises, see [`Product`]; its C is `c`.
 unsafe fn multiply<T: CpuTypes>(
-    problem: &Problem<T>,
-    a: &[T::A],
-    b: &[T::B],
+    product: Product<T>,
     c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), Error> {
-    let product = Product::new(problem, a, b, c);
     if product.k == 0 {
         scale(&product, c);
         return Ok(());
     }
-    // SAFETY: the caller's promise; A and B are borrowed and C is borrowed exclusively until this
-    // returns.
-    unsafe { T::multiply(&product, context, threads(&product, context)) }
+    // SAFETY: the caller's promise.
+    unsafe { units::multiply(&product, context, threads(&product, context)) }
 }
 
 /// How many threads a product is worth.

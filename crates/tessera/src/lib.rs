@@ -45,7 +45,7 @@ pub mod gpu;
 pub mod select;
 
 pub use accuracy::Accuracy;
-pub use cpu_gemm::{CpuContext, CpuIsa};
+pub use cpu_gemm::{CpuContext, CpuIsa, CpuUnits};
 pub use element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 pub use engine::{Device, Engine, EngineBuilder, Placement, gemm};
 pub use error::Error;
