@@ -146,7 +146,12 @@ fn run_is_the_default_and_its_document_has_the_promised_keys() {
     let extra = ["--alpha", "1.5", "--beta", "-0.5", "--seed", "7", "--dist", "int"];
     let args = [&SMALL[..], &extra].concat();
     let document = document(&args);
-    has_only_keys(&document, &["problem", "machine", "rows", "skipped"]);
+    has_only_keys(&document, &["problem", "machine", "program", "rows", "skipped"]);
+    let program = &document["program"];
+    has_only_keys(program, &["version", "date", "command"]);
+    assert_eq!(program["version"], env!("CARGO_PKG_VERSION"));
+    let command: Vec<_> = ["tessera"].iter().chain(&args).chain(&["--format", "json"]).collect();
+    assert_eq!(program["command"], serde_json::json!(command));
     let problem = &document["problem"];
     has_only_keys(problem, &["m", "n", "k", "dtype", "alpha", "beta", "seed", "dist"]);
     for (key, value) in [("m", 33.0), ("n", 17.0), ("k", 65.0), ("alpha", 1.5), ("beta", -0.5)] {

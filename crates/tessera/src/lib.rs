@@ -38,6 +38,8 @@ mod element;
 mod engine;
 mod error;
 mod matrix;
+pub mod memory;
+mod row_major;
 
 #[cfg(feature = "cuda")]
 pub mod gpu;
@@ -56,6 +58,7 @@ pub use gemm_spec::{
     f16,
 };
 pub use matrix::{MatMut, MatRef, Matrix, problem_of};
+pub use row_major::row_major;
 
 /// The Rust examples of README.md, which are compiled and run as documentation tests.
 #[cfg(doctest)]

@@ -17,9 +17,9 @@ use super::output::{Replacement, complain, print};
 use super::{Exit, values};
 use crate::emulate;
 use crate::error::Error;
+use crate::measure::DeviceChoice;
 use crate::multiplier::Multiplier;
 use crate::registry::{self, Implementation};
-use crate::run::DeviceChoice;
 use tessera::{Accuracy, Matrix};
 
 /// Where the emulator's results come from, in words.

@@ -14,11 +14,10 @@ use super::{Exit, values};
 use tessera::{Accuracy, MatRef, Matrix};
 
 use crate::error::Error;
-use crate::machine;
+use crate::measure::{DeviceChoice, Observer, Room};
 use crate::memory::{allocate, reserve};
 use crate::multiplier::Multiplier;
 use crate::report::duration::seconds;
-use crate::run::{DeviceChoice, Observer};
 use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::{Checker, Method, Report};
 
@@ -301,16 +300,10 @@ fn row_major<T: Scalar>(matrix: Matrix<T>) -> anyhow::Result<Vec<T>> {
 /// Refuses before anything is allocated what the memory cannot hold.
 fn check_memory<T: ScalarTypes>(m: usize, n: usize, k: usize, args: &Args) -> Result<(), Error> {
     let problem = Problem::<T>::new(m, n, k);
-    let [m, n, k] = [m, n, k].map(|size| size as u128);
     // The old C is kept for the check.
-    let copies = if args.beta() != 0.0 && args.check != Method::None { 2 } else { 1 };
-    let of_a = (m * k).saturating_mul(size_of::<T::A>() as u128);
-    let factors = of_a.saturating_add((k * n).saturating_mul(size_of::<T::B>() as u128));
-    let result = (m * n).saturating_mul(copies * size_of::<T::C>() as u128);
-    let checked = args.check.reference_bytes(&problem);
-    let needed = factors.saturating_add(result).saturating_add(checked);
-    let checked = if checked == 0 { "" } else { " with every element checked" };
-    machine::check_memory(&format!("a product of {m} x {n} x {k}{checked}"), needed)
+    let of_c = if args.beta() != 0.0 && args.check != Method::None { 2 } else { 1 };
+    let room = Room { sets: 1, of_c, check: args.check };
+    room.check(&problem, &room.of_a_product(&problem))
 }
 
 #[cfg(test)]

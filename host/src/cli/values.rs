@@ -9,8 +9,8 @@ use clap::Args;
 use gemm_spec::{AccType, DType, Types};
 
 use crate::card::WIDEST;
+use crate::measure::DeviceChoice;
 use crate::registry::{self, Implementation};
-use crate::run::DeviceChoice;
 
 /// Sizes of a product.
 #[derive(Args, Clone, Copy)]
@@ -28,8 +28,8 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// m, n and k.
-    pub(super) fn mnk(self) -> (usize, usize, usize) {
-        (self.m.unwrap_or(self.n), self.n, self.k.unwrap_or(self.n))
+    pub(super) fn mnk(self) -> [usize; 3] {
+        [self.m.unwrap_or(self.n), self.n, self.k.unwrap_or(self.n)]
     }
 }
 
@@ -179,12 +179,14 @@ pub(super) fn dtype(text: &str) -> Result<DType, String> {
     named.ok_or_else(|| format!("`{text}` is none of {}", names()))
 }
 
+/// Why an emulator's times are not measured.
+pub(super) const NOT_EMULATED: &str =
+    "the emulator is for `tessera run`, `tessera sweep` and `tessera demo`";
+
 /// `auto`, `cpu`, `cuda` or `cuda:I`: what a product can be left to.
 pub(super) fn processor(text: &str) -> Result<DeviceChoice, String> {
     match device(text) {
-        Ok(DeviceChoice::Emulate) => {
-            Err("the emulator is for `tessera run` and `tessera demo`".to_owned())
-        }
+        Ok(DeviceChoice::Emulate) => Err(NOT_EMULATED.to_owned()),
         Err(_) => Err(format!("`{text}` is none of auto, cpu, cuda, cuda:I")),
         choice => choice,
     }

@@ -1,5 +1,7 @@
 //! Implementations that have no row: one line for each reason.
 
+use crate::measure::Skipped;
+
 /// What [`tessera::Error::NoDevice`] begins with.
 const NO_DEVICE: &str = "no CUDA device: ";
 /// What the reason ends with where the user wants no GPU.
@@ -28,12 +30,11 @@ pub(crate) fn without_gpu(error: &crate::Error) -> String {
 /// Implementations, each with the places at which it was skipped.
 type Kernels<'s> = Vec<(&'s str, Vec<String>)>;
 
-/// A line for each reason, of implementations with the place (a size, say) at which each was skipped.
-pub(crate) fn lines<'s>(
-    skipped: impl IntoIterator<Item = (&'s str, Option<String>, &'s str)>,
-) -> Vec<String> {
+/// A line for each reason, with the sizes at which implementations were skipped for it.
+pub(crate) fn lines(skipped: &[Skipped]) -> Vec<String> {
     let mut reasons: Vec<(&str, Kernels<'_>)> = Vec::new();
-    for (kernel, place, reason) in skipped {
+    for Skipped { kernel, size, reason } in skipped {
+        let place = size.map(|[m, n, k]| format!("{m} x {n} x {k}"));
         let at = reasons.iter().position(|(other, _)| *other == reason).unwrap_or_else(|| {
             reasons.push((reason, Vec::new()));
             reasons.len() - 1
@@ -107,8 +108,14 @@ mod tests {
 
     const NO_DRIVER: &str = "no CUDA device: no NVIDIA driver";
 
-    fn said(skipped: &[(&'static str, Option<&str>, &'static str)]) -> Vec<String> {
-        lines(skipped.iter().map(|(kernel, at, reason)| (*kernel, at.map(str::to_owned), *reason)))
+    /// What is said of implementations, each skipped at a cube of that edge or at all.
+    fn said(skipped: &[(&str, Option<usize>, &str)]) -> Vec<String> {
+        let one = |(kernel, edge, reason): &(&str, Option<usize>, &str)| Skipped {
+            kernel: (*kernel).to_owned(),
+            size: edge.map(|edge| [edge; 3]),
+            reason: (*reason).to_owned(),
+        };
+        lines(&skipped.iter().map(one).collect::<Vec<_>>())
     }
 
     #[test]
@@ -137,7 +144,7 @@ mod tests {
     #[test]
     fn many_kernels_without_a_gpu_are_one_short_line() {
         let kernels = ["naive", "tiled2", "tiled4", "tiled8"];
-        let sizes = [Some("512 x 512 x 512"), Some("1024 x 1024 x 1024")];
+        let sizes = [Some(512), Some(1024)];
         let all: Vec<_> =
             sizes.into_iter().flat_map(|at| kernels.map(|one| (one, at, NO_DRIVER))).collect();
         let line = "skipped 4 GPU kernels: no NVIDIA driver (`tessera devices` says more)";
@@ -160,9 +167,9 @@ mod tests {
             said(&[
                 ("a", None, none),
                 ("b", None, none),
-                ("c", Some("8 x 8 x 8"), "too large"),
-                ("c", Some("9 x 9 x 9"), "too large"),
-                ("d", Some("8 x 8 x 8"), "too large"),
+                ("c", Some(8), "too large"),
+                ("c", Some(9), "too large"),
+                ("d", Some(8), "too large"),
             ]),
             [
                 "skipped a, b: has no f32 entry",

@@ -4,8 +4,6 @@ mod builder;
 #[cfg(feature = "cuda")]
 mod on_gpu;
 #[cfg(feature = "cuda")]
-mod row_major;
-
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 

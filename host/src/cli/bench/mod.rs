@@ -1,4 +1,7 @@
-//! `tessera bench` and `tessera replay`: how fast, and how sure that is.
+//! `tessera bench`: how fast, and how sure that is.
+
+pub(super) mod replay;
+mod words;
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -7,24 +10,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use gemm_spec::Types;
 
-use super::Exit;
-use super::nothing_ran;
-use super::output::{Outputs, Progress, advise, colour, print};
+use super::groups::{Output, Products};
+use super::output::{Progress, advise};
 use super::values::{self, Sizes};
+use super::{Exit, nothing_ran};
 use crate::bench::compare::{Comparison, applies, compare, read};
-use crate::bench::{
-    AUTO, Cache, Config, Document, Entrant, Point, Rounds, Row, again, end_with_parent, idle,
-    ragged, run,
-};
-use crate::error::Error;
-use crate::fill::Distribution;
+use crate::bench::{Cache, Document, Request, Rounds, end_with_parent, idle, ragged, run};
+use crate::measure::{AUTO, DeviceChoice, Entrant, Observer};
 use crate::peers;
-use crate::report::Format;
-use crate::report::bench::render;
-use crate::run::{DeviceChoice, Observer};
-use crate::verify::Method;
+use crate::report::bench::Compared;
+use crate::report::render;
+use words::{cache, patience, percent, ragged_count, shape};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -68,32 +65,8 @@ pub(super) struct Args {
     /// What a turn's own process is told: measure here, without rounds.
     #[arg(long, hide = true)]
     alone: bool,
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::types,
-          help = values::types_help())]
-    dtype: Types,
-    /// Processors: auto, cpu, cuda or cuda:I.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
-    device: DeviceChoice,
-    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
-    #[arg(long, value_name = "T", value_parser = values::threads)]
-    threads: Option<NonZeroUsize>,
-    /// Seed of the inputs.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Inputs: uniform, normal, int or position.
-    #[arg(long, value_name = "DIST", default_value = "uniform")]
-    dist: Distribution,
-    /// Factor of the product.
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = values::factor,
-          allow_negative_numbers = true)]
-    alpha: f64,
-    /// Factor of the old C; with 0 C is not read.
-    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = values::factor,
-          allow_negative_numbers = true)]
-    beta: f64,
-    /// Check: auto, full, freivalds, sample or none.
-    #[arg(long, value_name = "METHOD", default_value = "auto")]
-    check: Method,
+    #[command(flatten)]
+    products: Products,
     /// Caches: warm (the same operands each run) or cold (operands beyond twice the last cache).
     #[arg(long, value_name = "CACHE", default_value = "warm", value_parser = cache)]
     cache: Cache,
@@ -106,94 +79,24 @@ pub(super) struct Args {
     /// Compare with this earlier document; a row slower than the noise ends the program with 5.
     #[arg(long, value_name = "OLD.json")]
     baseline: Option<PathBuf>,
-    /// Output: table, md, csv or json [default: by the ending of --out, else table].
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
-    /// Write to this file and not to standard output; may be given more than once.
-    #[arg(long, value_name = "FILE")]
-    out: Vec<PathBuf>,
-}
-
-#[derive(clap::Args)]
-pub(super) struct Replay {
-    /// A document of `tessera bench --format json`, or one of its rows.
-    #[arg(value_name = "ROW.json")]
-    file: PathBuf,
-    /// Seconds for the runs of each row.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = values::seconds)]
-    time: Duration,
-    /// Percent of the median within which the middle half of the runs must lie.
-    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
-    spread: f64,
-    /// Output: table, md, csv or json.
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: Format,
-}
-
-fn cache(text: &str) -> Result<Cache, String> {
-    match text {
-        "warm" => Ok(Cache::Warm),
-        "cold" => Ok(Cache::Cold),
-        _ => Err(format!("`{text}` is none of warm, cold")),
-    }
-}
-
-/// m, n and k.
-fn shape(text: &str) -> Result<[usize; 3], String> {
-    let sizes =
-        text.split(',').map(|size| values::size(size.trim())).collect::<Result<Vec<_>, _>>()?;
-    sizes.try_into().map_err(|_| format!("`{text}` is no shape: three sizes m,n,k"))
-}
-
-/// Ragged shapes, at most: what takes a second each takes hours.
-const MOST_RAGGED: usize = 10_000;
-
-/// How many shapes of the list.
-fn ragged_count(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|count| *count <= MOST_RAGGED)
-        .ok_or_else(|| format!("a number of shapes is a whole number from 0 to {MOST_RAGGED}"))
-}
-
-/// Seconds from 0 on.
-fn patience(text: &str) -> Result<Duration, String> {
-    text.parse::<f64>()
-        .ok()
-        .filter(|seconds| *seconds <= values::MOST_SECONDS)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| {
-            format!("a wait is a number of seconds, 0 or more and up to {:e}", values::MOST_SECONDS)
-        })
-}
-
-/// A share above 0 and up to 1, typed in percent.
-fn percent(text: &str) -> Result<f64, String> {
-    text.parse::<f64>()
-        .ok()
-        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "a spread is a number of percent above 0 and up to 100".to_owned())
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
-    values::check_scalars(args.dtype, args.alpha, args.beta)?;
+    let config = args.products.config()?;
+    ensure!(config.device != DeviceChoice::Emulate, values::NOT_EMULATED);
     // Before any work: what cannot be read or written is known now.
     let baseline = args.baseline.as_deref().map(document).transpose()?;
-    let outputs = Outputs::new(&args.out, args.format)?;
-    let listed = args.squares.iter().map(|&n| [n; 3]).chain(args.shapes.iter().copied());
-    let mut sizes: Vec<[usize; 3]> = listed.chain(ragged::shapes(args.ragged)).collect();
-    if sizes.is_empty() {
-        let (m, n, k) = args.sizes.mnk();
-        sizes.push([m, n, k]);
-    }
+    let outputs = args.output.open()?;
     let entrants = entrants(args)?;
     let beside_peers = args.peers || args.peers_only.is_some();
     if args.alone {
         end_with_parent();
     }
-    let config = Config {
-        sizes,
+    let request = Request {
+        config,
+        sizes: sizes(args),
         entrants,
         peer_folders: args.peer_path.clone(),
         rounds: (beside_peers && !args.alone)
@@ -204,29 +107,23 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         } else {
             Duration::ZERO
         }),
-        dtype: args.dtype,
-        alpha: args.alpha,
-        beta: args.beta,
-        device: args.device,
-        threads: values::thread_count(args.threads)?,
-        seed: args.seed,
-        distribution: args.dist,
-        check: args.check,
         cache: args.cache,
         time: args.time,
         spread: args.spread,
     };
-    if baseline.as_ref().is_some_and(|old| !applies(old, &config)) {
+    if baseline.as_ref().is_some_and(|old| !applies(old, &request)) {
         bail!(NOT_COMPARABLE);
     }
-    if let Some(rounds) = config.rounds {
-        advise(&forecast(&config, rounds));
+    if let Some(rounds) = request.rounds {
+        advise(&forecast(&request, rounds));
     }
-    let document = run(&config, &mut Turns::new(config.rounds.is_some()))?;
+    let document = run(&request, &mut Turns::new(request.rounds.is_some()))?;
     let comparisons = baseline.as_ref().map_or_else(Vec::new, |old| compare(old, &document));
-    outputs.write(|format, colour| render(&document, &comparisons, format, colour))?;
+    let compared = Compared { document: &document, comparisons: &comparisons };
+    outputs.write(|format, colour| render(&compared, format, colour))?;
     if document.rows.is_empty() {
-        return Ok(nothing_ran::exit(config.device, config.entrants.iter().map(Entrant::on_gpu)));
+        let on_gpu = request.entrants.iter().map(Entrant::on_gpu);
+        return Ok(nothing_ran::exit(request.config.device, on_gpu));
     }
     if baseline.is_some() && comparisons.is_empty() {
         bail!(NOT_COMPARABLE);
@@ -237,16 +134,26 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 const NOT_COMPARABLE: &str =
     "--baseline has no row of the same kernel, device, size, inputs and number of threads";
 
+/// The problems that were asked for, else the one of -m, -n and -k.
+fn sizes(args: &Args) -> Vec<[usize; 3]> {
+    let listed = args.squares.iter().map(|&n| [n; 3]).chain(args.shapes.iter().copied());
+    let mut sizes: Vec<_> = listed.chain(ragged::shapes(args.ragged)).collect();
+    if sizes.is_empty() {
+        sizes.push(args.sizes.mnk());
+    }
+    sizes
+}
+
 /// How long the turns of a benchmark will take, on a machine that is idle and on one that is not.
-fn forecast(config: &Config, rounds: Rounds) -> String {
-    let turns = config.entrants.len() * config.sizes.len() * rounds.count;
+fn forecast(request: &Request, rounds: Rounds) -> String {
+    let turns = request.entrants.len() * request.sizes.len() * rounds.count;
     // The warm-up is a quarter; starting a process, drawing the inputs and checking are not counted.
-    let quiet = turns as f64 * 1.25 * config.time.as_secs_f64();
+    let quiet = turns as f64 * 1.25 * request.time.as_secs_f64();
     let busy = quiet + turns as f64 * rounds.patience.as_secs_f64();
     format!(
         "{turns} turns of {} s at most: up to {quiet:.0} s on an idle machine and {busy:.0} s on a busy \
          one, and what starting and checking take (--time, --rounds, --idle-wait)",
-        config.time.as_secs_f64()
+        request.time.as_secs_f64()
     )
 }
 
@@ -301,75 +208,10 @@ fn entrants(args: &Args) -> anyhow::Result<Vec<Entrant>> {
     Ok(own.chain(peers.into_iter().map(Entrant::Peer)).collect())
 }
 
-pub(super) fn replay(args: &Replay) -> anyhow::Result<Exit> {
-    let rows = rows(&args.file)?;
-    let mut new = Document {
-        format: crate::bench::FORMAT.to_owned(),
-        rows: Vec::with_capacity(rows.len()),
-        skipped: Vec::new(),
-    };
-    let mut entrants = Vec::new();
-    let configs = rows.iter().enumerate().map(|(index, row)| {
-        let check: Method = row.check.method.parse().unwrap_or_default();
-        can_be_meant(index, &row.point)?;
-        Ok(again(row, args.time, args.spread, check)?)
-    });
-    let configs: Vec<Config> = configs.collect::<anyhow::Result<_>>()?;
-    let mut progress = Progress::new();
-    for config in &configs {
-        entrants.extend(&config.entrants);
-        let mut document = run(config, &mut progress)?;
-        new.rows.append(&mut document.rows);
-        new.skipped.append(&mut document.skipped);
-    }
-    drop(progress);
-    new.rank();
-    let old = Document { format: crate::bench::FORMAT.to_owned(), rows, skipped: Vec::new() };
-    let comparisons = compare(&old, &new);
-    print(&render(&new, &comparisons, args.format, colour())?)?;
-    if new.rows.is_empty() {
-        // A row of a GPU that is not there has ended it before.
-        return Ok(nothing_ran::exit(DeviceChoice::Cpu, entrants.iter().map(Entrant::on_gpu)));
-    }
-    // A replay tells; it is a baseline that judges.
-    Ok(exit(&new, &[]))
-}
-
-/// Refuses a row of a record that the command line could not ask for.
-fn can_be_meant(index: usize, point: &Point) -> anyhow::Result<()> {
-    let refused = |what: String| {
-        let reason = format!("row {}: {what}; measure it anew with `tessera bench`", index + 1);
-        Err(Error::Record { reason }.into())
-    };
-    for (name, size) in [("m", point.m), ("n", point.n), ("k", point.k)] {
-        if let Err(reason) = values::size(&size.to_string()) {
-            return refused(format!("{name} is {size}, {reason}"));
-        }
-    }
-    if let Err(reason) = values::threads(&point.threads.to_string()) {
-        return refused(format!("threads are {}, {reason}", point.threads));
-    }
-    match Types::from_name(&point.dtype) {
-        Some(dtype) => values::check_scalars(dtype, point.alpha, point.beta),
-        None => refused(format!("`{}` is no element type", point.dtype)),
-    }
-}
-
 /// A document of an earlier run.
 fn document(path: &Path) -> anyhow::Result<Document> {
     let text = text(path)?;
     read(&text).with_context(|| path.display().to_string())
-}
-
-/// The rows of a document, or the one row that the file holds.
-fn rows(path: &Path) -> anyhow::Result<Vec<Row>> {
-    let text = text(path)?;
-    let rows = match serde_json::from_str::<Row>(&text) {
-        Ok(row) => vec![row],
-        Err(_) => read(&text).with_context(|| path.display().to_string())?.rows,
-    };
-    ensure!(!rows.is_empty(), "{}: it has no rows to measure again", path.display());
-    Ok(rows)
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
