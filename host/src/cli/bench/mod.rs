@@ -222,7 +222,8 @@ fn exit(document: &Document, comparisons: &[Comparison]) -> Exit {
     // The document may go to a file: what ends the program with an error is said here, too.
     for row in document.rows.iter().filter(|row| !row.believed()) {
         let [m, n, k] = [row.point.m, row.point.n, row.point.k];
-        let reason = row.refused.as_deref().unwrap_or("the check failed");
+        let reason = row.refused.as_deref().or(row.check.detail.as_deref());
+        let reason = reason.unwrap_or("the check failed");
         advise(&format!("{} at {m} x {n} x {k}: {reason}", row.point.kernel));
     }
     for slower in comparisons.iter().filter(|comparison| comparison.slower) {

@@ -145,7 +145,8 @@ fn cells(row: &Row) -> Vec<(&'static str, Cell)> {
     let optional = |value: Option<String>| Cell::new(value.unwrap_or_default());
     let clock = row.after.as_ref().and_then(|state| state.sm_mhz);
     let check = if !row.check.ok {
-        Cell::new(format!("WRONG, {}", row.check.method)).fg(Color::Red)
+        let said = row.check.detail.as_deref().unwrap_or(&row.check.method);
+        Cell::new(format!("WRONG, {said}")).fg(Color::Red)
     } else if let Some(reason) = &row.refused {
         Cell::new(format!("REFUSED, {reason}")).fg(Color::Red)
     } else {
