@@ -9,7 +9,7 @@ use tessera::{
 };
 
 use crate::auto;
-use crate::cpu::{self, CpuContext, CpuImpl};
+use crate::cpu::{self, CpuContext, CpuImpl, CpuUnits};
 use crate::error::Error;
 use crate::gpu::kernel_code;
 use crate::measure::DeviceChoice;
@@ -37,6 +37,7 @@ impl Multiplier {
         device: DeviceChoice,
         accuracy: Accuracy,
         threads: Option<NonZeroUsize>,
+        units: Option<CpuUnits>,
     ) -> Result<Self, Error> {
         let implementation = name.map(registry::find).transpose()?;
         let wrong = |implementation: Implementation| Error::WrongDevice {
@@ -48,6 +49,9 @@ impl Multiplier {
             Engine::builder().accuracy(accuracy).isa(cpu::isa()?).kernel_code(kernel_code()?);
         if let Some(threads) = threads {
             builder = builder.threads(threads);
+        }
+        if let Some(units) = units.map_or_else(cpu::units, |units| Ok(Some(units)))? {
+            builder = builder.units(units);
         }
         let (mut rung, mut unusable_figures) = (None, None);
         builder = match (implementation, device) {
@@ -80,7 +84,7 @@ impl Multiplier {
     /// # Errors
     /// As [`Multiplier::open`].
     pub fn named(name: &str) -> Result<Self, Error> {
-        Self::open(Some(name), DeviceChoice::Auto, Accuracy::default(), None)
+        Self::open(Some(name), DeviceChoice::Auto, Accuracy::default(), None, None)
     }
 
     /// The engine.
@@ -106,7 +110,7 @@ impl Multiplier {
         }
         let placement = self.engine.placement(problem)?;
         let Placement::Gpu(kernel) = placement else {
-            return Ok(Implementation::Cpu(cpu::DEFAULT));
+            return Ok(Implementation::Cpu(cpu::of_engine(&self.engine, problem)));
         };
         Ok(Implementation::Gpu(kernel))
     }

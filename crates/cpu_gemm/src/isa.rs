@@ -134,9 +134,9 @@ pub(crate) trait PackedTypes: GemmTypes {
     #[cfg(target_arch = "x86_64")]
     const TILES_KEEP_BITS: bool = false;
 
-    /// Whether a product is faster by tiles.
+    /// Whether a product of so many rows, columns and steps is faster by tiles.
     #[cfg(target_arch = "x86_64")]
-    fn tiles_pay(_: &Product<Self>, _: usize) -> bool {
+    fn tiles_pay(_: (usize, usize, usize), _: usize) -> bool {
         false
     }
 
@@ -166,8 +166,8 @@ macro_rules! in_tiles {
         const HAS_TILES: bool = true;
         const TILES_KEEP_BITS: bool = $keep_bits;
 
-        fn tiles_pay(product: &Product<Self>, threads: usize) -> bool {
-            amx::pays(product, threads)
+        fn tiles_pay(size: (usize, usize, usize), threads: usize) -> bool {
+            amx::pays::<Self>(size, threads)
         }
 
         unsafe fn multiply_in_tiles(

@@ -11,6 +11,7 @@ use crate::context::CpuContext;
 use crate::error::Error;
 use crate::isa::PackedTypes;
 use crate::product::{Product, has_columns};
+use crate::threads_for;
 use crate::types::CpuTypes;
 
 /// Which units a context's products may use.
@@ -136,6 +137,35 @@ pub fn gemm_in_tiles<T: CpuTypes>(
     crate::gemm(problem, a, b, c, context)
 }
 
+/// Whether [`gemm`](crate::gemm) computes a problem in matrix units, if its elements are of no extreme range, and
+/// if these units are allowed.
+pub fn uses_matrix_units<T: CpuTypes>(
+    units: CpuUnits,
+    problem: &Problem<T>,
+    context: &CpuContext,
+) -> bool {
+    let size = (problem.m, problem.n, problem.effective_k());
+    pays::<T>(units, size, threads_for(size, context)) && matrix_units().is_ok()
+}
+
+/// Whether these units include matrix units that multiply the types faster.
+fn pays<T: PackedTypes>(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let may = match units {
+            CpuUnits::Vector => false,
+            CpuUnits::SameBits => T::TILES_KEEP_BITS,
+            CpuUnits::All => T::HAS_TILES,
+        };
+        may && T::tiles_pay(size, threads)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (units, size, threads);
+        false
+    }
+}
+
 /// Computes a product, k at least 1, by the units that suit it.
 ///
 /// # Errors
@@ -145,24 +175,19 @@ pub fn gemm_in_tiles<T: CpuTypes>(
 /// The product's promises, see [`Product`].
 pub(crate) unsafe fn multiply<T: PackedTypes>(
     product: &Product<T>,
+    units: CpuUnits,
     context: &CpuContext,
     threads: usize,
 ) -> Result<(), Error> {
     #[cfg(target_arch = "x86_64")]
+    if pays::<T>(units, (product.m, product.n, product.k), threads)
+        && let Ok(amx) = Amx::request()
     {
-        let may = match context.units() {
-            CpuUnits::Vector => false,
-            CpuUnits::SameBits => T::TILES_KEEP_BITS,
-            CpuUnits::All => T::HAS_TILES,
-        };
-        if may
-            && T::tiles_pay(product, threads)
-            && let Ok(amx) = Amx::request()
-        {
-            // SAFETY: the caller's promises.
-            return unsafe { T::multiply_in_tiles(product, Unit::Tiles(amx), context, threads) };
-        }
+        // SAFETY: the caller's promises.
+        return unsafe { T::multiply_in_tiles(product, Unit::Tiles(amx), context, threads) };
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = units;
     // SAFETY: the caller's promises.
     unsafe { T::multiply(product, context, threads) }
 }

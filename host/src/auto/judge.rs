@@ -6,7 +6,7 @@ use gemm_spec::Problem;
 use kernels_gpu::{KERNELS, Kernel};
 use tessera::{Engine, Placement};
 
-use crate::cpu::{CPU, CpuImpl, DEFAULT};
+use crate::cpu::{self, CPU, CpuImpl};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::measure::{Inputs, Observer, Timing, clock, mean};
@@ -140,7 +140,8 @@ pub fn judge<T: ScalarTypes>(
     edges: &[usize],
     observer: &mut dyn Observer,
 ) -> Result<Vec<Judged>, Error> {
-    let mut ways: Vec<Way> = CPU.iter().map(|&own| Way::Cpu(own)).collect();
+    let here = CPU.iter().filter(|own| own.runs(T::TYPES).is_ok());
+    let mut ways: Vec<Way> = here.map(|&own| Way::Cpu(own)).collect();
     if engine.gpu().is_some() {
         ways.extend(KERNELS.iter().map(|&kernel| Way::Gpu(kernel)));
     }
@@ -161,7 +162,7 @@ fn one<T: ScalarTypes>(
     let chosen = if let Placement::Gpu(kernel) = engine.placement(&problem)? {
         kernel.spec().id
     } else {
-        DEFAULT.id
+        cpu::of_engine(engine, &problem).id
     };
     let can = |way: &Way| match way {
         Way::Gpu(spec) => {
@@ -203,6 +204,8 @@ fn id(way: Way) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::Types;
+
     use super::*;
 
     #[test]
@@ -210,7 +213,8 @@ mod tests {
         let engine = Engine::cpu(std::num::NonZeroUsize::new(2)).unwrap();
         let judged = judge::<f32>(&engine, &[8, 48], &mut ()).unwrap();
         assert_eq!(judged.len(), 2);
-        assert_eq!(judged[0].ways, CPU.len());
+        let here = CPU.iter().filter(|own| own.runs(Types::F32).is_ok()).count();
+        assert_eq!(judged[0].ways, here);
         for size in &judged {
             assert_eq!(size.chosen, "cpu_packed");
             assert!(size.best_seconds > 0.0 && size.cost().is_finite() && size.ways >= 1);

@@ -10,7 +10,7 @@ use tessera::select::{
     COPIES, CpuFigures, Cube, FORMAT, Figures, GpuFigures, TransferModel, Workload, best_kernel,
 };
 
-use crate::cpu::{CpuContext, DEFAULT};
+use crate::cpu::{CpuContext, CpuUnits};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, HostMemory};
@@ -59,14 +59,15 @@ pub fn tune(
     })
 }
 
-/// Seconds of one square product by the CPU engine.
+/// Seconds of one square product by the CPU engine, by the units that it uses if it is not told.
 fn cube<T: ScalarTypes>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
     let problem = Problem::<T>::new(edge, edge, edge);
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
     let Inputs { a, b, mut c } = Inputs::draw(&problem, draw)?;
     // Threads wake sooner or later: the median of many wakings is what others will see.
     let effort = Effort { total: Duration::from_millis(50), most: 2000, ..Effort::PROBE };
-    let timing = repeat(effort, || clock(|| DEFAULT.gemm::<T>(&problem, &a, &b, &mut c, cpu)))?;
+    let mut once = || cpu_gemm::gemm_by(CpuUnits::All, &problem, &a, &b, &mut c, cpu);
+    let timing = repeat(effort, || clock(|| once().map_err(Error::from)))?;
     Ok(timing.median)
 }
 

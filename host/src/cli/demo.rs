@@ -113,7 +113,7 @@ fn product(
 ) -> Result<(Matrix<f32>, String), Error> {
     if !matches!(device, DeviceChoice::Cpu | DeviceChoice::Emulate) {
         let accuracy = Accuracy::default();
-        let multiplier = Multiplier::open(Some(spec.spec().id), device, accuracy, None);
+        let multiplier = Multiplier::open(Some(spec.spec().id), device, accuracy, None, None);
         match multiplier.and_then(|multiplier| multiplier.multiply(a, b)) {
             Ok(c) => return Ok((c, "on the GPU".to_owned())),
             Err(Error::Product {

@@ -56,6 +56,7 @@ impl From<&Error> for Exit {
             | Error::UnknownCard { .. }
             | Error::UnknownPeak { .. }
             | Error::WrongDevice { .. }
+            | Error::NotHere { .. }
             | Error::Variable { .. }
             | Error::Record { .. }
             | Error::SweepFile { .. }

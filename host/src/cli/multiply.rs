@@ -11,7 +11,7 @@ use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use super::npy::{self, Npy, NpyElement};
 use super::output::{Progress, Replacement, advise, complain};
 use super::{Exit, values};
-use tessera::{Accuracy, MatRef, Matrix};
+use tessera::{Accuracy, CpuUnits, MatRef, Matrix};
 
 use crate::error::Error;
 use crate::measure::{DeviceChoice, Observer, Room};
@@ -58,6 +58,10 @@ pub(super) struct Args {
     /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
     #[arg(long, value_name = "T", value_parser = values::threads)]
     threads: Option<NonZeroUsize>,
+    /// Units of the CPU: vector; same-bits, which adds matrix units where they give the same bits; or all
+    /// [default: TESSERA_CPU_UNITS, else all].
+    #[arg(long, value_name = "UNITS")]
+    cpu_units: Option<CpuUnits>,
     /// Processor: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
@@ -109,7 +113,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let inputs = open(args)?;
     let name = (args.kernel != "auto").then_some(args.kernel.as_str());
     let threads = values::thread_count(args.threads)?;
-    let multiplier = Multiplier::open(name, args.device, args.accuracy, threads)?;
+    let multiplier = Multiplier::open(name, args.device, args.accuracy, threads, args.cpu_units)?;
     if let Some(reason) = multiplier.unusable_figures() {
         advise(reason);
     }

@@ -101,7 +101,7 @@ fn measured(args: &Args) -> anyhow::Result<Figures> {
 /// What the choice costs, a line for each size.
 fn judged(args: &Args) -> anyhow::Result<String> {
     let threads = values::thread_count(args.threads)?;
-    let multiplier = Multiplier::open(None, args.device, Accuracy::default(), threads)?;
+    let multiplier = Multiplier::open(None, args.device, Accuracy::default(), threads, None)?;
     let edges: Vec<usize> = EDGES.into_iter().filter(|&edge| edge as u64 <= args.most).collect();
     let mut progress = Progress::new();
     let sizes = with_gemm_types!(args.dtype, T => auto::judge::<T>(multiplier.engine(), &edges, &mut progress))?;

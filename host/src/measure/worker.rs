@@ -69,6 +69,7 @@ impl Worker<'_> {
         let supported = match (self, &processors.gpu) {
             (Self::Emulator(kernel), _) => kernel.supports(problem, &emulate::LIMITS),
             (Self::Gpu(Launch::Kernel(kernel)), Ok(gpu)) => kernel.supports(problem, gpu.limits()),
+            (Self::Cpu(implementation), _) => return implementation.runs(T::TYPES),
             _ => Ok(()),
         };
         supported.map_err(|reason| reason.to_string())

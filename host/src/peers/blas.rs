@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use gemm_spec::Problem;
+use gemm_spec::{Problem, bf16, f16};
 
 use super::column_major::ColumnMajor;
 use crate::scalar::ScalarTypes;
@@ -27,23 +27,32 @@ type Gemm = unsafe extern "C" fn(
     ldc: *const c_int,
 );
 
-/// The two products of a library.
+/// The products of a library.
 pub(super) struct Blas {
     sgemm: Gemm,
     dgemm: Gemm,
+    /// Products of 16-bit elements with a C of f32, which MKL has.
+    bf16: Option<Gemm>,
+    f16: Option<Gemm>,
 }
 
 impl Blas {
-    /// Finds the two functions, under the plain names or under those of SciPy's build of OpenBLAS.
+    /// Finds the functions, under the plain names or under those of SciPy's build of OpenBLAS.
     pub(super) fn new(library: &SharedLibrary) -> Result<Self, String> {
         let find = |plain: &str| {
             let names = [plain.to_owned(), format!("scipy_{plain}")];
-            // SAFETY: these are the reference BLAS's names for functions of this type. Builds with
-            // integers of 64 bits use other names.
-            let found = names.iter().find_map(|name| unsafe { library.function::<Gemm>(name) });
-            found.ok_or_else(|| format!("{} has no {plain}", library.name()))
+            // SAFETY: these are the reference BLAS's names for functions of this type, and mkl_blas.h
+            // declares its own ones alike. Builds with integers of 64 bits use other names.
+            names.iter().find_map(|name| unsafe { library.function::<Gemm>(name) })
         };
-        Ok(Self { sgemm: find("sgemm_")?, dgemm: find("dgemm_")? })
+        let required =
+            |plain: &str| find(plain).ok_or_else(|| format!("{} has no {plain}", library.name()));
+        Ok(Self {
+            sgemm: required("sgemm_")?,
+            dgemm: required("dgemm_")?,
+            bf16: find("gemm_bf16bf16f32_"),
+            f16: find("gemm_f16f16f32_"),
+        })
     }
 
     /// Computes the problem's C.
@@ -55,15 +64,18 @@ impl Blas {
         c: &mut [T::C],
     ) -> Result<(), String> {
         let gemm = match TypeId::of::<T>() {
-            float if float == TypeId::of::<f32>() => self.sgemm,
-            float if float == TypeId::of::<f64>() => self.dgemm,
-            _ => return Err(format!("has no product in {}", T::TYPES)),
+            float if float == TypeId::of::<f32>() => Some(self.sgemm),
+            float if float == TypeId::of::<f64>() => Some(self.dgemm),
+            mixed if mixed == TypeId::of::<(bf16, f32)>() => self.bf16,
+            mixed if mixed == TypeId::of::<(f16, f32)>() => self.f16,
+            _ => None,
         };
+        let gemm = gemm.ok_or_else(|| format!("has no product in {}", T::TYPES))?;
         problem.check_buffers(a.len(), b.len(), c.len()).map_err(|error| error.to_string())?;
         let call = ColumnMajor::new(problem)?;
         let letter = |transposed: bool| if transposed { c"T" } else { c"N" }.as_ptr();
         let (first, second) = call.ordered(a.as_ptr().cast::<c_void>(), b.as_ptr().cast());
-        // SAFETY: the function is of T's type and follows the reference BLAS. The buffers hold the
+        // SAFETY: the function is of T's types, whose alpha and beta are sums, and follows the reference BLAS. The buffers hold the
         // operands at these sizes and leading dimensions, as checked above, and C is borrowed
         // exclusively. Every address is that of a value that outlives the call.
         unsafe {
@@ -188,7 +200,7 @@ mod tests {
 
     #[test]
     fn arguments_reach_the_library_in_its_order() {
-        let blas = Blas { sgemm: dgemm, dgemm };
+        let blas = Blas { sgemm: dgemm, dgemm, bf16: None, f16: None };
         for (problem, a, b) in problems() {
             let mut c = vec![f64::NAN; 64];
             blas.multiply(&problem, &a, &b, &mut c).unwrap();

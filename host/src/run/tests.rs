@@ -40,6 +40,8 @@ static BROKEN: CpuImpl = CpuImpl {
     blocked: false,
     parallel: false,
     any_order: false,
+    chained: true,
+    needs: crate::cpu::implementation::NOTHING,
     study: false,
     forms: crate::cpu::implementation::forms!(transposed_tiles),
 };

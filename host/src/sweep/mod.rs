@@ -167,6 +167,8 @@ mod tests {
         blocked: false,
         parallel: false,
         any_order: false,
+        chained: true,
+        needs: crate::cpu::implementation::NOTHING,
         study: false,
         forms: crate::cpu::implementation::forms!(wrong),
     };

@@ -81,11 +81,10 @@ const LEAST_WORK: usize = 1 << 15;
 const LEAST_STEPS: usize = 32;
 
 /// Whether a product of that size is faster by tiles than by vector registers.
-pub(crate) fn pays<T: TileTypes>(product: &Product<T>, threads: usize) -> bool {
-    let &Product { m, n, k, .. } = product;
+pub(crate) fn pays<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usize) -> bool {
     let Pays { alone, together, from_memory, work } = T::PAYS;
     let elements = (m + n).saturating_mul(k);
-    let uses = m.saturating_mul(n) / (m + n);
+    let uses = m.saturating_mul(n).checked_div(m + n).unwrap_or(0);
     let least = match threads {
         _ if elements > IN_CACHE => from_memory,
         1 => alone,

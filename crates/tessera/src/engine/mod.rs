@@ -173,6 +173,13 @@ impl Engine {
         Ok(Placement::Cpu)
     }
 
+    /// Whether a problem that is [placed](Self::placement) on the CPU is computed in its matrix units, if the
+    /// elements are of no extreme range.
+    #[must_use]
+    pub fn uses_matrix_units<T: GemmTypes>(&self, problem: &Problem<T>) -> bool {
+        cpu_gemm::uses_matrix_units(self.cpu.units(), problem, &self.cpu)
+    }
+
     /// The threads of its products on the CPU, and of copies to a GPU.
     #[must_use]
     pub fn cpu_context(&self) -> &CpuContext {
