@@ -98,14 +98,13 @@ pub fn gemm<T: CpuTypes>(
     if !problem.batch.is_one() {
         return problem.try_for_each_item(a, b, c, |one, a, b, c| gemm(one, a, b, c, context));
     }
-    // SAFETY: the buffers were checked against the problem, and the transposed problem reads and writes
-    // the same elements of them.
-    unsafe {
-        if has_columns(problem) {
-            multiply(problem, a, b, c, context)
-        } else {
-            multiply(&problem.transposed::<T::Transposed>(), b, a, c, context)
-        }
+    if has_columns(problem) {
+        // SAFETY: the buffers were checked against the problem.
+        unsafe { multiply(problem, a, b, c, context) }
+    } else {
+        let transposed = problem.transposed::<T::Transposed>();
+        // SAFETY: the transposed problem reads and writes the same elements of the buffers.
+        unsafe { multiply(&transposed, b, a, c, context) }
     }
 }
 
