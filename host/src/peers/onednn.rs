@@ -61,8 +61,10 @@ impl OneDnn {
         let version =
             unsafe { library.function::<unsafe extern "C" fn() -> *const Version>("dnnl_version") }
                 .ok_or_else(|| format!("{} has no dnnl_version", library.name()))?;
-        // SAFETY: it takes nothing and returns the address of a structure of the library's own.
-        let version = unsafe { &*version() };
+        // SAFETY: it takes nothing.
+        let version = unsafe { version() };
+        // SAFETY: the address of a structure of the library's own, which is never written again.
+        let version = unsafe { &*version };
         let tbb = version.cpu_runtime == RUNTIME_TBB;
         if tbb && threads < cores {
             return Err(format!(
@@ -102,12 +104,12 @@ impl OneDnn {
                 problem.m as i64,
                 problem.n as i64,
                 problem.k as i64,
-                problem.alpha.to_f64() as f32,
+                f32::from_f64(problem.alpha.to_f64()),
                 a.as_ptr().cast(),
                 problem.a.ld as i64,
                 b.as_ptr().cast(),
                 problem.b.ld as i64,
-                problem.beta.to_f64() as f32,
+                f32::from_f64(problem.beta.to_f64()),
                 c.as_mut_ptr().cast(),
                 problem.c.ld as i64,
             )

@@ -110,8 +110,9 @@ impl<'d> Candidate<'d> {
                 // A row for each thread at least, or as many as by the smaller problem take an eighth of the
                 // time.
                 let fit = problem.m as f64 * half.as_secs_f64() / (4.0 * small);
-                let first =
-                    self.implementation.threads(cpu.threads()).unwrap_or(1).max(fit as usize);
+                #[expect(clippy::cast_possible_truncation, reason = "the most rows there may be")]
+                let fit = fit as usize;
+                let first = self.implementation.threads(cpu.threads()).unwrap_or(1).max(fit);
                 let of_rows =
                     by_rows(problem, half, first, |part| rows(cpu, implementation, part, inputs))?;
                 if implementation.blocked { of_rows.min(small) } else { of_rows }
