@@ -73,7 +73,7 @@ impl Producer {
         // SAFETY: the stage is empty after the acquire.
         unsafe { tensor::load(pipe.tile(), self.a_map, self.k0, self.row0, pipe.full_barrier()) };
         let b_tile = pipe.tile().wrapping_add(A_BYTES as usize);
-        // SAFETY: as above; B's box lies behind A's.
+        // SAFETY: as above; B's box is behind A's.
         unsafe { tensor::load(b_tile, self.b_map, self.col0, self.k0, pipe.full_barrier()) };
         self.pipe.advance();
         self.k0 += F32_BLOCK_K;

@@ -133,7 +133,7 @@ unsafe fn load_tiles<L: LimbSplit>(
         // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
         unsafe { bulk::copy(pipe.tile(), a, L::TILE_BYTES, pipe.full_barrier()) };
         let behind = pipe.tile().wrapping_add(L::TILE_BYTES as usize);
-        // SAFETY: as above; B's tile lies behind A's.
+        // SAFETY: as above; B's tile is behind A's.
         unsafe { bulk::copy(behind, b, L::TILE_BYTES, pipe.full_barrier()) };
         a = a.wrapping_add(L::TILE_BYTES as usize);
         b = b.wrapping_add(L::TILE_BYTES as usize);

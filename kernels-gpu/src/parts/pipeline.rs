@@ -102,7 +102,7 @@ impl<P: Pipeline> PipelineState<P> {
     pub(crate) unsafe fn producer_acquire(&self) {
         // SAFETY: the barriers are initialised.
         unsafe { mbarrier::wait(self.empty_barrier(), self.phase ^ 1) };
-        // SAFETY: as above; this thread is the one that the phase waits for, and starts copies of so many bytes.
+        // SAFETY: as above; this thread is the one that the phase waits for, and starts copies of `STAGE_BYTES`.
         unsafe { mbarrier::arrive_and_expect_tx(self.full_barrier(), P::STAGE_BYTES) };
     }
 

@@ -294,7 +294,7 @@ impl<N: Number> Launch<N> {
                 // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
                 unsafe { load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive) };
                 let to = to.wrapping_add(A_BYTES as usize);
-                // SAFETY: as above; B's tile lies behind A's.
+                // SAFETY: as above; B's tile is behind A's.
                 unsafe { load_tile(self.b_map, b_mn_major, to, (col0, tile_n), k0, arrive) };
                 pipe.advance();
                 k0 += BLOCK_K;
