@@ -298,9 +298,10 @@ fn on_a_terminal(columns: u16, args: &[&str]) -> String {
     // SAFETY: both numbers are there to be written, the size is read, and nothing else is asked for.
     let opened = unsafe { libc::openpty(&mut ours, &mut theirs, none, none.cast(), &size) };
     assert_eq!(opened, 0, "there is a terminal");
-    // SAFETY: the call above gave two descriptors that nobody else has.
-    let (mut ours, theirs) =
-        unsafe { (fs::File::from_raw_fd(ours), fs::File::from_raw_fd(theirs)) };
+    let [mut ours, theirs] = [ours, theirs].map(|descriptor| {
+        // SAFETY: the call above gave the descriptor, which nobody else has.
+        unsafe { fs::File::from_raw_fd(descriptor) }
+    });
     let mut child = command(args)
         .env("NO_COLOR", "1")
         .stdout(theirs)

@@ -42,6 +42,7 @@ impl Float {
         }
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "rounded, as the other types are")]
     fn bytes(self, value: f64) -> Vec<u8> {
         match self {
             Self::F32 => (value as f32).to_le_bytes().to_vec(),

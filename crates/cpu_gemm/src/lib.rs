@@ -122,15 +122,13 @@ pub fn gemm_by<T: CpuTypes>(
         return problem
             .try_for_each_item(a, b, c, |one, a, b, c| gemm_by(units, one, a, b, c, context));
     }
-    // SAFETY: the buffers were checked against the problem, and the transposed problem reads and writes
-    // the same elements of them.
-    unsafe {
-        if has_columns(problem) {
-            multiply(Product::new(problem, a, b, c), c, units, context)
-        } else {
-            let problem = problem.transposed::<T::Transposed>();
-            multiply(Product::new(&problem, b, a, c).swapped(), c, units, context)
-        }
+    if has_columns(problem) {
+        // SAFETY: the buffers were checked against the problem.
+        unsafe { multiply(Product::new(problem, a, b, c), c, units, context) }
+    } else {
+        let problem = problem.transposed::<T::Transposed>();
+        // SAFETY: the transposed problem reads and writes the same elements of the buffers.
+        unsafe { multiply(Product::new(&problem, b, a, c).swapped(), c, units, context) }
     }
 }
 

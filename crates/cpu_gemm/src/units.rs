@@ -120,17 +120,16 @@ pub fn gemm_in_tiles<T: CpuTypes>(
             Ok(amx) if !model => Unit::Tiles(amx),
             Ok(_) | Err(_) => Unit::Model,
         };
-        // SAFETY: the buffers were checked, and the transposed product is of the same elements. A and B are
-        // borrowed, and C exclusively, until this returns.
-        return unsafe {
-            if has_columns(problem) {
-                let product = Product::new(problem, a, b, c);
-                T::multiply_in_tiles(&product, unit, context, context.threads())
-            } else {
-                let problem = problem.transposed::<T::Transposed>();
-                let product = Product::new(&problem, b, a, c).swapped();
-                T::Transposed::multiply_in_tiles(&product, unit, context, context.threads())
-            }
+        let threads = context.threads();
+        return if has_columns(problem) {
+            let product = Product::new(problem, a, b, c);
+            // SAFETY: the buffers were checked; A and B are borrowed, and C exclusively, until this returns.
+            unsafe { T::multiply_in_tiles(&product, unit, context, threads) }
+        } else {
+            let problem = problem.transposed::<T::Transposed>();
+            let product = Product::new(&problem, b, a, c).swapped();
+            // SAFETY: as above; the transposed product is of the same elements.
+            unsafe { T::Transposed::multiply_in_tiles(&product, unit, context, threads) }
         };
     }
     let _ = (model, has_columns(problem));

@@ -28,11 +28,16 @@ fn in_a_process_of_its_own(test: &str, body: fn()) {
     assert!(output.status.success(), "{}: {error}", output.status);
 }
 
+/// The lowest byte of a number.
+fn byte(number: usize) -> i8 {
+    number.to_le_bytes()[0].cast_signed()
+}
+
 /// A product of bytes that is right, by whatever units there are.
 fn multiply(context: &CpuContext) {
     let (m, n, k) = (70, 80, 90);
-    let a: Vec<i8> = (0..m * k).map(|i| i as i8).collect();
-    let b: Vec<i8> = (0..k * n).map(|i| (i * 7) as i8).collect();
+    let a: Vec<i8> = (0..m * k).map(byte).collect();
+    let b: Vec<i8> = (0..k * n).map(|i| byte(i * 7)).collect();
     let mut c = vec![0; m * n];
     gemm(&Problem::<i8>::new(m, n, k), &a, &b, &mut c, context).expect("the buffers fit");
     for (at, &found) in c.iter().enumerate() {
@@ -123,10 +128,12 @@ fn signals_leave_sums_alone() {
     in_a_process_of_its_own("signals_leave_sums_alone", || {
         let every = libc::timeval { tv_sec: 0, tv_usec: 200 };
         let timer = libc::itimerval { it_interval: every, it_value: every };
-        // SAFETY: the handler only adds to an atomic; the timer is one of this process.
+        let handler: extern "C" fn(i32) = count;
+        // SAFETY: the handler only adds to an atomic.
+        let before = unsafe { libc::signal(libc::SIGALRM, handler as libc::sighandler_t) };
+        assert_ne!(before, libc::SIG_ERR);
+        // SAFETY: the timer is one of this process, whose handler is there.
         unsafe {
-            let handler: extern "C" fn(i32) = count;
-            assert_ne!(libc::signal(libc::SIGALRM, handler as libc::sighandler_t), libc::SIG_ERR);
             assert_eq!(
                 libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()),
                 0

@@ -56,13 +56,13 @@ trait Tiled: Element {
 
 impl Tiled for i8 {
     fn drawn(random: &mut Random) -> Self {
-        random.bits() as i8
+        random.bits().to_le_bytes()[0].cast_signed()
     }
 }
 
 impl Tiled for i32 {
     fn drawn(random: &mut Random) -> Self {
-        random.bits() as i32
+        u32::try_from(random.bits()).expect("32 bits").cast_signed()
     }
 }
 

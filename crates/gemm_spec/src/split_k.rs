@@ -28,8 +28,9 @@ pub const MOST_PARTS: u32 = 64;
 pub const MOST_BYTES: u64 = 128 << 20;
 
 /// The blocks that add the parts of an m by n C, of that many threads: a thread for each four neighbours
-/// of a row.
+/// of a row. There are parts only where C has [`MOST_BYTES`] at most, so that the blocks are fewer than 2^25.
 #[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "fewer than 2^25, as the text above says")]
 pub const fn sum_grid(m: u32, n: u32, threads: u32) -> Grid {
     let quads = m as u64 * ceil_div(n, 4) as u64;
     Grid { x: quads.div_ceil(threads as u64) as u32, y: 1, z: 1 }
@@ -92,12 +93,14 @@ pub fn parts(
     multiprocessors: u32,
 ) -> u32 {
     let Ok(grid) = spec.grid(m as usize, n as usize) else { return 1 };
-    let room = (MOST_BYTES / bytes(m, n, 1).max(1)).min(MOST_PARTS.into()) as u32;
+    let at_most = |count: u64, most: u32| u32::try_from(count).unwrap_or(most).min(most);
+    let room = at_most(MOST_BYTES / bytes(m, n, 1).max(1), MOST_PARTS);
     let most = room.min(ceil_div(k, RANGE_UNIT)).max(1);
     // More than two shares of blocks an SM give no finer grain than the ranges have.
     let full = 2 * spec.min_blocks(Types::F32);
     let fitted = (1..=full).map(|blocks| {
-        (u64::from(blocks) * u64::from(multiprocessors) / u64::from(grid.x.max(1))) as u32
+        let blocks = u64::from(blocks) * u64::from(multiprocessors);
+        at_most(blocks / u64::from(grid.x.max(1)), most)
     });
     let candidates = core::iter::once(1).chain(fitted).filter(|&parts| parts >= 1);
     candidates

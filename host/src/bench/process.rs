@@ -61,14 +61,13 @@ fn die_with_this_process(command: &mut Command) {
 
     let parent = std::process::id();
     let tie = move || {
-        // SAFETY: `prctl` with this option takes one number and touches no memory; between fork and exec
-        // it may be called, and so may `getppid`.
-        let gone = unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
-                || libc::getppid().cast_unsigned() != parent
-        };
+        // SAFETY: `prctl` with this option takes one number and touches no memory; it is a system call and
+        // no more, so that it may be called between fork and exec.
+        let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0;
+        // SAFETY: `getppid` takes nothing, and may be called between fork and exec.
+        let parent_now = unsafe { libc::getppid() }.cast_unsigned();
         // The parent may have ended before the child was tied to it.
-        if gone { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        if refused || parent_now != parent { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     };
     // SAFETY: the closure allocates nothing and takes no lock; it makes two system calls.
     unsafe { command.pre_exec(tie) };

@@ -215,7 +215,7 @@ mod tests {
         for spec in kernels_gpu::KERNELS.iter().filter(|spec| spec.id.starts_with("tiled")) {
             let block = spec.block(N, N).unwrap();
             let mine = (0..N * N).filter(|at| owner(spec, at / N, at % N) == (0, 0)).count();
-            let threads = (block.x.min(N as u32) * block.y.min(N as u32)) as usize;
+            let threads = (block.x as usize).min(N) * (block.y as usize).min(N);
             assert_eq!(mine, threads, "{}", spec.id);
         }
     }

@@ -79,13 +79,12 @@ impl RowObserver for Telling {
 #[cfg(unix)]
 fn on_interrupt(tell: Sender<Told>) -> std::io::Result<()> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set that it is given, and neither call fails for these
-    // arguments.
-    let set = unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
-        set.assume_init()
-    };
+    // SAFETY: the set is a local, to be written.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: `sigemptyset` has initialised it, which never fails.
+    let mut set = unsafe { set.assume_init() };
+    // SAFETY: the set is initialised, and the signal is one.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGINT) };
     // SAFETY: the set is initialised, and no old mask is asked for.
     let refused =
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };

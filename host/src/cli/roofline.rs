@@ -184,6 +184,7 @@ fn cells(name: &str, bound: Bound, sum: &Roofline) -> [String; 8] {
 }
 
 /// Bytes as text, whatever their number.
+#[expect(clippy::cast_possible_truncation, reason = "below 1e30, which fits")]
 fn bytes(bytes: f64) -> String {
     if bytes < 1e30 { decimal(bytes as u128) } else { format!("{bytes:.3e} bytes") }
 }

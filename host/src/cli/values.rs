@@ -11,6 +11,7 @@ use gemm_spec::{AccType, DType, Types};
 use crate::card::WIDEST;
 use crate::measure::DeviceChoice;
 use crate::registry::{self, Implementation};
+use crate::scalar::Scalar as _;
 
 /// Sizes of a product.
 #[derive(Args, Clone, Copy)]
@@ -59,13 +60,14 @@ pub(super) fn check_scalars(types: Types, alpha: f64, beta: f64) -> anyhow::Resu
         let factor = types.acc();
         let held = match factor {
             AccType::I32 => {
-                if value.fract() != 0.0 || i32::try_from(value as i64).is_err() {
+                let range = f64::from(i32::MIN)..=f64::from(i32::MAX);
+                if value.fract() != 0.0 || !range.contains(&value) {
                     bail!("{name} {value} is no 32-bit integer, which products of {types} need");
                 }
                 continue;
             }
             AccType::F64 => value,
-            AccType::F32 => f64::from(value as f32),
+            AccType::F32 => f32::from_f64(value).to_f64(),
         };
         if value.is_finite() && held.is_infinite() {
             bail!(

@@ -124,6 +124,7 @@ impl Timing {
 /// The value below which that share of the sorted values lies, between neighbours in proportion.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and no more than the last index")]
     let below = place.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
     sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])

@@ -84,8 +84,10 @@ impl OneDnn {
         let version =
             unsafe { library.function::<unsafe extern "C" fn() -> *const Version>("dnnl_version") }
                 .ok_or_else(|| format!("{} has no dnnl_version", library.name()))?;
-        // SAFETY: it takes nothing and returns the address of a structure of the library's own.
-        let version = unsafe { &*version() };
+        // SAFETY: it takes nothing.
+        let version = unsafe { version() };
+        // SAFETY: the address of a structure of the library's own, which is never written again.
+        let version = unsafe { &*version };
         let tbb = version.cpu_runtime == RUNTIME_TBB;
         if tbb && threads < cores {
             return Err(format!(
@@ -131,37 +133,26 @@ impl OneDnn {
         let (transa, transb) = (letter(Operand::A), letter(Operand::B));
         let (m, n, k) = (problem.m as i64, problem.n as i64, problem.k as i64);
         let (lda, ldb, ldc) = (problem.a.ld as i64, problem.b.ld as i64, problem.c.ld as i64);
-        let (alpha, beta) = (problem.alpha.to_f64() as f32, problem.beta.to_f64() as f32);
+        let (alpha, beta) =
+            (f32::from_f64(problem.alpha.to_f64()), f32::from_f64(problem.beta.to_f64()));
         let (a, b, c) = (a.as_ptr().cast(), b.as_ptr().cast(), c.as_mut_ptr().cast::<c_void>());
-        // SAFETY: the function is of T's types. The buffers hold the operands at these sizes and leading
-        // dimensions, as checked above, whose byte counts fit an isize and so an i64; C is borrowed
-        // exclusively.
-        let status = unsafe {
-            match function {
-                Function::F32(gemm) => {
-                    gemm(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c.cast(), ldc)
-                }
-                Function::I8(gemm) => {
-                    let offset = 0i32;
-                    let fixed = b'F' as c_char;
+        // The function is of T's types, and the buffers hold the operands at these sizes and leading
+        // dimensions, as checked above, whose byte counts fit an isize and so an i64.
+        let status = match function {
+            Function::F32(gemm) => {
+                // SAFETY: as said; C is borrowed exclusively.
+                unsafe { gemm(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c.cast(), ldc) }
+            }
+            Function::I8(gemm) => {
+                // Zero points of zero, and one offset of zero for all of C.
+                let (fixed, zero, offset) = (b'F' as c_char, 0, 0i32);
+                let co = &raw const offset;
+                let c = c.cast();
+                // SAFETY: as said; C is borrowed exclusively, and the offset outlives the call.
+                unsafe {
                     gemm(
-                        transa,
-                        transb,
-                        fixed,
-                        m,
-                        n,
-                        k,
-                        alpha,
-                        a,
-                        lda,
-                        0,
-                        b,
-                        ldb,
-                        0,
-                        beta,
-                        c.cast(),
-                        ldc,
-                        &raw const offset,
+                        transa, transb, fixed, m, n, k, alpha, a, lda, zero, b, ldb, zero, beta, c,
+                        ldc, co,
                     )
                 }
             }

@@ -78,7 +78,9 @@ impl<'d> Candidate<'d> {
                 // A row for each thread at least, or as many as by the smaller problem take an eighth of the
                 // time.
                 let fit = problem.m as f64 * half.as_secs_f64() / (4.0 * small);
-                let first = self.threads().max(fit as usize);
+                #[expect(clippy::cast_possible_truncation, reason = "the most rows there may be")]
+                let fit = fit as usize;
+                let first = self.threads().max(fit);
                 let of_rows = by_rows(problem, half, first, |part| self.rows(part, inputs))?;
                 if implementation.blocked { of_rows.min(small) } else { of_rows }
             }

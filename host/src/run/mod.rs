@@ -90,7 +90,8 @@ fn run_as<T: ScalarTypes>(
     observer.step("drawing the inputs");
     let inputs = Inputs::that_are_read(&problem, config.draw(0))?;
     // A fifth of the budget for all predictions together.
-    let each = *budget / (5 * candidates.len().max(1) as u32);
+    let parts = u32::try_from(5 * candidates.len().max(1)).unwrap_or(u32::MAX);
+    let each = *budget / parts;
     for candidate in &mut candidates {
         observer.step(&format!("predicting {}", candidate.id()));
         if let Err(error) = candidate.predict(&problem, each, Some(&inputs)) {

@@ -18,6 +18,7 @@ const LEAST_SIZE: usize = 16;
 fn shrunk<T: ScalarTypes>(problem: &Problem<T>, edge: f64) -> Problem<T> {
     let volume = problem.flops() / 2.0;
     let factor = (edge / volume.cbrt()).min(1.0);
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and no more than the size")]
     let size =
         |size: usize| ((size as f64 * factor).round() as usize).clamp(size.min(LEAST_SIZE), size);
     Problem::new(size(problem.m), size(problem.n), size(problem.k))

@@ -465,12 +465,11 @@ impl<T: TileTypes> Shared<'_, T> {
         loop {
             let ticket = self.next.fetch_add(1, Ordering::Relaxed);
             if ticket < to_pack {
-                // SAFETY: the caller's promises; no other thread has this ticket.
-                unsafe {
-                    match ticket.checked_sub(of_b) {
-                        None => self.b.pack(ticket, self.k),
-                        Some(ticket) => self.a.pack(ticket, self.k),
-                    }
+                match ticket.checked_sub(of_b) {
+                    // SAFETY: the caller's promises; no other thread has this ticket.
+                    None => unsafe { self.b.pack(ticket, self.k) },
+                    // SAFETY: the same of A.
+                    Some(ticket) => unsafe { self.a.pack(ticket, self.k) },
                 }
                 self.packed.fetch_add(1, Ordering::Release);
                 continue;
@@ -587,13 +586,11 @@ impl<T: TileTypes> Shared<'_, T> {
         }
         let mut all_sums = block_sums;
         if !T::CARRIES && (!first || !last) {
-            // SAFETY: sums of this thread's own, of f32 where they are not carried. The first block's are
-            // moved, since there is nothing to add them to.
-            unsafe {
-                match first {
-                    true => sums.copy_from_nonoverlapping(block_sums, SUMS),
-                    false => (self.kernels.add)(block_sums.cast(), sums.cast()),
-                }
+            match first {
+                // SAFETY: both are memory of this thread's own for the sums of a micro-tile.
+                true => unsafe { sums.copy_from_nonoverlapping(block_sums, SUMS) },
+                // SAFETY: the same; they are of f32 where they are not carried, and the unit is there.
+                false => unsafe { (self.kernels.add)(block_sums.cast(), sums.cast()) },
             }
             all_sums = sums;
         }

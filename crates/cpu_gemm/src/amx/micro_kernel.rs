@@ -333,30 +333,30 @@ unsafe fn modelled<Piece: Copy, Sum: Copy + Default, const GROUP: usize, const S
     let &MicroTile { steps, a, b, sums, to, ld, .. } = tile;
     for col in 0..LINES {
         for row in 0..LINES {
-            // SAFETY: the caller's promises for the sums, the panels and `to`; each is read or written as
-            // what packing or an earlier micro-kernel has written there.
-            unsafe {
-                let mut sum = Sum::default();
-                if !sums.is_null() {
-                    sum = sums.wrapping_add(col * SUMS_COLUMN + row * 4).cast::<Sum>().read();
-                }
-                for step in 0..steps {
-                    let at = step * planes * PLANE;
-                    for &(plane_a, plane_b) in products {
-                        let a =
-                            a.wrapping_add(at + plane_a * PLANE + row / 16 * TILE + row % 16 * 4);
-                        let b =
-                            b.wrapping_add(at + plane_b * PLANE + col / 16 * TILE + col % 16 * 64);
-                        let line_a = std::array::from_fn(|p| {
-                            let group = a.wrapping_add(p / GROUP * 64).cast::<Piece>();
-                            group.wrapping_add(p % GROUP).read()
-                        });
-                        let line_b = b.cast::<[Piece; STEP]>().read();
-                        sum = dot(sum, &line_a, &line_b);
-                    }
-                }
-                to.wrapping_add(col * ld + row * 4).cast::<Sum>().write_unaligned(sum);
+            let mut sum = Sum::default();
+            if !sums.is_null() {
+                let at = sums.wrapping_add(col * SUMS_COLUMN + row * 4).cast::<Sum>();
+                // SAFETY: the caller's promise: an earlier micro-kernel has written it there.
+                sum = unsafe { at.read() };
             }
+            for step in 0..steps {
+                let at = step * planes * PLANE;
+                for &(plane_a, plane_b) in products {
+                    let a = a.wrapping_add(at + plane_a * PLANE + row / 16 * TILE + row % 16 * 4);
+                    let b = b.wrapping_add(at + plane_b * PLANE + col / 16 * TILE + col % 16 * 64);
+                    let line_a = std::array::from_fn(|p| {
+                        let group = a.wrapping_add(p / GROUP * 64).cast::<Piece>();
+                        // SAFETY: the caller's promise: packing has written this step of the panel.
+                        unsafe { group.wrapping_add(p % GROUP).read() }
+                    });
+                    // SAFETY: as above; a row of a tile of B is a line.
+                    let line_b = unsafe { b.cast::<[Piece; STEP]>().read() };
+                    sum = dot(sum, &line_a, &line_b);
+                }
+            }
+            let to = to.wrapping_add(col * ld + row * 4).cast::<Sum>();
+            // SAFETY: the caller's promise: 32 columns of 128 bytes are this thread's to write.
+            unsafe { to.write_unaligned(sum) };
         }
     }
 }

@@ -1,4 +1,8 @@
 //! Packing with AVX-512: a row of a tile is a register.
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "the intrinsics of a step share one argument: the CPU has them, and the addresses are the caller's"
+)]
 
 use std::arch::x86_64::*;
 
@@ -101,6 +105,12 @@ const fn first_of_64(count: usize) -> __mmask64 {
     if count >= 64 { !0 } else { (1 << count) - 1 }
 }
 
+/// The lower and the upper lanes.
+#[expect(clippy::cast_possible_truncation, reason = "half of the lanes each")]
+const fn halves(lanes: __mmask32) -> [__mmask16; 2] {
+    [lanes as __mmask16, (lanes >> 16) as __mmask16]
+}
+
 impl Vectors for i8 {
     #[inline(always)]
     unsafe fn line(from: *const Self, count: usize, _: &mut Watch) -> [__m512i; 3] {
@@ -147,11 +157,11 @@ impl Vectors for i8 {
 /// Lanes of 16 bits that bring those of two registers side by side, from that one on.
 const fn alternating(first: i16) -> [i16; 32] {
     let mut lanes = [0; 32];
-    let mut pair = 0;
+    let (mut pair, mut lane) = (0, first);
     while pair < 16 {
-        lanes[2 * pair] = first + pair as i16;
-        lanes[2 * pair + 1] = 32 + first + pair as i16;
-        pair += 1;
+        lanes[2 * pair] = lane;
+        lanes[2 * pair + 1] = 32 + lane;
+        (pair, lane) = (pair + 1, lane + 1);
     }
     lanes
 }
@@ -249,17 +259,17 @@ macro_rules! split_vectors {
             unsafe fn line(from: *const Self, count: usize, watch: &mut Watch) -> [__m512i; 3] {
                 // SAFETY: the caller's promise for `count` elements.
                 unsafe {
-                    let lanes = first_of_32(count);
-                    let mut low = Self::load(from, lanes as __mmask16);
-                    let mut high = Self::load(from.wrapping_add(16), (lanes >> 16) as __mmask16);
+                    let [lanes, more] = halves(first_of_32(count));
+                    let mut low = Self::load(from, lanes);
+                    let mut high = Self::load(from.wrapping_add(16), more);
                     watch.f32(low);
                     watch.f32(high);
                     let mut rows = [_mm512_setzero_si512(); 3];
                     for row in rows.iter_mut().take(Self::PLANES) {
                         let (low_piece, low_rest) = cut(low);
                         let (high_piece, high_rest) = cut(high);
-                        let halves = _mm512_castsi256_si512(_mm512_cvtepi32_epi16(low_piece));
-                        *row = _mm512_inserti64x4::<1>(halves, _mm512_cvtepi32_epi16(high_piece));
+                        let lower = _mm512_castsi256_si512(_mm512_cvtepi32_epi16(low_piece));
+                        *row = _mm512_inserti64x4::<1>(lower, _mm512_cvtepi32_epi16(high_piece));
                         (low, high) = (low_rest, high_rest);
                     }
                     rows
@@ -278,7 +288,7 @@ macro_rules! split_vectors {
                 unsafe {
                     let mut rows = [[_mm512_setzero_si512(); 2]; 3];
                     for half in 0..2 {
-                        let lines = (lines >> (16 * half)) as __mmask16;
+                        let lines = halves(lines)[half];
                         let at = |step: usize| {
                             let lines = if step < steps { lines } else { 0 };
                             let from = from.wrapping_add(step.wrapping_mul(apart));
@@ -498,9 +508,9 @@ mod tests {
 
     #[test]
     fn registers_pack_what_elements_pack_singly() {
-        same(|bits| bits as i8);
-        same(|bits| bf16::from_bits((bits & 0xbf7f) as u16));
-        same(|bits| f16::from_bits((bits & 0xbfff) as u16));
+        same(|bits| bits.to_le_bytes()[0].cast_signed());
+        same(|bits| bf16::from_bits(u16::try_from(bits & 0xbf7f).expect("16 bits")));
+        same(|bits| f16::from_bits(u16::try_from(bits & 0xbfff).expect("16 bits")));
         // Exponents at which no piece is subnormal.
         same(|bits| f32::from_bits(bits & 0x807f_ffff | (90 + bits % 90) << 23));
     }

@@ -32,13 +32,10 @@ pub(super) type AddFn = unsafe fn(*const f32, *mut f32);
 pub(super) unsafe fn store<T: GemmTypes>(stored: &Stored<T>) {
     let &Stored { sums, c, ldc, rows, cols, alpha, beta } = stored;
     for col in 0..cols {
-        // SAFETY: the caller's promises: `rows` sums and as many elements of this column, in buffers apart.
-        let (sums, c) = unsafe {
-            (
-                std::slice::from_raw_parts(sums.wrapping_add(col * LINES), rows),
-                std::slice::from_raw_parts_mut(c.wrapping_add(col * ldc), rows),
-            )
-        };
+        // SAFETY: the caller's promise: so many sums of this column can be read.
+        let sums = unsafe { std::slice::from_raw_parts(sums.wrapping_add(col * LINES), rows) };
+        // SAFETY: the caller's promise: as many elements of C are this thread's alone.
+        let c = unsafe { std::slice::from_raw_parts_mut(c.wrapping_add(col * ldc), rows) };
         if beta == T::Acc::ZERO {
             for (c, &sum) in c.iter_mut().zip(sums) {
                 *c = epilogue(alpha, sum, T::Acc::ZERO, || T::C::ZERO);
@@ -57,10 +54,10 @@ pub(super) unsafe fn store<T: GemmTypes>(stored: &Stored<T>) {
 /// Both are 32 columns of 32, the second this thread's to write.
 #[inline(always)]
 pub(super) unsafe fn add(block: *const f32, sums: *mut f32) {
-    // SAFETY: the caller's promises; the two are different memory.
-    let (block, sums) = unsafe {
-        (std::slice::from_raw_parts(block, COUNT), std::slice::from_raw_parts_mut(sums, COUNT))
-    };
+    // SAFETY: the caller's promise: so many sums can be read.
+    let block = unsafe { std::slice::from_raw_parts(block, COUNT) };
+    // SAFETY: the caller's promise: these, which are others, are this thread's alone.
+    let sums = unsafe { std::slice::from_raw_parts_mut(sums, COUNT) };
     for (sum, &block) in sums.iter_mut().zip(block) {
         *sum += block;
     }
@@ -94,15 +91,11 @@ pub(super) unsafe fn add_avx512(block: *const f32, sums: *mut f32) {
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn stream(sums: *const u8, c: *mut u8, ld: usize) {
     use std::arch::x86_64::{_mm512_load_si512, _mm512_stream_si512};
-    for col in 0..LINES {
-        let from = sums.wrapping_add(col * LINES * 4);
-        let to = c.wrapping_add(col * ld);
-        // SAFETY: the caller's promises: 128 bytes of each, at cache lines.
-        unsafe {
-            let (low, high) =
-                (_mm512_load_si512(from.cast()), _mm512_load_si512(from.wrapping_add(64).cast()));
-            _mm512_stream_si512(to.cast(), low);
-            _mm512_stream_si512(to.wrapping_add(64).cast(), high);
-        }
+    for half in 0..2 * LINES {
+        let (col, offset) = (half / 2, half % 2 * 64);
+        // SAFETY: the caller's promise: half a column of sums, at a cache line.
+        let row = unsafe { _mm512_load_si512(sums.wrapping_add(col * LINES * 4 + offset).cast()) };
+        // SAFETY: the caller's promise: its place in C, at a cache line.
+        unsafe { _mm512_stream_si512(c.wrapping_add(col * ld + offset).cast(), row) };
     }
 }

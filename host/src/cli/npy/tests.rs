@@ -34,7 +34,7 @@ fn exercise(bytes: &[u8]) -> anyhow::Result<(DType, usize, usize)> {
 /// A file with that header text, as one of version 1 has it.
 fn file(text: &str, data: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((text.len() as u16).to_le_bytes());
+    bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
     bytes.extend(text.as_bytes());
     bytes.extend(data);
     bytes
@@ -122,7 +122,7 @@ proptest! {
 
     #[test]
     fn what_is_written_is_read(rows in 1..9usize, cols in 1..9usize, seed in any::<u32>()) {
-        let data: Vec<f32> = (0..rows * cols).map(|i| (i as u32 ^ seed) as f32).collect();
+        let data: Vec<f32> = (0..).take(rows * cols).map(|i: u32| (i ^ seed) as f32).collect();
         let file = tempfile::NamedTempFile::new().unwrap();
         write(file.as_file(), rows, cols, &data).unwrap();
         let npy = Npy::open(file.path()).unwrap();
