@@ -1,9 +1,8 @@
 //! `tessera accuracy`: how far products of f32 are from the truth.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
-use super::groups::Output;
+use super::groups::{Output, PeerFolders};
 use super::output::Progress;
 use super::{Exit, nothing_ran, values};
 use crate::accuracy::{DataSet, Request, run, ways_to_sum};
@@ -21,9 +20,8 @@ pub(super) struct Args {
     /// see `tessera bench --help`.
     #[arg(long, value_name = "LIST")]
     peers_only: Option<String>,
-    /// Look for peers' libraries in this folder first; may be given more than once.
-    #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
-    peer_path: Vec<PathBuf>,
+    #[command(flatten)]
+    folders: PeerFolders,
     /// Data: normal, positive, spread20, spread60, units, spike, cancellation, subnormal, integers
     /// [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -64,7 +62,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let own = own.into_iter().map(Entrant::Own);
     let request = Request {
         entrants: own.chain(others.into_iter().map(Entrant::Peer)).collect(),
-        peer_folders: args.peer_path.clone(),
+        peer_folders: args.folders.peer_path.clone(),
         sets: if args.data.is_empty() { DataSet::ALL.to_vec() } else { args.data.clone() },
         m: args.m.unwrap_or(args.n),
         n: args.n,

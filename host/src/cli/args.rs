@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::groups::{Output, Products};
-use super::values::{Sizes, patterns, seconds};
+use super::groups::{Implementations, Output, Products};
+use super::values::{Sizes, seconds};
 use super::{
     accuracy, bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles, tune,
 };
@@ -62,10 +62,8 @@ pub(super) enum Command {
 pub(super) struct Run {
     #[command(flatten)]
     pub(super) sizes: Sizes,
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
-    /// ladder that are there for one idea run where they are named.
-    #[arg(long, value_name = "PATTERNS", value_parser = patterns)]
-    pub(super) kernel: Option<String>,
+    #[command(flatten)]
+    pub(super) implementations: Implementations,
     #[command(flatten)]
     pub(super) products: Products,
     /// Seconds for the whole run; rows that do not fit are estimated and say so.

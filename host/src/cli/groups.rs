@@ -10,8 +10,33 @@ use super::output::Outputs;
 use super::values;
 use crate::fill::Distribution;
 use crate::measure::{Config, DeviceChoice};
+use crate::registry::Implementation;
 use crate::report::Format;
 use crate::verify::Method;
+
+/// The implementations that run.
+#[derive(Args, Clone)]
+pub(super) struct Implementations {
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
+    /// ladder that are there for one idea run where they are named.
+    #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
+    kernel: Option<String>,
+}
+
+impl Implementations {
+    /// Those that were named, else those that run by default.
+    pub(super) fn select(&self) -> anyhow::Result<Vec<Implementation>> {
+        values::implementations(self.kernel.as_deref())
+    }
+}
+
+/// Where other projects' libraries are.
+#[derive(Args, Clone)]
+pub(super) struct PeerFolders {
+    /// Look for peers' libraries in this folder first; may be given more than once.
+    #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
+    pub(super) peer_path: Vec<PathBuf>,
+}
 
 /// What the products of a measurement have in common.
 #[derive(Args, Clone)]

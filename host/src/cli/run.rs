@@ -5,7 +5,6 @@ use super::args;
 use super::interrupt::{self, Ended};
 use super::nothing_ran;
 use super::output::{advise, colour, print};
-use super::values;
 use crate::report::render;
 use crate::run::{Document, Failure, Request, run};
 
@@ -32,7 +31,7 @@ pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
 /// What was typed, made sense of.
 fn request(args: &args::Run) -> anyhow::Result<Request> {
     let config = args.products.config()?;
-    let implementations = values::implementations(args.kernel.as_deref())?;
+    let implementations = args.implementations.select()?;
     Ok(Request { config, size: args.sizes.mnk(), implementations, budget: args.budget })
 }
 

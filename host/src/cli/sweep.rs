@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use gemm_spec::Types;
 
-use super::groups::Products;
+use super::groups::{Implementations, Products};
 use super::output::{Progress, Replacement, advise, print};
 use super::{Exit, nothing_ran, values};
 use crate::bench::peak::peak;
@@ -20,10 +20,8 @@ pub(super) struct Args {
     /// Square sizes: 8:2096:8 (from, to, step), 2^4:2^13, 64,128,1000, or a mixture with commas.
     #[arg(long, value_name = "SIZES", default_value = "2^4:2^10")]
     sizes: SizeList,
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
-    /// ladder that are there for one idea run where they are named.
-    #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
-    kernel: Option<String>,
+    #[command(flatten)]
+    implementations: Implementations,
     #[command(flatten)]
     products: Products,
     /// Seconds for the whole sweep, in equal shares for the implementations; rows that do not fit are
@@ -52,7 +50,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let request = Request {
         config: args.products.config()?,
         sizes: args.sizes.clone(),
-        implementations: values::implementations(args.kernel.as_deref())?,
+        implementations: args.implementations.select()?,
         budget: args.budget,
         format: args.format.unwrap_or_else(by_ending),
         out: args.out.clone(),

@@ -6,12 +6,11 @@ use gemm_spec::Problem;
 use tessera::Accuracy;
 use tessera::select::best_kernel;
 
-use super::{DeviceChoice, Processors, Worker};
+use super::{DeviceChoice, Processors, Worker, without_gpu};
 use crate::error::Error;
 use crate::gpu::Launch;
 use crate::peers::{self, CpuPeer, Peer};
 use crate::registry::{self, Implementation};
-use crate::report::skipped::without_gpu;
 use crate::scalar::ScalarTypes;
 
 /// The name of [`Entrant::Auto`].

@@ -5,11 +5,11 @@ use std::num::NonZeroUsize;
 
 use serde::Serialize;
 
+use super::without_gpu;
 use crate::cpu::{self, CpuContext};
 use crate::error::Error;
 use crate::gpu::{DeviceInfo, DriverInfo, Gpu};
 use crate::machine::Machine;
-use crate::report::skipped::without_gpu;
 
 /// Which processors take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -1,32 +1,9 @@
 //! Implementations that have no row: one line for each reason.
 
-use crate::measure::Skipped;
+use crate::measure::{NO_DEVICE, Skipped, about_no_gpu};
 
-/// What [`tessera::Error::NoDevice`] begins with.
-const NO_DEVICE: &str = "no CUDA device: ";
-/// What the reason ends with where the user wants no GPU.
-const STAY: &str = "told to stay on the CPU";
 /// Up to so many GPU kernels are named where there is no GPU; more are counted.
 const NAMED: usize = 3;
-/// Longer reasons why there is no GPU are cut at their first colon.
-const CLAUSE: usize = 60;
-
-/// Why there is no GPU, without the loader's answers and the remedy: it stands in every row of a sweep.
-/// `tessera devices` shows all of it.
-pub(crate) fn without_gpu(error: &crate::Error) -> String {
-    let text = error.to_string();
-    let Some(reason) = text.strip_prefix(NO_DEVICE) else { return text };
-    if reason.ends_with(STAY) {
-        return reason.to_owned();
-    }
-    let clause = reason.split("; ").next().unwrap_or(reason);
-    let short = match clause.split_once(": ") {
-        Some((first, _)) if clause.len() > CLAUSE => first,
-        _ => clause,
-    };
-    format!("{NO_DEVICE}{short}")
-}
-
 /// Implementations, each with the places at which it was skipped.
 type Kernels<'s> = Vec<(&'s str, Vec<String>)>;
 
@@ -70,11 +47,6 @@ pub(crate) fn lines(skipped: &[Skipped]) -> Vec<String> {
     reasons.into_iter().flat_map(line).collect()
 }
 
-/// Whether a reason holds for every GPU kernel at every size.
-fn about_no_gpu(reason: &str) -> bool {
-    reason.starts_with(NO_DEVICE) || reason.ends_with(STAY)
-}
-
 /// What is skipped everywhere.
 pub(crate) fn skip(kernels: &[&str], reason: &str) -> String {
     let (who, reason) = words(kernels, reason);
@@ -104,7 +76,6 @@ fn words(kernels: &[&str], reason: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
 
     const NO_DRIVER: &str = "no CUDA device: no NVIDIA driver";
 
@@ -116,29 +87,6 @@ mod tests {
             reason: (*reason).to_owned(),
         };
         lines(&skipped.iter().map(one).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn the_reason_without_a_gpu_is_one_clause() {
-        let no_device = |reason: &str| Error::no_device(reason.to_owned());
-        let tried = "no NVIDIA driver: tried libcuda.so.1 (cannot open shared object file: No such file \
-                     or directory), libcuda.so (cannot open it); install an NVIDIA driver";
-        assert_eq!(without_gpu(&no_device(tried)), NO_DRIVER);
-        let named = "TESSERA_LIBCUDA names a library that does not open: /x (/x: cannot open it); correct it";
-        assert_eq!(
-            without_gpu(&no_device(named)),
-            "no CUDA device: TESSERA_LIBCUDA names a library that does not open"
-        );
-        let none =
-            "the driver shows none with CUDA_VISIBLE_DEVICES=``; unset it to see all of them";
-        assert_eq!(
-            without_gpu(&no_device(none)),
-            "no CUDA device: the driver shows none with CUDA_VISIBLE_DEVICES=``"
-        );
-        let told = "the run was told to stay on the CPU";
-        assert_eq!(without_gpu(&no_device(told)), told);
-        let other = Error::Peer { reason: "it: is; other".to_owned() };
-        assert_eq!(without_gpu(&other), "it: is; other");
     }
 
     #[test]

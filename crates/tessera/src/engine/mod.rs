@@ -3,7 +3,7 @@
 mod builder;
 #[cfg(feature = "cuda")]
 mod on_gpu;
-#[cfg(feature = "cuda")]
+
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 

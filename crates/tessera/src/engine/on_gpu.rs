@@ -10,7 +10,6 @@ use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 use crate::error::Error;
 use crate::gpu::{Gpu, Kernel};
-use crate::row_major::row_major;
 use crate::select::{CostModel, Figures, Workload, best_kernel, in_order};
 
 /// When an engine uses its GPU.
@@ -217,8 +216,8 @@ impl OnGpu {
         let (a, b) = if kernel.reads_any_order() {
             (a, b)
         } else {
-            let a = row_major(cpu, &mut problem, Operand::A, a, &mut packed_a)?;
-            let b = row_major(cpu, &mut problem, Operand::B, b, &mut packed_b)?;
+            let a = crate::row_major(cpu, &mut problem, Operand::A, a, &mut packed_a)?;
+            let b = crate::row_major(cpu, &mut problem, Operand::B, b, &mut packed_b)?;
             (a, b)
         };
         self.gpu.host_path(cpu).multiply(kernel, &problem, a, b, c)

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::groups::{Output, Products};
+use super::groups::{Output, PeerFolders, Products};
 use super::output::{Progress, advise};
 use super::values::{self, Sizes};
 use super::{Exit, nothing_ran};
@@ -53,9 +53,8 @@ pub(super) struct Args {
     /// matrixmultiply, cublas, cublaslt; `none` has only this project's own take turns.
     #[arg(long, value_name = "LIST")]
     peers_only: Option<String>,
-    /// Look for peers' libraries in this folder first; may be given more than once.
-    #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
-    peer_path: Vec<PathBuf>,
+    #[command(flatten)]
+    folders: PeerFolders,
     /// With peers: how often each row has its turn.
     #[arg(long, value_name = "R", default_value = "5", value_parser = values::rounds)]
     rounds: NonZeroUsize,
@@ -98,7 +97,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         config,
         sizes: sizes(args),
         entrants,
-        peer_folders: args.peer_path.clone(),
+        peer_folders: args.folders.peer_path.clone(),
         rounds: (beside_peers && !args.alone)
             .then_some(Rounds { count: args.rounds.get(), patience: args.idle_wait }),
         // A turn's parent has looked. Without a baseline the machine's state is told, with one it decides.
