@@ -172,16 +172,16 @@ tile_types! {
     (bf16, f32): block 16, carries true, products 1, pays [7, 7, 24, 0], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     f16: block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
-        [multiply_two_pieces / model_two_pieces],
-        swapped [multiply_two_pieces_swapped / model_two_pieces_swapped];
+        [multiply_two_pieces_a_first / model_two_pieces_a_first],
+        swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     (f16, f32): block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
-        [multiply_two_pieces / model_two_pieces],
-        swapped [multiply_two_pieces_swapped / model_two_pieces_swapped];
+        [multiply_two_pieces_a_first / model_two_pieces_a_first],
+        swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     f32: block 6, carries false, products 6, pays [64, 224, 400, 0x100_0000], within_range, [
-        multiply_three_pieces_small / model_three_pieces_small,
+        multiply_three_pieces_small_a_first / model_three_pieces_small_a_first,
         multiply_three_pieces_large / model_three_pieces_large
     ], swapped [
-        multiply_three_pieces_small_swapped / model_three_pieces_small_swapped,
+        multiply_three_pieces_small_b_first / model_three_pieces_small_b_first,
         multiply_three_pieces_large / model_three_pieces_large
     ];
 }
