@@ -16,7 +16,7 @@ use crate::product::Product;
 use crate::types::CpuTypes;
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    amx::{self, Unit},
+    amx::{self, TileLoop, Unit},
     avx2::{Avx2, Pairs256},
     avx512::Avx512,
     groups::{Pairs, Quads},
@@ -140,6 +140,12 @@ pub(crate) trait PackedTypes: GemmTypes {
         false
     }
 
+    /// The loop that measures the peak of tiles, where they multiply these types.
+    #[cfg(target_arch = "x86_64")]
+    fn tile_loop() -> Option<TileLoop> {
+        None
+    }
+
     /// Computes a product by tiles, where they multiply these types, else as [`PackedTypes::multiply`].
     ///
     /// # Errors
@@ -168,6 +174,10 @@ macro_rules! in_tiles {
 
         fn tiles_pay(size: (usize, usize, usize), threads: usize) -> bool {
             amx::pays::<Self>(size, threads)
+        }
+
+        fn tile_loop() -> Option<TileLoop> {
+            amx::tile_loop::<Self>()
         }
 
         unsafe fn multiply_in_tiles(

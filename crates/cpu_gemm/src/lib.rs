@@ -83,6 +83,8 @@ pub use crate::threads::run_on;
 use crate::thresholds::WORK_PER_THREAD;
 pub use crate::types::CpuTypes;
 pub use crate::units::{CpuUnits, NoUnits, gemm_in_tiles, matrix_units, uses_matrix_units};
+#[cfg(target_arch = "x86_64")]
+pub use crate::{amx::TileLoop, units::tile_loop};
 
 /// `C = alpha * A * B + beta * C` on the threads of a context.
 ///

@@ -147,6 +147,14 @@ pub fn uses_matrix_units<T: CpuTypes>(
     pays::<T>(units, size, threads_for(size, context)) && matrix_units().is_ok()
 }
 
+/// The loop by which the peak of matrix units is measured for products of some types; `None` where there are no
+/// units, or they do not multiply these types.
+#[cfg(target_arch = "x86_64")]
+#[must_use]
+pub fn tile_loop<T: CpuTypes>() -> Option<amx::TileLoop> {
+    T::tile_loop()
+}
+
 /// Whether these units include matrix units that multiply the types faster.
 fn pays<T: PackedTypes>(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
     #[cfg(target_arch = "x86_64")]

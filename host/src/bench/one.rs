@@ -44,7 +44,7 @@ pub(super) fn measure<T: ScalarTypes>(
     let dtype = request.config.dtype;
     let cpu_peak = || {
         let threads = entrant.threads(processors.cpu.threads())?;
-        peak::measure(&processors.cpu, threads, dtype)
+        peak::measure(&processors.cpu, threads, dtype, may_use_matrix_units(chosen, dtype))
     };
     let peak_before = cpu_peak();
     let eye = gpu.and_then(|gpu| watch(gpu.info().index));
@@ -118,6 +118,17 @@ fn effort(request: &Request) -> Effort {
         most: 100_000,
         spread,
         wall: Duration::MAX,
+    }
+}
+
+/// Whether an entrant may compute by the CPU's matrix units, so that their peak bounds its rate.
+fn may_use_matrix_units(entrant: Entrant, types: Types) -> bool {
+    match entrant {
+        // The bits of a chain are to be had of integers alone.
+        Entrant::Own(Implementation::Cpu(own)) => !own.chained || types == Types::I8,
+        Entrant::Own(Implementation::Gpu(_)) => false,
+        Entrant::Auto => true,
+        Entrant::Peer(_) => !matches!(types, Types::F32 | Types::F64 | Types::I32),
     }
 }
 

@@ -65,7 +65,7 @@ impl Peak {
         let cases = [Types::F32, Types::F64].into_iter();
         let cases = cases.flat_map(|dtype| threads.iter().map(move |&threads| (dtype, threads)));
         let peaks = cases.filter_map(|(dtype, threads)| {
-            let peak = measure(&context, threads, dtype)?;
+            let peak = measure(&context, threads, dtype, false)?;
             Some(Self { dtype: dtype.name(), peak })
         });
         Ok(peaks.collect())

@@ -23,6 +23,7 @@ mod micro_kernel;
 mod model;
 mod pack;
 mod pack_avx512;
+mod peak;
 mod permission;
 mod pieces;
 mod registers;
@@ -33,8 +34,10 @@ use gemm_spec::{bf16, f16};
 
 use self::driver::TileKernels;
 pub(crate) use self::driver::{TileTypes, Unit};
+pub use self::peak::TileLoop;
 pub(crate) use self::permission::Amx;
 pub(crate) use self::permission::NoAmx;
+use self::pieces::Pieces;
 use self::pieces::Range;
 use crate::context::CpuContext;
 use crate::error::Error;
@@ -93,6 +96,11 @@ pub(crate) fn pays<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usiz
     let multiply_adds = m.saturating_mul(n).saturating_mul(k);
     let enough = multiply_adds >= LEAST_WORK && (threads == 1 || multiply_adds / threads >= work);
     k >= LEAST_STEPS && uses >= least && enough
+}
+
+/// The loop that measures the units' peak for products of some types.
+pub(crate) fn tile_loop<T: TileTypes>() -> Option<TileLoop> {
+    peak::tile_loop(<T::A as Pieces>::STEP, T::PRODUCTS)
 }
 
 /// Bits of an f32 that is that power of two.
@@ -177,7 +185,7 @@ tile_types! {
     (f16, f32): block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
-    f32: block 6, carries false, products 6, pays [64, 224, 400, 0x100_0000], within_range, [
+    f32: block 6, carries false, products 6, pays [64, 300, 400, 0x100_0000], within_range, [
         multiply_three_pieces_small_a_first / model_three_pieces_small_a_first,
         multiply_three_pieces_large / model_three_pieces_large
     ], swapped [

@@ -9,6 +9,10 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+#[cfg(target_arch = "x86_64")]
+use cpu_gemm::{TileLoop, tile_loop};
+#[cfg(target_arch = "x86_64")]
+use gemm_spec::with_gemm_types;
 use gemm_spec::{AccType, Types};
 use serde::{Deserialize, Serialize};
 
@@ -32,14 +36,22 @@ pub struct CpuPeak {
 }
 
 /// Measures that many threads of the context at once, with each kind of vectors that this CPU has;
-/// the best counts. `None` for integers, which have no fused multiply-add.
+/// the best counts, with that of matrix units if the rate of these is asked for. `None` for integers without
+/// them, which have no fused multiply-add.
 ///
 /// It takes some 30 ms for each kind.
 #[must_use]
-pub fn measure(context: &CpuContext, threads: usize, types: Types) -> Option<CpuPeak> {
+pub fn measure(
+    context: &CpuContext,
+    threads: usize,
+    types: Types,
+    matrix_units: bool,
+) -> Option<CpuPeak> {
     let threads = threads.clamp(1, context.threads());
+    let tiles = if matrix_units { tiles(types) } else { None };
     let best = kinds(types)
         .into_iter()
+        .chain(tiles)
         .map(|kind| CpuPeak {
             flops: best_rate(context, threads, &kind),
             vectors: kind.vectors.to_owned(),
@@ -87,6 +99,20 @@ fn together(context: &CpuContext, threads: usize, kind: &Kind, steps: u64) -> Du
     let starts = times.iter().flatten().map(|(started, _)| *started).min();
     let ends = times.iter().flatten().map(|(_, ended)| *ended).max();
     starts.zip(ends).map_or(Duration::ZERO, |(start, end)| end - start)
+}
+
+/// The matrix units, where this CPU has some that multiply these types.
+fn tiles(types: Types) -> Option<Kind> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let TileLoop { run, operations } = with_gemm_types!(types, T => tile_loop::<T>())?;
+        Some(Kind { vectors: "amx", flops_per_step: operations, run })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = types;
+        None
+    }
 }
 
 /// The kinds of vectors that this CPU has, for the types of a product.
@@ -253,12 +279,18 @@ mod tests {
         black_box(sum);
         let chain = 2.0 * f64::from(steps) / started.elapsed().as_secs_f64();
         for types in [Types::F32, Types::F64] {
-            let one = measure(&context, 1, types).unwrap();
+            let one = measure(&context, 1, types, false).unwrap();
             assert!(one.flops > 2.0 * chain, "{one:?} against {chain:e}");
-            let both = measure(&context, 99, types).unwrap();
+            let both = measure(&context, 99, types, false).unwrap();
             assert_eq!((one.threads, both.threads), (1, 2));
         }
-        assert_eq!(measure(&context, 1, Types::I32), None);
+        assert_eq!(measure(&context, 1, Types::I32, true), None);
+        // An f32 takes six products of bf16.
+        if cpu_gemm::matrix_units().is_ok() {
+            let flops = |types| measure(&context, 1, types, true).unwrap().flops;
+            let ratio = flops(Types::BF16F32) / flops(Types::F32);
+            assert!((4.0..9.0).contains(&ratio), "{ratio}");
+        }
     }
 
     #[test]

@@ -169,20 +169,27 @@ fn peers(document: &Document) -> Vec<String> {
 
 /// The peaks that the CPU rows are held against.
 fn cpu_peaks(document: &Document) -> Option<String> {
-    let measured =
-        document.rows.iter().filter_map(|row| row.peak_vectors.as_ref().zip(row.peak_gflops));
-    let (vectors, _) = measured.clone().next()?;
-    let (least, most) = measured.fold((f64::INFINITY, 0.0f64), |(least, most), (_, peak)| {
-        (least.min(peak), most.max(peak))
+    let mut kinds: Vec<(&str, f64, f64)> = Vec::new();
+    for row in &document.rows {
+        let Some((vectors, peak)) = row.peak_vectors.as_deref().zip(row.peak_gflops) else {
+            continue;
+        };
+        match kinds.iter_mut().find(|(kind, ..)| *kind == vectors) {
+            Some((_, least, most)) => (*least, *most) = (least.min(peak), most.max(peak)),
+            None => kinds.push((vectors, peak, peak)),
+        }
+    }
+    let peaks = kinds.iter().map(|(vectors, least, most)| match most - least < 0.05 {
+        true => format!("{most:.1} GFLOP/s by {vectors}"),
+        false => format!("{least:.1} to {most:.1} GFLOP/s by {vectors}"),
     });
-    let peak = match most - least < 0.05 {
-        true => format!("{most:.1}"),
-        false => format!("{least:.1} to {most:.1}"),
-    };
-    Some(format!(
-        "CPU peak: {peak} GFLOP/s, measured beside each row by {vectors} multiply-adds in registers \
-         on as many threads as the row uses."
-    ))
+    let peaks = peaks.collect::<Vec<_>>().join(", ");
+    (!peaks.is_empty()).then(|| {
+        format!(
+            "CPU peak: {peaks}, measured beside each row by multiply-adds in registers on as many \
+             threads as the row uses."
+        )
+    })
 }
 
 /// Each implementation's mean of its ratios to the best peer, where it has several.
