@@ -102,7 +102,13 @@ impl<'d> Candidate<'d> {
         inputs: Option<&Inputs<T>>,
     ) -> Result<(), Error> {
         let half = time / 2;
-        let small = predict(problem, half, |small| self.probe(small))?;
+        let threads = match (self.device, self.implementation) {
+            (Device::Cpu(cpu), Implementation::Cpu(_)) => {
+                self.implementation.threads(cpu.threads()).unwrap_or(1)
+            }
+            _ => 1,
+        };
+        let small = predict(problem, half, threads, |small| self.probe(small))?;
         self.predicted = match (self.device, self.implementation, inputs) {
             (Device::Cpu(cpu), Implementation::Cpu(implementation), Some(inputs))
                 if small > half.as_secs_f64() =>
@@ -110,8 +116,7 @@ impl<'d> Candidate<'d> {
                 // A row for each thread at least, or as many as by the smaller problem take an eighth of the
                 // time.
                 let fit = problem.m as f64 * half.as_secs_f64() / (4.0 * small);
-                let first =
-                    self.implementation.threads(cpu.threads()).unwrap_or(1).max(fit as usize);
+                let first = threads.max(fit as usize);
                 let of_rows =
                     by_rows(problem, half, first, |part| rows(cpu, implementation, part, inputs))?;
                 if implementation.blocked { of_rows.min(small) } else { of_rows }
