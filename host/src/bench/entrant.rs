@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use gemm_spec::{Problem, Types};
 
 use super::{Processors, peak};
+use crate::auto;
 use crate::cpu::CpuImpl;
 use crate::error::Error;
 use crate::gpu::{Gpu, GpuPeer, Launch};
@@ -14,7 +15,6 @@ use crate::report::skipped::without_gpu;
 use crate::scalar::ScalarTypes;
 use crate::verify::Guarded;
 use tessera::Accuracy;
-use tessera::select::best_kernel;
 
 /// The name of [`Entrant::Auto`].
 pub const AUTO: &str = "auto";
@@ -96,7 +96,7 @@ impl Entrant {
         let reason = |error: tessera::Error| error.to_string();
         let gpu = processors.gpu.as_ref().map_err(without_gpu)?;
         let free = gpu.free_memory().map_err(reason)?;
-        let chosen = best_kernel(problem, gpu.limits(), free, Accuracy::default());
+        let chosen = auto::device_model(gpu).best_kernel(problem, free, Accuracy::default());
         let chosen = chosen.ok_or_else(|| format!("there is no kernel for {}", T::TYPES))?;
         Ok(Self::Own(Implementation::Gpu(chosen)))
     }
