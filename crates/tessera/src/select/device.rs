@@ -1,12 +1,12 @@
 //! The cost model of a GPU: its attributes, what `tessera tune` measured, and what kernels then take.
 
-use gemm_spec::{DType, DeviceLimits, KernelSpec, Numerics, Problem, Types, split_k};
+use gemm_spec::{DType, DeviceLimits, KernelSpec, Problem, Types, split_k};
 
 use super::constants::Constants;
 use super::fitted::FITTED;
 use super::gpu::{GpuFigures, Workload};
 use super::measured::Measured;
-use super::peak::{lanes, tensor_lanes};
+use super::peak::{kernel_lanes, lanes};
 use crate::element::GemmTypes;
 
 /// What a GPU takes for a product, by each of the kernels.
@@ -82,14 +82,7 @@ impl DeviceModel {
 
     /// Operations a nanosecond of the units of one SM that a kernel multiplies with.
     fn sm_peak(&self, spec: &KernelSpec, types: Types) -> f64 {
-        let capability = self.limits.compute_capability;
-        let lanes = match spec.numerics {
-            Numerics::Chain | Numerics::ChainOfRanges => lanes(capability, types).map(f64::from),
-            Numerics::Limbs { products } => {
-                tensor_lanes(capability).map(|lanes| f64::from(lanes) / f64::from(products))
-            }
-            Numerics::TensorCore => tensor_lanes(capability).map(f64::from),
-        };
+        let lanes = kernel_lanes(spec, self.limits.compute_capability, types);
         2.0 * lanes.unwrap_or(UNKNOWN_LANES) * f64::from(self.clock_mhz) / 1e3
     }
 
@@ -227,7 +220,7 @@ mod tests {
     use super::super::constants::KernelConstants;
     use super::super::measured::KernelTime;
     use super::*;
-    use gemm_spec::{Arch, Block, Entry, LaunchShape, MinBlocks, Tile};
+    use gemm_spec::{Arch, Block, Entry, LaunchShape, MinBlocks, Numerics, Tile};
 
     const SPEC: KernelSpec = KernelSpec {
         id: "k",

@@ -88,10 +88,26 @@ pub fn split_peak(gpu: &DeviceInfo, products: u32) -> Option<f64> {
 /// not know.
 #[must_use]
 pub fn kernel_peak(spec: &KernelSpec, gpu: &DeviceInfo, types: Types) -> Option<f64> {
+    let clock = f64::from(gpu.clock_mhz) * 1e6;
+    let lanes = kernel_lanes(spec, gpu.compute_capability, types)?;
+    Some(2.0 * lanes * f64::from(gpu.multiprocessors) * clock)
+}
+
+/// Multiply-adds of elements of these types that one multiprocessor completes in a clock with the units
+/// that a kernel multiplies with, where the tables know it.
+#[must_use]
+pub fn kernel_lanes(
+    spec: &KernelSpec,
+    compute_capability: (u32, u32),
+    types: Types,
+) -> Option<f64> {
+    let tensor = || tensor_lanes(compute_capability).map(f64::from);
     match spec.numerics {
-        Numerics::Chain | Numerics::ChainOfRanges => peak(gpu, types),
-        Numerics::Limbs { products } => split_peak(gpu, products),
-        Numerics::TensorCore => tensor_peak(gpu),
+        Numerics::Chain | Numerics::ChainOfRanges => {
+            lanes(compute_capability, types).map(f64::from)
+        }
+        Numerics::Limbs { products } => Some(tensor()? / f64::from(products)),
+        Numerics::TensorCore => tensor(),
     }
 }
 
