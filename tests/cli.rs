@@ -32,6 +32,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use lab::Types;
+use lab::cpu::CPU;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -141,12 +142,25 @@ fn cells(text: &str, separators: &[char]) -> Vec<Vec<String>> {
     lines.map(|cells| cells[1..cells.len() - 1].to_vec()).collect()
 }
 
+/// What runs on the CPU of this machine without being named: four rungs, and the matrix units if it has some.
+fn on_the_cpu(types: Types) -> Vec<&'static str> {
+    let here = CPU.iter().filter(|rung| !rung.study && rung.runs(types).is_ok());
+    let names: Vec<_> = here.map(|rung| rung.id).collect();
+    assert_eq!(names[..4], ["serial", "mutex_queue", "rayon", "cpu_packed"]);
+    names
+}
+
 #[test]
 fn run_is_the_default_and_its_document_has_the_promised_keys() {
     let extra = ["--alpha", "1.5", "--beta", "-0.5", "--seed", "7", "--dist", "int"];
     let args = [&SMALL[..], &extra].concat();
     let document = document(&args);
-    has_only_keys(&document, &["problem", "machine", "rows", "skipped"]);
+    has_only_keys(&document, &["problem", "machine", "program", "rows", "skipped"]);
+    let program = &document["program"];
+    has_only_keys(program, &["version", "date", "command"]);
+    assert_eq!(program["version"], env!("CARGO_PKG_VERSION"));
+    let command: Vec<_> = ["tessera"].iter().chain(&args).chain(&["--format", "json"]).collect();
+    assert_eq!(program["command"], serde_json::json!(command));
     let problem = &document["problem"];
     has_only_keys(problem, &["m", "n", "k", "dtype", "alpha", "beta", "seed", "dist"]);
     for (key, value) in [("m", 33.0), ("n", 17.0), ("k", 65.0), ("alpha", 1.5), ("beta", -0.5)] {
@@ -157,7 +171,7 @@ fn run_is_the_default_and_its_document_has_the_promised_keys() {
 
     let rows = document["rows"].as_array().expect("rows");
     let kernels: Vec<_> = rows.iter().map(|row| row["kernel"].as_str().expect("a name")).collect();
-    assert_eq!(kernels, ["serial", "mutex_queue", "rayon", "cpu_packed"]);
+    assert_eq!(kernels, on_the_cpu(Types::F32));
     for row in rows {
         has_keys(row, &["h2d_seconds", "kernel_seconds", "d2h_seconds"]);
         assert!(row["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{row}");
@@ -172,7 +186,8 @@ fn run_is_the_default_and_its_document_has_the_promised_keys() {
     assert!(skipped.iter().any(|line| line["kernel"] == "tiled32"));
     for line in skipped {
         has_only_keys(line, &["kernel", "reason"]);
-        assert!(line["reason"].as_str().is_some_and(|reason| reason.contains("no CUDA device")));
+        let needs = if line["kernel"] == "cpu_amx" { "AMX" } else { "no CUDA device" };
+        assert!(line["reason"].as_str().is_some_and(|reason| reason.contains(needs)), "{line}");
     }
     let named: Value = serde_json::from_str(
         &tessera(&[&["run"], &args[..], &["--format", "json"]].concat()).fine(),
@@ -195,16 +210,16 @@ fn table_markdown_and_csv_show_the_same_rows() {
         lines.retain(|line| !line[0].starts_with('-'));
         assert_eq!(lines[0][..5], header, "{format}");
         assert_eq!(lines[0][5..], ["check"], "{format}");
-        assert_eq!(lines.len(), 5, "{format}: {lines:?}");
-        for (line, kernel) in
-            lines[1..].iter().zip(["serial", "mutex_queue", "rayon", "cpu_packed"])
-        {
+        let kernels = on_the_cpu(Types::F32);
+        assert_eq!(lines.len(), 1 + kernels.len(), "{format}: {lines:?}");
+        for (line, kernel) in lines[1..].iter().zip(kernels) {
             assert_eq!(line[..2], [kernel, "cpu"]);
             assert!(line[2].parse::<f64>().is_ok_and(|seconds| seconds > 0.0), "{line:?}");
             // Method, error and bound, so that a reader can judge the tolerance.
             assert!(line[5].starts_with("ok, full: ") && line[5].contains(" <= "), "{line:?}");
         }
-        let skipped: Vec<_> = text.lines().filter(|line| line.contains("skipped")).collect();
+        let is_of_gpus = |line: &&str| line.contains("skipped") && !line.contains("cpu_amx");
+        let skipped: Vec<_> = text.lines().filter(is_of_gpus).collect();
         let line = format!(
             "skipped {} GPU kernels: TESSERA_LIBCUDA names a library that does not open \
              (`tessera devices` says more)",
@@ -224,18 +239,18 @@ fn table_markdown_and_csv_show_the_same_rows() {
         assert!(columns.contains(&column), "{columns:?}");
     }
     let records: Vec<_> = reader.records().map(|record| record.expect("a record")).collect();
-    assert_eq!(records.len(), 4);
+    assert_eq!(records.len(), on_the_cpu(Types::F32).len());
     assert!(records.iter().all(|record| record.len() == columns.len()));
     assert!(records.iter().all(|record| record[2].parse::<f64>().is_ok()), "{records:?}");
 }
 
 #[test]
 fn every_type_runs() {
-    for dtype in Types::ALL.map(Types::name) {
-        let document = document(&[&SMALL[..], &["--dtype", dtype]].concat());
-        assert_eq!(document["problem"]["dtype"], dtype);
+    for types in Types::ALL {
+        let document = document(&[&SMALL[..], &["--dtype", types.name()]].concat());
+        assert_eq!(document["problem"]["dtype"], types.name());
         let rows = document["rows"].as_array().expect("rows");
-        assert_eq!(rows.len(), 4);
+        assert_eq!(rows.len(), on_the_cpu(types).len());
         assert!(rows.iter().all(|row| row["check"]["ok"] == true), "{rows:?}");
     }
     tessera(&["-n", "8", "--dtype", "i32", "--alpha", "1.5"]).refused(2, &["--alpha 1.5", "i32"]);
@@ -283,9 +298,10 @@ fn on_a_terminal(columns: u16, args: &[&str]) -> String {
     // SAFETY: both numbers are there to be written, the size is read, and nothing else is asked for.
     let opened = unsafe { libc::openpty(&mut ours, &mut theirs, none, none.cast(), &size) };
     assert_eq!(opened, 0, "there is a terminal");
-    // SAFETY: the call above gave two descriptors that nobody else has.
-    let (mut ours, theirs) =
-        unsafe { (fs::File::from_raw_fd(ours), fs::File::from_raw_fd(theirs)) };
+    let [mut ours, theirs] = [ours, theirs].map(|descriptor| {
+        // SAFETY: the call above gave the descriptor, which nobody else has.
+        unsafe { fs::File::from_raw_fd(descriptor) }
+    });
     let mut child = command(args)
         .env("NO_COLOR", "1")
         .stdout(theirs)

@@ -16,6 +16,16 @@ fn context(threads: usize) -> CpuContext {
     cpu::context(NonZeroUsize::new(threads)).expect("threads start")
 }
 
+/// Those that have the bits of `serial`.
+fn chained() -> impl Iterator<Item = &'static CpuImpl> {
+    CPU.iter().copied().filter(|implementation| implementation.chained)
+}
+
+/// Those that this machine runs.
+fn here() -> impl Iterator<Item = &'static CpuImpl> {
+    CPU.iter().copied().filter(|implementation| implementation.runs(Types::F32).is_ok())
+}
+
 fn run<T: ScalarTypes>(
     implementation: &CpuImpl,
     operands: &Operands<T>,
@@ -66,7 +76,7 @@ fn same_bits<T: ScalarTypes>() -> Vec<String> {
     for case in all_cases() {
         let operands = Operands::<T>::draw(&case);
         let expected = serial(&operands);
-        for implementation in CPU {
+        for implementation in chained() {
             for context in &contexts {
                 let outcome = run(implementation, &operands, context).and_then(|found| {
                     first_difference(&operands.problem, &found, &expected).map_or(Ok(()), Err)
@@ -109,7 +119,7 @@ fn a_wide_result_rounds_to_the_narrow_one() {
                 .with_scalars(problem.alpha, 0.0)
                 .with_layouts(problem.a, problem.b, problem.c);
             let expected = serial(&narrow);
-            for implementation in CPU {
+            for implementation in chained() {
                 let mut found = vec![f32::POISON; expected.len()];
                 implementation.gemm::<Wide>(&wide_problem, a, b, &mut found, &context).unwrap();
                 for row in 0..problem.m {
@@ -140,7 +150,7 @@ fn every_size_from_1_to_70_is_right() {
     for n in 1..=70 {
         let operands = Operands::<f32>::draw(&Case::new(n, n, n));
         let expected = serial(&operands);
-        for implementation in CPU {
+        for implementation in chained() {
             let found = run(implementation, &operands, &context).unwrap();
             if let Some(what) = first_difference(&operands.problem, &found, &expected) {
                 failures.push(format!("--kernel {} -n {n}: {what}", implementation.id));
@@ -168,7 +178,7 @@ fn indices_above_two_to_the_31st_are_right() {
     let plain = Problem::<f32>::new(m, n, k);
     let mut expected = vec![0f32; 9];
     CPU[0].gemm::<f32>(&plain, &small, &small, &mut expected, &context).unwrap();
-    for implementation in CPU {
+    for implementation in chained() {
         let multiply = |problem: &Problem<f32>, a: &[f32], b: &[f32], c: &mut [f32]| {
             implementation.gemm(problem, a, b, c, &context).unwrap();
         };
@@ -180,7 +190,7 @@ fn indices_above_two_to_the_31st_are_right() {
         multiply(&far, &small, &big, &mut c);
         assert_eq!(c, expected, "{}: B", implementation.id);
     }
-    for implementation in CPU {
+    for implementation in chained() {
         let far = Problem { c: Layout::row_major(LD), ..plain };
         implementation.gemm::<f32>(&far, &small, &small, &mut big, &context).unwrap();
         for row in 0..3 {
@@ -257,7 +267,7 @@ fn any_order_of_any_operand_is_right() {
 #[test]
 fn empty_dimensions_are_defined() {
     let engine = Engine::cpu(None).unwrap();
-    for implementation in CPU {
+    for implementation in here() {
         let engine = Multiplier::named(implementation.id).unwrap();
         let mut c = vec![3.0f32; 6];
         engine
@@ -287,7 +297,7 @@ fn empty_dimensions_are_defined() {
 /// NaN and infinity spread as IEEE arithmetic says: one NaN in A spoils exactly one row.
 #[test]
 fn special_values_spread_as_they_should() {
-    for implementation in CPU {
+    for implementation in here() {
         let engine = Multiplier::named(implementation.id).unwrap();
         let mut a = vec![1.0f32; 5 * 7];
         a[2 * 7 + 3] = f32::NAN;
@@ -318,7 +328,7 @@ fn the_products_of_a_batch_are_those_of_each() {
     let one = Problem::<f32>::new(5, 6, 7).with_scalars(0.5, 2.0);
     let column_major =
         one.with_layouts(Layout::col_major(5), Layout::col_major(8), Layout::col_major(6));
-    for implementation in CPU {
+    for implementation in here() {
         let engine = Multiplier::named(implementation.id).unwrap();
         for one in [one, column_major] {
             let all = one.with_batch(Batch { count: 3, a_stride: 36, b_stride: 50, c_stride: 41 });

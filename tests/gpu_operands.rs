@@ -3,16 +3,16 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gemm_spec::Types;
 use kernels_gpu::Kernel;
 use lab::auto::kernel_times;
 use lab::cpu::{self, CPU};
 use lab::fill::Distribution;
 use lab::gpu::{Gpu, run_batch};
+use lab::measure::{Config, DeviceChoice};
 use lab::registry::Implementation;
-use lab::run::{Config, DeviceChoice, run};
+use lab::run::{Request, run};
 use lab::verify::Method;
-use lab::{Error, Problem};
+use lab::{Error, Problem, Types};
 use tessera::Accuracy;
 use tessera::select::{GpuFigures, KernelTime};
 
@@ -102,30 +102,26 @@ fn the_kernels_of_a_choice_are_measured_and_decide_it() {
 fn a_run_loads_each_kernel_once() {
     let _alone = alone();
     let ids = ["naive", "split_k_32x64", "split_k_32x128"];
-    let config = Config {
-        m: 40,
-        n: 24,
-        k: 300,
-        dtype: Types::F32,
-        alpha: 1.0,
-        beta: 0.0,
+    let request = Request {
+        config: Config {
+            device: DeviceChoice::Cuda(0),
+            distribution: Distribution::Int,
+            check: Method::Full,
+            ..Config::default()
+        },
+        size: [40, 24, 300],
         implementations: ids.map(|id| Implementation::Gpu(kernel(id))).to_vec(),
-        device: DeviceChoice::Cuda(0),
-        threads: None,
-        seed: 1,
-        distribution: Distribution::Int,
-        check: Method::Full,
         budget: Duration::from_secs(5),
     };
     let loaded = || cuda_emulated::count("cuModuleLoadDataEx");
     let before = loaded();
-    let document = run(&config, &mut ()).unwrap();
+    let document = run(&request, &mut ()).unwrap();
     assert_eq!(loaded() - before, 4, "one for each kernel, and their helper's");
     let shown: Vec<&str> = document.rows.iter().map(|row| row.kernel).collect();
     assert_eq!(shown, ids, "{:?}", document.skipped);
     assert!(document.all_right());
-    assert_eq!(document.machine.jit_seconds, Some(0.0));
-    assert!(document.machine.load_seconds.is_some_and(|seconds| seconds > 0.0));
+    assert_eq!(document.head.machine.jit_seconds, Some(0.0));
+    assert!(document.head.machine.load_seconds.is_some_and(|seconds| seconds > 0.0));
 }
 
 #[test]

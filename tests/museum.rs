@@ -3,6 +3,10 @@
 //! Each piece is a tiled kernel with one defect. Pieces that break the rules of threads and memory are
 //! stopped by the emulator, which names the line; the others are caught by the checker. What each
 //! leaves in C with the emulator's checks off is put before the diagnosis.
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "a piece stands as the text that it is from has it, and only its mistake is unsound"
+)]
 
 #[path = "museum/column_without_block.rs"]
 mod column_without_block;
@@ -120,11 +124,12 @@ impl Piece {
         let (m, n, k) = self.sizes;
         let Operands { a, b, before, .. } = operands;
         let mut c = before.clone();
+        let small = |size: usize| u32::try_from(size).expect("a piece is small");
+        let width = small(self.width);
         let blocks = |size: usize| match self.cut_grid {
-            true => (size / self.width) as u32,
-            false => size.div_ceil(self.width) as u32,
+            true => small(size) / width,
+            false => small(size).div_ceil(width),
         };
-        let width = self.width as u32;
         let own = if checked { &mut c[..m * n] } else { &mut c[..] };
         let launch = Launch::new((blocks(n), blocks(m), 1), (width, width, 1))
             .with_shared_bytes(2 * self.width * self.width * size_of::<f32>())

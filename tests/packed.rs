@@ -400,7 +400,9 @@ fn extremes_of_8_bits_are_exact_and_sums_wrap() {
                         .expect("the buffers fit");
                     let sum = i64::from(a) * i64::from(b) * k as i64;
                     let exact = i64::from(alpha) * sum + i64::from(beta) * i64::from(old);
-                    assert!(c.iter().all(|&c| c == exact as i32), "{isa} {a} {b} {problem:?}");
+                    #[expect(clippy::cast_possible_truncation, reason = "sums wrap")]
+                    let exact = exact as i32;
+                    assert!(c.iter().all(|&c| c == exact), "{isa} {a} {b} {problem:?}");
                 }
             }
         }

@@ -37,6 +37,12 @@ fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
     (random.next_u64() >> 11) as f64 * 2f64.powi(-53)
 }
 
+/// A row or a column of a matrix of 70.
+#[expect(clippy::cast_possible_truncation, reason = "rounded down")]
+fn below_70(random: &mut Xoshiro256PlusPlus) -> usize {
+    (unit(random) * 70.0) as usize
+}
+
 impl Fill {
     fn value(self, random: &mut Xoshiro256PlusPlus, row: usize, col: usize) -> f64 {
         match self {
@@ -44,6 +50,7 @@ impl Fill {
             Self::Normal => (0..12).map(|_| unit(random)).sum::<f64>() - 6.0,
             Self::Positive => unit(random),
             Self::WideExponents => {
+                #[expect(clippy::cast_possible_truncation, reason = "whole, and below 41")]
                 let exponent = (unit(random) * 41.0).floor() as i32 - 20;
                 (2.0 * unit(random) - 1.0) * 2f64.powi(exponent)
             }
@@ -459,12 +466,13 @@ fn one_wrong_element_is_seen_from_the_stated_size_on() {
         let checkers = [operands.checker(Method::Full), operands.checker(Method::Freivalds)];
         let random = &mut Xoshiro256PlusPlus::seed_from_u64(9);
         for _ in 0..40 {
-            let (row, col) = ((unit(random) * 70.0) as usize, (unit(random) * 70.0) as usize);
+            let (row, col) = (below_70(random), below_70(random));
             let visible = checkers[1].visible_error(row).unwrap();
             let at = operands.problem.c.index(row, col);
             for step in [1.01 * visible, -3.0 * visible, 1e3 * visible] {
                 let mut wrong = right.clone();
-                wrong[at] = (f64::from(right[at]) + if step == 0.0 { 1.0 } else { step }) as f32;
+                let with_error = f64::from(right[at]) + if step == 0.0 { 1.0 } else { step };
+                wrong[at] = f32::from_f64(with_error);
                 for checker in &checkers {
                     let report = checker.check(&wrong);
                     cases += 1;
@@ -536,8 +544,7 @@ fn one_wrong_element_of_16_bits<T: ScalarTypes<A = T, B = T, C = T> + Scalar>(
                     (operands.checker(Method::Full), operands.checker(Method::Freivalds));
                 let random = &mut Xoshiro256PlusPlus::seed_from_u64(9);
                 for _ in 0..20 {
-                    let (row, col) =
-                        ((unit(random) * 70.0) as usize, (unit(random) * 70.0) as usize);
+                    let (row, col) = (below_70(random), below_70(random));
                     let at = problem.c.index(row, col);
                     let mut named = |checker: &Checker<'_, T>, value: T, must: bool| {
                         let mut wrong = right.clone();

@@ -115,7 +115,7 @@ fn run_kernel<T: ScalarTypes>(
         .map_err(refused)?
         .with_ranges(DeviceModel::new(LIMITS, 0).ranges(spec.spec(), problem));
     // What no step has written is no number that a product could give.
-    let words = planner.workspace_bytes().div_ceil(8) as usize;
+    let words = in_memory(planner.workspace_bytes().div_ceil(8));
     let mut workspace = vec![0x7fd0_dead_7fd0_dead_u64; words];
     let workspace_buffer = Buffer::output("workspace", &mut workspace);
     let at = workspace.as_mut_ptr().expose_provenance() as u64;
@@ -124,9 +124,9 @@ fn run_kernel<T: ScalarTypes>(
     for step in &plan.steps {
         match step {
             &Step::Fill { address, bytes, value } => {
-                let to = with_exposed_provenance_mut::<u8>(address as usize);
+                let to = with_exposed_provenance_mut::<u8>(in_memory(address));
                 // SAFETY: a part of the workspace, by the plan; nothing else uses it now.
-                unsafe { to.write_bytes(value, bytes as usize) };
+                unsafe { to.write_bytes(value, in_memory(bytes)) };
             }
             Step::Launch(launch) => {
                 let shape =
@@ -154,6 +154,11 @@ fn run_kernel<T: ScalarTypes>(
     Ok(())
 }
 
+/// An address or a length of a plan, whose operands and workspace are in this process's memory.
+fn in_memory(number: u64) -> usize {
+    usize::try_from(number).expect("invariant: what is in memory has an address")
+}
+
 /// The shape of a launch of a plan.
 fn shape<T: GemmTypes>(launch: &plan::Launch<T>) -> Launch {
     let (grid, block) = (launch.grid, launch.block);
@@ -168,21 +173,21 @@ fn shape<T: GemmTypes>(launch: &plan::Launch<T>) -> Launch {
 unsafe fn call<T: GemmTypes>(launch: &plan::Launch<T>) -> EmulatedCall {
     let entry = kernels_gpu::emulated_entry(launch.symbol)
         .expect("invariant: each entry of a kernel that LIMITS allow is also a function");
-    // SAFETY: the caller's promise.
-    let call = unsafe {
-        match &launch.arguments {
-            Arguments::Gemm(params) => EmulatedCall::new(entry, *params),
-            Arguments::SumRanges(params) => EmulatedCall::new(entry, *params),
-            Arguments::Tma(_)
-            | Arguments::TmaSimt(_)
-            | Arguments::Limbs(_)
-            | Arguments::Pad(_)
-            | Arguments::SplitKMajor(_)
-            | Arguments::RowAmax(_)
-            | Arguments::SplitMnMajor(_)
-            | Arguments::Probe(_)
-            | Arguments::Fallback(_) => None,
-        }
+    let call = match &launch.arguments {
+        // SAFETY: the plan's parameters for this entry, for which its obligations hold as long as it is
+        // called.
+        Arguments::Gemm(params) => unsafe { EmulatedCall::new(entry, *params) },
+        // SAFETY: as above, of the entry that adds what others have summed.
+        Arguments::SumRanges(params) => unsafe { EmulatedCall::new(entry, *params) },
+        Arguments::Tma(_)
+        | Arguments::TmaSimt(_)
+        | Arguments::Limbs(_)
+        | Arguments::Pad(_)
+        | Arguments::SplitKMajor(_)
+        | Arguments::RowAmax(_)
+        | Arguments::SplitMnMajor(_)
+        | Arguments::Probe(_)
+        | Arguments::Fallback(_) => None,
     };
     call.expect("invariant: kernels that LIMITS allow find their operands by addresses")
 }

@@ -49,6 +49,14 @@ pub enum Error {
         /// The device to ask for.
         takes: &'static str,
     },
+    /// An implementation needs what this machine lacks, or does not multiply these types.
+    #[error("{kernel} does not run here: {reason}")]
+    NotHere {
+        /// Its name.
+        kernel: &'static str,
+        /// What is missing.
+        reason: String,
+    },
     /// An environment variable has a value that means nothing.
     #[error("{name} is `{value}`; it takes {takes}")]
     Variable {

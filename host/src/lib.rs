@@ -2,7 +2,7 @@
 //!
 //! The library that multiplies is the crate [`tessera`]. Everything that the program prints stands on the
 //! modules here: [`registry`] knows every implementation, [`verify`] says whether a result is right and by
-//! how much, [`measure`] how long something takes, [`run`](mod@run) puts the three together.
+//! how much, [`measure`] has what all measurements share, [`run`](mod@run) puts the three together.
 
 pub mod accuracy;
 pub mod auto;

@@ -1,4 +1,4 @@
-//! Memory for matrices, or an error that says how much is missing, never an abort.
+//! The library's memory for matrices, with what this machine has left where there is too little.
 
 use crate::error::Error;
 use crate::machine::short_of_memory;
@@ -7,26 +7,26 @@ use crate::scalar::Scalar;
 /// Zeroed elements.
 ///
 /// # Errors
-/// [`tessera::Error::OutOfMemory`].
+/// [`tessera::Error::OutOfMemory`] and [`Error::MemoryLimit`].
 pub fn allocate<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
-    let mut data = reserve(rows, cols, what)?;
-    data.resize(rows * cols, T::ZERO);
-    Ok(data)
+    tessera::memory::allocate(rows, cols, what).map_err(with_what_is_left)
 }
 
 /// No elements, and room for `rows * cols`.
 ///
 /// # Errors
-/// [`tessera::Error::OutOfMemory`].
+/// [`tessera::Error::OutOfMemory`] and [`Error::MemoryLimit`].
 pub fn reserve<T: Scalar>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
-    let refused = || {
-        let needed = (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128);
-        short_of_memory(&format!("{what} of {rows} x {cols}"), needed)
-    };
-    let len = rows.checked_mul(cols).ok_or_else(refused)?;
-    let mut data = Vec::new();
-    data.try_reserve_exact(len).map_err(|_| refused())?;
-    Ok(data)
+    tessera::memory::reserve(rows, cols, what).map_err(with_what_is_left)
+}
+
+/// The library does not ask the system how much there is: it reads no files.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library may add to its errors")]
+fn with_what_is_left(error: tessera::Error) -> Error {
+    match error {
+        tessera::Error::OutOfMemory { what, needed, .. } => short_of_memory(&what, needed),
+        other => other.into(),
+    }
 }
 
 #[cfg(test)]
@@ -36,7 +36,11 @@ mod tests {
     #[test]
     fn an_impossible_size_is_an_error() {
         for (rows, cols) in [(usize::MAX, 2), (1 << 40, 1 << 10)] {
-            assert!(allocate::<f64>(rows, cols, "a matrix").unwrap_err().is_out_of_memory());
+            let error = allocate::<f64>(rows, cols, "a matrix").unwrap_err();
+            assert!(error.is_out_of_memory());
+            // With how much there is, which the library alone does not say.
+            let said = error.to_string();
+            assert!(said.contains("a matrix of ") && said.contains(" are "), "{said}");
         }
         assert_eq!(allocate::<f32>(2, 3, "a matrix").unwrap(), [0.0; 6]);
     }

@@ -2,19 +2,19 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{Element as _, Layout, Operand, Order, Problem};
+use gemm_spec::{Element as _, Operand, Order, Problem};
 use tessera::{
     AccOf, Accuracy, Device, Engine, MatMut, MatRef, Matrix, Multiply, MultiplyInto, Placement,
+    row_major,
 };
 
 use crate::auto;
-use crate::cpu::{self, CpuContext, CpuImpl};
+use crate::cpu::{self, CpuContext, CpuImpl, CpuUnits};
 use crate::error::Error;
 use crate::gpu::kernel_code;
-use crate::memory::allocate;
+use crate::measure::DeviceChoice;
 use crate::registry::{self, Implementation};
-use crate::run::DeviceChoice;
-use crate::scalar::{Scalar, ScalarTypes};
+use crate::scalar::ScalarTypes;
 
 /// What multiplies: an engine, or one implementation of the registry.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ impl Multiplier {
         device: DeviceChoice,
         accuracy: Accuracy,
         threads: Option<NonZeroUsize>,
+        units: Option<CpuUnits>,
     ) -> Result<Self, Error> {
         let implementation = name.map(registry::find).transpose()?;
         let wrong = |implementation: Implementation| Error::WrongDevice {
@@ -48,6 +49,9 @@ impl Multiplier {
             Engine::builder().accuracy(accuracy).isa(cpu::isa()?).kernel_code(kernel_code()?);
         if let Some(threads) = threads {
             builder = builder.threads(threads);
+        }
+        if let Some(units) = units.map_or_else(cpu::units, |units| Ok(Some(units)))? {
+            builder = builder.units(units);
         }
         let (mut rung, mut unusable_figures) = (None, None);
         builder = match (implementation, device) {
@@ -82,7 +86,7 @@ impl Multiplier {
     /// # Errors
     /// As [`Multiplier::open`].
     pub fn named(name: &str) -> Result<Self, Error> {
-        Self::open(Some(name), DeviceChoice::Auto, Accuracy::default(), None)
+        Self::open(Some(name), DeviceChoice::Auto, Accuracy::default(), None, None)
     }
 
     /// The engine.
@@ -108,7 +112,7 @@ impl Multiplier {
         }
         let placement = self.engine.placement(problem)?;
         let Placement::Gpu(kernel) = placement else {
-            return Ok(Implementation::Cpu(cpu::DEFAULT));
+            return Ok(Implementation::Cpu(cpu::of_engine(&self.engine, problem)));
         };
         Ok(Implementation::Gpu(kernel))
     }
@@ -206,34 +210,7 @@ fn in_row_major_order<T: ScalarTypes>(
     context: &CpuContext,
 ) -> Result<(), Error> {
     let (mut own_a, mut own_b) = (Vec::new(), Vec::new());
-    let a = row_major(&mut problem, Operand::A, a, &mut own_a)?;
-    let b = row_major(&mut problem, Operand::B, b, &mut own_b)?;
+    let a = row_major(context, &mut problem, Operand::A, a, &mut own_a)?;
+    let b = row_major(context, &mut problem, Operand::B, b, &mut own_b)?;
     rung.gemm(&problem, a, b, c, context)
-}
-
-/// The operand in row-major order: itself, or a copy in `own`.
-fn row_major<'a, T: ScalarTypes, E: Scalar>(
-    problem: &mut Problem<T>,
-    operand: Operand,
-    data: &'a [E],
-    own: &'a mut Vec<E>,
-) -> Result<&'a [E], Error> {
-    let (layout, (rows, cols)) = (problem.layout(operand), problem.dims(operand));
-    if layout.order == Order::RowMajor {
-        return Ok(data);
-    }
-    *own = allocate(rows, cols, "a row-major copy")?;
-    // With alpha == 0 the operand is not read.
-    if problem.effective_k() > 0 {
-        for (row, line) in own.chunks_exact_mut(cols.max(1)).enumerate() {
-            for (col, element) in line.iter_mut().enumerate() {
-                *element = data[layout.index(row, col)];
-            }
-        }
-    }
-    match operand {
-        Operand::A => problem.a = Layout::row_major(cols),
-        Operand::B | Operand::C => problem.b = Layout::row_major(cols),
-    }
-    Ok(own)
 }

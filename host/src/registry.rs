@@ -66,11 +66,11 @@ impl Implementation {
         }
     }
 
-    /// Whether it multiplies elements of this type.
+    /// Whether it multiplies elements of this type, on this machine if it runs on the CPU.
     #[must_use]
     pub fn has(&self, types: Types) -> bool {
         match self {
-            Self::Cpu(_) => true,
+            Self::Cpu(implementation) => implementation.runs(types).is_ok(),
             Self::Gpu(spec) => spec.entry(types).is_ok(),
         }
     }

@@ -47,6 +47,7 @@ macro_rules! float_scalar {
             }
 
             #[inline]
+            #[allow(clippy::cast_possible_truncation, reason = "rounded, where it is f32")]
             fn from_f64(value: f64) -> Self {
                 value as $float
             }
@@ -135,7 +136,7 @@ half_scalar!(bf16, 0x7fad, f64::from_bits((1023 + 128) << 52));
 /// The f32 next to a value towards zero, its last bit set unless it is the value itself: to be rounded
 /// again to fewer bits it is as good as the value, which the nearest f32 is not.
 fn to_odd(value: f64) -> f32 {
-    let near = value as f32;
+    let near = f32::from_f64(value);
     let wide = f64::from(near);
     if wide == value || value.is_nan() {
         return near;
@@ -160,6 +161,10 @@ macro_rules! integer_scalar {
             }
 
             #[inline]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "towards zero, to the nearest that fits"
+            )]
             fn from_f64(value: f64) -> Self {
                 value as $integer
             }

@@ -278,18 +278,15 @@ impl<
         let mut acc = [[T::ZERO; COLS]; ROWS];
         if rounds > 0 {
             if whole {
-                // SAFETY: the block's rows of A and columns of B are inside, `rounds` tiles of them
-                // along k, and B's rows are aligned; all threads are here.
-                unsafe {
-                    let feed = Self::feed::<T, true>(&gemm, tiles, (row0, col0), thread);
-                    Self::mainloop::<T, true>(feed, rounds, frags, &mut acc);
-                }
+                // SAFETY: the block's rows of A and columns of B are inside, and B's rows are aligned.
+                let feed = unsafe { Self::feed::<T, true>(&gemm, tiles, (row0, col0), thread) };
+                // SAFETY: there are `rounds` tiles along k; all threads are here.
+                unsafe { Self::mainloop::<T, true>(feed, rounds, frags, &mut acc) };
             } else {
-                // SAFETY: the same, with rows and columns inside by themselves.
-                unsafe {
-                    let feed = Self::feed::<T, false>(&gemm, tiles, (row0, col0), thread);
-                    Self::mainloop::<T, false>(feed, rounds, frags, &mut acc);
-                }
+                // SAFETY: rows and columns that are not inside are held inside one by one.
+                let feed = unsafe { Self::feed::<T, false>(&gemm, tiles, (row0, col0), thread) };
+                // SAFETY: there are `rounds` tiles along k; all threads are here.
+                unsafe { Self::mainloop::<T, false>(feed, rounds, frags, &mut acc) };
             }
         }
         let left = k % BK as u32;
@@ -321,17 +318,16 @@ impl<
             // elements one of each tile.
             unsafe { store(&gemm, place, &acc) };
         } else {
-            // SAFETY: all threads of the block are here; the first barrier ends all reads of the
-            // stages, whose memory the sums take. The tiles are a partition of C.
-            unsafe {
-                thread::sync_threads();
-                let partial = shared::launch_sized::<Quad<T>>().cast::<T>();
-                let lane = Lane { slice, row, col };
-                let place = Place { row: row0, col: col0, first_row, first_col };
-                let team =
-                    Team { rows: Self::BM, cols: Self::BN, slices: SLICES, threads: Self::THREADS };
-                store_slices(&gemm, partial, (team, lane), place, &acc);
-            }
+            // SAFETY: all threads of the block are here.
+            unsafe { thread::sync_threads() };
+            // SAFETY: the barrier ended all reads of the stages, whose memory the sums take.
+            let partial = unsafe { shared::launch_sized::<Quad<T>>() }.cast::<T>();
+            let lane = Lane { slice, row, col };
+            let place = Place { row: row0, col: col0, first_row, first_col };
+            let team =
+                Team { rows: Self::BM, cols: Self::BN, slices: SLICES, threads: Self::THREADS };
+            // SAFETY: all threads of the block are here; the tiles are a partition of C.
+            unsafe { store_slices(&gemm, partial, (team, lane), place, &acc) };
         }
     }
 

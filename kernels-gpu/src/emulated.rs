@@ -54,13 +54,13 @@ impl EmulatedCall {
 
     /// Runs the entry as one thread of the launch.
     pub fn call(&self) {
-        // SAFETY: what `new` was promised.
-        unsafe {
-            match self.0 {
-                Bound::F32(entry, params) => entry(params),
-                Bound::F64(entry, params) => entry(params),
-                Bound::I32(entry, params) => entry(params),
-            }
+        match self.0 {
+            // SAFETY: `new` was promised the entry's obligations for these arguments.
+            Bound::F32(entry, params) => unsafe { entry(params) },
+            // SAFETY: as above.
+            Bound::F64(entry, params) => unsafe { entry(params) },
+            // SAFETY: as above.
+            Bound::I32(entry, params) => unsafe { entry(params) },
         }
     }
 }

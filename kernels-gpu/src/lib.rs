@@ -5,6 +5,10 @@
 //! else which kernels there are. With the feature `emulate` the same functions run there on the emulator;
 //! without it they are compiled, and nobody can call them.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "kernels count in 32 bits what `KernelSpec::supports` bounds to them, and `usize` has 64 where they run"
+)]
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 #![cfg_attr(cuda_arch = "sm_90a", feature(asm_experimental_arch))]

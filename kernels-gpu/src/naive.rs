@@ -52,8 +52,10 @@ unsafe fn naive<T: Accumulator>(gemm: Gemm<T>) {
     let tile_m = block_row(thread::block_idx_y(), thread::block_idx_z(), thread::grid_dim_y());
     let row = tile_m * SIDE + thread::thread_idx_y();
     if row < gemm.m && col < gemm.n {
-        // SAFETY: the guard puts (row, col) inside C, and there is one thread for each element.
-        unsafe { gemm.store(row, col, dot(&gemm, row, col)) };
+        // SAFETY: obligation 1; the guard puts (row, col) inside C, so the row is in A and the column in B.
+        let acc = unsafe { dot(&gemm, row, col) };
+        // SAFETY: (row, col) is in C, and there is one thread for each element.
+        unsafe { gemm.store(row, col, acc) };
     }
 }
 
@@ -75,11 +77,12 @@ unsafe fn dot<T: Accumulator>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
         let mut b_group = [T::ZERO; GROUP];
         let mut i = 0;
         while i < GROUP {
-            // SAFETY: with GROUP steps left or more, all of them are inside A's row and B's column.
-            unsafe {
-                a_group[i] = a.add(i).read();
-                b_group[i] = b.read();
-            }
+            // SAFETY: with GROUP steps left or more, each of them is inside A's row.
+            let a = unsafe { a.add(i) };
+            // SAFETY: as above; A can be read.
+            a_group[i] = unsafe { a.read() };
+            // SAFETY: the same step of B's column.
+            b_group[i] = unsafe { b.read() };
             b = b.wrapping_add(gemm.ldb as usize);
             i += 1;
         }
@@ -92,8 +95,10 @@ unsafe fn dot<T: Accumulator>(gemm: &Gemm<T>, row: u32, col: u32) -> T {
         left -= GROUP as u32;
     }
     while left > 0 {
-        // SAFETY: at least one step is left.
-        unsafe { acc = a.read().mul_add(b.read(), acc) };
+        // SAFETY: at least one step of A's row is left.
+        let factor = unsafe { a.read() };
+        // SAFETY: and so it is of B's column.
+        acc = factor.mul_add(unsafe { b.read() }, acc);
         a = a.wrapping_add(1);
         b = b.wrapping_add(gemm.ldb as usize);
         left -= 1;

@@ -111,13 +111,13 @@ unsafe fn register_tile_1d<T: Accumulator>(gemm: Gemm<T>) {
         let inside = col < gemm.n && (ty as u32) < left;
         // SAFETY: read only where step and column are inside B.
         let b_value = if inside { unsafe { b.read() } } else { T::ZERO };
-        // SAFETY: the slots of all threads are the elements of the tiles, once each; the barrier at
-        // the end of the last round ended all reads of them. `left` is the same in all threads.
-        unsafe {
-            a_slot.write(a_value);
-            b_slot.write(b_value);
-            thread::sync_threads();
-        }
+        // SAFETY: the slots of all threads are the elements of A's tile, once each; the barrier at the end
+        // of the last round ended all reads of them.
+        unsafe { a_slot.write(a_value) };
+        // SAFETY: as are those of B's tile.
+        unsafe { b_slot.write(b_value) };
+        // SAFETY: `left` is the same in all threads, so they are all here.
+        unsafe { thread::sync_threads() };
         if left >= STEPS as u32 {
             unroll!(for STEP in 0..8 {
                 // SAFETY: written, and visible since the barrier.

@@ -45,12 +45,11 @@ unsafe fn single_block<T: Accumulator>(gemm: Gemm<T>) {
 
     let mut acc = T::ZERO;
     for step in 0..gemm.effective_k() {
-        // SAFETY: (row, step) is in A and (step, col) in B, by obligation 1 and the guard above.
-        unsafe {
-            let a = gemm.a_row(row).wrapping_add(step as usize).read();
-            let b = gemm.b_at(step, col).read();
-            acc = a.mul_add(b, acc);
-        }
+        // SAFETY: (row, step) is in A, by obligation 1 and the guard above.
+        let a = unsafe { gemm.a_row(row).wrapping_add(step as usize).read() };
+        // SAFETY: (step, col) is in B, by the same.
+        let b = unsafe { gemm.b_at(step, col).read() };
+        acc = a.mul_add(b, acc);
     }
 
     // SAFETY: the guard above; one thread for each element.

@@ -93,15 +93,17 @@ unsafe fn small_m<T: Accumulator>(gemm: Gemm<T>) {
     let tile = SplitK::new(cta, tiles).tile();
     let gemm = gemm.of_range(&tile);
     let place = (tile.row * TILE_M as u32, tile.col * TILE_N as u32);
-    // SAFETY: the caller's promises; each tile has as many rows as it says, or more.
-    unsafe {
-        match gemm.m - place.0 {
-            1 => rows::<T, 1, 8>(&gemm, place),
-            2 => rows::<T, 2, 8>(&gemm, place),
-            3 | 4 => rows::<T, 4, 8>(&gemm, place),
-            5..=8 => rows::<T, 8, 8>(&gemm, place),
-            _ => rows::<T, 16, 4>(&gemm, place),
-        }
+    match gemm.m - place.0 {
+        // SAFETY: obligations 1 and 2; the tile has one row.
+        1 => unsafe { rows::<T, 1, 8>(&gemm, place) },
+        // SAFETY: the same with two.
+        2 => unsafe { rows::<T, 2, 8>(&gemm, place) },
+        // SAFETY: the same with four or fewer.
+        3 | 4 => unsafe { rows::<T, 4, 8>(&gemm, place) },
+        // SAFETY: the same with eight or fewer.
+        5..=8 => unsafe { rows::<T, 8, 8>(&gemm, place) },
+        // SAFETY: the same with more, of which the tile takes sixteen.
+        _ => unsafe { rows::<T, 16, 4>(&gemm, place) },
     }
 }
 

@@ -100,15 +100,17 @@ unsafe fn small_n<T: Accumulator + Shuffle>(gemm: Gemm<T>) {
     let tile = SplitK::new(cta, tiles).tile();
     let gemm = gemm.of_range(&tile);
     let place = (tile.row * TILE_M as u32, tile.col * TILE_N as u32);
-    // SAFETY: the caller's promises; each tile has as many columns as it says, or more.
-    unsafe {
-        match gemm.n - place.1 {
-            1 => columns::<T, 1, 2>(&gemm, place),
-            2 => columns::<T, 2, 2>(&gemm, place),
-            3 | 4 => columns::<T, 4, 2>(&gemm, place),
-            5..=8 => columns::<T, 8, 2>(&gemm, place),
-            _ => columns::<T, 16, 1>(&gemm, place),
-        }
+    match gemm.n - place.1 {
+        // SAFETY: obligations 1 and 2; the tile has one column.
+        1 => unsafe { columns::<T, 1, 2>(&gemm, place) },
+        // SAFETY: the same with two.
+        2 => unsafe { columns::<T, 2, 2>(&gemm, place) },
+        // SAFETY: the same with four or fewer.
+        3 | 4 => unsafe { columns::<T, 4, 2>(&gemm, place) },
+        // SAFETY: the same with eight or fewer.
+        5..=8 => unsafe { columns::<T, 8, 2>(&gemm, place) },
+        // SAFETY: the same with more, of which the tile takes sixteen.
+        _ => unsafe { columns::<T, 16, 1>(&gemm, place) },
     }
 }
 
@@ -193,9 +195,9 @@ unsafe fn columns<T: Accumulator + Shuffle, const N: usize, const GROUPS: usize>
         let (row, col) = (row0 + (thread / N) as u32, col0 + (thread % N) as u32);
         if row < gemm.m && col < gemm.n {
             // SAFETY: written, and visible since the barrier.
-            let (one, other) = unsafe {
-                (chunk.wrapping_add(thread).read(), chunk.wrapping_add(TILE_M * N + thread).read())
-            };
+            let one = unsafe { chunk.wrapping_add(thread).read() };
+            // SAFETY: the same of the other half.
+            let other = unsafe { chunk.wrapping_add(TILE_M * N + thread).read() };
             // SAFETY: the guards; each element of C belongs to one thread.
             unsafe { gemm.store(row, col, T::ONE.mul_add(one, other)) };
         }

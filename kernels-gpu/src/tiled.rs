@@ -123,11 +123,10 @@ impl<T: Accumulator, const W: usize> Owner<T, W> {
     /// Every thread of the block calls it together, and none reads the old tiles any more.
     #[inline(always)]
     unsafe fn load(&self, a: T, b: T) {
-        // SAFETY: the slots are in the tiles and belong to this thread alone.
-        unsafe {
-            self.a_slot.write(a);
-            self.b_slot.write(b);
-        }
+        // SAFETY: the slot is in A's tile and belongs to this thread alone.
+        unsafe { self.a_slot.write(a) };
+        // SAFETY: the slot is in B's tile and belongs to this thread alone.
+        unsafe { self.b_slot.write(b) };
         // Before use: the row and the column read next were written by other threads.
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
@@ -156,8 +155,14 @@ impl<T: Accumulator, const W: usize> Owner<T, W> {
         if W < 4 {
             let mut i = 0;
             while i < W {
-                // SAFETY: i < W, within the row and the column.
-                let (a, b) = unsafe { (self.a_row.add(i).read(), self.b_col.add(i * W).read()) };
+                // SAFETY: i < W, within the row.
+                let a = unsafe { self.a_row.add(i) };
+                // SAFETY: i < W, within the column.
+                let b = unsafe { self.b_col.add(i * W) };
+                // SAFETY: the row of A's tile is written and visible.
+                let a = unsafe { a.read() };
+                // SAFETY: and so is the column of B's.
+                let b = unsafe { b.read() };
                 acc = a.mul_add(b, acc);
                 i += 1;
             }
@@ -170,11 +175,15 @@ impl<T: Accumulator, const W: usize> Owner<T, W> {
         while i < W {
             // SAFETY: i < W and W is a multiple of 4, so the quad is in the row, at an address
             // that is a multiple of 16 since the tiles and each row are.
-            let Quad([a0, a1, a2, a3]) = unsafe { quads.add(i / 4).read() };
+            let quad = unsafe { quads.add(i / 4) };
+            // SAFETY: as above; the tile is written and visible.
+            let Quad([a0, a1, a2, a3]) = unsafe { quad.read() };
             let b = self.b_col.wrapping_add(i * W);
             // SAFETY: rows i to i + 3 of the column are in the tile.
-            let [b0, b1, b2, b3] =
-                unsafe { [b.read(), b.add(W).read(), b.add(2 * W).read(), b.add(3 * W).read()] };
+            let of = |row: usize| unsafe { b.add(row * W) };
+            // SAFETY: one of these rows; the tile is written and visible.
+            let of = |row: usize| unsafe { of(row).read() };
+            let [b0, b1, b2, b3] = [of(0), of(1), of(2), of(3)];
             acc = a0.mul_add(b0, acc);
             acc = a1.mul_add(b1, acc);
             acc = a2.mul_add(b2, acc);
@@ -217,9 +226,10 @@ unsafe fn tiled<T: Accumulator, const W: usize>(gemm: Gemm<T>) {
     // Blocks inside C need no guard until the last, partial tile of k. The next pair of elements is
     // fetched before this one is multiplied, so that global memory answers behind the arithmetic.
     if row0 + width <= gemm.m && col0 + width <= gemm.n && left >= width {
-        // SAFETY: the tiles are inside A and B: rows and columns by the test above, k since a whole
-        // tile is left.
-        let (mut a_next, mut b_next) = unsafe { (a.read(), b.read()) };
+        // SAFETY: the tile is inside A: its rows by the test above, k since a whole tile is left.
+        let mut a_next = unsafe { a.read() };
+        // SAFETY: the tile is inside B, by the same.
+        let mut b_next = unsafe { b.read() };
         loop {
             // SAFETY: `left` and the block's place are the same in all its threads, so they are all
             // here, and `multiply` has ended their reads of the old tiles.
@@ -229,8 +239,10 @@ unsafe fn tiled<T: Accumulator, const W: usize>(gemm: Gemm<T>) {
             left -= width;
             let more = left >= width;
             if more {
-                // SAFETY: as for the first pair.
-                (a_next, b_next) = unsafe { (a.read(), b.read()) };
+                // SAFETY: as for the first of A.
+                a_next = unsafe { a.read() };
+                // SAFETY: as for the first of B.
+                b_next = unsafe { b.read() };
             }
             // SAFETY: all threads of the block are here, after `load`.
             acc = unsafe { owner.multiply(acc) };

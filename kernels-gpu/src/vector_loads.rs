@@ -90,9 +90,10 @@ impl<T: Accumulator> Loader<T> {
         if WHOLE {
             let a = self.gemm.a_row(self.a_row).wrapping_add(a_step as usize).cast::<Quad<T>>();
             let b = self.gemm.b_at(b_step, self.b_col).cast::<Quad<T>>();
-            // SAFETY: four steps of a row of A and four columns of a row of B, each from a multiple
-            // of four on.
-            let (Quad([a0, a1, a2, a3]), Quad([b0, b1, b2, b3])) = unsafe { (a.read(), b.read()) };
+            // SAFETY: four steps of a row of A, from a multiple of four on.
+            let Quad([a0, a1, a2, a3]) = unsafe { a.read() };
+            // SAFETY: four columns of a row of B, from a multiple of four on.
+            let Quad([b0, b1, b2, b3]) = unsafe { b.read() };
             // Element by element, or LLVM keeps the quads in memory.
             return ([a0, a1, a2, a3], [b0, b1, b2, b3]);
         }
@@ -174,12 +175,10 @@ unsafe fn vector_loads<T: Accumulator>(gemm: Gemm<T>) {
         // SAFETY: the block is inside C, the tile before `whole`, and rows are aligned.
         let mut next = unsafe { loader.fetch::<true>(0) };
         while done < whole {
-            // SAFETY: the barrier at the end of the last round ended all reads of the tiles; the one
-            // here makes the new ones visible. `whole` is the same in all threads of the block.
-            unsafe {
-                loader.put(next);
-                thread::sync_threads();
-            }
+            // SAFETY: the barrier at the end of the last round ended all reads of the tiles.
+            unsafe { loader.put(next) };
+            // SAFETY: `whole` is the same in all threads of the block, so they are all here.
+            unsafe { thread::sync_threads() };
             done += STEPS as u32;
             if done < whole {
                 // SAFETY: as for the first; in flight while this tile is multiplied.
@@ -193,12 +192,12 @@ unsafe fn vector_loads<T: Accumulator>(gemm: Gemm<T>) {
         }
     }
     while done < k {
-        // SAFETY: guarded reads; the barriers as above, in uniform control flow.
-        unsafe {
-            let next = loader.fetch::<false>(done);
-            loader.put(next);
-            thread::sync_threads();
-        }
+        // SAFETY: obligation 1; reads are guarded.
+        let next = unsafe { loader.fetch::<false>(done) };
+        // SAFETY: the barrier at the end of the last round ended all reads of the tiles.
+        unsafe { loader.put(next) };
+        // SAFETY: `k` is the same in all threads of the block, so they are all here.
+        unsafe { thread::sync_threads() };
         // Only steps that there are: each element stays one chain of them.
         let steps = (k - done).min(STEPS as u32);
         let (mut a, mut b) = (a_frag, b_frag);

@@ -135,11 +135,10 @@ impl<T: Accumulator> Loader<T> {
         let b_slot = self.b_slot.wrapping_add(stage as usize);
         let mut i = 0;
         while i < LOADS {
-            // SAFETY: the slots of all threads and all `i` are the elements of the tiles, once each.
-            unsafe {
-                a_slot.wrapping_add(i * A_ROWS).write(a[i]);
-                b_slot.wrapping_add(i * SIDE).write(b[i]);
-            }
+            // SAFETY: the slots of all threads and all `i` are the elements of A's tile, once each.
+            unsafe { a_slot.wrapping_add(i * A_ROWS).write(a[i]) };
+            // SAFETY: and those of B's.
+            unsafe { b_slot.wrapping_add(i * SIDE).write(b[i]) };
             i += 1;
         }
     }
@@ -185,25 +184,24 @@ unsafe fn warp_tile<T: Accumulator>(gemm: Gemm<T>) {
     let whole = k - left;
     let mut acc = [[T::ZERO; COLS]; ROWS];
     if whole > 0 {
-        // SAFETY: `whole` steps, the same in all threads, which are all here; `inside` says whether
-        // rows and columns are in A and B.
-        unsafe {
-            if inside {
-                mainloop::<T, true>(&loader, whole, (a_frag, b_frag), &mut acc);
-            } else {
-                mainloop::<T, false>(&loader, whole, (a_frag, b_frag), &mut acc);
-            }
+        if inside {
+            // SAFETY: `whole` steps, the same in all threads, which are all here; rows and columns are in
+            // A and B.
+            unsafe { mainloop::<T, true>(&loader, whole, (a_frag, b_frag), &mut acc) };
+        } else {
+            // SAFETY: the same, but for rows and columns.
+            unsafe { mainloop::<T, false>(&loader, whole, (a_frag, b_frag), &mut acc) };
         }
     }
     if left > 0 {
-        // SAFETY: rows and columns are held inside, steps are guarded; the first barrier ends all
-        // reads of the stage, the second makes it visible, in uniform control flow.
-        unsafe {
-            let rest = loader.fetch::<false>(whole, left);
-            thread::sync_threads();
-            loader.put(0, rest);
-            thread::sync_threads();
-        }
+        // SAFETY: rows and columns are held inside, steps are guarded.
+        let rest = unsafe { loader.fetch::<false>(whole, left) };
+        // SAFETY: `left` is the same in all threads of the block, so they are all here.
+        unsafe { thread::sync_threads() };
+        // SAFETY: the barrier ended all reads of the stage.
+        unsafe { loader.put(0, rest) };
+        // SAFETY: as for the first barrier.
+        unsafe { thread::sync_threads() };
         let (mut a, mut b) = (a_frag, b_frag);
         let mut step = 0;
         while step < left {
@@ -236,12 +234,12 @@ unsafe fn mainloop<T: Accumulator, const INSIDE: bool>(
     acc: &mut Acc<T, ROWS>,
 ) {
     const LAST: usize = STEPS - 1;
-    // SAFETY: the first tile; the barrier makes it visible.
-    unsafe {
-        let first = loader.fetch::<INSIDE>(0, STEPS as u32);
-        loader.put(0, first);
-        thread::sync_threads();
-    }
+    // SAFETY: the first tile, which is whole.
+    let first = unsafe { loader.fetch::<INSIDE>(0, STEPS as u32) };
+    // SAFETY: nobody has read the stage yet.
+    unsafe { loader.put(0, first) };
+    // SAFETY: all threads of the block are here.
+    unsafe { thread::sync_threads() };
     // SAFETY: written, and visible since the barrier.
     let mut fragments = unsafe { Fragments::<T, ROWS>::read(a_frag, b_frag) };
     let mut stage = 0;
@@ -257,12 +255,10 @@ unsafe fn mainloop<T: Accumulator, const INSIDE: bool>(
         unroll!(for STEP in 0..8 {
             if STEP == LAST && more {
                 stage = STAGE as u32 - stage;
-                // SAFETY: the other stage was last read before the last barrier; `more` is the same
-                // in all threads.
-                unsafe {
-                    loader.put(stage, fetched);
-                    thread::sync_threads();
-                }
+                // SAFETY: the other stage was last read before the last barrier.
+                unsafe { loader.put(stage, fetched) };
+                // SAFETY: `more` is the same in all threads, so they are all here.
+                unsafe { thread::sync_threads() };
             }
             // The next fragments; after the last ones the first again, which are ignored.
             const NEXT: usize = (STEP + 1) % STEPS;

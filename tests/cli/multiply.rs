@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lab::{bf16, f16};
+use lab::{Types, bf16, f16};
 use tempfile::TempDir;
 
-use super::{Ended, command, end};
+use super::{Ended, command, end, on_the_cpu, tessera};
 
 /// The bytes of a `.npy` file, by the format's own description.
 fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
@@ -42,6 +42,7 @@ impl Float {
         }
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "rounded, as the other types are")]
     fn bytes(self, value: f64) -> Vec<u8> {
         match self {
             Self::F32 => (value as f32).to_le_bytes().to_vec(),
@@ -448,4 +449,37 @@ fn an_allocation_that_fails_is_no_abort() {
     shell.env("TESSERA_LIBCUDA", "/nonexistent").env("RAYON_NUM_THREADS", "1");
     end(&mut shell).refused(4, &["bytes"]);
     assert!(!bench.path("out.npy").exists());
+}
+
+/// The units that a product is computed by are the user's to choose, and what computed it is named.
+#[test]
+fn units_are_what_the_user_asked_for() {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (n, file) = (300, path("a.npy"));
+    let a = ndarray::Array2::from_shape_fn((n, n), |(row, col)| (row * 7 + col) as f32 / 1e3);
+    ndarray_npy::write_npy(&file, &a).expect("written");
+    let by = |units: &[&str]| {
+        let out = path("c.npy");
+        let args = ["multiply", &file, &file, "-o", &out, "--device", "cpu", "--threads", "1"];
+        let ended = tessera(&[&args[..], units].concat());
+        let name = ["cpu_amx", "cpu_packed"].into_iter().find(|name| ended.stderr.contains(name));
+        let name = name.unwrap_or_else(|| panic!("{ended}"));
+        (name, ndarray_npy::read_npy::<_, ndarray::Array2<f32>>(&out).expect("a file"))
+    };
+    let chain = by(&["--cpu-units", "vector"]);
+    assert_eq!(by(&["--cpu-units", "same-bits"]), chain);
+    assert_eq!(chain.0, "cpu_packed");
+    let all = by(&[]);
+    let has_units = on_the_cpu(Types::F32).contains(&"cpu_amx");
+    assert_eq!(all.0, if has_units { "cpu_amx" } else { "cpu_packed" });
+    assert_eq!(by(&["--cpu-units", "all"]), all);
+    let relative = |x: f32, y: f32| (x - y).abs() / y.max(1.0);
+    assert!(all.1.iter().zip(&chain.1).all(|(&x, &y)| relative(x, y) < 1e-4));
+
+    let typo = ["multiply", &file, &file, "-o", &path("d.npy"), "--cpu-units", "tensor"];
+    tessera(&typo).refused(2, &["tensor", "vector, same-bits, all"]);
+    let mut told = command(&["multiply", &file, &file, "-o", &path("d.npy")]);
+    let told = end(told.env("TESSERA_CPU_UNITS", "tensor"));
+    told.refused(2, &["TESSERA_CPU_UNITS", "vector, same-bits or all"]);
 }

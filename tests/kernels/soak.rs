@@ -121,7 +121,9 @@ fn draw<T: ScalarTypes>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
     let mut side = || {
         let most = if rng.random_ratio(1, 50) { LONG_SIDE } else { SIDE } as f64;
         // As many sizes below 20 as above.
-        most.powf(rng.random::<f64>()) as usize
+        #[expect(clippy::cast_possible_truncation, reason = "no more than the longest side")]
+        let side = most.powf(rng.random::<f64>()) as usize;
+        side
     };
     let (m, n, k) = (side(), side(), side());
     let mut layout = |rows: usize, cols: usize, row_major: bool| {

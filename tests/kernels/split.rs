@@ -65,14 +65,16 @@ fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
         }
     }
     let (mut a, mut b) = (plain_a, plain_b);
-    for row in 0..m {
+    #[expect(clippy::cast_possible_truncation, reason = "rounded, to subnormals too")]
+    let scaled = |value: f32, scale: f64| (f64::from(value) * scale) as f32;
+    for (row, exponent) in (0..m).zip((-150..).step_by(2)) {
         // From 2^-149 to 2^120, and a row of zeros.
-        let scale = if row == 7 { 0.0 } else { 2f64.powi(row as i32 * 2 - 150) };
-        a[row * k..][..k].iter_mut().for_each(|x| *x = (f64::from(*x) * scale) as f32);
+        let scale = if row == 7 { 0.0 } else { 2f64.powi(exponent) };
+        a[row * k..][..k].iter_mut().for_each(|x| *x = scaled(*x, scale));
     }
-    for col in 0..n {
-        let scale = 2f64.powi(col as i32 - 60);
-        (0..k).for_each(|step| b[step * n + col] = (f64::from(b[step * n + col]) * scale) as f32);
+    for (col, exponent) in (0..n).zip(-60..) {
+        let scale = 2f64.powi(exponent);
+        (0..k).for_each(|step| b[step * n + col] = scaled(b[step * n + col], scale));
     }
     let found = on_gpu(spec, &problem, &a, &b)?;
     if !scales(spec) {
@@ -107,20 +109,22 @@ fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
     let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
     let two = scales(spec);
     // By which A's columns are multiplied, and by which B's rows are; whether two limbs hold it.
-    type Exponent = fn(usize) -> i32;
+    type Exponent = fn(i32) -> i32;
     let cases: [(&str, Exponent, Exponent, bool); 4] = [
         ("plain", |_| 0, |_| 0, true),
-        ("small meet small", |step| (step % 30) as i32 - 15, |step| (step % 30) as i32 - 15, true),
-        ("units", |step| (step % 31) as i32 - 15, |step| 15 - (step % 31) as i32, false),
+        ("small meet small", |step| step % 30 - 15, |step| step % 30 - 15, true),
+        ("units", |step| step % 31 - 15, |step| 15 - step % 31, false),
         ("mostly lost", |step| if step % 4 == 0 { 30 } else { -30 }, |_| 0, false),
     ];
     for (what, of_a, of_b, fits_two) in cases {
         let (mut a, mut b) = (plain_a.clone(), plain_b.clone());
-        for (index, value) in a.iter_mut().enumerate() {
-            *value *= 2f32.powi(of_a(index % k));
+        for row in a.chunks_exact_mut(k) {
+            for (value, step) in row.iter_mut().zip(0..) {
+                *value *= 2f32.powi(of_a(step));
+            }
         }
-        for (index, value) in b.iter_mut().enumerate() {
-            *value *= 2f32.powi(of_b(index / n));
+        for (row, step) in b.chunks_exact_mut(n).zip(0..) {
+            row.iter_mut().for_each(|value| *value *= 2f32.powi(of_b(step)));
         }
         let found = on_gpu(spec, &problem, &a, &b)?;
         let chain = serial(&problem, &a, &b)?;

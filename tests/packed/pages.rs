@@ -20,23 +20,29 @@ impl<T: Copy> Fenced<T> {
         let page = page();
         let inner = size_of_val(elements).next_multiple_of(page);
         let bytes = inner + 2 * page;
-        // SAFETY: a new private mapping, then its inner part made usable; the results are checked,
-        // and the copy lies within that part.
-        unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let pages = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0);
-            assert_ne!(pages, libc::MAP_FAILED, "mmap");
-            let pages = NonNull::new(pages.cast::<u8>()).expect("a mapping is not at null");
-            let start = pages.add(page);
-            if inner > 0 {
-                let usable = libc::PROT_READ | libc::PROT_WRITE;
-                assert_eq!(libc::mprotect(start.as_ptr().cast(), inner, usable), 0, "mprotect");
-            }
-            let offset = if at_end { inner - size_of_val(elements) } else { 0 };
-            let first = start.add(offset).cast::<T>();
-            std::ptr::copy_nonoverlapping(elements.as_ptr(), first.as_ptr(), elements.len());
-            Self { pages, bytes, first, len: elements.len() }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new private mapping, which replaces none.
+        let pages =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        assert_ne!(pages, libc::MAP_FAILED, "mmap");
+        let pages = NonNull::new(pages.cast::<u8>()).expect("a mapping is not at null");
+        // SAFETY: the mapping has a page before the inner part, and one behind it.
+        let start = unsafe { pages.add(page) };
+        if inner > 0 {
+            let usable = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: the inner part is this mapping's, to which nothing refers yet.
+            let refused = unsafe { libc::mprotect(start.as_ptr().cast(), inner, usable) };
+            assert_eq!(refused, 0, "mprotect");
         }
+        let offset = if at_end { inner - size_of_val(elements) } else { 0 };
+        // SAFETY: the elements are no longer than the inner part.
+        let first = unsafe { start.add(offset) }.cast::<T>();
+        // SAFETY: behind `first` the inner part has room for the elements; it begins at a page, and is, as
+        // they are, a multiple of their alignment long. The new mapping overlaps nothing.
+        unsafe {
+            std::ptr::copy_nonoverlapping(elements.as_ptr(), first.as_ptr(), elements.len());
+        }
+        Self { pages, bytes, first, len: elements.len() }
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {

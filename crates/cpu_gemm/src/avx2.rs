@@ -46,13 +46,14 @@ impl Vector for __m256 {
 
     #[inline(always)]
     unsafe fn mask(lanes: usize) -> Self::Mask {
-        // SAFETY: above.
-        unsafe {
-            _mm256_cmpgt_epi32(
-                _mm256_set1_epi32(lanes as i32),
-                _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-            )
-        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most eight")]
+        let lanes = lanes as i32;
+        // SAFETY: the CPU has AVX2.
+        let lanes = unsafe { _mm256_set1_epi32(lanes) };
+        // SAFETY: the CPU has AVX2.
+        let indices = unsafe { _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) };
+        // SAFETY: the CPU has AVX2.
+        unsafe { _mm256_cmpgt_epi32(lanes, indices) }
     }
 
     #[inline(always)]
@@ -91,8 +92,10 @@ impl Vector for __m256 {
 
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f32, along: usize, b: *const f32, b_step: usize) -> Self {
-        // SAFETY: the caller's promises.
-        unsafe { times_column::add_columns(self, transpose::f32_8x4(from, along), b, b_step) }
+        // SAFETY: four elements of each of the eight rows can be read.
+        let columns = unsafe { transpose::f32_8x4(from, along) };
+        // SAFETY: so can as many elements of B.
+        unsafe { times_column::add_columns(self, columns, b, b_step) }
     }
 }
 
@@ -144,8 +147,10 @@ impl Vector for Pairs256 {
 
     #[inline(always)]
     unsafe fn mul_add(self, b: Self, c: Self) -> Self {
-        // SAFETY: above.
-        Self(unsafe { _mm256_add_epi32(_mm256_mullo_epi32(self.0, b.0), c.0) })
+        // SAFETY: the CPU has AVX2.
+        let product = unsafe { _mm256_mullo_epi32(self.0, b.0) };
+        // SAFETY: the CPU has AVX2.
+        Self(unsafe { _mm256_add_epi32(product, c.0) })
     }
 
     #[inline(always)]
@@ -156,8 +161,10 @@ impl Vector for Pairs256 {
 
     #[inline(always)]
     unsafe fn step(self, b: Self, c: Self) -> Self {
-        // SAFETY: above.
-        Self(unsafe { _mm256_add_epi32(c.0, _mm256_madd_epi16(self.0, b.0)) })
+        // SAFETY: the CPU has AVX2.
+        let product = unsafe { _mm256_madd_epi16(self.0, b.0) };
+        // SAFETY: the CPU has AVX2.
+        Self(unsafe { _mm256_add_epi32(c.0, product) })
     }
 
     no_transpose!();
@@ -188,10 +195,12 @@ impl Vector for __m256d {
 
     #[inline(always)]
     unsafe fn mask(lanes: usize) -> Self::Mask {
-        // SAFETY: above.
-        unsafe {
-            _mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes as i64), _mm256_setr_epi64x(0, 1, 2, 3))
-        }
+        // SAFETY: the CPU has AVX2.
+        let lanes = unsafe { _mm256_set1_epi64x(lanes as i64) };
+        // SAFETY: the CPU has AVX2.
+        let indices = unsafe { _mm256_setr_epi64x(0, 1, 2, 3) };
+        // SAFETY: the CPU has AVX2.
+        unsafe { _mm256_cmpgt_epi64(lanes, indices) }
     }
 
     #[inline(always)]
@@ -230,7 +239,9 @@ impl Vector for __m256d {
 
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f64, along: usize, b: *const f64, b_step: usize) -> Self {
-        // SAFETY: the caller's promises.
-        unsafe { times_column::add_columns(self, transpose::f64_4x2(from, along), b, b_step) }
+        // SAFETY: two elements of each of the four rows can be read.
+        let columns = unsafe { transpose::f64_4x2(from, along) };
+        // SAFETY: so can as many elements of B.
+        unsafe { times_column::add_columns(self, columns, b, b_step) }
     }
 }

@@ -84,11 +84,10 @@ impl Vector for __m512 {
 
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f32, along: usize, b: *const f32, b_step: usize) -> Self {
-        // SAFETY: the caller's promises.
-        unsafe {
-            let columns = transpose::f32_16x16(from, along, __mmask16::MAX);
-            times_column::add_columns(self, columns, b, b_step)
-        }
+        // SAFETY: sixteen elements of each of as many rows can be read.
+        let columns = unsafe { transpose::f32_16x16(from, along, __mmask16::MAX) };
+        // SAFETY: so can as many elements of B.
+        unsafe { times_column::add_columns(self, columns, b, b_step) }
     }
 
     #[inline(always)]
@@ -100,11 +99,12 @@ impl Vector for __m512 {
         b_step: usize,
         steps: usize,
     ) -> Self {
-        // SAFETY: the caller's promises; the mask keeps to the steps.
-        unsafe {
-            let columns = transpose::f32_16x16(from, along, Self::mask(steps));
-            times_column::add_some_columns(self, &columns, b, b_step, steps)
-        }
+        // SAFETY: the CPU has AVX-512F.
+        let mask = unsafe { Self::mask(steps) };
+        // SAFETY: so many elements of each row can be read, and the mask keeps to them.
+        let columns = unsafe { transpose::f32_16x16(from, along, mask) };
+        // SAFETY: so can as many elements of B.
+        unsafe { times_column::add_some_columns(self, &columns, b, b_step, steps) }
     }
 }
 
@@ -172,11 +172,10 @@ impl Vector for __m512d {
 
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f64, along: usize, b: *const f64, b_step: usize) -> Self {
-        // SAFETY: the caller's promises.
-        unsafe {
-            let columns = transpose::f64_8x8(from, along, __mmask8::MAX);
-            times_column::add_columns(self, columns, b, b_step)
-        }
+        // SAFETY: eight elements of each of as many rows can be read.
+        let columns = unsafe { transpose::f64_8x8(from, along, __mmask8::MAX) };
+        // SAFETY: so can as many elements of B.
+        unsafe { times_column::add_columns(self, columns, b, b_step) }
     }
 
     #[inline(always)]
@@ -188,10 +187,11 @@ impl Vector for __m512d {
         b_step: usize,
         steps: usize,
     ) -> Self {
-        // SAFETY: the caller's promises; the mask keeps to the steps.
-        unsafe {
-            let columns = transpose::f64_8x8(from, along, Self::mask(steps));
-            times_column::add_some_columns(self, &columns, b, b_step, steps)
-        }
+        // SAFETY: the CPU has AVX-512F.
+        let mask = unsafe { Self::mask(steps) };
+        // SAFETY: so many elements of each row can be read, and the mask keeps to them.
+        let columns = unsafe { transpose::f64_8x8(from, along, mask) };
+        // SAFETY: so can as many elements of B.
+        unsafe { times_column::add_some_columns(self, &columns, b, b_step, steps) }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    fn new(bytes: usize) -> Result<Self, Error> {
+    pub(crate) fn new(bytes: usize) -> Result<Self, Error> {
         let refused = || Error::OutOfMemory { bytes };
         let align = if bytes >= LARGE_PAGE / 8 { LARGE_PAGE } else { PAGE };
         let size = bytes.max(1).checked_next_multiple_of(align).ok_or_else(refused)?;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::buffer::Spare;
-use crate::{CpuIsa, Error};
+use crate::{CpuIsa, CpuUnits, Error};
 
 /// The threads that products run on, the instruction set of their tiles, and packing buffers kept from
 /// one product to the next.
@@ -14,6 +14,7 @@ use crate::{CpuIsa, Error};
 pub struct CpuContext {
     pool: ThreadPool,
     isa: CpuIsa,
+    units: CpuUnits,
     spare: Spare,
 }
 
@@ -38,7 +39,19 @@ impl CpuContext {
             .num_threads(threads.map_or(0, NonZeroUsize::get))
             .build()
             .map_err(|reason| Error::Threads { reason })?;
-        Ok(Self { pool, isa, spare: Spare::default() })
+        Ok(Self { pool, isa, units: CpuUnits::default(), spare: Spare::default() })
+    }
+
+    /// The same with other [units](CpuUnits) than the usual.
+    #[must_use]
+    pub fn with_units(self, units: CpuUnits) -> Self {
+        Self { units, ..self }
+    }
+
+    /// The units that its products may use.
+    #[must_use]
+    pub fn units(&self) -> CpuUnits {
+        self.units
     }
 
     /// Number of threads.
@@ -75,6 +88,7 @@ impl std::fmt::Debug for CpuContext {
         f.debug_struct("CpuContext")
             .field("threads", &self.threads())
             .field("isa", &self.isa)
+            .field("units", &self.units)
             .finish_non_exhaustive()
     }
 }

@@ -602,7 +602,7 @@ struct OwnBlock {
 const SPINS: u32 = 1 << 12;
 
 /// Waits until a counter has come to a number, and sees what was written before it did.
-fn wait(counter: &AtomicUsize, number: usize) {
+pub(crate) fn wait(counter: &AtomicUsize, number: usize) {
     let mut turns = 0;
     while counter.load(Ordering::Acquire) < number {
         turns += 1;

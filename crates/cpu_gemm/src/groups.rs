@@ -87,12 +87,11 @@ pub(crate) unsafe fn pack_b<G: Group>(panels: &Pack<i8, i32>, width: usize) {
     let groups = panels.k.div_ceil(G::STEPS);
     for first in (0..panels.lines).step_by(width) {
         let to = panels.to.wrapping_add(first.wrapping_mul(groups + usize::from(G::STARTS)));
-        // SAFETY: the caller's promises; all panels before this one are whole.
-        unsafe {
-            panel::<G>(panels, first, width, to, G::of_b);
-            if G::STARTS {
-                starts(to, groups, width);
-            }
+        // SAFETY: the lines can be read, and this is the panel's place, since all before it are whole.
+        unsafe { panel::<G>(panels, first, width, to, G::of_b) };
+        if G::STARTS {
+            // SAFETY: the panel is written, and the place behind it is its own, too.
+            unsafe { starts(to, groups, width) };
         }
     }
 }
@@ -120,28 +119,30 @@ unsafe fn panel<G: Group>(
         let steps = G::STEPS.min(k - p);
         let from = from.wrapping_add(p.wrapping_mul(step));
         let to = to.wrapping_add(index.wrapping_mul(width));
-        // SAFETY: the caller's promises: `count` lines, and `steps` steps from `p` on.
-        unsafe {
-            for i in (0..whole).step_by(RUN) {
-                let mut runs = [[0; RUN]; 4];
-                for (s, run) in runs.iter_mut().enumerate().take(steps) {
-                    let from = from.wrapping_add(s.wrapping_mul(step).wrapping_add(i));
-                    *run = from.cast::<[i8; RUN]>().read();
-                }
-                let packed: [i32; RUN] = std::array::from_fn(|i| group(runs.map(|run| run[i])));
-                to.wrapping_add(i).cast::<[i32; RUN]>().write(packed);
+        for i in (0..whole).step_by(RUN) {
+            let mut runs = [[0; RUN]; 4];
+            for (s, run) in runs.iter_mut().enumerate().take(steps) {
+                let from = from.wrapping_add(s.wrapping_mul(step).wrapping_add(i));
+                // SAFETY: as many of the `count` lines, which lie side by side, at one of the steps.
+                *run = unsafe { from.cast::<[i8; RUN]>().read() };
             }
-            for i in whole..count {
-                let from = from.wrapping_add(i.wrapping_mul(along));
-                let mut values = [0; 4];
-                for (s, value) in values.iter_mut().enumerate().take(steps) {
-                    *value = from.wrapping_add(s.wrapping_mul(step)).read();
-                }
-                to.wrapping_add(i).write(group(values));
+            let packed: [i32; RUN] = std::array::from_fn(|i| group(runs.map(|run| run[i])));
+            // SAFETY: their places in the panel.
+            unsafe { to.wrapping_add(i).cast::<[i32; RUN]>().write(packed) };
+        }
+        for i in whole..count {
+            let from = from.wrapping_add(i.wrapping_mul(along));
+            let mut values = [0; 4];
+            for (s, value) in values.iter_mut().enumerate().take(steps) {
+                // SAFETY: one of the `count` lines at one of the steps.
+                *value = unsafe { from.wrapping_add(s.wrapping_mul(step)).read() };
             }
-            for i in count..width {
-                to.wrapping_add(i).write(0);
-            }
+            // SAFETY: its place in the panel.
+            unsafe { to.wrapping_add(i).write(group(values)) };
+        }
+        for i in count..width {
+            // SAFETY: the place of a line that there is not: a panel has `width` of them.
+            unsafe { to.wrapping_add(i).write(0) };
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::product::Product;
 use crate::types::CpuTypes;
 #[cfg(target_arch = "x86_64")]
 use crate::{
+    amx::{self, Unit},
     avx2::{Avx2, Pairs256},
     avx512::Avx512,
     groups::{Pairs, Quads},
@@ -125,6 +126,66 @@ pub(crate) trait PackedTypes: GemmTypes {
         context: &CpuContext,
         threads: usize,
     ) -> Result<(), Error>;
+
+    /// Whether tiles multiply these types, and with the bits of [`PackedTypes::multiply`].
+    #[cfg(target_arch = "x86_64")]
+    const HAS_TILES: bool = false;
+    /// See above.
+    #[cfg(target_arch = "x86_64")]
+    const TILES_KEEP_BITS: bool = false;
+
+    /// Whether a product of so many rows, columns and steps is faster by tiles.
+    #[cfg(target_arch = "x86_64")]
+    fn tiles_pay(_: (usize, usize, usize), _: usize) -> bool {
+        false
+    }
+
+    /// Computes a product by tiles, where they multiply these types, else as [`PackedTypes::multiply`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn multiply_in_tiles(
+        product: &Product<Self>,
+        _: Unit,
+        context: &CpuContext,
+        threads: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promises.
+        unsafe { Self::multiply(product, context, threads) }
+    }
+}
+
+/// The tiles of types that [`amx`] multiplies.
+#[cfg(target_arch = "x86_64")]
+macro_rules! in_tiles {
+    ($keep_bits:literal) => {
+        const HAS_TILES: bool = true;
+        const TILES_KEEP_BITS: bool = $keep_bits;
+
+        fn tiles_pay(size: (usize, usize, usize), threads: usize) -> bool {
+            amx::pays::<Self>(size, threads)
+        }
+
+        unsafe fn multiply_in_tiles(
+            product: &Product<Self>,
+            unit: Unit,
+            context: &CpuContext,
+            threads: usize,
+        ) -> Result<(), Error> {
+            // SAFETY: the caller's promises, for the part as well.
+            let otherwise = |part: &_| unsafe { Self::multiply(part, context, threads) };
+            // SAFETY: the caller's promises.
+            unsafe { amx::multiply(product, unit, context, threads, otherwise) }
+        }
+    };
+}
+#[cfg(not(target_arch = "x86_64"))]
+macro_rules! in_tiles {
+    ($keep_bits:literal) => {};
 }
 
 /// A and B are of one type, so that the transposed product is one of the same types.
@@ -172,7 +233,7 @@ macro_rules! always_packed {
 
 /// For products of accumulators the registers of each instruction set.
 macro_rules! registers {
-    ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty;)*) => {$(
+    ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty $(, in_tiles $keep_bits:literal)?;)*) => {$(
         symmetric!($types);
 
         impl PackedTypes for $types {
@@ -189,6 +250,7 @@ macro_rules! registers {
             }
 
             in_place_or_packed!();
+            $(in_tiles!($keep_bits);)?
         }
     )*};
 }
@@ -213,6 +275,7 @@ macro_rules! widened {
             }
 
             always_packed!();
+            in_tiles!(false);
         }
     };
 }
@@ -243,10 +306,11 @@ impl PackedTypes for i8 {
     }
 
     always_packed!();
+    in_tiles!(true);
 }
 
 registers! {
-    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>;
+    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>, in_tiles false;
     f64: __m512d, __m256d, Lanes<f64, 2>, Lanes<f64, 2>;
     i32: Lanes<i32, 16>, Lanes<i32, 8>, Lanes<i32, 4>, Lanes<i32, 4>;
 }

@@ -29,6 +29,10 @@
 //!
 //! The instruction set is chosen by the CPU's features; [`CpuContext::with_isa`] takes another.
 //!
+//! Where a context's [units](CpuUnits) say so, sums of f32, f16 and bf16 are computed in matrix units instead:
+//! with smaller errors, the same bits on every repeat and for any number of threads and storage order, but
+//! not those of `serial`.
+//!
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), for the
 //! blocks; Van Zee and van de Geijn, "BLIS" (2015), for the micro-kernel as the one part that differs
 //! between machines. Carrying the sums in order, and the tickets, are this project's.
@@ -53,8 +57,11 @@ mod thresholds;
 mod tile;
 mod times_column;
 mod types;
+mod units;
 mod vector;
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -75,6 +82,7 @@ use crate::product::{Product, has_columns};
 pub use crate::threads::run_on;
 use crate::thresholds::WORK_PER_THREAD;
 pub use crate::types::CpuTypes;
+pub use crate::units::{CpuUnits, NoUnits, gemm_in_tiles, matrix_units, uses_matrix_units};
 
 /// `C = alpha * A * B + beta * C` on the threads of a context.
 ///
@@ -91,48 +99,65 @@ pub fn gemm<T: CpuTypes>(
     c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), Error> {
-    problem.check_buffers(a.len(), b.len(), c.len())?;
-    if problem.m == 0 || problem.n == 0 {
-        return Ok(());
-    }
-    if !problem.batch.is_one() {
-        return problem.try_for_each_item(a, b, c, |one, a, b, c| gemm(one, a, b, c, context));
-    }
-    // SAFETY: the buffers were checked against the problem, and the transposed problem reads and writes
-    // the same elements of them.
-    unsafe {
-        if has_columns(problem) {
-            multiply(problem, a, b, c, context)
-        } else {
-            multiply(&problem.transposed::<T::Transposed>(), b, a, c, context)
-        }
-    }
+    gemm_by(context.units(), problem, a, b, c, context)
 }
 
-/// The same of a problem that [has columns](has_columns), C not being empty.
+/// The same by other [units](CpuUnits) than those of the context.
 ///
-/// # Safety
-/// The buffers hold the problem's matrices.
-unsafe fn multiply<T: CpuTypes>(
+/// # Errors
+/// As [`gemm`].
+pub fn gemm_by<T: CpuTypes>(
+    units: CpuUnits,
     problem: &Problem<T>,
     a: &[T::A],
     b: &[T::B],
     c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), Error> {
-    let product = Product::new(problem, a, b, c);
+    problem.check_buffers(a.len(), b.len(), c.len())?;
+    if problem.m == 0 || problem.n == 0 {
+        return Ok(());
+    }
+    if !problem.batch.is_one() {
+        return problem
+            .try_for_each_item(a, b, c, |one, a, b, c| gemm_by(units, one, a, b, c, context));
+    }
+    if has_columns(problem) {
+        // SAFETY: the buffers were checked against the problem.
+        unsafe { multiply(Product::new(problem, a, b, c), c, units, context) }
+    } else {
+        let problem = problem.transposed::<T::Transposed>();
+        // SAFETY: the transposed problem reads and writes the same elements of the buffers.
+        unsafe { multiply(Product::new(&problem, b, a, c).swapped(), c, units, context) }
+    }
+}
+
+/// The same of a product, C not being empty.
+///
+/// # Safety
+/// The product's promises, see [`Product`]; its C is `c`.
+unsafe fn multiply<T: CpuTypes>(
+    product: Product<T>,
+    c: &mut [T::C],
+    units: CpuUnits,
+    context: &CpuContext,
+) -> Result<(), Error> {
     if product.k == 0 {
         scale(&product, c);
         return Ok(());
     }
-    // SAFETY: the caller's promise; A and B are borrowed and C is borrowed exclusively until this
-    // returns.
-    unsafe { T::multiply(&product, context, threads(&product, context)) }
+    // SAFETY: the caller's promise.
+    unsafe { units::multiply(&product, units, context, threads(&product, context)) }
 }
 
 /// How many threads a product is worth.
 fn threads<T: GemmTypes>(product: &Product<T>, context: &CpuContext) -> usize {
-    let work = product.m.saturating_mul(product.n).saturating_mul(product.k);
+    threads_for((product.m, product.n, product.k), context)
+}
+
+/// The same of its size.
+fn threads_for((m, n, k): (usize, usize, usize), context: &CpuContext) -> usize {
+    let work = m.saturating_mul(n).saturating_mul(k);
     context.threads().min(work / WORK_PER_THREAD).max(1)
 }
 

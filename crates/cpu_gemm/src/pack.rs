@@ -32,12 +32,17 @@ pub(crate) struct Pack<T, Packed> {
 /// `from` can be read at `(i, p)` for all `i < lines` and `p < k`; `to` can be written for all panels,
 /// and nobody else uses it meanwhile. The CPU has the instruction set of `V`.
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "each call packs some lines and steps of the panels, and has the others' argument"
+)]
 pub(crate) unsafe fn pack<V: Vector>(panels: &Pack<V::Element, V::Element>, width: usize) {
     let &Pack { from, along, step, lines, k, to } = panels;
     let (whole, rest) = (lines / width, lines % width);
     let panel = width.wrapping_mul(k);
     let last = to.wrapping_add(whole.wrapping_mul(panel));
-    // SAFETY: the caller's promises; `whole` panels have all their lines, the last has `rest`.
+    // SAFETY: lines and steps that exist, and their places in the panels, which nobody else uses: `whole` panels
+    // have all their lines, the last has `rest`, and what fills it up is within it.
     unsafe {
         if along == 1 {
             // A few steps of each panel: reads run along the lines, as they lie in memory, and writes
@@ -130,20 +135,19 @@ unsafe fn turn<V: Vector>(
     width: usize,
 ) {
     let (lines, steps) = (count / V::SIDE * V::SIDE, k / V::SIDE * V::SIDE);
-    // SAFETY: the caller's promises; squares lie within the first `lines` and `steps`, and the three
-    // parts together are the panel.
-    unsafe {
-        // Few lines at a time: at a stride of some power of two all lie in one set of the cache.
-        for i in (0..lines).step_by(V::SIDE) {
-            for p in (0..steps).step_by(V::SIDE) {
-                let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
-                let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
-                V::transpose(from, along, to, width);
-            }
+    // Few lines at a time: at a stride of some power of two all lie in one set of the cache.
+    for i in (0..lines).step_by(V::SIDE) {
+        for p in (0..steps).step_by(V::SIDE) {
+            let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
+            let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
+            // SAFETY: the square lies within the first `lines` and `steps`, and its copy in the panel.
+            unsafe { V::transpose(from, along, to, width) };
         }
-        copy_singly(from, (along, 1), (lines, count), (0, steps), to, width);
-        copy_singly(from, (along, 1), (0, count), (steps, k), to, width);
     }
+    // SAFETY: lines and steps beside the squares, which exist.
+    unsafe { copy_singly(from, (along, 1), (lines, count), (0, steps), to, width) };
+    // SAFETY: all lines, at the steps behind the squares.
+    unsafe { copy_singly(from, (along, 1), (0, count), (steps, k), to, width) };
 }
 
 /// Copies the elements of some lines and steps, one by one.
@@ -162,11 +166,10 @@ unsafe fn copy_singly<T: Copy>(
     for i in lines.0..lines.1 {
         for p in steps.0..steps.1 {
             let at = i.wrapping_mul(along).wrapping_add(p.wrapping_mul(step));
-            // SAFETY: the caller's promises.
-            unsafe {
-                let value = from.wrapping_add(at).read();
-                to.wrapping_add(p.wrapping_mul(width).wrapping_add(i)).write(value);
-            }
+            // SAFETY: line `i` at step `p` exists.
+            let value = unsafe { from.wrapping_add(at).read() };
+            // SAFETY: its place in the panel, which nobody else uses.
+            unsafe { to.wrapping_add(p.wrapping_mul(width).wrapping_add(i)).write(value) };
         }
     }
 }

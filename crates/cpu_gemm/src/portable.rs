@@ -56,8 +56,10 @@ impl<T: Accumulator, const N: usize> Vector for Lanes<T, N> {
     unsafe fn load_masked(from: *const T, lanes: usize) -> Self {
         let mut all = [T::ZERO; N];
         for (lane, value) in all.iter_mut().enumerate().take(lanes) {
-            // SAFETY: the caller says that the first `lanes` elements can be read.
-            *value = unsafe { from.add(lane).read() };
+            // SAFETY: one of the first `lanes` elements, which are there.
+            let from = unsafe { from.add(lane) };
+            // SAFETY: the caller says that it can be read.
+            *value = unsafe { from.read() };
         }
         Self(all)
     }
@@ -65,8 +67,10 @@ impl<T: Accumulator, const N: usize> Vector for Lanes<T, N> {
     #[inline(always)]
     unsafe fn store_masked(self, to: *mut T, lanes: usize) {
         for (lane, value) in self.0.into_iter().enumerate().take(lanes) {
-            // SAFETY: the caller says that the first `lanes` elements can be written.
-            unsafe { to.add(lane).write(value) }
+            // SAFETY: one of the first `lanes` elements, which are there.
+            let to = unsafe { to.add(lane) };
+            // SAFETY: the caller says that it can be written.
+            unsafe { to.write(value) }
         }
     }
 
@@ -92,7 +96,9 @@ impl<T: Accumulator, const N: usize> Vector for Lanes<T, N> {
 
     #[inline(always)]
     unsafe fn transpose(from: *const T, _: usize, to: *mut T, _: usize) {
-        // SAFETY: the caller says that the element can be read and written.
-        unsafe { to.write(from.read()) }
+        // SAFETY: the caller says that the element can be read.
+        let element = unsafe { from.read() };
+        // SAFETY: the caller says that it can be written.
+        unsafe { to.write(element) }
     }
 }

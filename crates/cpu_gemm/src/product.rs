@@ -1,5 +1,8 @@
 //! A product as pointers and strides, turned so that the columns of C are contiguous.
 
+#[cfg(target_arch = "x86_64")]
+use std::ops::Range;
+
 use gemm_spec::{GemmTypes, Layout, Order, Problem};
 
 /// `C = alpha * A * B + beta * C` with C's columns contiguous: a row-major C is computed as the
@@ -27,6 +30,8 @@ pub(crate) struct Product<T: GemmTypes> {
     pub(crate) c: *mut T::C,
     /// From one column of C to the next.
     pub(crate) ldc: usize,
+    /// Whether it is the transposed product, so that A is the caller's B and B the caller's A.
+    pub(crate) swapped: bool,
 }
 
 /// Whether the columns of C are contiguous as they are, so that the product need not be transposed.
@@ -58,6 +63,28 @@ impl<T: GemmTypes> Product<T> {
             b_col,
             c: c.as_mut_ptr(),
             ldc: if is_column(problem) { problem.m } else { problem.c.ld },
+            swapped: false,
+        }
+    }
+
+    /// The same, known to be the transposed product.
+    pub(crate) fn swapped(self) -> Self {
+        Self { swapped: true, ..self }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<T: GemmTypes> Product<T> {
+    /// The product that those rows and columns of C are.
+    pub(crate) fn part(&self, rows: Range<usize>, cols: Range<usize>) -> Self {
+        let Self { a_row, b_col, ldc, .. } = *self;
+        Self {
+            m: rows.len(),
+            n: cols.len(),
+            a: self.a.wrapping_add(rows.start * a_row),
+            b: self.b.wrapping_add(cols.start * b_col),
+            c: self.c.wrapping_add(rows.start + cols.start * ldc),
+            ..*self
         }
     }
 }

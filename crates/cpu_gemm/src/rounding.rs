@@ -24,25 +24,28 @@ pub(crate) unsafe fn pack<V: Vector, T: Convert<V::Element>>(
         let count = width.min(lines - first);
         let from = from.wrapping_add(first.wrapping_mul(along));
         let to = to.wrapping_add(first.wrapping_mul(k));
-        // SAFETY: the caller's promises; the panel's lines begin at `first`, and `first * k` is the
-        // number of its elements that stand before it, since all panels before are whole.
-        unsafe {
-            if along == 1 {
-                if count == width {
-                    copy_steps(from, step, width, k, to, width);
-                } else {
-                    copy_steps(from, step, count, k, to, width);
-                }
-            } else if step == 1 {
-                turn::<V, T>(from, along, count, k, to, width);
+        // The panel's lines begin at `first`, and `first * k` elements stand before it, since all panels
+        // before are whole.
+        if along == 1 {
+            if count == width {
+                // SAFETY: the panel has all its lines, which lie side by side.
+                unsafe { copy_steps(from, step, width, k, to, width) };
             } else {
-                copy_singly(from, (along, step), (0, count), (0, k), to, width);
+                // SAFETY: the panel has `count` lines, which lie side by side.
+                unsafe { copy_steps(from, step, count, k, to, width) };
             }
-            for p in 0..k {
-                for i in count..width {
-                    let at = p.wrapping_mul(width).wrapping_add(i);
-                    to.wrapping_add(at).write(V::Element::ZERO);
-                }
+        } else if step == 1 {
+            // SAFETY: the panel has `count` lines, whose steps lie side by side.
+            unsafe { turn::<V, T>(from, along, count, k, to, width) };
+        } else {
+            // SAFETY: the panel has `count` lines of k steps.
+            unsafe { copy_singly(from, (along, step), (0, count), (0, k), to, width) };
+        }
+        for p in 0..k {
+            for i in count..width {
+                let at = p.wrapping_mul(width).wrapping_add(i);
+                // SAFETY: the place of a line that there is not: a panel has `width` of them.
+                unsafe { to.wrapping_add(at).write(V::Element::ZERO) };
             }
         }
     }
@@ -78,17 +81,19 @@ unsafe fn copy_steps<T: Convert<Acc>, Acc>(
 ) {
     let whole = count / RUN * RUN;
     for p in 0..k {
-        // SAFETY: the caller's promises: `count` lines of this step, and the panel's place for them.
-        unsafe {
-            let read = from.wrapping_add(p.wrapping_mul(step));
-            let write = to.wrapping_add(p.wrapping_mul(width));
-            for i in (0..whole).step_by(RUN) {
-                let run = widened(read.wrapping_add(i));
-                write.wrapping_add(i).cast::<[Acc; RUN]>().write(run);
-            }
-            for i in whole..count {
-                write.wrapping_add(i).write(read.wrapping_add(i).read().widen());
-            }
+        let read = from.wrapping_add(p.wrapping_mul(step));
+        let write = to.wrapping_add(p.wrapping_mul(width));
+        for i in (0..whole).step_by(RUN) {
+            // SAFETY: so many of the `count` lines, at this step.
+            let run = unsafe { widened(read.wrapping_add(i)) };
+            // SAFETY: their places in the panel.
+            unsafe { write.wrapping_add(i).cast::<[Acc; RUN]>().write(run) };
+        }
+        for i in whole..count {
+            // SAFETY: one of the `count` lines, at this step.
+            let value = unsafe { read.wrapping_add(i).read() };
+            // SAFETY: its place in the panel.
+            unsafe { write.wrapping_add(i).write(value.widen()) };
         }
     }
 }
@@ -109,30 +114,31 @@ unsafe fn turn<V: Vector, T: Convert<V::Element>>(
 ) {
     const { assert!(V::SIDE <= RUN) };
     let (lines, steps) = (count / V::SIDE * V::SIDE, k / V::SIDE * V::SIDE);
-    // SAFETY: the caller's promises; squares lie within the first `lines` and `steps`, and the three
-    // parts together are the panel.
-    unsafe {
-        for i in (0..lines).step_by(V::SIDE) {
-            for p in (0..steps).step_by(V::SIDE) {
-                let mut square = [[V::Element::ZERO; RUN]; RUN];
-                let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
-                for (line, square) in square.iter_mut().enumerate().take(V::SIDE) {
-                    let from = from.wrapping_add(line.wrapping_mul(along));
-                    if V::SIDE == RUN {
-                        *square = widened(from);
-                    } else {
-                        for (step, square) in square.iter_mut().enumerate().take(V::SIDE) {
-                            *square = from.wrapping_add(step).read().widen();
-                        }
+    for i in (0..lines).step_by(V::SIDE) {
+        for p in (0..steps).step_by(V::SIDE) {
+            let mut square = [[V::Element::ZERO; RUN]; RUN];
+            let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
+            for (line, square) in square.iter_mut().enumerate().take(V::SIDE) {
+                let from = from.wrapping_add(line.wrapping_mul(along));
+                if V::SIDE == RUN {
+                    // SAFETY: so many steps of one of the first `lines`, before `steps`.
+                    *square = unsafe { widened(from) };
+                } else {
+                    for (step, square) in square.iter_mut().enumerate().take(V::SIDE) {
+                        // SAFETY: a step of one of the first `lines`, before `steps`.
+                        *square = unsafe { from.wrapping_add(step).read() }.widen();
                     }
                 }
-                let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
-                V::transpose(square.as_ptr().cast(), RUN, to, width);
             }
+            let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
+            // SAFETY: a square of a local, and its place in the panel.
+            unsafe { V::transpose(square.as_ptr().cast(), RUN, to, width) };
         }
-        copy_singly(from, (along, 1), (lines, count), (0, steps), to, width);
-        copy_singly(from, (along, 1), (0, count), (steps, k), to, width);
     }
+    // SAFETY: lines and steps beside the squares, which exist.
+    unsafe { copy_singly(from, (along, 1), (lines, count), (0, steps), to, width) };
+    // SAFETY: all lines, at the steps behind the squares.
+    unsafe { copy_singly(from, (along, 1), (0, count), (steps, k), to, width) };
 }
 
 /// Copies the elements of some lines and steps, one by one.
@@ -151,11 +157,10 @@ unsafe fn copy_singly<T: Convert<Acc>, Acc>(
     for i in lines.0..lines.1 {
         for p in steps.0..steps.1 {
             let at = i.wrapping_mul(along).wrapping_add(p.wrapping_mul(step));
-            // SAFETY: the caller's promises.
-            unsafe {
-                let value = from.wrapping_add(at).read().widen();
-                to.wrapping_add(p.wrapping_mul(width).wrapping_add(i)).write(value);
-            }
+            // SAFETY: line `i` at step `p` exists.
+            let value = unsafe { from.wrapping_add(at).read() }.widen();
+            // SAFETY: its place in the panel, which nobody else uses.
+            unsafe { to.wrapping_add(p.wrapping_mul(width).wrapping_add(i)).write(value) };
         }
     }
 }
@@ -187,13 +192,10 @@ pub(crate) struct Rounded<Acc, C> {
 pub(crate) unsafe fn round<Acc: Accumulator, C: Convert<Acc>>(tile: &Rounded<Acc, C>) {
     let &Rounded { sums, sums_ld, c, ldc, rows, cols, alpha, beta } = tile;
     for col in 0..cols {
-        // SAFETY: the caller's promises; sums and C are different buffers.
-        let (sums, c) = unsafe {
-            (
-                std::slice::from_raw_parts(sums.wrapping_add(col * sums_ld), rows),
-                std::slice::from_raw_parts_mut(c.wrapping_add(col * ldc), rows),
-            )
-        };
+        // SAFETY: a column of the tile's sums, which nobody writes meanwhile.
+        let sums = unsafe { std::slice::from_raw_parts(sums.wrapping_add(col * sums_ld), rows) };
+        // SAFETY: the same column of C, another buffer, of which nobody else uses this part meanwhile.
+        let c = unsafe { std::slice::from_raw_parts_mut(c.wrapping_add(col * ldc), rows) };
         for (c, &sum) in c.iter_mut().zip(sums) {
             *c = epilogue(alpha, sum, beta, || *c);
         }

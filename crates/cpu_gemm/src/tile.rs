@@ -148,6 +148,10 @@ pub(crate) enum Columns {
 /// where `resume` says so and written where `finish` carries; `panel` can be written where A is packed.
 /// No other thread uses those parts of C, `sums` and `panel` meanwhile.
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "operations on registers, which need the instruction set alone, and accesses of one argument"
+)]
 pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>(
     tile: &Tile<V::Element>,
     columns: Columns,
@@ -156,7 +160,8 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
     // Addresses are counted up by `wrapping_add`, and nothing here can panic: the sums must stay in
     // registers, and a way out of the loop would keep them in memory.
     //
-    // SAFETY: the caller's promises, passed on; row i of register v is row `v * LANES + i`, and the
+    // SAFETY: the CPU has the instruction set of `V`. Each access is to a row, a column and a step that the
+    // tiles have, which can be read and written as they need it; row i of register v is row `v * LANES + i`, and the
     // mask keeps the last register to its rows. After the steps of one tile A is at the next one's panel,
     // and is set to its rows where there are no panels yet.
     unsafe {
@@ -334,13 +339,12 @@ unsafe fn sum_unrolled<V: Vector, const VECTORS: usize, const COLS: usize>(
 ) -> At<V::Element> {
     let whole = steps / UNROLLED;
     let rest = steps.wrapping_sub(whole.wrapping_mul(UNROLLED));
-    // SAFETY: the caller's promises.
-    unsafe {
-        for _ in 0..whole {
-            from = sum::<V, VECTORS, COLS>(acc, from, UNROLLED, strides, rows);
-        }
-        sum::<V, VECTORS, COLS>(acc, from, rest, strides, rows)
+    for _ in 0..whole {
+        // SAFETY: so many of the steps are left.
+        from = unsafe { sum::<V, VECTORS, COLS>(acc, from, UNROLLED, strides, rows) };
     }
+    // SAFETY: the steps that are left.
+    unsafe { sum::<V, VECTORS, COLS>(acc, from, rest, strides, rows) }
 }
 
 /// Adds so many steps of k to the sums, A and B from these on; gives where the next step begins.
@@ -355,36 +359,39 @@ unsafe fn sum<V: Vector, const VECTORS: usize, const COLS: usize>(
     strides: Strides,
     rows: Rows<V::Mask>,
 ) -> At<V::Element> {
-    // SAFETY: the caller's promises.
-    unsafe {
-        for _ in 0..steps {
-            // Where A is packed it is always asked for, so that there is one loop and not two.
-            if strides.packing != 0 || strides.ahead != 0 {
-                let ahead = a.wrapping_add(strides.ahead);
-                for vector in 0..VECTORS {
-                    prefetch(ahead.wrapping_add(vector.wrapping_mul(V::LANES)));
-                }
+    for _ in 0..steps {
+        // Where A is packed it is always asked for, so that there is one loop and not two.
+        if strides.packing != 0 || strides.ahead != 0 {
+            let ahead = a.wrapping_add(strides.ahead);
+            for vector in 0..VECTORS {
+                prefetch(ahead.wrapping_add(vector.wrapping_mul(V::LANES)));
             }
-            let column: [V; VECTORS] = load_rows(a, rows);
-            if strides.packing != 0 {
-                let mut to = panel;
-                for register in column {
-                    register.store(to);
-                    to = to.wrapping_add(V::LANES);
-                }
-                panel = panel.wrapping_add(strides.packing);
-            }
-            let mut element = b;
-            for acc in acc.iter_mut() {
-                let factor = V::splat(*element);
-                for (acc, column) in acc.iter_mut().zip(column) {
-                    *acc = column.step(factor, *acc);
-                }
-                element = element.wrapping_add(strides.b_col);
-            }
-            a = a.wrapping_add(strides.a);
-            b = b.wrapping_add(strides.b);
         }
+        // SAFETY: the tile's rows of this step's column of A can be read.
+        let column: [V; VECTORS] = unsafe { load_rows(a, rows) };
+        if strides.packing != 0 {
+            let mut to = panel;
+            for register in column {
+                // SAFETY: the panel's column is as high as whole tiles, and nobody else uses it.
+                unsafe { register.store(to) };
+                to = to.wrapping_add(V::LANES);
+            }
+            panel = panel.wrapping_add(strides.packing);
+        }
+        let mut element = b;
+        for acc in acc.iter_mut() {
+            // SAFETY: this step's element of one of the tile's columns of B.
+            let value = unsafe { *element };
+            // SAFETY: the CPU has the instruction set of `V`.
+            let factor = unsafe { V::splat(value) };
+            for (acc, column) in acc.iter_mut().zip(column) {
+                // SAFETY: the CPU has the instruction set of `V`.
+                *acc = unsafe { column.step(factor, *acc) };
+            }
+            element = element.wrapping_add(strides.b_col);
+        }
+        a = a.wrapping_add(strides.a);
+        b = b.wrapping_add(strides.b);
     }
     (a, b, panel)
 }
@@ -395,12 +402,11 @@ unsafe fn sum<V: Vector, const VECTORS: usize, const COLS: usize>(
 /// As [`compute`].
 #[inline(always)]
 unsafe fn load_register<V: Vector>(from: *const V::Element, mask: Option<V::Mask>) -> V {
-    // SAFETY: the caller's promises.
-    unsafe {
-        match mask {
-            None => V::load(from),
-            Some(mask) => V::load_masked(from, mask),
-        }
+    match mask {
+        // SAFETY: the register's elements can be read, all of them.
+        None => unsafe { V::load(from) },
+        // SAFETY: those of the mask can be read, and no others are.
+        Some(mask) => unsafe { V::load_masked(from, mask) },
     }
 }
 
@@ -413,15 +419,14 @@ unsafe fn load_rows<V: Vector, const VECTORS: usize>(
     mut from: *const V::Element,
     rows: Rows<V::Mask>,
 ) -> [V; VECTORS] {
-    // SAFETY: the caller's promises.
-    unsafe {
-        let mut column = [V::splat(V::Element::ZERO); VECTORS];
-        for (vector, register) in column.iter_mut().enumerate() {
-            *register = load_register::<V>(from, rows.of(vector + 1 == VECTORS));
-            from = from.wrapping_add(V::LANES);
-        }
-        column
+    // SAFETY: the CPU has the instruction set of `V`.
+    let mut column = [unsafe { V::splat(V::Element::ZERO) }; VECTORS];
+    for (vector, register) in column.iter_mut().enumerate() {
+        // SAFETY: the column's rows can be read, and the mask keeps the last register to them.
+        *register = unsafe { load_register::<V>(from, rows.of(vector + 1 == VECTORS)) };
+        from = from.wrapping_add(V::LANES);
     }
+    column
 }
 
 /// A column whose last register is masked.
@@ -447,16 +452,15 @@ unsafe fn store_column<V: Vector, const VECTORS: usize>(
     mut to: *mut V::Element,
     mask: V::Mask,
 ) {
-    // SAFETY: the caller's promises.
-    unsafe {
-        for (vector, register) in column.into_iter().enumerate() {
-            let last = vector + 1 == VECTORS;
-            if last {
-                register.store_masked(to, mask)
-            } else {
-                register.store(to)
-            }
-            to = to.wrapping_add(V::LANES);
+    for (vector, register) in column.into_iter().enumerate() {
+        let last = vector + 1 == VECTORS;
+        if last {
+            // SAFETY: the column's last rows can be written, and the mask keeps to them.
+            unsafe { register.store_masked(to, mask) }
+        } else {
+            // SAFETY: the rows before the last register can be written, all of them.
+            unsafe { register.store(to) }
         }
+        to = to.wrapping_add(V::LANES);
     }
 }

@@ -47,12 +47,11 @@ pub(crate) unsafe fn multiply<V: Vector>(rows: &TimesColumn<V::Element>) {
     let (mut a, mut c, mut left) = (rows.a, rows.c, rows.registers);
     while left > 0 {
         let registers = if left >= TOGETHER { TOGETHER } else { 1 };
-        // SAFETY: the caller's promises, for the rows of so many registers.
-        unsafe {
-            match registers {
-                TOGETHER => sum_registers::<V, TOGETHER>(rows, a, c),
-                _ => sum_registers::<V, 1>(rows, a, c),
-            }
+        match registers {
+            // SAFETY: so many registers of rows are left.
+            TOGETHER => unsafe { sum_registers::<V, TOGETHER>(rows, a, c) },
+            // SAFETY: the rows of one register are left.
+            _ => unsafe { sum_registers::<V, 1>(rows, a, c) },
         }
         let lines = registers.wrapping_mul(V::LANES);
         a = a.wrapping_add(lines.wrapping_mul(rows.a_row));
@@ -66,13 +65,17 @@ pub(crate) unsafe fn multiply<V: Vector>(rows: &TimesColumn<V::Element>) {
 /// # Safety
 /// As [`multiply`].
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "operations on registers, which need the instruction set alone, and accesses of one argument"
+)]
 unsafe fn sum_registers<V: Vector, const REGISTERS: usize>(
     rows: &TimesColumn<V::Element>,
     mut a: *const V::Element,
     mut c: *mut V::Element,
 ) {
     let &TimesColumn { k, a_row, ahead, mut b, b_step, finish, .. } = rows;
-    // SAFETY: the caller's promises: some steps first, as many as are added at once, then the rest; row i of
+    // SAFETY: the CPU has the instruction set of `V`. Rows and steps that exist: some steps first, as many as are added at once, then the rest; row i of
     // register r is row `r * LANES + i`.
     unsafe {
         let mut sums = [V::splat(V::Element::ZERO); REGISTERS];
@@ -141,8 +144,12 @@ pub(crate) unsafe fn add_columns<V: Vector, const COLUMNS: usize>(
     b_step: usize,
 ) -> V {
     for column in columns {
-        // SAFETY: the caller's promises.
-        sum = unsafe { column.mul_add(V::splat(*b), sum) };
+        // SAFETY: the column's element of B.
+        let element = unsafe { *b };
+        // SAFETY: the CPU has the instruction set of `V`.
+        let factor = unsafe { V::splat(element) };
+        // SAFETY: as above.
+        sum = unsafe { column.mul_add(factor, sum) };
         b = b.wrapping_add(b_step);
     }
     sum
@@ -163,8 +170,12 @@ pub(crate) unsafe fn add_some_columns<V: Vector, const COLUMNS: usize>(
     count: usize,
 ) -> V {
     for column in columns.iter().take(count) {
-        // SAFETY: the caller's promises.
-        sum = unsafe { column.mul_add(V::splat(*b), sum) };
+        // SAFETY: the column's element of B.
+        let element = unsafe { *b };
+        // SAFETY: the CPU has the instruction set of `V`.
+        let factor = unsafe { V::splat(element) };
+        // SAFETY: as above.
+        sum = unsafe { column.mul_add(factor, sum) };
         b = b.wrapping_add(b_step);
     }
     sum
@@ -191,8 +202,14 @@ pub(crate) unsafe fn add_singly<V: Vector>(
             *lane = unsafe { *element };
             element = element.wrapping_add(along);
         }
-        // SAFETY: the caller's promises.
-        sum = unsafe { V::load(column.as_ptr()).mul_add(V::splat(*b), sum) };
+        // SAFETY: a local of as many elements as the widest register has lanes.
+        let column = unsafe { V::load(column.as_ptr()) };
+        // SAFETY: the step's element of B.
+        let element = unsafe { *b };
+        // SAFETY: the CPU has the instruction set of `V`.
+        let factor = unsafe { V::splat(element) };
+        // SAFETY: as above.
+        sum = unsafe { column.mul_add(factor, sum) };
         from = from.wrapping_add(1);
         b = b.wrapping_add(b_step);
     }

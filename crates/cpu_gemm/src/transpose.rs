@@ -7,8 +7,12 @@ use std::arch::x86_64::*;
 /// # Safety
 /// The CPU has AVX; those elements can be read.
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "what is no load needs the instruction set alone"
+)]
 pub(crate) unsafe fn f32_8x4(from: *const f32, along: usize) -> [__m256; 4] {
-    // SAFETY: the caller's promises.
+    // SAFETY: the CPU has AVX; each load is of four elements that can be read.
     unsafe {
         // Rows i and i + 4.
         let halves = |row: usize| {
@@ -33,8 +37,12 @@ pub(crate) unsafe fn f32_8x4(from: *const f32, along: usize) -> [__m256; 4] {
 /// # Safety
 /// The CPU has AVX; those elements can be read.
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "what is no load needs the instruction set alone"
+)]
 pub(crate) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
-    // SAFETY: the caller's promises.
+    // SAFETY: the CPU has AVX; each load is of two elements that can be read.
     unsafe {
         // Rows i and i + 2.
         let halves = |row: usize| {
@@ -53,8 +61,12 @@ pub(crate) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
 /// # Safety
 /// The CPU has AVX-512F; those elements can be read.
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "what is no load needs the instruction set alone"
+)]
 pub(crate) unsafe fn f32_16x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 16] {
-    // SAFETY: the caller's promises.
+    // SAFETY: the CPU has AVX-512F; each four rows can be read, as far as the mask says.
     unsafe {
         let r = [
             f32_4x16(from, along, mask),
@@ -86,8 +98,12 @@ pub(crate) unsafe fn f32_16x16(from: *const f32, along: usize, mask: __mmask16) 
 /// # Safety
 /// As [`f32_16x16`].
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "what is no load needs the instruction set alone"
+)]
 unsafe fn f32_4x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 4] {
-    // SAFETY: the caller's promises.
+    // SAFETY: the CPU has AVX-512F; each row can be read, as far as the mask says.
     unsafe {
         let at = |row: usize| from.wrapping_add(row.wrapping_mul(along));
         let row = |row: usize| _mm512_maskz_loadu_ps(mask, at(row));
@@ -108,8 +124,12 @@ unsafe fn f32_4x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 
 /// # Safety
 /// The CPU has AVX-512F; those elements can be read.
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "what is no load needs the instruction set alone"
+)]
 pub(crate) unsafe fn f64_8x8(from: *const f64, along: usize, mask: __mmask8) -> [__m512d; 8] {
-    // SAFETY: the caller's promises.
+    // SAFETY: the CPU has AVX-512F; each row can be read, as far as the mask says.
     unsafe {
         let at = |row: usize| from.wrapping_add(row.wrapping_mul(along));
         let row = |row: usize| _mm512_maskz_loadu_pd(mask, at(row));
@@ -150,14 +170,13 @@ pub(crate) unsafe fn f64_8x8(from: *const f64, along: usize, mask: __mmask8) -> 
 /// The CPU has AVX; those elements can be read and written.
 #[inline(always)]
 pub(crate) unsafe fn f32_8x8(from: *const f32, along: usize, to: *mut f32, width: usize) {
-    // SAFETY: the caller's promises.
-    unsafe {
-        for col in [0, 4] {
-            let mut to = to.wrapping_add(width.wrapping_mul(col));
-            for column in f32_8x4(from.wrapping_add(col), along) {
-                _mm256_storeu_ps(to, column);
-                to = to.wrapping_add(width);
-            }
+    for col in [0, 4] {
+        let mut to = to.wrapping_add(width.wrapping_mul(col));
+        // SAFETY: half of the columns, which can be read.
+        for column in unsafe { f32_8x4(from.wrapping_add(col), along) } {
+            // SAFETY: the CPU has AVX, and the column's eight elements can be written.
+            unsafe { _mm256_storeu_ps(to, column) };
+            to = to.wrapping_add(width);
         }
     }
 }
@@ -168,14 +187,13 @@ pub(crate) unsafe fn f32_8x8(from: *const f32, along: usize, to: *mut f32, width
 /// The CPU has AVX; those elements can be read and written.
 #[inline(always)]
 pub(crate) unsafe fn f64_4x4(from: *const f64, along: usize, to: *mut f64, width: usize) {
-    // SAFETY: the caller's promises.
-    unsafe {
-        for col in [0, 2] {
-            let mut to = to.wrapping_add(width.wrapping_mul(col));
-            for column in f64_4x2(from.wrapping_add(col), along) {
-                _mm256_storeu_pd(to, column);
-                to = to.wrapping_add(width);
-            }
+    for col in [0, 2] {
+        let mut to = to.wrapping_add(width.wrapping_mul(col));
+        // SAFETY: half of the columns, which can be read.
+        for column in unsafe { f64_4x2(from.wrapping_add(col), along) } {
+            // SAFETY: the CPU has AVX, and the column's four elements can be written.
+            unsafe { _mm256_storeu_pd(to, column) };
+            to = to.wrapping_add(width);
         }
     }
 }

@@ -106,8 +106,10 @@ macro_rules! no_transpose {
 
         #[inline(always)]
         unsafe fn transpose(from: *const i32, _: usize, to: *mut i32, _: usize) {
-            // SAFETY: the caller's promises: a square of one element.
-            unsafe { to.write(from.read()) }
+            // SAFETY: the square's one element can be read.
+            let element = unsafe { from.read() };
+            // SAFETY: so can its place be written.
+            unsafe { to.write(element) }
         }
     };
 }

@@ -76,8 +76,10 @@ impl Vector for Quads512 {
 
     #[inline(always)]
     unsafe fn mul_add(self, b: Self, c: Self) -> Self {
-        // SAFETY: above.
-        Self(unsafe { _mm512_add_epi32(_mm512_mullo_epi32(self.0, b.0), c.0) })
+        // SAFETY: the CPU has AVX-512F.
+        let product = unsafe { _mm512_mullo_epi32(self.0, b.0) };
+        // SAFETY: the CPU has AVX-512F.
+        Self(unsafe { _mm512_add_epi32(product, c.0) })
     }
 
     #[inline(always)]

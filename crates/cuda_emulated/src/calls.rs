@@ -180,14 +180,18 @@ unsafe extern "C" fn context_synchronize() -> c_int {
 
 unsafe extern "C" fn memory_info(free: *mut usize, total: *mut usize) -> c_int {
     call("cuMemGetInfo", |world| {
-        // SAFETY: the caller's pointers, by the driver's contract.
-        unsafe {
-            match answer(free, world.free_bytes()) {
-                SUCCESS => answer(total, MEMORY_BYTES),
-                refused => refused,
-            }
+        // SAFETY: the place of a number, by the driver's contract.
+        match unsafe { answer(free, world.free_bytes()) } {
+            // SAFETY: the place of another.
+            SUCCESS => unsafe { answer(total, MEMORY_BYTES) },
+            refused => refused,
         }
     })
+}
+
+/// An address as this process has it. One that it cannot have is none of its device memory.
+fn place(address: u64) -> usize {
+    usize::try_from(address).unwrap_or(usize::MAX)
 }
 
 unsafe extern "C" fn allocate(address: *mut u64, bytes: usize) -> c_int {
@@ -200,7 +204,7 @@ unsafe extern "C" fn allocate(address: *mut u64, bytes: usize) -> c_int {
 }
 
 unsafe extern "C" fn free(address: u64) -> c_int {
-    call("cuMemFree", |world| world.free_device(address as usize))
+    call("cuMemFree", |world| world.free_device(place(address)))
 }
 
 unsafe extern "C" fn allocate_host(memory: *mut *mut c_void, bytes: usize) -> c_int {
@@ -217,27 +221,27 @@ unsafe extern "C" fn free_host(memory: *mut c_void) -> c_int {
 
 unsafe extern "C" fn to_device(to: u64, from: *const c_void, bytes: usize) -> c_int {
     call("cuMemcpyHtoD", |world| {
-        if !world.is_on_device(to as usize, bytes) {
+        if !world.is_on_device(place(to), bytes) {
             return INVALID_VALUE;
         }
-        copy(to as usize, from.expose_provenance(), bytes);
+        copy(place(to), from.expose_provenance(), bytes);
         SUCCESS
     })
 }
 
 unsafe extern "C" fn to_host(to: *mut c_void, from: u64, bytes: usize) -> c_int {
     call("cuMemcpyDtoH", |world| {
-        if !world.is_on_device(from as usize, bytes) {
+        if !world.is_on_device(place(from), bytes) {
             return INVALID_VALUE;
         }
-        copy(to.expose_provenance(), from as usize, bytes);
+        copy(to.expose_provenance(), place(from), bytes);
         SUCCESS
     })
 }
 
 unsafe extern "C" fn on_device(to: u64, from: u64, bytes: usize) -> c_int {
     call("cuMemcpyDtoD", |world| {
-        let (to, from) = (to as usize, from as usize);
+        let (to, from) = (place(to), place(from));
         if !world.is_on_device(to, bytes) || !world.is_on_device(from, bytes) {
             return INVALID_VALUE;
         }
@@ -253,11 +257,11 @@ unsafe extern "C" fn to_device_async(
     stream: *mut c_void,
 ) -> c_int {
     call("cuMemcpyHtoDAsync", |world| {
-        if !world.is_on_device(to as usize, bytes) || !world.has_stream(stream.addr()) {
+        if !world.is_on_device(place(to), bytes) || !world.has_stream(stream.addr()) {
             return INVALID_VALUE;
         }
         let from = from.expose_provenance();
-        world.queue(stream.addr(), Operation::Copy { to: to as usize, from, bytes });
+        world.queue(stream.addr(), Operation::Copy { to: place(to), from, bytes });
         SUCCESS
     })
 }
@@ -269,11 +273,11 @@ unsafe extern "C" fn to_host_async(
     stream: *mut c_void,
 ) -> c_int {
     call("cuMemcpyDtoHAsync", |world| {
-        if !world.is_on_device(from as usize, bytes) || !world.has_stream(stream.addr()) {
+        if !world.is_on_device(place(from), bytes) || !world.has_stream(stream.addr()) {
             return INVALID_VALUE;
         }
         let to = to.expose_provenance();
-        world.queue(stream.addr(), Operation::Copy { to, from: from as usize, bytes });
+        world.queue(stream.addr(), Operation::Copy { to, from: place(from), bytes });
         SUCCESS
     })
 }
@@ -285,10 +289,10 @@ unsafe extern "C" fn fill_async(
     stream: *mut c_void,
 ) -> c_int {
     call("cuMemsetD8Async", |world| {
-        if !world.is_on_device(at as usize, bytes) || !world.has_stream(stream.addr()) {
+        if !world.is_on_device(place(at), bytes) || !world.has_stream(stream.addr()) {
             return INVALID_VALUE;
         }
-        world.queue(stream.addr(), Operation::Fill { at: at as usize, value, bytes });
+        world.queue(stream.addr(), Operation::Fill { at: place(at), value, bytes });
         SUCCESS
     })
 }
@@ -364,7 +368,7 @@ unsafe extern "C" fn module_load(
     // Text ends before a byte that it does not begin with.
     let is_fat = (0..4).all(|at| {
         // SAFETY: what is there so far begins like a fat binary, which has more than four bytes.
-        unsafe { *image.add(at) == FAT_BINARY[at] }
+        unsafe { *image.wrapping_add(at) == FAT_BINARY[at] }
     });
     // For a test to tell what was loaded.
     let name = if is_fat { "fat binary" } else { "PTX" };
@@ -397,10 +401,10 @@ unsafe extern "C" fn module_load(
 unsafe fn assembled_from(image: *const u8) -> Option<&'static str> {
     let word = |at: usize| {
         // SAFETY: the words asked for are in the header of 16 bytes, which a fat binary begins with.
-        unsafe { image.add(at).cast::<u64>().read_unaligned() }
+        unsafe { image.wrapping_add(at).cast::<u64>().read_unaligned() }
     };
     // Behind the first word, whose upper half is the header's size, is that of the rest.
-    let len = (word(0) >> 48) as usize + word(8) as usize;
+    let len = usize::try_from((word(0) >> 48) + word(8)).ok()?;
     // SAFETY: the header tells how long the image is.
     let image = unsafe { std::slice::from_raw_parts(image, len) };
     let of = |module: &Module| module.assembled().is_some_and(|made| made.image == image);
@@ -428,9 +432,10 @@ unsafe extern "C" fn module_function(
     name: *const c_char,
 ) -> c_int {
     call("cuModuleGetFunction", |_| {
-        // SAFETY: the name ends in NUL and the module is loaded, by the driver's contract.
-        let (name, text) =
-            unsafe { (CStr::from_ptr(name).to_string_lossy(), &*module.cast::<String>()) };
+        // SAFETY: the name ends in NUL and is kept until this returns, by the driver's contract.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        // SAFETY: made by `module_load`, and not unloaded yet, by the driver's contract.
+        let text = unsafe { &*module.cast::<String>() };
         if !text.contains(&format!(".entry {name}(")) {
             return NOT_FOUND;
         }
@@ -487,14 +492,28 @@ unsafe extern "C" fn launch(
 /// `from` points to as many pointers as the entry has parameters, each to a value of its type; the entry's
 /// obligations hold for them until the launch is over.
 unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedCall> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match entry {
-            EmulatedEntry::F32(_) => EmulatedCall::new(entry, read::<f32>(from)),
-            EmulatedEntry::F64(_) => EmulatedCall::new(entry, read::<f64>(from)),
-            EmulatedEntry::I32(_) => EmulatedCall::new(entry, read::<i32>(from)),
-        }
+    match entry {
+        // SAFETY: the parameters of this entry are those of f32.
+        EmulatedEntry::F32(_) => unsafe { bind_to::<f32>(entry, from) },
+        // SAFETY: the parameters of this entry are those of f64.
+        EmulatedEntry::F64(_) => unsafe { bind_to::<f64>(entry, from) },
+        // SAFETY: the parameters of this entry are those of i32.
+        EmulatedEntry::I32(_) => unsafe { bind_to::<i32>(entry, from) },
     }
+}
+
+/// The same for an entry of that type.
+///
+/// # Safety
+/// As [`bind`].
+unsafe fn bind_to<T: GemmTypes>(
+    entry: EmulatedEntry,
+    from: *mut *mut c_void,
+) -> Option<EmulatedCall> {
+    // SAFETY: a pointer for each parameter, each to a value of its type.
+    let params = unsafe { read::<T>(from) };
+    // SAFETY: the entry's own parameters, for which its obligations hold until the launch is over.
+    unsafe { EmulatedCall::new(entry, params) }
 }
 
 /// The arguments of an entry for elements of a type.
@@ -506,11 +525,12 @@ unsafe fn read<T: GemmTypes>(from: *mut *mut c_void) -> GemmParams<T> {
     let fields = GemmParams::<T>::LIST.iter().zip(GemmParams::<T>::OFFSETS).enumerate();
     for (at, (param, &offset)) in fields {
         let size = param.ty.size(T::TYPES.acc());
-        // SAFETY: the caller's promise for what is read; the list gives the place of each field.
-        unsafe {
-            let value = (*from.add(at)).cast::<u8>();
-            value.copy_to_nonoverlapping(params.as_mut_ptr().cast::<u8>().add(offset), size);
-        }
+        // SAFETY: one of the pointers, of which there is one for each parameter.
+        let value = unsafe { *from.wrapping_add(at) }.cast::<u8>();
+        let field = params.as_mut_ptr().cast::<u8>().wrapping_add(offset);
+        // SAFETY: a value of the parameter's type, which has that size, and the place of the field of that
+        // type in a local.
+        unsafe { value.copy_to_nonoverlapping(field, size) };
     }
     // SAFETY: each field was written, with a value of its type.
     unsafe { params.assume_init() }

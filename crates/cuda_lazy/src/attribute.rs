@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_uuid_is_shown_in_five_groups() {
-        let uuid = Uuid(std::array::from_fn(|byte| byte as u8));
+        let mut bytes = 0..16;
+        let uuid = Uuid(std::array::from_fn(|_| bytes.next().unwrap()));
         assert_eq!(uuid.to_string(), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
     }
 }

@@ -168,10 +168,11 @@ impl Driver {
     /// # Errors
     /// What the driver answers: an unknown device.
     pub fn device_pci_bus_id(&self, device: i32) -> Result<String, DriverError> {
-        let mut id = [0_u8; 32];
+        const LEN: u8 = 32;
+        let mut id = [0_u8; LEN as usize];
         // SAFETY: the buffer is a local of the length given.
         let code = unsafe {
-            raw::cuDeviceGetPCIBusId(self.table, id.as_mut_ptr().cast(), id.len() as c_int, device)
+            raw::cuDeviceGetPCIBusId(self.table, id.as_mut_ptr().cast(), LEN.into(), device)
         };
         self.check("cuDeviceGetPCIBusId", code)?;
         let id = id.split(|&byte| byte == 0).next().unwrap_or_default();

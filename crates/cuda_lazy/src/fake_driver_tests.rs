@@ -121,14 +121,15 @@ extern "C" fn fake_launch_ex(
     _arguments: *mut *mut c_void,
     _extra: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the crate passes a configuration of 56 bytes, whose words are as the header lays them
-    // out: seven words, a hole, two pointers, a count.
-    let (grid_x, attributes, count) = unsafe {
-        let bytes = config.cast::<u8>();
-        let grid_x = bytes.cast::<u32>().read();
-        let attributes = bytes.add(40).cast::<*const u32>().read();
-        (grid_x, attributes, bytes.add(48).cast::<u32>().read())
-    };
+    let bytes = config.cast::<u8>();
+    // The words are as the header lays them out: seven words, a hole, two pointers, a count.
+    //
+    // SAFETY: the crate passes a configuration of 56 bytes, of which these are the first.
+    let grid_x = unsafe { bytes.cast::<u32>().read() };
+    // SAFETY: bytes 40 to 47 of the configuration are the second pointer, at a multiple of 8.
+    let attributes = unsafe { bytes.wrapping_add(40).cast::<*const u32>().read() };
+    // SAFETY: bytes 48 to 51 are the count.
+    let count = unsafe { bytes.wrapping_add(48).cast::<u32>().read() };
     // SAFETY: each attribute is 18 words long and `count` of them follow each other.
     let words = unsafe { std::slice::from_raw_parts(attributes, 18 * count as usize) };
     let attributes = words.chunks(18).flat_map(|one| [one[0], one[2], one[3], one[4]]);

@@ -1,6 +1,6 @@
 //! Launches with attributes: clusters, and overlap with the launch before.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use crate::abi::{RawLaunchAttribute, RawLaunchConfig};
@@ -40,30 +40,30 @@ impl LaunchConfig {
     }
 
     /// The attributes that it needs, and how many of them count.
-    fn attributes(&self) -> ([RawLaunchAttribute; 2], usize) {
+    fn attributes(&self) -> ([RawLaunchAttribute; 2], u8) {
         let mut list = [RawLaunchAttribute::IGNORE; 2];
-        let mut used = 0;
+        let mut used = 0_u8;
         if let Some([x, y, z]) = self.cluster {
-            list[used] = RawLaunchAttribute::new(CLUSTER_DIMENSION, [x, y, z]);
+            list[usize::from(used)] = RawLaunchAttribute::new(CLUSTER_DIMENSION, [x, y, z]);
             used += 1;
         }
         if self.programmatic_stream_serialization {
-            list[used] = RawLaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, [1, 0, 0]);
+            list[usize::from(used)] =
+                RawLaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, [1, 0, 0]);
             used += 1;
         }
         (list, used)
     }
 
-    /// The driver's form of this launch, which points to `attributes`.
-    fn to_raw(self, attributes: &mut [RawLaunchAttribute]) -> RawLaunchConfig {
+    /// The driver's form of this launch, which points to the first `used` of `attributes`.
+    fn to_raw(self, attributes: &mut [RawLaunchAttribute; 2], used: u8) -> RawLaunchConfig {
         RawLaunchConfig {
             grid: self.grid,
             block: self.block,
             shared_bytes: self.shared_bytes,
             stream: self.stream,
             attributes: attributes.as_mut_ptr(),
-            // At most two: see `attributes`.
-            attribute_count: attributes.len() as c_uint,
+            attribute_count: used.into(),
         }
     }
 }
@@ -112,7 +112,7 @@ impl Driver {
             };
             return self.check("cuLaunchKernel", code);
         }
-        let raw_config = config.to_raw(&mut attributes[..used]);
+        let raw_config = config.to_raw(&mut attributes, used);
         // SAFETY: (1) and (2) as above; the configuration and the attributes it points to are locals
         // that outlive the call, and the driver keeps no pointer to them.
         let code = unsafe {
@@ -136,7 +136,7 @@ impl Driver {
         config: &LaunchConfig,
     ) -> Result<u32, DriverError> {
         let (mut attributes, used) = config.attributes();
-        let raw_config = config.to_raw(&mut attributes[..used]);
+        let raw_config = config.to_raw(&mut attributes, used);
         let mut clusters = 0;
         // SAFETY: the handles are valid by the contract; the count, the configuration and its
         // attributes are locals that outlive the call.

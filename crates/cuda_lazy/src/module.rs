@@ -1,6 +1,6 @@
 //! Loading machine code, and PTX with the JIT compiler's own words.
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use crate::error::DriverError;
@@ -84,7 +84,8 @@ impl Driver {
     ) -> Result<(RawModule, JitLog), JitFailure> {
         let mut info = vec![0_u8; LOG_BYTES];
         let mut errors = vec![0_u8; LOG_BYTES];
-        let mut options = [
+        const OPTIONS: u8 = 5;
+        let mut options: [c_int; OPTIONS as usize] = [
             INFO_LOG_BUFFER,
             INFO_LOG_BUFFER_SIZE_BYTES,
             ERROR_LOG_BUFFER,
@@ -92,7 +93,7 @@ impl Driver {
             LOG_VERBOSE,
         ];
         // Numbers travel in the pointer itself, not behind it.
-        let mut values: [*mut c_void; 5] = [
+        let mut values: [*mut c_void; OPTIONS as usize] = [
             info.as_mut_ptr().cast(),
             ptr::without_provenance_mut(LOG_BYTES),
             errors.as_mut_ptr().cast(),
@@ -108,7 +109,7 @@ impl Driver {
                 self.table(),
                 &mut module,
                 ptx.as_ptr().cast(),
-                options.len() as c_uint,
+                OPTIONS.into(),
                 options.as_mut_ptr(),
                 values.as_mut_ptr(),
             )

@@ -70,15 +70,15 @@ impl<'a> TensorMapDesc<'a> {
             && self.strides.len() == rank - 1
             && self.box_dims.len() == rank
             && self.element_strides.len() == rank;
-        if !agrees {
-            return Err(TensorMapError::Lengths {
+        match c_uint::try_from(rank) {
+            Ok(rank) if agrees => Ok(rank),
+            _ => Err(TensorMapError::Lengths {
                 dims: rank,
                 strides: self.strides.len(),
                 box_dims: self.box_dims.len(),
                 element_strides: self.element_strides.len(),
-            });
+            }),
         }
-        Ok(rank as c_uint)
     }
 }
 

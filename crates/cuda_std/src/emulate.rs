@@ -234,7 +234,9 @@ pub(crate) fn shared_memory<T>() -> *mut T {
 #[inline]
 pub(crate) fn window_address(place: *const u8) -> u32 {
     let offset = place.addr().wrapping_sub(current().block.shared.base.addr());
-    WINDOW_BASE.wrapping_add(offset as u32)
+    #[expect(clippy::cast_possible_truncation, reason = "the window is addressed modulo 2^32")]
+    let offset = offset as u32;
+    WINDOW_BASE.wrapping_add(offset)
 }
 
 /// The place at an address of the shared window, in the block's shared memory or outside of it.
@@ -412,6 +414,10 @@ impl Thread<'_> {
 }
 
 /// The coordinates of a linear index, x fastest.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "each is below its own size, which has 32 bits"
+)]
 fn coordinates(linear: u64, (dx, dy, _): Dim3) -> Dim3 {
     let (dx, dy) = (u64::from(dx), u64::from(dy));
     ((linear % dx) as u32, (linear / dx % dy) as u32, (linear / dx / dy) as u32)

@@ -241,7 +241,12 @@ impl<T> SharedAddress<T> {
                     options(pure, nomem, nostack)
                 );
             }
-            Self::from_address(address as u32)
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "an address of the shared window, which has 32 bits"
+            )]
+            let address = address as u32;
+            Self::from_address(address)
         }
         #[cfg(not(target_arch = "nvptx64"))]
         {
@@ -253,6 +258,7 @@ impl<T> SharedAddress<T> {
     #[inline(always)]
     #[must_use]
     pub fn wrapping_add(self, elements: usize) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the window is addressed modulo 2^32")]
         let bytes = elements.wrapping_mul(size_of::<T>()) as u32;
         Self::from_address(self.address.wrapping_add(bytes))
     }

@@ -132,7 +132,9 @@ macro_rules! narrow_integer {
                 } else if value > Self::MAX as i32 {
                     Self::MAX
                 } else {
-                    value as Self
+                    #[allow(clippy::cast_possible_truncation, reason = "it is in range here")]
+                    let narrow = value as Self;
+                    narrow
                 }
             }
         }

@@ -69,7 +69,7 @@ fn f32_to_f16(value: f32) -> u16 {
     let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
     let finite = if magnitude < NORMAL { subnormal } else { normal };
     let unsigned = if magnitude > INFINITY { F16_NAN } else { finite };
-    (unsigned | bits >> 16 & 0x8000) as u16
+    low_half(unsigned | bits >> 16 & 0x8000)
 }
 
 #[inline(always)]
@@ -85,7 +85,14 @@ fn f32_to_bf16(value: f32) -> u16 {
     let rounded = bits.wrapping_add(0x7fff).wrapping_add(even) >> 16;
     // Rounding could carry a NaN's payload away.
     let nan = bits >> 16 | QUIET;
-    (if bits & !(1 << 31) > INFINITY { nan } else { rounded }) as u16
+    low_half(if bits & !(1 << 31) > INFINITY { nan } else { rounded })
+}
+
+/// The low 16 bits: of what is shifted down to them all there is.
+#[inline(always)]
+fn low_half(bits: u32) -> u16 {
+    let [low, high, _, _] = bits.to_le_bytes();
+    u16::from_le_bytes([low, high])
 }
 
 #[cfg(test)]
@@ -124,7 +131,9 @@ mod tests {
         for bits in 0..largest {
             let (low, high) = (of(bits), of(bits + 1));
             // Exact: both have few bits, and a sum of f64 does not overflow.
-            let middle = ((f64::from(low.widen()) + f64::from(high.widen())) / 2.0) as f32;
+            let middle = f64::midpoint(low.widen().into(), high.widen().into());
+            #[expect(clippy::cast_possible_truncation, reason = "exact, as the comment says")]
+            let middle = middle as f32;
             assert!(low.widen() < middle && middle < high.widen(), "{bits:#06x}");
             let even = if bits % 2 == 0 { low } else { high };
             for (value, nearest) in

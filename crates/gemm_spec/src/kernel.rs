@@ -358,6 +358,7 @@ impl KernelSpec {
 
     /// Bytes of shared memory in a block.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "an element has 8 bytes at most")]
     pub const fn shared_bytes(&self, types: Types) -> u32 {
         self.shared_elements * types.a().size() as u32
     }
@@ -507,9 +508,12 @@ impl KernelSpec {
     ) -> Result<Grid, Unsupported> {
         let mut grid = self.grid(m, n)?;
         if let LaunchShape::Persistent { tile, .. } = self.launch {
+            let refused = Unsupported::TooLarge { m, n, k: 0 };
+            let m = u32::try_from(m).map_err(|_| refused)?;
+            let n = u32::try_from(n).map_err(|_| refused)?;
             let cluster = self.cluster();
-            let columns = ceil_div(n as u32, tile.n);
-            let rows = ceil_div(m as u32, tile.m).next_multiple_of(cluster);
+            let columns = ceil_div(n, tile.n);
+            let rows = ceil_div(m, tile.m).next_multiple_of(cluster);
             let most = (multiprocessors / cluster).max(1) * cluster;
             grid.x = columns.saturating_mul(rows).min(most);
         }

@@ -7,7 +7,7 @@
 mod limbs;
 mod tma;
 
-use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+use core::ptr::with_exposed_provenance;
 
 pub use self::tma::{MapDesc, Swizzle};
 use crate::params::{
@@ -262,12 +262,12 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             n,
             k: size(problem.k),
             alpha: problem.alpha,
-            a: with_exposed_provenance(self.addresses.a as usize),
+            a: pointer(self.addresses.a),
             lda: problem.a.ld as u64,
-            b: with_exposed_provenance(self.addresses.b as usize),
+            b: pointer(self.addresses.b),
             ldb: problem.b.ld as u64,
             beta: problem.beta,
-            c: with_exposed_provenance_mut(self.addresses.c as usize),
+            c: pointer_mut(self.addresses.c),
             ldc: problem.c.ld as u64,
         };
         if !self.spec.split_k {
@@ -285,7 +285,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let pitch = u64::from(split_k::pitch(n));
         product.alpha = T::Acc::ONE;
         product.beta = T::Acc::ZERO;
-        product.c = with_exposed_provenance_mut(workspace as usize);
+        product.c = pointer_mut(workspace);
         product.ldc = pitch;
         let mut launch = self.own(Arguments::Gemm(product))?;
         launch.grid.y = ranges;
@@ -295,12 +295,12 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             n,
             k: ranges,
             alpha: problem.alpha,
-            a: with_exposed_provenance(workspace as usize),
+            a: pointer(workspace),
             lda: pitch,
             b: core::ptr::null(),
             ldb: 0,
             beta: problem.beta,
-            c: with_exposed_provenance_mut(self.addresses.c as usize),
+            c: pointer_mut(self.addresses.c),
             ldc: problem.c.ld as u64,
         };
         let grid = split_k::sum_grid(m, n, entry.block.x);
@@ -323,6 +323,17 @@ impl HelperEntry {
 /// Where [`KernelSpec::supports`] was not asked: it refuses what is larger.
 fn size(value: usize) -> u32 {
     u32::try_from(value).expect("invariant: `supports` bounds sizes")
+}
+
+/// An address as the parameters hold it: one of this process or of its driver, so that it fits a pointer.
+fn pointer<P>(address: u64) -> *const P {
+    let address = usize::try_from(address).expect("invariant: a pointer holds an address");
+    with_exposed_provenance(address)
+}
+
+/// The same of what is written.
+fn pointer_mut<P>(address: u64) -> *mut P {
+    pointer::<P>(address).cast_mut()
 }
 
 #[cfg(test)]

@@ -112,6 +112,7 @@ pub const fn probed(block: u32, m: u32, n: u32) -> (u32, u32) {
 }
 
 /// The middle of part `part` of [`PROBE_BLOCKS`] parts of `count`.
+#[expect(clippy::cast_possible_truncation, reason = "less than `count`")]
 const fn spread(part: u32, count: u32) -> u32 {
     ((2 * part as u64 + 1) * count as u64 / (2 * PROBE_BLOCKS as u64)) as u32
 }
@@ -320,8 +321,9 @@ mod tests {
         for (value, exponent) in
             [(3.0f32, 5), (1.5, 300), (1.5, -220), (1e-30, -226), (16384.0, 28), (2.5e8, 160)]
         {
-            let exact = f64::from(value) * 2f64.powi(-exponent);
-            assert_eq!(unscaled(value, exponent), exact as f32, "{value:e} {exponent}");
+            #[expect(clippy::cast_possible_truncation, reason = "rounded, as `unscaled` does")]
+            let expected = (f64::from(value) * 2f64.powi(-exponent)) as f32;
+            assert_eq!(unscaled(value, exponent), expected, "{value:e} {exponent}");
         }
     }
 
@@ -378,10 +380,10 @@ mod tests {
                 let tile = f16_limb_offset(PANEL_ROWS, 4, Limb::High, k_tiles)
                     / u64::from(Limbs::TwoF16.tile_bytes());
                 assert_eq!(tile, u64::from(k_tiles) + 1);
-                let high = f16_limb_offset(row, octet, Limb::High, k_tiles) as u32;
-                let low = f16_limb_offset(row, octet, Limb::Low, k_tiles) as u32;
-                assert_eq!(high, swizzle_128b(row * ROW_BYTES + octet * 16));
-                assert_eq!(low, swizzle_128b(row * ROW_BYTES + 64 + octet * 16));
+                let high = f16_limb_offset(row, octet, Limb::High, k_tiles);
+                let low = f16_limb_offset(row, octet, Limb::Low, k_tiles);
+                assert_eq!(high, swizzle_128b(row * ROW_BYTES + octet * 16).into());
+                assert_eq!(low, swizzle_128b(row * ROW_BYTES + 64 + octet * 16).into());
             }
         }
     }

@@ -27,8 +27,9 @@ pub const MOST_PARTS: u32 = 64;
 pub const MOST_BYTES: u64 = 128 << 20;
 
 /// The blocks that add the parts of an m by n C, of that many threads: a thread for each four neighbours
-/// of a row.
+/// of a row. There are parts only where C has [`MOST_BYTES`] at most, so that the blocks are fewer than 2^25.
 #[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "fewer than 2^25, as the text above says")]
 pub const fn sum_grid(m: u32, n: u32, threads: u32) -> Grid {
     let quads = m as u64 * ceil_div(n, 4) as u64;
     Grid { x: quads.div_ceil(threads as u64) as u32, y: 1, z: 1 }
@@ -68,7 +69,8 @@ pub fn most_bytes(m: usize, n: usize, k: usize) -> u64 {
 #[cfg(not(target_arch = "nvptx64"))]
 #[must_use]
 pub fn possible_parts((m, n, k): (u32, u32, u32), asked: u32) -> u32 {
-    let room = (MOST_BYTES / bytes(m, n, 1).max(1)).min(MOST_PARTS.into()) as u32;
+    let room = MOST_BYTES / bytes(m, n, 1).max(1);
+    let room = u32::try_from(room).unwrap_or(MOST_PARTS).min(MOST_PARTS);
     let most = room.min(ceil_div(k, RANGE_UNIT)).max(1);
     ceil_div(k, steps(k, asked.clamp(1, most))).max(1)
 }

@@ -47,6 +47,7 @@ pub fn lines<T: GemmTypes>(problem: &Problem<T>, operand: Operand) -> (usize, us
 
 /// The pitch of a copy, in elements of `size` bytes.
 #[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "16 is an usize of any width")]
 pub const fn padded_pitch(width: usize, size: usize) -> usize {
     width.next_multiple_of(ALIGNMENT as usize / size)
 }

@@ -38,6 +38,8 @@ mod element;
 mod engine;
 mod error;
 mod matrix;
+pub mod memory;
+mod row_major;
 
 #[cfg(feature = "cuda")]
 pub mod gpu;
@@ -45,7 +47,7 @@ pub mod gpu;
 pub mod select;
 
 pub use accuracy::Accuracy;
-pub use cpu_gemm::{CpuContext, CpuIsa};
+pub use cpu_gemm::{CpuContext, CpuIsa, CpuUnits};
 pub use element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 pub use engine::{Device, Engine, EngineBuilder, Placement, gemm};
 pub use error::Error;
@@ -56,6 +58,7 @@ pub use gemm_spec::{
     f16,
 };
 pub use matrix::{MatMut, MatRef, Matrix, problem_of};
+pub use row_major::row_major;
 
 /// The Rust examples of README.md, which are compiled and run as documentation tests.
 #[cfg(doctest)]

@@ -4,6 +4,7 @@ use gemm_spec::{Layout, Order, Problem, ShapeError};
 
 use crate::element::{AccOf, Element, MultiplyInto};
 use crate::error::Error;
+use crate::memory::allocate;
 
 /// A matrix and its elements, tightly packed.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,26 +106,6 @@ impl<T: Element> Matrix<T> {
         let layout = self.layout();
         MatMut { data: &mut self.data, rows: self.rows, cols: self.cols, layout }
     }
-}
-
-/// Zeroed elements, or an error that names their bytes, never an abort.
-pub(crate) fn allocate<T: Element>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
-    let mut data = reserve(rows, cols, what)?;
-    data.resize(rows * cols, T::ZERO);
-    Ok(data)
-}
-
-/// No elements, and room for `rows * cols`.
-fn reserve<T: Element>(rows: usize, cols: usize, what: &str) -> Result<Vec<T>, Error> {
-    let refused = || Error::OutOfMemory {
-        what: format!("{what} of {rows} x {cols}"),
-        needed: (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128),
-        available: None,
-    };
-    let len = rows.checked_mul(cols).ok_or_else(refused)?;
-    let mut data = Vec::new();
-    data.try_reserve_exact(len).map_err(|_| refused())?;
-    Ok(data)
 }
 
 /// A matrix that somebody else owns.

@@ -46,7 +46,7 @@ fn drawn<T: GemmTypes, E: Element>(
     for row in 0..rows {
         for col in 0..cols {
             let value = (row * 31 + col * 17 + operand as usize * 5) % 23;
-            data[layout.index(row, col)] = of(value as i32 - 11);
+            data[layout.index(row, col)] = of(i32::try_from(value).expect("below 23") - 11);
         }
     }
     data

@@ -9,6 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::error::Error;
 use crate::fill::{generator, normal};
 use crate::memory::reserve;
+use crate::scalar::Scalar as _;
 
 /// A way to draw A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +139,7 @@ impl DataSet {
             Self::Spread60 => spread(rng, 60),
             Self::Integers => rng.random_range(-8..=8i8).into(),
             Self::Normal | Self::Units | Self::Spike | Self::Cancellation | Self::Subnormal => {
-                normal(rng) as f32
+                f32::from_f64(normal(rng))
             }
         }
     }

@@ -14,12 +14,9 @@ use gemm_spec::{Problem, Types};
 use serde::Serialize;
 
 pub use self::data::DataSet;
-use crate::bench::{Entrant, Processors, Ready};
 use crate::error::Error;
-use crate::machine;
+use crate::measure::{self, DeviceChoice, Entrant, Observer, Processors, Room, Verdict};
 use crate::registry::{self, Implementation};
-use crate::report::skipped::without_gpu;
-use crate::run::{DeviceChoice, Observer};
 use crate::verify::{Checker, Guarded, Method};
 
 /// What a document of this form calls itself.
@@ -27,7 +24,7 @@ pub const FORMAT: &str = "tessera-accuracy-1";
 
 /// What to compare on what.
 #[derive(Clone)]
-pub struct Config {
+pub struct Request {
     /// Implementations and peers, in the order in which they are shown.
     pub entrants: Vec<Entrant>,
     /// Folders in which peers' libraries are looked for first.
@@ -48,9 +45,9 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// What was found.
+/// What holds for all rows of a comparison.
 #[derive(Clone, Debug, Serialize)]
-pub struct Document {
+pub struct Head {
     /// [`FORMAT`].
     pub format: &'static str,
     /// Seed of the data.
@@ -61,11 +58,10 @@ pub struct Document {
     pub processors: Vec<String>,
     /// The GPU's driver.
     pub driver: Option<String>,
-    /// Products, in the order of data sets, steps and implementations.
-    pub rows: Vec<Row>,
-    /// What could not be compared.
-    pub skipped: Vec<Skipped>,
 }
+
+/// Products, in the order of data sets, steps and implementations.
+pub type Document = measure::Document<Head, Row>;
 
 /// One product.
 #[derive(Clone, Debug, Serialize)]
@@ -88,17 +84,6 @@ pub struct Row {
     pub ok: bool,
 }
 
-/// An implementation that has no row, and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Skipped {
-    /// The implementation or peer.
-    pub kernel: &'static str,
-    /// Steps for which it has none; `None` for all.
-    pub k: Option<usize>,
-    /// Why.
-    pub reason: String,
-}
-
 impl Document {
     /// Whether every product is within its bound.
     #[must_use]
@@ -118,86 +103,55 @@ pub fn ways_to_sum() -> Vec<Implementation> {
     registry::all().filter(differs).collect()
 }
 
-/// Computes and compares everything that the configuration asks for.
+/// Computes and compares everything that is asked for.
 ///
 /// # Errors
 /// What stops all of it: a demanded device that is not there, sizes beyond memory. An implementation
 /// that fails is skipped with the reason.
-pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Document, Error> {
-    let processors = Processors::open(config.device, config.threads)?;
+pub fn run(request: &Request, observer: &mut dyn Observer) -> Result<Document, Error> {
+    let processors = Processors::open(request.device, request.threads)?;
     let gpu = processors.gpu.as_ref().ok();
-    let mut document = Document {
+    let mut document = Document::new(Head {
         format: FORMAT,
-        seed: config.seed,
+        seed: request.seed,
         version: env!("CARGO_PKG_VERSION"),
         processors: std::iter::once(processors.host.cpu.clone())
             .chain(gpu.map(|gpu| gpu.info().name.clone()))
             .collect(),
-        driver: processors.driver.clone(),
-        rows: Vec::new(),
-        skipped: Vec::new(),
-    };
-    let mut ready = Vec::new();
-    for entrant in &config.entrants {
+        driver: processors.driver_version(),
+    });
+    let mut workers = Vec::new();
+    for entrant in &request.entrants {
         observer.step(&format!("preparing {}", entrant.id()));
-        match prepare(*entrant, config, &processors) {
-            Ok(prepared) => ready.push((entrant.id(), prepared)),
-            Err(reason) => {
-                document.skipped.push(Skipped { kernel: entrant.id(), k: None, reason });
-            }
+        match entrant.worker(&request.peer_folders, &processors) {
+            Ok(worker) => workers.push((entrant.id(), worker)),
+            Err(reason) => document.skip(entrant.id(), None, reason),
         }
     }
-    for &k in &config.steps {
-        check_memory(config.m, config.n, k)?;
+    let (m, n) = (request.m, request.n);
+    let room = Room { sets: 1, of_c: 1, check: Method::Full };
+    for &k in &request.steps {
+        let problem = Problem::<f32>::new(m, n, k);
+        room.check(&problem, &room.of_a_product(&problem))?;
     }
-    for &set in &config.sets {
-        for &k in &config.steps {
-            let (m, n) = (config.m, config.n);
+    for &set in &request.sets {
+        for &k in &request.steps {
             let problem = Problem::<f32>::new(m, n, k);
             observer.step(&format!("computing the reference of {set}, k = {k}"));
-            let (a, b) = set.draw(m, n, k, config.seed)?;
-            let checker = Checker::new(&problem, &a, &b, &[], Method::Full, config.seed)?;
-            for (kernel, ready) in &ready {
+            let (a, b) = set.draw(m, n, k, request.seed)?;
+            let checker = Checker::new(&problem, &a, &b, &[], Method::Full, request.seed)?;
+            for (kernel, worker) in &workers {
                 observer.step(&format!("comparing {kernel} on {set}, k = {k}"));
                 let mut c = Guarded::new(&problem)?;
                 c.poison(&[]);
-                match ready.compute(&problem, (&a, &b), &mut c, &processors) {
-                    Ok(()) => {
-                        document.rows.push(row(set, (m, n, k), kernel, &checker, &c));
-                    }
-                    Err(error) => {
-                        let skipped = Skipped { kernel, k: Some(k), reason: error.to_string() };
-                        if !document.skipped.contains(&skipped) {
-                            document.skipped.push(skipped);
-                        }
-                    }
+                match worker.compute(&problem, (&a, &b), &mut c, &processors) {
+                    Ok(()) => document.rows.push(row(set, (m, n, k), kernel, &checker, &c)),
+                    Err(error) => document.skip(kernel, Some([m, n, k]), error.to_string()),
                 }
             }
         }
     }
     Ok(document)
-}
-
-/// Refuses before anything is drawn what the memory cannot hold.
-fn check_memory(m: usize, n: usize, k: usize) -> Result<(), Error> {
-    let problem = Problem::<f32>::new(m, n, k);
-    let operands = problem.bytes().map_or(u128::MAX, |bytes| bytes as u128);
-    let needed = operands.saturating_add(Method::Full.reference_bytes(&problem));
-    let what = format!("a product of {m} x {n} x {k} with every element checked");
-    machine::check_memory(&what, needed)
-}
-
-fn prepare<'p>(
-    entrant: Entrant,
-    config: &Config,
-    processors: &'p Processors,
-) -> Result<Ready<'p>, String> {
-    if entrant.on_gpu() {
-        processors.gpu.as_ref().map_err(without_gpu)?;
-    } else if matches!(config.device, DeviceChoice::Cuda(_)) {
-        return Err("the comparison was told to stay on the GPU".to_owned());
-    }
-    entrant.ready(&config.peer_folders, processors)
 }
 
 fn row(
@@ -217,6 +171,6 @@ fn row(
         kernel,
         frobenius: accuracy.and_then(|accuracy| finite(accuracy.frobenius)),
         worst: accuracy.and_then(|accuracy| finite(accuracy.worst)),
-        ok: checker.check(c.as_slice()).ok && c.intact().is_ok(),
+        ok: Verdict::new(&checker.check(c.as_slice()), c).ok,
     }
 }

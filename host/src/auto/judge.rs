@@ -2,15 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use gemm_spec::{Operand, Problem};
+use gemm_spec::Problem;
 use kernels_gpu::{KERNELS, Kernel};
 use tessera::{Engine, Placement};
 
-use crate::cpu::{CPU, CpuImpl, DEFAULT};
+use crate::cpu::{self, CPU, CpuImpl};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
-use crate::measure::Timing;
-use crate::run::Observer;
+use crate::measure::{Inputs, Observer, Timing, clock, mean};
 use crate::scalar::ScalarTypes;
 
 /// Edges of the cubes that are judged where nothing else is asked for.
@@ -76,15 +75,13 @@ impl Way {
 struct Round<'e, T: ScalarTypes> {
     engine: &'e Engine,
     problem: Problem<T>,
-    a: Vec<T::A>,
-    b: Vec<T::B>,
-    c: Vec<T::C>,
+    inputs: Inputs<T>,
 }
 
 impl<T: ScalarTypes> Round<'_, T> {
     /// One product.
     fn once(&mut self, way: Way) -> Result<(), Error> {
-        let Self { engine, problem, a, b, c } = self;
+        let Self { engine, problem, inputs: Inputs { a, b, c } } = self;
         match way {
             Way::Chosen => Ok(engine.gemm_slices(problem, a, b, c)?),
             Way::Cpu(implementation) => {
@@ -126,22 +123,11 @@ impl<T: ScalarTypes> Round<'_, T> {
     /// Seconds of a product, from as many as fill a turn.
     fn turn(&mut self, way: Way) -> Result<f64, Error> {
         // Threads sleep, and a GPU idles, after the turn of another way.
-        let started = Instant::now();
-        self.once(way)?;
-        let took = started.elapsed();
-        if took >= LONG {
-            return Ok(took.as_secs_f64());
+        let took = clock(|| self.once(way))?;
+        if took >= LONG.as_secs_f64() {
+            return Ok(took);
         }
-        let started = Instant::now();
-        let mut calls = 0u32;
-        loop {
-            self.once(way)?;
-            calls += 1;
-            let took = started.elapsed();
-            if took >= TURN {
-                return Ok(took.as_secs_f64() / f64::from(calls));
-            }
-        }
+        mean(TURN, || self.once(way))
     }
 }
 
@@ -154,7 +140,8 @@ pub fn judge<T: ScalarTypes>(
     edges: &[usize],
     observer: &mut dyn Observer,
 ) -> Result<Vec<Judged>, Error> {
-    let mut ways: Vec<Way> = CPU.iter().map(|&own| Way::Cpu(own)).collect();
+    let here = CPU.iter().filter(|own| own.runs(T::TYPES).is_ok());
+    let mut ways: Vec<Way> = here.map(|&own| Way::Cpu(own)).collect();
     if engine.gpu().is_some() {
         ways.extend(KERNELS.iter().map(|&kernel| Way::Gpu(kernel)));
     }
@@ -171,17 +158,11 @@ fn one<T: ScalarTypes>(
     observer.step(&format!("{edge} x {edge} x {edge} in {} ways", ways.len()));
     let problem = Problem::<T>::new(edge, edge, edge);
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
-    let mut round = Round {
-        engine,
-        problem,
-        a: draw.operand(&problem, Operand::A)?,
-        b: draw.operand(&problem, Operand::B)?,
-        c: draw.operand(&problem, Operand::C)?,
-    };
+    let mut round = Round { engine, problem, inputs: Inputs::draw(&problem, draw)? };
     let chosen = if let Placement::Gpu(kernel) = engine.placement(&problem)? {
         kernel.spec().id
     } else {
-        DEFAULT.id
+        cpu::of_engine(engine, &problem).id
     };
     let can = |way: &Way| match way {
         Way::Gpu(spec) => {
@@ -223,6 +204,8 @@ fn id(way: Way) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::Types;
+
     use super::*;
 
     #[test]
@@ -230,7 +213,8 @@ mod tests {
         let engine = Engine::cpu(std::num::NonZeroUsize::new(2)).unwrap();
         let judged = judge::<f32>(&engine, &[8, 48], &mut ()).unwrap();
         assert_eq!(judged.len(), 2);
-        assert_eq!(judged[0].ways, CPU.len());
+        let here = CPU.iter().filter(|own| own.runs(Types::F32).is_ok()).count();
+        assert_eq!(judged[0].ways, here);
         for size in &judged {
             assert_eq!(size.chosen, "cpu_packed");
             assert!(size.best_seconds > 0.0 && size.cost().is_finite() && size.ways >= 1);

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use gemm_spec::{Operand, Problem, Types, with_gemm_types};
+use gemm_spec::{Problem, Types, with_gemm_types};
 use tessera::select::KernelTime;
 
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, run_batch};
-use crate::measure::{Effort, repeat};
-use crate::run::Observer;
+use crate::measure::{Effort, Inputs, Observer, repeat};
+
 use crate::scalar::ScalarTypes;
 
 /// Products of f32 that kernels are measured with, as m, n and k: cubes, and those with few rows or columns.
@@ -51,9 +51,7 @@ pub fn kernel_times<T: ScalarTypes>(
         return Ok(Vec::new());
     }
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
-    let a: Vec<T::A> = draw.operand(&problem, Operand::A)?;
-    let b: Vec<T::B> = draw.operand(&problem, Operand::B)?;
-    let c: Vec<T::C> = draw.operand(&problem, Operand::C)?;
+    let Inputs { a, b, c } = Inputs::draw(&problem, draw)?;
     let mut set = [(gpu.upload(&problem, &a, &b)?, gpu.output(&c, 0)?)];
     let mut times = Vec::with_capacity(kernels.len());
     for kernel in kernels {

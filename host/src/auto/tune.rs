@@ -1,8 +1,8 @@
 //! Measures what the models stand on, in some seconds.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use gemm_spec::{Operand, Problem, Types};
+use gemm_spec::{Problem, Types};
 
 use kernels_gpu::Kernel;
 use tessera::Accuracy;
@@ -11,13 +11,12 @@ use tessera::select::{
 };
 
 use super::kernels::kernels;
-use crate::cpu::{CpuContext, DEFAULT};
+use crate::cpu::{CpuContext, CpuUnits};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::gpu::{Gpu, HostMemory};
 use crate::machine::short_of_memory;
-use crate::measure::{Effort, Timing, repeat};
-use crate::run::Observer;
+use crate::measure::{Effort, Inputs, Observer, Timing, clock, repeat, today};
 use crate::scalar::ScalarTypes;
 use gemm_spec::with_gemm_types;
 
@@ -55,30 +54,24 @@ pub fn tune(
         }
         None => None,
     };
-    let days = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
     Ok(Figures {
         format: FORMAT.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        date: date(days),
+        date: today(),
         cpu: CpuFigures { processor: processor.to_owned(), threads: cpu.threads(), cubes },
         gpu,
     })
 }
 
-/// Seconds of one square product by the CPU engine.
+/// Seconds of one square product by the CPU engine, by the units that it uses if it is not told.
 fn cube<T: ScalarTypes>(edge: usize, cpu: &CpuContext) -> Result<f64, Error> {
     let problem = Problem::<T>::new(edge, edge, edge);
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
-    let a: Vec<T::A> = draw.operand(&problem, Operand::A)?;
-    let b: Vec<T::B> = draw.operand(&problem, Operand::B)?;
-    let mut c: Vec<T::C> = draw.operand(&problem, Operand::C)?;
+    let Inputs { a, b, mut c } = Inputs::draw(&problem, draw)?;
     // Threads wake sooner or later: the median of many wakings is what others will see.
     let effort = Effort { total: Duration::from_millis(50), most: 2000, ..Effort::PROBE };
-    let timing = repeat(effort, || {
-        let started = std::time::Instant::now();
-        DEFAULT.gemm::<T>(&problem, &a, &b, &mut c, cpu)?;
-        Ok::<_, Error>(started.elapsed().as_secs_f64())
-    })?;
+    let mut once = || cpu_gemm::gemm_by(CpuUnits::All, &problem, &a, &b, &mut c, cpu);
+    let timing = repeat(effort, || clock(|| once().map_err(Error::from)))?;
     Ok(timing.median)
 }
 
@@ -92,11 +85,7 @@ fn ways(gpu: &Gpu, cpu: &CpuContext) -> Result<GpuFigures, Error> {
     let mut output = gpu.output(&data, 0)?;
     // The first launch also has the driver compile the module.
     operands.run(kernel, &mut output)?;
-    let launch = repeat(Effort::PROBE, || {
-        let started = std::time::Instant::now();
-        operands.run(kernel, &mut output)?;
-        Ok::<_, Error>(started.elapsed().as_secs_f64())
-    })?;
+    let launch = repeat(Effort::PROBE, || clock(|| operands.run(kernel, &mut output).map(drop)))?;
     let device = gpu.info().name.clone();
     let (launch, products, kernels) = (launch.median, Vec::new(), Vec::new());
     Ok(GpuFigures { device, to_device, from_device, launch, products, kernels })
@@ -128,18 +117,12 @@ fn through(
         }
     })?;
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
-    let a: Vec<f32> = draw.operand(&problem, Operand::A)?;
-    let b: Vec<f32> = draw.operand(&problem, Operand::B)?;
-    let mut c: Vec<f32> = draw.operand(&problem, Operand::C)?;
+    let Inputs { a, b, mut c } = Inputs::draw(&problem, draw)?;
     let path = gpu.host_path(cpu);
     // The first product also has the driver compile the module.
     path.multiply(spec, &problem, &a, &b, &mut c)?;
     let effort = Effort { total: Duration::from_millis(100), most: 100, ..Effort::PROBE };
-    let timing = repeat(effort, || {
-        let started = std::time::Instant::now();
-        path.multiply(spec, &problem, &a, &b, &mut c)?;
-        Ok::<_, Error>(started.elapsed().as_secs_f64())
-    })?;
+    let timing = repeat(effort, || clock(|| path.multiply(spec, &problem, &a, &b, &mut c)))?;
     Ok((Workload::new(&problem, spec.spec(), model), timing.median))
 }
 
@@ -176,30 +159,9 @@ fn both_ways(gpu: &Gpu, cpu: &CpuContext) -> Result<(TransferModel, TransferMode
     Ok((way(0), way(1)))
 }
 
-/// The day so many days after 1 January 1970, in the Gregorian calendar.
-fn date(days: u64) -> String {
-    // Years are counted from March, so that a leap day is a year's last.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    format!("{:04}-{month:02}-{day:02}", era * 400 + year + next)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_have_their_dates() {
-        let dates = [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29")];
-        for (days, expected) in dates.into_iter().chain([(20_779, "2026-11-22")]) {
-            assert_eq!(date(days), expected);
-        }
-    }
 
     #[test]
     fn a_cpu_is_measured_in_every_type() {

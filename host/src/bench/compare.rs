@@ -1,6 +1,6 @@
 //! Two measurements of the same thing held against each other.
 
-use super::{Config, Document, FORMAT, Point, Row};
+use super::{Document, FORMAT, Point, Request, Row};
 use crate::error::Error;
 use crate::measure::is_time;
 
@@ -56,24 +56,13 @@ pub fn read(text: &str) -> Result<Document, Error> {
 /// Whether any row of an earlier document is of the kernel, size and inputs of a benchmark that is yet to
 /// be run. Where and on how many threads it will run is not known before.
 #[must_use]
-pub fn applies(old: &Document, config: &Config) -> bool {
+pub fn applies(old: &Document, request: &Request) -> bool {
     old.rows.iter().any(|Row { point, .. }| {
-        let own = config.entrants.iter().any(|entrant| entrant.id() == point.kernel);
-        let asked = Point {
-            kernel: point.kernel.clone(),
-            device: point.device.clone(),
-            threads: point.threads,
-            m: point.m,
-            n: point.n,
-            k: point.k,
-            dtype: config.dtype.name().to_owned(),
-            alpha: config.alpha,
-            beta: config.beta,
-            seed: config.seed,
-            dist: config.distribution.name().to_owned(),
-            cache: config.cache,
-        };
-        own && config.sizes.contains(&[point.m, point.n, point.k]) && asked == *point
+        let size = [point.m, point.n, point.k];
+        let named = request.entrants.iter().find(|entrant| entrant.id() == point.kernel);
+        let asked =
+            named.map(|named| request.point(*named, size, point.threads, point.device.clone()));
+        request.sizes.contains(&size) && asked.as_ref() == Some(point)
     })
 }
 
@@ -133,8 +122,8 @@ fn median_error(row: &Row) -> f64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::bench::{Cache, Check};
-    use crate::measure::Timing;
+    use crate::bench::{Cache, Head};
+    use crate::measure::{Timing, Verdict};
 
     pub(crate) fn row(kernel: &str, median: f64, spread: f64) -> Row {
         let half = median * spread / 2.0;
@@ -176,7 +165,13 @@ pub(crate) mod tests {
             ratio_to_best_peer: None,
             peer: None,
             chosen: None,
-            check: Check { method: "full".to_owned(), ok: true, max_error: 0.0, bound: 1.0 },
+            check: Verdict {
+                method: "full".to_owned(),
+                ok: true,
+                max_error: 0.0,
+                bound: 1.0,
+                detail: None,
+            },
             refused: None,
             energy: None,
             before: None,
@@ -190,7 +185,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn document(rows: Vec<Row>) -> Document {
-        Document { format: FORMAT.to_owned(), rows, skipped: Vec::new() }
+        Document { rows, ..Document::new(Head::default()) }
     }
 
     #[test]
@@ -209,6 +204,28 @@ pub(crate) mod tests {
         let old = document(vec![row("a", 0.125, 0.5)]);
         let text = serde_json::to_string(&old).unwrap();
         assert_eq!(read(&text).unwrap().rows, old.rows);
+    }
+
+    /// What earlier versions wrote is read: the documents that the tables of `docs/` come from.
+    #[test]
+    fn committed_documents_are_read() {
+        let results = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../results"));
+        let folders = |path: &std::path::Path| std::fs::read_dir(path).unwrap();
+        let paths = folders(results).flat_map(|folder| {
+            let folder = folder.unwrap().path();
+            let files = folder.is_dir().then(|| folders(&folder)).into_iter().flatten();
+            files.map(|file| file.unwrap().path()).collect::<Vec<_>>()
+        });
+        let mut read_in = 0;
+        for path in paths.filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.contains(&format!("\"{FORMAT}\"")) {
+                let document = read(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+                assert!(!document.rows.is_empty(), "{path:?}");
+                read_in += 1;
+            }
+        }
+        assert!(read_in > 0, "no document of `{FORMAT}` under results/");
     }
 
     #[test]

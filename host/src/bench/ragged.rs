@@ -19,7 +19,9 @@ pub fn shapes(count: usize) -> Vec<[usize; 3]> {
     let mut size = || {
         loop {
             // Rounded far more coarsely than systems differ in a logarithm's last bit.
-            let size = (first * (last / first).powf(random.random::<f64>())).round() as usize;
+            let size = (first * (last / first).powf(random.random::<f64>())).round();
+            #[expect(clippy::cast_possible_truncation, reason = "whole, and between the two sizes")]
+            let size = size as usize;
             if !size.is_multiple_of(NO_MULTIPLE_OF) {
                 return size;
             }

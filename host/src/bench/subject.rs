@@ -1,17 +1,14 @@
 //! The operands of one problem, and an entrant at work on them.
 
-use std::time::Instant;
+use gemm_spec::Problem;
 
-use gemm_spec::{Element, Operand, Problem};
-
-use super::{Cache, Config, Processors, Ready};
+use super::{Cache, Request};
 use crate::error::Error;
-use crate::fill::Draw;
 use crate::gpu::{Launch, Operands, Output, run_batch};
-use crate::machine;
+use crate::measure::{Inputs, Processors, Room, Verdict, Worker, clock};
 use crate::memory::reserve;
 use crate::scalar::ScalarTypes;
-use crate::verify::{Checker, Guarded, Method, Report};
+use crate::verify::{Checker, Guarded, Method};
 
 /// Bytes that the sets of a cold benchmark may take together.
 const MOST_BYTES: usize = 4 << 30;
@@ -22,26 +19,19 @@ const BATCH_SECONDS: f64 = 1e-3;
 /// Launches in a batch at most: more would fill the driver's queue.
 const MOST_LAUNCHES: usize = 500;
 
-/// A, B and C in host memory.
-struct Set<T: ScalarTypes> {
-    a: Vec<T::A>,
-    b: Vec<T::B>,
-    c: Vec<T::C>,
-}
-
 /// What is multiplied: at least one set of operands; more for cold caches.
-pub(super) struct Inputs<T: ScalarTypes> {
+pub(super) struct Sets<T: ScalarTypes> {
     problem: Problem<T>,
-    sets: Vec<Set<T>>,
+    sets: Vec<Inputs<T>>,
 }
 
-impl<T: ScalarTypes> Inputs<T> {
+impl<T: ScalarTypes> Sets<T> {
     pub(super) fn draw(
         problem: &Problem<T>,
-        config: &Config,
+        request: &Request,
         processors: &Processors,
     ) -> Result<Self, Error> {
-        let sets = match config.cache {
+        let sets = match request.cache {
             Cache::Warm => 1,
             Cache::Cold => {
                 let cache = processors.gpu.as_ref().map_or(0, |gpu| gpu.info().l2_bytes);
@@ -49,19 +39,10 @@ impl<T: ScalarTypes> Inputs<T> {
                 cold_sets(problem.bytes().unwrap_or(usize::MAX), cache)
             }
         };
-        check_memory(problem, sets, config.check)?;
+        check_memory(problem, sets, request.config.check)?;
         let sets = (0..sets)
-            .map(|set| {
-                // Each matrix of each set has numbers of its own.
-                let stream = 3 * set as u64;
-                let Config { distribution, seed, .. } = *config;
-                let draw = Draw { distribution, seed, stream, what: "an operand" };
-                Ok(Set {
-                    a: draw.operand(problem, Operand::A)?,
-                    b: draw.operand(problem, Operand::B)?,
-                    c: draw.operand(problem, Operand::C)?,
-                })
-            })
+            // Each matrix of each set has numbers of its own.
+            .map(|set| Inputs::draw(problem, request.config.draw(3 * set as u64)))
             .collect::<Result<_, Error>>()?;
         Ok(Self { problem: *problem, sets })
     }
@@ -74,23 +55,17 @@ fn check_memory<T: ScalarTypes>(
     sets: usize,
     check: Method,
 ) -> Result<(), Error> {
-    let bytes = |operand| {
-        let (rows, cols) = problem.dims(operand);
-        (rows as u128 * cols as u128).saturating_mul(T::TYPES.of(operand).size() as u128)
-    };
-    let [a, b, c] = [Operand::A, Operand::B, Operand::C].map(bytes);
-    let set = [a, b, c, c].into_iter().fold(0, u128::saturating_add);
-    let result = if check == Method::None { 0 } else { c };
-    let needed = set.saturating_mul(sets as u128).saturating_add(result);
-    let needed = needed.saturating_add(check.reference_bytes(problem));
+    let of_c = 2 * sets + usize::from(check != Method::None);
     let Problem { m, n, k, .. } = problem;
-    let sets = if sets == 1 { String::new() } else { format!(" with {sets} sets of operands") };
-    machine::check_memory(&format!("a benchmark of {m} x {n} x {k}{sets}"), needed)
+    let with_sets =
+        if sets == 1 { String::new() } else { format!(" with {sets} sets of operands") };
+    let what = format!("a benchmark of {m} x {n} x {k}{with_sets}");
+    Room { sets, of_c, check }.check(problem, &what)
 }
 
 /// What is measured.
 pub(super) struct Subject<'p, T: ScalarTypes> {
-    inputs: &'p Inputs<T>,
+    inputs: &'p Sets<T>,
     processors: &'p Processors,
     /// Judges results of the first set; what it needs to know of the inputs it has found out once.
     checker: Checker<'p, T>,
@@ -106,13 +81,14 @@ pub(super) struct Subject<'p, T: ScalarTypes> {
 
 impl<'p, T: ScalarTypes> Subject<'p, T> {
     pub(super) fn new(
-        inputs: &'p Inputs<T>,
-        config: &Config,
+        inputs: &'p Sets<T>,
+        request: &Request,
         processors: &'p Processors,
     ) -> Result<Self, Error> {
-        let Set { a, b, c } = &inputs.sets[0];
-        let before = if inputs.problem.beta == T::Acc::ZERO { &[][..] } else { c };
-        let checker = Checker::new(&inputs.problem, a, b, before, config.check, config.seed)?;
+        let Sets { problem, sets } = inputs;
+        let (first, config) = (&sets[0], &request.config);
+        let before = first.old_c(problem);
+        let checker = Checker::new(problem, &first.a, &first.b, before, config.check, config.seed)?;
         let (results, device) = (Vec::new(), Vec::new());
         Ok(Self { inputs, processors, checker, before, results, device, turn: 0 })
     }
@@ -123,31 +99,29 @@ impl<'p, T: ScalarTypes> Subject<'p, T> {
     }
 
     /// Computes the first set's product on a poisoned, guarded C and judges it.
-    pub(super) fn check(&mut self, ready: &Ready<'_>) -> Result<Report, Error> {
-        let Inputs { problem, sets } = self.inputs;
-        let Set { a, b, c } = &sets[0];
+    pub(super) fn check(&mut self, worker: &Worker<'_>) -> Result<Verdict, Error> {
+        let Sets { problem, sets } = self.inputs;
+        let Inputs { a, b, c } = &sets[0];
         if self.checker.method() == Method::None {
-            return Ok(self.checker.check(c));
+            return Ok(Verdict::of(&self.checker.check(c)));
         }
-        if ready.launch().is_none() {
+        if worker.launch().is_none() {
             self.place_results()?;
         }
         let mut result = Guarded::new(problem)?;
         result.poison(self.before);
-        ready.compute(problem, (a, b), &mut result, self.processors)?;
-        let mut report = self.checker.check(result.as_slice());
-        report.ok &= result.intact().is_ok();
-        Ok(report)
+        worker.compute(problem, (a, b), &mut result, self.processors)?;
+        Ok(Verdict::new(&self.checker.check(result.as_slice()), &result))
     }
 
     /// Products that one timed run should hold.
-    pub(super) fn batch(&mut self, ready: &Ready<'_>) -> Result<usize, Error> {
-        if ready.launch().is_none() {
+    pub(super) fn batch(&mut self, worker: &Worker<'_>) -> Result<usize, Error> {
+        if worker.launch().is_none() {
             return Ok(1);
         }
         let mut batch = 1;
         loop {
-            let seconds = self.seconds(ready, batch)? * batch as f64;
+            let seconds = self.seconds(worker, batch)? * batch as f64;
             if seconds >= BATCH_SECONDS || batch == MOST_LAUNCHES {
                 return Ok(batch);
             }
@@ -156,18 +130,16 @@ impl<'p, T: ScalarTypes> Subject<'p, T> {
     }
 
     /// Seconds of one product, measured over a batch of them.
-    pub(super) fn seconds(&mut self, ready: &Ready<'_>, batch: usize) -> Result<f64, Error> {
-        if let Some(launch) = ready.launch() {
+    pub(super) fn seconds(&mut self, worker: &Worker<'_>, batch: usize) -> Result<f64, Error> {
+        if let Some(launch) = worker.launch() {
             return self.batch_seconds(launch, batch);
         }
         self.place_results()?;
-        let Inputs { problem, sets } = self.inputs;
+        let Sets { problem, sets } = self.inputs;
         let set = self.turn % sets.len();
-        let (Set { a, b, .. }, c) = (&sets[set], &mut self.results[set]);
+        let (Inputs { a, b, .. }, c) = (&sets[set], &mut self.results[set]);
         self.turn += 1;
-        let started = Instant::now();
-        ready.multiply(problem, a, b, c, self.processors)?;
-        Ok(started.elapsed().as_secs_f64())
+        clock(|| worker.multiply(problem, (a, b), c, self.processors))
     }
 
     /// Allocates what CPU runs write. Before the first check, since what that gives back would be allocated
@@ -176,7 +148,7 @@ impl<'p, T: ScalarTypes> Subject<'p, T> {
     fn place_results(&mut self) -> Result<(), Error> {
         if self.results.is_empty() {
             let Problem { m, n, .. } = self.inputs.problem;
-            let place = |set: &Set<T>| {
+            let place = |set: &Inputs<T>| {
                 let mut result = reserve(m, n, "a result")?;
                 result.extend_from_slice(&set.c);
                 Ok(result)
@@ -189,7 +161,7 @@ impl<'p, T: ScalarTypes> Subject<'p, T> {
     fn batch_seconds(&mut self, launch: Launch<'_>, batch: usize) -> Result<f64, Error> {
         if self.device.is_empty() {
             let gpu = self.processors.gpu()?;
-            for Set { a, b, c } in &self.inputs.sets {
+            for Inputs { a, b, c } in &self.inputs.sets {
                 let operands = gpu.upload(&self.inputs.problem, a, b)?;
                 self.device.push((operands, gpu.output(c, 0)?));
             }

@@ -78,6 +78,8 @@ impl Roofline {
         let operations = 2.0 * size.powi(3);
         // A is loaded once for each column of tiles, B once for each row of them.
         let walks = size / f64::from(tile.width);
+        #[expect(clippy::cast_possible_truncation, reason = "whole, and no more than `n`")]
+        let blocks_along = walks.ceil() as u64;
         let bound = |elements: f64| Bound::new(card, operations, ELEMENT * elements);
         Self {
             n,
@@ -90,7 +92,7 @@ impl Roofline {
             ideal: bound(2.0 * size.powi(2)),
             loads: Loads {
                 threads: tile.threads,
-                blocks_along: walks.ceil() as u64,
+                blocks_along,
                 loads: 2 * tile.threads,
                 operations: 2 * tile.threads * u64::from(tile.width),
             },

@@ -1,16 +1,14 @@
 //! `tessera accuracy`: how far products of f32 are from the truth.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
-use super::output::{Outputs, Progress};
+use super::groups::{Output, PeerFolders};
+use super::output::Progress;
 use super::{Exit, nothing_ran, values};
-use crate::accuracy::{Config, DataSet, run, ways_to_sum};
-use crate::bench::Entrant;
+use crate::accuracy::{DataSet, Request, run, ways_to_sum};
+use crate::measure::{DeviceChoice, Entrant};
 use crate::peers;
-use crate::report::Format;
-use crate::report::accuracy::render;
-use crate::run::DeviceChoice;
+use crate::report::render;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -22,9 +20,8 @@ pub(super) struct Args {
     /// see `tessera bench --help`.
     #[arg(long, value_name = "LIST")]
     peers_only: Option<String>,
-    /// Look for peers' libraries in this folder first; may be given more than once.
-    #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
-    peer_path: Vec<PathBuf>,
+    #[command(flatten)]
+    folders: PeerFolders,
     /// Data: normal, positive, spread20, spread60, units, spike, cancellation, subnormal, integers
     /// [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -48,16 +45,12 @@ pub(super) struct Args {
     /// Seed of the data.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Output: table, md, csv or json [default: by the ending of --out, else table].
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
-    /// Write to this file and not to standard output; may be given more than once.
-    #[arg(long, value_name = "FILE")]
-    out: Vec<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
-    let outputs = Outputs::new(&args.out, args.format)?;
+    let outputs = args.output.open()?;
     let own = match &args.kernel {
         None => ways_to_sum(),
         named => values::implementations(named.as_deref())?,
@@ -67,9 +60,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         Some(patterns) => peers::select(patterns)?,
     };
     let own = own.into_iter().map(Entrant::Own);
-    let config = Config {
+    let request = Request {
         entrants: own.chain(others.into_iter().map(Entrant::Peer)).collect(),
-        peer_folders: args.peer_path.clone(),
+        peer_folders: args.folders.peer_path.clone(),
         sets: if args.data.is_empty() { DataSet::ALL.to_vec() } else { args.data.clone() },
         m: args.m.unwrap_or(args.n),
         n: args.n,
@@ -78,11 +71,11 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         threads: values::thread_count(args.threads)?,
         seed: args.seed,
     };
-    let document = run(&config, &mut Progress::new())?;
+    let document = run(&request, &mut Progress::new())?;
     outputs.write(|format, colour| render(&document, format, colour))?;
     Ok(match document.rows.is_empty() {
         _ if !document.ok() => Exit::Wrong,
-        true => nothing_ran::exit(args.device, config.entrants.iter().map(Entrant::on_gpu)),
+        true => nothing_ran::exit(args.device, request.entrants.iter().map(Entrant::on_gpu)),
         false => Exit::Fine,
     })
 }

@@ -1,20 +1,14 @@
 //! What can be typed. The doc comments are the help text.
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use gemm_spec::Types;
 
-use super::values::{Sizes, device, factor, patterns, seconds, threads, types, types_help};
+use super::groups::{Implementations, Output, Products};
+use super::values::{Sizes, seconds};
 use super::{
     accuracy, bench, demo, devices, explain, list, mem, multiply, roofline, sweep, tiles, tune,
 };
-use crate::fill::Distribution;
-use crate::report::Format;
-use crate::run::DeviceChoice;
-use crate::verify::Method;
 
 /// Matrix products on CPU and GPU: every implementation run, checked and timed.
 ///
@@ -39,7 +33,7 @@ pub(super) enum Command {
     /// Measure how fast implementations are, and how sure that is.
     Bench(bench::Args),
     /// Measure the rows of an earlier benchmark again and compare.
-    Replay(bench::Replay),
+    Replay(bench::replay::Args),
     /// Measure and check implementations over many sizes, and find where one overtakes another.
     Sweep(sweep::Args),
     /// How far products of f32 are from the truth, on data from harmless to unkind.
@@ -68,47 +62,15 @@ pub(super) enum Command {
 pub(super) struct Run {
     #[command(flatten)]
     pub(super) sizes: Sizes,
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
-    /// ladder that are there for one idea run where they are named.
-    #[arg(long, value_name = "PATTERNS", value_parser = patterns)]
-    pub(super) kernel: Option<String>,
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = types,
-          help = types_help())]
-    pub(super) dtype: Types,
-    /// Processors: auto, cpu, cuda, cuda:I, or emulate: the GPU kernels on the CPU, with every access
-    /// checked.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
-    pub(super) device: DeviceChoice,
-    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
-    #[arg(long, value_name = "T", value_parser = threads)]
-    pub(super) threads: Option<NonZeroUsize>,
-    /// Seed of the inputs.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(super) seed: u64,
-    /// Inputs: uniform, normal, int or position.
-    #[arg(long, value_name = "DIST", default_value = "uniform")]
-    pub(super) dist: Distribution,
-    /// Factor of the product.
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = factor,
-          allow_negative_numbers = true)]
-    pub(super) alpha: f64,
-    /// Factor of the old C; with 0 C is not read.
-    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = factor,
-          allow_negative_numbers = true)]
-    pub(super) beta: f64,
-    /// Check: auto, full, freivalds, sample or none.
-    #[arg(long, value_name = "METHOD", default_value = "auto")]
-    pub(super) check: Method,
+    #[command(flatten)]
+    pub(super) implementations: Implementations,
+    #[command(flatten)]
+    pub(super) products: Products,
     /// Seconds for the whole run; rows that do not fit are estimated and say so.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(super) budget: Duration,
-    /// Output: table, md, csv or json [default: by the ending of --out, else table].
-    #[arg(long, value_name = "FORMAT")]
-    pub(super) format: Option<Format>,
-    /// Write to this file and not to standard output; may be given more than once, so that one run
-    /// is kept as run.md and run.json.
-    #[arg(long, value_name = "FILE")]
-    pub(super) out: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) output: Output,
 }
 
 #[cfg(test)]
@@ -116,7 +78,8 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::cli::values::processor;
+    use crate::cli::values::{device, processor};
+    use crate::measure::DeviceChoice;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -127,10 +90,10 @@ mod tests {
     fn run_is_the_default() {
         let cli = Cli::try_parse_from(["tessera", "-n", "10240"]).unwrap();
         assert!(cli.command.is_none());
-        assert_eq!(cli.run.sizes.mnk(), (10_240, 10_240, 10_240));
+        assert_eq!(cli.run.sizes.mnk(), [10_240; 3]);
         let cli = Cli::try_parse_from(["tessera", "run", "-m", "3", "--alpha", "-1.5"]).unwrap();
         assert!(
-            matches!(cli.command, Some(Command::Run(run)) if run.sizes.mnk() == (3, 1024, 1024))
+            matches!(cli.command, Some(Command::Run(run)) if run.sizes.mnk() == [3, 1024, 1024])
         );
     }
 

@@ -17,9 +17,9 @@ use super::output::{Replacement, complain, print};
 use super::{Exit, values};
 use crate::emulate;
 use crate::error::Error;
+use crate::measure::DeviceChoice;
 use crate::multiplier::Multiplier;
 use crate::registry::{self, Implementation};
-use crate::run::DeviceChoice;
 use tessera::{Accuracy, Matrix};
 
 /// Where the emulator's results come from, in words.
@@ -113,7 +113,7 @@ fn product(
 ) -> Result<(Matrix<f32>, String), Error> {
     if !matches!(device, DeviceChoice::Cpu | DeviceChoice::Emulate) {
         let accuracy = Accuracy::default();
-        let multiplier = Multiplier::open(Some(spec.spec().id), device, accuracy, None);
+        let multiplier = Multiplier::open(Some(spec.spec().id), device, accuracy, None, None);
         match multiplier.and_then(|multiplier| multiplier.multiply(a, b)) {
             Ok(c) => return Ok((c, "on the GPU".to_owned())),
             Err(Error::Product {
@@ -215,7 +215,7 @@ mod tests {
         for spec in kernels_gpu::KERNELS.iter().filter(|spec| spec.id.starts_with("tiled")) {
             let block = spec.block(N, N).unwrap();
             let mine = (0..N * N).filter(|at| owner(spec, at / N, at % N) == (0, 0)).count();
-            let threads = (block.x.min(N as u32) * block.y.min(N as u32)) as usize;
+            let threads = (block.x as usize).min(N) * (block.y as usize).min(N);
             assert_eq!(mine, threads, "{}", spec.id);
         }
     }

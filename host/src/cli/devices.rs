@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use clap::ValueEnum;
+use cpu_gemm::matrix_units;
 use gemm_spec::Types;
 use serde::Serialize;
 
@@ -34,6 +35,10 @@ enum Form {
 #[derive(Serialize)]
 struct Devices {
     host: Machine,
+    /// The CPU's matrix units, or why it has none that can be used.
+    matrix_units: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_matrix_units: Option<String>,
     /// What the cores multiply and add at most, in f32 and then in f64: one alone and all at once.
     cpu_peaks: Vec<Peak>,
     /// Memory that a process could still get.
@@ -96,6 +101,8 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     };
     let devices = Devices {
         host: Machine::probe(),
+        matrix_units: matrix_units().ok(),
+        no_matrix_units: matrix_units().err().map(|reason| reason.to_string()),
         cpu_peaks: Peak::all()?,
         available_bytes: available_memory(),
         driver: gpu::driver().ok(),
@@ -114,7 +121,16 @@ fn free_memory(index: u32) -> Result<u64, Error> {
 }
 
 fn table(devices: &Devices) -> Result<String, std::fmt::Error> {
-    let Devices { host, cpu_peaks, available_bytes, driver, gpus, no_gpu } = devices;
+    let Devices {
+        host,
+        matrix_units,
+        no_matrix_units,
+        cpu_peaks,
+        available_bytes,
+        driver,
+        gpus,
+        no_gpu,
+    } = devices;
     let mut text = String::new();
     let size = |bytes: u64| binary(u128::from(bytes));
     let some_size = |bytes: &Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), size);
@@ -125,6 +141,11 @@ fn table(devices: &Devices) -> Result<String, std::fmt::Error> {
     writeln!(text, "  system              {}", host.os)?;
     writeln!(text, "  cores               {}", host.cores)?;
     writeln!(text, "  vector features     {features}")?;
+    match (matrix_units, no_matrix_units) {
+        (Some(name), _) => writeln!(text, "  matrix units        {name}")?,
+        (None, Some(reason)) => writeln!(text, "  matrix units        none: {reason}")?,
+        (None, None) => {}
+    }
     for Peak { dtype, peak } in cpu_peaks {
         let CpuPeak { flops, vectors, threads } = peak;
         let threads = counted(*threads, "thread");

@@ -149,6 +149,7 @@ fn gpu(text: &mut String, args: &Args, spec: &KernelSpec, card: &Card) -> anyhow
     if let Some(elements) = loads(spec, n) {
         let bytes = elements * types.a().size() as f64;
         let each = elements / (n as f64).powi(3);
+        #[expect(clippy::cast_possible_truncation, reason = "below 1e30, which fits")]
         let shown = if bytes < 1e30 { decimal(bytes as u128) } else { amount(bytes) };
         writeln!(text, "  {shown} asked of global memory, {each:.4} loads for each multiply-add")?;
     }

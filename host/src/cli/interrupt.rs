@@ -6,7 +6,8 @@ use std::thread;
 
 use super::output::Progress;
 use crate::error::Error;
-use crate::run::{Document, Observer};
+use crate::measure::Observer;
+use crate::run::{Document, RowObserver};
 
 /// How a program ends that was interrupted, as shells see it.
 pub(super) const CODE: i32 = 130;
@@ -31,7 +32,7 @@ enum Told {
 /// # Errors
 /// Threads that the system refuses.
 pub(super) fn until(
-    work: impl FnOnce(&mut dyn Observer) -> Result<Document, Error> + Send + 'static,
+    work: impl FnOnce(&mut dyn RowObserver) -> Result<Document, Error> + Send + 'static,
 ) -> std::io::Result<Ended> {
     let (tell, told) = channel();
     // Before any other thread is there, since they inherit what is blocked.
@@ -65,7 +66,9 @@ impl Observer for Telling {
         tracing::info!("{what}");
         self.bar.step(what);
     }
+}
 
+impl RowObserver for Telling {
     fn row(&mut self, so_far: &Document) {
         let _ = self.tell.send(Told::Row(so_far.clone()));
     }
@@ -76,13 +79,12 @@ impl Observer for Telling {
 #[cfg(unix)]
 fn on_interrupt(tell: Sender<Told>) -> std::io::Result<()> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set that it is given, and neither call fails for these
-    // arguments.
-    let set = unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
-        set.assume_init()
-    };
+    // SAFETY: the set is a local, to be written.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: `sigemptyset` has initialised it, which never fails.
+    let mut set = unsafe { set.assume_init() };
+    // SAFETY: the set is initialised, and the signal is one.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGINT) };
     // SAFETY: the set is initialised, and no old mask is asked for.
     let refused =
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };

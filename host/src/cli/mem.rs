@@ -21,7 +21,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
-    let (m, n, k) = args.sizes.mnk();
+    let [m, n, k] = args.sizes.mnk();
     let mut text = String::new();
     writeln!(text, "C = A B of {m} x {n} x {k} (m x n x k), {}", args.dtype)?;
     let needed = matrices(&mut text, m, n, k, args.dtype)?;

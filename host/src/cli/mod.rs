@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod devices;
 mod explain;
+mod groups;
 mod interrupt;
 mod list;
 mod mem;
@@ -55,6 +56,7 @@ impl From<&Error> for Exit {
             | Error::UnknownCard { .. }
             | Error::UnknownPeak { .. }
             | Error::WrongDevice { .. }
+            | Error::NotHere { .. }
             | Error::Variable { .. }
             | Error::Record { .. }
             | Error::SweepFile { .. }
@@ -91,7 +93,7 @@ pub fn main() -> ExitCode {
         None => run::main(&cli.run),
         Some(Command::Run(args)) => run::main(&args),
         Some(Command::Bench(args)) => bench::main(&args),
-        Some(Command::Replay(args)) => bench::replay(&args),
+        Some(Command::Replay(args)) => bench::replay::main(&args),
         Some(Command::Accuracy(args)) => accuracy::main(&args),
         Some(Command::Sweep(args)) => sweep::main(&args),
         Some(Command::Multiply(args)) => multiply::main(&args),

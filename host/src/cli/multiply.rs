@@ -11,14 +11,13 @@ use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use super::npy::{self, Npy, NpyElement};
 use super::output::{Progress, Replacement, advise, complain};
 use super::{Exit, values};
-use tessera::{Accuracy, MatRef, Matrix};
+use tessera::{Accuracy, CpuUnits, MatRef, Matrix};
 
 use crate::error::Error;
-use crate::machine;
+use crate::measure::{DeviceChoice, Observer, Room};
 use crate::memory::{allocate, reserve};
 use crate::multiplier::Multiplier;
 use crate::report::duration::seconds;
-use crate::run::{DeviceChoice, Observer};
 use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::{Checker, Method, Report};
 
@@ -59,6 +58,10 @@ pub(super) struct Args {
     /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
     #[arg(long, value_name = "T", value_parser = values::threads)]
     threads: Option<NonZeroUsize>,
+    /// Units of the CPU: vector; same-bits, which adds matrix units where they give the same bits; or all
+    /// [default: TESSERA_CPU_UNITS, else all].
+    #[arg(long, value_name = "UNITS")]
+    cpu_units: Option<CpuUnits>,
     /// Processor: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
@@ -110,7 +113,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let inputs = open(args)?;
     let name = (args.kernel != "auto").then_some(args.kernel.as_str());
     let threads = values::thread_count(args.threads)?;
-    let multiplier = Multiplier::open(name, args.device, args.accuracy, threads)?;
+    let multiplier = Multiplier::open(name, args.device, args.accuracy, threads, args.cpu_units)?;
     if let Some(reason) = multiplier.unusable_figures() {
         advise(reason);
     }
@@ -301,16 +304,10 @@ fn row_major<T: Scalar>(matrix: Matrix<T>) -> anyhow::Result<Vec<T>> {
 /// Refuses before anything is allocated what the memory cannot hold.
 fn check_memory<T: ScalarTypes>(m: usize, n: usize, k: usize, args: &Args) -> Result<(), Error> {
     let problem = Problem::<T>::new(m, n, k);
-    let [m, n, k] = [m, n, k].map(|size| size as u128);
     // The old C is kept for the check.
-    let copies = if args.beta() != 0.0 && args.check != Method::None { 2 } else { 1 };
-    let of_a = (m * k).saturating_mul(size_of::<T::A>() as u128);
-    let factors = of_a.saturating_add((k * n).saturating_mul(size_of::<T::B>() as u128));
-    let result = (m * n).saturating_mul(copies * size_of::<T::C>() as u128);
-    let checked = args.check.reference_bytes(&problem);
-    let needed = factors.saturating_add(result).saturating_add(checked);
-    let checked = if checked == 0 { "" } else { " with every element checked" };
-    machine::check_memory(&format!("a product of {m} x {n} x {k}{checked}"), needed)
+    let of_c = if args.beta() != 0.0 && args.check != Method::None { 2 } else { 1 };
+    let room = Room { sets: 1, of_c, check: args.check };
+    room.check(&problem, &room.of_a_product(&problem))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use anyhow::{Context, anyhow};
 use super::Exit;
 use super::output::complain;
 use crate::gpu;
-use crate::run::DeviceChoice;
+use crate::measure::DeviceChoice;
 
 /// Says that nothing was run, and whether a GPU was missing; `on_gpu` is what each of the implementations
 /// that were asked for runs on. Why one of them did not run is said beside the rows.

@@ -9,8 +9,9 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub(super) use self::replacement::Replacement;
+use crate::measure::Observer;
 use crate::report::Format;
-use crate::run::Observer;
+use crate::run::RowObserver;
 use crate::stdout::stdout;
 
 /// Prints an error and its causes on one line of standard error.
@@ -107,6 +108,8 @@ impl Observer for Progress {
         self.0.set_message(what.to_owned());
     }
 }
+
+impl RowObserver for Progress {}
 
 impl Drop for Progress {
     fn drop(&mut self) {

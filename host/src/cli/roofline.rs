@@ -6,19 +6,16 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use comfy_table::{CellAlignment, Table};
-use gemm_spec::Types;
 
 use super::output::{Progress, Replacement, print};
 use super::{Exit, values};
 use crate::card::{Bound, Card, Limit, Mark, Roofline, draw};
-use crate::fill::Distribution;
+use crate::measure::{Config, DeviceChoice};
 use crate::registry;
 use crate::report::bytes::decimal;
 use crate::report::duration::seconds;
 use crate::report::layout::{Narrow, boxed, paragraphs, terminal_width};
-use crate::run::{self, DeviceChoice};
-use crate::verify::Method;
-use crate::{card, history};
+use crate::{card, history, run};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -84,22 +81,13 @@ fn then(card: &Card, sum: &Roofline) -> Vec<Mark> {
 fn measured(sum: &Roofline) -> anyhow::Result<(Vec<Mark>, bool)> {
     let tiled = format!("tiled{}", sum.width);
     let named = |one: &registry::Implementation| one.id() == "naive" || one.id() == tiled;
-    let config = run::Config {
-        m: sum.n,
-        n: sum.n,
-        k: sum.n,
-        dtype: Types::F32,
-        alpha: 1.0,
-        beta: 0.0,
+    let request = run::Request {
+        config: Config { device: DeviceChoice::Cuda(0), ..Config::default() },
+        size: [sum.n; 3],
         implementations: registry::all().filter(named).collect(),
-        device: DeviceChoice::Cuda(0),
-        threads: None,
-        seed: 1,
-        distribution: Distribution::Uniform,
-        check: Method::default(),
         budget: Duration::from_secs(60),
     };
-    let document = run::run(&config, &mut Progress::new())?;
+    let document = run::run(&request, &mut Progress::new())?;
     let rows = document.rows.iter().filter(|row| !row.estimated);
     let marks = rows.map(|row| Mark {
         name: row.kernel.to_owned(),
@@ -107,7 +95,7 @@ fn measured(sum: &Roofline) -> anyhow::Result<(Vec<Mark>, bool)> {
         gflops: row.gflops,
         measured: true,
     });
-    Ok((marks.collect(), document.all_right() && document.failure.is_none()))
+    Ok((marks.collect(), document.all_right() && document.head.failure.is_none()))
 }
 
 fn text(card: &Card, sum: &Roofline, marks: &[Mark]) -> anyhow::Result<String> {
@@ -196,6 +184,7 @@ fn cells(name: &str, bound: Bound, sum: &Roofline) -> [String; 8] {
 }
 
 /// Bytes as text, whatever their number.
+#[expect(clippy::cast_possible_truncation, reason = "below 1e30, which fits")]
 fn bytes(bytes: f64) -> String {
     if bytes < 1e30 { decimal(bytes as u128) } else { format!("{bytes:.3e} bytes") }
 }

@@ -1,56 +1,29 @@
 //! `tessera sweep`: implementations over many sizes, as lines.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use gemm_spec::Types;
 
+use super::groups::{Implementations, Products};
 use super::output::{Progress, Replacement, advise, print};
 use super::{Exit, nothing_ran, values};
 use crate::bench::peak::peak;
-use crate::fill::Distribution;
 use crate::history::FIGURES;
-use crate::run::{DeviceChoice, Failure};
-use crate::sweep::{Axis, Config, RowFormat, SizeList, Sweep, draw, summary, sweep, undrawn};
-use crate::verify::Method;
+use crate::measure::{Config, DeviceChoice};
+use crate::run::Failure;
+use crate::sweep::{Axis, Request, RowFormat, SizeList, Sweep, draw, summary, sweep, undrawn};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Square sizes: 8:2096:8 (from, to, step), 2^4:2^13, 64,128,1000, or a mixture with commas.
     #[arg(long, value_name = "SIZES", default_value = "2^4:2^10")]
     sizes: SizeList,
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
-    /// ladder that are there for one idea run where they are named.
-    #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
-    kernel: Option<String>,
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = values::types,
-          help = values::types_help())]
-    dtype: Types,
-    /// Processors: auto, cpu, cuda, cuda:I or emulate.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::device)]
-    device: DeviceChoice,
-    /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
-    #[arg(long, value_name = "T", value_parser = values::threads)]
-    threads: Option<NonZeroUsize>,
-    /// Seed of the inputs.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
-    /// Inputs: uniform, normal, int or position.
-    #[arg(long, value_name = "DIST", default_value = "uniform")]
-    dist: Distribution,
-    /// Factor of the product.
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = values::factor,
-          allow_negative_numbers = true)]
-    alpha: f64,
-    /// Factor of the old C; with 0 C is not read.
-    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = values::factor,
-          allow_negative_numbers = true)]
-    beta: f64,
-    /// Check: auto, full, freivalds, sample or none.
-    #[arg(long, value_name = "METHOD", default_value = "auto")]
-    check: Method,
+    #[command(flatten)]
+    implementations: Implementations,
+    #[command(flatten)]
+    products: Products,
     /// Seconds for the whole sweep, in equal shares for the implementations; rows that do not fit are
     /// skipped and say so.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::seconds)]
@@ -73,22 +46,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
-    values::check_scalars(args.dtype, args.alpha, args.beta)?;
-    let config = Config {
+    let by_ending = || args.out.as_deref().map_or_else(RowFormat::default, RowFormat::of);
+    let request = Request {
+        config: args.products.config()?,
         sizes: args.sizes.clone(),
-        implementations: values::implementations(args.kernel.as_deref())?,
-        dtype: args.dtype,
-        alpha: args.alpha,
-        beta: args.beta,
-        device: args.device,
-        threads: values::thread_count(args.threads)?,
-        seed: args.seed,
-        distribution: args.dist,
-        check: args.check,
+        implementations: args.implementations.select()?,
         budget: args.budget,
-        format: args
-            .format
-            .unwrap_or_else(|| args.out.as_deref().map_or_else(RowFormat::default, RowFormat::of)),
+        format: args.format.unwrap_or_else(by_ending),
         out: args.out.clone(),
         resume: args.resume,
     };
@@ -98,7 +62,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     {
         bail!("--out and --svg name one file, {}; name two", out.display());
     }
-    let sweep = sweep(&config, &mut Progress::new())?;
+    let sweep = sweep(&request, &mut Progress::new())?;
     let summary = summary(&sweep.points);
     // Where the rows are on standard output, words about them would spoil it.
     match args.out {
@@ -107,7 +71,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     let mut drawn = true;
     if let (Some(file), Some(path)) = (picture, &args.svg) {
-        match chart(args, &sweep)? {
+        match chart(args.axis, &request.config, &sweep)? {
             Some(svg) => file.write(svg.as_bytes())?,
             None => {
                 drawn = false;
@@ -121,10 +85,11 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         Some(Failure::Other) => Exit::Wrong,
         // Where nobody read on, the rest was not tried.
         None if sweep.points.len()
-            == args.sizes.as_slice().len() * config.implementations.len()
+            == args.sizes.as_slice().len() * request.implementations.len()
             && sweep.points.iter().all(|point| point.seconds.is_none()) =>
         {
-            nothing_ran::exit(args.device, config.implementations.iter().map(|one| one.on_gpu()))
+            let on_gpu = request.implementations.iter().map(|one| one.on_gpu());
+            nothing_ran::exit(request.config.device, on_gpu)
         }
         // Nobody read on before the first row was there.
         None if !drawn => Exit::Usage,
@@ -132,16 +97,17 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     })
 }
 
-fn chart(args: &Args, sweep: &Sweep) -> anyhow::Result<Option<String>> {
+fn chart(axis: Axis, config: &Config, sweep: &Sweep) -> anyhow::Result<Option<String>> {
+    let &Config { dtype, device, .. } = config;
     let machine = &sweep.machine;
-    let mut title = format!("C = A B, n x n x n, {}: {}", args.dtype, machine.host.cpu);
+    let mut title = format!("C = A B, n x n x n, {}: {}", dtype, machine.host.cpu);
     if let Some(gpu) = &machine.gpu {
         title = format!("{title}; {}", gpu.name);
     }
-    let peak = machine.gpu.as_ref().and_then(|gpu| peak(gpu, args.dtype)).map(|rate| rate / 1e9);
+    let peak = machine.gpu.as_ref().and_then(|gpu| peak(gpu, dtype)).map(|rate| rate / 1e9);
     // The seeds measured f32, and no emulator.
-    let alike = args.dtype == Types::F32 && args.device != DeviceChoice::Emulate;
+    let alike = dtype == Types::F32 && device != DeviceChoice::Emulate;
     let figures = if alike { FIGURES } else { &[] };
-    draw(&sweep.points, args.axis, peak, figures, &title)
+    draw(&sweep.points, axis, peak, figures, &title)
         .map_err(|error| anyhow!("cannot draw: {error}"))
 }

@@ -16,12 +16,12 @@ use super::{Exit, values};
 use crate::auto::{self, EDGES, FOLDER_VARIABLE, Judged, Kept};
 use crate::bench::idle::{self, IDLE};
 use crate::cpu;
-use crate::gpu::{Gpu, devices};
+use crate::gpu::devices;
 use crate::machine::Machine;
+use crate::measure::{DeviceChoice, Observer, Processors};
 use crate::multiplier::Multiplier;
 use crate::report::counted;
 use crate::report::duration::seconds as in_seconds;
-use crate::run::{DeviceChoice, Observer};
 use gemm_spec::with_gemm_types;
 use tessera::Accuracy;
 use tessera::select::{ASSUMED_RATE, Figures, GpuFigures, TransferModel};
@@ -83,12 +83,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Measures this machine.
 fn measured(args: &Args) -> anyhow::Result<Figures> {
-    let cpu = cpu::context(values::thread_count(args.threads)?)?;
-    let gpu = match args.device {
-        DeviceChoice::Cuda(index) => Some(Gpu::open(index)?),
-        DeviceChoice::Auto => Gpu::open(0).ok(),
-        DeviceChoice::Cpu | DeviceChoice::Emulate => None,
-    };
+    let processors = Processors::open(args.device, values::thread_count(args.threads)?)?;
     let mut progress = Progress::new();
     progress.step("waiting for an idle machine");
     if let Some(busy) = idle::wait(PATIENCE).filter(|busy| *busy > IDLE) {
@@ -99,13 +94,14 @@ fn measured(args: &Args) -> anyhow::Result<Figures> {
         ));
     }
     progress.step("measuring");
-    Ok(auto::tune(&cpu, gpu.as_ref(), &Machine::probe().cpu, &mut progress)?)
+    let Processors { cpu, gpu, host, .. } = &processors;
+    Ok(auto::tune(cpu, gpu.as_ref().ok(), &host.cpu, &mut progress)?)
 }
 
 /// What the choice costs, a line for each size.
 fn judged(args: &Args) -> anyhow::Result<String> {
     let threads = values::thread_count(args.threads)?;
-    let multiplier = Multiplier::open(None, args.device, Accuracy::default(), threads)?;
+    let multiplier = Multiplier::open(None, args.device, Accuracy::default(), threads, None)?;
     let edges: Vec<usize> = EDGES.into_iter().filter(|&edge| edge as u64 <= args.most).collect();
     let mut progress = Progress::new();
     let sizes = with_gemm_types!(args.dtype, T => auto::judge::<T>(multiplier.engine(), &edges, &mut progress))?;

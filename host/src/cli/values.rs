@@ -9,8 +9,9 @@ use clap::Args;
 use gemm_spec::{AccType, DType, Types};
 
 use crate::card::WIDEST;
+use crate::measure::DeviceChoice;
 use crate::registry::{self, Implementation};
-use crate::run::DeviceChoice;
+use crate::scalar::Scalar as _;
 
 /// Sizes of a product.
 #[derive(Args, Clone, Copy)]
@@ -28,8 +29,8 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// m, n and k.
-    pub(super) fn mnk(self) -> (usize, usize, usize) {
-        (self.m.unwrap_or(self.n), self.n, self.k.unwrap_or(self.n))
+    pub(super) fn mnk(self) -> [usize; 3] {
+        [self.m.unwrap_or(self.n), self.n, self.k.unwrap_or(self.n)]
     }
 }
 
@@ -59,13 +60,14 @@ pub(super) fn check_scalars(types: Types, alpha: f64, beta: f64) -> anyhow::Resu
         let factor = types.acc();
         let held = match factor {
             AccType::I32 => {
-                if value.fract() != 0.0 || i32::try_from(value as i64).is_err() {
+                let range = f64::from(i32::MIN)..=f64::from(i32::MAX);
+                if value.fract() != 0.0 || !range.contains(&value) {
                     bail!("{name} {value} is no 32-bit integer, which products of {types} need");
                 }
                 continue;
             }
             AccType::F64 => value,
-            AccType::F32 => f64::from(value as f32),
+            AccType::F32 => f32::from_f64(value).to_f64(),
         };
         if value.is_finite() && held.is_infinite() {
             bail!(
@@ -179,12 +181,14 @@ pub(super) fn dtype(text: &str) -> Result<DType, String> {
     named.ok_or_else(|| format!("`{text}` is none of {}", names()))
 }
 
+/// Why an emulator's times are not measured.
+pub(super) const NOT_EMULATED: &str =
+    "the emulator is for `tessera run`, `tessera sweep` and `tessera demo`";
+
 /// `auto`, `cpu`, `cuda` or `cuda:I`: what a product can be left to.
 pub(super) fn processor(text: &str) -> Result<DeviceChoice, String> {
     match device(text) {
-        Ok(DeviceChoice::Emulate) => {
-            Err("the emulator is for `tessera run` and `tessera demo`".to_owned())
-        }
+        Ok(DeviceChoice::Emulate) => Err(NOT_EMULATED.to_owned()),
         Err(_) => Err(format!("`{text}` is none of auto, cpu, cuda, cuda:I")),
         choice => choice,
     }

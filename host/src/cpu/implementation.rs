@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use cpu_gemm::{CpuContext, CpuIsa};
+use cpu_gemm::{CpuContext, CpuIsa, CpuUnits};
 use gemm_spec::{GemmTypes, Layout, Operand, Order, Problem, Types, Unsupported};
 
 use crate::error::Error;
@@ -12,6 +12,8 @@ use crate::scalar::ScalarTypes;
 
 /// The environment variable that names the instruction set of [`context`].
 const ISA_VARIABLE: &str = "TESSERA_CPU_ISA";
+/// The environment variable that says which units of the CPU an engine uses.
+const UNITS_VARIABLE: &str = "TESSERA_CPU_UNITS";
 
 /// A matrix product on the CPU: operands whose buffers were checked against the problem, row-major
 /// unless the implementation takes any order.
@@ -62,6 +64,12 @@ macro_rules! forms_of {
 }
 pub(crate) use forms_of;
 
+/// What an implementation needs of the machine: why there is none of it here, for products of some types.
+pub(crate) type Needs = fn(Types) -> Result<(), String>;
+
+/// That of an implementation that runs everywhere.
+pub(crate) const NOTHING: Needs = |_| Ok(());
+
 /// One CPU implementation, for the types of every product.
 pub struct CpuImpl {
     /// Name on the command line, in reports and in the docs.
@@ -76,6 +84,11 @@ pub struct CpuImpl {
     pub blocked: bool,
     /// Whether it takes operands of any storage order; else all three are row-major.
     pub any_order: bool,
+    /// Whether each element of C is one chain of multiply-adds over k in order, so that the bits are those of
+    /// `serial`.
+    pub chained: bool,
+    /// What it needs of the machine for products of some types.
+    pub(crate) needs: Needs,
     /// Whether it is there for one idea of the ladder alone: it runs where it is named, not by default.
     pub study: bool,
     pub(crate) forms: Forms,
@@ -88,6 +101,14 @@ impl fmt::Debug for CpuImpl {
 }
 
 impl CpuImpl {
+    /// Whether this machine runs it for products of some types.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn runs(&self, types: Types) -> Result<(), String> {
+        (self.needs)(types)
+    }
+
     /// Computes `C = alpha * A * B + beta * C` on the threads of a context.
     ///
     /// # Errors
@@ -102,6 +123,7 @@ impl CpuImpl {
         context: &CpuContext,
     ) -> Result<(), Error> {
         problem.check_buffers(a.len(), b.len(), c.len())?;
+        self.runs(T::TYPES).map_err(|reason| Error::NotHere { kernel: self.id, reason })?;
         let operands = [Operand::A, Operand::B, Operand::C];
         let is_column_major = |operand: &Operand| problem.layout(*operand).order == Order::ColMajor;
         if !self.any_order
@@ -144,4 +166,15 @@ pub fn isa() -> Result<CpuIsa, Error> {
         None => Ok(CpuIsa::best()),
         Some(name) => Ok(CpuIsa::named(&name.to_string_lossy())?),
     }
+}
+
+/// The units that `TESSERA_CPU_UNITS` names, if it is set.
+///
+/// # Errors
+/// [`Error::Variable`] where it names none.
+pub fn units() -> Result<Option<CpuUnits>, Error> {
+    let Some(name) = std::env::var_os(UNITS_VARIABLE) else { return Ok(None) };
+    let value = name.to_string_lossy().into_owned();
+    let takes = "vector, same-bits or all";
+    value.parse().map(Some).map_err(|_| Error::Variable { name: UNITS_VARIABLE, value, takes })
 }

@@ -11,7 +11,7 @@
 
 use gemm_spec::{Accumulator, Convert, Element, Problem, epilogue};
 
-use super::implementation::forms;
+use super::implementation::{NOTHING, forms};
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::ScalarTypes;
@@ -23,6 +23,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     blocked: true,
     any_order: false,
+    chained: true,
+    needs: NOTHING,
     study: true,
     forms: forms!(gemm),
 };

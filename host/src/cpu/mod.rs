@@ -1,5 +1,6 @@
 //! The implementations that run on the CPU, and the ordered registry of them.
 
+mod amx;
 mod cache_blocks;
 pub(crate) mod implementation;
 mod loop_order;
@@ -12,11 +13,18 @@ mod rayon;
 mod serial;
 mod vectorised;
 
-pub use cpu_gemm::{CpuContext, CpuIsa};
-pub use implementation::{CpuImpl, context, isa};
+use gemm_spec::Problem;
+use tessera::Engine;
 
-/// What an engine runs on the CPU.
-pub(crate) const DEFAULT: &CpuImpl = &packed::IMPL;
+pub use cpu_gemm::{CpuContext, CpuIsa, CpuUnits};
+pub use implementation::{CpuImpl, context, isa, units};
+
+use crate::scalar::ScalarTypes;
+
+/// What an engine runs on the CPU for a problem.
+pub(crate) fn of_engine<T: ScalarTypes>(engine: &Engine, problem: &Problem<T>) -> &'static CpuImpl {
+    if engine.uses_matrix_units(problem) { &amx::IMPL } else { &packed::IMPL }
+}
 
 /// Every CPU implementation, in the order of the ladder. The first is the definition of correct.
 pub const CPU: &[&CpuImpl] = &[
@@ -29,4 +37,5 @@ pub const CPU: &[&CpuImpl] = &[
     &packed_panels::IMPL,
     &packed_bands::IMPL,
     &packed::IMPL,
+    &amx::IMPL,
 ];

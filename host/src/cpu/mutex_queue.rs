@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gemm_spec::{Problem, epilogue};
 
-use super::implementation::forms;
+use super::implementation::{NOTHING, forms};
 use super::serial::element;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -24,6 +24,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     blocked: false,
     any_order: false,
+    chained: true,
+    needs: NOTHING,
     study: false,
     forms: forms!(gemm),
 };

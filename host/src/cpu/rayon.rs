@@ -10,7 +10,7 @@
 use gemm_spec::{Element, Problem, epilogue};
 use rayon::prelude::*;
 
-use super::implementation::forms;
+use super::implementation::{NOTHING, forms};
 use super::loop_order::add_step;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -23,6 +23,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     blocked: true,
     any_order: false,
+    chained: true,
+    needs: NOTHING,
     study: false,
     forms: forms!(gemm),
 };

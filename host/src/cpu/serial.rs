@@ -9,7 +9,7 @@
 
 use gemm_spec::{Element, Problem, epilogue};
 
-use super::implementation::forms;
+use super::implementation::{NOTHING, forms};
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::ScalarTypes;
@@ -21,6 +21,8 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     blocked: false,
     any_order: false,
+    chained: true,
+    needs: NOTHING,
     study: false,
     forms: forms!(gemm),
 };

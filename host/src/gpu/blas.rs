@@ -200,9 +200,11 @@ mod tests {
         // The factors are where the library looks for numbers of the scalar type.
         let problem = Problem::<gemm_spec::bf16>::new(1, 1, 1).with_scalars(0.1, 0.7);
         let product = DeviceProduct::new(&problem, 0, 0, 0).unwrap();
-        // SAFETY: they are the problem's own factors, which are f32 here.
-        let factors = unsafe { (*product.alpha.cast::<f32>(), *product.beta.cast::<f32>()) };
-        assert_eq!(factors, (0.1, 0.7));
+        let factors = [product.alpha, product.beta].map(|factor| {
+            // SAFETY: one of the problem's own factors, which are f32 here.
+            unsafe { *factor.cast::<f32>() }
+        });
+        assert_eq!(factors, [0.1, 0.7]);
     }
 
     #[test]

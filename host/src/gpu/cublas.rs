@@ -181,13 +181,18 @@ mod tests {
         let factor = |trans, ld| Factor { operand: Operand::A, transposed: trans == 1, ld };
         let call =
             ColumnMajor { m, n, k, first: factor(transa, lda), second: factor(transb, ldb), ldc };
-        // SAFETY: the test passes the addresses of buffers of 64 numbers and of two scalars.
-        unsafe {
-            let (a, b) = (a as *const f64, b as *const f64);
-            let c = std::slice::from_raw_parts_mut(c as *mut f64, 64);
-            let (alpha, beta) = (*alpha.cast::<f64>(), *beta.cast::<f64>());
-            reference(&call, alpha, |at| *a.add(at), |at| *b.add(at), beta, c);
-        }
+        let (a, b) = (a as *const f64, b as *const f64);
+        // SAFETY: the test's C is a buffer of 64 numbers, which nothing else uses during the call.
+        let c = unsafe { std::slice::from_raw_parts_mut(c as *mut f64, 64) };
+        let [alpha, beta] = [alpha, beta].map(|factor| {
+            // SAFETY: the address of one of the test's scalars.
+            unsafe { *factor.cast::<f64>() }
+        });
+        // SAFETY: an element of A, which the test's buffer holds whole.
+        let first = |at| unsafe { *a.wrapping_add(at) };
+        // SAFETY: an element of B, which the test's buffer holds whole.
+        let second = |at| unsafe { *b.wrapping_add(at) };
+        reference(&call, alpha, first, second, beta, c);
         0
     }
 

@@ -344,8 +344,11 @@ mod tests {
         bytes: usize,
     ) -> c_int {
         assert_eq!(bytes, 4);
-        // SAFETY: `raw` is of `make`, `value` is the address of four bytes.
-        unsafe { (*raw.cast::<Fake>()).operations[attribute as usize - 3] = *value.cast() };
+        // SAFETY: `value` is the address of as many bytes, a number.
+        let value = unsafe { *value.cast() };
+        // SAFETY: `raw` is of `make`, and nothing else refers to what it made.
+        let fake = unsafe { &mut *raw.cast::<Fake>() };
+        fake.operations[attribute as usize - 3] = value;
         0
     }
 
@@ -369,8 +372,11 @@ mod tests {
         bytes: usize,
     ) -> c_int {
         assert_eq!((attribute, bytes), (1, 8));
-        // SAFETY: `raw` is of `make`, `value` is the address of eight bytes.
-        unsafe { (*raw.cast::<Fake>()).workspace = *value.cast() };
+        // SAFETY: `value` is the address of as many bytes, a number.
+        let value = unsafe { *value.cast() };
+        // SAFETY: `raw` is of `make`, and nothing else refers to what it made.
+        let fake = unsafe { &mut *raw.cast::<Fake>() };
+        fake.workspace = value;
         0
     }
 
@@ -388,12 +394,12 @@ mod tests {
     ) -> c_int {
         PLANNED.set(PLANNED.get() + 1);
         assert_eq!(wanted, 1);
-        // SAFETY: the caller gives a preference and the places of one result and of their number.
-        unsafe {
-            assert_eq!(look(preference).workspace, 512);
-            (*results).algorithm = [42; 8];
-            *count = 1;
-        }
+        // SAFETY: a preference of `make`.
+        assert_eq!(unsafe { look(preference) }.workspace, 512);
+        // SAFETY: the place of the one result that is wanted.
+        unsafe { (*results).algorithm = [42; 8] };
+        // SAFETY: the place of the number of results.
+        unsafe { *count = 1 };
         0
     }
 
@@ -417,32 +423,39 @@ mod tests {
         _: *mut c_void,
     ) -> c_int {
         assert_eq!((c, c_layout, workspace, workspace_bytes), (d, d_layout, 0x1000, 512));
-        // SAFETY: everything opaque is of `make`; the addresses are those of the test's buffers of 64
-        // numbers and of two scalars.
-        unsafe {
-            assert_eq!(*algorithm, [42; 8]);
-            let [op_a, op_b] = look(description).operations;
-            let (a_layout, b_layout, c_layout) = (look(a_layout), look(b_layout), look(c_layout));
-            let factor = |op, layout: Fake| Factor {
-                operand: Operand::A,
-                transposed: op == 1,
-                ld: layout.ld as i32,
-            };
-            let k = if op_a == 1 { a_layout.rows } else { a_layout.cols };
-            assert_eq!(k, if op_b == 1 { b_layout.cols } else { b_layout.rows });
-            let call = ColumnMajor {
-                m: c_layout.rows as i32,
-                n: c_layout.cols as i32,
-                k: k as i32,
-                first: factor(op_a, a_layout),
-                second: factor(op_b, b_layout),
-                ldc: c_layout.ld as i32,
-            };
-            let (a, b) = (a as *const f64, b as *const f64);
-            let c = std::slice::from_raw_parts_mut(c as *mut f64, 64);
-            let (alpha, beta) = (*alpha.cast::<f64>(), *beta.cast::<f64>());
-            reference(&call, alpha, |at| *a.add(at), |at| *b.add(at), beta, c);
-        }
+        // SAFETY: the algorithm that `heuristic` gave.
+        assert_eq!(unsafe { *algorithm }, [42; 8]);
+        // SAFETY: made by `make`, each of them.
+        let look = |raw: Opaque| unsafe { look(raw) };
+        let [op_a, op_b] = look(description).operations;
+        let (a_layout, b_layout, c_layout) = (look(a_layout), look(b_layout), look(c_layout));
+        let factor = |op, layout: Fake| Factor {
+            operand: Operand::A,
+            transposed: op == 1,
+            ld: layout.ld.try_into().unwrap(),
+        };
+        let k = if op_a == 1 { a_layout.rows } else { a_layout.cols };
+        assert_eq!(k, if op_b == 1 { b_layout.cols } else { b_layout.rows });
+        let call = ColumnMajor {
+            m: c_layout.rows.try_into().unwrap(),
+            n: c_layout.cols.try_into().unwrap(),
+            k: k.try_into().unwrap(),
+            first: factor(op_a, a_layout),
+            second: factor(op_b, b_layout),
+            ldc: c_layout.ld.try_into().unwrap(),
+        };
+        let (a, b) = (a as *const f64, b as *const f64);
+        // SAFETY: the test's C is a buffer of 64 numbers, which nothing else uses during the call.
+        let c = unsafe { std::slice::from_raw_parts_mut(c as *mut f64, 64) };
+        let [alpha, beta] = [alpha, beta].map(|factor| {
+            // SAFETY: the address of one of the test's scalars.
+            unsafe { *factor.cast::<f64>() }
+        });
+        // SAFETY: an element of A, which the test's buffer holds whole.
+        let first = |at| unsafe { *a.wrapping_add(at) };
+        // SAFETY: an element of B, which the test's buffer holds whole.
+        let second = |at| unsafe { *b.wrapping_add(at) };
+        reference(&call, alpha, first, second, beta, c);
         0
     }
 

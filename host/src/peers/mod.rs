@@ -95,7 +95,7 @@ pub const PEERS: &[Peer] = &[
     },
     Peer {
         id: "onednn",
-        about: "oneDNN's dnnl_sgemm (f32)",
+        about: "oneDNN's dnnl_sgemm, and its products of i8 and of bf16 with a C of f32",
         form: Form::Library {
             names: &["libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"],
             interface: Interface::OneDnn,
@@ -113,7 +113,7 @@ pub const PEERS: &[Peer] = &[
     },
     Peer {
         id: "mkl",
-        about: "Intel MKL by its single library",
+        about: "Intel MKL by its single library; also f16 and bf16 with a C of f32",
         form: Form::Library {
             names: &["libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so"],
             interface: Interface::Blas,

@@ -34,7 +34,7 @@ pub(super) fn multiply<T: ScalarTypes>(
     let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
     let types = TypeId::of::<T>();
     if types == TypeId::of::<f32>() {
-        let problem = retyped(problem, |x| x as f32);
+        let problem = retyped(problem, f32::from_f64);
         // SAFETY: T is f32, and the buffers hold the operands, as checked above; C is exclusive.
         return unsafe { f32::multiply(which, &problem, a.cast(), b.cast(), c.cast(), context) };
     }

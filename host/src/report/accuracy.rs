@@ -1,28 +1,45 @@
 //! A comparison of accuracies as a table, Markdown, CSV or JSON.
 
 use comfy_table::{Cell, CellAlignment, Color, Table};
+use serde::Serialize;
 
-use super::Format;
 use super::layout::Narrow;
 use super::skipped::lines;
-use super::table::{as_markdown, for_terminal};
-use crate::accuracy::{Document, Row, Skipped};
+use super::view::{Column, View, number};
+use crate::accuracy::{Document, Head, Row};
 
-/// Writes a document.
-///
-/// # Errors
-/// What the writers of CSV and JSON answer, which for these types is nothing.
-pub fn render(document: &Document, format: Format, colour: bool) -> anyhow::Result<String> {
-    Ok(match format {
-        Format::Table => for_terminal(table(document), &notes(document), NARROW, colour),
-        Format::Markdown => as_markdown(table(document), &notes(document)),
-        Format::Csv => csv(document)?,
-        Format::Json => serde_json::to_string_pretty(document)? + "\n",
-    })
+impl View for Document {
+    type Row = Row;
+
+    const NARROW: Narrow<'static> =
+        Narrow { words: &["m x n x k"], spare: &["check", "m x n x k"] };
+    const COLUMNS: &'static [Column<Row>] = &[
+        ("data", |row| row.data.to_owned()),
+        ("m", |row| row.m.to_string()),
+        ("n", |row| row.n.to_string()),
+        ("k", |row| row.k.to_string()),
+        ("kernel", |row| row.kernel.to_owned()),
+        ("frobenius", |row| number(Some(row.frobenius.unwrap_or(f64::INFINITY)))),
+        ("worst", |row| number(Some(row.worst.unwrap_or(f64::INFINITY)))),
+        ("ok", |row| row.ok.to_string()),
+    ];
+
+    fn document(&self) -> &impl Serialize {
+        self
+    }
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn table(&self) -> Table {
+        table(self)
+    }
+
+    fn notes(&self) -> String {
+        notes(self)
+    }
 }
-
-/// What gives way in a narrow terminal.
-const NARROW: Narrow<'_> = Narrow { words: &["m x n x k"], spare: &["check", "m x n x k"] };
 
 fn table(document: &Document) -> Table {
     let mut table = Table::new();
@@ -67,32 +84,16 @@ fn figure(value: Option<f64>) -> String {
 }
 
 fn notes(document: &Document) -> String {
-    let driver = document.driver.as_ref().map_or_else(String::new, |d| format!(" (driver {d})"));
+    let Head { seed, processors, driver, .. } = &document.head;
+    let driver = driver.as_ref().map_or_else(String::new, |d| format!(" (driver {d})"));
     let mut notes = format!(
-        "f32, seed {}, {}{driver}.\nFrobenius: norm of the errors over that of the product. Worst element: \
-         largest error over |A||B| of that element. Both against a product in f64.\n",
-        document.seed,
-        document.processors.join(" and "),
+        "f32, seed {seed}, {}{driver}.\nFrobenius: norm of the errors over that of the product. Worst \
+         element: largest error over |A||B| of that element. Both against a product in f64.\n",
+        processors.join(" and "),
     );
-    let skipped = document.skipped.iter().map(|Skipped { kernel, k, reason }| {
-        (*kernel, k.map(|k| format!("k = {k}")), reason.as_str())
-    });
-    for line in lines(skipped) {
+    for line in lines(&document.skipped) {
         notes.push_str(&line);
         notes.push('\n');
     }
     notes
-}
-
-fn csv(document: &Document) -> anyhow::Result<String> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(["data", "m", "n", "k", "kernel", "frobenius", "worst", "ok"])?;
-    let number = |value: Option<f64>| value.map_or_else(|| "inf".to_owned(), |v| v.to_string());
-    for Row { data, m, n, k, kernel, frobenius, worst, ok } in &document.rows {
-        let sizes = [m, n, k].map(ToString::to_string);
-        let [m, n, k] = sizes.each_ref().map(String::as_str);
-        let (frobenius, worst) = (number(*frobenius), number(*worst));
-        writer.write_record([data, m, n, k, kernel, &frobenius, &worst, &ok.to_string()])?;
-    }
-    Ok(String::from_utf8(writer.into_inner()?)?)
 }

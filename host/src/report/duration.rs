@@ -10,8 +10,9 @@ pub fn seconds(seconds: f64) -> String {
         return format!("{seconds:.3}");
     }
     // 0.05 has its first digit at the second decimal: two more make three digits.
-    let first_digit = -seconds.log10().floor();
-    format!("{seconds:.*}", first_digit as usize + 2)
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and below 400 for any f64")]
+    let first_digit = -seconds.log10().floor() as usize;
+    format!("{seconds:.*}", first_digit + 2)
 }
 
 /// Minutes with three decimals, as in the seeds' table.

@@ -1,15 +1,16 @@
-//! What a run found, as a table, Markdown, CSV or JSON: four views of one [`Document`].
+//! What was found, as a table, Markdown, CSV or JSON: four views of one document.
 
-pub mod accuracy;
-pub mod bench;
+mod accuracy;
+pub(crate) mod bench;
 mod borders;
 pub mod bytes;
 mod counted;
 pub mod duration;
 mod formula;
 pub(crate) mod layout;
+mod run;
 pub(crate) mod skipped;
-mod table;
+mod view;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -18,7 +19,7 @@ use std::str::FromStr;
 
 pub(crate) use self::borders::borders;
 pub(crate) use self::counted::counted;
-use crate::run::Document;
+pub(crate) use self::view::render;
 
 /// How a document is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -72,60 +73,4 @@ impl FromStr for Format {
             .find(|format| format.name() == name)
             .ok_or_else(|| format!("`{name}` is none of table, md, csv, json"))
     }
-}
-
-/// Writes a document.
-///
-/// # Errors
-/// What the writers of CSV and JSON answer, which for these types is nothing.
-pub fn render(document: &Document, format: Format, colour: bool) -> anyhow::Result<String> {
-    Ok(match format {
-        Format::Table => table::terminal(document, colour),
-        Format::Markdown => table::markdown(document),
-        Format::Csv => csv(document)?,
-        Format::Json => serde_json::to_string_pretty(document)? + "\n",
-    })
-}
-
-fn csv(document: &Document) -> anyhow::Result<String> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record([
-        "kernel",
-        "device",
-        "seconds",
-        "estimated",
-        "gflops",
-        "h2d_seconds",
-        "kernel_seconds",
-        "d2h_seconds",
-        "speedup",
-        "runs",
-        "check_method",
-        "check_ok",
-        "check_max_error",
-        "check_bound",
-        "then_seconds",
-    ])?;
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    for row in &document.rows {
-        let check = row.check.as_ref();
-        writer.write_record([
-            row.kernel.to_owned(),
-            row.device.clone(),
-            row.seconds.to_string(),
-            row.estimated.to_string(),
-            row.gflops.to_string(),
-            number(row.h2d_seconds),
-            number(row.kernel_seconds),
-            number(row.d2h_seconds),
-            number(row.speedup),
-            row.runs.to_string(),
-            check.map_or_else(String::new, |check| check.method.to_owned()),
-            check.map_or_else(String::new, |check| check.ok.to_string()),
-            number(check.map(|check| check.max_error)),
-            number(check.map(|check| check.bound)),
-            number(row.then_seconds),
-        ])?;
-    }
-    Ok(String::from_utf8(writer.into_inner()?)?)
 }

@@ -1,12 +1,12 @@
 //! Why a row is wrong: a diagnosis of its result, and of one more run on data that tells more.
 
-use gemm_spec::{Operand, Problem};
+use gemm_spec::Problem;
 use serde::Serialize;
 
-use super::Inputs;
 use super::candidate::Candidate;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
+use crate::measure::Inputs;
 use crate::scalar::ScalarTypes;
 use crate::verify::{Diagnosis, Evidence, Mismatch, diagnose};
 
@@ -61,11 +61,10 @@ impl Candidate<'_> {
     fn rerun<T: ScalarTypes>(&self, problem: &Problem<T>) -> Result<Option<Explanation>, Error> {
         let distribution = Distribution::Position;
         let draw = Draw { distribution, seed: 0, stream: 0, what: "a second run" };
-        let a: Vec<T::A> = draw.operand(problem, Operand::A)?;
-        let b: Vec<T::B> = draw.operand(problem, Operand::B)?;
-        let before: Vec<T::C> = draw.operand(problem, Operand::C)?;
-        let c = self.compute(problem, &a, &b, &before)?;
-        let evidence = Evidence { c_before: &before, ..Evidence::new(problem, &a, &b, &c) };
+        let inputs = Inputs::draw(problem, draw)?;
+        let c = self.compute(problem, &inputs)?;
+        let Inputs { a, b, c: before } = &inputs;
+        let evidence = Evidence { c_before: before, ..Evidence::new(problem, a, b, &c) };
         Ok(explanation(&evidence, true))
     }
 }

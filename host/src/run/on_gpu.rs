@@ -5,65 +5,61 @@ use gemm_spec::Problem;
 use kernels_gpu::Kernel;
 use rayon::prelude::*;
 
-use super::Inputs;
-use super::kept::Kept;
 use super::times::Times;
+use super::work::Work;
 use crate::cpu::CpuContext;
 use crate::error::Error;
 use crate::gpu::{Gpu, HostTimes, Operands};
-use crate::measure::{Effort, Timing, repeat};
+use crate::measure::{Effort, Inputs, Timing, repeat};
 use crate::scalar::{Scalar, ScalarTypes};
 use crate::verify::Guarded;
 
-/// A kernel and what it works on.
-pub(super) struct OnGpu<'g, 'r, T: ScalarTypes> {
+/// A kernel and its processors.
+pub(super) struct OnGpu<'g> {
     pub(super) gpu: &'g Gpu,
     /// Its threads copy operands.
-    pub(super) cpu: &'r CpuContext,
-    pub(super) spec: Kernel,
-    pub(super) problem: &'r Problem<T>,
-    pub(super) inputs: &'r Inputs<T>,
+    pub(super) cpu: &'g CpuContext,
+    pub(super) kernel: Kernel,
 }
 
-impl<'g, T: ScalarTypes> OnGpu<'g, '_, T> {
+impl<'g> OnGpu<'g> {
     /// Measures both ways and leaves in `c` the result of the launch, whose guard words were on the
     /// device with it. A and B stay there for the next row.
-    pub(super) fn measure(
+    pub(super) fn measure<T: ScalarTypes>(
         &self,
-        kept: &mut Kept<'g, T>,
+        work: &mut Work<'g, '_, T>,
         effort: Effort,
         c: &mut Guarded<T>,
     ) -> Result<Times, Error> {
-        let operands = match &mut kept.operands {
+        let Work { problem, inputs, .. } = *work;
+        let operands = match &mut work.operands {
             Some(operands) => operands,
-            operands @ None => {
-                operands.insert(self.gpu.upload(self.problem, &self.inputs.a, &self.inputs.b)?)
-            }
+            operands @ None => operands.insert(self.gpu.upload(problem, &inputs.a, &inputs.b)?),
         };
-        let kernel = self.launches(operands, effort, c)?;
-        let mut own = kept.result(self.problem)?;
-        let through = match self.products(effort, &mut own) {
+        let kernel = self.launches(operands, &inputs.c, effort, c)?;
+        let mut own = work.result()?;
+        let through = match self.products(problem, inputs, effort, &mut own) {
             // There may be no room for A and B twice.
-            Err(error) if error.is_out_of_memory() && kept.operands.take().is_some() => {
-                self.products(effort, &mut own)
+            Err(error) if error.is_out_of_memory() && work.operands.take().is_some() => {
+                self.products(problem, inputs, effort, &mut own)
             }
             other => other,
         }?;
-        let seconds = through.all.median;
         let split = Some((through.to_device.median, kernel.median, through.from_device.median));
-        let differs = self.difference(c, &own);
-        kept.keep(own);
-        Ok(Times { seconds, runs: through.all.runs, split, differs })
+        let differs = difference(problem, c, &own);
+        work.keep(own);
+        Ok(Times { split, differs, ..Times::of(&through.all) })
     }
 
     /// Launches on operands that are on the device, between events.
-    fn launches(
+    fn launches<T: ScalarTypes>(
         &self,
         operands: &Operands<'_, T>,
+        old_c: &[T::C],
         effort: Effort,
         c: &mut Guarded<T>,
     ) -> Result<Timing, Error> {
-        c.poison(&self.inputs.c);
+        c.poison(old_c);
         let mut output = self.gpu.output(c.full(), c.guard_len())?;
         // From the host it would take ten times as long as a product; but there may be no room for it.
         let before = match self.gpu.output(c.full(), c.guard_len()) {
@@ -76,21 +72,27 @@ impl<'g, T: ScalarTypes> OnGpu<'g, '_, T> {
                 Some(before) => output.restore_from(before)?,
                 None => output.restore(c.full())?,
             }
-            Ok::<_, Error>(operands.run(self.spec, &mut output)?.as_secs_f64())
+            Ok::<_, Error>(operands.run(self.kernel, &mut output)?.as_secs_f64())
         })?;
         output.download(c.full_mut())?;
         Ok(timing)
     }
 
     /// Products from host memory to host memory, the way that an engine goes.
-    fn products(&self, effort: Effort, c: &mut Guarded<T>) -> Result<Through, Error> {
+    fn products<T: ScalarTypes>(
+        &self,
+        problem: &Problem<T>,
+        inputs: &Inputs<T>,
+        effort: Effort,
+        c: &mut Guarded<T>,
+    ) -> Result<Through, Error> {
         let path = self.gpu.host_path(self.cpu);
-        path.prepare(self.spec, self.problem)?;
+        path.prepare(self.kernel, problem)?;
         let mut times: Vec<HostTimes> = Vec::new();
         let all = repeat(effort, || {
-            c.poison(&self.inputs.c);
-            let Inputs { a, b, .. } = self.inputs;
-            let took = path.timed(self.spec, self.problem, a, b, c.as_mut_slice())?;
+            c.poison(&inputs.c);
+            let Inputs { a, b, .. } = inputs;
+            let took = path.timed(self.kernel, problem, a, b, c.as_mut_slice())?;
             times.push(took);
             Ok::<_, Error>(took.all.as_secs_f64())
         })?;
@@ -102,25 +104,27 @@ impl<'g, T: ScalarTypes> OnGpu<'g, '_, T> {
         };
         Ok(Through { all, to_device: of(|t| t.to_device), from_device: of(|t| t.from_device) })
     }
+}
 
-    /// Where the two results differ, in words: both ways must give the same bits.
-    fn difference(&self, launched: &Guarded<T>, through: &Guarded<T>) -> Option<String> {
-        if let Err(error) = through.intact() {
-            return Some(format!("with operands in host memory: {error}"));
-        }
-        let Problem { m, n, c, .. } = *self.problem;
-        let (launched, through) = (launched.as_slice(), through.as_slice());
-        let differs = |row: usize| {
-            let place = |col: &usize| c.index(row, *col);
-            (0..n)
-                .find(|col| !launched[place(col)].same_bits(through[place(col)]))
-                .map(|col| (row, col))
-        };
-        let (row, col) = (0..m).into_par_iter().find_map_first(differs)?;
-        Some(format!(
-            "with operands in host memory the bits differ, first at row {row}, column {col}"
-        ))
+/// Where the two results differ, in words: both ways must give the same bits.
+fn difference<T: ScalarTypes>(
+    problem: &Problem<T>,
+    launched: &Guarded<T>,
+    through: &Guarded<T>,
+) -> Option<String> {
+    if let Err(error) = through.intact() {
+        return Some(format!("with operands in host memory: {error}"));
     }
+    let Problem { m, n, c, .. } = *problem;
+    let (launched, through) = (launched.as_slice(), through.as_slice());
+    let differs = |row: usize| {
+        let place = |col: &usize| c.index(row, *col);
+        (0..n)
+            .find(|col| !launched[place(col)].same_bits(through[place(col)]))
+            .map(|col| (row, col))
+    };
+    let (row, col) = (0..m).into_par_iter().find_map_first(differs)?;
+    Some(format!("with operands in host memory the bits differ, first at row {row}, column {col}"))
 }
 
 /// Seconds of products from host memory to host memory.

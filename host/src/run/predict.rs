@@ -21,6 +21,7 @@ const LEAST_SIZE: usize = 16;
 /// more where a size reaches [`LEAST_SIZE`]; but m no further than to `rows`, and n and k the more for it.
 fn shrunk<T: ScalarTypes>(problem: &Problem<T>, edge: f64, rows: usize) -> Problem<T> {
     let volume = problem.flops() / 2.0;
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and no more than the size")]
     let shrink = |size: usize, factor: f64, least: usize| {
         ((size as f64 * factor).round() as usize).clamp(size.min(least), size)
     };

@@ -5,16 +5,15 @@
 
 use std::time::{Duration, Instant};
 
-use gemm_spec::{Operand, Problem};
+use gemm_spec::{Problem, with_gemm_types};
 
 use super::candidate::Candidate;
-use super::kept::Kept;
-use super::{Config, Failure, Inputs, Observer, Processors, Row, check_memory};
+use super::work::{Work, check_memory};
+use super::{Failure, Row};
 use crate::error::Error;
-use crate::measure::Effort;
-use crate::scalar::{Scalar, ScalarTypes};
-use crate::verify::Checker;
-use gemm_spec::with_gemm_types;
+use crate::measure::{Config, Effort, Inputs, Observer, Processors};
+use crate::registry::Implementation;
+use crate::scalar::ScalarTypes;
 
 /// Predicts the seconds of an implementation from probes that may take so long.
 pub(crate) type Probe<'p> = &'p mut dyn FnMut(Duration) -> Result<f64, Error>;
@@ -56,7 +55,7 @@ pub(crate) enum Outcome {
     Failed(Failure, String),
 }
 
-/// Runs the configuration's implementations as the steward says.
+/// Runs these implementations on one product, as the steward says.
 ///
 /// Sizes that cannot be held become the reason of every row; they do not end a sweep.
 ///
@@ -65,70 +64,92 @@ pub(crate) enum Outcome {
 pub(crate) fn in_turn(
     processors: &Processors,
     config: &Config,
+    size: [usize; 3],
+    implementations: &[Implementation],
     steward: &mut dyn Steward,
     observer: &mut dyn Observer,
 ) -> std::io::Result<()> {
-    with_gemm_types!(config.dtype, T => in_turn_as::<T>(processors, config, steward, observer))
+    with_gemm_types!(config.dtype, T => {
+        let problem = config.problem::<T>(size);
+        let fitting = problem.and_then(|problem| {
+            check_memory(&problem, config.check)?;
+            Ok(problem)
+        });
+        match fitting {
+            Ok(problem) => {
+                let turn = Turn { processors, config, problem: &problem };
+                turn.all(implementations, steward, observer)
+            }
+            Err(error) => implementations
+                .iter()
+                .try_for_each(|one| steward.take(one.id(), stopped(&error), Duration::ZERO)),
+        }
+    })
 }
 
-fn in_turn_as<T: ScalarTypes>(
-    processors: &Processors,
-    config: &Config,
-    steward: &mut dyn Steward,
-    observer: &mut dyn Observer,
-) -> std::io::Result<()> {
-    let problem = Problem::<T>::new(config.m, config.n, config.k)
-        .with_scalars(T::Acc::from_f64(config.alpha), T::Acc::from_f64(config.beta));
-    let fits = [Operand::A, Operand::B, Operand::C]
-        .into_iter()
-        .try_for_each(|operand| problem.required_len(operand).map(drop))
-        .map_err(Error::from)
-        .and_then(|()| check_memory(&problem, config.check));
-    let mut granted = Vec::with_capacity(config.implementations.len());
-    for (place, implementation) in config.implementations.iter().enumerate() {
-        let candidate = fits.as_ref().map_err(stopped).and_then(|()| {
-            let Processors { cpu, gpu } = processors;
-            Candidate::new(place, *implementation, &problem, config.device, cpu, gpu)
-                .map_err(Outcome::Skipped)
-        });
-        granted.push(candidate.and_then(|mut candidate| {
-            let mut probe = |time| {
-                candidate.predict(&problem, time, None)?;
-                Ok(candidate.predicted)
+/// One product, by one implementation after the other.
+struct Turn<'r, T: ScalarTypes> {
+    processors: &'r Processors,
+    config: &'r Config,
+    problem: &'r Problem<T>,
+}
+
+impl<'r, T: ScalarTypes> Turn<'r, T> {
+    fn all(
+        &self,
+        implementations: &[Implementation],
+        steward: &mut dyn Steward,
+        observer: &mut dyn Observer,
+    ) -> std::io::Result<()> {
+        let granted: Vec<_> = implementations
+            .iter()
+            .map(|one| self.granted(*one, steward).map_err(Outcome::Skipped))
+            .collect();
+        // Neither inputs nor a check for a size that nobody runs.
+        let wanted = granted.iter().any(Result::is_ok);
+        let draw = || Inputs::that_are_read(self.problem, self.config.draw(0));
+        let inputs = wanted.then(draw).transpose();
+        let work = |inputs| Work::new(self.problem, inputs, self.config);
+        let mut work = match &inputs {
+            Ok(inputs) => inputs.as_ref().map(work).transpose(),
+            Err(_) => Ok(None),
+        };
+        for (candidate, implementation) in granted.into_iter().zip(implementations) {
+            let started = Instant::now();
+            let outcome = match (candidate, &inputs, &mut work) {
+                (Err(outcome), _, _) => outcome,
+                (Ok(_), Err(error), _) => stopped(error),
+                (Ok(_), _, Err(error)) => stopped(error),
+                (Ok(candidate), Ok(_), Ok(Some(work))) => {
+                    observer.step(&steward.announce(candidate.id()));
+                    match candidate.measure(work, observer) {
+                        Ok(row) => Outcome::Row(Box::new(row)),
+                        Err(error) => stopped(&error),
+                    }
+                }
+                (Ok(_), Ok(_), Ok(None)) => {
+                    unreachable!("invariant: where one is granted there are inputs")
+                }
             };
-            let effort = steward.grant(implementation.id(), problem.flops(), &mut probe);
-            candidate.effort = effort.map_err(Outcome::Skipped)?;
-            Ok(candidate)
-        }));
+            steward.take(implementation.id(), outcome, started.elapsed())?;
+        }
+        Ok(())
     }
 
-    // Neither inputs nor a check for a size that nobody runs.
-    let wanted = granted.iter().any(Result::is_ok);
-    let inputs = wanted.then(|| Inputs::draw(&problem, config)).transpose();
-    let checker = match &inputs {
-        Ok(Some(Inputs { a, b, c })) => Checker::new(&problem, a, b, c, config.check, config.seed)
-            .map(Some)
-            .map_err(Error::from),
-        _ => Ok(None),
-    };
-    let mut kept = Kept::default();
-    for (candidate, implementation) in granted.into_iter().zip(&config.implementations) {
-        let started = Instant::now();
-        let outcome = match (candidate, &inputs, &checker) {
-            (Err(outcome), _, _) => outcome,
-            (Ok(_), Err(error), _) | (Ok(_), _, Err(error)) => stopped(error),
-            (Ok(candidate), Ok(Some(inputs)), Ok(Some(checker))) => {
-                observer.step(&steward.announce(candidate.id()));
-                match candidate.measure(&problem, inputs, &mut kept, checker, observer) {
-                    Ok(row) => Outcome::Row(Box::new(row)),
-                    Err(error) => stopped(&error),
-                }
-            }
-            (Ok(_), Ok(_), Ok(_)) => unreachable!("invariant: a granted row has inputs"),
+    /// An implementation that can run and may, with as many repeats as it is granted; else why not.
+    fn granted(
+        &self,
+        implementation: Implementation,
+        steward: &mut dyn Steward,
+    ) -> Result<Candidate<'r>, String> {
+        let mut candidate = Candidate::new(0, implementation, self.problem, self.processors)?;
+        let mut probe = |time| {
+            candidate.predict(self.problem, time, None)?;
+            Ok(candidate.predicted)
         };
-        steward.take(implementation.id(), outcome, started.elapsed())?;
+        candidate.effort = steward.grant(implementation.id(), self.problem.flops(), &mut probe)?;
+        Ok(candidate)
     }
-    Ok(())
 }
 
 fn stopped(error: &Error) -> Outcome {

@@ -279,6 +279,11 @@ where
     Ok(())
 }
 
+/// A number of lines or bars, in the type of the picture's coordinates.
+fn pixels(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
 /// Height of a line of the legend, where there is room.
 const LINE: i32 = 18;
 
@@ -287,7 +292,7 @@ fn legend<'s>(area: &Area<'s>, curves: &[Curve], peak: bool, top: f64) -> Drawn<
     let then = |curve: &Curve| curve.then.iter().any(|(_, value)| *value <= top);
     let lines = curves.len() + curves.iter().filter(|curve| then(curve)).count() + 1;
     let (_, height) = area.dim_in_pixel();
-    let line = LINE.min((height as i32 - 50) / lines as i32);
+    let line = LINE.min((height as i32 - 50) / pixels(lines));
     let mut y = 40;
     let mut text = |words: &str| -> Result<i32, _> {
         let at = y;
@@ -319,10 +324,11 @@ fn bars<'s>(root: &Area<'s>, curves: &[Curve], axis: Axis, n: f64, title: &str) 
     root.draw(&Text::new(format!("{}, n = {n:.0}", axis.label()), (LEFT, 10), ("sans-serif", 14)))?;
     let values = curves.iter().filter_map(|curve| Some((curve, curve.last()?.1)));
     let most = values.clone().map(|(_, value)| value).fold(0.0, f64::max);
-    let height = (540 / curves.len().max(1) as i32).min(40);
-    for (index, (curve, value)) in values.enumerate() {
-        let top = 40 + index as i32 * height;
+    let height = (540 / pixels(curves.len().max(1))).min(40);
+    for (index, (curve, value)) in (0..).zip(values) {
+        let top = 40 + index * height;
         let middle = top + height / 2 - 7;
+        #[expect(clippy::cast_possible_truncation, reason = "no longer than the longest")]
         let right = LEFT + (LONGEST * value / most).ceil() as i32;
         let bar = [(LEFT, top + height / 8), (right, top + height - height / 8)];
         root.draw(&Rectangle::new(bar, curve.colour.filled()))?;

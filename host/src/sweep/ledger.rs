@@ -179,31 +179,17 @@ impl Steward for Ledger<'_> {
         spent: Duration,
     ) -> std::io::Result<()> {
         let n = self.n;
-        let mut point = Point { n, kernel: kernel.to_owned(), ..Point::default() };
-        match outcome {
+        let point = match outcome {
             Outcome::Row(row) => {
                 self.accounts.entry(kernel).or_default().spent += spent.as_secs_f64();
-                point.device = Some(row.device);
-                point.seconds = Some(row.seconds);
-                point.gflops = Some(row.gflops);
-                point.h2d_seconds = row.h2d_seconds;
-                point.kernel_seconds = row.kernel_seconds;
-                point.d2h_seconds = row.d2h_seconds;
-                point.runs = Some(row.runs);
-                if let Some(check) = row.check {
-                    point.check = Some(check.method.to_owned());
-                    point.ok = Some(check.ok);
-                    // A NaN or infinity has no place in JSON.
-                    point.max_error = Some(check.max_error).filter(|error| error.is_finite());
-                    point.bound = Some(check.bound).filter(|bound| bound.is_finite());
-                }
+                Point::measured(n, *row)
             }
-            Outcome::Skipped(reason) => point.skipped = Some(reason),
+            Outcome::Skipped(reason) => Point::skipped(n, kernel, reason),
             Outcome::Failed(failure, reason) => {
                 self.failure.get_or_insert(failure);
-                point.skipped = Some(reason);
+                Point::skipped(n, kernel, reason)
             }
-        }
+        };
         self.record.add(&point)?;
         self.points.push(point);
         self.remember(self.points.len() - 1);
@@ -213,7 +199,7 @@ impl Steward for Ledger<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::config;
+    use super::super::tests::request;
     use super::super::{Processors, RowFormat, plan, settings};
     use super::*;
     use crate::error::Error;
@@ -221,10 +207,10 @@ mod tests {
     const PLAN: &[(usize, &str)] = &[(10, "serial"), (20, "serial"), (40, "serial")];
 
     fn ledger(folder: &tempfile::TempDir, share: f64) -> Ledger<'static> {
-        let config = config();
-        assert_eq!(plan(&config), PLAN);
-        let machine = Processors::open(config.device, config.threads).unwrap().machine();
-        let settings = settings(&config, &machine);
+        let request = request();
+        assert_eq!(plan(&request), PLAN);
+        let processors = Processors::open(request.config.device, None).unwrap();
+        let settings = settings(&request, &processors);
         let path = folder.path().join("rows.csv");
         let record = Record::create(&path, RowFormat::Csv, &settings).unwrap();
         let mut ledger = Ledger::new(share, PLAN, record, Vec::new());

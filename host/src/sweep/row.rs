@@ -8,6 +8,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::measure::Verdict;
+use crate::run::Row;
+
 /// The version of the files that this module writes and reads.
 pub const FORMAT: &str = "tessera-sweep 1";
 
@@ -108,6 +111,38 @@ pub struct Point {
     pub bound: Option<f64>,
     /// Why there is no measurement, where there is none.
     pub skipped: Option<String>,
+}
+
+impl Point {
+    /// A row of a run at one size.
+    pub(super) fn measured(n: usize, row: Row) -> Self {
+        let verdict = row.check.map(|check| check.verdict);
+        // A NaN or infinity has no place in JSON.
+        let number = |value: fn(&Verdict) -> f64| {
+            verdict.as_ref().map(value).filter(|value| value.is_finite())
+        };
+        Self {
+            n,
+            kernel: row.kernel.to_owned(),
+            device: Some(row.device),
+            seconds: Some(row.seconds),
+            gflops: Some(row.gflops),
+            h2d_seconds: row.h2d_seconds,
+            kernel_seconds: row.kernel_seconds,
+            d2h_seconds: row.d2h_seconds,
+            runs: Some(row.runs),
+            check: verdict.as_ref().map(|verdict| verdict.method.clone()),
+            ok: verdict.as_ref().map(|verdict| verdict.ok),
+            max_error: number(|verdict| verdict.max_error),
+            bound: number(|verdict| verdict.bound),
+            skipped: None,
+        }
+    }
+
+    /// Why there is no row at a size.
+    pub(super) fn skipped(n: usize, kernel: &str, reason: String) -> Self {
+        Self { n, kernel: kernel.to_owned(), skipped: Some(reason), ..Self::default() }
+    }
 }
 
 const COLUMNS: [&str; 14] = [

@@ -52,8 +52,10 @@ impl Ticks {
         let power = 10f64.powf(least.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
         let step = step.into_iter().find(|step| *step >= least).unwrap_or(10.0 * power);
+        #[expect(clippy::cast_possible_truncation, reason = "a step is no small part of the axis")]
         let count = (most / step) as usize;
         // As many digits as the step has.
+        #[expect(clippy::cast_possible_truncation, reason = "whole, and below 400 for any f64")]
         let decimals = (-(step * 1.000_001).log10().floor()).max(0.0) as usize;
         let bold = (0..=count).map(|index| index as f64 * step * unit).collect();
         Self { bold, light: Vec::new(), decimals, unit }
@@ -62,6 +64,7 @@ impl Ticks {
     /// Marks of a logarithmic axis: at 1 to 9 times each power of ten, with a label at the powers, and
     /// where these are few also at 2 and 5 times them.
     pub(super) fn logarithmic(least: f64, most: f64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "whole, and below 400 for any f64")]
         let powers = least.log10().floor() as i32..=most.log10().ceil() as i32;
         let inside = |value: &f64| (least..=most).contains(value);
         let at = |digits: &[f64], every: usize| -> Vec<f64> {
@@ -129,6 +132,7 @@ pub(super) fn number(value: f64) -> String {
     if !(1e-3..1e6).contains(&value) {
         return format!("{value:.0e}");
     }
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and at most 5 from 0.001 on")]
     let decimals = (2.0 - value.log10().floor()).max(0.0) as usize;
     let text = format!("{value:.decimals$}");
     if text.contains('.') {

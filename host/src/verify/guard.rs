@@ -184,7 +184,7 @@ impl<T: ScalarTypes> Guarded<T> {
 /// The pattern of word `at`: numbers of eight significant bits below 2^15, which every type has.
 fn guard_word<T: Scalar>(at: usize) -> T {
     let turn = at % 1021;
-    T::from_f64(-f64::from((128 + turn as u32 % 128) << (turn / 128)))
+    T::from_f64(-(((128 + turn % 128) << (turn / 128)) as f64))
 }
 
 #[cfg(test)]

@@ -11,13 +11,19 @@ pub(super) fn choose(len: usize, count: usize, random: &mut Xoshiro256PlusPlus) 
     }
     let mut chosen = vec![0, len - 1];
     while chosen.len() < count {
-        let index = (random.next_u64() % len as u64) as usize;
+        let index = any_of(len, random);
         if !chosen.contains(&index) {
             chosen.push(index);
         }
     }
     chosen.sort_unstable();
     chosen
+}
+
+/// One of `len` rows or columns.
+#[expect(clippy::cast_possible_truncation, reason = "below `len`")]
+pub(super) fn any_of(len: usize, random: &mut Xoshiro256PlusPlus) -> usize {
+    (random.next_u64() % len as u64) as usize
 }
 
 #[cfg(test)]

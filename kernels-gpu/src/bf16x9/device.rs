@@ -67,6 +67,10 @@ impl<const ALL: bool> LimbSplit for ThreeBf16<ALL> {
     }
 
     #[inline(always)]
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "instructions of one group on one stage"
+    )]
     unsafe fn mma(
         acc: &mut wgmma::Accumulators<8>,
         a: SharedAddress<u8>,
@@ -78,7 +82,7 @@ impl<const ALL: bool> LimbSplit for ThreeBf16<ALL> {
         let b = Descriptor::from_bits(k_major_descriptor_64b(b.get()));
         let plus = |acc: &mut wgmma::Accumulators<8>, i: u64, j: u64| {
             let (a, b) = (a + i * PLANE, b + j * PLANE);
-            // SAFETY: the caller's promise.
+            // SAFETY: the whole warpgroup is here; the stage is full, and unchanged until a wait.
             unsafe {
                 wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(acc, a, b);
                 wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(
@@ -90,7 +94,7 @@ impl<const ALL: bool> LimbSplit for ThreeBf16<ALL> {
         };
         let begin = |acc: &mut wgmma::Accumulators<8>, i: u64, j: u64| {
             let (a, b) = (a + i * PLANE, b + j * PLANE);
-            // SAFETY: the caller's promise.
+            // SAFETY: the whole warpgroup is here; the stage is full, and unchanged until a wait.
             unsafe {
                 wgmma::arrive_m64n128k16_f32_bf16_bf16::<false, false, false>(acc, a, b);
                 wgmma::m64n128k16_f32_bf16_bf16::<true, false, false>(

@@ -67,14 +67,14 @@ impl Producer {
             return;
         }
         let pipe = self.pipe;
-        // SAFETY: the stage is empty after the acquire. `full` expects the bytes of the boxes: they
-        // fill the stage, even where they extend beyond A and B.
-        unsafe {
-            pipe.producer_acquire();
-            tensor::load(pipe.tile(), self.a_map, self.k0, self.row0, pipe.full_barrier());
-            let b_tile = pipe.tile().wrapping_add(A_BYTES as usize);
-            tensor::load(b_tile, self.b_map, self.col0, self.k0, pipe.full_barrier());
-        }
+        // SAFETY: one thread fills the pipeline. The boxes fill the stage, even where they extend beyond A
+        // and B, so that their bytes are those that `full` expects.
+        unsafe { pipe.producer_acquire() };
+        // SAFETY: the stage is empty after the acquire.
+        unsafe { tensor::load(pipe.tile(), self.a_map, self.k0, self.row0, pipe.full_barrier()) };
+        let b_tile = pipe.tile().wrapping_add(A_BYTES as usize);
+        // SAFETY: as above; B's box is behind A's.
+        unsafe { tensor::load(b_tile, self.b_map, self.col0, self.k0, pipe.full_barrier()) };
         self.pipe.advance();
         self.k0 += F32_BLOCK_K;
     }
@@ -206,12 +206,11 @@ unsafe fn multiply(params: TmaSimtParams<f32>, (a_map, b_map): (MapAddress, MapA
     }
     let left = k % F32_BLOCK_K;
     if left > 0 {
-        // SAFETY: the load of the last stage was started as soon as its predecessor was released;
-        // it is full after the wait, and no load follows it.
-        unsafe {
-            pipe.consumer_wait();
-            rest(Lane::of(pipe.tile(), row, col), left, &mut acc);
-        }
+        // SAFETY: the barriers are initialised. The load of the last stage was started as soon as its
+        // predecessor was released.
+        unsafe { pipe.consumer_wait() };
+        // SAFETY: the stage is full after the wait, and no load follows it.
+        unsafe { rest(Lane::of(pipe.tile(), row, col), left, &mut acc) };
     }
 
     // --- epilogue ---
@@ -282,11 +281,12 @@ unsafe fn mainloop(
     /// Runs of a stage.
     const RUNS: u32 = F32_BLOCK_K / RUN;
     let mut lane = Lane::of(pipe.tile(), row, col);
+    // SAFETY: the barriers are initialised.
+    unsafe { pipe.consumer_wait() };
     // SAFETY: the stage is full after the wait.
-    let (mut a, mut b) = unsafe {
-        pipe.consumer_wait();
-        (lane.read_rows(0), lane.read_b(0))
-    };
+    let mut a = unsafe { lane.read_rows(0) };
+    // SAFETY: as above.
+    let mut b = unsafe { lane.read_b(0) };
     let mut left = rounds;
     // The first of the two runs that are multiplied; `lane.b` moves with it.
     let mut run = 0;
@@ -300,23 +300,22 @@ unsafe fn mainloop(
                 if run == RUNS {
                     (run, next_run) = (0, 0);
                     left -= 1;
-                    // SAFETY: nothing of this stage is read any more, and all threads have left the
-                    // one before it, which the next load overwrites. The next stage to multiply is
-                    // full after the wait; after the last one there is none, and some elements are
-                    // read again and ignored.
-                    unsafe {
-                        pipe.consumer_release();
-                        if is_producer {
-                            producer.load_stage();
-                        }
-                        let before = *pipe;
-                        pipe.advance();
-                        if left > 0 {
-                            pipe.consumer_wait();
-                        }
-                        let there = if left > 0 { pipe.tile() } else { before.tile() };
-                        lane = Lane::of(there, row, col);
+                    // SAFETY: nothing of this stage is read any more.
+                    unsafe { pipe.consumer_release() };
+                    if is_producer {
+                        // SAFETY: one thread; each releases the stages that it has read.
+                        unsafe { producer.load_stage() };
                     }
+                    let before = *pipe;
+                    pipe.advance();
+                    if left > 0 {
+                        // SAFETY: the barriers are initialised.
+                        unsafe { pipe.consumer_wait() };
+                    }
+                    // After the last stage there is none, and some elements of it are read again and
+                    // ignored.
+                    let there = if left > 0 { pipe.tile() } else { before.tile() };
+                    lane = Lane::of(there, row, col);
                 }
             }
             // SAFETY: the stage is full.
@@ -337,16 +336,15 @@ unsafe fn mainloop(
 unsafe fn rest(mut lane: Lane, left: u32, acc: &mut Acc) {
     let mut step = 0;
     while step < left {
-        // SAFETY: the caller's promise; the last run is a whole one of the stage.
-        unsafe {
-            let a = lane.read_rows(step / RUN);
-            unroll!(for STEP in 0..4 {
-                if step + (STEP as u32) < left {
-                    let b = lane.read_b(STEP as u32);
-                    multiply_step!(acc, a[STEP], b);
-                }
-            });
-        }
+        // SAFETY: the stage is full and visible, and the last run is a whole one of it.
+        let a = unsafe { lane.read_rows(step / RUN) };
+        unroll!(for STEP in 0..4 {
+            if step + (STEP as u32) < left {
+                // SAFETY: a step of the same run.
+                let b = unsafe { lane.read_b(STEP as u32) };
+                multiply_step!(acc, a[STEP], b);
+            }
+        });
         lane.b = lane.b.wrapping_add((RUN * TILE_N) as usize);
         step += RUN;
     }

@@ -45,15 +45,18 @@ impl LimbSplit for TwoF16 {
             let at = f16_limb_offset(row.row, octet, limb, row.k_tiles);
             row.limbs.wrapping_add(at as usize).cast::<Quad<u32>>()
         };
-        // SAFETY: 16 bytes each that `f16_limb_offset` gives to this octet alone.
-        unsafe {
-            at(Limb::High).write(Quad([p0.0, p1.0, p2.0, p3.0]));
-            at(Limb::Low).write(Quad([p0.1, p1.1, p2.1, p3.1]));
-        }
+        // SAFETY: 16 bytes that `f16_limb_offset` gives to this octet's high limb alone.
+        unsafe { at(Limb::High).write(Quad([p0.0, p1.0, p2.0, p3.0])) };
+        // SAFETY: 16 others, of its low limb.
+        unsafe { at(Limb::Low).write(Quad([p0.1, p1.1, p2.1, p3.1])) };
         RangeReport { flags: 0, underflows }
     }
 
     #[inline(always)]
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "instructions of one group on one stage"
+    )]
     unsafe fn mma(
         acc: &mut wgmma::Accumulators<8>,
         a: SharedAddress<u8>,
@@ -63,7 +66,7 @@ impl LimbSplit for TwoF16 {
         let a = a.wrapping_add((consumer_idx * INSTRUCTION_M * ROW_BYTES) as usize);
         let a = Descriptor::from_bits(k_major_descriptor(a.get()));
         let b = Descriptor::from_bits(k_major_descriptor(b.get()));
-        // SAFETY: the caller's promise.
+        // SAFETY: the whole warpgroup is here; the stage is full, and unchanged until a wait.
         unsafe {
             wgmma::arrive_m64n128k16_f32_f16_f16::<false, false, false>(acc, a, b + LOW);
             wgmma::m64n128k16_f32_f16_f16::<true, false, false>(

@@ -38,11 +38,16 @@ entry! {
 #[inline(always)]
 unsafe fn probe(params: ProbeParams) {
     let ProbeParams { rows, first, m, n, k, a_row, a_step, b_step, b_col, .. } = params;
-    // SAFETY: obligation 1.
-    let (a, b, flags) = unsafe { (global(params.a), global(params.b), global_mut(params.flags)) };
-    // SAFETY: obligation 1.
-    let (a_exponents, b_exponents) =
-        unsafe { (global(params.a_exponents), global(params.b_exponents)) };
+    // SAFETY: obligation 1, of A.
+    let a = unsafe { global(params.a) };
+    // SAFETY: obligation 1, of B.
+    let b = unsafe { global(params.b) };
+    // SAFETY: obligation 1, of the flags.
+    let flags = unsafe { global_mut(params.flags) };
+    // SAFETY: obligation 1, of the m exponents.
+    let a_exponents = unsafe { global(params.a_exponents) };
+    // SAFETY: obligation 1, of the n exponents.
+    let b_exponents = unsafe { global(params.b_exponents) };
     let linear = thread::thread_idx_x();
     let (row, col0) = probed(thread::block_idx_x(), rows, n);
     // Rows before `first` wrap around and become the largest numbers.
@@ -87,15 +92,16 @@ unsafe fn probe(params: ProbeParams) {
     let partial = unsafe { shared::launch_sized::<f32>() };
     unroll!(for J in 0..8 {
         // SAFETY: all lanes are here.
-        let (size, meets) = unsafe { (warp_sum(size[J]), warp_sum(meets[J])) };
+        let size = unsafe { warp_sum(size[J]) };
+        // SAFETY: as above.
+        let meets = unsafe { warp_sum(meets[J]) };
         let lane = linear % 32;
         if lane == 0 {
             let at = partial.wrapping_add((linear / 32) as usize * 2 * COLUMNS + 2 * J);
-            // SAFETY: two words for each warp and column.
-            unsafe {
-                at.write(size);
-                at.wrapping_add(1).write(meets);
-            }
+            // SAFETY: the first of two words for each warp and column.
+            unsafe { at.write(size) };
+            // SAFETY: the second of them.
+            unsafe { at.wrapping_add(1).write(meets) };
         }
     });
     // SAFETY: all threads of the block are here.
@@ -106,10 +112,9 @@ unsafe fn probe(params: ProbeParams) {
         while of_warp < WARPS {
             let at = of_warp as usize * 2 * COLUMNS + 2 * (linear as usize % COLUMNS);
             // SAFETY: written before the barrier.
-            unsafe {
-                size += partial.wrapping_add(at).read();
-                meets += partial.wrapping_add(at + 1).read();
-            }
+            size += unsafe { partial.wrapping_add(at).read() };
+            // SAFETY: as above.
+            meets += unsafe { partial.wrapping_add(at + 1).read() };
             of_warp += 1;
         }
         // SAFETY: obligation 1; all lanes of the warp are here.

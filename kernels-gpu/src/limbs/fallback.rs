@@ -29,8 +29,14 @@ entry! {
 unsafe fn fallback(params: FallbackParams) {
     let FallbackParams { m, n, k, alpha, a, a_row, a_step, b, b_step, b_col, .. } = params;
     let FallbackParams { beta, c, ldc, flags, when, .. } = params;
-    // SAFETY: obligation 1.
-    let (a, b, c, flags) = unsafe { (global(a), global(b), global_mut(c), global(flags)) };
+    // SAFETY: obligation 1, of A.
+    let a = unsafe { global(a) };
+    // SAFETY: obligation 1, of B.
+    let b = unsafe { global(b) };
+    // SAFETY: obligation 1, of C.
+    let c = unsafe { global_mut(c) };
+    // SAFETY: obligation 1, of the flags.
+    let flags = unsafe { global(flags) };
     // SAFETY: obligation 1; the helpers before this launch wrote the flags.
     if unsafe { flags.read() } & when == 0 {
         return;

@@ -42,12 +42,18 @@ pub(crate) use product_entry;
 #[inline(always)]
 pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
     let LimbParams { m, n, k, alpha, beta, ldc, unless, .. } = params;
-    // SAFETY: obligation 1.
-    let (a_limbs, b_limbs, c) =
-        unsafe { (global(params.a_limbs), global(params.b_limbs), global_mut(params.c)) };
-    // SAFETY: obligation 1.
-    let (a_exponents, b_exponents, flags) =
-        unsafe { (global(params.a_exponents), global(params.b_exponents), global(params.flags)) };
+    // SAFETY: obligation 1, of A's limbs.
+    let a_limbs = unsafe { global(params.a_limbs) };
+    // SAFETY: obligation 1, of B's limbs.
+    let b_limbs = unsafe { global(params.b_limbs) };
+    // SAFETY: obligation 1, of C.
+    let c = unsafe { global_mut(params.c) };
+    // SAFETY: obligation 1, of A's exponents.
+    let a_exponents = unsafe { global(params.a_exponents) };
+    // SAFETY: obligation 1, of B's exponents.
+    let b_exponents = unsafe { global(params.b_exponents) };
+    // SAFETY: obligation 1, of the flags.
+    let flags = unsafe { global(params.flags) };
     // SAFETY: obligation 1; the helpers before this launch wrote the flags.
     if unsafe { flags.read() } & unless != 0 {
         return;
@@ -122,14 +128,13 @@ unsafe fn load_tiles<L: LimbSplit>(
 ) {
     let mut tile = 0;
     while tile < k_tiles {
-        // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten. `full`
-        // expects the bytes of the two copies.
-        unsafe {
-            pipe.producer_acquire();
-            bulk::copy(pipe.tile(), a, L::TILE_BYTES, pipe.full_barrier());
-            let behind = pipe.tile().wrapping_add(L::TILE_BYTES as usize);
-            bulk::copy(behind, b, L::TILE_BYTES, pipe.full_barrier());
-        }
+        // SAFETY: one thread fills the pipeline, and `full` expects the bytes of the two copies.
+        unsafe { pipe.producer_acquire() };
+        // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
+        unsafe { bulk::copy(pipe.tile(), a, L::TILE_BYTES, pipe.full_barrier()) };
+        let behind = pipe.tile().wrapping_add(L::TILE_BYTES as usize);
+        // SAFETY: as above; B's tile is behind A's.
+        unsafe { bulk::copy(behind, b, L::TILE_BYTES, pipe.full_barrier()) };
         a = a.wrapping_add(L::TILE_BYTES as usize);
         b = b.wrapping_add(L::TILE_BYTES as usize);
         pipe.advance();
@@ -153,17 +158,19 @@ unsafe fn mainloop<L: LimbSplit>(
     let mut tile = 0;
     while tile < k_tiles {
         let mut acc = [[0.0f32; 8]; 8];
-        // SAFETY: the stage is full after the wait, and unchanged until this warpgroup's release,
-        // which comes after its products have completed.
-        unsafe {
-            pipe.consumer_wait();
-            let a = pipe.tile();
-            L::mma(&mut acc, a, consumer_idx, a.wrapping_add(L::TILE_BYTES as usize));
-            wgmma::commit_group();
-            wgmma::wait_group_n128::<0>(&mut acc);
-            if thread_in_warpgroup == 0 {
-                pipe.consumer_release();
-            }
+        // SAFETY: the barriers are initialised.
+        unsafe { pipe.consumer_wait() };
+        let a = pipe.tile();
+        // SAFETY: the stage is full after the wait, and unchanged until this warpgroup's release. The whole
+        // warpgroup is here.
+        unsafe { L::mma(&mut acc, a, consumer_idx, a.wrapping_add(L::TILE_BYTES as usize)) };
+        // SAFETY: the whole warpgroup is here.
+        unsafe { wgmma::commit_group() };
+        // SAFETY: the whole warpgroup is here, and the products go to these accumulators.
+        unsafe { wgmma::wait_group_n128::<0>(&mut acc) };
+        if thread_in_warpgroup == 0 {
+            // SAFETY: the products have completed, and with them the warpgroup's reads of the stage.
+            unsafe { pipe.consumer_release() };
         }
         pipe.advance();
         tile += 1;
@@ -249,19 +256,24 @@ impl Store {
     /// As [`Store::all`]; `at` is the element of C in column `col`.
     #[inline(always)]
     unsafe fn pair(&self, at: GlobalMut<f32>, col: u32, aligned: bool, value: [f32; 2]) {
-        // SAFETY: the guards; with `beta == 0` C is written only.
-        unsafe {
-            if aligned && self.beta == 0.0 && col + 1 < self.n {
-                at.cast::<Pair>().write(Pair([self.alpha * value[0], self.alpha * value[1]]));
-                return;
-            }
-            if col < self.n {
-                at.write(epilogue(self.alpha, value[0], self.beta, || at.read()));
-            }
-            let at = at.wrapping_add(1);
-            if col + 1 < self.n {
-                at.write(epilogue(self.alpha, value[1], self.beta, || at.read()));
-            }
+        if aligned && self.beta == 0.0 && col + 1 < self.n {
+            let pair = Pair([self.alpha * value[0], self.alpha * value[1]]);
+            // SAFETY: the guard: both are in C, and are this thread's.
+            unsafe { at.cast::<Pair>().write(pair) };
+            return;
+        }
+        // SAFETY: asked only for elements of C that are this thread's.
+        let old = |at: GlobalMut<f32>| unsafe { at.read() };
+        if col < self.n {
+            let new = epilogue(self.alpha, value[0], self.beta, || old(at));
+            // SAFETY: the guard.
+            unsafe { at.write(new) };
+        }
+        let at = at.wrapping_add(1);
+        if col + 1 < self.n {
+            let new = epilogue(self.alpha, value[1], self.beta, || old(at));
+            // SAFETY: the guard.
+            unsafe { at.write(new) };
         }
     }
 }

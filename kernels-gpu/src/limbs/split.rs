@@ -41,14 +41,15 @@ impl Target {
         underflows: *mut u32,
         flags: *mut u32,
     ) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Self {
-                limbs: global_mut(limbs),
-                exponents: global_mut(exponents),
-                underflows: global_mut(underflows),
-                flags: global_mut(flags),
-            }
+        Self {
+            // SAFETY: they are valid in the whole launch.
+            limbs: unsafe { global_mut(limbs) },
+            // SAFETY: so are these.
+            exponents: unsafe { global_mut(exponents) },
+            // SAFETY: so are these.
+            underflows: unsafe { global_mut(underflows) },
+            // SAFETY: so are these.
+            flags: unsafe { global_mut(flags) },
         }
     }
 }
@@ -88,9 +89,10 @@ pub(crate) use split_entries;
 #[inline(always)]
 pub(crate) unsafe fn k_major<L: LimbSplit>(params: SplitKMajorParams) {
     let SplitKMajorParams { k, from, ld, limbs, exponents, underflows, flags } = params;
-    // SAFETY: obligation 1.
-    let (from, target) =
-        unsafe { (global(from), Target::new(limbs, exponents, underflows, flags)) };
+    // SAFETY: obligation 1, of the operand.
+    let from = unsafe { global(from) };
+    // SAFETY: obligation 1, of what is written.
+    let target = unsafe { Target::new(limbs, exponents, underflows, flags) };
     let (row, linear) = (thread::block_idx_x(), thread::thread_idx_x());
     let from = from.wrapping_add((u64::from(row) * ld) as usize);
     let line =
@@ -103,7 +105,7 @@ pub(crate) unsafe fn k_major<L: LimbSplit>(params: SplitKMajorParams) {
             // SAFETY: each block has a row of its own.
             unsafe { target.exponents.wrapping_add(row as usize).write(exponent) };
         }
-        // SAFETY: obligation 1.
+        // SAFETY: obligation 1; all lanes of the warp are here.
         unsafe { raise_flags(target.flags, if largest >= INFINITY_BITS { NON_FINITE } else { 0 }) };
         exponent
     } else {
@@ -114,18 +116,16 @@ pub(crate) unsafe fn k_major<L: LimbSplit>(params: SplitKMajorParams) {
     let mut octet = linear;
     while octet < row.k_tiles * BLOCK_K / OCTET {
         // SAFETY: obligation 1; elements beyond k are zero.
-        seen = seen.and(unsafe { L::split_octet(&row, octet, line.octet(octet)) });
+        let values = unsafe { line.octet(octet) };
+        // SAFETY: obligation 1; each octet belongs to one thread.
+        seen = seen.and(unsafe { L::split_octet(&row, octet, values) });
         octet += HELPER_THREADS;
     }
-    // SAFETY: obligation 1.
-    unsafe {
-        let exceeded = count_underflows(
-            target.underflows.wrapping_add(row.row as usize),
-            seen.underflows,
-            k / 2,
-        );
-        raise_flags(target.flags, seen.flags | exceeded);
-    }
+    let underflows = target.underflows.wrapping_add(row.row as usize);
+    // SAFETY: obligation 1; all threads add by this.
+    let exceeded = unsafe { count_underflows(underflows, seen.underflows, k / 2) };
+    // SAFETY: obligation 1; all lanes of the warp are here.
+    unsafe { raise_flags(target.flags, seen.flags | exceeded) };
 }
 
 /// The bits of the largest magnitude of a row, and the exponent by which it is scaled.
@@ -173,8 +173,10 @@ unsafe fn scale(line: &Line) -> (u32, i32) {
 #[inline(always)]
 pub(crate) unsafe fn row_amax(params: RowAmaxParams) {
     let RowAmaxParams { rows, k, from, ld, row_amax } = params;
-    // SAFETY: obligation 1.
-    let (from, row_amax) = unsafe { (global(from), global_mut(row_amax)) };
+    // SAFETY: obligation 1, of the operand.
+    let from = unsafe { global(from) };
+    // SAFETY: obligation 1, of the rows' magnitudes.
+    let row_amax = unsafe { global_mut(row_amax) };
     /// k elements that a thread reads, and those that the block reads at the same time.
     const STEPS: u32 = AMAX_BLOCK_K / STRIDE;
     const STRIDE: u32 = HELPER_THREADS / LANES;
@@ -217,11 +219,12 @@ pub(crate) unsafe fn row_amax(params: RowAmaxParams) {
 #[inline(always)]
 pub(crate) unsafe fn mn_major<L: LimbSplit>(params: SplitMnMajorParams) {
     let SplitMnMajorParams { rows, k, from, ld, limbs, exponents, underflows, flags, .. } = params;
-    // SAFETY: obligation 1.
-    let (from, row_amax, target) = unsafe {
-        let target = Target::new(limbs, exponents, underflows, flags);
-        (global(from), global(params.row_amax), target)
-    };
+    // SAFETY: obligation 1, of the operand.
+    let from = unsafe { global(from) };
+    // SAFETY: obligation 1, of the rows' magnitudes.
+    let row_amax = unsafe { global(params.row_amax) };
+    // SAFETY: obligation 1, of what is written.
+    let target = unsafe { Target::new(limbs, exponents, underflows, flags) };
     let linear = thread::thread_idx_x();
     let (row0, tile) = (thread::block_idx_x() * PANEL_ROWS, thread::block_idx_y());
     let operand = MnMajor::new(rows, k, from, ld);
@@ -233,13 +236,14 @@ pub(crate) unsafe fn mn_major<L: LimbSplit>(params: SplitMnMajorParams) {
         // SAFETY: obligation 1.
         let values = unsafe { operand.quad(row0 + quad, tile * BLOCK_K + step) };
         let at = transposed.wrapping_add((step * TRANSPOSE_PITCH + quad) as usize);
-        // SAFETY: four words of this thread alone.
-        unsafe {
-            at.write(values[0]);
-            at.wrapping_add(1).write(values[1]);
-            at.wrapping_add(2).write(values[2]);
-            at.wrapping_add(3).write(values[3]);
-        }
+        // SAFETY: the first of four words of this thread alone.
+        unsafe { at.write(values[0]) };
+        // SAFETY: the second of them.
+        unsafe { at.wrapping_add(1).write(values[1]) };
+        // SAFETY: the third.
+        unsafe { at.wrapping_add(2).write(values[2]) };
+        // SAFETY: the fourth.
+        unsafe { at.wrapping_add(3).write(values[3]) };
         step += HELPER_THREADS / LANES;
     }
     // SAFETY: all threads of the block are here.
@@ -271,16 +275,16 @@ pub(crate) unsafe fn mn_major<L: LimbSplit>(params: SplitMnMajorParams) {
                 |step: usize| unsafe { from.wrapping_add(step * TRANSPOSE_PITCH as usize).read() };
             let values = [of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7)];
             let row = Row { row: row0 + row, exponent, k_tiles: tiles(k), limbs: target.limbs };
-            // SAFETY: obligation 1.
-            unsafe {
-                let seen = L::split_octet(&row, tile * OCTETS + octet, values);
-                let underflows = target.underflows.wrapping_add(row.row as usize);
-                noticed |= seen.flags | count_underflows(underflows, seen.underflows, k / 2);
-            }
+            // SAFETY: obligation 1; one thread of the grid has this row and this octet.
+            let seen = unsafe { L::split_octet(&row, tile * OCTETS + octet, values) };
+            let underflows = target.underflows.wrapping_add(row.row as usize);
+            // SAFETY: obligation 1; all threads add by this.
+            let exceeded = unsafe { count_underflows(underflows, seen.underflows, k / 2) };
+            noticed |= seen.flags | exceeded;
         }
         item += HELPER_THREADS;
     }
-    // SAFETY: obligation 1.
+    // SAFETY: obligation 1; all lanes of the warp are here.
     unsafe { raise_flags(target.flags, noticed) };
 }
 

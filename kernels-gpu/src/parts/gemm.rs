@@ -42,8 +42,12 @@ impl<T: Accumulator> Gemm<T> {
     #[inline(always)]
     pub(crate) unsafe fn new(params: GemmParams<T>) -> Self {
         let GemmParams { m, n, k, alpha, a, lda, b, ldb, beta, c, ldc } = params;
-        // SAFETY: the caller's promise.
-        let (a, b, c) = unsafe { (global(a), global(b), global_mut(c)) };
+        // SAFETY: A is valid in the whole launch.
+        let a = unsafe { global(a) };
+        // SAFETY: so is B.
+        let b = unsafe { global(b) };
+        // SAFETY: so is C.
+        let c = unsafe { global_mut(c) };
         Self { m, n, k, alpha, a, lda, b, ldb, beta, c, ldc }
     }
 }
@@ -95,9 +99,11 @@ impl<T: Accumulator> Gemm<T> {
     #[inline(always)]
     pub(crate) unsafe fn store(&self, row: u32, col: u32, acc: T) {
         let c = self.c.wrapping_add((u64::from(row) * self.ldc + u64::from(col)) as usize);
-        // SAFETY: (row, col) is in C, so `c` points at an element that this thread owns; with
-        // `beta == 0` it is written only.
-        unsafe { c.write(epilogue(self.alpha, acc, self.beta, || c.read())) }
+        // SAFETY: (row, col) is in C, so `c` points at an element that this thread owns.
+        let old = || unsafe { c.read() };
+        let new = epilogue(self.alpha, acc, self.beta, old);
+        // SAFETY: the same element.
+        unsafe { c.write(new) }
     }
 
     /// Whether rows of C begin at multiples of four elements, so that [`Gemm::store_quad`] may be

@@ -111,11 +111,10 @@ impl<T: Accumulator> Loader<T> {
     unsafe fn put(&self, a: [T; LOADS], b: [T; LOADS]) {
         let mut i = 0;
         while i < LOADS {
-            // SAFETY: the slots of all threads and all `i` are the elements of the tiles, once each.
-            unsafe {
-                self.a_slot.wrapping_add(i * A_ROWS).write(a[i]);
-                self.b_slot.wrapping_add(i * B_ROWS * SIDE).write(b[i]);
-            }
+            // SAFETY: the slots of all threads and all `i` are the elements of A's tile, once each.
+            unsafe { self.a_slot.wrapping_add(i * A_ROWS).write(a[i]) };
+            // SAFETY: and those of B's.
+            unsafe { self.b_slot.wrapping_add(i * B_ROWS * SIDE).write(b[i]) };
             i += 1;
         }
     }
@@ -187,14 +186,16 @@ pub(crate) unsafe fn outer_tile<T: Accumulator>(
         }
     }
     while loader.done < k {
-        // SAFETY: guarded reads; the barriers as above, in uniform control flow.
-        unsafe {
-            let (a, b) = loader.fetch::<false>();
-            loader.put(a, b);
-            thread::sync_threads();
-            multiply(a_frag, b_frag, &mut acc);
-            thread::sync_threads();
-        }
+        // SAFETY: obligation 1; reads are guarded.
+        let (a, b) = unsafe { loader.fetch::<false>() };
+        // SAFETY: the barrier at the end of the last round ended all reads of the tiles.
+        unsafe { loader.put(a, b) };
+        // SAFETY: `done` and `k` are the same in all threads of the block, so they are all here.
+        unsafe { thread::sync_threads() };
+        // SAFETY: the tiles are whole and visible since the barrier.
+        unsafe { multiply(a_frag, b_frag, &mut acc) };
+        // SAFETY: as for the barrier above.
+        unsafe { thread::sync_threads() };
         loader.done += STEPS as u32;
     }
 
@@ -253,8 +254,10 @@ pub(crate) unsafe fn multiply_step<T: Accumulator>(
     b: Shared<T>,
     acc: &mut [[T; OWN]; OWN],
 ) {
-    // SAFETY: both groups are in the row of the tile, 16-byte aligned.
-    let (a, b) = unsafe { (fragment(a), fragment(b)) };
+    // SAFETY: both groups are in the row of A's tile, 16-byte aligned.
+    let a = unsafe { fragment(a) };
+    // SAFETY: both groups are in the row of B's tile, 16-byte aligned.
+    let b = unsafe { fragment(b) };
     unroll!(for I in 0..8 {
         unroll!(for J in 0..8 {
             acc[I][J] = a[I].mul_add(b[J], acc[I][J]);
@@ -268,8 +271,9 @@ pub(crate) unsafe fn multiply_step<T: Accumulator>(
 /// Both are written and visible, and 16-byte aligned.
 #[inline(always)]
 unsafe fn fragment<T: Accumulator>(at: Shared<T>) -> [T; OWN] {
-    // SAFETY: the caller's promise.
-    let (Quad([x0, x1, x2, x3]), Quad([y0, y1, y2, y3])) =
-        unsafe { (at.cast::<Quad<T>>().read(), at.wrapping_add(APART).cast::<Quad<T>>().read()) };
+    // SAFETY: the first group is written, visible and 16-byte aligned.
+    let Quad([x0, x1, x2, x3]) = unsafe { at.cast::<Quad<T>>().read() };
+    // SAFETY: so is the second.
+    let Quad([y0, y1, y2, y3]) = unsafe { at.wrapping_add(APART).cast::<Quad<T>>().read() };
     [x0, x1, x2, x3, y0, y1, y2, y3]
 }

@@ -63,11 +63,10 @@ impl<P: Pipeline> PipelineState<P> {
     pub(crate) unsafe fn init_barriers(&self, consumers: u32) {
         let mut each = *self;
         while each.phase == 0 {
-            // SAFETY: the caller's promise.
-            unsafe {
-                mbarrier::init(each.full_barrier(), 1);
-                mbarrier::init(each.empty_barrier(), consumers);
-            }
+            // SAFETY: one thread does this, before anybody uses the barrier.
+            unsafe { mbarrier::init(each.full_barrier(), 1) };
+            // SAFETY: the same.
+            unsafe { mbarrier::init(each.empty_barrier(), consumers) };
             each.advance();
         }
         mbarrier::fence_init();
@@ -101,11 +100,10 @@ impl<P: Pipeline> PipelineState<P> {
     /// these bytes.
     #[inline(always)]
     pub(crate) unsafe fn producer_acquire(&self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            mbarrier::wait(self.empty_barrier(), self.phase ^ 1);
-            mbarrier::arrive_and_expect_tx(self.full_barrier(), P::STAGE_BYTES);
-        }
+        // SAFETY: the barriers are initialised.
+        unsafe { mbarrier::wait(self.empty_barrier(), self.phase ^ 1) };
+        // SAFETY: as above; this thread is the one that the phase waits for, and starts copies of `STAGE_BYTES`.
+        unsafe { mbarrier::arrive_and_expect_tx(self.full_barrier(), P::STAGE_BYTES) };
     }
 
     /// Moves to the next stage; after the last one to the first, in its next phase.

@@ -56,11 +56,11 @@ pub(crate) unsafe fn store_slices<T: Accumulator, const ROWS: usize>(
         if I < ROWS {
             let row = own.wrapping_add((I / 4 * ROWS_APART + I % 4) * pitch);
             let [s0, s1, s2, s3, s4, s5, s6, s7] = acc[I];
-            // SAFETY: obligation 1; each lane has elements of its own.
-            unsafe {
-                row.cast::<Quad<T>>().write(Quad([s0, s1, s2, s3]));
-                row.wrapping_add(COLS_APART).cast::<Quad<T>>().write(Quad([s4, s5, s6, s7]));
-            }
+            // SAFETY: obligation 1; each lane has elements of its own, in quads.
+            unsafe { row.cast::<Quad<T>>().write(Quad([s0, s1, s2, s3])) };
+            let row = row.wrapping_add(COLS_APART);
+            // SAFETY: the same of the other half of its columns.
+            unsafe { row.cast::<Quad<T>>().write(Quad([s4, s5, s6, s7])) };
         }
     });
     // SAFETY: all threads of the block are here.

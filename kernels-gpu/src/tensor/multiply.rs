@@ -126,12 +126,12 @@ impl<N: Number> Launch<N> {
     /// They are maps.
     #[inline(always)]
     pub(super) unsafe fn prefetch(&self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            tensor::prefetch(self.a_map);
-            tensor::prefetch(self.b_map);
-            tensor::prefetch(self.c_map);
-        }
+        // SAFETY: it is a map.
+        unsafe { tensor::prefetch(self.a_map) };
+        // SAFETY: it is a map.
+        unsafe { tensor::prefetch(self.b_map) };
+        // SAFETY: it is a map.
+        unsafe { tensor::prefetch(self.c_map) };
     }
 
     /// # Safety
@@ -148,11 +148,10 @@ impl<N: Number> Launch<N> {
         // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
         let mut pipe = PipelineState::<N16>::new(unsafe { pipeline::smem() });
         if linear == 0 {
-            // SAFETY: obligation 1; the barrier below.
-            unsafe {
-                self.prefetch();
-                pipe.init_barriers(CONSUMERS);
-            }
+            // SAFETY: obligation 1.
+            unsafe { self.prefetch() };
+            // SAFETY: one thread; nobody uses the barriers before the barrier below.
+            unsafe { pipe.init_barriers(CONSUMERS) };
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
@@ -202,28 +201,34 @@ impl<N: Number> Launch<N> {
             let (row0, col0) = (tile.row * TILE_M, tile.col * Stages::<N16>::TILE_N);
             // The majorness of the operands is part of the instruction, so each combination has its
             // own loop.
-            // SAFETY: the whole warpgroup is here; `k_tiles` stages are loaded for this tile.
-            let acc = unsafe {
-                match self.major_flags {
-                    0 => mainloop::<N, N16, false, false>(pipe, consumer_idx, k_tiles, release),
-                    A_MN_MAJOR => {
-                        mainloop::<N, N16, true, false>(pipe, consumer_idx, k_tiles, release)
-                    }
-                    B_MN_MAJOR => {
-                        mainloop::<N, N16, false, true>(pipe, consumer_idx, k_tiles, release)
-                    }
-                    _ => mainloop::<N, N16, true, true>(pipe, consumer_idx, k_tiles, release),
-                }
+            //
+            // The whole warpgroup is here, and `k_tiles` stages are loaded for this tile.
+            let acc = match self.major_flags {
+                // SAFETY: as said; both are K-major.
+                0 => unsafe {
+                    mainloop::<N, N16, false, false>(pipe, consumer_idx, k_tiles, release)
+                },
+                // SAFETY: as said; A is MN-major.
+                A_MN_MAJOR => unsafe {
+                    mainloop::<N, N16, true, false>(pipe, consumer_idx, k_tiles, release)
+                },
+                // SAFETY: as said; B is MN-major.
+                B_MN_MAJOR => unsafe {
+                    mainloop::<N, N16, false, true>(pipe, consumer_idx, k_tiles, release)
+                },
+                // SAFETY: as said; both are MN-major.
+                _ => unsafe {
+                    mainloop::<N, N16, true, true>(pipe, consumer_idx, k_tiles, release)
+                },
             };
             let epilogue =
                 self.epilogue((row0 + consumer_idx * INSTRUCTION_M, col0), consumer_idx, staging);
-            // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
-            unsafe {
-                if self.tma_store != 0 {
-                    epilogue.store_by_tma(&acc);
-                } else {
-                    epilogue.store_direct(&acc);
-                }
+            if self.tma_store != 0 {
+                // SAFETY: obligation 1, of the map; this block alone has the tile, this warpgroup these rows.
+                unsafe { epilogue.store_by_tma(&acc) };
+            } else {
+                // SAFETY: obligation 1, of C; this block alone has the tile, this warpgroup these rows.
+                unsafe { epilogue.store_direct(&acc) };
             }
         }
     }
@@ -282,15 +287,15 @@ impl<N: Number> Launch<N> {
             let (row0, col0) = (tile.row * TILE_M, tile.col * tile_n);
             let mut k0 = 0;
             while k0 < self.k {
-                // SAFETY: the stage is empty after the acquire, so nobody reads what is
-                // overwritten. `full` expects the bytes of the boxes: they fill the stage.
-                unsafe {
-                    pipe.producer_acquire();
-                    let (to, arrive) = (pipe.tile(), pipe.full_barrier());
-                    load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive);
-                    let to = to.wrapping_add(A_BYTES as usize);
-                    load_tile(self.b_map, b_mn_major, to, (col0, tile_n), k0, arrive);
-                }
+                // SAFETY: one thread fills the pipeline. The boxes fill the stage, so that their bytes are
+                // those that `full` expects.
+                unsafe { pipe.producer_acquire() };
+                let (to, arrive) = (pipe.tile(), pipe.full_barrier());
+                // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
+                unsafe { load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive) };
+                let to = to.wrapping_add(A_BYTES as usize);
+                // SAFETY: as above; B's tile is behind A's.
+                unsafe { load_tile(self.b_map, b_mn_major, to, (col0, tile_n), k0, arrive) };
                 pipe.advance();
                 k0 += BLOCK_K;
             }
@@ -350,6 +355,10 @@ pub(super) fn for_each_box(
 /// # Safety
 /// All threads of the warpgroup call it together; the producer loads `k_tiles` stages for it.
 #[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "waits, products and releases in the order that makes each of them sound"
+)]
 pub(super) unsafe fn mainloop<
     N: Wgmma<N16>,
     const N16: usize,
@@ -423,6 +432,7 @@ unsafe fn mma_stage<
 /// All threads of the warpgroup call it together; both tiles have [`BLOCK_K`] elements along k and
 /// are unchanged until a wait.
 #[inline(always)]
+#[expect(clippy::multiple_unsafe_ops_per_block, reason = "instructions of one group on one stage")]
 pub(super) unsafe fn mma_k_block<
     N: Wgmma<N16>,
     const N16: usize,
@@ -446,7 +456,8 @@ pub(super) unsafe fn mma_k_block<
     };
     let (a, b) = (Descriptor::from_bits(a), Descriptor::from_bits(b));
     const _: () = assert!(BLOCK_K / INSTRUCTION_K == 4);
-    // SAFETY: the caller's promises; the descriptors stay within the stage.
+    // SAFETY: the whole warpgroup is here; the stage is full, unchanged until a wait, and the descriptors stay
+    // within it.
     unsafe {
         N::arrive_mma::<ADD, A_MN_MAJOR, B_MN_MAJOR>(acc, a, b);
         N::mma::<A_MN_MAJOR, B_MN_MAJOR>(acc, a + a_step, b + b_step);

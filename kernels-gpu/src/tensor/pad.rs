@@ -29,8 +29,10 @@ entry! {
 #[inline(always)]
 unsafe fn pad(params: PadParams) {
     let PadParams { rows, width, from, ld, to, pitch } = params;
-    // SAFETY: both are valid in the whole launch.
-    let (from, to) = unsafe { (global(from), global_mut(to)) };
+    // SAFETY: it is valid in the whole launch.
+    let from = unsafe { global(from) };
+    // SAFETY: so is this.
+    let to = unsafe { global_mut(to) };
     let mut row = thread::block_idx_x();
     while row < rows {
         let line = from.wrapping_add((u64::from(row) * ld) as usize);

@@ -46,13 +46,11 @@ where
         // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
         let mut pipe = PipelineState::<N16>::new(unsafe { pipeline::smem() });
         if linear == 0 {
-            // SAFETY: obligation 1; nobody uses the barriers before the fence and the barrier
-            // below. A stage is empty when the consumers of both blocks have read it: this block
-            // writes to both.
-            unsafe {
-                self.prefetch();
-                pipe.init_barriers(PAIR * CONSUMERS);
-            }
+            // SAFETY: obligation 1.
+            unsafe { self.prefetch() };
+            // A stage is empty when the consumers of both blocks have read it: this block writes to both.
+            // SAFETY: one thread; nobody uses the barriers before the fence and the barrier below.
+            unsafe { pipe.init_barriers(PAIR * CONSUMERS) };
         }
         // SAFETY: all threads of the cluster are here.
         unsafe { cluster::sync() };
@@ -67,19 +65,18 @@ where
         } else {
             let other = cluster::rank() ^ 1;
             let release = |empty: SharedAddress<Barrier>| {
-                // SAFETY: the barriers of both blocks are initialised and expect this warpgroup.
-                unsafe {
-                    mbarrier::arrive(empty);
-                    cluster::arrive(cluster::place_in(empty, other));
-                }
+                // SAFETY: this block's barrier is initialised and expects this warpgroup.
+                unsafe { mbarrier::arrive(empty) };
+                // SAFETY: a cluster is a pair, so there is the other block.
+                let its = unsafe { cluster::place_in(empty, other) };
+                // SAFETY: its barrier is initialised, too, and expects this warpgroup.
+                unsafe { cluster::arrive(its) };
             };
             let tiles = self.pair_tiles();
-            // SAFETY: the whole warpgroup is here, and the producer's has released what the pool
-            // lacks; the producers of both blocks visit the same tiles.
-            unsafe {
-                registers::reg_alloc::<CONSUMER_REGISTERS>();
-                self.consumer_loop(&mut pipe, warpgroup_idx - 1, tiles, release);
-            }
+            // SAFETY: the whole warpgroup is here, and the producer's has released what the pool lacks.
+            unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
+            // SAFETY: the whole warpgroup is here; the producers of both blocks visit the same tiles.
+            unsafe { self.consumer_loop(&mut pipe, warpgroup_idx - 1, tiles, release) };
         }
         // The other block arrives at this one's barriers, and TMA stores under way read this one's
         // memory: neither block may exit before the other is done.
@@ -113,20 +110,20 @@ where
             let mut k0 = 0;
             while k0 < self.k {
                 let half = A_BYTES + rank * HALF_N * ROW_BYTES;
-                // SAFETY: the stage is empty in both blocks after the acquire, so nobody reads what
-                // is overwritten. `full` expects the bytes of the boxes that both blocks load: they
-                // fill the stage. The other block's bytes may complete before this thread expects
-                // them, but in this phase: the previous one has completed in both.
-                unsafe {
-                    pipe.producer_acquire();
-                    let (to, arrive) = (pipe.tile(), pipe.full_barrier());
-                    load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive);
-                    let to = to.wrapping_add(half as usize);
-                    let first = col0 + rank * HALF_N;
-                    for_each_box(b_mn_major, to, (first, HALF_N), k0, |to, x, y| {
-                        tensor::load_multicast(to, self.b_map, x, y, arrive, BOTH);
-                    });
-                }
+                // SAFETY: one thread fills the pipeline. The boxes that both blocks load fill the stage, so
+                // that their bytes are those that `full` expects. The other block's may complete before
+                // this thread expects them, but in this phase: the previous one has completed in both.
+                unsafe { pipe.producer_acquire() };
+                let (to, arrive) = (pipe.tile(), pipe.full_barrier());
+                // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
+                unsafe { load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive) };
+                let to = to.wrapping_add(half as usize);
+                let first = col0 + rank * HALF_N;
+                for_each_box(b_mn_major, to, (first, HALF_N), k0, |to, x, y| {
+                    // SAFETY: the stage is empty in both blocks after the acquire: its barrier waits for
+                    // the consumers of both.
+                    unsafe { tensor::load_multicast(to, self.b_map, x, y, arrive, BOTH) };
+                });
                 pipe.advance();
                 k0 += BLOCK_K;
             }

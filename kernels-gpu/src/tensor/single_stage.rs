@@ -45,14 +45,22 @@ impl<N: Number> Launch<N> {
         let (row0, col0) = (tile.row * INSTRUCTION_M, tile.col * SINGLE_N);
         // The majorness of the operands is part of the instruction, so each combination has its own
         // loop.
-        // SAFETY: all threads are here; the maps are those of the operands.
-        let acc = unsafe {
-            match self.major_flags {
-                0 => self.single_stage_mainloop::<false, false>(stage, full, (row0, col0)),
-                A_MN_MAJOR => self.single_stage_mainloop::<true, false>(stage, full, (row0, col0)),
-                B_MN_MAJOR => self.single_stage_mainloop::<false, true>(stage, full, (row0, col0)),
-                _ => self.single_stage_mainloop::<true, true>(stage, full, (row0, col0)),
-            }
+        //
+        // All threads are here, and the maps are those of the operands.
+        let place_in_c = (row0, col0);
+        let acc = match self.major_flags {
+            // SAFETY: as said; both are K-major.
+            0 => unsafe { self.single_stage_mainloop::<false, false>(stage, full, place_in_c) },
+            // SAFETY: as said; A is MN-major.
+            A_MN_MAJOR => unsafe {
+                self.single_stage_mainloop::<true, false>(stage, full, place_in_c)
+            },
+            // SAFETY: as said; B is MN-major.
+            B_MN_MAJOR => unsafe {
+                self.single_stage_mainloop::<false, true>(stage, full, place_in_c)
+            },
+            // SAFETY: as said; both are MN-major.
+            _ => unsafe { self.single_stage_mainloop::<true, true>(stage, full, place_in_c) },
         };
         let epilogue = self.epilogue((row0, col0), 0, place.wrapping_add(staging));
         // SAFETY: obligation 1; this block alone has the tile.
@@ -65,6 +73,10 @@ impl<N: Number> Launch<N> {
     /// All threads of the block call it together; the maps describe A and B, nobody uses the stage, and
     /// the barrier expects one arrival.
     #[inline(always)]
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "loads, products and barriers in the order that makes each of them sound"
+    )]
     unsafe fn single_stage_mainloop<const A_MN_MAJOR: bool, const B_MN_MAJOR: bool>(
         &self,
         stage: SharedAddress<u8>,

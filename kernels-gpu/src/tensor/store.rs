@@ -63,32 +63,29 @@ impl<N: Number> Epilogue<N> {
                     address: self.staging_address.wrapping_add(offset),
                     view: self.staging.wrapping_add(offset),
                 };
-                // SAFETY: one thread alone starts stores from the buffers; after its wait and the
-                // barrier nobody reads this one. The whole warpgroup is here: the condition is
-                // uniform in it.
-                unsafe {
-                    if self.thread_in_warpgroup == 0 {
-                        // The previous tile may have ended with either buffer.
-                        if P == 0 {
-                            bulk::wait_group_read::<0>();
-                        } else {
-                            bulk::wait_group_read::<1>();
-                        }
+                if self.thread_in_warpgroup == 0 {
+                    // The previous tile may have ended with either buffer.
+                    if P == 0 {
+                        bulk::wait_group_read::<0>();
+                    } else {
+                        bulk::wait_group_read::<1>();
                     }
-                    warpgroup::sync(self.barrier);
-                    N::fill(&buffer, self.thread_in_warpgroup, self.alpha, acc, first);
                 }
+                // SAFETY: the whole warpgroup is here: the condition is uniform in it.
+                unsafe { warpgroup::sync(self.barrier) };
+                // SAFETY: one thread alone starts stores from the buffers; after its wait and the barrier
+                // nobody reads this one.
+                unsafe { N::fill(&buffer, self.thread_in_warpgroup, self.alpha, acc, first) };
                 bulk::fence_proxy_async();
-                // SAFETY: all threads are here; the buffer is written, visible to TMA, and
-                // unchanged until the wait above, or the one at the kernel's end.
-                unsafe {
-                    warpgroup::sync(self.barrier);
-                    if self.thread_in_warpgroup == 0 {
-                        if self.row0 < self.m {
-                            tensor::store(self.map, col, self.row0, buffer.address);
-                        }
-                        bulk::commit_group();
+                // SAFETY: the whole warpgroup is here, as above.
+                unsafe { warpgroup::sync(self.barrier) };
+                if self.thread_in_warpgroup == 0 {
+                    if self.row0 < self.m {
+                        // SAFETY: the buffer is written, visible to TMA, and unchanged until the wait
+                        // above, or the one at the kernel's end.
+                        unsafe { tensor::store(self.map, col, self.row0, buffer.address) };
                     }
+                    bulk::commit_group();
                 }
             }
         });
@@ -156,7 +153,8 @@ impl<N: Number> Epilogue<N> {
                 unroll!(for R in 0..8 {
                     let row = row + 4 * R as u32;
                     // SAFETY: nobody else writes here.
-                    old[R] = unsafe { [self.old(row, col), self.old(row, col + 1)] };
+                    let of = |col: u32| unsafe { self.old(row, col) };
+                    old[R] = [of(col), of(col + 1)];
                 });
             }
             unroll!(for R in 0..8 {

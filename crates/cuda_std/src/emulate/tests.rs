@@ -1,4 +1,8 @@
 //! Each fault, planted, is found with its threads and lines; what is right is not reported.
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "a kernel under test has one argument: that of the mistake in it"
+)]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -43,16 +47,16 @@ fn a_barrier_makes_shared_writes_visible() {
     let launch = Launch::new((4, 1, 1), (64, 1, 1)).with_shared_bytes(64 * 4);
     let wrong = AtomicU32::new(0);
     run(&launch, || {
-        let me = thread::thread_idx_x() as usize;
+        let me = thread::thread_idx_x();
         // SAFETY: the launch provides 64 words; each is written before the barrier that
         // precedes its reads, and indices stay below 64.
         unsafe {
             let words = shared_array![u32; 64];
             for round in 0..2 {
-                words.wrapping_add(me).write(round * 100 + me as u32);
+                words.wrapping_add(me as usize).write(round * 100 + me);
                 thread::sync_threads();
                 let neighbour = (me + 1) % 64;
-                if words.wrapping_add(neighbour).read() != round * 100 + neighbour as u32 {
+                if words.wrapping_add(neighbour as usize).read() != round * 100 + neighbour {
                     wrong.fetch_add(1, Ordering::Relaxed);
                 }
                 thread::sync_threads();
@@ -359,8 +363,8 @@ fn an_observer_sees_every_access_and_barrier() {
     let events = log.0.into_inner().unwrap();
     assert_eq!(events.len(), 2 * 2 * 4);
     for block in 0..2 {
-        for me in 0..2usize {
-            let mine = |event: &&Event| event.block.0 == block && event.thread.0 == me as u32;
+        for (me, thread) in [(0, 0), (1, 1)] {
+            let mine = |event: &&Event| event.block.0 == block && event.thread.0 == thread;
             let actions: Vec<Action> = events.iter().filter(mine).map(|e| e.action).collect();
             let address = input.as_ptr().addr() + 4 * me;
             assert_eq!(

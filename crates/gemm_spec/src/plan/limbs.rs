@@ -5,9 +5,8 @@
 //! Bands after the first find B's limbs where the first has left them, and its flags.
 
 use core::any::Any;
-use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
-use super::{Arguments, Band, Launch, Planner, Step, size};
+use super::{Arguments, Band, Launch, Planner, Step, pointer, pointer_mut, size};
 use crate::params::{
     FallbackParams, LimbParams, ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams,
 };
@@ -58,11 +57,11 @@ struct Product<'p, T: GemmTypes> {
 
 impl<T: GemmTypes> Product<'_, T> {
     /// The address of an offset in the workspace.
-    fn at(&self, offset: u64) -> usize {
-        (self.workspace + offset) as usize
+    fn at(&self, offset: u64) -> u64 {
+        self.workspace + offset
     }
 
-    fn flags(&self) -> usize {
+    fn flags(&self) -> u64 {
         self.at(self.layout.zeroed)
     }
 
@@ -75,7 +74,7 @@ impl<T: GemmTypes> Product<'_, T> {
         };
         let nothing = self.planner.problem.effective_k() == 0;
         let value = if nothing { 0xff } else { 0 };
-        Step::Fill { address: self.at(from) as u64, bytes: to - from, value }
+        Step::Fill { address: self.at(from), bytes: to - from, value }
     }
 
     fn helper(&self, role: HelperRole, x: u32, y: u32, arguments: Arguments<T>) -> Launch<T> {
@@ -101,12 +100,11 @@ impl<T: GemmTypes> Product<'_, T> {
             }
         }
         .map(|offset| self.at(offset));
-        let (k, ld, from) =
-            (size(problem.k), layout.ld as u64, with_exposed_provenance(from as usize));
-        let limbs = with_exposed_provenance_mut(limbs);
-        let exponents = with_exposed_provenance_mut(exponents);
-        let underflows = with_exposed_provenance_mut(underflows);
-        let flags = with_exposed_provenance_mut(self.flags());
+        let (k, ld, from) = (size(problem.k), layout.ld as u64, pointer(from));
+        let limbs = pointer_mut(limbs);
+        let exponents = pointer_mut(exponents);
+        let underflows = pointer_mut(underflows);
+        let flags = pointer_mut(self.flags());
         if layout.order == along {
             let params = SplitKMajorParams { k, from, ld, limbs, exponents, underflows, flags };
             let arguments = Arguments::SplitKMajor(params);
@@ -115,12 +113,12 @@ impl<T: GemmTypes> Product<'_, T> {
         }
         let panels = rows.div_ceil(PANEL_ROWS);
         if planner.spec.helper(HelperRole::RowAmax).is_some() {
-            let row_amax = with_exposed_provenance_mut(row_amax);
+            let row_amax = pointer_mut(row_amax);
             let arguments = Arguments::RowAmax(RowAmaxParams { rows, k, from, ld, row_amax });
             let y = k.div_ceil(AMAX_BLOCK_K);
             steps.push(Step::Launch(self.helper(HelperRole::RowAmax, panels, y, arguments)));
         }
-        let row_amax = with_exposed_provenance(row_amax);
+        let row_amax = pointer(row_amax);
         let arguments = Arguments::SplitMnMajor(SplitMnMajorParams {
             rows,
             k,
@@ -146,15 +144,15 @@ impl<T: GemmTypes> Product<'_, T> {
             m: size(problem.m),
             n: size(problem.n),
             k: size(problem.k),
-            a: with_exposed_provenance(addresses.a as usize),
+            a: pointer(addresses.a),
             a_row,
             a_step,
-            b: with_exposed_provenance(addresses.b as usize),
+            b: pointer(addresses.b),
             b_step,
             b_col,
-            a_exponents: with_exposed_provenance(self.at(self.layout.a_exponents)),
-            b_exponents: with_exposed_provenance(self.at(self.layout.b_exponents)),
-            flags: with_exposed_provenance_mut(self.flags()),
+            a_exponents: pointer(self.at(self.layout.a_exponents)),
+            b_exponents: pointer(self.at(self.layout.b_exponents)),
+            flags: pointer_mut(self.flags()),
         };
         self.helper(HelperRole::Probe, PROBE_BLOCKS, 1, Arguments::Probe(params))
     }
@@ -168,14 +166,14 @@ impl<T: GemmTypes> Product<'_, T> {
             n: size(problem.n),
             k: size(problem.k),
             alpha: scalar(problem.alpha),
-            a_limbs: with_exposed_provenance(self.at(work.a)),
-            b_limbs: with_exposed_provenance(self.at(work.b)),
-            a_exponents: with_exposed_provenance(self.at(work.a_exponents)),
-            b_exponents: with_exposed_provenance(self.at(work.b_exponents)),
+            a_limbs: pointer(self.at(work.a)),
+            b_limbs: pointer(self.at(work.b)),
+            a_exponents: pointer(self.at(work.a_exponents)),
+            b_exponents: pointer(self.at(work.b_exponents)),
             beta: scalar(problem.beta),
-            c: with_exposed_provenance_mut(addresses.c as usize),
+            c: pointer_mut(addresses.c),
             ldc: problem.c.ld as u64,
-            flags: with_exposed_provenance(self.flags()),
+            flags: pointer(self.flags()),
             unless: FALL_BACK,
         }))
     }
@@ -191,16 +189,16 @@ impl<T: GemmTypes> Product<'_, T> {
             n: size(problem.n),
             k: size(problem.k),
             alpha: scalar(problem.alpha),
-            a: with_exposed_provenance(addresses.a as usize),
+            a: pointer(addresses.a),
             a_row,
             a_step,
-            b: with_exposed_provenance(addresses.b as usize),
+            b: pointer(addresses.b),
             b_step,
             b_col,
             beta: scalar(problem.beta),
-            c: with_exposed_provenance_mut(addresses.c as usize),
+            c: pointer_mut(addresses.c),
             ldc: problem.c.ld as u64,
-            flags: with_exposed_provenance(self.flags()),
+            flags: pointer(self.flags()),
             when: FALL_BACK,
         };
         self.helper(HelperRole::Fallback, blocks, 1, Arguments::Fallback(params))

@@ -74,6 +74,10 @@ fn plan<T: GemmTypes>(
     (planner.workspace_bytes(), planner.plan(WORKSPACE).unwrap())
 }
 
+fn address_of<P>(pointer: *const P) -> u64 {
+    pointer.addr() as u64
+}
+
 fn symbols<T: GemmTypes>(plan: &LaunchPlan<T>) -> Vec<&'static str> {
     let symbol = |step: &Step<T>| match step {
         Step::Fill { .. } => "fill",
@@ -105,8 +109,8 @@ fn a_plain_kernel_is_one_launch_of_a_block_for_each_tile() {
     assert_eq!((params.m, params.n, params.k), (200, 500, 300));
     assert_eq!((params.alpha, params.beta), (2.0, 3.0));
     assert_eq!((params.lda, params.ldb, params.ldc), (301, 502, 503));
-    let addresses = [params.a.addr(), params.b.addr(), params.c.addr()];
-    assert_eq!(addresses, [AT.a, AT.b, AT.c].map(|at| at as usize));
+    let addresses = [address_of(params.a), address_of(params.b), address_of(params.c)];
+    assert_eq!(addresses, [AT.a, AT.b, AT.c]);
 }
 
 #[test]
@@ -136,8 +140,8 @@ fn ranges_of_k_are_summed_by_a_second_launch() {
     assert_eq!(bytes, u64::from(added.k) * 100 * 104 * 4);
     assert_eq!((product.alpha, product.beta, product.ldc), (1.0, 0.0, 104));
     assert_eq!((added.alpha, added.beta, added.lda), (2.0, 3.0, 104));
-    assert_eq!([product.c.addr(), added.a.addr()], [WORKSPACE as usize; 2]);
-    assert_eq!(added.c.addr(), AT.c as usize);
+    assert_eq!([address_of(product.c), address_of(added.a)], [WORKSPACE; 2]);
+    assert_eq!(address_of(added.c), AT.c);
     // A thread for each four elements.
     assert_eq!(sum.grid.x, (100 * 26_u32).div_ceil(256));
     // Nothing to sum: one launch that reads neither A nor B.
@@ -161,7 +165,7 @@ fn what_tma_cannot_address_is_copied_to_the_workspace() {
     assert_eq!(bytes, (300 * 32 * 2_u64).next_multiple_of(256));
     let Arguments::Pad(pad) = launch(&odd, "pad").arguments else { panic!() };
     assert_eq!((pad.rows, pad.width, pad.ld, pad.pitch), (300, 25, 25, 32));
-    assert_eq!((pad.from.addr(), pad.to.addr()), (AT.a as usize, WORKSPACE as usize));
+    assert_eq!((address_of(pad.from), address_of(pad.to)), (AT.a, WORKSPACE));
     let Arguments::Tma(tma) = &launch(&odd, "tma_bf16").arguments else { panic!() };
     let (params, [a, b, c]) = (tma.params, tma.maps);
     assert_eq!((a.address, a.pitch, a.dims), (WORKSPACE, 64, [25, 300]));
@@ -214,7 +218,7 @@ fn operands_are_split_multiplied_and_multiplied_again_where_limbs_do_not_hold_th
     // One of them does something: which, the same flags say.
     assert_eq!((limbs.flags, limbs.unless), (fallback.flags, fallback.when));
     assert_eq!(limbs.unless, FALL_BACK);
-    assert_eq!(limbs.flags.addr() as u64, WORKSPACE + layout.zeroed);
+    assert_eq!(address_of(limbs.flags), WORKSPACE + layout.zeroed);
     assert_eq!(launch(&whole, "fallback").grid.x, 2 * 132);
     let flags = Planner::range_flags(&LIMBS, &problem, Band::whole(256));
     assert_eq!(flags, Some(layout.zeroed));
@@ -257,12 +261,12 @@ fn the_products_of_a_batch_are_planned_one_after_the_other() {
     let problem = Problem::<f32>::new(10, 20, 30).with_batch(batch);
     let (bytes, all) = plan(&GEMM, &problem, AT);
     assert_eq!((bytes, symbols(&all)), (0, vec!["gemm_f32"; 3]));
-    for (at, step) in all.steps.iter().enumerate() {
+    for (at, step) in (0..).zip(&all.steps) {
         let Step::Launch(Launch { arguments: Arguments::Gemm(params), .. }) = step else {
             panic!()
         };
-        let addresses = [params.a.addr(), params.b.addr(), params.c.addr()];
-        let expected = [AT.a as usize + at * 1200, AT.b as usize, AT.c as usize + at * 4000];
+        let addresses = [address_of(params.a), address_of(params.b), address_of(params.c)];
+        let expected = [AT.a + at * 1200, AT.b, AT.c + at * 4000];
         assert_eq!(addresses, expected);
     }
     // An odd stride: every second B begins where TMA cannot address it.

@@ -1,8 +1,6 @@
 //! The launches of a product whose operands TMA loads.
 
-use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
-
-use super::{Arguments, Mapped, Planner, Step, size};
+use super::{Arguments, Mapped, Planner, Step, pointer, pointer_mut, size};
 use crate::params::{PadParams, TensorMap, TmaParams, TmaSimtParams};
 use crate::tensor::{
     ALIGNMENT, BLOCK_K, F32_BLOCK_K, copy_bytes, lines, major_flags, padded_pitch, tma_addressable,
@@ -104,9 +102,9 @@ impl<T: GemmTypes> Planner<'_, T> {
         let params = PadParams {
             rows,
             width: size(width * halves),
-            from: with_exposed_provenance(from as usize),
+            from: pointer(from),
             ld: (layout.ld * halves) as u64,
-            to: with_exposed_provenance_mut(to as usize),
+            to: pointer_mut(to),
             pitch: (pitch * halves) as u64,
         };
         let grid = Grid { x, y: 1, z: 1 };
@@ -132,7 +130,7 @@ impl<T: GemmTypes> Planner<'_, T> {
             k: size(problem.effective_k()),
             alpha: problem.alpha,
             beta: problem.beta,
-            c: with_exposed_provenance_mut(self.addresses.c as usize),
+            c: pointer_mut(self.addresses.c),
             ldc: problem.c.ld as u64,
         };
         Arguments::TmaSimt(Box::new(Mapped { params, maps }))
@@ -162,7 +160,7 @@ impl<T: GemmTypes> Planner<'_, T> {
             alpha: problem.alpha,
             major_flags: major_flags(problem),
             beta: problem.beta,
-            c: with_exposed_provenance_mut(self.addresses.c as usize),
+            c: pointer_mut(self.addresses.c),
             ldc: problem.c.ld as u64,
             tma_store: u32::from(tma_store),
         };
@@ -179,7 +177,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         let lines_of_box =
             if self.problem.layout(operand).order == along_k { side } else { BLOCK_K };
         let dtype = T::TYPES.of(operand);
-        let box_dims = [ROW_BYTES / dtype.size() as u32, lines_of_box];
+        let box_dims = [ROW_BYTES / size(dtype.size()), lines_of_box];
         self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128))
     }
 
@@ -187,7 +185,7 @@ impl<T: GemmTypes> Planner<'_, T> {
     fn result(&self) -> MapDesc {
         let Problem { m, n, c, .. } = self.problem;
         let dtype = T::TYPES.c();
-        let box_dims = [ROW_BYTES / dtype.size() as u32, INSTRUCTION_M];
+        let box_dims = [ROW_BYTES / size(dtype.size()), INSTRUCTION_M];
         let reached = Reached { address: self.addresses.c, pitch: c.ld };
         self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128))
     }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use cpu_gemm::{CpuContext, CpuIsa};
+use cpu_gemm::{CpuContext, CpuIsa, CpuUnits};
 
 use super::Engine;
 #[cfg(feature = "cuda")]
@@ -51,6 +51,7 @@ pub struct EngineBuilder {
     device: Device,
     threads: Option<NonZeroUsize>,
     isa: Option<CpuIsa>,
+    units: Option<CpuUnits>,
     accuracy: Accuracy,
     deterministic: bool,
     #[cfg(feature = "cuda")]
@@ -72,10 +73,20 @@ impl EngineBuilder {
         Self { threads: Some(threads), ..self }
     }
 
-    /// The instruction set of products on the CPU; the best one there is if not set. No bit of a result
-    /// depends on it.
+    /// The instruction set of vector units; the best one there is if not set. No bit of a result depends on
+    /// it.
     pub fn isa(self, isa: CpuIsa) -> Self {
         Self { isa: Some(isa), ..self }
+    }
+
+    /// The units of products on the CPU. If not set, [`CpuUnits::All`], and of a
+    /// [deterministic](Self::deterministic) engine [`CpuUnits::SameBits`].
+    ///
+    /// Matrix units compute sums of f32, f16 and bf16 within the error bound of vector units, mostly with
+    /// smaller errors, but not with their bits: where results must not depend on the machine, set
+    /// [`CpuUnits::SameBits`].
+    pub fn units(self, units: CpuUnits) -> Self {
+        Self { units: Some(units), ..self }
     }
 
     /// What the choice of a kernel keeps to; [`Accuracy::Fp32`] if not set.
@@ -84,7 +95,8 @@ impl EngineBuilder {
     }
 
     /// Makes each choice a pure function of the problem and the devices, so that a program gives the same
-    /// bits whenever it runs on machines with the same GPU.
+    /// bits whenever it runs on machines with the same GPU, or without one. On the CPU they are those of one
+    /// chain of multiply-adds, unless other [units](Self::units) are asked for.
     ///
     /// Without it the choice may also depend on the builder's figures, on the number of threads and on
     /// the device memory that other programs leave free. With it figures are not used, and a product whose
@@ -122,7 +134,9 @@ impl EngineBuilder {
     /// kernel was named that does not keep to the accuracy mode.
     pub fn build(self) -> Result<Engine, Error> {
         let isa = self.isa.unwrap_or_else(CpuIsa::best);
-        let cpu = CpuContext::with_isa(self.threads, isa)?;
+        let usual = if self.deterministic { CpuUnits::SameBits } else { CpuUnits::All };
+        let units = self.units.unwrap_or(usual);
+        let cpu = CpuContext::with_isa(self.threads, isa)?.with_units(units);
         #[cfg(feature = "cuda")]
         let gpu = self.open_gpu(&cpu)?;
         Ok(Engine {

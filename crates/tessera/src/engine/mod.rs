@@ -3,8 +3,6 @@
 mod builder;
 #[cfg(feature = "cuda")]
 mod on_gpu;
-#[cfg(feature = "cuda")]
-mod row_major;
 
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
@@ -173,6 +171,13 @@ impl Engine {
         #[cfg(not(feature = "cuda"))]
         let _ = problem;
         Ok(Placement::Cpu)
+    }
+
+    /// Whether a problem that is [placed](Self::placement) on the CPU is computed in its matrix units, if the
+    /// elements are of no extreme range.
+    #[must_use]
+    pub fn uses_matrix_units<T: GemmTypes>(&self, problem: &Problem<T>) -> bool {
+        cpu_gemm::uses_matrix_units(self.cpu.units(), problem, &self.cpu)
     }
 
     /// The threads of its products on the CPU, and of copies to a GPU.

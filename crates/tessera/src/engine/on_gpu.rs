@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use cpu_gemm::CpuContext;
 use gemm_spec::{Element as _, Layout, Operand, Order, Problem, Types};
 
-use super::row_major::row_major;
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 use crate::error::Error;
@@ -213,9 +212,8 @@ impl OnGpu {
         let (a, b) = if kernel.reads_any_order() {
             (a, b)
         } else {
-            let pool = cpu.pool();
-            let a = row_major(pool, &mut problem, Operand::A, a, &mut packed_a)?;
-            let b = row_major(pool, &mut problem, Operand::B, b, &mut packed_b)?;
+            let a = crate::row_major(cpu, &mut problem, Operand::A, a, &mut packed_a)?;
+            let b = crate::row_major(cpu, &mut problem, Operand::B, b, &mut packed_b)?;
             (a, b)
         };
         self.gpu.host_path(cpu).multiply(kernel, &problem, a, b, c)

@@ -125,8 +125,10 @@ impl<'g> Queue<'g> {
         match step {
             &Step::Fill { address, bytes, value } => {
                 let driver = self.gpu.context().driver();
-                // SAFETY: the caller's promise.
-                unsafe { driver.memset_async(self.stream, address, value, bytes as usize) }
+                let bytes = usize::try_from(bytes)
+                    .expect("invariant: a part of a workspace, which fits the address space");
+                // SAFETY: a part of the workspace, by the plan; the caller keeps it until the step is over.
+                unsafe { driver.memset_async(self.stream, address, value, bytes) }
                     .map_err(|error| refused("clearing a workspace")(error))
             }
             Step::Launch(launch) => {
@@ -140,6 +142,10 @@ impl<'g> Queue<'g> {
     ///
     /// # Safety
     /// As [`Queue::step`].
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "one argument for every list of parameters"
+    )]
     unsafe fn launch<T: GemmTypes>(&self, arch: Arch, launch: &Launch<T>) -> Result<(), Error> {
         // SAFETY: the plan pairs each entry with the parameters that its specification names, which the
         // committed PTX was compared with (`arguments`); what they point to is the caller's promise.

@@ -109,8 +109,10 @@ impl DeviceModel {
         // More than two waves of blocks give no finer grain than the ranges have.
         let full = 2 * spec.min_blocks(types);
         let multiprocessors = u64::from(self.limits.multiprocessors);
-        let fitted = (1..=full)
-            .map(|blocks| (u64::from(blocks) * multiprocessors / u64::from(grid.x.max(1))) as u32);
+        let fitted = (1..=full).map(|blocks| {
+            let parts = u64::from(blocks) * multiprocessors / u64::from(grid.x.max(1));
+            u32::try_from(parts).unwrap_or(u32::MAX)
+        });
         std::iter::once(1)
             .chain(fitted)
             .filter(|&parts| parts >= 1)

@@ -233,8 +233,8 @@ fn legend(svg: &mut String, trace: &Trace, y: usize) -> fmt::Result {
     let threads = trace.width * trace.width;
     let width = if threads > 4 { 40 } else { 92 };
     label(svg, (GAP, y + LINE - 2), "start", 12, "thread (x,y):")?;
-    for thread in 0..threads {
-        let place = ((thread % trace.width) as u32, (thread / trace.width) as u32);
+    let places = (0..).flat_map(|y| (0..).take(trace.width).map(move |x| (x, y)));
+    for (thread, place) in (0..threads).zip(places) {
         let x = GAP + 84 + thread * (width + 6);
         let area = Area { x, y: y - 3, width, height: LINE + 4 };
         cell(svg, trace, place, area, &[format!("({},{})", place.0, place.1)])?;

@@ -123,7 +123,7 @@ impl Survey {
             return Score::default();
         }
         let (agreed, others) = self.agreement(guess);
-        let mut share = f64::from(explained as u32) / f64::from(asked as u32);
+        let mut share = explained as f64 / asked as f64;
         if !several.is_empty() {
             share = beyond_chance(share, self.by_chance(&several));
         }
@@ -171,7 +171,7 @@ impl Survey {
                 fit += usize::from(values.iter().any(|value| value.fits(sample.found)));
             }
         }
-        if tried == 0 { 1.0 } else { f64::from(fit as u32) / f64::from(tried as u32) }
+        if tried == 0 { 1.0 } else { fit as f64 / tried as f64 }
     }
 }
 

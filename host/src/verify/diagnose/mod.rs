@@ -234,6 +234,10 @@ fn not_finite(survey: &Survey) -> Option<(Pattern, Score)> {
     let odd = survey.wrong.iter().filter(|sample| !sample.found.is_finite()).count();
     (odd > 0).then(|| {
         let share = odd as f64 / survey.wrong.len() as f64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a share of the elements that are wrong"
+        )]
         let count = (share * survey.wrong_count as f64).round() as usize;
         (Pattern::NotFinite { count }, plain(share, odd, survey.wrong_count))
     })
@@ -253,10 +257,10 @@ fn never_written(survey: &Survey) -> Option<(Pattern, Score)> {
 fn single_element<T: Scalar>(survey: &Survey) -> Option<(Pattern, Score)> {
     let [sample] = survey.wrong[..] else { return None };
     (survey.whole && survey.unwritten_count == 0 && sample.state == State::Wrong).then(|| {
-        let bit = T::from_f64(sample.found)
-            .bit_flips()
-            .position(|flipped| sample.right.fits(flipped.to_f64()))
-            .map(|bit| bit as u32);
+        let bit = (0..)
+            .zip(T::from_f64(sample.found).bit_flips())
+            .find(|(_, flipped)| sample.right.fits(flipped.to_f64()))
+            .map(|(bit, _)| bit);
         (Pattern::SingleElement { bit }, plain(1.0, 1 + survey.right.len(), 1))
     })
 }

@@ -6,6 +6,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::super::bound::{self, Format, rounding};
 use super::super::report::Mismatch;
+use super::super::sample::any_of;
 use super::super::source::{View, real};
 use crate::{Scalar, ScalarTypes};
 
@@ -240,7 +241,7 @@ impl<'a, T: ScalarTypes> Scene<'a, T> {
         let (rows, cols) = if whole {
             ((0..m).collect(), (0..n).collect())
         } else {
-            let side = ((elements as f64).sqrt() as usize).clamp(16, 256);
+            let side = elements.isqrt().clamp(16, 256);
             let rows =
                 lines(m, side.max(elements / n.max(1)).min(1024), hint.map(|at| at.0), random);
             let cols = lines(n, (elements / rows.len()).max(16), hint.map(|at| at.1), random);
@@ -313,7 +314,7 @@ fn lines(
     let mut chosen: Vec<usize> = (0..quarter).chain(len - quarter..len).collect();
     chosen.extend(hint);
     while chosen.len() < count {
-        chosen.push((random.next_u64() % len as u64) as usize);
+        chosen.push(any_of(len, random));
     }
     chosen.sort_unstable();
     chosen.dedup();

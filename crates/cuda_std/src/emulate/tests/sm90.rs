@@ -33,9 +33,9 @@ fn addresses_of_the_shared_window_are_aligned_like_the_memory_and_lead_back_to_i
         assert!(fourth == SharedAddress::new(shared().wrapping_add(4)));
         assert_eq!(base.xor(48).get(), base.get() + 48);
         assert_eq!(fourth.cast::<u8>().xor(48).get(), base.get() + 32);
-        for word in 0..8 {
+        for word in 0..8_u32 {
             // SAFETY: the launch provides the words.
-            unsafe { shared().wrapping_add(word).write(word as u32) };
+            unsafe { shared().wrapping_add(word as usize).write(word) };
         }
         // SAFETY: the words at 16 bytes were written above.
         assert_eq!(unsafe { base.xor(16).read_quad() }, [4, 5, 6, 7]);

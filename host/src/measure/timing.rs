@@ -124,9 +124,38 @@ impl Timing {
 /// The value below which that share of the sorted values lies, between neighbours in proportion.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and no more than the last index")]
     let below = place.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
     sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
+}
+
+/// Seconds that `work` takes by the host's clock.
+///
+/// # Errors
+/// Its own.
+pub fn clock<E>(work: impl FnOnce() -> Result<(), E>) -> Result<f64, E> {
+    let started = Instant::now();
+    work()?;
+    Ok(started.elapsed().as_secs_f64())
+}
+
+/// Seconds of one call of `once`, by as many calls as take so long together: for calls that are too short
+/// for a clock.
+///
+/// # Errors
+/// The first error of `once`.
+pub fn mean<E>(together: Duration, mut once: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
+    let started = Instant::now();
+    let mut calls = 0u32;
+    loop {
+        once()?;
+        calls += 1;
+        let took = started.elapsed();
+        if took >= together {
+            return Ok(took.as_secs_f64() / f64::from(calls));
+        }
+    }
 }
 
 /// Runs `once`, which gives the seconds that it measured of itself, as often as the effort says.
@@ -182,6 +211,18 @@ mod tests {
             Ok::<_, Infallible>(next.next().unwrap_or(0.1))
         });
         (timing.unwrap_or_else(|never| match never {}), calls)
+    }
+
+    #[test]
+    fn short_calls_share_the_time_that_they_take() {
+        let mut calls = 0;
+        let each = mean(Duration::from_millis(4), || {
+            calls += 1;
+            std::thread::sleep(Duration::from_millis(1));
+            Ok::<_, Infallible>(())
+        });
+        let each = each.unwrap_or_else(|never| match never {});
+        assert!((1..=4).contains(&calls) && each >= 1e-3 && each * f64::from(calls) >= 4e-3);
     }
 
     #[test]

@@ -1,55 +1,70 @@
-//! A document as a table with its notes.
+//! A run's document as a table with its notes, and as CSV.
 
-use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{Cell, CellAlignment, Color, Table};
+use serde::Serialize;
 
 use super::counted::counted;
 use super::duration::{hours, minutes, seconds};
 use super::formula::formula;
-use super::layout::{Narrow, boxed, paragraphs, terminal_width};
+use super::layout::Narrow;
 use super::skipped::lines;
-use crate::run::{Document, Explanation, Row};
+use super::view::{Column, View, number};
+use crate::measure::Verdict;
+use crate::run::{self, Document, Explanation, Row};
 
-/// Aligned columns, for a terminal.
-pub(super) fn terminal(document: &Document, colour: bool) -> String {
-    let narrow = Narrow {
+impl View for Document {
+    type Row = Row;
+
+    const NARROW: Narrow<'static> = Narrow {
         words: &["check"],
         spare: &["then (s)", "from device", "to device", "kernel", "hours", "minutes", "device"],
     };
-    let table = for_terminal(rows(document), &notes(document), narrow, colour);
-    format!("{}{table}", paragraphs(&headline(document), terminal_width()))
-}
+    const COLUMNS: &'static [Column<Row>] = &[
+        ("kernel", |row| row.kernel.to_owned()),
+        ("device", |row| row.device.clone()),
+        ("seconds", |row| row.seconds.to_string()),
+        ("estimated", |row| row.estimated.to_string()),
+        ("gflops", |row| row.gflops.to_string()),
+        ("h2d_seconds", |row| number(row.h2d_seconds)),
+        ("kernel_seconds", |row| number(row.kernel_seconds)),
+        ("d2h_seconds", |row| number(row.d2h_seconds)),
+        ("speedup", |row| number(row.speedup)),
+        ("runs", |row| row.runs.to_string()),
+        ("check_method", |row| verdict(row).map_or_else(String::new, |check| check.method.clone())),
+        ("check_ok", |row| verdict(row).map_or_else(String::new, |check| check.ok.to_string())),
+        ("check_max_error", |row| number(verdict(row).map(|check| check.max_error))),
+        ("check_bound", |row| number(verdict(row).map(|check| check.bound))),
+        ("then_seconds", |row| number(row.then_seconds)),
+    ];
 
-/// The same as Markdown.
-pub(super) fn markdown(document: &Document) -> String {
-    format!("{}\n\n{}", headline(document), as_markdown(rows(document), &notes(document)))
-}
-
-/// A table with its notes, for a terminal.
-pub(super) fn for_terminal(
-    mut table: Table,
-    notes: &str,
-    narrow: Narrow<'_>,
-    colour: bool,
-) -> String {
-    if !colour {
-        table.force_no_tty();
+    fn document(&self) -> &impl Serialize {
+        self
     }
-    let width = terminal_width();
-    boxed(table, width, narrow) + &paragraphs(notes, width)
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn headline(&self) -> Option<String> {
+        Some(headline(self))
+    }
+
+    fn table(&self) -> Table {
+        table(self)
+    }
+
+    fn notes(&self) -> String {
+        notes(self)
+    }
 }
 
-/// The same as Markdown, where two blanks end a line.
-pub(super) fn as_markdown(mut table: Table, notes: &str) -> String {
-    table.load_style(ASCII_MARKDOWN).force_no_tty();
-    let notes: String = notes.lines().map(|line| format!("\n{line}  ")).collect();
-    format!("{table}\n{notes}\n")
+fn verdict(row: &Row) -> Option<&Verdict> {
+    row.check.as_ref().map(|check| &check.verdict)
 }
 
 /// What was computed, and where.
 fn headline(document: &Document) -> String {
-    let problem = &document.problem;
-    let machine = &document.machine;
+    let run::Head { problem, machine, .. } = &document.head;
     let scalars = formula(problem.alpha, problem.beta);
     let threads = counted(machine.threads, "thread");
     let cores = counted(machine.host.cores, "core");
@@ -70,7 +85,7 @@ fn headline(document: &Document) -> String {
     )
 }
 
-fn rows(document: &Document) -> Table {
+fn table(document: &Document) -> Table {
     let split = document.rows.iter().any(|row| row.kernel_seconds.is_some());
     let then = document.rows.iter().any(|row| row.then_seconds.is_some());
     // Of products that take less than a second the longer units say nothing.
@@ -132,7 +147,7 @@ fn cells(row: &Row, header: &[&str]) -> Vec<Cell> {
     if header.contains(&"kernel") {
         cells.extend([row.h2d_seconds, row.kernel_seconds, row.d2h_seconds].map(optional));
     }
-    cells.push(match &row.check {
+    cells.push(match verdict(row) {
         None => Cell::new("estimated"),
         Some(check) if check.ok && check.method == "none" => Cell::new("unchecked"),
         Some(check) if check.ok => Cell::new(format!(
@@ -142,7 +157,7 @@ fn cells(row: &Row, header: &[&str]) -> Vec<Cell> {
             digits(check.bound)
         )),
         Some(check) => {
-            Cell::new(format!("WRONG, {}", check.detail.as_deref().unwrap_or(check.method)))
+            Cell::new(format!("WRONG, {}", check.detail.as_deref().unwrap_or(&check.method)))
                 .fg(Color::Red)
         }
     });
@@ -202,8 +217,7 @@ fn notes(document: &Document) -> String {
              after the other on the CPU and checks each access; they say nothing about a GPU.",
         );
     }
-    let skipped = document.skipped.iter().map(|one| (one.kernel, None, one.reason.as_str()));
-    lines(skipped).iter().for_each(|line| note(line));
+    lines(&document.skipped).iter().for_each(|line| note(line));
     notes
 }
 

@@ -1,15 +1,20 @@
-//! Row-major copies of operands for kernels that read nothing else.
+//! Row-major copies of operands for implementations that read nothing else.
 
-use gemm_spec::{Layout, Operand, Order, Problem};
+use cpu_gemm::CpuContext;
+use gemm_spec::{Layout, Operand, Order, Problem, ShapeError};
 use rayon::ThreadPool;
 
 use crate::element::{Element, GemmTypes};
 use crate::error::Error;
-use crate::matrix::allocate;
+use crate::memory::allocate;
 
-/// The operand in row-major order: itself, or a copy in `packed`, made by the threads of the pool.
-pub(super) fn row_major<'a, T: GemmTypes, E: Element>(
-    pool: &ThreadPool,
+/// The operand of a product in row-major order: itself, or a copy in `packed`, made by the context's
+/// threads; `problem` then has the copy's layout. Of a batch it is the first product's.
+///
+/// # Errors
+/// [`Error::Shape`] where the buffer is too short, [`Error::OutOfMemory`].
+pub fn row_major<'a, T: GemmTypes, E: Element>(
+    cpu: &CpuContext,
     problem: &mut Problem<T>,
     operand: Operand,
     data: &'a [E],
@@ -20,10 +25,15 @@ pub(super) fn row_major<'a, T: GemmTypes, E: Element>(
         return Ok(data);
     }
     let (rows, cols) = problem.dims(operand);
+    let (len, needed) = (data.len(), layout.required_len(rows, cols));
+    let needed = needed.ok_or(ShapeError::TooLarge { operand, rows, cols })?;
+    if len < needed {
+        return Err(ShapeError::BufferTooShort { operand, len, needed }.into());
+    }
     *packed = allocate(rows, cols, "a row-major copy")?;
     // With alpha == 0 the operand is not read, so there is nothing to copy.
     if cols > 0 && problem.effective_k() > 0 {
-        transpose(pool, data, layout.ld, packed, rows, cols);
+        transpose(cpu.pool(), data, layout.ld, packed, rows, cols);
     }
     let layout = Layout::row_major(cols);
     match operand {
@@ -65,20 +75,18 @@ fn transpose<T: Element>(
 
 #[cfg(test)]
 mod tests {
-    use rayon::ThreadPoolBuilder;
-
     use super::*;
 
     #[test]
     fn a_copy_has_the_elements_of_the_matrix() {
-        let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let cpu = CpuContext::new(std::num::NonZeroUsize::new(2)).unwrap();
         for (k, n, ld) in [(1, 1, 1), (70, 3, 71), (65, 130, 65), (3, 0, 3)] {
             let data: Vec<f32> = (0..ld * n).map(|at| at as f32).collect();
             let plain = Problem::<f32>::new(2, n, k);
             let mut problem = Problem { b: Layout::col_major(ld), ..plain };
             let before = problem;
             let mut packed = Vec::new();
-            let copy = row_major(&pool, &mut problem, Operand::B, &data, &mut packed).unwrap();
+            let copy = row_major(&cpu, &mut problem, Operand::B, &data, &mut packed).unwrap();
             assert_eq!(problem, plain);
             for row in 0..k {
                 for col in 0..n {
@@ -87,5 +95,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_short_buffer_is_refused() {
+        let cpu = CpuContext::new(std::num::NonZeroUsize::new(1)).unwrap();
+        let mut problem = Problem { a: Layout::col_major(3), ..Problem::<f32>::new(3, 2, 4) };
+        let (data, mut packed) = ([0f32; 11], Vec::new());
+        let refused = row_major(&cpu, &mut problem, Operand::A, &data, &mut packed);
+        assert!(matches!(refused, Err(Error::Shape(ShapeError::BufferTooShort { .. }))));
+        assert_eq!(problem.a, Layout::col_major(3));
     }
 }

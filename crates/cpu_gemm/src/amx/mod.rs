@@ -1,0 +1,187 @@
+//! Products in the tile registers of AMX: i8, bf16, and f16 and f32 as sums of bf16 pieces.
+//!
+//! Sums of i8 have the bits of `serial`. Those of floats are added in another order, with fewer roundings;
+//! they have the same bits on every repeat, for any number of threads and any storage order, and on any
+//! CPU by the model of the instructions.
+//!
+//! - bf16: the products of 32 elements are summed as `model` says, then added to the sum so far.
+//! - f16 is two pieces of bf16, exactly; all four products are computed. Blocks of 192 elements of k are summed
+//!   from zero and added up in f32.
+//! - f32 is three pieces, exactly. Of the nine products the three that are below 2^-24 of the largest are
+//!   left out. The five small ones of a block are summed first, the largest on top.
+//!
+//! The instructions take subnormal numbers for zeros. Packing watches the range of what it packs, and a
+//! product that reaches where that would show, or NaN or infinity, is computed by multiply-adds instead.
+//!
+//! Source: Intel, "Architecture Instruction Set Extensions Programming Reference"; Henry, Tang and Heinecke,
+//! "Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations" (2019), for f32
+//! by pieces.
+
+mod blocks;
+mod driver;
+mod micro_kernel;
+mod model;
+mod pack;
+mod pack_avx512;
+mod permission;
+mod pieces;
+mod registers;
+mod self_test;
+mod store;
+
+use gemm_spec::{bf16, f16};
+
+use self::driver::TileKernels;
+pub(crate) use self::driver::{TileTypes, Unit};
+pub(crate) use self::permission::Amx;
+pub(crate) use self::permission::NoAmx;
+use self::pieces::Range;
+use crate::context::CpuContext;
+use crate::error::Error;
+use crate::product::Product;
+
+/// Computes the product, k at least 1; what is not for tiles is left to `otherwise`.
+///
+/// # Errors
+/// [`Error::OutOfMemory`], before anything was written, and what `otherwise` gives.
+///
+/// # Safety
+/// The product's promises, see [`Product`].
+pub(crate) unsafe fn multiply<T: TileTypes>(
+    product: &Product<T>,
+    unit: Unit,
+    context: &CpuContext,
+    threads: usize,
+    otherwise: impl Fn(&Product<T>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    // SAFETY: the caller's promises.
+    unsafe { driver::multiply(product, unit, context, threads, otherwise) }
+}
+
+/// From which size on products are faster by tiles than by vector registers.
+///
+/// Packing is what tiles lose by: each element of A meets n others and each of B m, so their harmonic mean says
+/// how often what is packed is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pays {
+    /// `m n / (m + n)` at least where operands come from a cache, on one thread and on several, and where they
+    /// come from memory.
+    pub(crate) alone: usize,
+    pub(crate) together: usize,
+    pub(crate) from_memory: usize,
+    /// Multiply-adds of each of several threads at least.
+    pub(crate) work: usize,
+}
+
+/// Elements of both operands up to which they count as coming from a cache.
+const IN_CACHE: usize = 1 << 20;
+/// Multiply-adds at least: fewer are done before the tiles are configured.
+const LEAST_WORK: usize = 1 << 15;
+/// Steps of k at least: a C of fewer is stored more slowly than it is computed.
+const LEAST_STEPS: usize = 32;
+
+/// Whether a product of that size is faster by tiles than by vector registers.
+pub(crate) fn pays<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usize) -> bool {
+    let Pays { alone, together, from_memory, work } = T::PAYS;
+    let elements = (m + n).saturating_mul(k);
+    let uses = m.saturating_mul(n).checked_div(m + n).unwrap_or(0);
+    let least = match threads {
+        _ if elements > IN_CACHE => from_memory,
+        1 => alone,
+        _ => together,
+    };
+    let multiply_adds = m.saturating_mul(n).saturating_mul(k);
+    let enough = multiply_adds >= LEAST_WORK && (threads == 1 || multiply_adds / threads >= work);
+    k >= LEAST_STEPS && uses >= least && enough
+}
+
+/// Bits of an f32 that is that power of two.
+const fn power_of_two(exponent: i32) -> u32 {
+    ((127 + exponent) as u32) << 23
+}
+
+/// Whether pieces and products of numbers of those ranges stay far from the ends of f32's: nothing that counts
+/// is subnormal, and no sum of products overflows in any order.
+fn within_range(a: Range, b: Range, k: usize) -> bool {
+    let exponent = |magnitude: u32| (magnitude >> 23) as i32 - 127;
+    if a.largest == 0 || b.largest == 0 {
+        return a.largest.max(b.largest) < power_of_two(127);
+    }
+    let least = power_of_two(-100);
+    let smallest_product = exponent(a.least) + exponent(b.least);
+    let bits_of_k = (usize::BITS - k.leading_zeros()) as i32;
+    let largest_sum = exponent(a.largest) + 1 + exponent(b.largest) + 1 + bits_of_k;
+    a.least >= least && b.least >= least && smallest_product >= -100 && largest_sum < 127
+}
+
+/// The kernels of types whose tiles multiply by those passes.
+macro_rules! tile_types {
+    ($(
+        $types:ty: block $block:literal, carries $carries:literal, products $products:literal,
+        pays [$alone:literal, $together:literal, $from_memory:literal, $work:literal],
+        $admits:expr, [$($pass:ident / $model:ident),+], swapped [$($swapped:ident / $swapped_model:ident),+];
+    )*) => {$(
+        impl TileTypes for $types {
+            const BLOCK: usize = $block;
+            const CARRIES: bool = $carries;
+            const PRODUCTS: usize = $products;
+            const PAYS: Pays = Pays {
+                alone: $alone,
+                together: $together,
+                from_memory: $from_memory,
+                work: $work,
+            };
+
+            fn admits(a: Range, b: Range, k: usize) -> bool {
+                $admits(a, b, k)
+            }
+
+            fn kernels(unit: Unit) -> &'static TileKernels<Self> {
+                match unit {
+                    Unit::Tiles(_) => const {
+                        &TileKernels {
+                            pack_a: pack_avx512::pack,
+                            pack_b: pack_avx512::pack,
+                            passes: &[$(micro_kernel::$pass),+],
+                            passes_swapped: &[$(micro_kernel::$swapped),+],
+                            store: store::store_avx512,
+                            add: store::add_avx512,
+                        }
+                    },
+                    Unit::Model => const {
+                        &TileKernels {
+                            pack_a: pack::pack,
+                            pack_b: pack::pack,
+                            passes: &[$(micro_kernel::$model),+],
+                            passes_swapped: &[$(micro_kernel::$swapped_model),+],
+                            store: store::store,
+                            add: store::add,
+                        }
+                    },
+                }
+            }
+        }
+    )*};
+}
+
+tile_types! {
+    i8: block 16, carries true, products 1, pays [1, 1, 1, 0], |_, _, _| true,
+        [multiply_i8 / model_i8], swapped [multiply_i8 / model_i8];
+    bf16: block 16, carries true, products 1, pays [7, 7, 24, 0], within_range,
+        [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
+    (bf16, f32): block 16, carries true, products 1, pays [7, 7, 24, 0], within_range,
+        [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
+    f16: block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
+        [multiply_two_pieces / model_two_pieces],
+        swapped [multiply_two_pieces_swapped / model_two_pieces_swapped];
+    (f16, f32): block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
+        [multiply_two_pieces / model_two_pieces],
+        swapped [multiply_two_pieces_swapped / model_two_pieces_swapped];
+    f32: block 6, carries false, products 6, pays [64, 224, 400, 0x100_0000], within_range, [
+        multiply_three_pieces_small / model_three_pieces_small,
+        multiply_three_pieces_large / model_three_pieces_large
+    ], swapped [
+        multiply_three_pieces_small_swapped / model_three_pieces_small_swapped,
+        multiply_three_pieces_large / model_three_pieces_large
+    ];
+}

@@ -1,0 +1,192 @@
+//! Which units of the CPU compute a product.
+
+use std::fmt;
+use std::str::FromStr;
+
+use gemm_spec::Problem;
+
+#[cfg(target_arch = "x86_64")]
+use crate::amx::{self, Amx, Unit};
+use crate::context::CpuContext;
+use crate::error::Error;
+use crate::isa::PackedTypes;
+use crate::product::{Product, has_columns};
+use crate::threads_for;
+use crate::types::CpuTypes;
+
+/// Which units a context's products may use.
+///
+/// Matrix units are the tile registers of AMX. They multiply i8 exactly. Sums of floats they add in another
+/// order than `serial`, with fewer roundings: bf16 as it is, f16 and f32 as pieces of bf16. Each setting
+/// gives the same bits for any number of threads and on every repeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CpuUnits {
+    /// Vector units alone.
+    Vector,
+    /// Matrix units as well, where they give the bits of vector units: the bits are those of `serial` on every
+    /// machine.
+    #[default]
+    SameBits,
+    /// Matrix units wherever they are faster and within the error bound of vector units. Which bits a sum of
+    /// floats has then depends on whether the machine has them.
+    All,
+}
+
+impl CpuUnits {
+    /// Each setting.
+    pub const EACH: [Self; 3] = [Self::Vector, Self::SameBits, Self::All];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vector => "vector",
+            Self::SameBits => "same-bits",
+            Self::All => "all",
+        }
+    }
+}
+
+impl fmt::Display for CpuUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for CpuUnits {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::EACH.into_iter().find(|one| one.name() == name).ok_or_else(|| {
+            let names = Self::EACH.map(Self::name).join(", ");
+            format!("`{name}` is none of {names}")
+        })
+    }
+}
+
+/// Why this process has no matrix units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoUnits {
+    #[cfg(target_arch = "x86_64")]
+    reason: amx::NoAmx,
+}
+
+impl fmt::Display for NoUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[cfg(target_arch = "x86_64")]
+        return self.reason.fmt(f);
+        #[cfg(not(target_arch = "x86_64"))]
+        f.write_str("the engine knows no matrix units of this architecture")
+    }
+}
+
+impl std::error::Error for NoUnits {}
+
+/// The name of the matrix units that this process may use. The first call asks the system for them.
+///
+/// # Errors
+/// [`NoUnits`], with the reason.
+pub fn matrix_units() -> Result<&'static str, NoUnits> {
+    #[cfg(target_arch = "x86_64")]
+    return Amx::request().map(|_| "AMX").map_err(|reason| NoUnits { reason });
+    #[cfg(not(target_arch = "x86_64"))]
+    Err(NoUnits {})
+}
+
+/// `C = alpha * A * B + beta * C` by tiles, whatever the product's size and the context's units: in the tile
+/// registers, or bit for bit by the model of their instructions where there are none or `model` is asked for,
+/// which is slow. Types that tiles do not multiply are computed as by [`gemm`](crate::gemm).
+///
+/// # Errors
+/// As [`gemm`](crate::gemm).
+pub fn gemm_in_tiles<T: CpuTypes>(
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+    model: bool,
+) -> Result<(), Error> {
+    problem.check_buffers(a.len(), b.len(), c.len())?;
+    if !problem.batch.is_one() {
+        return problem.try_for_each_item(a, b, c, |one, a, b, c| {
+            gemm_in_tiles(one, a, b, c, context, model)
+        });
+    }
+    #[cfg(target_arch = "x86_64")]
+    if T::HAS_TILES && problem.m > 0 && problem.n > 0 && problem.effective_k() > 0 {
+        let unit = match Amx::request() {
+            Ok(amx) if !model => Unit::Tiles(amx),
+            Ok(_) | Err(_) => Unit::Model,
+        };
+        let threads = context.threads();
+        return if has_columns(problem) {
+            let product = Product::new(problem, a, b, c);
+            // SAFETY: the buffers were checked; A and B are borrowed, and C exclusively, until this returns.
+            unsafe { T::multiply_in_tiles(&product, unit, context, threads) }
+        } else {
+            let problem = problem.transposed::<T::Transposed>();
+            let product = Product::new(&problem, b, a, c).swapped();
+            // SAFETY: as above; the transposed product is of the same elements.
+            unsafe { T::Transposed::multiply_in_tiles(&product, unit, context, threads) }
+        };
+    }
+    let _ = (model, has_columns(problem));
+    crate::gemm(problem, a, b, c, context)
+}
+
+/// Whether [`gemm`](crate::gemm) computes a problem in matrix units, if its elements are of no extreme range, and
+/// if these units are allowed.
+pub fn uses_matrix_units<T: CpuTypes>(
+    units: CpuUnits,
+    problem: &Problem<T>,
+    context: &CpuContext,
+) -> bool {
+    let size = (problem.m, problem.n, problem.effective_k());
+    pays::<T>(units, size, threads_for(size, context)) && matrix_units().is_ok()
+}
+
+/// Whether these units include matrix units that multiply the types faster.
+fn pays<T: PackedTypes>(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let may = match units {
+            CpuUnits::Vector => false,
+            CpuUnits::SameBits => T::TILES_KEEP_BITS,
+            CpuUnits::All => T::HAS_TILES,
+        };
+        may && T::tiles_pay(size, threads)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (units, size, threads);
+        false
+    }
+}
+
+/// Computes a product, k at least 1, by the units that suit it.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+///
+/// # Safety
+/// The product's promises, see [`Product`].
+pub(crate) unsafe fn multiply<T: PackedTypes>(
+    product: &Product<T>,
+    units: CpuUnits,
+    context: &CpuContext,
+    threads: usize,
+) -> Result<(), Error> {
+    #[cfg(target_arch = "x86_64")]
+    if pays::<T>(units, (product.m, product.n, product.k), threads)
+        && let Ok(amx) = Amx::request()
+    {
+        // SAFETY: the caller's promises.
+        return unsafe { T::multiply_in_tiles(product, Unit::Tiles(amx), context, threads) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = units;
+    // SAFETY: the caller's promises.
+    unsafe { T::multiply(product, context, threads) }
+}

@@ -1,0 +1,444 @@
+//! What products by tiles promise: the bits of the model of their instructions, the same ones for any number
+//! of threads, storage order and address; an error within the bound, and multiply-adds where the range of the
+//! operands is too wide for them.
+
+#![expect(clippy::print_stderr, reason = "it says what could not be tested")]
+
+#[path = "../../../tests/packed/pages.rs"]
+mod pages;
+
+use std::fmt::Debug;
+use std::num::NonZeroUsize;
+
+use cpu_gemm::{CpuContext, CpuTypes, CpuUnits, gemm, gemm_in_tiles, matrix_units};
+use gemm_spec::{Accumulator, Convert, Element, Layout, Problem, bf16, f16};
+use pages::Fenced;
+
+fn context(threads: usize) -> CpuContext {
+    CpuContext::new(NonZeroUsize::new(threads)).expect("threads start")
+}
+
+/// Whether the machine has tiles; else says that the test is not run.
+fn has_tiles() -> bool {
+    match matrix_units() {
+        Ok(_) => true,
+        Err(reason) => {
+            eprintln!("not run: {reason}");
+            false
+        }
+    }
+}
+
+/// Numbers that depend on the seed alone.
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 32
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.bits()).expect("32 bits") % end
+    }
+
+    /// From -1 to 1.
+    fn signed(&mut self) -> f32 {
+        (self.bits() as f32) / 2_147_483_648.0 - 1.0
+    }
+}
+
+/// Elements that tiles multiply.
+trait Tiled: Element {
+    fn drawn(random: &mut Random) -> Self;
+}
+
+impl Tiled for i8 {
+    fn drawn(random: &mut Random) -> Self {
+        random.bits().to_le_bytes()[0].cast_signed()
+    }
+}
+
+impl Tiled for i32 {
+    fn drawn(random: &mut Random) -> Self {
+        u32::try_from(random.bits()).expect("32 bits").cast_signed()
+    }
+}
+
+macro_rules! tiled_floats {
+    ($($float:ty),*) => {$(
+        impl Tiled for $float {
+            fn drawn(random: &mut Random) -> Self {
+                let exponent = i32::try_from(random.below(9)).expect("it is small") - 4;
+                Convert::<f32>::narrow(random.signed() * 2f32.powi(exponent))
+            }
+        }
+    )*};
+}
+
+tiled_floats!(f32, f16, bf16);
+
+/// A product whose operands are in their storage orders, in buffers that end with their last element.
+#[derive(Debug)]
+struct Operands<T: CpuTypes> {
+    problem: Problem<T>,
+    a: Vec<T::A>,
+    b: Vec<T::B>,
+    c: Vec<T::C>,
+}
+
+fn layout(random: &mut Random, rows: usize, cols: usize) -> Layout {
+    let padding = [0, 0, 1, 3, 16][random.below(5)];
+    match random.below(2) {
+        0 => Layout::row_major(cols + padding),
+        _ => Layout::col_major(rows + padding),
+    }
+}
+
+fn elements<E: Tiled>(layout: Layout, rows: usize, cols: usize, random: &mut Random) -> Vec<E> {
+    let len = layout.required_len(rows, cols).expect("it is small");
+    std::iter::repeat_with(|| E::drawn(random)).take(len).collect()
+}
+
+impl<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>> Operands<T> {
+    fn some(random: &mut Random) -> Self {
+        const SIDES: [usize; 12] = [1, 2, 15, 16, 17, 31, 32, 33, 40, 63, 65, 97];
+        const DEPTHS: [usize; 12] = [1, 2, 3, 31, 32, 33, 64, 65, 130, 191, 193, 400];
+        let (m, n) = (SIDES[random.below(12)], SIDES[random.below(12)]);
+        let k = DEPTHS[random.below(12)];
+        let factors = [T::Acc::ZERO, T::Acc::ONE, T::Acc::ONE, two::<T::Acc>()];
+        let (alpha, beta) = (factors[random.below(4)], factors[random.below(4)]);
+        let layouts = (layout(random, m, k), layout(random, k, n), layout(random, m, n));
+        let problem = Problem::<T>::new(m, n, k)
+            .with_scalars(alpha, beta)
+            .with_layouts(layouts.0, layouts.1, layouts.2);
+        Self::of(problem, random)
+    }
+
+    fn of(problem: Problem<T>, random: &mut Random) -> Self {
+        let Problem { m, n, k, .. } = problem;
+        let a = elements(problem.a, m, k, random);
+        let b = elements(problem.b, k, n, random);
+        let c = elements(problem.c, m, n, random);
+        Self { problem, a, b, c }
+    }
+
+    fn by_tiles(&self, threads: usize, model: bool) -> Vec<T::C> {
+        let mut c = self.c.clone();
+        gemm_in_tiles(&self.problem, &self.a, &self.b, &mut c, &context(threads), model)
+            .expect("the buffers fit");
+        c
+    }
+
+    /// By vector registers: the bits of `serial`, as tests of those show.
+    fn by_vectors(&self) -> Vec<T::C> {
+        let mut c = self.c.clone();
+        let context = context(2).with_units(CpuUnits::Vector);
+        gemm(&self.problem, &self.a, &self.b, &mut c, &context).expect("the buffers fit");
+        c
+    }
+}
+
+fn two<Acc: Accumulator>() -> Acc {
+    Acc::ONE.mul_add(Acc::ONE, Acc::ONE)
+}
+
+/// The bits of elements.
+fn bits<E: Copy>(elements: &[E]) -> Vec<u8> {
+    // SAFETY: elements are numbers without padding, each byte of which is a value.
+    unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }.to_vec()
+}
+
+fn instructions_have_the_bits_of_the_model<T>(cases: u64)
+where
+    T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>,
+{
+    for seed in 0..cases {
+        let operands = Operands::<T>::some(&mut Random(seed));
+        let expected = bits(&operands.by_tiles(2, true));
+        for threads in [1, 2, 5] {
+            let found = bits(&operands.by_tiles(threads, false));
+            assert!(found == expected, "{threads} threads, {:?}", operands.problem);
+        }
+    }
+}
+
+/// A test of the types of each product that tiles multiply.
+macro_rules! for_each_tiled {
+    ($($name:ident: $types:ty),*) => {
+        mod instructions_have_the_bits_of_the_model_in {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    if has_tiles() {
+                        super::instructions_have_the_bits_of_the_model::<$types>(60);
+                    }
+                }
+            )*
+        }
+
+        mod bits_do_not_depend_on_storage_in {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    bits_do_not_depend_on_storage::<$types>();
+                }
+            )*
+        }
+
+        mod nothing_beside_the_operands_is_touched_in {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    nothing_beside_the_operands_is_touched::<$types>();
+                }
+            )*
+        }
+    };
+}
+
+for_each_tiled!(
+    i8: i8, bf16: bf16, bf16_f32: (bf16, f32), f16: f16, f16_f32: (f16, f32), f32: f32
+);
+
+/// By the model, so that it holds on every machine.
+fn bits_do_not_depend_on_storage<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>() {
+    let (m, n, k) = (40, 35, 230);
+    let mut random = Random(7);
+    let rows = Operands::<T>::of(Problem::new(m, n, k), &mut random);
+    let expected = rows.by_tiles(1, true);
+    for orders in 1..8 {
+        let of = |bit: usize, rows: usize, cols: usize| match orders >> bit & 1 {
+            0 => Layout::row_major(cols + 1),
+            _ => Layout::col_major(rows + 1),
+        };
+        let (a, b, c) = (of(0, m, k), of(1, k, n), of(2, m, n));
+        let mut other = Operands::<T>::of(rows.problem.with_layouts(a, b, c), &mut random);
+        for row in 0..m {
+            for p in 0..k {
+                other.a[a.index(row, p)] = rows.a[row * k + p];
+            }
+        }
+        for p in 0..k {
+            for col in 0..n {
+                other.b[b.index(p, col)] = rows.b[p * n + col];
+            }
+        }
+        let found = other.by_tiles(3, true);
+        for row in 0..m {
+            for col in 0..n {
+                let (found, expected) = (found[c.index(row, col)], expected[row * n + col]);
+                assert!(bits(&[found]) == bits(&[expected]), "{orders}: ({row}, {col})");
+            }
+        }
+    }
+}
+
+fn nothing_beside_the_operands_is_touched<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>() {
+    if !has_tiles() {
+        return;
+    }
+    let mut random = Random(11);
+    let mut cases: Vec<_> = (0..25).map(|_| Operands::<T>::some(&mut random)).collect();
+    // Rows enough that micro-tiles are laid by the cache lines of C.
+    let tall = Problem::new(300, 270, 70).with_layouts(
+        Layout::row_major(80),
+        Layout::col_major(73),
+        Layout::row_major(272),
+    );
+    cases.push(Operands::of(tall, &mut random));
+    for operands in cases {
+        let expected = bits(&operands.by_tiles(1, false));
+        for at_end in [true, false] {
+            let a = Fenced::new(&operands.a, at_end);
+            let b = Fenced::new(&operands.b, at_end);
+            let mut c = Fenced::new(&operands.c, at_end);
+            let (a, b) = (a.as_slice(), b.as_slice());
+            gemm_in_tiles(&operands.problem, a, b, c.as_mut_slice(), &context(2), false)
+                .expect("the buffers fit");
+            assert!(bits(c.as_slice()) == expected, "{:?}", operands.problem);
+        }
+    }
+}
+
+/// Wherever C begins within a cache line, and wherever its rows do.
+#[test]
+fn c_may_begin_anywhere() {
+    if !has_tiles() {
+        return;
+    }
+    let (m, n, k) = (530, 530, 70);
+    for ld in [530, 544, 1024] {
+        let problem = Problem::<f32>::new(m, n, k).with_layouts(
+            Layout::row_major(k),
+            Layout::row_major(n),
+            Layout::row_major(ld),
+        );
+        let operands = Operands::of(problem, &mut Random(3));
+        let mut first = None;
+        for shift in [0, 1, 4, 12, 15] {
+            let mut c = vec![0.0f32; shift + operands.c.len()];
+            c[shift..].copy_from_slice(&operands.c);
+            gemm_in_tiles(&problem, &operands.a, &operands.b, &mut c[shift..], &context(2), false)
+                .expect("the buffers fit");
+            let found = bits(&c[shift..]);
+            assert!(*first.get_or_insert_with(|| found.clone()) == found, "{ld}, from {shift}");
+        }
+    }
+}
+
+/// Sums of i8 are those of every other implementation, by the instructions and by their model.
+#[test]
+fn sums_of_bytes_have_the_bits_of_vectors() {
+    for seed in 0..40 {
+        let operands = Operands::<i8>::some(&mut Random(seed));
+        let expected = operands.by_vectors();
+        for model in [true, false] {
+            assert_eq!(operands.by_tiles(2, model), expected, "{:?}", operands.problem);
+        }
+    }
+    // The least number squared, so often that sums wrap.
+    let problem = Problem::<i8>::new(33, 34, 1 << 17);
+    let (a, b) = (vec![i8::MIN; 33 << 17], vec![i8::MIN; 34 << 17]);
+    let mut c = vec![0; 33 * 34];
+    gemm_in_tiles(&problem, &a, &b, &mut c, &context(2), false).expect("the buffers fit");
+    assert!(c.iter().all(|&sum| sum == i32::MIN));
+}
+
+/// The worst error over |A||B| of an element, in units of f32's roundoff, by tiles and by vector registers.
+fn worst_errors<E>(m: usize, k: usize, element: impl Fn(&mut Random) -> f32) -> (f64, f64)
+where
+    E: Tiled + Convert<f32>,
+    (E, f32): Copy,
+    Products<E>: Product<E>,
+{
+    let mut random = Random(5);
+    let mut draw = |count: usize| -> Vec<E> {
+        std::iter::repeat_with(|| E::narrow(element(&mut random))).take(count).collect()
+    };
+    let (a, b) = (draw(m * k), draw(k * m));
+    let (tiles, vectors) = Products::<E>::both(m, k, &a, &b);
+    let mut worst = (0.0f64, 0.0f64);
+    for row in 0..m {
+        for col in 0..m {
+            let terms = || {
+                (0..k).map(|p| {
+                    let (x, y) = (a[row * k + p].widen(), b[p * m + col].widen());
+                    f64::from(x) * f64::from(y)
+                })
+            };
+            let (sum, magnitude) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
+            let error = |c: f32| (f64::from(c) - sum).abs() / magnitude * f64::from(1 << 24);
+            worst.0 = worst.0.max(error(tiles[row * m + col]));
+            worst.1 = worst.1.max(error(vectors[row * m + col]));
+        }
+    }
+    worst
+}
+
+/// Draws an element.
+type Draw = fn(&mut Random) -> f32;
+
+/// Products of elements with a C of f32.
+struct Products<E>(E);
+
+trait Product<E> {
+    fn both(m: usize, k: usize, a: &[E], b: &[E]) -> (Vec<f32>, Vec<f32>);
+}
+
+macro_rules! products {
+    ($($element:ty: $types:ty),*) => {$(
+        impl Product<$element> for Products<$element> {
+            fn both(m: usize, k: usize, a: &[$element], b: &[$element]) -> (Vec<f32>, Vec<f32>) {
+                let problem = Problem::<$types>::new(m, m, k);
+                let (mut tiles, mut vectors) = (vec![0.0; m * m], vec![0.0; m * m]);
+                gemm_in_tiles(&problem, a, b, &mut tiles, &context(2), false).expect("they fit");
+                let chained = context(2).with_units(CpuUnits::Vector);
+                gemm(&problem, a, b, &mut vectors, &chained).expect("they fit");
+                (tiles, vectors)
+            }
+        }
+    )*};
+}
+
+products!(f32: f32, f16: (f16, f32), bf16: (bf16, f32));
+
+/// No element is further off than a chain of multiply-adds may be, and none further than the worst of one.
+#[test]
+fn errors_are_within_those_of_chains() {
+    fn try_type<E: Tiled + Convert<f32>>()
+    where
+        Products<E>: Product<E>,
+    {
+        for k in [96, 512, 2000] {
+            let sets: [(&str, Draw); 3] = [
+                ("signed", |random| random.signed()),
+                ("positive", |random| random.signed().abs()),
+                ("spread", |random| {
+                    random.signed() * 2f32.powi(i32::try_from(random.below(13)).expect("small") - 6)
+                }),
+            ];
+            for (name, element) in sets {
+                let (tiles, chain) = worst_errors::<E>(48, k, element);
+                assert!(tiles <= chain, "{name}, k = {k}: {tiles} units, a chain {chain}");
+            }
+        }
+    }
+    try_type::<f32>();
+    try_type::<f16>();
+    try_type::<bf16>();
+}
+
+/// What the instructions would take for zero, or make a NaN of, is left to multiply-adds: their bits.
+#[test]
+fn wide_ranges_are_left_to_vectors() {
+    let (m, n, k) = (40, 50, 96);
+    let try_element = |value: f32, elsewhere: f32| {
+        let mut operands = Operands::<f32>::of(Problem::new(m, n, k), &mut Random(9));
+        for element in &mut operands.b {
+            *element *= elsewhere;
+        }
+        operands.a[7 * k + 5] = value;
+        let expected = operands.by_vectors();
+        for model in [true, false] {
+            let found = operands.by_tiles(2, model);
+            let alike =
+                |(x, y): (&f32, &f32)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+            assert!(found.iter().zip(&expected).all(alike), "{value}, {elsewhere}, {model}");
+        }
+    };
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-40, 2f32.powi(-101)] {
+        try_element(value, 1.0);
+    }
+    // Neither is extreme, but their products are.
+    try_element(2f32.powi(-60), 2f32.powi(-50));
+    try_element(2f32.powi(70), 2f32.powi(60));
+
+    let mut halves = Operands::<(f16, f32)>::of(Problem::new(m, n, k), &mut Random(9));
+    halves.a[3] = f16::INFINITY;
+    assert_eq!(bits(&halves.by_tiles(2, false)), bits(&halves.by_vectors()));
+    // Every finite number of 16 bits is far from the ends of f32's range.
+    halves.a[3] = f16::from_bits(1);
+    halves.b[3] = f16::MAX;
+    assert_ne!(bits(&halves.by_tiles(2, false)), bits(&halves.by_vectors()));
+}
+
+/// An element far smaller than others is no reason not to use tiles, and is multiplied exactly.
+#[test]
+fn small_elements_count() {
+    let (m, n, k) = (33, 34, 40);
+    let problem = Problem::<f32>::new(m, n, k);
+    let mut a = vec![0.0; m * k];
+    let mut b = vec![0.0; k * n];
+    let (small, large) = (f32::from_bits(0x2eff_ffff), f32::from_bits(0x527f_fff1));
+    a[3] = small;
+    a[k + 3] = large;
+    b[3 * n] = 1.0;
+    let mut c = vec![7.0; m * n];
+    gemm_in_tiles(&problem, &a, &b, &mut c, &context(1), false).expect("the buffers fit");
+    assert_eq!((c[0], c[n], c[1]), (small, large, 0.0));
+}
