@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kernels_gpu::Kernel;
+use lab::auto::kernel_times;
 use lab::cpu::{self, CPU};
 use lab::fill::Distribution;
 use lab::gpu::{Gpu, run_batch};
@@ -11,7 +12,9 @@ use lab::measure::{Config, DeviceChoice};
 use lab::registry::Implementation;
 use lab::run::{Request, run};
 use lab::verify::Method;
-use lab::{Error, Problem};
+use lab::{Error, Problem, Types};
+use tessera::Accuracy;
+use tessera::select::{GpuFigures, KernelTime};
 
 /// One at a time: the driver is the process's.
 fn alone() -> MutexGuard<'static, ()> {
@@ -63,6 +66,34 @@ fn operands_stay_on_the_device_for_any_number_of_launches() {
         sets[0].1.download(&mut found).unwrap();
         assert_eq!(found[8..][..expected.len()], expected, "{id}");
     }
+    assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
+}
+
+/// What `tune` measures of kernels is a time for each that a choice may come to, and the choice is then the
+/// one that took the least.
+#[test]
+fn the_kernels_of_a_choice_are_measured_and_decide_it() {
+    let _alone = alone();
+    let gpu = Gpu::open(0).unwrap();
+    for sizes in [[40, 36, 24], [4, 60, 24]] {
+        let kernels = kernel_times::<f32>(&gpu, sizes).unwrap();
+        let measured: Vec<&str> = kernels.iter().map(|time| time.kernel.as_str()).collect();
+        let candidates = gpu.model().candidates(Types::F32, sizes);
+        let candidates: Vec<&str> = candidates.iter().map(|kernel| kernel.spec().id).collect();
+        assert_eq!(measured, candidates);
+        assert!(kernels.iter().all(KernelTime::is_sane), "{kernels:?}");
+        assert!(kernels.iter().all(|time| time.dtype == "f32" && time.sizes == sizes));
+        let fastest = kernels.iter().min_by(|one, two| one.seconds.total_cmp(&two.seconds));
+        let fastest = fastest.expect("there are some").kernel.clone();
+        let figures = GpuFigures { kernels, ..GpuFigures::assumed((8, 0)) };
+        let model = gpu.model().clone().with_figures(&figures);
+        let [m, n, k] = sizes;
+        let problem = Problem::<f32>::new(m, n, k);
+        let chosen = model.best_kernel(&problem, u64::MAX, Accuracy::default());
+        assert_eq!(chosen.expect("there is one").spec().id, fastest);
+    }
+    // No kernel of this GPU multiplies them.
+    assert_eq!(kernel_times::<lab::f16>(&gpu, [40, 36, 24]).unwrap(), []);
     assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
 }
 

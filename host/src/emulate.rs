@@ -6,6 +6,7 @@ use cuda_std::emulate::{self, Buffer, Launch, Observer};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, Planner, Step};
 use gemm_spec::{DeviceLimits, GemmTypes, Operand, Problem};
 use kernels_gpu::{EmulatedCall, Kernel};
+use tessera::select::DeviceModel;
 
 use crate::error::Error;
 use crate::scalar::ScalarTypes;
@@ -110,7 +111,9 @@ fn run_kernel<T: ScalarTypes>(
         c: c.as_mut_ptr().expose_provenance() as u64,
     };
     let band = Band::whole(problem.m);
-    let planner = Planner::new(spec.spec(), problem, addresses, &LIMITS, band).map_err(refused)?;
+    let planner = Planner::new(spec.spec(), problem, addresses, &LIMITS, band)
+        .map_err(refused)?
+        .with_ranges(DeviceModel::new(LIMITS, 0).ranges(spec.spec(), problem));
     // What no step has written is no number that a product could give.
     let words = in_memory(planner.workspace_bytes().div_ceil(8));
     let mut workspace = vec![0x7fd0_dead_7fd0_dead_u64; words];

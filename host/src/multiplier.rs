@@ -55,16 +55,18 @@ impl Multiplier {
         }
         let (mut rung, mut unusable_figures) = (None, None);
         builder = match (implementation, device) {
-            (None, DeviceChoice::Auto) => {
+            (None, DeviceChoice::Cpu) => builder.device(Device::Cpu),
+            (None, DeviceChoice::Auto | DeviceChoice::Cuda(_)) => {
                 let (figures, unusable) = auto::figures();
                 unusable_figures = unusable;
-                match figures {
-                    Some(figures) => builder.figures(figures),
-                    None => builder,
+                if let Some(figures) = figures {
+                    builder = builder.figures(figures);
+                }
+                match device {
+                    DeviceChoice::Cuda(index) => builder.device(Device::Cuda(index)),
+                    DeviceChoice::Auto | DeviceChoice::Cpu | DeviceChoice::Emulate => builder,
                 }
             }
-            (None, DeviceChoice::Cpu) => builder.device(Device::Cpu),
-            (None, DeviceChoice::Cuda(index)) => builder.device(Device::Cuda(index)),
             (None, DeviceChoice::Emulate) => return Err(wrong(registry::find("naive")?)),
             (Some(Implementation::Cpu(own)), DeviceChoice::Auto | DeviceChoice::Cpu) => {
                 rung = Some(own);

@@ -53,16 +53,12 @@ mod vector_loads;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod warp_tile;
 
-#[cfg(not(target_arch = "nvptx64"))]
-mod choice;
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
 mod emulated;
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 mod module;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use choice::{best_f32, best_half};
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
 pub use emulated::{EmulatedCall, EmulatedEntry, EmulatedFn, emulated_entry};
 #[cfg(not(target_arch = "nvptx64"))]

@@ -30,9 +30,7 @@
 use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Grouped, SplitK, TileScheduler};
-use gemm_spec::{
-    Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
-};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Tile};
 
 use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
@@ -74,8 +72,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: (TILE_M * TILE_N) as u32,
     min_blocks_per_sm: MinBlocks::same(2),
-    // Not measured: as that of `small_n`.
-    split_k: Some(Paces::same(Pace { alone: 150, full: 256 })),
+    split_k: true,
     numerics: Numerics::ChainOfRanges,
     helpers: &[sum_parts::ENTRY],
     ..KernelSpec::PLAIN

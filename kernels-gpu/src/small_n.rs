@@ -30,9 +30,7 @@ use cuda_std::memory::{Global, Shared};
 use cuda_std::warp::{FULL, Shuffle, shuffle_xor};
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Grouped, SplitK, TileScheduler};
-use gemm_spec::{
-    Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
-};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Tile};
 
 use crate::parts::cta::this_cta;
 use crate::parts::entries::gemm_entries;
@@ -84,9 +82,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: (TILE_N * pitch(1)) as u32,
     min_blocks_per_sm: MinBlocks::same(2),
-    // Not measured. `full`: eight elements of A a nanosecond, which is an SM's share of
-    // the memory of an H200, times 16 columns; `alone`: with half as many reads under way.
-    split_k: Some(Paces::same(Pace { alone: 150, full: 256 })),
+    split_k: true,
     numerics: Numerics::ChainOfRanges,
     helpers: &[sum_parts::ENTRY],
     ..KernelSpec::PLAIN

@@ -26,15 +26,13 @@
 //! own k elements of every stage for the whole tile, and the slices' accumulators are reduced in
 //! shared memory at the end.
 //!
-//! The host decides how many parts there are ([`gemm_spec::split_k::parts`]); the kernel reads it
+//! The host decides how many parts there are (`tessera::select`); the kernel reads it
 //! from its grid. With one part the block writes C itself. The parts are added in order, so a
 //! result is reproducible bit for bit, but it is not one chain over k: its bits are not those of
 //! `naive`, and its error is mostly smaller.
 
 use gemm_spec::scheduler::SplitK;
-use gemm_spec::{
-    Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Pace, Paces, Tile,
-};
+use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Tile};
 
 use crate::async_copy::{GROUP_ROWS, Shape};
 use crate::parts::cta::this_cta;
@@ -45,7 +43,7 @@ use crate::sum_parts;
 /// Defines the entry and the specification for one tile.
 macro_rules! tile {
     (
-        $spec:ident, $entries:ident, $emulated:ident, $id:literal => $symbol:ident, $min_blocks:literal, $paces:expr;
+        $spec:ident, $entries:ident, $emulated:ident, $id:literal => $symbol:ident, $min_blocks:literal;
         warps $warps_m:literal x $warps_n:literal, rows $rows:literal, steps $bk:literal, stages $stages:literal, slices $slices:literal
     ) => {
         gemm_entries! {
@@ -74,7 +72,7 @@ macro_rules! tile {
                 },
                 shared_elements: ($stages * Of::STAGE) as u32,
                 min_blocks_per_sm: MinBlocks::same($min_blocks),
-                split_k: Some($paces),
+                split_k: true,
                 numerics: Numerics::ChainOfRanges,
                 helpers: &[sum_parts::ENTRY],
                 ..KernelSpec::PLAIN
@@ -85,28 +83,23 @@ macro_rules! tile {
 }
 
 tile!(
-    TILE_32X64, ENTRIES_32X64, EMULATED_32X64, "split_k_32x64" => split_k_32x64_f32, 3,
-    Paces { aligned: Pace { alone: 242, full: 321 }, ragged: Pace { alone: 194, full: 297 } };
+    TILE_32X64, ENTRIES_32X64, EMULATED_32X64, "split_k_32x64" => split_k_32x64_f32, 3;
     warps 1 x 1, rows 8, steps 32, stages 4, slices 4
 );
 tile!(
-    TILE_64X64, ENTRIES_64X64, EMULATED_64X64, "split_k_64x64" => split_k_64x64_f32, 3,
-    Paces { aligned: Pace { alone: 260, full: 353 }, ragged: Pace { alone: 278, full: 337 } };
+    TILE_64X64, ENTRIES_64X64, EMULATED_64X64, "split_k_64x64" => split_k_64x64_f32, 3;
     warps 2 x 1, rows 8, steps 16, stages 5, slices 2
 );
 tile!(
-    TILE_32X128, ENTRIES_32X128, EMULATED_32X128, "split_k_32x128" => split_k_32x128_f32, 3,
-    Paces { aligned: Pace { alone: 262, full: 357 }, ragged: Pace { alone: 255, full: 367 } };
+    TILE_32X128, ENTRIES_32X128, EMULATED_32X128, "split_k_32x128" => split_k_32x128_f32, 3;
     warps 1 x 2, rows 8, steps 16, stages 4, slices 2
 );
 tile!(
-    TILE_64X128, ENTRIES_64X128, EMULATED_64X128, "split_k_64x128" => split_k_64x128_f32, 4,
-    Paces { aligned: Pace { alone: 309, full: 392 }, ragged: Pace { alone: 271, full: 313 } };
+    TILE_64X128, ENTRIES_64X128, EMULATED_64X128, "split_k_64x128" => split_k_64x128_f32, 4;
     warps 2 x 2, rows 8, steps 16, stages 4, slices 1
 );
 tile!(
-    TILE_128X64, ENTRIES_128X64, EMULATED_128X64, "split_k_128x64" => split_k_128x64_f32, 4,
-    Paces { aligned: Pace { alone: 169, full: 324 }, ragged: Pace { alone: 153, full: 310 } };
+    TILE_128X64, ENTRIES_128X64, EMULATED_128X64, "split_k_128x64" => split_k_128x64_f32, 4;
     warps 2 x 1, rows 16, steps 8, stages 4, slices 1
 );
 

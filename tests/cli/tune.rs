@@ -30,7 +30,7 @@ fn figures_are_measured_kept_shown_and_forgotten() {
     assert!(measured.starts_with("cpu: ") && measured.ends_with("gpu: none\n"), "{measured}");
     let json: Value =
         serde_json::from_str(&fs::read_to_string(&file).expect("kept")).expect("JSON");
-    assert_eq!(json["format"], "tessera-figures 3");
+    assert_eq!(json["format"], "tessera-figures 4");
     // A column is as wide for every type.
     let lines = measured.lines().filter(|line| line.starts_with("  "));
     let widths: Vec<usize> = lines.map(|line| line.chars().count()).collect();
@@ -88,7 +88,7 @@ fn a_file_that_cannot_be_used_is_named_in_one_line() {
     for (text, reason) in [
         ("{\"format\": \"tessera-fig", "is not JSON"),
         ("{\"format\": \"tessera-figures 7\"}", "is `tessera-figures 7`, this program reads"),
-        ("{\"format\": \"tessera-figures 3\", \"cpu\": 3}", "holds no figures"),
+        ("{\"format\": \"tessera-figures 4\", \"cpu\": 3}", "holds no figures"),
     ] {
         fs::write(&file, text).expect("written");
         let shown = tune(folder.path(), &["--show"]).fine();
@@ -104,7 +104,7 @@ fn a_file_that_cannot_be_used_is_named_in_one_line() {
 #[test]
 fn figures_of_another_processor_are_not_shown_as_in_use() {
     let folder = TempDir::new().expect("a folder");
-    let text = "{\"format\": \"tessera-figures 3\", \"version\": \"0\", \"date\": \"2026-01-01\", \
+    let text = "{\"format\": \"tessera-figures 4\", \"version\": \"0\", \"date\": \"2026-01-01\", \
                 \"cpu\": {\"processor\": \"a processor of old\", \"threads\": 1, \"cubes\": []}, \
                 \"gpu\": null}";
     fs::write(folder.path().join("figures.json"), text).expect("written");

@@ -12,6 +12,7 @@ mod check_ptx;
 mod ci;
 mod command;
 mod docs;
+mod fit;
 mod gpu_bundle;
 mod modules;
 mod neon;
@@ -42,6 +43,7 @@ enum Task {
     CheckPtx(check_ptx::Args),
     GpuBundle(gpu_bundle::Args),
     Docs(docs::Args),
+    Fit(fit::Args),
     Peers(peers::Args),
     Sanitize(sanitize::Args),
     Neon(neon::Args),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Task::CheckPtx(args) => check_ptx::run(&args).map(drop),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Docs(args) => docs::run(&args),
+        Task::Fit(args) => fit::run(&args),
         Task::Peers(args) => peers::run(&args),
         Task::Sanitize(args) => sanitize::run(&args).map(drop),
         Task::Neon(args) => neon::run(&args),

@@ -7,8 +7,8 @@ use crate::params::{
 };
 use crate::split::Limbs;
 use crate::{
-    AccType, Arch, Block, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order, Paces,
-    Problem, Types, Unsupported,
+    AccType, Arch, Block, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order, Problem,
+    Types, Unsupported,
 };
 
 /// One entry point of a kernel: the symbol for the types of one product.
@@ -60,9 +60,8 @@ pub struct KernelSpec {
     pub params: ParamList,
     /// How threads find the operands.
     pub operands: OperandAccess,
-    /// Whether several CTAs share k where C has few tiles, and how fast an SM then runs the kernel; see
-    /// [`crate::split_k`].
-    pub split_k: Option<Paces>,
+    /// Whether several CTAs can share k where C has few tiles; see [`crate::split_k`].
+    pub split_k: bool,
     /// What an element of C is the sum of.
     pub numerics: Numerics,
     /// The entries that are launched before and after its own.
@@ -250,7 +249,7 @@ impl KernelSpec {
         min_blocks_per_sm: MinBlocks::same(1),
         params: ParamList::Gemm,
         operands: OperandAccess::Pointers,
-        split_k: None,
+        split_k: false,
         numerics: Numerics::Chain,
         helpers: &[],
     };
@@ -344,8 +343,8 @@ impl KernelSpec {
         let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         match self.operands {
             OperandAccess::Pointers => match self.split_k {
-                Some(_) => crate::split_k::most_bytes(m, n, k),
-                None => 0,
+                true => crate::split_k::most_bytes(m, n, k),
+                false => 0,
             },
             OperandAccess::TensorMaps { .. } => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand, 0);
@@ -399,7 +398,7 @@ impl KernelSpec {
         match self.operands {
             OperandAccess::Pointers => {
                 assert!(matches!(self.params, ParamList::Gemm));
-                assert!(self.split_k.is_none() || self.has(HelperRole::SumRanges));
+                assert!(!self.split_k || self.has(HelperRole::SumRanges));
             }
             OperandAccess::TensorMaps { cluster, .. } => {
                 assert!(matches!(self.params, ParamList::Tma | ParamList::TmaSimt));
@@ -413,7 +412,7 @@ impl KernelSpec {
             }
         }
         assert!(
-            self.split_k.is_none() || matches!(self.numerics, Numerics::ChainOfRanges),
+            !self.split_k || matches!(self.numerics, Numerics::ChainOfRanges),
             "blocks that share k have an accumulator each"
         );
     }

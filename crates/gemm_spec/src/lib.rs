@@ -1,6 +1,6 @@
 //! What the host and the device must agree on, written once.
 //!
-//! Seven things live here, in reading order:
+//! Six things live here, in reading order:
 //!
 //! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
 //!   its operands, and the checks that its buffers are long enough;
@@ -9,7 +9,6 @@
 //!   implementations that sum in the same order agree bit for bit;
 //! * [`KernelSpec`]: everything needed to launch a kernel, stated beside the kernel and nowhere
 //!   else;
-//! * [`time`]: what a product takes with a kernel, for a choice between kernels;
 //! * [`index`]: the pure maps from blocks and threads to matrix elements;
 //! * [`split_k`]: how ranges of k are summed apart;
 //! * [`warpgroup`] and [`split`]: the maps of the tensor-core kernels.
@@ -23,7 +22,6 @@
 
 mod arch;
 mod batch;
-mod choice;
 mod dtype;
 mod element;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -45,7 +43,6 @@ pub mod warpgroup;
 
 pub use arch::Arch;
 pub use batch::{Batch, BatchItem};
-pub use choice::{Pace, Paces, time};
 pub use dtype::{AccType, DType};
 pub use element::{Accumulator, Convert, Element, epilogue};
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,7 +1,7 @@
 //! The launches of a product, as data.
 //!
-//! [`Planner::plan`] is a pure function of a kernel's specification, a problem, where its operands are and
-//! what the device allows. What it gives is carried out step by step by the driver
+//! [`Planner::plan`] is a pure function of a kernel's specification, a problem, where its operands are, what
+//! the device allows and in how many ranges k is to be summed. What it gives is carried out step by step by the driver
 //! (`tessera::gpu`) and by the emulator (`host::emulate`), which know nothing of kernels.
 
 mod limbs;
@@ -155,14 +155,18 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let batch = problem.batch;
         let problem = problem.one();
         spec.supports(&problem, limits)?;
-        let sizes = (size(problem.m), size(problem.n), size(problem.effective_k()));
-        let ranges = match spec.split_k {
-            Some(paces) if problem.m != 0 && problem.n != 0 => {
-                split_k::parts(spec, paces, sizes, limits.multiprocessors)
-            }
-            _ => 1,
-        };
-        Ok(Self { spec, problem, batch, addresses, limits, band, ranges })
+        Ok(Self { spec, problem, batch, addresses, limits, band, ranges: 1 })
+    }
+
+    /// The same with k in that number of ranges, or the most that it can have, each summed by other blocks;
+    /// without it, and by a kernel whose blocks do not share k, it is one.
+    #[must_use]
+    pub fn with_ranges(self, asked: u32) -> Self {
+        let Problem { m, n, .. } = self.problem;
+        let sizes = (size(m), size(n), size(self.problem.effective_k()));
+        let ranges =
+            if self.spec.split_k { split_k::possible_parts(sizes, asked) } else { self.ranges };
+        Self { ranges, ..self }
     }
 
     /// Bytes that the launches need besides the operands, in one piece at a multiple of 256.
@@ -266,7 +270,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             c: pointer_mut(self.addresses.c),
             ldc: problem.c.ld as u64,
         };
-        if self.spec.split_k.is_none() {
+        if !self.spec.split_k {
             steps.push(Step::Launch(self.own(Arguments::Gemm(whole))?));
             return Ok(());
         }

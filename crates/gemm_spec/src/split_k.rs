@@ -13,9 +13,8 @@
 //!     +----+----+----+   times that of B
 //! ```
 
-use crate::choice::{Paces, split_time};
+use crate::Grid;
 use crate::index::ceil_div;
-use crate::{Grid, KernelSpec, Types};
 
 /// Ranges of k begin at multiples of this: rows of A that are 16-byte aligned are so in every range,
 /// and ranges are whole tiles of every kernel.
@@ -34,22 +33,6 @@ pub const MOST_BYTES: u64 = 128 << 20;
 pub const fn sum_grid(m: u32, n: u32, threads: u32) -> Grid {
     let quads = m as u64 * ceil_div(n, 4) as u64;
     Grid { x: quads.div_ceil(threads as u64) as u32, y: 1, z: 1 }
-}
-
-/// Nanoseconds that a product is predicted to take with as many parts as suit it; `None` where no grid
-/// covers C. See [`crate::time`].
-#[must_use]
-pub fn time(
-    spec: &KernelSpec,
-    paces: Paces,
-    (m, n, k): (usize, usize, usize),
-    multiprocessors: u32,
-) -> Option<f64> {
-    let size = |size: usize| u32::try_from(size).ok();
-    let sizes = (size(m)?, size(n)?, size(k)?);
-    spec.grid(m, n).ok()?;
-    let parts = parts(spec, paces, sizes, multiprocessors);
-    Some(split_time(spec, paces, sizes, parts, multiprocessors))
 }
 
 /// k elements in each of `parts` ranges, never none; the last one has what is left.
@@ -81,64 +64,20 @@ pub fn most_bytes(m: usize, n: usize, k: usize) -> u64 {
     bytes(size(m), size(n), parts).min(MOST_BYTES)
 }
 
-/// The number of parts with which a kernel is predicted to be fastest, among the numbers that fill a
-/// whole number of blocks of every SM.
-///
-/// At least one, and no part is empty.
+/// The number of parts nearest to the one asked for that such a product can have: at least one, none of
+/// them empty, and all of them within [`MOST_PARTS`] and [`MOST_BYTES`].
+#[cfg(not(target_arch = "nvptx64"))]
 #[must_use]
-pub fn parts(
-    spec: &KernelSpec,
-    paces: Paces,
-    (m, n, k): (u32, u32, u32),
-    multiprocessors: u32,
-) -> u32 {
-    let Ok(grid) = spec.grid(m as usize, n as usize) else { return 1 };
-    let at_most = |count: u64, most: u32| u32::try_from(count).unwrap_or(most).min(most);
-    let room = at_most(MOST_BYTES / bytes(m, n, 1).max(1), MOST_PARTS);
+pub fn possible_parts((m, n, k): (u32, u32, u32), asked: u32) -> u32 {
+    let room = MOST_BYTES / bytes(m, n, 1).max(1);
+    let room = u32::try_from(room).unwrap_or(MOST_PARTS).min(MOST_PARTS);
     let most = room.min(ceil_div(k, RANGE_UNIT)).max(1);
-    // More than two shares of blocks an SM give no finer grain than the ranges have.
-    let full = 2 * spec.min_blocks(Types::F32);
-    let fitted = (1..=full).map(|blocks| {
-        let blocks = u64::from(blocks) * u64::from(multiprocessors);
-        at_most(blocks / u64::from(grid.x.max(1)), most)
-    });
-    let candidates = core::iter::once(1).chain(fitted).filter(|&parts| parts >= 1);
-    candidates
-        .map(|parts| {
-            // As many as the ranges leave: none of them empty.
-            let parts = parts.min(most);
-            ceil_div(k, steps(k, parts)).max(1)
-        })
-        .map(|parts| (split_time(spec, paces, (m, n, k), parts, multiprocessors), parts))
-        .min_by(|(one, few), (other, many)| one.total_cmp(other).then(few.cmp(many)))
-        .map_or(1, |(_, parts)| parts)
+    ceil_div(k, steps(k, asked.clamp(1, most))).max(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, Block, Entry, LaunchShape, MinBlocks, Pace, Tile};
-
-    const PACES: Paces = Paces::same(Pace { alone: 200, full: 400 });
-    const SPEC: KernelSpec = KernelSpec {
-        id: "k",
-        about: "",
-        origin: "",
-        arch: Arch::Sm70,
-        entries: &[Entry { types: Types::F32, symbol: "k_f32" }],
-        launch: LaunchShape::Grouped {
-            block: Block { x: 128, y: 1 },
-            tile: Tile { m: 64, n: 128 },
-            rows: 8,
-        },
-        shared_elements: 0,
-        min_blocks_per_sm: MinBlocks::same(4),
-        ..KernelSpec::PLAIN
-    };
-
-    fn of(m: u32, n: u32, k: u32) -> u32 {
-        parts(&SPEC, PACES, (m, n, k), 132)
-    }
 
     #[test]
     fn ranges_are_a_partition_and_none_is_empty() {
@@ -150,10 +89,13 @@ mod tests {
                         && u64::from(steps) * u64::from(asked) >= u64::from(k)
                 );
             }
-            for (m, n) in [(1, 1), (17, 9000), (64, 128), (700, 900), (20_000, 20_000)] {
-                let parts = of(m, n, k);
+            let sizes = [(1, 1), (17, 9000), (64, 128), (700, 900), (20_000, 20_000), (0, 0)];
+            for ((m, n), asked) in
+                sizes.into_iter().flat_map(|of| [0, 1, 7, 50, 999].map(|asked| (of, asked)))
+            {
+                let parts = possible_parts((m, n, k), asked);
                 let steps = u64::from(steps(k, parts));
-                assert!((1..=MOST_PARTS).contains(&parts));
+                assert!((1..=MOST_PARTS.min(asked.max(1))).contains(&parts));
                 assert!(
                     k == 0 || steps * u64::from(parts - 1) < u64::from(k),
                     "{m} {n} {k} {parts}"
@@ -168,17 +110,16 @@ mod tests {
     }
 
     #[test]
-    fn few_tiles_and_long_k_are_split_until_the_device_is_full() {
-        // One tile: as many parts as there may be.
-        assert_eq!(of(64, 128, 9216), MOST_PARTS);
-        // Twelve tiles: four blocks for each of 132 SMs.
-        assert_eq!(of(256, 384, 44 * 208), 4 * 132 / 12);
-        // More tiles than there is room for blocks, and a k too short to pay for a second launch.
-        assert_eq!(of(8192, 8192, 8192), 1);
-        assert_eq!(of(256, 384, 16), 1);
+    fn parts_are_as_many_as_asked_for_where_k_and_memory_allow() {
+        assert_eq!(possible_parts((64, 128, 9216), 36), 36);
+        assert_eq!(possible_parts((64, 128, 9216), 1000), MOST_PARTS);
+        assert_eq!(possible_parts((64, 128, 40), 8), 3);
+        // 128 MiB hold 5 matrices of this size.
+        assert_eq!(possible_parts((2560, 2560, 9216), 8), 5);
+        assert_eq!(possible_parts((20_000, 20_000, 9216), 8), 1);
         // Nothing to sum, or nothing to write.
-        assert_eq!(of(256, 384, 0), 1);
-        assert_eq!(parts(&SPEC, PACES, (0, 0, 10), 0), 1);
+        assert_eq!(possible_parts((256, 384, 0), 8), 1);
+        assert_eq!(possible_parts((0, 0, 10), 0), 1);
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tessera::gpu::{Gpu, Kernel, KernelCode};
-use tessera::{CpuContext, Device, Engine, Error, Problem};
+use tessera::select::{CpuFigures, FORMAT, Figures, GpuFigures, KernelTime};
+use tessera::{CpuContext, Device, Engine, Error, Placement, Problem, Types};
 
 /// The driver's memory is that of the process.
 fn alone() -> MutexGuard<'static, ()> {
@@ -31,6 +32,48 @@ fn deterministic_choices_do_not_depend_on_free_memory() {
     assert!(matches!(build(false).placement(&problem), Err(Error::NoKernel { .. })));
     drop(taken);
     assert_eq!(build(false).placement(&problem).unwrap(), chosen);
+}
+
+/// What was measured of this GPU decides between its kernels, but for an engine whose choices depend on the
+/// problem and the device alone.
+#[test]
+fn figures_change_the_kernel_and_no_deterministic_choice() {
+    let _alone = alone();
+    let problem = Problem::<f32>::new(700, 700, 700);
+    let sizes = [700; 3];
+    let fast = Kernel::named("async_copy_64x256").expect("the registry has it");
+    let figures = |device: &str| {
+        let gpu = Gpu::open(0).unwrap();
+        let time = |kernel: Kernel| {
+            let factor = if kernel == fast { 0.01 } else { 1.0 };
+            let predicted = gpu.model().kernel_seconds(kernel.spec(), Types::F32, sizes).unwrap();
+            let (kernel, dtype) = (kernel.id.to_owned(), "f32".to_owned());
+            KernelTime { kernel, dtype, sizes, seconds: factor * predicted }
+        };
+        let kernels = gpu.model().candidates(Types::F32, sizes).into_iter().map(time).collect();
+        let device = device.to_owned();
+        Figures {
+            format: FORMAT.to_owned(),
+            version: "0".to_owned(),
+            date: "2026-11-23".to_owned(),
+            cpu: CpuFigures { processor: String::new(), threads: 1, cubes: Vec::new() },
+            gpu: Some(GpuFigures { device, kernels, ..GpuFigures::assumed((8, 0)) }),
+        }
+    };
+    let name = Gpu::open(0).unwrap().info().name.clone();
+    let chosen = |deterministic, figures| {
+        let builder = Engine::builder().device(Device::Cuda(0)).deterministic(deterministic);
+        let builder = match figures {
+            Some(figures) => builder.figures(figures),
+            None => builder,
+        };
+        builder.build().unwrap().placement(&problem).unwrap()
+    };
+    let bare = chosen(false, None);
+    assert_ne!(bare, Placement::Gpu(fast));
+    assert_eq!(chosen(false, Some(figures(&name))), Placement::Gpu(fast));
+    assert_eq!(chosen(false, Some(figures("another GPU"))), bare);
+    assert_eq!(chosen(true, Some(figures(&name))), bare);
 }
 
 /// What does not fit is an error with its bytes, and the next product that fits is right.

@@ -128,7 +128,7 @@ mod tests {
         let way = "{\"copies\": [[4096, -1]], \"bus_rate\": 1}";
         let gpu = format!(
             "{{\"device\": \"\", \"to_device\": {way}, \"from_device\": {way}, \"launch\": 1, \
-             \"products\": []}}"
+             \"products\": [], \"kernels\": []}}"
         );
         let cpu = "{\"processor\": \"\", \"threads\": 1, \"cubes\": []}";
         let text = format!(

@@ -7,9 +7,10 @@ use gemm_spec::{Problem, Types};
 use kernels_gpu::Kernel;
 use tessera::Accuracy;
 use tessera::select::{
-    COPIES, CpuFigures, Cube, FORMAT, Figures, GpuFigures, TransferModel, Workload, best_kernel,
+    COPIES, CpuFigures, Cube, DeviceModel, FORMAT, Figures, GpuFigures, TransferModel, Workload,
 };
 
+use super::kernels::kernels;
 use crate::cpu::{CpuContext, CpuUnits};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
@@ -25,7 +26,7 @@ const EDGES: [usize; 8] = [16, 64, 96, 128, 192, 256, 512, 1024];
 /// Edges of the cubes of f32 that a GPU is measured with: of larger ones the copies tell.
 const GPU_EDGES: [usize; 6] = [64, 128, 256, 512, 1024, 2048];
 
-/// Measures the CPU engine on this context's threads, and the ways to a GPU.
+/// Measures the CPU engine on this context's threads, the ways to a GPU and its kernels.
 ///
 /// # Errors
 /// What the driver answers; [`tessera::Error::OutOfMemory`].
@@ -46,7 +47,10 @@ pub fn tune(
     let gpu = match gpu {
         Some(gpu) => {
             observer.step("the ways to the GPU and back");
-            Some(ways(gpu, cpu)?)
+            let parts = ways(gpu, cpu)?;
+            let parts = GpuFigures { kernels: kernels(gpu, observer)?, ..parts };
+            observer.step("products on the GPU");
+            Some(products(gpu, cpu, parts)?)
         }
         None => None,
     };
@@ -83,18 +87,28 @@ fn ways(gpu: &Gpu, cpu: &CpuContext) -> Result<GpuFigures, Error> {
     operands.run(kernel, &mut output)?;
     let launch = repeat(Effort::PROBE, || clock(|| operands.run(kernel, &mut output).map(drop)))?;
     let device = gpu.info().name.clone();
-    let (launch, products) = (launch.median, Vec::new());
-    let parts = GpuFigures { device, to_device, from_device, launch, products };
+    let (launch, products, kernels) = (launch.median, Vec::new(), Vec::new());
+    Ok(GpuFigures { device, to_device, from_device, launch, products, kernels })
+}
+
+/// The figures with what whole products take beside what they say.
+fn products(gpu: &Gpu, cpu: &CpuContext, parts: GpuFigures) -> Result<GpuFigures, Error> {
+    let model = gpu.model().clone().with_figures(&parts);
     let took: Vec<(Workload, f64)> =
-        GPU_EDGES.iter().map(|&edge| through(gpu, cpu, edge)).collect::<Result<_, _>>()?;
+        GPU_EDGES.iter().map(|&edge| through(gpu, cpu, &model, edge)).collect::<Result<_, _>>()?;
     Ok(parts.with_products(took))
 }
 
 /// A square product of f32 by the kernel that an engine would choose, from host memory to host memory.
-fn through(gpu: &Gpu, cpu: &CpuContext, edge: usize) -> Result<(Workload, f64), Error> {
+fn through(
+    gpu: &Gpu,
+    cpu: &CpuContext,
+    model: &DeviceModel,
+    edge: usize,
+) -> Result<(Workload, f64), Error> {
     let problem = Problem::<f32>::new(edge, edge, edge);
     let free = gpu.free_memory()?;
-    let spec = best_kernel(&problem, gpu.limits(), free, Accuracy::default()).ok_or_else(|| {
+    let spec = model.best_kernel(&problem, free, Accuracy::default()).ok_or_else(|| {
         let short = "a product of f32".to_owned();
         tessera::Error::OutOfMemory {
             what: short,
@@ -109,7 +123,7 @@ fn through(gpu: &Gpu, cpu: &CpuContext, edge: usize) -> Result<(Workload, f64), 
     path.multiply(spec, &problem, &a, &b, &mut c)?;
     let effort = Effort { total: Duration::from_millis(100), most: 100, ..Effort::PROBE };
     let timing = repeat(effort, || clock(|| path.multiply(spec, &problem, &a, &b, &mut c)))?;
-    Ok((Workload::new(&problem, spec.spec(), gpu.info()), timing.median))
+    Ok((Workload::new(&problem, spec.spec(), model), timing.median))
 }
 
 /// How long copies take, to a GPU and back.

@@ -1,4 +1,4 @@
-//! `tessera tune`: measures what the choice between CPU and GPU goes by, and keeps it; judges the choice.
+//! `tessera tune`: measures what the choices of a processor and of a kernel go by, and keeps it; judges them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -238,5 +238,9 @@ fn gpu_text(name: &str, ways: &GpuFigures) -> String {
     };
     let launch = format!("  {:<12}{:>7.1} us\n", "launch", ways.launch * 1e6);
     let both = way("to device", &ways.to_device) + &way("from device", &ways.from_device);
-    format!("gpu: {name}\n{both}{launch}")
+    let kernels = match ways.kernels.len() {
+        0 => String::new(),
+        times => format!("  {:<12}{:>7}\n", "kernels", counted(times, "time")),
+    };
+    format!("gpu: {name}\n{both}{launch}{kernels}")
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use gemm_spec::Problem;
 use tessera::Accuracy;
-use tessera::select::best_kernel;
 
 use super::{DeviceChoice, Processors, Worker, without_gpu};
+use crate::auto;
 use crate::error::Error;
 use crate::gpu::Launch;
 use crate::peers::{self, CpuPeer, Peer};
@@ -82,7 +82,7 @@ impl Entrant {
         let reason = |error: tessera::Error| error.to_string();
         let gpu = processors.gpu.as_ref().map_err(without_gpu)?;
         let free = gpu.free_memory().map_err(reason)?;
-        let chosen = best_kernel(problem, gpu.limits(), free, Accuracy::default());
+        let chosen = auto::device_model(gpu).best_kernel(problem, free, Accuracy::default());
         let chosen = chosen.ok_or_else(|| format!("there is no kernel for {}", T::TYPES))?;
         Ok(Self::Own(Implementation::Gpu(chosen)))
     }

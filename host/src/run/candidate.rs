@@ -72,7 +72,7 @@ impl<'d> Candidate<'d> {
         inputs: Option<&Inputs<T>>,
     ) -> Result<(), Error> {
         let half = time / 2;
-        let small = predict(problem, half, |small| self.probe(small))?;
+        let small = predict(problem, half, self.threads(), |small| self.probe(small))?;
         self.predicted = match (&self.worker, inputs) {
             (Worker::Cpu(implementation), Some(inputs)) if small > half.as_secs_f64() => {
                 // A row for each thread at least, or as many as by the smaller problem take an eighth of the

@@ -7,22 +7,30 @@ use gemm_spec::Problem;
 
 use crate::scalar::ScalarTypes;
 
-/// Edge of the first probe's cube.
+/// Edge of the first probe's cube, for each thread.
 const FIRST_EDGE: f64 = 128.0;
+
+/// Rows of a probe for each thread, where the problem has them: an implementation hands out rows, and with
+/// few of them its threads share nothing of what they read of B.
+const ROWS_PER_THREAD: usize = 64;
 
 /// No size of a probe is below this, unless the problem's own is: some kernels refuse fewer steps of k.
 const LEAST_SIZE: usize = 16;
 
 /// The same problem in small: its three sizes shrunk alike until `edge³` is left of their product, or
-/// more where a size reaches [`LEAST_SIZE`].
-fn shrunk<T: ScalarTypes>(problem: &Problem<T>, edge: f64) -> Problem<T> {
+/// more where a size reaches [`LEAST_SIZE`]; but m no further than to `rows`, and n and k the more for it.
+fn shrunk<T: ScalarTypes>(problem: &Problem<T>, edge: f64, rows: usize) -> Problem<T> {
     let volume = problem.flops() / 2.0;
-    let factor = (edge / volume.cbrt()).min(1.0);
     #[expect(clippy::cast_possible_truncation, reason = "whole, and no more than the size")]
-    let size =
-        |size: usize| ((size as f64 * factor).round() as usize).clamp(size.min(LEAST_SIZE), size);
-    Problem::new(size(problem.m), size(problem.n), size(problem.k))
-        .with_scalars(problem.alpha, problem.beta)
+    let shrink = |size: usize, factor: f64, least: usize| {
+        ((size as f64 * factor).round() as usize).clamp(size.min(least), size)
+    };
+    let factor = (edge / volume.cbrt()).min(1.0);
+    let m = shrink(problem.m, factor, rows.max(LEAST_SIZE));
+    let share = m as f64 / problem.m.max(1) as f64;
+    let factor = (edge.powi(3) / (volume * share)).sqrt().min(1.0);
+    let size = |size: usize| shrink(size, factor, LEAST_SIZE);
+    Problem::new(m, size(problem.n), size(problem.k)).with_scalars(problem.alpha, problem.beta)
 }
 
 /// Predicted seconds for the problem, by c·n³ from the largest probe that fits `time`.
@@ -31,22 +39,30 @@ fn shrunk<T: ScalarTypes>(problem: &Problem<T>, edge: f64) -> Problem<T> {
 /// that, by the one before, would take longer than `time`, be it to compute or to have its operands,
 /// which grow fourfold, made and moved. What comes before the first probe, such as the driver's
 /// compilation of a kernel, says nothing about the next one.
+///
+/// `threads` share the rows of C. Each gets as much work as one thread by itself would. To wake them takes
+/// the same time whatever the problem is, so of several threads it is counted once: the last two probes
+/// tell what more operations cost.
 pub(super) fn predict<T: ScalarTypes, E>(
     problem: &Problem<T>,
     time: Duration,
+    threads: usize,
     mut probe: impl FnMut(&Problem<T>) -> Result<f64, E>,
 ) -> Result<f64, E> {
-    let mut edge = FIRST_EDGE;
+    let rows = if threads > 1 { threads * ROWS_PER_THREAD } else { 1 };
+    let first = FIRST_EDGE * (threads.max(1) as f64).cbrt();
+    let mut edge = first;
+    let mut before: Option<(f64, f64)> = None;
     loop {
-        let small = shrunk(problem, edge);
+        let small = shrunk(problem, edge, rows);
         let started = Instant::now();
         let seconds = probe(&small)?;
-        let whole = if edge > FIRST_EDGE { started.elapsed() } else { Duration::ZERO };
-        let predicted = seconds * problem.flops() / small.flops().max(1.0);
-        let full = small.flops() >= problem.flops();
-        if full || 8.0 * seconds > time.as_secs_f64() || 4 * whole > time {
-            return Ok(predicted);
+        let whole = if edge > first { started.elapsed() } else { Duration::ZERO };
+        let (all, done) = (problem.flops().max(1.0), small.flops().max(1.0));
+        if done >= all || 8.0 * seconds > time.as_secs_f64() || 4 * whole > time {
+            return Ok(extrapolated(all, before.filter(|_| threads > 1), (done, seconds)));
         }
+        before = Some((done, seconds));
         edge *= 2.0;
     }
 }
@@ -65,34 +81,35 @@ pub(super) fn by_rows<T: ScalarTypes, E>(
 ) -> Result<f64, E> {
     let time = time.as_secs_f64();
     let mut rows = first.clamp(1, problem.m);
-    let mut before: Option<(usize, f64)> = None;
+    let mut before: Option<(f64, f64)> = None;
     loop {
         let part =
             Problem::new(rows, problem.n, problem.k).with_scalars(problem.alpha, problem.beta);
         let seconds = probe(&part)?;
         let ended = rows == problem.m || seconds > time;
         if ended || (before.is_some() && 2.0 * seconds > time) {
-            return Ok(all_rows(problem.m, before, (rows, seconds)));
+            return Ok(extrapolated(problem.m as f64, before, (rows as f64, seconds)));
         }
-        before = Some((rows, seconds));
+        before = Some((rows as f64, seconds));
         rows = (2 * rows).min(problem.m);
     }
 }
 
-/// Seconds of all rows by those of the last two numbers of rows.
-fn all_rows(m: usize, before: Option<(usize, f64)>, (rows, seconds): (usize, f64)) -> f64 {
-    let each = seconds / rows as f64;
-    let rest = (m - rows) as f64;
+/// Seconds of all the work by those of the last two parts of it.
+fn extrapolated(all: f64, before: Option<(f64, f64)>, (done, seconds): (f64, f64)) -> f64 {
+    let each = seconds / done;
+    let rest = all - done;
     match before {
-        Some((fewer, less)) if each < ALIKE * less / fewer as f64 => {
-            // There is more to it than its rows: what B takes to be packed or read, for instance.
-            seconds + rest * ((seconds - less) / (rows - fewer) as f64).max(0.0)
+        Some((fewer, less)) if each < ALIKE * less / fewer && done > fewer => {
+            // There is more to it than its work: what B takes to be packed or read, for instance.
+            seconds + rest * ((seconds - less) / (done - fewer)).max(0.0)
         }
         _ => seconds + rest * each,
     }
 }
 
-/// Rows cost alike where each takes more than this share of what it took among half as many.
+/// Parts cost alike where each unit of work takes more than this share of what it took in a part half as
+/// large or smaller.
 const ALIKE: f64 = 0.85;
 
 #[cfg(test)]
@@ -103,7 +120,7 @@ mod tests {
 
     fn predicted(problem: &Problem<f32>, rate: f64) -> (f64, Vec<f64>) {
         let mut probes = Vec::new();
-        let seconds = predict(problem, Duration::from_secs(1), |small| {
+        let seconds = predict(problem, Duration::from_secs(1), 1, |small| {
             probes.push(small.flops());
             Ok::<_, Infallible>(small.flops() / rate)
         });
@@ -112,9 +129,9 @@ mod tests {
 
     #[test]
     fn no_size_is_shrunk_below_what_kernels_take() {
-        let small = shrunk(&Problem::<f32>::new(1563, 2881, 16), FIRST_EDGE);
+        let small = shrunk(&Problem::<f32>::new(1563, 2881, 16), FIRST_EDGE, 1);
         assert_eq!(small.k, 16);
-        let small = shrunk(&Problem::<f32>::new(100_000, 1000, 3), FIRST_EDGE);
+        let small = shrunk(&Problem::<f32>::new(100_000, 1000, 3), FIRST_EDGE, 1);
         assert_eq!(small.k, 3);
     }
 
@@ -131,12 +148,56 @@ mod tests {
     fn operands_that_take_long_to_be_made_end_the_probes() {
         let mut probes = 0;
         let problem = Problem::<f32>::new(10_240, 10_240, 10_240);
-        let seconds = predict(&problem, Duration::from_millis(100), |small| {
+        let seconds = predict(&problem, Duration::from_millis(100), 1, |small| {
             std::thread::sleep(Duration::from_millis(30));
             probes += 1;
             Ok::<_, Infallible>(small.flops() / 1e15)
         });
         assert_eq!((probes, seconds.is_ok()), (2, true));
+    }
+
+    /// An implementation like `rayon` on 16 cores: it hands out a quarter of a thread's rows at a time, 64
+    /// at most, which share what they read of B; and its threads wake late.
+    fn on_threads(threads: usize, small: &Problem<f32>) -> f64 {
+        const WAKE: f64 = 1.5e-3;
+        let band = small.m.div_ceil(4 * threads).clamp(1, 64);
+        let rate = 490e9 * (band as f64 / (band as f64 + 1.0)) * 65.0 / 64.0;
+        WAKE + small.flops() / rate
+    }
+
+    /// Half the share of one of thirty implementations in a budget of 60 s.
+    #[test]
+    fn what_many_threads_take_is_predicted_from_products_that_use_them_all() {
+        let problem = Problem::<f32>::new(10_240, 10_240, 10_240);
+        let truth = on_threads(16, &problem);
+        let predicted = |told: usize| {
+            let mut probes = Vec::new();
+            let seconds = predict(&problem, Duration::from_millis(190), told, |small| {
+                // Operands that take long to be drawn end the probes early.
+                let elements = small.m * small.n + small.n * small.k + small.m * small.k;
+                std::thread::sleep(Duration::from_secs_f64(elements as f64 / 1e7));
+                probes.push(*small);
+                Ok::<_, Infallible>(on_threads(16, small))
+            });
+            (seconds.unwrap_or_else(|never| match never {}), probes)
+        };
+        let (seconds, probes) = predicted(16);
+        assert!((seconds / truth - 1.0).abs() < 0.25, "{seconds} for {truth}");
+        assert!(probes.len() >= 2 && probes.iter().all(|small| small.m >= 16 * 64));
+        // Taken for the work of one thread, the same is off by several times.
+        let (seconds, probes) = predicted(1);
+        assert!(seconds > 3.0 * truth, "{seconds} for {truth} by {probes:?}");
+    }
+
+    #[test]
+    fn thin_problems_leave_threads_no_more_rows_than_they_have() {
+        let small = shrunk(&Problem::<f32>::new(100, 10_000, 10_000), 256.0, 1024);
+        assert_eq!(small.m, 100);
+        let wanted = 256f64.powi(3);
+        assert!((small.flops() / 2.0 / wanted - 1.0).abs() < 0.02, "{small:?}");
+        let small = shrunk(&Problem::<f32>::new(10_240, 10_240, 10_240), 512.0, 1024);
+        assert_eq!((small.m, small.n), (1024, small.k));
+        assert!((small.flops() / 2.0 / 512f64.powi(3) - 1.0).abs() < 0.02, "{small:?}");
     }
 
     fn predicted_by_rows(time: f64, first: usize, cost: impl Fn(f64) -> f64) -> (f64, Vec<usize>) {
@@ -174,7 +235,7 @@ mod tests {
     #[test]
     fn thin_problems_keep_their_proportions_and_small_ones_run_whole() {
         let thin = Problem::<f32>::new(100_000, 1, 5_000);
-        let small = shrunk(&thin, 64.0);
+        let small = shrunk(&thin, 64.0, 1);
         assert_eq!(small.n, 1);
         assert!(small.m > small.k);
         let (_, probes) = predicted(&Problem::new(5, 6, 7), 1e9);

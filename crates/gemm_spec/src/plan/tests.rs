@@ -1,9 +1,6 @@
 use super::*;
 use crate::split::{FALL_BACK, Limbs, Workspace};
-use crate::{
-    Arch, Entry, LaunchShape, Layout, MinBlocks, Numerics, Pace, Paces, ParamList, Tile, Types,
-    bf16,
-};
+use crate::{Arch, Entry, LaunchShape, Layout, MinBlocks, Numerics, ParamList, Tile, Types, bf16};
 
 const LIMITS: DeviceLimits = DeviceLimits {
     compute_capability: (9, 0),
@@ -13,6 +10,8 @@ const LIMITS: DeviceLimits = DeviceLimits {
 };
 const AT: Addresses = Addresses { a: 0x1000, b: 0x20_0000, c: 0x40_0000 };
 const WORKSPACE: u64 = 0x100_0000;
+/// Ranges of k that are asked for of kernels whose blocks can share it.
+const RANGES: u32 = 5;
 const TILE: Tile = Tile { m: 128, n: 128 };
 
 const fn helper(role: HelperRole, symbol: &'static str, min_blocks: u32) -> HelperEntry {
@@ -27,7 +26,7 @@ const GEMM: KernelSpec = KernelSpec {
     ..KernelSpec::PLAIN
 };
 const SPLIT_K: KernelSpec = KernelSpec {
-    split_k: Some(Paces::same(Pace { alone: 200, full: 400 })),
+    split_k: true,
     numerics: Numerics::ChainOfRanges,
     helpers: &[helper(HelperRole::SumRanges, "sum", 8)],
     min_blocks_per_sm: MinBlocks::same(4),
@@ -71,6 +70,7 @@ fn plan<T: GemmTypes>(
     at: Addresses,
 ) -> (u64, LaunchPlan<T>) {
     let planner = Planner::new(spec, problem, at, &LIMITS, Band::whole(problem.m)).unwrap();
+    let planner = planner.with_ranges(RANGES);
     (planner.workspace_bytes(), planner.plan(WORKSPACE).unwrap())
 }
 
@@ -136,7 +136,7 @@ fn ranges_of_k_are_summed_by_a_second_launch() {
     let sum = launch(&plan, "sum");
     let Arguments::SumRanges(added) = sum.arguments else { panic!("{sum:?}") };
     // The ranges' sums are C's of their own, 104 columns apart; alpha and beta come at the end.
-    assert!(added.k > 1 && own.grid.y == added.k);
+    assert_eq!((added.k, own.grid.y), (RANGES, RANGES));
     assert_eq!(bytes, u64::from(added.k) * 100 * 104 * 4);
     assert_eq!((product.alpha, product.beta, product.ldc), (1.0, 0.0, 104));
     assert_eq!((added.alpha, added.beta, added.lda), (2.0, 3.0, 104));
@@ -149,6 +149,11 @@ fn ranges_of_k_are_summed_by_a_second_launch() {
     assert_eq!((bytes, symbols(&plan)), (0, vec!["gemm_f32"]));
     let Arguments::Gemm(scaled) = launch(&plan, "gemm_f32").arguments else { panic!() };
     assert_eq!((scaled.k, scaled.beta), (0, 3.0));
+    // No more ranges than k has, and one where nobody asks for more.
+    let (_, short) = self::plan(&SPLIT_K, &Problem { k: 40, ..problem }, AT);
+    assert_eq!(launch(&short, "gemm_f32").grid.y, 3);
+    let planner = Planner::new(&SPLIT_K, &problem, AT, &LIMITS, Band::whole(100)).unwrap();
+    assert_eq!(planner.workspace_bytes(), 0);
 }
 
 #[test]

@@ -105,8 +105,8 @@ impl EngineBuilder {
         Self { deterministic, ..self }
     }
 
-    /// What was measured on this machine, which the choice between CPU and GPU then goes by in place of
-    /// assumptions. Figures of another GPU are not used.
+    /// What was measured on this machine, which the choices of a processor and of a kernel then go by in
+    /// place of assumptions. Figures of another GPU are not used.
     #[cfg(feature = "cuda")]
     pub fn figures(self, figures: Figures) -> Self {
         Self { figures: Some(figures), ..self }

@@ -10,7 +10,7 @@ use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 use crate::error::Error;
 use crate::gpu::{Gpu, Kernel};
-use crate::select::{CostModel, Figures, Workload, best_kernel, in_order};
+use crate::select::{CostModel, Figures, in_order};
 
 /// When an engine uses its GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,9 +81,9 @@ impl OnGpu {
         deterministic: bool,
     ) -> Self {
         let figures = figures.filter(|_| !deterministic);
-        let model = figures.map(|figures| CostModel::of(figures, Some(&gpu.info().name)));
+        let model = CostModel::new(gpu.model().clone(), &gpu.info().name, figures);
         let mut on_gpu = Self {
-            model: model.unwrap_or_default(),
+            model,
             gpu,
             rule,
             deterministic,
@@ -91,9 +91,8 @@ impl OnGpu {
             recent: Mutex::new(None),
         };
         if rule == Rule::WhereFaster {
-            let capability = on_gpu.gpu.info().compute_capability;
             let threads = on_gpu.threads(cpu);
-            let first = |types| (types, on_gpu.model.cpu_first(types, threads, capability));
+            let first = |types| (types, on_gpu.model.cpu_first(types, threads));
             on_gpu.cpu_first = Types::ALL.map(first).to_vec();
         }
         on_gpu
@@ -124,10 +123,10 @@ impl OnGpu {
         match self.rule {
             Rule::Kernel(kernel) => Ok(Some(kernel)),
             Rule::Always => {
-                let (limits, free) = (self.gpu.limits(), self.available()?);
+                let (model, free) = (self.model.gpu(), self.available()?);
                 let kernel = match canonical(problem) {
-                    Canonical::Same(problem) => best_kernel(&problem, limits, free, accuracy),
-                    Canonical::Transposed(problem) => best_kernel(&problem, limits, free, accuracy),
+                    Canonical::Same(problem) => model.best_kernel(&problem, free, accuracy),
+                    Canonical::Transposed(problem) => model.best_kernel(&problem, free, accuracy),
                 };
                 let none = || Error::NoKernel {
                     types: T::TYPES,
@@ -173,11 +172,8 @@ impl OnGpu {
         if let Some((_, choice)) = choices.iter().find(|(own, _)| *own == shape) {
             return *choice;
         }
-        let (info, limits) = (self.gpu.info(), self.gpu.limits());
-        let choice = best_kernel(problem, limits, *free, accuracy).filter(|kernel| {
-            let work = Workload::new(&in_order(problem, kernel), kernel.spec(), info);
-            let on_gpu = self.model.gpu_seconds(&work, info.compute_capability);
-            on_gpu < self.model.cpu_seconds(T::TYPES, problem.flops(), self.threads(cpu))
+        let choice = self.model.gpu().best_kernel(problem, *free, accuracy).filter(|kernel| {
+            self.model.is_faster(&in_order(problem, kernel), kernel.spec(), self.threads(cpu))
         });
         choices.truncate(RECENT_CHOICES - 1);
         choices.push((shape, choice));

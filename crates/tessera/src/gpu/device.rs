@@ -13,6 +13,7 @@ use super::modules::Modules;
 use super::refused;
 use super::workspace::Workspaces;
 use crate::error::Error;
+use crate::select::DeviceModel;
 
 /// Threads in a block on every device since compute capability 2.0.
 const MAX_THREADS_PER_BLOCK: u32 = 1024;
@@ -34,7 +35,8 @@ pub enum KernelCode {
 /// that the largest product so far took besides its operands.
 pub struct Gpu {
     info: DeviceInfo,
-    limits: DeviceLimits,
+    /// By its attributes alone.
+    model: DeviceModel,
     // Dropped in this order: what lives in the context goes before the context.
     modules: Modules,
     workspaces: Workspaces,
@@ -86,8 +88,8 @@ impl Gpu {
         let modules = Modules::new(&context, limits, &info.name, code);
         tracing::debug!(device = info.name, time = ?started.elapsed(), "opened");
         Ok(Self {
+            model: DeviceModel::new(limits, info.clock_mhz),
             info,
-            limits,
             modules,
             workspaces: Workspaces::default(),
             staging: Mutex::new(None),
@@ -105,7 +107,13 @@ impl Gpu {
     /// What the device allows a kernel.
     #[must_use]
     pub fn limits(&self) -> &DeviceLimits {
-        &self.limits
+        self.model.limits()
+    }
+
+    /// What it is predicted to take for products, by its attributes.
+    #[must_use]
+    pub fn model(&self) -> &DeviceModel {
+        &self.model
     }
 
     /// The device's primary context, which this retains.
@@ -226,7 +234,7 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::load`], of one kernel that was refused; the others are loaded.
     pub fn load_all(&self, kernels: &[Kernel]) -> Result<(), Error> {
-        let runs = |kernel: &&Kernel| kernel.arch.runs_on(self.limits.compute_capability);
+        let runs = |kernel: &&Kernel| kernel.arch.runs_on(self.info.compute_capability);
         let kernels = kernels.iter().filter(runs);
         self.modules.load(kernels.flat_map(|kernel| Module::of_kernel(kernel.spec())))
     }

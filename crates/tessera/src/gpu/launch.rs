@@ -74,9 +74,12 @@ impl<'g> Queue<'g> {
         addresses: Addresses,
         band: Band,
     ) -> Result<(), Error> {
-        let (spec, limits) = (kernel.spec(), self.gpu.limits());
+        let spec = kernel.spec();
+        let (limits, ranges) = (self.gpu.limits(), self.gpu.model().ranges(spec, problem));
         let unsupported = |reason: Unsupported| Error::Unsupported { kernel: spec.id, reason };
-        let planner = Planner::new(spec, problem, addresses, limits, band).map_err(unsupported)?;
+        let planner = Planner::new(spec, problem, addresses, limits, band)
+            .map_err(unsupported)?
+            .with_ranges(ranges);
         let carry_out = |workspace: u64| {
             let plan = planner.plan(workspace).map_err(unsupported)?;
             for step in &plan.steps {

@@ -1,5 +1,7 @@
 //! What the CPU engine takes for a product.
 
+use gemm_spec::Types;
+
 use super::points::{Point, around, between, is_positive, raise};
 
 /// Seconds of the smallest product: handing work to threads that wait. Not measured.
@@ -96,8 +98,33 @@ impl Curve {
     }
 }
 
+/// What an engine goes by of its CPU: what it was measured to take, else assumptions.
+#[derive(Clone, Debug, Default)]
+pub struct CpuModel {
+    /// Of the types that were measured.
+    curves: Vec<(Types, Curve)>,
+}
+
+impl CpuModel {
+    /// What was measured.
+    #[must_use]
+    pub fn new(figures: &CpuFigures) -> Self {
+        let curve = |types: Types| Some((types, figures.curve(types.name())?));
+        Self { curves: Types::ALL.into_iter().filter_map(curve).collect() }
+    }
+
+    /// Seconds of a product of so many operations by the CPU engine on so many threads.
+    #[must_use]
+    pub fn seconds(&self, types: Types, flops: f64, threads: usize) -> f64 {
+        match self.curves.iter().find(|(own, _)| *own == types) {
+            Some((_, curve)) => curve.seconds(flops, threads),
+            None => assumed(flops, threads),
+        }
+    }
+}
+
 /// Seconds where nothing was measured.
-pub(super) fn assumed(flops: f64, threads: usize) -> f64 {
+fn assumed(flops: f64, threads: usize) -> f64 {
     ASSUMED_CALL + flops / (ASSUMED_RATE * threads.max(1) as f64)
 }
 

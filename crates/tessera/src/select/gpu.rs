@@ -1,11 +1,12 @@
 //! What a GPU takes for a product with operands in host memory: the way there, the kernel, the way back.
 
-use gemm_spec::{Element as _, KernelSpec, Numerics, Operand, Problem, Types};
+use gemm_spec::{Element as _, KernelSpec, Operand, Problem};
 
-use super::peak::kernel_peak;
+use super::device::DeviceModel;
+use super::measured::KernelTime;
 use super::points::{Point, around, between, is_positive, raise};
 use crate::element::GemmTypes;
-use crate::gpu::{DeviceInfo, Pipeline};
+use crate::gpu::Pipeline;
 
 /// Seconds from the beginning of a copy to its first byte where nothing was measured, and of a launch
 /// with the wait for its end. Not measured: what small products cost of either.
@@ -96,6 +97,8 @@ pub struct GpuFigures {
     /// Of whole products the bytes that travel, ascending, and how many times as long they took as these
     /// parts say; may be empty.
     pub products: Vec<Point>,
+    /// What kernels took, operands being on the device; may be empty.
+    pub kernels: Vec<KernelTime>,
 }
 
 /// A product as the model sees it.
@@ -113,44 +116,13 @@ pub struct Workload {
     pub bands: usize,
 }
 
-/// Share of its units' peak that a kernel reaches with a large product on an H200: `register_tile_2d`
-/// (results/2026-11-20-h200-tensor/run-10240.md), `f16x3` (bench-large.md beside it) and
-/// `tensor_128x256` (results/2026-11-21-h200/bf16-large.md).
-const fn share(numerics: Numerics) -> f64 {
-    match numerics {
-        Numerics::Chain | Numerics::ChainOfRanges => 0.58,
-        Numerics::Limbs { .. } => 0.58,
-        Numerics::TensorCore => 0.64,
-    }
-}
-
-/// Operations in a clock of a multiprocessor that the tables of peaks do not know: those of the least of
-/// them in f32.
-const UNKNOWN_PER_CLOCK: f64 = 128.0;
-
-/// Seconds of a kernel without its launch: all multiprocessors at their share of the peak, and no less
-/// than one takes for a tile.
-fn kernel_seconds(
-    spec: &KernelSpec,
-    types: Types,
-    (m, n, k): (usize, usize, usize),
-    gpu: &DeviceInfo,
-) -> f64 {
-    let units = f64::from(gpu.multiprocessors.max(1));
-    let unknown = UNKNOWN_PER_CLOCK * units * f64::from(gpu.clock_mhz.max(1)) * 1e6;
-    let rate = kernel_peak(spec, gpu, types).unwrap_or(unknown) * share(spec.numerics);
-    let all = 2.0 * m as f64 * n as f64 * k as f64 / rate;
-    let tile = spec.launch.tile().map_or(1.0, |tile| f64::from(tile.m) * f64::from(tile.n));
-    all.max(2.0 * tile * k as f64 * units / rate)
-}
-
 impl Workload {
     /// Less than any product that has elements.
     pub const LEAST: Self = Self { common: 1.0, banded: 1.0, back: 1.0, kernel: 0.0, bands: 1 };
 
     /// A product by a kernel on a GPU.
     #[must_use]
-    pub fn new<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec, gpu: &DeviceInfo) -> Self {
+    pub fn new<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec, gpu: &DeviceModel) -> Self {
         let bytes = |operand| {
             let (rows, cols) = problem.dims(operand);
             rows as f64 * cols as f64 * T::TYPES.of(operand).size() as f64
@@ -163,8 +135,8 @@ impl Workload {
             common: factor(Operand::B),
             banded: factor(Operand::A) + old_c,
             back,
-            kernel: kernel_seconds(spec, T::TYPES, (problem.m, problem.n, k), gpu),
-            bands: Pipeline::default().bands(spec, problem, gpu.multiprocessors).len(),
+            kernel: gpu.computing(spec, T::TYPES, [problem.m, problem.n, k]),
+            bands: Pipeline::default().bands(spec, problem, gpu.limits().multiprocessors).len(),
         }
     }
 
@@ -187,8 +159,9 @@ impl GpuFigures {
         let rate = bus_rate * ASSUMED_SHARE;
         let way = TransferModel::steady(ASSUMED_LATENCY, rate, bus_rate);
         let device = String::new();
-        let products = Vec::new();
-        Self { device, to_device: way.clone(), from_device: way, launch: ASSUMED_LATENCY, products }
+        let (to_device, launch) = (way.clone(), ASSUMED_LATENCY);
+        let (products, kernels) = (Vec::new(), Vec::new());
+        Self { device, to_device, from_device: way, launch, products, kernels }
     }
 
     /// The same with what products took, which are given in ascending order.
@@ -221,6 +194,7 @@ impl GpuFigures {
                 && self.products.is_sorted_by(|one, other| one.0 < other.0);
         is_positive(self.launch)
             && products
+            && self.kernels.iter().all(KernelTime::is_sane)
             && self.to_device.is_sane()
             && self.from_device.is_sane()
     }

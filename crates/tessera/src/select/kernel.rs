@@ -1,8 +1,11 @@
 //! Which kernel suits a product on a GPU.
 
-use gemm_spec::{DType, DeviceLimits, KernelSpec, Layout, Order, Problem};
+use std::sync::LazyLock;
+
+use gemm_spec::{DType, KernelSpec, Layout, Order, Problem, Types};
 use kernels_gpu::Kernel;
 
+use super::device::DeviceModel;
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 
@@ -20,33 +23,177 @@ pub(crate) fn in_order<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec) ->
     Problem { a, b, ..*problem }
 }
 
-/// The kernel that suits a problem with a row-major C on a GPU of those limits with that many bytes free,
-/// and keeps to the accuracy mode; `None` where no kernel does. Kernels that read row-major operands alone
-/// are judged by row-major copies of A and B.
-#[must_use]
-pub fn best_kernel<T: GemmTypes>(
-    problem: &Problem<T>,
-    limits: &DeviceLimits,
-    free: u64,
-    accuracy: Accuracy,
-) -> Option<Kernel> {
-    let can = |spec: &KernelSpec| {
-        let problem = in_order(problem, spec);
-        accuracy.admits(spec)
-            && spec.supports(&problem, limits).is_ok()
-            && fits(&problem, spec, free)
-    };
-    let Problem { m, n, k, .. } = *problem;
-    let best = match T::TYPES.a() {
-        DType::F32 => kernels_gpu::best_f32(m, n, k, limits.multiprocessors, can),
-        DType::F16 | DType::BF16 => kernels_gpu::best_half(m, n, k, limits.multiprocessors, can),
-        DType::F64 | DType::I32 | DType::I8 => None,
-    };
-    // Of the kernels that run everywhere those with wide loads were the fastest wherever they were
-    // measured (docs/ladder.md).
-    let everywhere =
-        || ["vector_loads", "register_tile_2d", "naive"].into_iter().filter_map(Kernel::named);
-    best.or_else(|| everywhere().find(|kernel| can(kernel)))
+/// The kernels that a choice is made from, looked up once.
+struct Candidates {
+    /// Products of limbs on the tensor cores, the fewest first.
+    limbs: Vec<Kernel>,
+    /// For few rows, and for few columns.
+    few_rows: Vec<Kernel>,
+    few_columns: Vec<Kernel>,
+    /// Those of f32 by predicted time. Of equal ones the first: a chain, and then the smaller tile.
+    wide: Vec<Kernel>,
+    /// Those of 16-bit floats by predicted time.
+    half: Vec<Kernel>,
+    /// Those that run on every GPU, the fastest first: those with wide loads were so wherever they were
+    /// measured (docs/ladder.md).
+    everywhere: Vec<Kernel>,
+}
+
+static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
+    limbs: named(&["f16x3", "bf16x6"]),
+    few_rows: named(&["small_m"]),
+    few_columns: named(&["small_n"]),
+    wide: named(&[
+        "async_copy_32x64",
+        "async_copy_32x128",
+        "async_copy_64x128",
+        "async_copy_64x256",
+        "async_copy_128x256",
+        "split_k_32x64",
+        "split_k_64x64",
+        "split_k_32x128",
+        "split_k_64x128",
+        "split_k_128x64",
+    ]),
+    half: named(&["tensor_128x128", "tensor_128x256"]),
+    everywhere: named(&["vector_loads", "register_tile_2d", "naive"]),
+});
+
+fn named(ids: &[&str]) -> Vec<Kernel> {
+    ids.iter().filter_map(|id| Kernel::named(id)).collect()
+}
+
+/// Whether a product of limbs on the tensor cores is no less exact than one on the multiply-add units.
+/// With few k elements, one chain of multiply-adds has the smaller error (docs/accuracy.md).
+const fn limbs_are_as_exact([m, n, k]: [usize; 3]) -> bool {
+    const LEAST_SIDE: usize = 256;
+    const LEAST_K: usize = 512;
+    m >= LEAST_SIDE && n >= LEAST_SIDE && k >= LEAST_K
+}
+
+/// Whether it is faster, where no measurement says so. Splitting costs time that only many multiplications
+/// win back: on an H200 it does at 1024 x 1024 x 1024 (results/2026-11-20-h200-tensor).
+const fn limbs_pay([m, n, k]: [usize; 3]) -> bool {
+    const LEAST_WORK: u128 = 1 << 30;
+    m as u128 * n as u128 * k as u128 >= LEAST_WORK
+}
+
+/// Most rows or columns of a thin product.
+const THIN: usize = 16;
+
+/// What a thin product has few of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    Rows,
+    Columns,
+}
+
+/// A thin product has no more than it reads the other operand once for. Whatever is multiplied meanwhile,
+/// nothing is faster than that.
+pub(super) fn thin_side([m, n, _]: [usize; 3]) -> Option<Side> {
+    match (m <= n, m.min(n) <= THIN) {
+        (true, true) => Some(Side::Rows),
+        (false, true) => Some(Side::Columns),
+        (_, false) => None,
+    }
+}
+
+impl DeviceModel {
+    /// The kernels that a choice for a product of m, n and k may come to on this device: those that run
+    /// everywhere only where no other does.
+    #[must_use]
+    pub fn candidates(&self, types: Types, sizes: [usize; 3]) -> Vec<Kernel> {
+        let Candidates { limbs, few_rows, few_columns, wide, half, everywhere } = &*CANDIDATES;
+        let (rows, columns) = (few_rows.as_slice(), few_columns.as_slice());
+        let thin = match thin_side(sizes) {
+            Some(Side::Rows) => rows,
+            Some(Side::Columns) => columns,
+            None => &[],
+        };
+        let limbs = if limbs_are_as_exact(sizes) { limbs.as_slice() } else { &[] };
+        let capability = self.limits().compute_capability;
+        let runs =
+            |kernel: &&Kernel| kernel.entry(types).is_ok() && kernel.arch.runs_on(capability);
+        let own: Vec<Kernel> =
+            [limbs, thin, wide, half].into_iter().flatten().filter(runs).copied().collect();
+        if own.is_empty() { everywhere.iter().filter(runs).copied().collect() } else { own }
+    }
+
+    /// The kernel that suits a problem with a row-major C on this device with that many bytes free, and
+    /// keeps to the accuracy mode; `None` where no kernel does. Kernels that read row-major operands alone
+    /// are judged by row-major copies of A and B.
+    ///
+    /// Without figures the rules below and the predicted times of tiles decide. Kernels that were measured
+    /// with products like this one are chosen by time alone, if the rules' choice is among them.
+    #[must_use]
+    pub fn best_kernel<T: GemmTypes>(
+        &self,
+        problem: &Problem<T>,
+        free: u64,
+        accuracy: Accuracy,
+    ) -> Option<Kernel> {
+        let sizes = [problem.m, problem.n, problem.k];
+        let can = |kernel: &Kernel| {
+            let spec = kernel.spec();
+            let problem = in_order(problem, spec);
+            accuracy.admits(spec)
+                && spec.supports(&problem, self.limits()).is_ok()
+                && fits(&problem, spec, free)
+        };
+        let by_rule = self.by_rule(T::TYPES, sizes, can)?;
+        let measured =
+            |kernel: &Kernel| self.measured().factor(kernel.spec().id, T::TYPES, sizes).is_some();
+        if !measured(&by_rule) {
+            return Some(by_rule);
+        }
+        let others = self.candidates(T::TYPES, sizes).into_iter().filter(measured).filter(can);
+        self.fastest(T::TYPES, sizes, std::iter::once(by_rule).chain(others))
+    }
+
+    /// The first of the kernels with the shortest predicted time.
+    fn fastest(
+        &self,
+        types: Types,
+        sizes: [usize; 3],
+        kernels: impl Iterator<Item = Kernel>,
+    ) -> Option<Kernel> {
+        kernels
+            .filter_map(|kernel| Some((self.kernel_seconds(kernel.spec(), types, sizes)?, kernel)))
+            .min_by(|(one, _), (other, _)| one.total_cmp(other))
+            .map(|(_, kernel)| kernel)
+    }
+
+    /// The choice where the kernels that are not chosen among by time have not been measured.
+    fn by_rule(
+        &self,
+        types: Types,
+        sizes: [usize; 3],
+        can: impl Fn(&Kernel) -> bool,
+    ) -> Option<Kernel> {
+        let known = &*CANDIDATES;
+        let first = |kernels: &[Kernel]| kernels.iter().copied().find(&can);
+        let best = match types.a() {
+            DType::F32 => {
+                let limbs = limbs_are_as_exact(sizes) && limbs_pay(sizes);
+                let limbs = || first(&known.limbs).filter(|_| limbs);
+                let thin = || match thin_side(sizes)? {
+                    Side::Rows => first(&known.few_rows),
+                    Side::Columns => first(&known.few_columns),
+                };
+                let wide = || self.fastest(types, sizes, known.wide.iter().copied().filter(&can));
+                limbs().or_else(thin).or_else(wide)
+            }
+            DType::F16 | DType::BF16 => {
+                // As if C were no wider: where a C of f32 has both tiles wait for memory, what decides is
+                // still which of them keeps the SMs at work.
+                let narrow = if types.a() == DType::F16 { Types::F16 } else { Types::BF16 };
+                let allowed = known.half.iter().copied().filter(&can);
+                self.fastest(narrow, sizes, allowed)
+            }
+            DType::F64 | DType::I32 | DType::I8 => None,
+        };
+        best.or_else(|| first(&known.everywhere))
+    }
 }
 
 /// Whether that many bytes hold the three matrices and the kernel's workspace.
@@ -59,6 +206,10 @@ fn fits<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec, free: u64) -> boo
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::{Arch, DeviceLimits};
+
+    use super::super::gpu::GpuFigures;
+    use super::super::measured::KernelTime;
     use super::*;
 
     const H200: DeviceLimits = DeviceLimits {
@@ -70,7 +221,8 @@ mod tests {
 
     fn kernel<T: GemmTypes>(n: usize, limits: &DeviceLimits) -> &'static str {
         let problem = Problem::<T>::new(n, n, n);
-        best_kernel(&problem, limits, u64::MAX, Accuracy::default())
+        DeviceModel::new(*limits, 0)
+            .best_kernel(&problem, u64::MAX, Accuracy::default())
             .map_or("none", |kernel| kernel.spec().id)
     }
 
@@ -91,7 +243,9 @@ mod tests {
         }
         // Room for the matrices, and not for their limbs beside them.
         let problem = Problem::<f32>::new(8192, 8192, 8192);
-        let of = |free, accuracy| best_kernel(&problem, &H200, free, accuracy).unwrap().spec().id;
+        let of = |free, accuracy| {
+            DeviceModel::new(H200, 1980).best_kernel(&problem, free, accuracy).unwrap().spec().id
+        };
         assert_eq!(of(1 << 30, Accuracy::Fp32), "async_copy_128x256");
         assert_eq!(of(u64::MAX, Accuracy::Componentwise), "bf16x6");
         // No opting in: what fits 48 KiB.
@@ -111,8 +265,218 @@ mod tests {
     #[test]
     fn kernels_that_read_rows_alone_are_judged_by_the_copies_they_get() {
         let problem = Problem { b: Layout::col_major(64), ..Problem::<f64>::new(64, 64, 64) };
-        let chosen = best_kernel(&problem, &H200, u64::MAX, Accuracy::default()).unwrap();
+        let chosen = DeviceModel::new(H200, 1980)
+            .best_kernel(&problem, u64::MAX, Accuracy::default())
+            .unwrap();
         assert_eq!(chosen.id, "vector_loads");
         assert_eq!(in_order(&problem, &chosen).b, Layout::row_major(64));
+    }
+
+    /// The kernel of f32 by rule, among those that are allowed, on a device of that many SMs.
+    fn best_f32(
+        m: usize,
+        n: usize,
+        k: usize,
+        multiprocessors: u32,
+        allowed: impl Fn(&KernelSpec) -> bool,
+    ) -> Option<Kernel> {
+        let model = DeviceModel::new(DeviceLimits { multiprocessors, ..H200 }, 1980);
+        model.by_rule(Types::F32, [m, n, k], |kernel| {
+            kernel.entry(Types::F32).is_ok() && kernel.grid(m, n).is_ok() && allowed(kernel.spec())
+        })
+    }
+
+    fn best(m: usize, n: usize, k: usize) -> &'static str {
+        // What the tensor cores would do is the matter of another test.
+        best_f32(m, n, k, 132, |spec| !spec.reads_any_order())
+            .map_or("none", |kernel| kernel.spec().id)
+    }
+
+    #[test]
+    fn every_candidate_is_in_the_registry() {
+        let Candidates { limbs, few_rows, few_columns, wide, half, everywhere } = &*CANDIDATES;
+        let found = [limbs, few_rows, few_columns, wide, half, everywhere].map(Vec::len);
+        assert_eq!(found, [2, 1, 1, 10, 2, 3]);
+        for kernel in few_rows.iter().chain(few_columns) {
+            let tile = kernel.launch.tile().unwrap();
+            assert_eq!(tile.m.min(tile.n) as usize, THIN, "{}", kernel.id);
+        }
+    }
+
+    #[test]
+    fn every_size_has_a_kernel_of_the_registry_that_covers_it() {
+        for multiprocessors in [0, 1, 40, 108, 132, 1000] {
+            for m in (1..20).chain([64, 129, 1000, 4096, 100_000, 20_000_000]) {
+                for n in (1..20).chain([63, 256, 2047, 30_000, 1_000_000]) {
+                    let spec = best_f32(m, n, 64, multiprocessors, |_| true).unwrap();
+                    assert!(spec.grid(m, n).is_ok(), "{} for {m} x {n}", spec.id);
+                    assert!(spec.entry(Types::F32).is_ok());
+                }
+            }
+        }
+        assert!(best_f32(100, 100, 64, 132, |_| false).is_none());
+        let only = best_f32(8192, 8192, 8192, 132, |spec| spec.id == "async_copy_32x64").unwrap();
+        assert_eq!(only.id, "async_copy_32x64");
+    }
+
+    #[test]
+    fn small_products_get_small_tiles_and_large_ones_large() {
+        let area = |n| {
+            let tile = best_f32(n, n, 64, 132, |_| true).unwrap().launch.tile().unwrap();
+            tile.m * tile.n
+        };
+        assert!((1..=512).all(|n| area(n) <= 64 * 128));
+        assert!((1..=256).all(|n| area(n) <= 32 * 64));
+        assert!([4096, 8192, 10_240, 16_384].into_iter().all(|n| area(n) >= 64 * 256));
+    }
+
+    /// The sizes of the measurements: of the kernels that were measured the one that was the fastest
+    /// there, or within a hundredth.
+    #[test]
+    fn the_choice_is_what_the_measurements_say() {
+        let best = |n| best_f32(n, n, n, 132, |spec| spec.is_chain()).unwrap().id;
+        assert_eq!(best(1024), "async_copy_64x128");
+        assert_eq!(best(2048), "async_copy_128x256");
+        assert_eq!(best(4096), "async_copy_128x256");
+        assert_eq!(best(8192), "async_copy_128x256");
+    }
+
+    #[test]
+    fn thin_products_get_kernels_that_fill_the_gpu() {
+        for (m, n, k) in [(100, 100, 8000), (20, 20, 9000), (300, 500, 9000), (33, 700, 7000)] {
+            assert!(best(m, n, k).starts_with("split_k"), "{m} {n} {k}: {}", best(m, n, k));
+        }
+        for (m, n) in [(1, 4096), (16, 9000), (3, 3), (1, 1)] {
+            assert_eq!(best(m, n, 4096), "small_m");
+        }
+        for (m, n) in [(4096, 1), (9000, 16), (3, 2)] {
+            assert_eq!(best(m, n, 4096), "small_n");
+        }
+        assert!(!best(17, 4096, 4096).starts_with("small"));
+        // Nothing to share out.
+        assert!(best(8192, 8192, 8192).starts_with("async_copy"));
+        assert!(best(4096, 4096, 16).starts_with("async_copy"));
+    }
+
+    #[test]
+    fn products_of_16_bits_get_the_wide_tile_where_it_keeps_all_at_work() {
+        let id = |n| kernel::<gemm_spec::f16>(n, &H200);
+        assert_eq!(id(1024), "tensor_128x128");
+        assert_eq!([2048, 4096, 8192, 10_240].map(id), ["tensor_128x256"; 4]);
+    }
+
+    #[test]
+    fn large_products_are_split_where_the_gpu_can() {
+        let id = |m, n, k, hopper: bool| {
+            best_f32(m, n, k, 132, |spec| hopper || spec.arch != Arch::Sm90a).unwrap().id
+        };
+        let exact = best_f32(4096, 4096, 4096, 132, |spec| spec.id != "f16x3").unwrap();
+        assert_eq!(exact.id, "bf16x6");
+        assert_eq!(id(10_240, 10_240, 10_240, true), "f16x3");
+        assert_eq!(id(8192, 8192, 8192, false), "async_copy_128x256");
+        assert_eq!(id(2048, 2048, 2048, true), "f16x3");
+        assert_eq!(id(1024, 1024, 1024, true), "f16x3");
+        assert_ne!(id(1000, 1000, 1000, true), "f16x3");
+        assert_ne!(id(8192, 8192, 256, true), "f16x3");
+        assert_ne!(id(128, 100_000, 8192, true), "f16x3");
+    }
+
+    /// Figures of every kernel that a device would run, as its model predicts them but for some.
+    fn tuned(
+        limits: DeviceLimits,
+        dtype: &str,
+        sizes: [usize; 3],
+        slower: &[(&str, f64)],
+    ) -> DeviceModel {
+        let model = DeviceModel::new(limits, 1980);
+        let types = Types::ALL.into_iter().find(|types| types.name() == dtype).unwrap();
+        let time = |kernel: &Kernel| {
+            let factor = slower.iter().find(|(id, _)| *id == kernel.id).map_or(1.0, |(_, by)| *by);
+            let seconds = model.kernel_seconds(kernel.spec(), types, sizes)? * factor;
+            Some(KernelTime {
+                kernel: kernel.id.to_owned(),
+                dtype: dtype.to_owned(),
+                sizes,
+                seconds,
+            })
+        };
+        let kernels = model.candidates(types, sizes).iter().filter_map(time).collect();
+        model
+            .with_figures(&GpuFigures { kernels, ..GpuFigures::assumed(limits.compute_capability) })
+    }
+
+    fn chosen<T: GemmTypes>(model: &DeviceModel, [m, n, k]: [usize; 3]) -> &'static str {
+        let problem = Problem::<T>::new(m, n, k);
+        let best = model.best_kernel(&problem, u64::MAX, Accuracy::default());
+        best.map_or("none", |kernel| kernel.spec().id)
+    }
+
+    #[test]
+    fn a_kernel_that_was_measured_much_faster_is_chosen() {
+        let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
+        let volta = DeviceLimits { compute_capability: (7, 0), ..H200 };
+        // Among tiles, beside the tensor cores, where everything is chosen by rule, and in other types.
+        let cube = |n| [n, n, n];
+        for (limits, dtype, sizes, kernel) in [
+            (ampere, "f32", cube(1024), "async_copy_64x256"),
+            (ampere, "f32", cube(8192), "split_k_64x128"),
+            (H200, "f32", cube(1024), "async_copy_64x128"),
+            (H200, "f32", cube(600), "f16x3"),
+            (H200, "f32", [8, 4096, 4096], "split_k_32x64"),
+            (H200, "f32", [4096, 8, 4096], "async_copy_32x64"),
+            (volta, "f32", cube(512), "register_tile_2d"),
+        ] {
+            let bare = chosen::<f32>(
+                &tuned(limits, dtype, sizes, &[]).with_figures(&GpuFigures::assumed((9, 0))),
+                sizes,
+            );
+            assert_ne!(bare, kernel);
+            assert_eq!(
+                chosen::<f32>(&tuned(limits, dtype, sizes, &[(kernel, 0.05)]), sizes),
+                kernel
+            );
+        }
+        let sizes = cube(2048);
+        let of_f64 = tuned(H200, "f64", sizes, &[("register_tile_2d", 0.05)]);
+        assert_eq!(chosen::<f64>(&of_f64, sizes), "register_tile_2d");
+        // What was measured in one type says nothing of another.
+        assert_eq!(
+            chosen::<f32>(&of_f64, sizes),
+            chosen::<f32>(&DeviceModel::new(H200, 1980), sizes)
+        );
+        let of_f16 = tuned(H200, "f16", sizes, &[("tensor_128x256", 3.0)]);
+        assert_eq!(chosen::<gemm_spec::f16>(&of_f16, sizes), "tensor_128x128");
+        // A rule's kernel that was measured to be slow is left.
+        let slow = tuned(ampere, "f32", [1, 5000, 5000], &[("small_m", 50.0)]);
+        assert_ne!(chosen::<f32>(&slow, [1, 5000, 5000]), "small_m");
+    }
+
+    #[test]
+    fn figures_give_no_kernel_that_may_not_run() {
+        let sizes = [2048, 2048, 256];
+        // With few k elements limbs are less exact.
+        let model = tuned(H200, "f32", sizes, &[("f16x3", 1e-3)]);
+        assert_ne!(chosen::<f32>(&model, sizes), "f16x3");
+        // One that does not keep to the accuracy mode, and one for another GPU.
+        let sizes = [2048, 2048, 2048];
+        let model = tuned(H200, "f32", sizes, &[("f16x3", 1e-3)]);
+        let problem = Problem::<f32>::new(2048, 2048, 2048);
+        let exact = model.best_kernel(&problem, u64::MAX, Accuracy::Componentwise).unwrap();
+        assert_ne!(exact.id, "f16x3");
+        let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
+        let model = tuned(ampere, "f32", sizes, &[("f16x3", 1e-3)]);
+        assert_ne!(chosen::<f32>(&model, sizes), "f16x3");
+        assert_eq!(chosen::<gemm_spec::f16>(&model, sizes), "none");
+    }
+
+    /// Figures that say what the model says change nothing but what a rule has decided against it.
+    #[test]
+    fn figures_as_predicted_leave_the_choice_among_tiles() {
+        let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
+        for n in [100, 333, 512, 1000, 1024, 2048, 8192] {
+            let sizes = [n, n, n];
+            let model = tuned(ampere, "f32", sizes, &[("vector_loads", 9.0), ("naive", 9.0)]);
+            assert_eq!(chosen::<f32>(&model, sizes), kernel::<f32>(n, &ampere), "{n}");
+        }
     }
 }

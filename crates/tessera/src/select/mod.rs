@@ -1,25 +1,35 @@
 //! Which processor should be the first to end with a product whose operands are in host memory.
 //!
-//! Two models predict seconds: that of the CPU engine from what it was measured to do with a few cubes,
-//! that of a GPU from the way there and back and from the peak of its units. [`Figures`] are what both
-//! stand on: measured on the machine by `tessera tune`, else assumed. A prediction need not be exact:
-//! near the size from which on a GPU is faster both take about as long.
+//! Each processor has one model that predicts seconds: [`CpuModel`] for the CPU engine, from what it was
+//! measured to do with a few cubes, and [`DeviceModel`] for a GPU. The latter also chooses among the kernels
+//! and says in how many ranges they sum k. It is made of the device's attributes, of the kernels'
+//! efficiencies, which `cargo xtask fit` fits to measured times, and of [`Figures`], where `tessera tune`
+//! has measured the device. A prediction need not be exact: near the size from which on a GPU is faster
+//! both take about as long.
 
+mod constants;
 mod cpu;
+mod device;
+mod fitted;
 mod gpu;
 mod kernel;
+mod measured;
 pub mod peak;
 mod points;
 
-use gemm_spec::Types;
+use gemm_spec::{KernelSpec, Problem, Types};
 
-pub use cpu::{ASSUMED_RATE, CpuFigures, Cube, Curve};
+pub use constants::{Constants, Efficiency, KernelConstants, Reference};
+pub use cpu::{ASSUMED_RATE, CpuFigures, CpuModel, Cube, Curve};
+pub use device::DeviceModel;
 pub use gpu::{COPIES, GpuFigures, TransferModel, Workload};
-pub use kernel::best_kernel;
 pub(crate) use kernel::in_order;
+pub use measured::KernelTime;
+
+use crate::element::GemmTypes;
 
 /// The version of the files that hold figures.
-pub const FORMAT: &str = "tessera-figures 3";
+pub const FORMAT: &str = "tessera-figures 4";
 
 /// What the models stand on.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +43,7 @@ pub struct Figures {
     pub date: String,
     /// The CPU engine.
     pub cpu: CpuFigures,
-    /// The way to the GPU and back; `None` where there was none.
+    /// The GPU, and the way there and back; `None` where there was none.
     pub gpu: Option<GpuFigures>,
 }
 
@@ -46,49 +56,63 @@ impl Figures {
         }
         self
     }
+
+    /// What was measured of the GPU of that name.
+    #[must_use]
+    pub fn of_gpu(&self, name: &str) -> Option<&GpuFigures> {
+        self.gpu.as_ref().filter(|figures| figures.device == name)
+    }
 }
 
-/// What an engine goes by: figures of its CPU and its GPU where they were measured, else assumptions.
-#[derive(Clone, Debug, Default)]
+/// What an engine goes by: the model of its CPU and that of its GPU.
+#[derive(Clone, Debug)]
 pub struct CostModel {
-    /// Of the types that were measured.
-    curves: Vec<(Types, Curve)>,
-    gpu: Option<GpuFigures>,
+    cpu: CpuModel,
+    gpu: DeviceModel,
 }
 
 impl CostModel {
-    /// The figures of the CPU, and those of the GPU if they are of the one of that name.
+    /// Figures of the CPU, and of the GPU if they are of the one of that name.
     #[must_use]
-    pub fn of(figures: &Figures, gpu: Option<&str>) -> Self {
-        let curve = |types: Types| Some((types, figures.cpu.curve(types.name())?));
-        Self {
-            curves: Types::ALL.into_iter().filter_map(curve).collect(),
-            gpu: figures.gpu.clone().filter(|ways| Some(ways.device.as_str()) == gpu),
-        }
+    pub fn new(gpu: DeviceModel, name: &str, figures: Option<&Figures>) -> Self {
+        let gpu = match figures.and_then(|figures| figures.of_gpu(name)) {
+            Some(figures) => gpu.with_figures(figures),
+            None => gpu,
+        };
+        Self { cpu: figures.map(|figures| CpuModel::new(&figures.cpu)).unwrap_or_default(), gpu }
     }
 
-    /// Seconds of a product of so many operations by the CPU engine on so many threads.
+    /// The model of the GPU.
     #[must_use]
-    pub fn cpu_seconds(&self, types: Types, flops: f64, threads: usize) -> f64 {
-        match self.curves.iter().find(|(own, _)| *own == types) {
-            Some((_, curve)) => curve.seconds(flops, threads),
-            None => cpu::assumed(flops, threads),
-        }
+    pub fn gpu(&self) -> &DeviceModel {
+        &self.gpu
     }
 
-    /// Operations up to which no GPU of that compute capability ends before the CPU, whatever the product
+    /// Whether a kernel should end with a product before the CPU does on that many threads, from operands in
+    /// host memory to the result there.
+    #[must_use]
+    pub fn is_faster<T: GemmTypes>(
+        &self,
+        problem: &Problem<T>,
+        spec: &KernelSpec,
+        threads: usize,
+    ) -> bool {
+        self.gpu.seconds(problem, spec) < self.cpu.seconds(T::TYPES, problem.flops(), threads)
+    }
+
+    /// Operations up to which the GPU does not end before the CPU on that many threads, whatever the product
     /// is: looked up in no time, where a prediction would take as long as such a product.
     #[must_use]
-    pub fn cpu_first(&self, types: Types, threads: usize, compute_capability: (u32, u32)) -> f64 {
-        let least = self.gpu_seconds(&Workload::LEAST, compute_capability);
+    pub fn cpu_first(&self, types: Types, threads: usize) -> f64 {
+        let least = self.gpu.least_seconds();
         let (mut low, mut high) = (0.0, 1e18);
-        if self.cpu_seconds(types, low, threads) > least {
+        if self.cpu.seconds(types, low, threads) > least {
             return low;
         }
         // Predictions grow with the operations.
         while high - low > 1.0 + low / 1024.0 {
             let middle = f64::midpoint(low, high);
-            if self.cpu_seconds(types, middle, threads) <= least {
+            if self.cpu.seconds(types, middle, threads) <= least {
                 low = middle;
             } else {
                 high = middle;
@@ -96,20 +120,14 @@ impl CostModel {
         }
         low
     }
-
-    /// Seconds of a product by a GPU of that compute capability, its operands being in host memory.
-    #[must_use]
-    pub fn gpu_seconds(&self, work: &Workload, compute_capability: (u32, u32)) -> f64 {
-        match &self.gpu {
-            Some(ways) => ways.seconds(work),
-            None => GpuFigures::assumed(compute_capability).seconds(work),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::DeviceLimits;
+
     use super::*;
+    use crate::accuracy::Accuracy;
 
     fn figures() -> Figures {
         Figures {
@@ -125,46 +143,57 @@ mod tests {
         }
     }
 
+    const LIMITS: DeviceLimits = DeviceLimits {
+        compute_capability: (9, 0),
+        max_threads_per_block: 1024,
+        max_shared_bytes: 227 * 1024,
+        multiprocessors: 132,
+    };
+
+    fn model(gpu: &str, figures: Option<Figures>) -> CostModel {
+        CostModel::new(DeviceModel::new(LIMITS, 1980), gpu, figures.as_ref())
+    }
+
     #[test]
     fn figures_of_other_processors_are_not_used() {
-        let in_use = CostModel::of(&figures().on_processor("a CPU"), Some("a GPU"));
-        assert!(in_use.curves.len() == 1 && in_use.gpu.is_some());
-        assert_eq!(in_use.cpu_seconds(Types::F32, 2e6, 4), 1.0);
-        let other = CostModel::of(&figures().on_processor("another CPU"), None);
-        assert!(other.curves.is_empty() && other.gpu.is_none());
-        assert!(other.cpu_seconds(Types::F32, 2e6, 4) < 1e-3);
+        let slow = GpuFigures { launch: 1.0, ..figures().gpu.unwrap() };
+        let figures = Figures { gpu: Some(slow), ..figures() };
+        let seconds = |model: &CostModel, types| model.cpu.seconds(types, 2e6, 4);
+        let in_use = model("a GPU", Some(figures.clone().on_processor("a CPU")));
+        assert_eq!(seconds(&in_use, Types::F32), 1.0);
+        assert!(in_use.gpu.least_seconds() > 1.0);
+        let other = model("another GPU", Some(figures.on_processor("another CPU")));
+        assert!(seconds(&other, Types::F32) < 1e-3);
+        assert!(other.gpu.least_seconds() < 1e-3);
         // A type that was not measured.
-        assert!(in_use.cpu_seconds(Types::F64, 2e6, 4) < 1e-3);
+        assert!(seconds(&in_use, Types::F64) < 1e-3);
     }
 
     #[test]
     fn what_stays_on_the_cpu_is_what_no_gpu_ends_before() {
-        for in_use in
-            [CostModel::default(), CostModel::of(&figures().on_processor("a CPU"), Some("a GPU"))]
-        {
-            let first = in_use.cpu_first(Types::F32, 4, (9, 0));
-            let least = in_use.gpu_seconds(&Workload::LEAST, (9, 0));
-            assert!(first == 0.0 || in_use.cpu_seconds(Types::F32, first, 4) <= least);
-            assert!(in_use.cpu_seconds(Types::F32, first * 1.01 + 2.0, 4) > least);
+        for in_use in [model("", None), model("a GPU", Some(figures().on_processor("a CPU")))] {
+            let first = in_use.cpu_first(Types::F32, 4);
+            let least = in_use.gpu.least_seconds();
+            assert!(first == 0.0 || in_use.cpu.seconds(Types::F32, first, 4) <= least);
+            assert!(in_use.cpu.seconds(Types::F32, first * 1.01 + 2.0, 4) > least);
         }
-        assert!(CostModel::default().cpu_first(Types::F32, 4, (9, 0)) > 1e6);
+        assert!(model("", None).cpu_first(Types::F32, 4) > 1e6);
         // A CPU that takes a second for the smallest product.
-        assert_eq!(CostModel::of(&figures(), None).cpu_first(Types::F32, 4, (9, 0)), 0.0);
+        assert_eq!(model("", Some(figures())).cpu_first(Types::F32, 4), 0.0);
     }
 
     /// On an H200's server, by assumption: the CPU up to some hundreds, the GPU from some thousands on,
     /// and never back.
     #[test]
     fn small_cubes_stay_on_the_cpu_and_large_ones_go() {
-        let in_use = CostModel::default();
-        let faster = |n: f64| {
-            let matrix = n * n * 4.0;
-            let kernel = 2.0 * n.powi(3) / 50e12;
-            let work = Workload { common: matrix, banded: matrix, back: matrix, kernel, bands: 1 };
-            in_use.gpu_seconds(&work, (9, 0)) < in_use.cpu_seconds(Types::F32, 2.0 * n.powi(3), 16)
+        let in_use = model("", None);
+        let faster = |n: usize| {
+            let problem = Problem::<f32>::new(n, n, n);
+            let kernel = in_use.gpu.best_kernel(&problem, u64::MAX, Accuracy::default()).unwrap();
+            in_use.is_faster(&problem, kernel.spec(), 16)
         };
-        let first = (1..100).map(|step| f64::from(step) * 40.0).find(|n| faster(*n)).unwrap();
-        assert!((100.0..1500.0).contains(&first), "{first}");
-        assert!((1..200).all(|step| faster(first + f64::from(step) * 40.0)));
+        let first = (1..100).map(|step| step * 40).find(|n| faster(*n)).unwrap();
+        assert!((100..1500).contains(&first), "{first}");
+        assert!((1..200).all(|step| faster(first + step * 40)));
     }
 }

@@ -55,17 +55,24 @@ pub fn library_peak(gpu: &DeviceInfo, types: Types) -> Option<f64> {
     Some(peak(gpu, types)? * if doubled { 2.0 } else { 1.0 })
 }
 
-/// Operations a second of the tensor cores on elements of 16 bits with sums of f32; `None` for a GPU
-/// that the table does not know.
+/// Multiply-adds of 16-bit elements with sums of f32 that the tensor cores of one multiprocessor complete
+/// in a clock, where they are known.
 ///
 /// Source: the data sheet of H100, 989.4e12 operations a second in f16 and in bf16 with 132
-/// multiprocessors at 1.83 GHz, which are 2048 multiply-adds in a clock each.
+/// multiprocessors at 1.83 GHz.
+#[must_use]
+pub fn tensor_lanes(compute_capability: (u32, u32)) -> Option<u32> {
+    match compute_capability {
+        (9, 0) => Some(2048),
+        _ => None,
+    }
+}
+
+/// Operations a second of the tensor cores on elements of 16 bits with sums of f32; `None` for a GPU
+/// that the table does not know.
 #[must_use]
 pub fn tensor_peak(gpu: &DeviceInfo) -> Option<f64> {
-    let per_clock = match gpu.compute_capability {
-        (9, 0) => 2048.0,
-        _ => return None,
-    };
+    let per_clock = f64::from(tensor_lanes(gpu.compute_capability)?);
     let clock = f64::from(gpu.clock_mhz) * 1e6;
     Some(2.0 * per_clock * f64::from(gpu.multiprocessors) * clock)
 }
@@ -81,10 +88,26 @@ pub fn split_peak(gpu: &DeviceInfo, products: u32) -> Option<f64> {
 /// not know.
 #[must_use]
 pub fn kernel_peak(spec: &KernelSpec, gpu: &DeviceInfo, types: Types) -> Option<f64> {
+    let clock = f64::from(gpu.clock_mhz) * 1e6;
+    let lanes = kernel_lanes(spec, gpu.compute_capability, types)?;
+    Some(2.0 * lanes * f64::from(gpu.multiprocessors) * clock)
+}
+
+/// Multiply-adds of elements of these types that one multiprocessor completes in a clock with the units
+/// that a kernel multiplies with, where the tables know it.
+#[must_use]
+pub fn kernel_lanes(
+    spec: &KernelSpec,
+    compute_capability: (u32, u32),
+    types: Types,
+) -> Option<f64> {
+    let tensor = || tensor_lanes(compute_capability).map(f64::from);
     match spec.numerics {
-        Numerics::Chain | Numerics::ChainOfRanges => peak(gpu, types),
-        Numerics::Limbs { products } => split_peak(gpu, products),
-        Numerics::TensorCore => tensor_peak(gpu),
+        Numerics::Chain | Numerics::ChainOfRanges => {
+            lanes(compute_capability, types).map(f64::from)
+        }
+        Numerics::Limbs { products } => Some(tensor()? / f64::from(products)),
+        Numerics::TensorCore => tensor(),
     }
 }
 

@@ -1,0 +1,140 @@
+//! What the model of the kernels' times is made of, besides a device's attributes.
+
+use std::borrow::Cow;
+
+use gemm_spec::{KernelSpec, Numerics};
+
+/// The device whose times the constants were fitted to. Of another device every time is taken to grow
+/// as its multiprocessors are slower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Highest clock in MHz.
+    pub clock_mhz: u32,
+}
+
+/// Share of the peak of an SM's units at which it runs a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Efficiency {
+    /// With a single block of it.
+    pub alone: f64,
+    /// With as many blocks as the kernel promises to fit.
+    pub full: f64,
+}
+
+impl Efficiency {
+    /// The share with that many of `resident` blocks: on the line between the two that are known.
+    pub(super) fn with(self, blocks: u64, resident: u64) -> f64 {
+        if blocks >= resident {
+            return self.full;
+        }
+        self.alone + (self.full - self.alone) * (blocks - 1) as f64 / (resident - 1) as f64
+    }
+}
+
+/// The efficiencies of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KernelConstants {
+    /// The kernel's id.
+    pub kernel: &'static str,
+    /// With n a multiple of 4: rows of B are 16-byte aligned, and copies are of 16 bytes.
+    pub aligned: Efficiency,
+    /// With any other n, where copies are of 4 bytes.
+    pub ragged: Efficiency,
+}
+
+impl KernelConstants {
+    /// Efficiencies with one block of an SM and with all that fit.
+    #[must_use]
+    pub const fn new(kernel: &'static str, aligned: [f64; 2], ragged: [f64; 2]) -> Self {
+        const fn of([alone, full]: [f64; 2]) -> Efficiency {
+            Efficiency { alone, full }
+        }
+        Self { kernel, aligned: of(aligned), ragged: of(ragged) }
+    }
+
+    /// The same however many blocks an SM has, and for all rows.
+    const fn same(kernel: &'static str, efficiency: f64) -> Self {
+        Self::new(kernel, [efficiency; 2], [efficiency; 2])
+    }
+
+    /// For a B of n columns whose rows are adjacent.
+    pub(super) fn of(&self, n: usize) -> Efficiency {
+        if n.is_multiple_of(4) { self.aligned } else { self.ragged }
+    }
+}
+
+/// The constants of the model: what a device's attributes do not tell.
+///
+/// Times are nanoseconds and rates bytes a nanosecond, of the reference device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constants {
+    /// The device that they are of.
+    pub reference: Reference,
+    /// What a launch takes however small the product is.
+    pub launch: f64,
+    /// What a second launch in the same stream adds: it begins when the first has ended.
+    pub next_launch: f64,
+    /// What a wave of blocks takes besides its k elements: it waits for its first tiles, and for its last
+    /// stores.
+    pub wave: f64,
+    /// k elements that take as long as what a block does besides: the less there is to overlap with, the
+    /// more a tile's way to the SM and back counts.
+    pub start_steps: f64,
+    /// The rate at which all SMs together write and read parts, which stay in L2.
+    pub parts_rate: f64,
+    /// The rate at which all SMs together read and write memory.
+    pub memory_rate: f64,
+    /// The efficiency of kernels without constants of their own: chains of multiply-adds, limbs, tensor
+    /// cores.
+    pub others: [f64; 3],
+    /// Kernels that have some.
+    pub kernels: Cow<'static, [KernelConstants]>,
+}
+
+impl Constants {
+    /// Those of a kernel.
+    #[must_use]
+    pub fn of(&self, spec: &KernelSpec) -> KernelConstants {
+        let own = self.kernels.iter().find(|known| known.kernel == spec.id);
+        own.copied().unwrap_or_else(|| {
+            let [chain, limbs, tensor] = self.others;
+            let efficiency = match spec.numerics {
+                Numerics::Chain | Numerics::ChainOfRanges => chain,
+                Numerics::Limbs { .. } => limbs,
+                Numerics::TensorCore => tensor,
+            };
+            KernelConstants::same(spec.id, efficiency)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fitted::FITTED;
+    use super::*;
+    use kernels_gpu::{KERNELS, Kernel};
+
+    #[test]
+    fn efficiencies_lie_between_one_block_and_all() {
+        let efficiency = Efficiency { alone: 0.1, full: 0.19 };
+        assert_eq!(efficiency.with(1, 4), 0.1);
+        assert!((efficiency.with(2, 4) - 0.13).abs() < 1e-12);
+        assert_eq!([4, 9].map(|blocks| efficiency.with(blocks, 4)), [0.19; 2]);
+        assert_eq!(Efficiency { alone: 0.9, full: 0.7 }.with(1, 1), 0.7);
+    }
+
+    #[test]
+    fn fitted_constants_are_of_kernels_that_there_are_and_below_the_peak() {
+        for own in FITTED.kernels.iter() {
+            assert!(Kernel::named(own.kernel).is_some(), "{}", own.kernel);
+            for Efficiency { alone, full } in [own.aligned, own.ragged] {
+                assert!([alone, full].iter().all(|share| (0.05..1.0).contains(share)), "{own:?}");
+            }
+        }
+        for kernel in KERNELS {
+            assert_eq!(FITTED.of(kernel.spec()).kernel, kernel.id);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The cost model of a GPU: its attributes, what `tessera tune` measured, and what kernels then take.
+
+use gemm_spec::{DType, DeviceLimits, KernelSpec, Problem, Types, split_k};
+
+use super::constants::Constants;
+use super::fitted::FITTED;
+use super::gpu::{GpuFigures, Workload};
+use super::measured::Measured;
+use super::peak::{kernel_lanes, lanes};
+use crate::element::GemmTypes;
+
+/// What a GPU takes for a product, by each of the kernels.
+///
+/// It is made of the device's attributes, of constants that were fitted on another device, and of figures
+/// where the device itself was measured.
+#[derive(Clone, Debug)]
+pub struct DeviceModel {
+    limits: DeviceLimits,
+    clock_mhz: u32,
+    constants: Constants,
+    /// How many times as fast as the reference's an SM of this device is.
+    speed: f64,
+    measured: Measured,
+    ways: GpuFigures,
+}
+
+/// Fused multiply-adds of an SM in a clock that the tables of peaks do not know: those of the least of
+/// them in f32.
+const UNKNOWN_LANES: f64 = 64.0;
+
+impl DeviceModel {
+    /// A device by its attributes; a clock of 0 is taken for that of the reference.
+    #[must_use]
+    pub fn new(limits: DeviceLimits, clock_mhz: u32) -> Self {
+        Self::with_constants(limits, clock_mhz, FITTED)
+    }
+
+    /// The same with other constants than the ones that were fitted last.
+    #[must_use]
+    pub fn with_constants(limits: DeviceLimits, clock_mhz: u32, constants: Constants) -> Self {
+        let reference = constants.reference;
+        let clock_mhz = if clock_mhz == 0 { reference.clock_mhz } else { clock_mhz };
+        let rate = |capability, clock_mhz| {
+            let lanes = lanes(capability, Types::F32).map_or(UNKNOWN_LANES, f64::from);
+            lanes * f64::from(clock_mhz)
+        };
+        let speed = rate(limits.compute_capability, clock_mhz)
+            / rate(reference.compute_capability, reference.clock_mhz);
+        let ways = GpuFigures::assumed(limits.compute_capability);
+        Self { limits, clock_mhz, constants, speed, measured: Measured::default(), ways }
+    }
+
+    /// The same with what was measured on this device.
+    #[must_use]
+    pub fn with_figures(self, figures: &GpuFigures) -> Self {
+        let bare = Self { measured: Measured::default(), ..self };
+        let measured = Measured::new(&figures.kernels, &bare);
+        Self { measured, ways: figures.clone(), ..bare }
+    }
+
+    /// What the device allows a kernel.
+    #[must_use]
+    pub fn limits(&self) -> &DeviceLimits {
+        &self.limits
+    }
+
+    /// The constants that it stands on.
+    #[must_use]
+    pub fn constants(&self) -> &Constants {
+        &self.constants
+    }
+
+    /// How many times as fast as the reference's an SM of this device is.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        self.speed
+    }
+
+    pub(super) fn measured(&self) -> &Measured {
+        &self.measured
+    }
+
+    /// Operations a nanosecond of the units of one SM that a kernel multiplies with.
+    fn sm_peak(&self, spec: &KernelSpec, types: Types) -> f64 {
+        let lanes = kernel_lanes(spec, self.limits.compute_capability, types);
+        2.0 * lanes.unwrap_or(UNKNOWN_LANES) * f64::from(self.clock_mhz) / 1e3
+    }
+
+    /// Ranges of k in which a kernel whose blocks can share k multiplies: the number with which it is
+    /// predicted to be fastest, among those that fill a whole number of blocks of every SM. One of other
+    /// kernels.
+    ///
+    /// A result's bits depend on it, so what was measured does not: it is the same on all devices of a
+    /// kind.
+    #[must_use]
+    pub fn ranges<T: GemmTypes>(&self, spec: &KernelSpec, problem: &Problem<T>) -> u32 {
+        self.ranges_of(spec, T::TYPES, [problem.m, problem.n, problem.effective_k()])
+    }
+
+    /// As [`DeviceModel::ranges`], for a product of m, n and k.
+    #[must_use]
+    pub fn ranges_of(&self, spec: &KernelSpec, types: Types, sizes: [usize; 3]) -> u32 {
+        let [m, n, k] = sizes.map(|size| u32::try_from(size).ok());
+        let (Some(m), Some(n), Some(k)) = (m, n, k) else { return 1 };
+        if !spec.split_k || m == 0 || n == 0 {
+            return 1;
+        }
+        let Ok(grid) = spec.grid(sizes[0], sizes[1]) else { return 1 };
+        // More than two waves of blocks give no finer grain than the ranges have.
+        let full = 2 * spec.min_blocks(types);
+        let multiprocessors = u64::from(self.limits.multiprocessors);
+        let fitted = (1..=full).map(|blocks| {
+            let parts = u64::from(blocks) * multiprocessors / u64::from(grid.x.max(1));
+            u32::try_from(parts).unwrap_or(u32::MAX)
+        });
+        std::iter::once(1)
+            .chain(fitted)
+            .filter(|&parts| parts >= 1)
+            .map(|parts| split_k::possible_parts((m, n, k), parts))
+            .map(|parts| (self.nanoseconds(spec, types, sizes, parts), parts))
+            .filter_map(|(time, parts)| Some((time?, parts)))
+            .min_by(|(one, few), (other, many)| one.total_cmp(other).then(few.cmp(many)))
+            .map_or(1, |(_, parts)| parts)
+    }
+
+    /// Nanoseconds of a product of m, n and k by a kernel in `ranges` ranges of k, by attributes and
+    /// constants alone: the blocks of the busiest SM, one wave after another of as many as fit; and no less
+    /// than the operands take from memory. Several ranges are added by a second launch.
+    ///
+    /// `None` where no grid covers C.
+    #[must_use]
+    pub fn nanoseconds(
+        &self,
+        spec: &KernelSpec,
+        types: Types,
+        [m, n, k]: [usize; 3],
+        ranges: u32,
+    ) -> Option<f64> {
+        let Constants { launch, next_launch, parts_rate, memory_rate, start_steps, .. } =
+            self.constants;
+        let tile = spec.launch.tile()?;
+        let grid = spec.grid(m, n).ok()?;
+        // A single range ends where k does.
+        let steps = match ranges {
+            0 | 1 => k as f64,
+            _ => f64::from(split_k::steps(u32::try_from(k).ok()?, ranges)),
+        };
+        let work = 2.0 * f64::from(tile.m) * f64::from(tile.n) * (steps + start_steps);
+        let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
+        let blocks = blocks * u64::from(ranges.max(1));
+        let units = self.waves(spec, types, n, blocks, work);
+        let sum = if ranges <= 1 {
+            0.0
+        } else {
+            let (m, n) = (u32::try_from(m).ok()?, u32::try_from(n).ok()?);
+            // Written and read.
+            next_launch + 2.0 * split_k::bytes(m, n, ranges) as f64 / parts_rate
+        };
+        let (m, n, k) = (m as f64, n as f64, k as f64);
+        let of = |elements: f64, dtype: DType| elements * dtype.size() as f64;
+        let bytes = of(m * k, types.a()) + of(k * n, types.b()) + of(m * n, types.c());
+        Some((launch + sum) / self.speed + units.max(bytes / memory_rate / self.speed))
+    }
+
+    /// Nanoseconds of `blocks` blocks of a kernel for n columns, each of `work` operations.
+    fn waves(&self, spec: &KernelSpec, types: Types, n: usize, blocks: u64, work: f64) -> f64 {
+        let resident = u64::from(spec.min_blocks(types));
+        let efficiency = self.constants.of(spec).of(n);
+        let peak = self.sm_peak(spec, types);
+        let busiest = blocks.div_ceil(u64::from(self.limits.multiprocessors.max(1)));
+        let (waves, rest) = (busiest / resident, busiest % resident);
+        let wave = |blocks: u64| {
+            let rate = (efficiency.with(blocks, resident) * peak).max(f64::MIN_POSITIVE);
+            self.constants.wave / self.speed + blocks as f64 * work / rate
+        };
+        let last = if rest == 0 { 0.0 } else { wave(rest) };
+        waves as f64 * wave(resident) + last
+    }
+
+    /// Seconds of a product of m, n and k by a kernel, its operands being on the device: as measured
+    /// where it was, between measured sizes in proportion to what is predicted for them.
+    ///
+    /// `None` where no grid covers C.
+    #[must_use]
+    pub fn kernel_seconds(
+        &self,
+        spec: &KernelSpec,
+        types: Types,
+        sizes: [usize; 3],
+    ) -> Option<f64> {
+        let ranges = self.ranges_of(spec, types, sizes);
+        let factor = self.measured.factor(spec.id, types, sizes);
+        let typical = || self.measured.typical(types, sizes).unwrap_or(1.0);
+        Some(self.nanoseconds(spec, types, sizes, ranges)? / 1e9 * factor.unwrap_or_else(typical))
+    }
+
+    /// Seconds of a kernel without its launch.
+    pub(super) fn computing(&self, spec: &KernelSpec, types: Types, sizes: [usize; 3]) -> f64 {
+        let launch = self.constants.launch / self.speed / 1e9;
+        let predicted = self.kernel_seconds(spec, types, sizes).map(|seconds| seconds - launch);
+        let [m, n, k] = sizes.map(|size| size as f64);
+        // Without a tile it is one block.
+        let one = || 2.0 * m * n * k / self.sm_peak(spec, types) / 1e9;
+        predicted.unwrap_or_else(one).max(0.0)
+    }
+
+    /// Seconds from operands in host memory to the result there, by a kernel.
+    #[must_use]
+    pub fn seconds<T: GemmTypes>(&self, problem: &Problem<T>, spec: &KernelSpec) -> f64 {
+        self.ways.seconds(&Workload::new(problem, spec, self))
+    }
+
+    /// Less than [`DeviceModel::seconds`] of any product that has elements.
+    #[must_use]
+    pub fn least_seconds(&self) -> f64 {
+        self.ways.seconds(&Workload::LEAST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::constants::KernelConstants;
+    use super::super::measured::KernelTime;
+    use super::*;
+    use gemm_spec::{Arch, Block, Entry, LaunchShape, MinBlocks, Numerics, Tile};
+
+    const SPEC: KernelSpec = KernelSpec {
+        id: "k",
+        about: "",
+        origin: "",
+        arch: Arch::Sm70,
+        entries: &[Entry { types: Types::F32, symbol: "k_f32" }],
+        launch: LaunchShape::Grouped {
+            block: Block { x: 32, y: 1 },
+            tile: Tile { m: 32, n: 64 },
+            rows: 8,
+        },
+        shared_elements: 0,
+        min_blocks_per_sm: MinBlocks::same(4),
+        split_k: true,
+        numerics: Numerics::ChainOfRanges,
+        ..KernelSpec::PLAIN
+    };
+    /// Long enough for the units and not memory to bound every product here.
+    const K: usize = 10_000;
+
+    fn constants() -> Constants {
+        let own = KernelConstants::new("k", [0.2, 0.38], [0.1, 0.19]);
+        Constants { kernels: vec![own].into(), ..FITTED }
+    }
+
+    fn model(multiprocessors: u32) -> DeviceModel {
+        let limits = DeviceLimits {
+            compute_capability: (9, 0),
+            max_threads_per_block: 1024,
+            max_shared_bytes: 227 * 1024,
+            multiprocessors,
+        };
+        DeviceModel::with_constants(limits, 0, constants())
+    }
+
+    fn time(model: &DeviceModel, sizes: [usize; 3], ranges: u32) -> f64 {
+        model.nanoseconds(&SPEC, Types::F32, sizes, ranges).unwrap()
+    }
+
+    fn of(m: usize, n: usize, multiprocessors: u32) -> f64 {
+        time(&model(multiprocessors), [m, n, K], 1) - FITTED.launch
+    }
+
+    #[test]
+    fn time_grows_with_c_and_shrinks_with_the_device() {
+        for multiprocessors in [1, 3, 132] {
+            for m in 1..100 {
+                for n in [1, 64, 65, 1000, 5000] {
+                    let here = of(m, n, multiprocessors);
+                    assert!(here > 0.0);
+                    assert!(of(m + 1, n, multiprocessors) >= here, "{m} x {n}");
+                    // Columns of the same kind.
+                    assert!(of(m, n + 4, multiprocessors) >= here, "{m} x {n}");
+                    assert!(of(m, n, multiprocessors + 1) <= here, "{m} x {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn waves_run_at_their_rates() {
+        let close = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+        // One block of an SM at a fifth of its peak; four at twice that, nearly.
+        let one = of(32, 64, 132);
+        let peak = 2.0 * 128.0 * 1.98;
+        let work = 2.0 * 32.0 * 64.0 * (K as f64 + FITTED.start_steps);
+        assert!(close(one, FITTED.wave + work / (0.2 * peak)));
+        // Rows that are not aligned, at half the rate.
+        assert!(close(of(32, 63, 132) - FITTED.wave, 2.0 * (one - FITTED.wave)));
+        assert!(close(one, of(32, 64 * 132, 132)));
+        assert!(close(of(32 * 4, 64, 1), of(32 * 4, 64 * 132, 132)));
+        assert!(of(32 * 4, 64, 1) < 3.0 * one && of(32 * 4, 64, 1) > 2.0 * one);
+        // A fifth block waits for the others and runs alone.
+        assert!(close(of(32 * 5, 64, 1), of(32 * 4, 64, 1) + one));
+    }
+
+    #[test]
+    fn no_product_is_faster_than_its_operands_travel() {
+        // With one k element C is most of them.
+        let spent = time(&model(132), [4096, 4096, 1], 1) - FITTED.launch;
+        assert!(spent >= 4096.0 * 4096.0 * 4.0 / FITTED.memory_rate);
+    }
+
+    #[test]
+    fn splitting_pays_where_blocks_are_few_and_k_is_long() {
+        let split = |k, ranges| time(&model(132), [32, 64, k], ranges);
+        assert!(split(9984, 8) < split(9984, 1) / 3.0);
+        assert!(split(32, 2) > split(32, 1));
+    }
+
+    #[test]
+    fn few_tiles_and_long_k_are_split_until_the_device_is_full() {
+        let ranges = |m, n, k| model(132).ranges_of(&SPEC, Types::F32, [m, n, k]);
+        // One tile: as many parts as there may be.
+        assert_eq!(ranges(32, 64, 9216), split_k::MOST_PARTS);
+        // Twelve tiles: four blocks for each of 132 SMs.
+        assert_eq!(ranges(128, 192, 44 * 208), 4 * 132 / 12);
+        // More tiles than there is room for blocks, and a k too short to pay for a second launch.
+        assert_eq!(ranges(8192, 8192, 8192), 1);
+        assert_eq!(ranges(256, 384, 16), 1);
+        // Nothing to sum, or nothing to write.
+        assert_eq!(ranges(256, 384, 0), 1);
+        assert_eq!(model(0).ranges_of(&SPEC, Types::F32, [0, 0, 10]), 1);
+        let whole = KernelSpec { split_k: false, ..SPEC };
+        assert_eq!(model(132).ranges_of(&whole, Types::F32, [32, 64, 9216]), 1);
+    }
+
+    #[test]
+    fn what_no_grid_covers_has_no_time() {
+        let most = i32::MAX as usize;
+        let none =
+            |spec: &KernelSpec, sizes| model(132).nanoseconds(spec, Types::F32, sizes, 1).is_none();
+        assert!(none(&SPEC, [most, most, 1]));
+        let single = KernelSpec { launch: LaunchShape::SingleBlock, ..SPEC };
+        assert!(none(&single, [1, 1, 1]));
+        assert!(model(132).computing(&single, Types::F32, [16, 16, 16]) > 0.0);
+    }
+
+    /// A device whose SMs do half as much takes twice as long for everything, so that nothing else is
+    /// chosen on it.
+    #[test]
+    fn times_are_in_proportion_to_the_speed_of_an_sm() {
+        let limits = DeviceLimits { compute_capability: (8, 0), ..*model(132).limits() };
+        let half = DeviceModel::with_constants(limits, 1980, constants());
+        assert_eq!(half.speed(), 0.5);
+        for sizes in [[32, 64, K], [4096, 4096, 1], [1000, 1001, 1002]] {
+            for ranges in [1, 4] {
+                let (one, two) = (time(&model(132), sizes, ranges), time(&half, sizes, ranges));
+                assert!((two / one - 2.0).abs() < 1e-9, "{sizes:?}");
+            }
+        }
+        // The tables know nothing of it: as the slowest in f32 that they know.
+        let unknown = DeviceLimits { compute_capability: (99, 0), ..limits };
+        assert_eq!(DeviceModel::with_constants(unknown, 1980, constants()).speed(), 0.5);
+    }
+
+    /// What was measured changes predictions, and never how k is split, on which bits depend.
+    #[test]
+    fn figures_change_times_and_no_ranges() {
+        let limits = *model(132).limits();
+        let bare = DeviceModel::new(limits, 1980);
+        let kernel = kernels_gpu::Kernel::named("split_k_64x64").unwrap();
+        let sizes = [300, 500, 9000];
+        let before = bare.kernel_seconds(kernel.spec(), Types::F32, sizes).unwrap();
+        let time = KernelTime {
+            kernel: kernel.id.to_owned(),
+            dtype: "f32".to_owned(),
+            sizes,
+            seconds: 3.0 * before,
+        };
+        let figures = GpuFigures { kernels: vec![time], ..GpuFigures::assumed((9, 0)) };
+        let tuned = bare.clone().with_figures(&figures);
+        let after = |id: &str| {
+            let spec = kernels_gpu::Kernel::named(id).unwrap().spec();
+            let seconds =
+                |model: &DeviceModel| model.kernel_seconds(spec, Types::F32, sizes).unwrap();
+            seconds(&tuned) / seconds(&bare)
+        };
+        // Others are taken to be as much slower than expected.
+        for id in ["split_k_64x64", "split_k_32x64", "vector_loads"] {
+            assert!((after(id) - 3.0).abs() < 1e-9, "{id}");
+        }
+        for k in [64, 1000, 9000, 100_000] {
+            let problem = Problem::<f32>::new(300, 500, k);
+            assert_eq!(tuned.ranges(kernel.spec(), &problem), bare.ranges(kernel.spec(), &problem));
+        }
+    }
+}

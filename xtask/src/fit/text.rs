@@ -1,0 +1,52 @@
+//! The constants as the library's source.
+
+use std::fmt::Write as _;
+
+use tessera::select::Constants;
+
+/// A number as it is written: five decimals tell more than measurements do.
+fn number(value: f64) -> String {
+    let rounded = (value * 1e5).round() / 1e5;
+    format!("{rounded:?}")
+}
+
+/// The source.
+pub(super) fn of(constants: &Constants) -> String {
+    let Constants { reference, launch, next_launch, wave, .. } = constants;
+    let Constants { start_steps, parts_rate, memory_rate, others, kernels, .. } = constants;
+    let mut out = String::from(
+        "//! What was fitted to measured times: written by `cargo xtask fit --write`, not by hand.\n\n\
+         use std::borrow::Cow;\n\n\
+         use super::constants::{Constants, KernelConstants, Reference};\n\n\
+         /// Fitted to times of the reference device.\n\
+         pub(super) const FITTED: Constants = Constants {\n",
+    );
+    let mut line = |text: String| {
+        writeln!(out, "    {text}").expect("invariant: text takes all");
+    };
+    let (major, minor) = reference.compute_capability;
+    let clock = reference.clock_mhz;
+    line(format!(
+        "reference: Reference {{ compute_capability: ({major}, {minor}), clock_mhz: {clock} }},"
+    ));
+    for (name, value) in [
+        ("launch", launch),
+        ("next_launch", next_launch),
+        ("wave", wave),
+        ("start_steps", start_steps),
+        ("parts_rate", parts_rate),
+        ("memory_rate", memory_rate),
+    ] {
+        line(format!("{name}: {},", number(*value)));
+    }
+    let [chain, limbs, tensor] = others.map(number);
+    line(format!("others: [{chain}, {limbs}, {tensor}],"));
+    line("kernels: Cow::Borrowed(&[".to_owned());
+    for own in kernels.iter() {
+        let [aligned, ragged] = [own.aligned, own.ragged]
+            .map(|of| format!("[{}, {}]", number(of.alone), number(of.full)));
+        line(format!("    KernelConstants::new(\"{}\", {aligned}, {ragged}),", own.kernel));
+    }
+    line("]),".to_owned());
+    out + "};\n"
+}
