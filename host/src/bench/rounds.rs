@@ -17,7 +17,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use super::again::words;
 use super::process::in_a_process;
 use super::subject::{Sets, Subject};
-use super::{Document, Request, Row, idle, one};
+use super::{Document, Request, Row, idle, one, peak};
 use crate::error::Error;
 use crate::measure::{Entrant, Observer, Processors, Timing, Verdict, Worker};
 use crate::scalar::ScalarTypes;
@@ -200,17 +200,18 @@ fn merge(turns: Vec<Row>, spread: f64) -> Option<Row> {
     Some(row)
 }
 
-/// Holds rows of as many threads against the best peak that any of them saw: what disturbs a
-/// measurement of the peak makes it too low.
+/// Holds rows of as many threads against the best peak of the same units that any of them saw: what
+/// disturbs a measurement of the peak makes it too low.
 fn share_peaks(rows: &mut [Row]) {
     let used = |row: &Row| {
         let entrant = Entrant::find(&row.point.kernel).ok()?;
-        if row.point.device == "cpu" { entrant.threads(row.point.threads) } else { None }
+        let threads = entrant.threads(row.point.threads).filter(|_| row.point.device == "cpu")?;
+        Some((threads, row.peak_vectors.as_deref() == Some(peak::MATRIX_UNITS)))
     };
     let peaks: Vec<_> = rows.iter().map(|row| (used(row), row.peak_gflops)).collect();
     for row in rows {
-        if let Some(threads) = used(row) {
-            let alike = peaks.iter().filter(|(other, _)| *other == Some(threads));
+        if let Some(units) = used(row) {
+            let alike = peaks.iter().filter(|(other, _)| *other == Some(units));
             row.peak_gflops = alike.filter_map(|(_, peak)| *peak).reduce(f64::max);
         }
         row.weigh();
@@ -265,5 +266,10 @@ mod tests {
         let peaks: Vec<_> = rows.iter().map(|row| row.peak_gflops).collect();
         assert_eq!(peaks, [Some(20.0), Some(20.0), Some(5.0)]);
         assert_eq!(rows[0].percent_of_peak, Some(5.0));
+        // Those of matrix units are none of vector units.
+        rows[1].peak_vectors = Some(peak::MATRIX_UNITS.to_owned());
+        rows[1].peak_gflops = Some(90.0);
+        share_peaks(&mut rows);
+        assert_eq!((rows[0].peak_gflops, rows[1].peak_gflops), (Some(20.0), Some(90.0)));
     }
 }

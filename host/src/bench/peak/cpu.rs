@@ -24,6 +24,9 @@ const TRY: Duration = Duration::from_millis(2);
 /// Tries of each kind of vectors, of which the best counts: what disturbs can only slow down.
 const TRIES: usize = 12;
 
+/// What stands for the vectors where matrix units gave the peak.
+pub(crate) const MATRIX_UNITS: &str = "amx";
+
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuPeak {
@@ -106,7 +109,7 @@ fn tiles(types: Types) -> Option<Kind> {
     #[cfg(target_arch = "x86_64")]
     {
         let TileLoop { run, operations } = with_gemm_types!(types, T => tile_loop::<T>())?;
-        Some(Kind { vectors: "amx", flops_per_step: operations, run })
+        Some(Kind { vectors: MATRIX_UNITS, flops_per_step: operations, run })
     }
     #[cfg(not(target_arch = "x86_64"))]
     {

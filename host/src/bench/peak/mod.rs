@@ -5,5 +5,6 @@
 
 mod cpu;
 
+pub(crate) use cpu::MATRIX_UNITS;
 pub use cpu::{CpuPeak, measure};
 pub use tessera::select::peak::{kernel_peak, lanes, library_peak, peak, split_peak, tensor_peak};
