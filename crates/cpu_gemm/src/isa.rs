@@ -140,6 +140,12 @@ pub(crate) trait PackedTypes: GemmTypes {
         false
     }
 
+    /// How many threads a product of that size is worth by tiles, of those that it is worth otherwise.
+    #[cfg(target_arch = "x86_64")]
+    fn tile_threads(_: (usize, usize, usize), threads: usize) -> usize {
+        threads
+    }
+
     /// The loop that measures the peak of tiles, where they multiply these types.
     #[cfg(target_arch = "x86_64")]
     fn tile_loop() -> Option<TileLoop> {
@@ -174,6 +180,10 @@ macro_rules! in_tiles {
 
         fn tiles_pay(size: (usize, usize, usize), threads: usize) -> bool {
             amx::pays::<Self>(size, threads)
+        }
+
+        fn tile_threads(size: (usize, usize, usize), threads: usize) -> usize {
+            amx::threads::<Self>(size, threads)
         }
 
         fn tile_loop() -> Option<TileLoop> {

@@ -190,6 +190,7 @@ pub(crate) unsafe fn multiply<T: PackedTypes>(
     if pays::<T>(units, (product.m, product.n, product.k), threads)
         && let Ok(amx) = Amx::request()
     {
+        let threads = T::tile_threads((product.m, product.n, product.k), threads);
         // SAFETY: the caller's promises.
         return unsafe { T::multiply_in_tiles(product, Unit::Tiles(amx), context, threads) };
     }

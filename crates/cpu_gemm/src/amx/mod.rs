@@ -103,6 +103,18 @@ pub(crate) fn tile_loop<T: TileTypes>() -> Option<TileLoop> {
     peak::tile_loop(<T::A as Pieces>::STEP, T::PRODUCTS)
 }
 
+/// Multiply-adds of tiles of bf16 for each thread at least: fewer are done before another thread has woken.
+const TILE_WORK: usize = 1 << 25;
+
+/// How many of the threads that a product is worth by vector registers it is worth by tiles, which are done
+/// sooner.
+pub(crate) fn threads<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usize) -> usize {
+    let products = m.saturating_mul(n).saturating_mul(k).saturating_mul(T::PRODUCTS);
+    // A tile of bytes has twice the steps.
+    let work = products / (<T::A as Pieces>::STEP / 32);
+    threads.min(work / TILE_WORK).max(1)
+}
+
 /// Bits of an f32 that is that power of two.
 const fn power_of_two(exponent: i32) -> u32 {
     ((127 + exponent) as u32) << 23
