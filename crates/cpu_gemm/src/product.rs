@@ -31,6 +31,7 @@ pub(crate) struct Product<T: GemmTypes> {
     /// From one column of C to the next.
     pub(crate) ldc: usize,
     /// Whether it is the transposed product, so that A is the caller's B and B the caller's A.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "matrix units ask for it"))]
     pub(crate) swapped: bool,
 }
 
