@@ -82,7 +82,10 @@ use crate::product::{Product, has_columns};
 pub use crate::threads::run_on;
 use crate::thresholds::WORK_PER_THREAD;
 pub use crate::types::CpuTypes;
-pub use crate::units::{CpuUnits, NoUnits, gemm_in_tiles, matrix_units, uses_matrix_units};
+use crate::units::Way;
+pub use crate::units::{
+    CpuUnits, NoUnits, gemm_in_tiles, has_tiles, matrix_units, uses_matrix_units,
+};
 #[cfg(target_arch = "x86_64")]
 pub use crate::{amx::TileLoop, units::tile_loop};
 
@@ -116,21 +119,33 @@ pub fn gemm_by<T: CpuTypes>(
     c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), Error> {
+    compute(Way::Units(units), problem, a, b, c, context)
+}
+
+/// The same in a given way.
+fn compute<T: CpuTypes>(
+    way: Way,
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     if problem.m == 0 || problem.n == 0 {
         return Ok(());
     }
     if !problem.batch.is_one() {
         return problem
-            .try_for_each_item(a, b, c, |one, a, b, c| gemm_by(units, one, a, b, c, context));
+            .try_for_each_item(a, b, c, |one, a, b, c| compute(way, one, a, b, c, context));
     }
     if has_columns(problem) {
         // SAFETY: the buffers were checked against the problem.
-        unsafe { multiply(Product::new(problem, a, b, c), c, units, context) }
+        unsafe { multiply(Product::new(problem, a, b, c), c, way, context) }
     } else {
         let problem = problem.transposed::<T::Transposed>();
         // SAFETY: the transposed problem reads and writes the same elements of the buffers.
-        unsafe { multiply(Product::new(&problem, b, a, c).swapped(), c, units, context) }
+        unsafe { multiply(Product::new(&problem, b, a, c).swapped(), c, way, context) }
     }
 }
 
@@ -141,7 +156,7 @@ pub fn gemm_by<T: CpuTypes>(
 unsafe fn multiply<T: CpuTypes>(
     product: Product<T>,
     c: &mut [T::C],
-    units: CpuUnits,
+    way: Way,
     context: &CpuContext,
 ) -> Result<(), Error> {
     if product.k == 0 {
@@ -149,7 +164,7 @@ unsafe fn multiply<T: CpuTypes>(
         return Ok(());
     }
     // SAFETY: the caller's promise.
-    unsafe { units::multiply(&product, units, context, threads(&product, context)) }
+    unsafe { units::multiply(&product, way, context, threads(&product, context)) }
 }
 
 /// How many threads a product is worth.

@@ -10,7 +10,7 @@ use crate::amx::{self, Amx, Unit};
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::isa::PackedTypes;
-use crate::product::{Product, has_columns};
+use crate::product::Product;
 use crate::threads_for;
 use crate::types::CpuTypes;
 
@@ -108,32 +108,27 @@ pub fn gemm_in_tiles<T: CpuTypes>(
     context: &CpuContext,
     model: bool,
 ) -> Result<(), Error> {
-    problem.check_buffers(a.len(), b.len(), c.len())?;
-    if !problem.batch.is_one() {
-        return problem.try_for_each_item(a, b, c, |one, a, b, c| {
-            gemm_in_tiles(one, a, b, c, context, model)
-        });
-    }
+    let way = if has_tiles::<T>() { Way::Tiles { model } } else { Way::Units(context.units()) };
+    crate::compute(way, problem, a, b, c, context)
+}
+
+/// Whether matrix units multiply the types of a product, on machines that have some.
+#[must_use]
+pub fn has_tiles<T: CpuTypes>() -> bool {
     #[cfg(target_arch = "x86_64")]
-    if T::HAS_TILES && problem.m > 0 && problem.n > 0 && problem.effective_k() > 0 {
-        let unit = match Amx::request() {
-            Ok(amx) if !model => Unit::Tiles(amx),
-            Ok(_) | Err(_) => Unit::Model,
-        };
-        let threads = context.threads();
-        return if has_columns(problem) {
-            let product = Product::new(problem, a, b, c);
-            // SAFETY: the buffers were checked; A and B are borrowed, and C exclusively, until this returns.
-            unsafe { T::multiply_in_tiles(&product, unit, context, threads) }
-        } else {
-            let problem = problem.transposed::<T::Transposed>();
-            let product = Product::new(&problem, b, a, c).swapped();
-            // SAFETY: as above; the transposed product is of the same elements.
-            unsafe { T::Transposed::multiply_in_tiles(&product, unit, context, threads) }
-        };
-    }
-    let _ = (model, has_columns(problem));
-    crate::gemm(problem, a, b, c, context)
+    return T::HAS_TILES;
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// How a product is computed.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    /// By those of the units that suit it.
+    Units(CpuUnits),
+    /// By tiles on all threads, or by their model.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "there are none"))]
+    Tiles { model: bool },
 }
 
 /// Whether [`gemm`](crate::gemm) computes a problem in matrix units, if its elements are of no extreme range, and
@@ -173,7 +168,7 @@ fn pays<T: PackedTypes>(units: CpuUnits, size: (usize, usize, usize), threads: u
     }
 }
 
-/// Computes a product, k at least 1, by the units that suit it.
+/// Computes a product, k at least 1.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -182,20 +177,31 @@ fn pays<T: PackedTypes>(units: CpuUnits, size: (usize, usize, usize), threads: u
 /// The product's promises, see [`Product`].
 pub(crate) unsafe fn multiply<T: PackedTypes>(
     product: &Product<T>,
-    units: CpuUnits,
+    way: Way,
     context: &CpuContext,
     threads: usize,
 ) -> Result<(), Error> {
     #[cfg(target_arch = "x86_64")]
-    if pays::<T>(units, (product.m, product.n, product.k), threads)
-        && let Ok(amx) = Amx::request()
     {
-        let threads = T::tile_threads((product.m, product.n, product.k), threads);
-        // SAFETY: the caller's promises.
-        return unsafe { T::multiply_in_tiles(product, Unit::Tiles(amx), context, threads) };
+        let size = (product.m, product.n, product.k);
+        let tiles = match way {
+            Way::Units(units) if pays::<T>(units, size, threads) => {
+                let amx = Amx::request().ok();
+                amx.map(|amx| (Unit::Tiles(amx), T::tile_threads(size, threads)))
+            }
+            Way::Units(_) => None,
+            Way::Tiles { model } => {
+                let amx = Amx::request().ok().filter(|_| !model);
+                Some((amx.map_or(Unit::Model, Unit::Tiles), context.threads()))
+            }
+        };
+        if let Some((unit, threads)) = tiles {
+            // SAFETY: the caller's promises.
+            return unsafe { T::multiply_in_tiles(product, unit, context, threads) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = units;
+    let _ = way;
     // SAFETY: the caller's promises.
     unsafe { T::multiply(product, context, threads) }
 }

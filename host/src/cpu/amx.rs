@@ -3,8 +3,8 @@
 //! Source: Intel, "Architecture Instruction Set Extensions Programming Reference"; Henry, Tang and Heinecke,
 //! "Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations" (2019).
 
-use cpu_gemm::{CpuContext, CpuTypes, CpuUnits, gemm_by, matrix_units};
-use gemm_spec::{Problem, Types};
+use cpu_gemm::{CpuContext, CpuTypes, CpuUnits, gemm_by, has_tiles, matrix_units};
+use gemm_spec::{Problem, Types, with_gemm_types};
 
 use super::implementation::{CpuImpl, forms};
 
@@ -32,10 +32,8 @@ fn gemm<T: CpuTypes>(
 }
 
 fn needs(types: Types) -> Result<(), String> {
-    match types {
-        Types::F64 | Types::I32 => Err(format!("matrix units do not multiply {types}")),
-        Types::F32 | Types::F16 | Types::BF16 | Types::F16F32 | Types::BF16F32 | Types::I8 => {
-            matrix_units().map(drop).map_err(|reason| reason.to_string())
-        }
+    if !with_gemm_types!(types, T => has_tiles::<T>()) {
+        return Err(format!("matrix units do not multiply {types}"));
     }
+    matrix_units().map(drop).map_err(|reason| reason.to_string())
 }

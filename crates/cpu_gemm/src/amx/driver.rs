@@ -78,7 +78,7 @@ const LARGEST_AREA: (usize, usize) = (256, 512);
 /// The same where C has no more elements than [`SMALL_C`]: several areas for each thread.
 const SMALL_AREA: (usize, usize) = (128, 128);
 const SMALL_C: usize = 512 * 512;
-/// The same where blocks of several planes share the second-level cache with the sums.
+/// The same where blocks of several planes share the L2 with the sums.
 const PLANES_AREA: (usize, usize) = (256, 256);
 /// Panels of a ticket that packs, where lines of a step are contiguous.
 const PANELS_AT_ONCE: usize = 8;
@@ -97,7 +97,7 @@ const PACKED: usize = 256 << 20;
 ///
 /// # Safety
 /// The product's promises, see [`Product`].
-pub(super) unsafe fn multiply<T: TileTypes>(
+pub(crate) unsafe fn multiply<T: TileTypes>(
     product: &Product<T>,
     unit: Unit,
     context: &CpuContext,

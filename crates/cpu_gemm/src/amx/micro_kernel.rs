@@ -3,8 +3,8 @@
 //! Tiles 0 to 3 are sums: columns 0 to 15 of the rows 0 to 15 and 16 to 31, then columns 16 to 31 of the
 //! same. Tiles 4 and 5 hold B, 6 and 7 A. Each step loads four tiles for four products of each pair of planes.
 //!
-//! B streams from the second-level cache by `tileloaddt1`, so that it does not push the panel of A, which all
-//! panels of B meet, out of the first.
+//! B streams from the L2 by `tileloaddt1`, so that it does not push the panel of A, which all panels of B meet,
+//! out of the L1.
 //!
 //! A tile's contents live within one block of assembly: the compiler does not know that the registers exist.
 

@@ -33,33 +33,10 @@ mod store;
 use gemm_spec::{bf16, f16};
 
 use self::driver::TileKernels;
-pub(crate) use self::driver::{TileTypes, Unit};
+pub(crate) use self::driver::{TileTypes, Unit, multiply};
 pub use self::peak::TileLoop;
-pub(crate) use self::permission::Amx;
-pub(crate) use self::permission::NoAmx;
-use self::pieces::Pieces;
-use self::pieces::Range;
-use crate::context::CpuContext;
-use crate::error::Error;
-use crate::product::Product;
-
-/// Computes the product, k at least 1; what is not for tiles is left to `otherwise`.
-///
-/// # Errors
-/// [`Error::OutOfMemory`], before anything was written, and what `otherwise` gives.
-///
-/// # Safety
-/// The product's promises, see [`Product`].
-pub(crate) unsafe fn multiply<T: TileTypes>(
-    product: &Product<T>,
-    unit: Unit,
-    context: &CpuContext,
-    threads: usize,
-    otherwise: impl Fn(&Product<T>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    // SAFETY: the caller's promises.
-    unsafe { driver::multiply(product, unit, context, threads, otherwise) }
-}
+pub(crate) use self::permission::{Amx, NoAmx};
+use self::pieces::{Pieces, Range};
 
 /// From which size on products are faster by tiles than by vector registers.
 ///

@@ -11,7 +11,7 @@ use gemm_spec::{bf16, f16};
 use super::pack::{Form, LINES, PLANE, Panels, TILE, step_bytes};
 use super::pieces::{Pieces, Range};
 
-/// Steps that are packed before they are transposed, so that they are still in the first-level cache.
+/// Steps that are packed before they are transposed, so that they are still in the L1.
 const TRANSPOSED_AT_ONCE: usize = 4;
 
 /// Elements that AVX-512 splits into pieces.
