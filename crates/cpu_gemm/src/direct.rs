@@ -18,7 +18,7 @@ use gemm_spec::GemmTypes;
 use crate::cache_line;
 use crate::context::CpuContext;
 use crate::error::Error;
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, OwnSums};
 use crate::pack::Pack;
 use crate::product::Product;
 use crate::threads::run_on;
@@ -29,7 +29,6 @@ use crate::thresholds::{
 };
 use crate::tile::{Finish, Hint, Source, Tile};
 use crate::times_column::{TimesColumn, beyond_a_line};
-use crate::types::OwnSums;
 
 /// Whether a product takes this path: C small or thin.
 pub(crate) fn pays<T: OwnSums>(product: &Product<T>, kernels: &Kernels<T>, threads: usize) -> bool {

@@ -32,7 +32,7 @@ use crate::kernels::Kernels;
 use crate::pack::Pack;
 use crate::product::Product;
 use crate::rounding::Rounded;
-use crate::threads::run_on;
+use crate::threads::{run_on, wait};
 use crate::thresholds::{
     MANY_REGISTERS, NARROW_COLUMNS, PACKED_AHEAD, ROW_BLOCKS_PER_COPY, SOURCE_COLUMNS,
 };
@@ -596,17 +596,4 @@ struct OwnBlock {
     buffer: Buffer,
     /// Which block of rows and which of k it holds.
     holds: Option<(usize, usize)>,
-}
-
-/// Turns of waiting that only spin: what is waited for ends within microseconds, if its thread runs.
-const SPINS: u32 = 1 << 12;
-
-/// Waits until a counter has come to a number, and sees what was written before it did.
-pub(crate) fn wait(counter: &AtomicUsize, number: usize) {
-    let mut turns = 0;
-    while counter.load(Ordering::Acquire) < number {
-        turns += 1;
-        // More threads than cores: let the one that is waited for run.
-        if turns < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
-    }
 }

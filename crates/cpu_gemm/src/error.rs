@@ -2,8 +2,6 @@
 
 use gemm_spec::ShapeError;
 
-use crate::CpuIsa;
-
 /// Why a product could not be computed, or a context not be made. C is then unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,12 +22,11 @@ pub enum Error {
         reason: rayon::ThreadPoolBuildError,
     },
     /// This CPU lacks the instruction set.
-    #[error(
-        "there is no instruction set `{asked}` on this CPU; it has {}",
-        CpuIsa::names_available()
-    )]
+    #[error("there is no instruction set `{asked}` on this CPU; it has {available}")]
     Isa {
         /// The name that was asked for.
         asked: String,
+        /// The names of those that it has.
+        available: String,
     },
 }

@@ -8,7 +8,6 @@ use crate::pack::Pack;
 use crate::rounding::Rounded;
 use crate::tile::{Columns, Tile, compute};
 use crate::times_column::TimesColumn;
-use crate::types::OwnSums;
 use crate::vector::Vector;
 
 /// The most registers along a column of a tile, of any instruction set.
@@ -217,6 +216,14 @@ macro_rules! compiled_for {
 }
 pub(crate) use compiled_for;
 
+/// Products of accumulators: tiles read A and B where they lie, and C holds sums.
+pub(crate) trait OwnSums:
+    Accumulator + GemmTypes<A = Self, B = Self, Acc = Self, C = Self>
+{
+}
+
+impl<T: Accumulator + GemmTypes<A = T, B = T, Acc = T, C = T>> OwnSums for T {}
+
 /// What one instruction set offers for the types of one product.
 pub(crate) struct Kernels<T: GemmTypes> {
     /// Elements of a register.
@@ -384,17 +391,4 @@ impl<T: GemmTypes> Kernels<T> {
     pub(crate) fn last_rows(&self, rows: usize) -> usize {
         (rows - 1) % self.lanes + 1
     }
-}
-
-/// Asks for the cache line of an address, which need not exist.
-#[inline(always)]
-pub(crate) fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint: it reads nothing and faults nowhere.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }

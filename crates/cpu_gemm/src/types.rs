@@ -1,8 +1,8 @@
 //! The types of the products that the engine computes.
 
-use gemm_spec::{Accumulator, GemmTypes};
+use gemm_spec::{GemmTypes, bf16, f16};
 
-use crate::isa::PackedTypes;
+use crate::packed_types::PackedTypes;
 
 /// The types of a product that the engine computes: those of [`gemm_spec::Types`].
 ///
@@ -18,10 +18,13 @@ pub trait CpuTypes: PackedTypes {
         >;
 }
 
-/// Products of accumulators: tiles read A and B where they lie, and C holds sums.
-pub(crate) trait OwnSums:
-    Accumulator + GemmTypes<A = Self, B = Self, Acc = Self, C = Self>
-{
+/// A and B are of one type, so that the transposed product is one of the same types.
+macro_rules! symmetric {
+    ($($types:ty),*) => {$(
+        impl CpuTypes for $types {
+            type Transposed = Self;
+        }
+    )*};
 }
 
-impl<T: Accumulator + GemmTypes<A = T, B = T, Acc = T, C = T>> OwnSums for T {}
+symmetric!(f16, bf16, (f16, f32), (bf16, f32), f32, f64, i8, i32);

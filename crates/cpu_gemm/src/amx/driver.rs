@@ -28,10 +28,9 @@ use super::store::{AddFn, StoreFn, Stored, stream};
 use crate::buffer::Buffer;
 use crate::cache_line::{self, LINE};
 use crate::context::CpuContext;
-use crate::driver::wait;
 use crate::error::Error;
 use crate::product::Product;
-use crate::threads::run_on;
+use crate::threads::{run_on, wait};
 
 /// What computes micro-tiles.
 #[derive(Clone, Copy, Debug)]
