@@ -50,7 +50,6 @@ mod kernels;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod pack;
-mod packed_types;
 mod portable;
 mod prefetch;
 mod product;

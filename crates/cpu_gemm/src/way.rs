@@ -4,8 +4,8 @@
 use crate::amx::{Amx, Unit};
 use crate::context::CpuContext;
 use crate::error::Error;
-use crate::packed_types::PackedTypes;
 use crate::product::Product;
+use crate::types::PackedTypes;
 use crate::units::CpuUnits;
 
 /// How a product is computed.
