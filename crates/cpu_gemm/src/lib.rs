@@ -40,10 +40,12 @@
 mod blocking;
 mod buffer;
 mod cache_line;
+mod complex;
 mod context;
 mod direct;
 mod driver;
 mod error;
+mod field;
 mod isa;
 mod kernels;
 #[cfg(target_arch = "aarch64")]
@@ -56,9 +58,11 @@ mod threads;
 mod thresholds;
 mod tile;
 mod times_column;
+mod triangle;
 mod types;
 mod units;
 mod vector;
+mod view;
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -73,19 +77,22 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
-use gemm_spec::{Element, GemmTypes, Problem, epilogue};
+use gemm_spec::{Element as _, GemmTypes, Problem, epilogue};
 
 pub use crate::context::CpuContext;
 pub use crate::error::Error;
+pub use crate::field::{Complex, Factor, Field, gemm_views, scale};
 pub use crate::isa::CpuIsa;
 use crate::product::{Product, has_columns};
 pub use crate::threads::run_on;
 use crate::thresholds::WORK_PER_THREAD;
+pub use crate::triangle::{BLOCK, Task, triangle};
 pub use crate::types::CpuTypes;
 use crate::units::Way;
 pub use crate::units::{
     CpuUnits, NoUnits, gemm_in_tiles, has_tiles, matrix_units, uses_matrix_units,
 };
+pub use crate::view::{View, ViewMut};
 #[cfg(target_arch = "x86_64")]
 pub use crate::{amx::TileLoop, units::tile_loop};
 
@@ -160,7 +167,7 @@ unsafe fn multiply<T: CpuTypes>(
     context: &CpuContext,
 ) -> Result<(), Error> {
     if product.k == 0 {
-        scale(&product, c);
+        scale_problem(&product, c);
         return Ok(());
     }
     // SAFETY: the caller's promise.
@@ -179,7 +186,7 @@ fn threads_for((m, n, k): (usize, usize, usize), context: &CpuContext) -> usize 
 }
 
 /// `C = beta * C`: what a product of no steps leaves.
-fn scale<T: GemmTypes>(product: &Product<T>, c: &mut [T::C]) {
+fn scale_problem<T: GemmTypes>(product: &Product<T>, c: &mut [T::C]) {
     for column in c.chunks_mut(product.ldc).take(product.n) {
         for c in column.iter_mut().take(product.m) {
             *c = epilogue(product.alpha, T::Acc::ZERO, product.beta, || *c);
