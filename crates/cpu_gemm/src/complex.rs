@@ -18,12 +18,12 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use gemm_spec::Layout;
 use num_complex::Complex;
 
 use crate::context::CpuContext;
 use crate::driver;
-use crate::error::Error;
-use crate::field::{Factor, Field, strides, with_columns};
+use crate::field::{Factor, Field, plain, strides, with_columns};
 use crate::isa::CpuIsa;
 use crate::kernels::{InstructionSet, Kernels};
 #[cfg(target_arch = "aarch64")]
@@ -218,59 +218,55 @@ pub(crate) fn multiply<T: Parts>(
     beta: Complex<T>,
     c: ViewMut<'_, Complex<T>>,
     context: &CpuContext,
-) -> Result<(), Error>
-where
+) where
     Complex<T>: Field<Real = T>,
 {
+    let (zero, one) = (<Complex<T> as Field>::ZERO, <Complex<T> as Field>::ONE);
     let (a, b, mut c, _) = with_columns(a, b, c);
     if alpha.im == T::ZERO && beta.im == T::ZERO {
-        return multiply_by_reals(alpha.re, a, b, beta.re, c, context);
+        return multiply_by_reals(alpha, a, b, beta, c, context);
     }
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
     let cols = (SCRATCH / m).max(SCRATCH_COLUMNS).min(n);
-    let scratch = context.spare().take::<Complex<T>>(m.saturating_mul(cols))?;
-    let layout = gemm_spec::Layout::col_major(m);
-    let product = |from: usize, to: usize| {
-        // SAFETY: the buffer has room for `cols` columns, and one view of it is in use at a time.
-        let mut sums = unsafe { ViewMut::from_raw(scratch.as_mut_ptr(), m, to - from, layout) };
-        let b = b.part(0..k, from..to);
-        multiply_by_reals(T::ONE, a, b, T::ZERO, sums.reborrow(), context).map(|()| sums)
+    let Ok(scratch) = context.spare().take::<Complex<T>>(m.saturating_mul(cols)) else {
+        return plain(alpha, a, b, beta, c);
     };
+    let layout = Layout::col_major(m);
     for from in (0..n).step_by(cols) {
         let to = n.min(from + cols);
-        let sums = product(from, to)?;
+        // SAFETY: the buffer has room for `cols` columns, and one view of it is in use at a time.
+        let mut sums = unsafe { ViewMut::from_raw(scratch.as_mut_ptr(), m, to - from, layout) };
+        multiply_by_reals(one, a, b.part(0..k, from..to), zero, sums.reborrow(), context);
         let mut c = c.reborrow().part(0..m, from..to);
         for col in 0..to - from {
             for row in 0..m {
-                let mut value = alpha * sums.get(row, col);
-                if beta != <Complex<T> as Field>::ZERO {
-                    value = value + beta * c.get(row, col);
-                }
-                c.set(row, col, value);
+                let old = if beta == zero { zero } else { beta * c.get(row, col) };
+                c.set(row, col, old.add_product(alpha, sums.get(row, col)));
             }
         }
     }
     context.spare().give_back(scratch, context.threads());
-    Ok(())
 }
 
 /// The same with real factors and a C whose columns are contiguous.
 fn multiply_by_reals<T: Parts>(
-    alpha: T,
+    alpha: Complex<T>,
     a: Factor<'_, Complex<T>>,
     b: Factor<'_, Complex<T>>,
-    beta: T,
+    beta: Complex<T>,
     mut c: ViewMut<'_, Complex<T>>,
     context: &CpuContext,
-) -> Result<(), Error> {
+) where
+    Complex<T>: Field<Real = T>,
+{
     let ((a_row, a_col), (b_row, b_col)) = (strides(&a.view), strides(&b.view));
     let (m, n, k) = (2 * c.rows(), c.cols(), 2 * a.view.cols());
     let product = Product::<T> {
         m,
         n,
         k,
-        alpha,
-        beta,
+        alpha: alpha.re,
+        beta: beta.re,
         // Rows and steps are counted twice, so that blocks, which begin with even ones, are found where they are:
         // `2 * i` times this is the offset of row `i` in real numbers.
         a: a.view.as_ptr().cast(),
@@ -288,5 +284,9 @@ fn multiply_by_reals<T: Parts>(
     // SAFETY: the views hold the elements of the product, which fit together, and C is one that nobody else has;
     // the kernels' packing reads pairs of parts. Blocks of rows are of whole tiles and those of k of eight steps,
     // so all begin with even rows and steps.
-    unsafe { driver::multiply(&product, kernels, context, threads) }
+    let done = unsafe { driver::multiply(&product, kernels, context, threads) };
+    // An error comes before anything is written.
+    if done.is_err() {
+        plain(alpha, a, b, beta, c);
+    }
 }

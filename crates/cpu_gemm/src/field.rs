@@ -105,6 +105,10 @@ pub trait Field:
     #[must_use]
     fn from_re(re: Self::Real) -> Self;
 
+    /// `self + a * b`, by fused multiply-adds.
+    #[must_use]
+    fn add_product(self, a: Self, b: Self) -> Self;
+
     /// `self / by`; complex numbers without needless overflow, by the larger of the divisor's parts.
     #[must_use]
     fn divide(self, by: Self) -> Self;
@@ -123,7 +127,7 @@ pub(crate) mod sealed {
             beta: Self,
             c: ViewMut<'_, Self>,
             context: &CpuContext,
-        ) -> Result<(), Error>;
+        );
 
         /// See [`triangle::compute`](crate::triangle::compute).
         fn triangle(
@@ -144,9 +148,10 @@ pub(crate) mod sealed {
 /// Products of complex numbers are sums of `re * re`, then `-im * im`, and so on, one chain of fused
 /// multiply-adds for each part.
 ///
+/// Where the system refuses memory for packed panels the product is computed without, by a plain loop.
+///
 /// # Errors
-/// [`Error::Sizes`] where the sizes do not fit together, [`Error::OutOfMemory`]; C is then unchanged, but that
-/// of complex numbers after the latter may hold some columns of the product and the old ones of the others.
+/// [`Error::Sizes`] where the sizes do not fit together; C is then unchanged.
 pub fn gemm_views<T: Field>(
     alpha: T,
     a: Factor<'_, T>,
@@ -170,7 +175,26 @@ pub fn gemm_views<T: Field>(
         scale(beta, &mut c);
         return Ok(());
     }
-    T::multiply(alpha, a, b, beta, c, context)
+    T::multiply(alpha, a, b, beta, c, context);
+    Ok(())
+}
+
+/// What [`gemm_views`] computes, by the definition, in no memory but that of the operands.
+pub(crate) fn plain<T: Field>(
+    alpha: T,
+    a: Factor<'_, T>,
+    b: Factor<'_, T>,
+    beta: T,
+    mut c: ViewMut<'_, T>,
+) {
+    for col in 0..c.cols() {
+        for row in 0..c.rows() {
+            let steps = 0..a.view.cols();
+            let sum = steps.fold(T::ZERO, |sum, p| sum.add_product(a.get(row, p), b.get(p, col)));
+            let old = if beta == T::ZERO { T::ZERO } else { beta * c.get(row, col) };
+            c.set(row, col, old.add_product(alpha, sum));
+        }
+    }
 }
 
 /// `C = beta * C`; with `beta == 0` C is not read, with `beta == 1` not written.
@@ -211,14 +235,14 @@ pub(crate) fn with_columns<'a, 'c, T>(
 }
 
 /// [`sealed::Compute::multiply`] of real numbers.
-fn multiply_reals<T: OwnSums + CpuTypes>(
+fn multiply_reals<T: OwnSums + CpuTypes + Field>(
     alpha: T,
     a: Factor<'_, T>,
     b: Factor<'_, T>,
     beta: T,
     c: ViewMut<'_, T>,
     context: &CpuContext,
-) -> Result<(), Error> {
+) {
     let (a, b, mut c, swapped) = with_columns(a, b, c);
     let ((a_row, a_col), (b_row, b_col)) = (strides(&a.view), strides(&b.view));
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
@@ -241,7 +265,11 @@ fn multiply_reals<T: OwnSums + CpuTypes>(
     };
     let threads = threads_for((m, n, k), context);
     // SAFETY: the views hold the elements of the product, which fit together; C is a view that nobody else has.
-    unsafe { units::multiply(&product, Way::Units(context.units()), context, threads) }
+    let done = unsafe { units::multiply(&product, Way::Units(context.units()), context, threads) };
+    // An error comes before anything is written.
+    if done.is_err() {
+        plain(alpha, a, b, beta, c);
+    }
 }
 
 macro_rules! real {
@@ -268,6 +296,11 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn add_product(self, a: Self, b: Self) -> Self {
+                a.mul_add(b, self)
+            }
+
+            #[inline(always)]
             fn divide(self, by: Self) -> Self {
                 self / by
             }
@@ -281,8 +314,8 @@ macro_rules! real {
                 beta: Self,
                 c: ViewMut<'_, Self>,
                 context: &CpuContext,
-            ) -> Result<(), Error> {
-                multiply_reals(alpha, a, b, beta, c, context)
+            ) {
+                multiply_reals(alpha, a, b, beta, c, context);
             }
 
             fn triangle(
@@ -318,6 +351,13 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn add_product(self, a: Self, b: Self) -> Self {
+                let re = (-a.im).mul_add(b.im, a.re.mul_add(b.re, self.re));
+                let im = a.im.mul_add(b.re, a.re.mul_add(b.im, self.im));
+                Self::new(re, im)
+            }
+
+            #[inline(always)]
             fn divide(self, by: Self) -> Self {
                 if by.re.abs() >= by.im.abs() {
                     let ratio = by.im / by.re;
@@ -341,8 +381,8 @@ macro_rules! real {
                 beta: Self,
                 c: ViewMut<'_, Self>,
                 context: &CpuContext,
-            ) -> Result<(), Error> {
-                complex::multiply(alpha, a, b, beta, c, context)
+            ) {
+                complex::multiply(alpha, a, b, beta, c, context);
             }
 
             fn triangle(
@@ -360,3 +400,24 @@ macro_rules! real {
 
 real!(f32);
 real!(f64);
+
+#[cfg(test)]
+mod tests {
+    use gemm_spec::Layout;
+
+    use super::*;
+
+    #[test]
+    fn without_memory_a_product_is_the_same() {
+        let a: Vec<f64> = (0..12).map(f64::from).collect();
+        let b: Vec<f64> = (0..20).map(|at| f64::from(at) / 8.0).collect();
+        let (mut c, mut expected) = (vec![3.0; 15], vec![3.0; 15]);
+        let a = Factor::plain(View::new(&a, 3, 4, Layout::row_major(4)).unwrap());
+        let b = Factor::plain(View::new(&b, 4, 5, Layout::col_major(4)).unwrap());
+        let layout = Layout::row_major(5);
+        plain(1.5, a, b, -2.0, ViewMut::new(&mut c, 3, 5, layout).unwrap());
+        let view = ViewMut::new(&mut expected, 3, 5, layout).unwrap();
+        gemm_views(1.5, a, b, -2.0, view, &CpuContext::alone()).unwrap();
+        assert_eq!(c, expected);
+    }
+}

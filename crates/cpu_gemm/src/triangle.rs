@@ -9,8 +9,8 @@
 //!   multiply   x(i) =  a(i, i) * x(i) + sum of a(i, p) * x(p)
 //! ```
 //!
-//! Solving substitutes: nothing is inverted, and a zero on the diagonal reaches the rows that depend on it and no
-//! others. The other triangle is not read, nor is the diagonal where it is said to be one.
+//! Solving substitutes: nothing is inverted, and a zero on the diagonal reaches no row that is solved before it. The
+//! other triangle is not read, nor is the diagonal where it is said to be one.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
