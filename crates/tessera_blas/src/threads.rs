@@ -236,7 +236,7 @@ mod tests {
     fn what_a_thread_asks_for_is_its_own() {
         assert_eq!(tessera_set_num_threads_local(3), 0);
         assert_eq!(tessera_get_num_threads(), 3);
-        let other = std::thread::spawn(tessera_get_num_threads).join().expect("it ends well");
+        let other = std::thread::spawn(|| tessera_get_num_threads()).join().expect("it ends well");
         assert_eq!(usize::try_from(other).ok(), Some(by_environment()));
         assert_eq!(tessera_set_num_threads_local(0), 3);
     }
