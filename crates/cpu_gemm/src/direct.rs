@@ -21,7 +21,6 @@ use crate::error::Error;
 use crate::kernels::{Kernels, OwnSums};
 use crate::pack::Pack;
 use crate::product::Product;
-use crate::threads::run_on;
 use crate::thresholds::{
     LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, NEAR_BYTES, PANEL_BYTES, PARTS_PER_THREAD,
     ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS,
@@ -88,7 +87,7 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     let whole = Area { product, kernels, steps, ahead, sums, sums_ld, rows: (0, m), cols: (0, n) };
     let parts = if threads == 1 { 1 } else { whole.parts(threads) };
     let next = AtomicUsize::new(0);
-    run_on(context.pool(), threads, || {
+    context.run_on(threads, || {
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);
             if part >= parts {

@@ -32,7 +32,7 @@ use crate::kernels::Kernels;
 use crate::pack::Pack;
 use crate::product::Product;
 use crate::rounding::Rounded;
-use crate::threads::{run_on, wait};
+use crate::threads::wait;
 use crate::thresholds::{
     MANY_REGISTERS, NARROW_COLUMNS, PACKED_AHEAD, ROW_BLOCKS_PER_COPY, SOURCE_COLUMNS,
 };
@@ -87,7 +87,7 @@ pub(crate) unsafe fn multiply<T: GemmTypes>(
         taken: counters(plan.phases * plan.row_blocks),
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
-    run_on(context.pool(), threads, || unsafe { shared.work() });
+    context.run_on(threads, || unsafe { shared.work() });
     let blocks = shared.blocks_of_a.into_inner().unwrap_or_else(PoisonError::into_inner);
     for buffer in blocks.into_iter().chain(sums).chain([panels]) {
         spare.give_back(buffer, context.threads());

@@ -9,6 +9,19 @@ pub enum Error {
     /// A buffer is too short for the problem, or a leading dimension too small.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// Views whose sizes do not fit together.
+    #[error(
+        "A is {} x {}, B {} x {} and C {} x {}: that is no product",
+        a.0, a.1, b.0, b.1, c.0, c.1
+    )]
+    Sizes {
+        /// Rows and columns of A.
+        a: (usize, usize),
+        /// Those of B.
+        b: (usize, usize),
+        /// Those of C.
+        c: (usize, usize),
+    },
     /// There is no memory for the packed panels.
     #[error("the packed panels need {bytes} bytes, which the system refuses")]
     OutOfMemory {

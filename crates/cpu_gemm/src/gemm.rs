@@ -142,7 +142,7 @@ fn threads<T: GemmTypes>(product: &Product<T>, context: &CpuContext) -> usize {
 }
 
 /// The same of its size.
-fn threads_for((m, n, k): (usize, usize, usize), context: &CpuContext) -> usize {
+pub(crate) fn threads_for((m, n, k): (usize, usize, usize), context: &CpuContext) -> usize {
     let work = m.saturating_mul(n).saturating_mul(k);
     context.threads().min(work / WORK_PER_THREAD).max(1)
 }

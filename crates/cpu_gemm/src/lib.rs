@@ -40,10 +40,12 @@
 mod blocking;
 mod buffer;
 mod cache_line;
+mod complex;
 mod context;
 mod direct;
 mod driver;
 mod error;
+mod field;
 mod gemm;
 mod isa;
 mod kernels;
@@ -58,9 +60,11 @@ mod threads;
 mod thresholds;
 mod tile;
 mod times_column;
+mod triangle;
 mod types;
 mod units;
 mod vector;
+mod view;
 mod way;
 
 #[cfg(target_arch = "x86_64")]
@@ -78,10 +82,13 @@ mod vnni;
 
 pub use crate::context::CpuContext;
 pub use crate::error::Error;
+pub use crate::field::{Complex, Factor, Field, gemm_views, scale};
 pub use crate::gemm::{gemm, gemm_by, gemm_in_tiles, has_tiles, uses_matrix_units};
 pub use crate::isa::CpuIsa;
 pub use crate::threads::run_on;
+pub use crate::triangle::{BLOCK, Task, triangle};
 pub use crate::types::CpuTypes;
 pub use crate::units::{CpuUnits, NoUnits, matrix_units};
+pub use crate::view::{View, ViewMut};
 #[cfg(target_arch = "x86_64")]
 pub use crate::{amx::TileLoop, gemm::tile_loop};

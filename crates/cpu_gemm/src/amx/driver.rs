@@ -30,7 +30,7 @@ use crate::cache_line::{self, LINE};
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::product::Product;
-use crate::threads::{run_on, wait};
+use crate::threads::wait;
 
 /// What computes micro-tiles.
 #[derive(Clone, Copy, Debug)]
@@ -420,7 +420,7 @@ unsafe fn run<T: TileTypes>(
         plain: Plain::of(product, lead),
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
-    run_on(context.pool(), threads, || unsafe { shared.work() });
+    context.run_on(threads, || unsafe { shared.work() });
     shared.is_admitted()
 }
 
