@@ -29,6 +29,15 @@ pub const B_MN_MAJOR: u32 = 2;
 /// Elements that a thread of the helper copies at a time.
 pub const PAD_GROUP: u32 = 8;
 
+/// Lines of a K-major operand in a box, where a tile has `tile` of them and the operand `lines` in all: TMA
+/// takes as long for lines outside the operand as for those in it. Whole groups of eight, one period of the
+/// swizzle.
+#[inline(always)]
+#[must_use]
+pub const fn lines_of_box(tile: u32, lines: u32) -> u32 {
+    if lines >= tile { tile } else { lines.next_multiple_of(8) }
+}
+
 /// The `major_flags` of a product.
 #[must_use]
 pub fn major_flags<T: GemmTypes>(problem: &Problem<T>) -> u32 {
@@ -110,6 +119,15 @@ mod tests {
             !tma_addressable(40, Layout::row_major(8), 2)
                 && !tma_addressable(40, Layout::row_major(8), 4)
         );
+    }
+
+    #[test]
+    fn boxes_are_no_taller_than_the_operand() {
+        assert_eq!(
+            [1, 8, 9, 15, 16, 4096].map(|lines| lines_of_box(16, lines)),
+            [8, 8, 16, 16, 16, 16]
+        );
+        assert_eq!(lines_of_box(64, 33), 40);
     }
 
     #[test]

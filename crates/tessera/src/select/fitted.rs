@@ -29,5 +29,13 @@ pub(super) const FITTED: Constants = Constants {
         KernelConstants::new("small_n", [0.29593, 0.50505], [0.29593, 0.50505]),
         KernelConstants::new("tensor_128x128", [0.58446, 0.58446], [0.58446, 0.58446]),
         KernelConstants::new("tensor_128x256", [0.61652, 0.61652], [0.61652, 0.61652]),
+        KernelConstants::new("tensor_128x192", [0.6, 0.6], [0.6, 0.6]),
+        KernelConstants::new("tensor_pair_128x192", [0.61, 0.61], [0.61, 0.61]),
+        KernelConstants::new("tensor_pair_128x256", [0.61, 0.61], [0.61, 0.61]),
+        KernelConstants::new("tensor_split_64x64", [0.38, 0.38], [0.38, 0.38]),
+        KernelConstants::new("tensor_split_64x128", [0.38, 0.38], [0.38, 0.38]),
+        KernelConstants::new("tensor_split_128x64", [0.5, 0.5], [0.5, 0.5]),
+        KernelConstants::new("tensor_split_128x128", [0.62, 0.62], [0.62, 0.62]),
+        KernelConstants::new("tensor_split_128x256", [0.65, 0.65], [0.65, 0.65]),
     ]),
 };

@@ -55,7 +55,18 @@ static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
         "split_k_64x128",
         "split_k_128x64",
     ]),
-    half: named(&["tensor_128x128", "tensor_128x256"]),
+    half: named(&[
+        "tensor_128x128",
+        "tensor_128x192",
+        "tensor_128x256",
+        "tensor_pair_128x192",
+        "tensor_pair_128x256",
+        "tensor_split_64x64",
+        "tensor_split_64x128",
+        "tensor_split_128x64",
+        "tensor_split_128x128",
+        "tensor_split_128x256",
+    ]),
     everywhere: named(&["vector_loads", "register_tile_2d", "naive"]),
 });
 
@@ -296,7 +307,7 @@ mod tests {
     fn every_candidate_is_in_the_registry() {
         let Candidates { limbs, few_rows, few_columns, wide, half, everywhere } = &*CANDIDATES;
         let found = [limbs, few_rows, few_columns, wide, half, everywhere].map(Vec::len);
-        assert_eq!(found, [2, 1, 1, 10, 2, 3]);
+        assert_eq!(found, [2, 1, 1, 10, 10, 3]);
         for kernel in few_rows.iter().chain(few_columns) {
             let tile = kernel.launch.tile().unwrap();
             assert_eq!(tile.m.min(tile.n) as usize, THIN, "{}", kernel.id);
