@@ -1,10 +1,10 @@
-//! `tensor_64x128`, `tensor_128x128` and `tensor_128x256`: products of 16-bit floats on the tensor
-//! cores.
+//! `tensor_*`: products of 16-bit floats on the tensor cores.
 //!
 //! Computes  C = alpha*A*B + beta*C, accumulated in f32, one rounding; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f16 or bf16, alpha and beta f32; C of
 //!           the same type, or of f32 and then without the rounding
-//! Launch    block (384,1,1), persistent, one an SM; of `tensor_64x128` block (128,1,1), one a tile;
+//! Launch    block (384,1,1), persistent, one an SM; of `tensor_64x128` block (128,1,1), one a tile; of
+//!           `tensor_split_*` block (256,1,1) or (384,1,1), a cluster of 1 to 8 a tile;
 //!           before it a copy of each operand whose lines do not begin at multiples of 16 bytes
 //! Shared    a pipeline of stages of 64 k elements, 192 KiB, and 32 KiB through which C is stored; of
 //!           `tensor_64x128` one stage and 16 KiB: 40968 bytes
@@ -12,6 +12,9 @@
 //! Cost      2mnk flop; a tile of C reads (128 + tile_n) k elements
 //! Bound by  power: the clock drops below its limit; `tensor_64x128` waits for its tiles
 //! Source    warp specialisation as in NVIDIA's CUTLASS (`KernelTmaWarpSpecializedCooperative`)
+//!
+//! `tensor_split_*` are one block or a cluster a tile, see [`split`]; `tensor_pair_*` are clusters of two that
+//! share tiles of B, see [`pair`].
 //!
 //! `tensor_64x128` is the first step: one warpgroup loads a stage, waits, multiplies, waits, and
 //! loads the next. The others overlap all of that.

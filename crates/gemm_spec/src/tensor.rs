@@ -54,11 +54,13 @@ pub fn lines<T: GemmTypes>(problem: &Problem<T>, operand: Operand) -> (usize, us
     problem.layout(operand).lines(rows, cols)
 }
 
+/// Bytes of which the pitch of a copy is a multiple: a row of a box is then in one line of L2, not in two.
+pub const COPY_ALIGNMENT: usize = 128;
+
 /// The pitch of a copy, in elements of `size` bytes.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, reason = "16 is an usize of any width")]
 pub const fn padded_pitch(width: usize, size: usize) -> usize {
-    width.next_multiple_of(ALIGNMENT as usize / size)
+    width.next_multiple_of(COPY_ALIGNMENT / size)
 }
 
 /// Whether TMA can address an operand of elements of `size` bytes in place.
@@ -89,7 +91,7 @@ mod tests {
         let aligned = Problem::<bf16>::new(100, 64, 24);
         assert_eq!(copy_bytes(&aligned, Operand::A, 0) + copy_bytes(&aligned, Operand::B, 0), 0);
         let odd = Problem::<bf16>::new(100, 63, 25);
-        assert_eq!(copy_bytes(&odd, Operand::A, 0), 100 * 32 * 2);
+        assert_eq!(copy_bytes(&odd, Operand::A, 0), 100 * 64 * 2);
         assert_eq!(copy_bytes(&odd, Operand::B, 0), (25 * 64 * 2u64).next_multiple_of(256));
         // Column-major: lines are columns.
         let transposed = Problem { a: Layout::col_major(104), ..odd };

@@ -193,11 +193,11 @@ fn what_tma_cannot_address_is_copied_to_the_workspace() {
     assert_eq!(symbols(&odd), ["pad", "tma_bf16"]);
     assert_eq!(bytes, (300 * 32 * 2_u64).next_multiple_of(256));
     let Arguments::Pad(pad) = launch(&odd, "pad").arguments else { panic!() };
-    assert_eq!((pad.rows, pad.width, pad.ld, pad.pitch), (300, 25, 25, 32));
+    assert_eq!((pad.rows, pad.width, pad.ld, pad.pitch), (300, 25, 25, 64));
     assert_eq!((address_of(pad.from), address_of(pad.to)), (AT.a, WORKSPACE));
     let Arguments::Tma(tma) = &launch(&odd, "tma_bf16").arguments else { panic!() };
     let (params, [a, b, c]) = (tma.params, tma.maps);
-    assert_eq!((a.address, a.pitch, a.dims), (WORKSPACE, 64, [25, 300]));
+    assert_eq!((a.address, a.pitch, a.dims), (WORKSPACE, 128, [25, 300]));
     assert_eq!((b.address, b.pitch, b.dims), (AT.b, 128, [64, 25]));
     assert_eq!((a.box_dims, b.box_dims), ([64, 128], [64, 64]));
     assert!(params.tma_store == 1 && c.address == AT.c);

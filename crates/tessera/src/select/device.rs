@@ -1,7 +1,8 @@
 //! The cost model of a GPU: its attributes, what `tessera tune` measured, and what kernels then take.
 
 use gemm_spec::split_k::KSharing;
-use gemm_spec::{DType, DeviceLimits, KernelSpec, Problem, Types, split_k};
+use gemm_spec::tensor::COPY_ALIGNMENT;
+use gemm_spec::{DType, DeviceLimits, KernelSpec, OperandAccess, Problem, Types, split_k};
 
 use super::constants::Constants;
 use super::fitted::FITTED;
@@ -31,6 +32,16 @@ const UNKNOWN_LANES: f64 = 64.0;
 
 /// k elements that a block of a cluster sums at least: with fewer, adding up takes longer than it saves.
 const LEAST_STEPS: u32 = 384;
+/// Whether the rows of adjacent row-major factors with k and n elements begin with lines of L2, in place or
+/// in the copies that those get whose rows TMA cannot address.
+fn is_in_lines(types: Types, [n, k]: [usize; 2]) -> bool {
+    let fits = |width: usize, dtype: DType| {
+        let bytes = width * dtype.size();
+        bytes.is_multiple_of(COPY_ALIGNMENT) || !bytes.is_multiple_of(16)
+    };
+    fits(k, types.a()) && fits(n, types.b())
+}
+
 /// Nanoseconds that a cluster's blocks take to wait for each other twice, and bytes a nanosecond at which
 /// one of them reads the others' sums, of the reference device.
 const CLUSTER_SUM: f64 = 900.0;
@@ -175,7 +186,7 @@ impl DeviceModel {
             KSharing::Cluster { .. } => self.in_clusters(ranges),
             KSharing::None | KSharing::Workspace => u64::from(self.limits.multiprocessors),
         };
-        let units = self.waves(spec, types, n, (blocks, at_once), work);
+        let units = self.waves(spec, types, [n, k], (blocks, at_once), work);
         let sum = match (ranges, spec.split_k) {
             (0 | 1, _) => 0.0,
             (_, KSharing::Cluster { .. }) => {
@@ -205,18 +216,24 @@ impl DeviceModel {
         (usable / size).max(1) * size
     }
 
-    /// Nanoseconds of `blocks` blocks of a kernel for n columns, of which the SMs that are given have one
+    /// Nanoseconds of `blocks` blocks of a kernel for n columns and k elements, of which the SMs that are given have one
     /// or more at once, each of `work` operations.
     fn waves(
         &self,
         spec: &KernelSpec,
         types: Types,
-        n: usize,
+        [n, k]: [usize; 2],
         (blocks, at_once): (u64, u64),
         work: f64,
     ) -> f64 {
         let resident = u64::from(spec.min_blocks(types));
-        let efficiency = self.constants.of(spec).of(n);
+        let constants = self.constants.of(spec);
+        // Of boxes whose rows are in two lines of L2 each TMA brings fewer.
+        let efficiency = match spec.operands {
+            OperandAccess::TensorMaps { .. } if is_in_lines(types, [n, k]) => constants.aligned,
+            OperandAccess::TensorMaps { .. } => constants.ragged,
+            OperandAccess::Pointers | OperandAccess::Limbs(_) => constants.of(n),
+        };
         let peak = self.sm_peak(spec, types);
         let busiest = blocks.div_ceil(at_once.max(1));
         let (waves, rest) = (busiest / resident, busiest % resident);
