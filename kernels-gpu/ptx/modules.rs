@@ -458,13 +458,13 @@
     },
     Files {
         arch: Arch::Sm90a,
-        name: "tensor_split_128x256",
-        ptx: include_str!("sm_90a/tensor_split_128x256.ptx"),
+        name: "tensor_split_128x160",
+        ptx: include_str!("sm_90a/tensor_split_128x160.ptx"),
         assembled: Some(Assembled {
-            image: image!("sm_90a/tensor_split_128x256.fatbin"),
+            image: image!("sm_90a/tensor_split_128x160.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "c30e77de0b4fb550b02002a5338a40d691c66a63828744e7dd202a7238b7917a",
-            image_sha256: "d640d8fa7e6b1e355060fbf0bb9c4998d21975e4c1fe62166698bda3cdd0af5a",
+            ptx_sha256: "371ecfe06953a1aa568a3acacfa38e6e91b81328e9c781b5a0952cddb199d16e",
+            image_sha256: "65cf7d3a393b3c855bca554b4f95e99379e3a0eaf13c02e1be99f4387f61e68d",
             ptxas: "13.0.88",
         }),
     },

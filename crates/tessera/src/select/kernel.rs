@@ -65,7 +65,7 @@ static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
         "tensor_split_64x128",
         "tensor_split_128x64",
         "tensor_split_128x128",
-        "tensor_split_128x256",
+        "tensor_split_128x160",
     ]),
     everywhere: named(&["vector_loads", "register_tile_2d", "naive"]),
 });
@@ -91,6 +91,9 @@ const fn limbs_pay([m, n, k]: [usize; 3]) -> bool {
 
 /// Most rows or columns of a thin product.
 const THIN: usize = 16;
+
+/// The same of 16-bit floats, whose tensor-core instructions multiply 64 rows.
+const THIN_HALF: usize = 64;
 
 /// What a thin product has few of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,7 +201,10 @@ impl DeviceModel {
                 // As if C were no wider: where a C of f32 has both tiles wait for memory, what decides is
                 // still which of them keeps the SMs at work.
                 let narrow = if types.a() == DType::F16 { Types::F16 } else { Types::BF16 };
-                let allowed = known.half.iter().copied().filter(&can);
+                // Of a tile of 128 rows with most of them outside TMA loads those all the same.
+                let thin = sizes[0].min(sizes[1]) <= THIN_HALF;
+                let suits = |kernel: &Kernel| !thin || kernel.split_k.is_possible();
+                let allowed = known.half.iter().copied().filter(&can).filter(suits);
                 self.fastest(narrow, sizes, allowed)
             }
             DType::F64 | DType::I32 | DType::I8 => None,
@@ -268,7 +274,7 @@ mod tests {
     fn where_no_kernel_multiplies_a_type_there_is_none() {
         let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
         assert_eq!(kernel::<gemm_spec::f16>(1024, &ampere), "none");
-        assert_eq!(kernel::<gemm_spec::bf16>(1024, &H200), "tensor_128x128");
+        assert_eq!(kernel::<gemm_spec::bf16>(1024, &H200), "tensor_split_128x64");
         assert_eq!(kernel::<i8>(1024, &H200), "none");
     }
 
@@ -372,8 +378,14 @@ mod tests {
     #[test]
     fn products_of_16_bits_get_the_wide_tile_where_it_keeps_all_at_work() {
         let id = |n| kernel::<gemm_spec::f16>(n, &H200);
-        assert_eq!(id(1024), "tensor_128x128");
-        assert_eq!([2048, 4096, 8192, 10_240].map(id), ["tensor_128x256"; 4]);
+        assert_eq!(id(1024), "tensor_split_128x64");
+        assert_eq!([2048, 4096, 8192].map(id), ["tensor_128x256"; 3]);
+        // Rows that begin within lines of L2, and many idle SMs in the last wave of wider tiles.
+        assert_eq!(id(3000), "tensor_pair_128x192");
+        let few_rows = Problem::<gemm_spec::bf16>::new(16, 8192, 8192);
+        let model = DeviceModel::new(H200, 1980);
+        let chosen = model.best_kernel(&few_rows, u64::MAX, Accuracy::default()).unwrap();
+        assert_eq!(chosen.id, "tensor_split_64x64");
     }
 
     #[test]
