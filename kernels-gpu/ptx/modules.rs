@@ -415,7 +415,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "ecbc071082850f65f7699b5e88d2717530a0d0cdeebda09c2775055d77f24740",
+            ptx_sha256: "cc2dbfd09b23aef56f1d97096124de549be016d7b347fb44f8769f0fea8c1888",
             image_sha256: "73d5587723e34fbb17a7c994e6c6e7051f1a82e874ad4932ff1d5746dff38baa",
             ptxas: "13.0.88",
         }),
@@ -427,7 +427,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "fb7dcdcefa556d68f0ce4b79ba823003a3cacad14b114a7a7608c39f94856f33",
+            ptx_sha256: "59c4ad0927f95d501a79c8503ffa33eda10622b6f409a11964cdd946dd7e43d4",
             image_sha256: "b2391795f381d5ae6ce02b11503dea2ac280310925d4799a5cce54785870eb9a",
             ptxas: "13.0.88",
         }),
@@ -439,7 +439,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "e58fcb586340515ed50f8f0c9ef2d7eea54a3af154ef02fa3593e4e40be90fc2",
+            ptx_sha256: "049b2d6629403880f8e5dd039a1ce5afcf7481ddaecb912c70414f496f04c5d2",
             image_sha256: "02d7f03ca21db884c8915ae71a16aab2a86a5bffeb5528d48d6f8cb814aff28b",
             ptxas: "13.0.88",
         }),
@@ -458,24 +458,12 @@
     },
     Files {
         arch: Arch::Sm90a,
-        name: "tensor_split_128x160",
-        ptx: include_str!("sm_90a/tensor_split_128x160.ptx"),
-        assembled: Some(Assembled {
-            image: image!("sm_90a/tensor_split_128x160.fatbin"),
-            archs: &["sm_90a"],
-            ptx_sha256: "371ecfe06953a1aa568a3acacfa38e6e91b81328e9c781b5a0952cddb199d16e",
-            image_sha256: "65cf7d3a393b3c855bca554b4f95e99379e3a0eaf13c02e1be99f4387f61e68d",
-            ptxas: "13.0.88",
-        }),
-    },
-    Files {
-        arch: Arch::Sm90a,
         name: "helpers",
         ptx: include_str!("sm_90a/helpers.ptx"),
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "dcdfb5bea18ac3a56ffb740e8abe3c75a5ae8ae1c4350cfaf42640a29029923a",
+            ptx_sha256: "c3371077f7b59840f9804861f9d02119cbd23f3dab6d37563377b2f2f39eb333",
             image_sha256: "b5ce711cd4e613f32c18d0ccd9a13a3697b317a3c0cbfc238c4e39b7529b8ce5",
             ptxas: "13.0.88",
         }),

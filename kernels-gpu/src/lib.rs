@@ -118,7 +118,6 @@ registry! {
     tensor::{SPLIT_64X128, EMULATED},
     tensor::{SPLIT_128X64, EMULATED},
     tensor::{SPLIT_128X128, EMULATED},
-    tensor::{SPLIT_128X160, EMULATED},
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]

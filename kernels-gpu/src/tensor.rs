@@ -209,7 +209,6 @@ split! {
     SPLIT_64X128: "tensor_split_64x128", 64 x 128, consumers 2, k-blocks 1;
     SPLIT_128X64: "tensor_split_128x64", 128 x 64, consumers 1, k-blocks 1;
     SPLIT_128X128: "tensor_split_128x128", 128 x 128, consumers 2, k-blocks 1;
-    SPLIT_128X160: "tensor_split_128x160", 128 x 160, consumers 2, k-blocks 1;
 }
 
 /// The emulator does not model the instructions of compute capability 9.0.

@@ -141,10 +141,6 @@ entries! {
     tensor_split_128x128_bf16: run_split::<2, 8, 1, false>, Bf16;
     tensor_split_128x128_f16_f32: run_split::<2, 8, 1, false>, Wide<F16>;
     tensor_split_128x128_bf16_f32: run_split::<2, 8, 1, false>, Wide<Bf16>;
-    tensor_split_128x160_f16: run_split::<2, 10, 1, false>, F16;
-    tensor_split_128x160_bf16: run_split::<2, 10, 1, false>, Bf16;
-    tensor_split_128x160_f16_f32: run_split::<2, 10, 1, false>, Wide<F16>;
-    tensor_split_128x160_bf16_f32: run_split::<2, 10, 1, false>, Wide<Bf16>;
 }
 
 impl<N: Number> Launch<N> {

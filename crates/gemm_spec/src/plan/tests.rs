@@ -112,8 +112,8 @@ fn a_kernel_whose_clusters_share_k_is_one_launch_of_a_cluster_for_each_tile() {
     let (bytes, all) = plan(&CLUSTER, &problem, AT);
     assert_eq!((bytes, symbols(&all)), (0, vec!["tma_bf16"]));
     let own = launch(&all, "tma_bf16");
-    // Two rows of tiles, four columns, and four ranges of two units: the fifth would be empty.
-    assert_eq!((own.cluster, own.grid), (4, Grid { x: 2 * 4 * 4, y: 1, z: 1 }));
+    // Two rows of tiles and four columns; as many blocks as are asked for.
+    assert_eq!((own.cluster, own.grid), (RANGES, Grid { x: 2 * 4 * RANGES, y: 1, z: 1 }));
     let Arguments::Tma(mapped) = &own.arguments else { panic!("{own:?}") };
     let [a, b, _] = mapped.maps;
     assert_eq!((a.box_dims, b.box_dims), ([64, 16], [64, 64]));
@@ -191,7 +191,7 @@ fn what_tma_cannot_address_is_copied_to_the_workspace() {
     let (bytes, odd) = plan(&TMA, &problem, AT);
     // Rows of A are 50 bytes long, those of B 128.
     assert_eq!(symbols(&odd), ["pad", "tma_bf16"]);
-    assert_eq!(bytes, (300 * 32 * 2_u64).next_multiple_of(256));
+    assert_eq!(bytes, 300 * 64 * 2);
     let Arguments::Pad(pad) = launch(&odd, "pad").arguments else { panic!() };
     assert_eq!((pad.rows, pad.width, pad.ld, pad.pitch), (300, 25, 25, 64));
     assert_eq!((address_of(pad.from), address_of(pad.to)), (AT.a, WORKSPACE));

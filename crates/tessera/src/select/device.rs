@@ -127,7 +127,7 @@ impl DeviceModel {
         let Ok(grid) = spec.grid(sizes[0], sizes[1]) else { return 1 };
         if let KSharing::Cluster { unit } = spec.split_k {
             // All clusters run at once, and each block has enough to do to pay for adding up.
-            return [8, 6, 3, 2]
+            return [8, 6, 4, 3, 2]
                 .into_iter()
                 .filter(|&size| u64::from(grid.x) * u64::from(size) <= self.in_clusters(size))
                 .map(|size| split_k::possible_in_cluster(k, size, unit))
@@ -206,15 +206,17 @@ impl DeviceModel {
         Some((launch + sum) / self.speed + units.max(bytes / memory_rate / self.speed))
     }
 
-    /// SMs that clusters of so many blocks run on at once, with one block each. A cluster of up to six is
-    /// within six SMs, a larger one within a group of at least sixteen: on an H200 a ninth cluster of eight
-    /// waits, and so does a 24th of four.
+    /// SMs that clusters of so many blocks run on at once, with one block each. Clusters of three and more
+    /// leave SMs over: on an H200 25 of three run at once, 22 of four, 15 of six and eight of eight, and times
+    /// grow by a wave with 24 of four, 20 of six and nine of eight.
     fn in_clusters(&self, size: u32) -> u64 {
         let multiprocessors = u64::from(self.limits.multiprocessors);
         let size = u64::from(size.max(1));
         let clusters = match size {
-            1 => multiprocessors,
-            2..=6 => multiprocessors / 6 * (6 / size),
+            1 | 2 => multiprocessors / size,
+            3 => multiprocessors / 4,
+            4 => multiprocessors / 6,
+            5 | 6 => multiprocessors / 8,
             _ => multiprocessors / 16,
         };
         clusters.max(1) * size
@@ -414,7 +416,7 @@ mod tests {
                 sizes,
             )
         };
-        assert_eq!(ranges("tensor_split_128x160", [640, 640, 51_200]), 6);
+        assert_eq!(ranges("tensor_split_128x128", [640, 640, 51_200]), 3);
         assert_eq!(ranges("tensor_split_128x64", [128, 4096, 4096]), 2);
         // Two waves of clusters would take longer than one of blocks by themselves.
         assert_eq!(ranges("tensor_split_64x64", [16, 8192, 8192]), 1);
@@ -423,7 +425,7 @@ mod tests {
         assert_eq!(ranges("tensor_split_64x64", [1, 64, 512]), 1);
         assert_eq!(ranges("tensor_split_64x64", [1, 64, 1024]), 2);
         let of = |multiprocessors: u32, size| model(multiprocessors).in_clusters(size);
-        assert_eq!([1, 2, 3, 4, 6, 8].map(|size| of(132, size)), [132, 132, 132, 88, 132, 64]);
+        assert_eq!([1, 2, 3, 4, 6, 8].map(|size| of(132, size)), [132, 132, 99, 88, 96, 64]);
         assert_eq!(of(1, 8), 8);
     }
 
