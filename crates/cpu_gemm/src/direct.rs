@@ -18,10 +18,9 @@ use gemm_spec::GemmTypes;
 use crate::cache_line;
 use crate::context::CpuContext;
 use crate::error::Error;
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, OwnSums};
 use crate::pack::Pack;
 use crate::product::Product;
-use crate::threads::run_on;
 use crate::thresholds::{
     LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, NEAR_BYTES, PANEL_BYTES, PARTS_PER_THREAD,
     ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS,
@@ -29,7 +28,6 @@ use crate::thresholds::{
 };
 use crate::tile::{Finish, Hint, Source, Tile};
 use crate::times_column::{TimesColumn, beyond_a_line};
-use crate::types::OwnSums;
 
 /// Whether a product takes this path: C small or thin.
 pub(crate) fn pays<T: OwnSums>(product: &Product<T>, kernels: &Kernels<T>, threads: usize) -> bool {
@@ -89,7 +87,7 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     let whole = Area { product, kernels, steps, ahead, sums, sums_ld, rows: (0, m), cols: (0, n) };
     let parts = if threads == 1 { 1 } else { whole.parts(threads) };
     let next = AtomicUsize::new(0);
-    run_on(context.pool(), threads, || {
+    context.run_on(threads, || {
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);
             if part >= parts {

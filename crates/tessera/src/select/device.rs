@@ -2,7 +2,9 @@
 
 use gemm_spec::split_k::KSharing;
 use gemm_spec::tensor::COPY_ALIGNMENT;
-use gemm_spec::{DType, DeviceLimits, KernelSpec, OperandAccess, Problem, Types, split_k};
+use gemm_spec::{
+    DType, DeviceLimits, Element as _, KernelSpec, Operand, OperandAccess, Problem, Types, split_k,
+};
 
 use super::constants::Constants;
 use super::fitted::FITTED;
@@ -10,6 +12,7 @@ use super::gpu::{GpuFigures, Workload};
 use super::measured::Measured;
 use super::peak::{kernel_lanes, lanes};
 use crate::element::GemmTypes;
+use crate::gpu::Pipeline;
 
 /// What a GPU takes for a product, by each of the kernels.
 ///
@@ -73,7 +76,9 @@ impl DeviceModel {
     #[must_use]
     pub fn with_figures(self, figures: &GpuFigures) -> Self {
         let bare = Self { measured: Measured::default(), ..self };
-        let measured = Measured::new(&figures.kernels, &bare);
+        let measured = Measured::new(&figures.kernels, |spec, types, sizes| {
+            bare.kernel_seconds(spec, types, sizes)
+        });
         Self { measured, ways: figures.clone(), ..bare }
     }
 
@@ -269,7 +274,7 @@ impl DeviceModel {
     }
 
     /// Seconds of a kernel without its launch.
-    pub(super) fn computing(&self, spec: &KernelSpec, types: Types, sizes: [usize; 3]) -> f64 {
+    fn computing(&self, spec: &KernelSpec, types: Types, sizes: [usize; 3]) -> f64 {
         let launch = self.constants.launch / self.speed / 1e9;
         let predicted = self.kernel_seconds(spec, types, sizes).map(|seconds| seconds - launch);
         let [m, n, k] = sizes.map(|size| size as f64);
@@ -278,10 +283,30 @@ impl DeviceModel {
         predicted.unwrap_or_else(one).max(0.0)
     }
 
+    /// What a product by a kernel moves and computes.
+    #[must_use]
+    pub fn workload<T: GemmTypes>(&self, problem: &Problem<T>, spec: &KernelSpec) -> Workload {
+        let bytes = |operand| {
+            let (rows, cols) = problem.dims(operand);
+            rows as f64 * cols as f64 * T::TYPES.of(operand).size() as f64
+        };
+        let k = problem.effective_k();
+        let factor = |operand| if k == 0 { 0.0 } else { bytes(operand) };
+        let back = bytes(Operand::C);
+        let old_c = if problem.beta == T::Acc::ZERO { 0.0 } else { back };
+        Workload {
+            common: factor(Operand::B),
+            banded: factor(Operand::A) + old_c,
+            back,
+            kernel: self.computing(spec, T::TYPES, [problem.m, problem.n, k]),
+            bands: Pipeline::default().bands(spec, problem, self.limits.multiprocessors).len(),
+        }
+    }
+
     /// Seconds from operands in host memory to the result there, by a kernel.
     #[must_use]
     pub fn seconds<T: GemmTypes>(&self, problem: &Problem<T>, spec: &KernelSpec) -> f64 {
-        self.ways.seconds(&Workload::new(problem, spec, self))
+        self.ways.seconds(&self.workload(problem, spec))
     }
 
     /// Less than [`DeviceModel::seconds`] of any product that has elements.

@@ -6,6 +6,7 @@ use gemm_spec::{DType, KernelSpec, Layout, Order, Problem, Types};
 use kernels_gpu::Kernel;
 
 use super::device::DeviceModel;
+use super::thin::{Side, THIN_HALF, thin_side};
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 
@@ -87,29 +88,6 @@ const fn limbs_are_as_exact([m, n, k]: [usize; 3]) -> bool {
 const fn limbs_pay([m, n, k]: [usize; 3]) -> bool {
     const LEAST_WORK: u128 = 1 << 30;
     m as u128 * n as u128 * k as u128 >= LEAST_WORK
-}
-
-/// Most rows or columns of a thin product.
-const THIN: usize = 16;
-
-/// The same of 16-bit floats, whose tensor-core instructions multiply 64 rows.
-const THIN_HALF: usize = 64;
-
-/// What a thin product has few of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
-    Rows,
-    Columns,
-}
-
-/// A thin product has no more than it reads the other operand once for. Whatever is multiplied meanwhile,
-/// nothing is faster than that.
-pub(super) fn thin_side([m, n, _]: [usize; 3]) -> Option<Side> {
-    match (m <= n, m.min(n) <= THIN) {
-        (true, true) => Some(Side::Rows),
-        (false, true) => Some(Side::Columns),
-        (_, false) => None,
-    }
 }
 
 impl DeviceModel {
@@ -227,6 +205,7 @@ mod tests {
 
     use super::super::gpu::GpuFigures;
     use super::super::measured::KernelTime;
+    use super::super::thin::THIN;
     use super::*;
 
     const H200: DeviceLimits = DeviceLimits {
