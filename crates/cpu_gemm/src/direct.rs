@@ -37,11 +37,17 @@ pub(crate) fn pays<T: OwnSums>(product: &Product<T>, kernels: &Kernels<T>, threa
 }
 
 /// Whether all operands are near, and of so little work that a copy does not pay.
+///
+/// A part of a large matrix is not near: its lines are a large matrix' lines apart, often a power of two.
 fn is_small<T: GemmTypes>(product: &Product<T>, threads: usize) -> bool {
-    let &Product { m, n, k, .. } = product;
+    let &Product { m, n, k, a_row, a_col, b_row, b_col, ldc, .. } = product;
     let work = m.saturating_mul(n).saturating_mul(k);
-    let elements = [(m, k), (k, n), (m, n)].map(|(rows, cols)| rows.saturating_mul(cols));
-    work <= SMALL || threads == 1 && elements.into_iter().all(|elements| elements <= SMALL_ALONE)
+    let extents = [(m, a_row, k, a_col), (k, b_row, n, b_col), (m, 1, n, ldc)];
+    let extents = extents.map(|(rows, row, cols, col)| {
+        let between = |count: usize, stride| count.saturating_sub(1).saturating_mul(stride);
+        between(rows, row).saturating_add(between(cols, col)).saturating_add(1)
+    });
+    work <= SMALL || threads == 1 && extents.into_iter().all(|extent| extent <= SMALL_ALONE)
 }
 
 /// Computes the product, k at least 1.

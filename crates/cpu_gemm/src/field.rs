@@ -130,7 +130,7 @@ pub(crate) mod sealed {
             context: &CpuContext,
         );
 
-        /// See [`triangle::compute`](crate::triangle::compute).
+        /// See [`triangle::compute`].
         fn triangle(
             task: Task,
             alpha: Self,

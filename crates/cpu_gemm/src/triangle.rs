@@ -296,7 +296,6 @@ pub(crate) fn compute<R: Parts, T: Split<Real = R>>(
     }
     let (function, lanes) = R::triangle_function(context.isa());
     let width = if T::IS_COMPLEX { VECTORS / 2 } else { VECTORS } * lanes;
-    let by_columns = b.layout().order == Order::ColMajor;
     let parts = Parted { b, width, next: AtomicUsize::new(0) };
     let work = if T::IS_COMPLEX { 4 * n * n } else { n * n };
     let threads = threads_for((work / 2, cols, 1), context).min(cols.div_ceil(width));
@@ -309,64 +308,82 @@ pub(crate) fn compute<R: Parts, T: Split<Real = R>>(
             unsafe { panel.wrapping_add(at).write(R::ZERO) };
         }
         while let Some(mut b) = parts.take() {
-            let place = |row: usize, col: usize| {
-                let re = panel.wrapping_add(row * row_len + col);
-                (re, re.wrapping_add(row_len / 2))
-            };
-            let copy_in = |value: T, row: usize, col: usize| {
+            let sides = Sides::of(&mut b, panel, row_len);
+            sides.each(|element, re_at, im_at| {
+                // SAFETY: an element of this thread's part of B.
+                let value = unsafe { element.read() };
                 let (re, im) = (if alpha == T::ONE { value } else { alpha * value }).split();
-                let (re_at, im_at) = place(row, col);
-                // SAFETY: row and column are within the panel, which is this thread's own.
+                // SAFETY: its place in the panel, which is this thread's own.
                 unsafe { re_at.write(re) };
                 if T::IS_COMPLEX {
                     // SAFETY: as above.
                     unsafe { im_at.write(im) };
                 }
-            };
-            let copy_out = |row: usize, col: usize| {
-                let (re_at, im_at) = place(row, col);
-                // SAFETY: as above.
+            });
+            let (re, im) = (re.as_ptr(), im.as_ptr());
+            let triangle = Triangle { task, n, complex: T::IS_COMPLEX, re, im, panel };
+            // SAFETY: a context's instruction set is one that this CPU has; coefficients and panel have `n` rows.
+            unsafe { function(&triangle) };
+            sides.each(|element, re_at, im_at| {
+                // SAFETY: an element's place in the panel.
                 let re = unsafe { re_at.read() };
                 let im = match T::IS_COMPLEX {
                     // SAFETY: as above.
                     true => unsafe { im_at.read() },
                     false => R::ZERO,
                 };
-                T::join(re, im)
-            };
-            let cols = b.cols();
-            if by_columns {
-                for col in 0..cols {
-                    for row in 0..n {
-                        copy_in(b.get(row, col), row, col);
-                    }
-                }
-            } else {
-                for row in 0..n {
-                    for col in 0..cols {
-                        copy_in(b.get(row, col), row, col);
-                    }
-                }
-            }
-            let (re, im) = (re.as_ptr(), im.as_ptr());
-            let triangle = Triangle { task, n, complex: T::IS_COMPLEX, re, im, panel };
-            // SAFETY: a context's instruction set is one that this CPU has; coefficients and panel have `n` rows.
-            unsafe { function(&triangle) };
-            if by_columns {
-                for col in 0..cols {
-                    for row in 0..n {
-                        b.set(row, col, copy_out(row, col));
-                    }
-                }
-            } else {
-                for row in 0..n {
-                    for col in 0..cols {
-                        b.set(row, col, copy_out(row, col));
-                    }
-                }
-            }
+                // SAFETY: an element of this thread's part of B.
+                unsafe { element.write(T::join(re, im)) };
+            });
         }
     });
+}
+
+/// The right-hand sides of a panel, and where each of their elements is in both.
+struct Sides<T, R> {
+    b: *mut T,
+    rows: usize,
+    cols: usize,
+    ld: usize,
+    by_columns: bool,
+    panel: *mut R,
+    row_len: usize,
+}
+
+impl<T: Split<Real = R>, R> Sides<T, R> {
+    fn of(b: &mut ViewMut<'_, T>, panel: *mut R, row_len: usize) -> Self {
+        Self {
+            rows: b.rows(),
+            cols: b.cols(),
+            ld: b.layout().ld,
+            by_columns: b.layout().order == Order::ColMajor,
+            b: b.as_mut_ptr(),
+            panel,
+            row_len,
+        }
+    }
+
+    /// Calls `with` for each element with its address, and the places of its parts in the panel, along the lines of B.
+    #[inline(always)]
+    fn each(&self, with: impl Fn(*mut T, *mut R, *mut R)) {
+        let (lines, along) = match self.by_columns {
+            true => (self.cols, self.rows),
+            false => (self.rows, self.cols),
+        };
+        let (line_step, step) = match self.by_columns {
+            true => (1, self.row_len),
+            false => (self.row_len, 1),
+        };
+        for line in 0..lines {
+            let mut element = self.b.wrapping_add(line.wrapping_mul(self.ld));
+            let mut re = self.panel.wrapping_add(line.wrapping_mul(line_step));
+            for _ in 0..along {
+                with(element, re, re.wrapping_add(self.row_len / 2));
+                element = element.wrapping_add(1);
+                re = re.wrapping_add(step);
+            }
+        }
+    }
 }
 
 /// Right-hand sides, some columns for each who asks.

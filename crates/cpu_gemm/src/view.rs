@@ -165,8 +165,8 @@ impl<'a, T> View<'a, T> {
     /// A view of elements at an address.
     ///
     /// # Safety
-    /// For `'a` all elements of a `rows` by `cols` matrix so laid out can be read, and nobody writes them. Of
-    /// an empty matrix there are none: the address may then be anything.
+    /// For `'a` each element of a `rows` by `cols` matrix so laid out that is read through the view, or through
+    /// one made of it, can be read, and nobody writes it. Where none is the address may be anything.
     #[must_use]
     pub unsafe fn from_raw(at: *const T, rows: usize, cols: usize, layout: Layout) -> Self {
         Self { at, rows, cols, layout, elements: PhantomData }
@@ -198,9 +198,9 @@ impl<'a, T> ViewMut<'a, T> {
     /// A view of elements at an address.
     ///
     /// # Safety
-    /// For `'a` all elements of a `rows` by `cols` matrix so laid out can be read and written, nobody else reads
-    /// or writes them, and lines do not overlap. Of an empty matrix there are none: the address may then be
-    /// anything.
+    /// For `'a` each element of a `rows` by `cols` matrix so laid out that is read or written through the view, or
+    /// through one made of it, can be read and written, nobody else does either, and lines do not overlap. Where
+    /// none is the address may be anything.
     #[must_use]
     pub unsafe fn from_raw(at: *mut T, rows: usize, cols: usize, layout: Layout) -> Self {
         Self { at, rows, cols, layout, elements: PhantomData }

@@ -69,11 +69,16 @@ fn check<T: Field>(context: &CpuContext, (m, n, k): (usize, usize, usize), alpha
         let b = buffer::<T>(k, n, layouts[1], 2);
         let old = buffer::<T>(m, n, layouts[2], 3);
         let mut c = old.clone();
-        let a = Factor { view: View::new(&a, m, k, layouts[0]).unwrap(), conjugated: case & 8 > 0 };
-        let b =
-            Factor { view: View::new(&b, k, n, layouts[1]).unwrap(), conjugated: case & 16 > 0 };
-        let view = ViewMut::new(&mut c, m, n, layouts[2]).unwrap();
-        gemm_views(alpha, a, b, beta, view, context).unwrap();
+        let a = Factor {
+            view: View::new(&a, m, k, layouts[0]).expect("it fits"),
+            conjugated: case & 8 > 0,
+        };
+        let b = Factor {
+            view: View::new(&b, k, n, layouts[1]).expect("it fits"),
+            conjugated: case & 16 > 0,
+        };
+        let view = ViewMut::new(&mut c, m, n, layouts[2]).expect("it fits");
+        gemm_views(alpha, a, b, beta, view, context).expect("it fits");
         let mut expected = old.clone();
         for i in 0..m {
             for j in 0..n {
@@ -119,16 +124,16 @@ fn complex_products_are_those_of_plain_loops() {
 /// C beyond a block of columns of the memory that products with factors that are not real are computed in.
 #[test]
 fn factors_that_are_not_real_are_for_all_of_a_large_c() {
-    let context = CpuContext::new(NonZeroUsize::new(2)).unwrap();
+    let context = CpuContext::new(NonZeroUsize::new(2)).expect("it fits");
     let (m, n) = (1 << 14, 150);
     let column: Vec<Complex<f32>> = (0..m).map(element).collect();
     let row: Vec<Complex<f32>> = (0..n).map(|at| element(at + 5)).collect();
     let mut c = vec![Complex::new(f32::NAN, 0.0); m * n];
     let i = Complex::new(0.0, 1.0);
-    let a = Factor::plain(View::new(&column, m, 1, Layout::col_major(m)).unwrap());
-    let b = Factor::plain(View::new(&row, 1, n, Layout::row_major(n)).unwrap());
-    let view = ViewMut::new(&mut c, m, n, Layout::col_major(m)).unwrap();
-    gemm_views(i, a, b, Complex::ZERO, view, &context).unwrap();
+    let a = Factor::plain(View::new(&column, m, 1, Layout::col_major(m)).expect("it fits"));
+    let b = Factor::plain(View::new(&row, 1, n, Layout::row_major(n)).expect("it fits"));
+    let view = ViewMut::new(&mut c, m, n, Layout::col_major(m)).expect("it fits");
+    gemm_views(i, a, b, Complex::ZERO, view, &context).expect("it fits");
     for (at, &found) in c.iter().enumerate() {
         assert_eq!(found, i * (column[at % m] * row[at / m]), "{at}");
     }
@@ -141,17 +146,19 @@ fn what_alpha_and_beta_hide_is_not_read() {
     let nans = vec![nan; n * n];
     let ones = vec![Complex::new(1.0, 0.0); n * n];
     let layout = Layout::col_major(n);
-    let factor = |of| Factor::plain(View::new(of, n, n, layout).unwrap());
+    let factor = |of| Factor::plain(View::new(of, n, n, layout).expect("it fits"));
     for beta in [Complex::ZERO, Complex::new(0.0, 2.0)] {
         let mut c = if beta == Complex::ZERO { nans.clone() } else { ones.clone() };
-        let view = ViewMut::new(&mut c, n, n, layout).unwrap();
-        gemm_views(Complex::ZERO, factor(&nans), factor(&nans), beta, view, &context).unwrap();
+        let view = ViewMut::new(&mut c, n, n, layout).expect("it fits");
+        gemm_views(Complex::ZERO, factor(&nans), factor(&nans), beta, view, &context)
+            .expect("it fits");
         assert!(c.iter().all(|&c| c == beta), "{c:?}");
     }
     for alpha in [Complex::new(2.0, 0.0), Complex::new(0.0, 2.0)] {
         let mut c = nans.clone();
-        let view = ViewMut::new(&mut c, n, n, layout).unwrap();
-        gemm_views(alpha, factor(&ones), factor(&ones), Complex::ZERO, view, &context).unwrap();
+        let view = ViewMut::new(&mut c, n, n, layout).expect("it fits");
+        gemm_views(alpha, factor(&ones), factor(&ones), Complex::ZERO, view, &context)
+            .expect("it fits");
         assert!(c.iter().all(|&c| c == alpha * 20.0), "{c:?}");
     }
 }
@@ -159,8 +166,8 @@ fn what_alpha_and_beta_hide_is_not_read() {
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
     let (data, mut c) = ([0f32; 6], [7f32; 4]);
-    let a = Factor::plain(View::new(&data, 2, 3, Layout::row_major(3)).unwrap());
-    let view = ViewMut::new(&mut c, 2, 2, Layout::row_major(2)).unwrap();
+    let a = Factor::plain(View::new(&data, 2, 3, Layout::row_major(3)).expect("it fits"));
+    let view = ViewMut::new(&mut c, 2, 2, Layout::row_major(2)).expect("it fits");
     let refused = gemm_views(1.0, a, a, 0.0, view, &CpuContext::alone());
     assert!(matches!(refused, Err(Error::Sizes { .. })));
     assert_eq!(c, [7.0; 4]);
@@ -193,11 +200,12 @@ fn check_triangles<T: Field>() {
                 }
                 let layout = layout(order, n, cols, 2);
                 let given = buffer::<T>(n, cols, layout, 9);
-                let a = Factor { view: View::new(&a, n, n, a_layout).unwrap(), conjugated };
+                let a =
+                    Factor { view: View::new(&a, n, n, a_layout).expect("it fits"), conjugated };
                 let mut b = given.clone();
-                let view = ViewMut::new(&mut b, n, cols, layout).unwrap();
+                let view = ViewMut::new(&mut b, n, cols, layout).expect("it fits");
                 let task = Task { solve: false, upper, unit };
-                triangle(task, four, a, view, &context).unwrap();
+                triangle(task, four, a, view, &context).expect("it fits");
                 let mut expected = given.clone();
                 for i in 0..n {
                     for j in 0..cols {
@@ -212,8 +220,8 @@ fn check_triangles<T: Field>() {
                 let name = std::any::type_name::<T>();
                 assert!(b == expected, "{n} by {cols}, case {case}, {name}");
                 // Substitution takes back what multiplication did.
-                let view = ViewMut::new(&mut b, n, cols, layout).unwrap();
-                triangle(Task { solve: true, ..task }, T::ONE, a, view, &context).unwrap();
+                let view = ViewMut::new(&mut b, n, cols, layout).expect("it fits");
+                triangle(Task { solve: true, ..task }, T::ONE, a, view, &context).expect("it fits");
                 for (found, &given) in b.iter().zip(&given) {
                     assert!(
                         *found == four * given || *found == given,

@@ -7,6 +7,8 @@
 //! The arguments are the order of the matrices and the number of threads. GFLOP/s by the usual counts, the
 //! best of some repeats.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it measures")]
+
 use std::num::NonZeroUsize;
 use std::time::Instant;
 

@@ -63,7 +63,6 @@ macro_rules! export {
         ($($parameter:ident: $type:ty),* $(,)?), $body:block) => {
         const _: () = {
             type I = $int;
-            #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
             #[unsafe(export_name = concat!($before, $letter, $routine, $after))]
             unsafe extern "C-unwind" fn entry($($parameter: $type),*) $body
         };

@@ -22,7 +22,7 @@
 //! # How it is computed
 //!
 //! Each routine halves its triangular or symmetric matrix: what is rectangular is a product by
-//! [`gemm`], and so nearly all of the work. What remains are blocks on the diagonal. A triangle of
+//! [`gemm()`], and so nearly all of the work. What remains are blocks on the diagonal. A triangle of
 //! [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing being inverted; of a symmetric
 //! result a square is computed aside, and its triangle copied.
 //!

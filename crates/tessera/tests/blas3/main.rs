@@ -75,7 +75,7 @@ fn general<T: Number>() {
                 });
                 c.poison_if(beta == T::ZERO, |_, _| true);
                 blas3::gemm(op_a, op_b, alpha, a.view(), b.view(), beta, c.view_mut(), &context)
-                    .unwrap();
+                    .expect("it fits");
                 c.check(&expected, &format!("{m} {n} {k} {op_a:?} {op_b:?} {alpha:?} {beta:?}"));
             }
         }
@@ -125,7 +125,7 @@ fn symmetric<T: Number>() {
                     c.poison_if(beta == T::ZERO, |_, _| true);
                     let routine = if hermitian { blas3::hemm } else { blas3::symm };
                     routine(side, uplo, alpha, a.view(), b.view(), beta, c.view_mut(), &context)
-                        .unwrap();
+                        .expect("it fits");
                     let what =
                         format!("{n} {other} {side:?} {uplo:?} {hermitian} {alpha:?} {beta:?}");
                     c.check(&expected, &what);
@@ -171,13 +171,15 @@ fn triangular<T: Number>() {
                 let expected = b.updated(alpha, T::ZERO, |i, j| product.get(i, j));
                 b.poison_if(alpha == T::ZERO, |_, _| true);
                 let what = format!("{n} {other} {side:?} {uplo:?} {op:?} {diag:?} {alpha:?}");
-                blas3::trmm(side, uplo, op, diag, alpha, a.view(), b.view_mut(), &context).unwrap();
+                blas3::trmm(side, uplo, op, diag, alpha, a.view(), b.view_mut(), &context)
+                    .expect("it fits");
                 b.check(&expected, &format!("trmm {what}"));
 
                 let mut b = product;
                 let expected = b.updated(alpha, T::ZERO, |i, j| x.get(i, j));
                 b.poison_if(alpha == T::ZERO, |_, _| true);
-                blas3::trsm(side, uplo, op, diag, alpha, a.view(), b.view_mut(), &context).unwrap();
+                blas3::trsm(side, uplo, op, diag, alpha, a.view(), b.view_mut(), &context)
+                    .expect("it fits");
                 b.check(&expected, &format!("trsm {what}"));
             }
         }
@@ -233,7 +235,7 @@ fn rank_k<T: Number>() {
                     "herk" => blas3::herk(uplo, op, alpha.re(), va, beta.re(), vc, &context),
                     _ => blas3::gemmtr(uplo, op, op_b, alpha, va, vb, beta, vc, &context),
                 }
-                .unwrap();
+                .expect("it fits");
                 let what = format!("{routine} {n} {k} {uplo:?} {op:?} {op_b:?} {alpha:?} {beta:?}");
                 c.check(&expected, &what);
             }
@@ -281,7 +283,7 @@ fn rank_2k<T: Number>() {
                     true => blas3::her2k(uplo, op, alpha, va, vb, beta.re(), vc, &context),
                     false => blas3::syr2k(uplo, op, alpha, va, vb, beta, vc, &context),
                 }
-                .unwrap();
+                .expect("it fits");
                 let what = format!("{n} {k} {uplo:?} {op:?} {hermitian} {alpha:?} {beta:?}");
                 c.check(&expected, &what);
             }

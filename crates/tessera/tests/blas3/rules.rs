@@ -16,11 +16,11 @@ fn a_zero_hides_no_nan() {
             (0..n).for_each(|i| a[layout.index(i, i)] = 1.0);
             a[layout.index(n - 1, 0)] = bad;
             let mut b = vec![0.0; n];
-            let a = View::new(&a, n, n, layout).unwrap();
-            let x = ViewMut::new(&mut b, n, 1, Layout::col_major(n)).unwrap();
+            let a = View::new(&a, n, n, layout).expect("it fits");
+            let x = ViewMut::new(&mut b, n, 1, Layout::col_major(n)).expect("it fits");
             let routine = if solve { blas3::trsm } else { blas3::trmm };
             let (uplo, op, diag) = (Uplo::Lower, Op::NoTrans, Diag::NonUnit);
-            routine(Side::Left, uplo, op, diag, 1.0, a, x, &context).unwrap();
+            routine(Side::Left, uplo, op, diag, 1.0, a, x, &context).expect("it fits");
             assert!(b[n - 1].is_nan(), "{n} {solve} {bad}");
             assert!(b[..n - 1].iter().all(|&x| x == 0.0), "{n} {solve} {bad}: {b:?}");
         }
@@ -36,10 +36,10 @@ fn a_zero_on_the_diagonal_spoils_nothing_before_it() {
     let mut a = vec![0.0f32; n * n];
     (0..n).for_each(|i| a[layout.index(i, i)] = if i == 20 { 0.0 } else { 2.0 });
     let mut b = vec![2.0; n];
-    let a = View::new(&a, n, n, layout).unwrap();
-    let x = ViewMut::new(&mut b, n, 1, layout).unwrap();
+    let a = View::new(&a, n, n, layout).expect("it fits");
+    let x = ViewMut::new(&mut b, n, 1, layout).expect("it fits");
     let (uplo, op, diag) = (Uplo::Lower, Op::NoTrans, Diag::NonUnit);
-    blas3::trsm(Side::Left, uplo, op, diag, 1.0, a, x, &context).unwrap();
+    blas3::trsm(Side::Left, uplo, op, diag, 1.0, a, x, &context).expect("it fits");
     assert_eq!(b[20], f32::INFINITY);
     assert!(b[..20].iter().all(|&x| x == 1.0), "{b:?}");
 }
@@ -51,21 +51,22 @@ fn nan_as_a_factor_is_not_zero() {
     for n in [3, 70] {
         let layout = Layout::col_major(n);
         let ones = vec![1.0f64; n * n];
-        let a = View::new(&ones, n, n, layout).unwrap();
+        let a = View::new(&ones, n, n, layout).expect("it fits");
         for (alpha, beta) in [(f64::NAN, 0.0), (0.0, f64::NAN), (1.0, f64::NAN)] {
             let mut c = ones.clone();
-            let view = ViewMut::new(&mut c, n, n, layout).unwrap();
-            blas3::gemm(Op::NoTrans, Op::NoTrans, alpha, a, a, beta, view, &context).unwrap();
+            let view = ViewMut::new(&mut c, n, n, layout).expect("it fits");
+            blas3::gemm(Op::NoTrans, Op::NoTrans, alpha, a, a, beta, view, &context)
+                .expect("it fits");
             assert!(c.iter().all(|c| c.is_nan()), "{n} {alpha} {beta}");
             let mut c = ones.clone();
-            let view = ViewMut::new(&mut c, n, n, layout).unwrap();
-            blas3::syrk(Uplo::Upper, Op::NoTrans, alpha, a, beta, view, &context).unwrap();
+            let view = ViewMut::new(&mut c, n, n, layout).expect("it fits");
+            blas3::syrk(Uplo::Upper, Op::NoTrans, alpha, a, beta, view, &context).expect("it fits");
             assert_eq!(c.iter().filter(|c| c.is_nan()).count(), n * (n + 1) / 2);
         }
         let mut b = ones.clone();
-        let view = ViewMut::new(&mut b, n, n, layout).unwrap();
+        let view = ViewMut::new(&mut b, n, n, layout).expect("it fits");
         let (uplo, op, diag) = (Uplo::Upper, Op::Trans, Diag::Unit);
-        blas3::trsm(Side::Right, uplo, op, diag, f64::NAN, a, view, &context).unwrap();
+        blas3::trsm(Side::Right, uplo, op, diag, f64::NAN, a, view, &context).expect("it fits");
         assert!(b.iter().all(|b| b.is_nan()));
     }
 }
@@ -79,14 +80,14 @@ fn bits_do_not_depend_on_threads() {
     let given: Vec<f64> = (0..n * m).map(|at| 1.0 / (at % 89 + 2) as f64).collect();
     let solve = |context: &CpuContext| {
         let mut b = given.clone();
-        let a = View::new(&a, n, n, layout).unwrap();
-        let x = ViewMut::new(&mut b, n, m, layout).unwrap();
+        let a = View::new(&a, n, n, layout).expect("it fits");
+        let x = ViewMut::new(&mut b, n, m, layout).expect("it fits");
         let (uplo, op, diag) = (Uplo::Lower, Op::Trans, Diag::Unit);
-        blas3::trsm(Side::Left, uplo, op, diag, 1.0, a, x, context).unwrap();
+        blas3::trsm(Side::Left, uplo, op, diag, 1.0, a, x, context).expect("it fits");
         let mut c = vec![0.0; n * n];
-        let x = View::new(&b, n, m, layout).unwrap();
-        let view = ViewMut::new(&mut c, n, n, layout).unwrap();
-        blas3::syrk(Uplo::Lower, Op::NoTrans, 1.0, x, 0.0, view, context).unwrap();
+        let x = View::new(&b, n, m, layout).expect("it fits");
+        let view = ViewMut::new(&mut c, n, n, layout).expect("it fits");
+        blas3::syrk(Uplo::Lower, Op::NoTrans, 1.0, x, 0.0, view, context).expect("it fits");
         c.iter().map(|c| c.to_bits()).collect::<Vec<_>>()
     };
     let alone = solve(&CpuContext::alone());
@@ -102,8 +103,8 @@ fn bits_do_not_depend_on_threads() {
 fn sizes_that_do_not_fit_are_named() {
     let context = context();
     let (a, mut c) = ([0f32; 12], [0f32; 9]);
-    let a = View::new(&a, 3, 4, Layout::row_major(4)).unwrap();
-    let mut view = ViewMut::new(&mut c, 3, 3, Layout::row_major(3)).unwrap();
+    let a = View::new(&a, 3, 4, Layout::row_major(4)).expect("it fits");
+    let mut view = ViewMut::new(&mut c, 3, 3, Layout::row_major(3)).expect("it fits");
     let (side, uplo, op) = (Side::Left, Uplo::Upper, Op::NoTrans);
     let refused = blas3::gemm(op, op, 1.0, a, a, 0.0, view.reborrow(), &context).unwrap_err();
     assert_eq!(refused.to_string(), "gemm: op(B) is 3 x 4, it must be 4 x 3");
