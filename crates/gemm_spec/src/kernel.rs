@@ -420,7 +420,7 @@ impl KernelSpec {
         );
         assert!(
             !self.shares_by_workspace() || matches!(self.operands, OperandAccess::Pointers),
-            "a workspace of sums is planned for kernels without tensor maps"
+            "a workspace of partial results is planned for kernels without tensor maps"
         );
         if let KSharing::Cluster { unit } = self.split_k {
             assert!(unit >= 1 && matches!(self.launch, LaunchShape::Grouped { .. }));

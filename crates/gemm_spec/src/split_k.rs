@@ -15,7 +15,7 @@
 //!
 //! The blocks of a tile can also be a cluster: then each leaves its accumulators in its own shared memory,
 //! the others read them there, and neither a workspace nor a second launch is needed. Their parts are not
-//! ranges but every so many k-blocks, so that together they read an operand from one end to the other, a part
+//! ranges but every p-th k-block, for p blocks, so that together they read an operand from one end to the other, a part
 //! each at about the same time:
 //!
 //! ```text

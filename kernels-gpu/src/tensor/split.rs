@@ -1,9 +1,9 @@
 //! A tile for each cluster, whose blocks share k and add their sums in shared memory.
 //!
-//! Where C has fewer tiles than the device has SMs, a cluster of blocks computes each tile. A block
-//! accumulates every so many k-blocks and leaves the accumulators in its own shared memory, where the
-//! pipeline was; then each block adds a part of the tile over all blocks, in order, so that a result is the
-//! same each time:
+//! Where C has fewer tiles than the device has SMs, a cluster of blocks computes each tile. Of a cluster of p
+//! blocks, each accumulates every p-th k-block and leaves the accumulators in its own shared memory, where
+//! the pipeline was; then each block adds a part of the tile over all blocks, in order, so that a result is
+//! the same each time:
 //!
 //! ```text
 //!   block 0: k-blocks 0, 2, ..   [ sums ] --+--> rows  0..64 of the tile = block 0's + block 1's
@@ -160,7 +160,7 @@ impl<N: Number> Launch<N> {
         // The majorness of the operands is part of the instruction, so each combination has its own
         // loop.
         //
-        // The whole warpgroup is here, and so many stages are loaded for it.
+        // The whole warpgroup is here, and that number of stages is loaded for it.
         let acc = match if SWAPPED { (b_mn_major, a_mn_major) } else { (a_mn_major, b_mn_major) } {
             // SAFETY: as said; both are K-major.
             (false, false) => unsafe {
@@ -206,7 +206,7 @@ impl<N: Number> Launch<N> {
             unsafe { cluster::sync() };
         }
         let sum = Sum {
-            sums: SharedAddress::new(smem),
+            partials: SharedAddress::new(smem),
             pitch,
             quads: columns / 4,
             row0: tile.row * extent.tile.0,
@@ -300,11 +300,11 @@ impl<N: Number> Launch<N> {
             let mut rank = 0;
             while rank < sum.size {
                 // SAFETY: the cluster has a block of that rank.
-                let sums = unsafe { cluster::place_in(sum.sums, rank) };
+                let partials = unsafe { cluster::place_in(sum.partials, rank) };
                 let mut read = [[0.0f32; 4]; 4];
                 unroll!(for I in 0..4 {
                     let (row, col) = place(I);
-                    let from = sums.wrapping_add((row * sum.pitch + col) * 4);
+                    let from = partials.wrapping_add((row * sum.pitch + col) * 4);
                     // SAFETY: written before the barrier of the cluster; rows and runs are multiples of 16
                     // bytes; the other block waits for this one before it exits.
                     read[I] = unsafe { cluster::read_quad(from) };
@@ -332,7 +332,7 @@ impl<N: Number> Launch<N> {
     /// # Safety
     /// The row is in C, and these elements belong to this thread.
     #[inline(always)]
-    unsafe fn store_quad(&self, row: u32, col: u32, sums: [f32; 4]) {
+    unsafe fn store_quad(&self, row: u32, col: u32, acc: [f32; 4]) {
         let line = self.c.wrapping_add((u64::from(row) * self.ldc) as usize);
         let place = |at: u32| -> GlobalMut<N::Stored> { line.wrapping_add((col + at) as usize) };
         let mut values = [0.0f32; 4];
@@ -342,7 +342,7 @@ impl<N: Number> Launch<N> {
                 // SAFETY: it is in C, and nobody else writes it.
                 old = unsafe { place(J as u32).read() };
             }
-            values[J] = epilogue(self.alpha, sums[J], self.beta, || N::value(old));
+            values[J] = epilogue(self.alpha, acc[J], self.beta, || N::value(old));
         });
         // SAFETY: all four are in C.
         if col + 4 <= self.n && unsafe { N::store_quad(place(0), values) } {
@@ -360,7 +360,7 @@ impl<N: Number> Launch<N> {
 /// What the epilogue needs to know of a tile.
 struct Sum {
     /// The sums of this block, in rows of `quads` runs of four columns.
-    sums: SharedAddress<u8>,
+    partials: SharedAddress<u8>,
     /// From one row to the next.
     pitch: u32,
     quads: u32,
@@ -416,7 +416,7 @@ unsafe fn sync_consumers<const CONSUMERS: u32>() {
 #[inline(always)]
 unsafe fn leave<const N16: usize, const SWAPPED: bool>(
     acc: &Accumulators<N16>,
-    sums: Shared<f32>,
+    partials: Shared<f32>,
     pitch: u32,
     first: u32,
 ) {
@@ -430,13 +430,13 @@ unsafe fn leave<const N16: usize, const SWAPPED: bool>(
                     let other = other + (16 * G + 8 * O) as u32;
                     let pair = [chunk[4 * O + 2 * H], chunk[4 * O + 2 * H + 1]];
                     if SWAPPED {
-                        let at = sums.wrapping_add((other * pitch + line) as usize);
+                        let at = partials.wrapping_add((other * pitch + line) as usize);
                         // SAFETY: the element belongs to this thread.
                         unsafe { at.write(pair[0]) };
                         // SAFETY: so does the one below it.
                         unsafe { at.wrapping_add(pitch as usize).write(pair[1]) };
                     } else {
-                        let at = sums.wrapping_add((line * pitch + other) as usize);
+                        let at = partials.wrapping_add((line * pitch + other) as usize);
                         // SAFETY: both elements belong to this thread; columns and pitch are even.
                         unsafe { at.cast::<Pair>().write(Pair(pair)) };
                     }

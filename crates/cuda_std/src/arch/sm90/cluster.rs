@@ -111,7 +111,7 @@ pub unsafe fn sync_relaxed() {
 pub struct ClusterAddress(u32);
 
 impl ClusterAddress {
-    /// The address so many bytes further on in the same block's memory.
+    /// The address `bytes` further on in the same block's memory.
     #[inline(always)]
     #[must_use]
     pub fn wrapping_add(self, bytes: u32) -> Self {
