@@ -15,8 +15,8 @@
 //!
 //! The blocks of a tile can also be a cluster: then each leaves its accumulators in its own shared memory,
 //! the others read them there, and neither a workspace nor a second launch is needed. Their parts are not
-//! ranges but every p-th k-block, for p blocks, so that together they read an operand from one end to the other, a part
-//! each at about the same time:
+//! ranges: block i of p takes every p-th k-block from the i-th on, so that together they read an operand from
+//! one end to the other, a part each at about the same time:
 //!
 //! ```text
 //!   k-block      0 1 2 3 4 5 6 7
