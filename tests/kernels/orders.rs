@@ -14,7 +14,19 @@ pub(crate) fn takes_every_order<T: ScalarTypes>(
     backend: Backend,
     spec: Kernel,
 ) -> Result<(), Failed> {
-    let (m, n, k) = (150, 70, 97);
+    takes_every_order_of::<T>(backend, spec, (150, 70, 97))?;
+    // Few tiles and a long k: several blocks share it, where they can.
+    if spec.split_k.is_possible() {
+        takes_every_order_of::<T>(backend, spec, (70, 150, 5001))?
+    }
+    Ok(())
+}
+
+fn takes_every_order_of<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+    (m, n, k): (usize, usize, usize),
+) -> Result<(), Failed> {
     let plain = Operands::<T>::draw(&Case::new(m, n, k));
     for orders in 0..4 {
         for padding in [0, 1, 8] {

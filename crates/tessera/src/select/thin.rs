@@ -3,6 +3,9 @@
 /// Most rows or columns of a thin product.
 pub(super) const THIN: usize = 16;
 
+/// The same of 16-bit floats, whose tensor-core instructions multiply 64 rows.
+pub(super) const THIN_HALF: usize = 64;
+
 /// What a thin product has few of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {

@@ -26,6 +26,31 @@ pub unsafe fn sync(barrier: u32) {
     }
 }
 
+/// The same for `THREADS` threads, those of several warpgroups: `bar.sync barrier, THREADS;`.
+///
+/// # Safety
+/// Exactly that many threads, in whole warps, reach the barrier, all in the same order.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn sync_several<const THREADS: u32>(barrier: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promise is the instruction's.
+        unsafe {
+            asm!(
+                "bar.sync {barrier}, {threads};",
+                barrier = in(reg32) barrier,
+                threads = const THREADS,
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::not_emulated("bar.sync", (barrier, THREADS))
+    }
+}
+
 /// Stores four 8 x 8 matrices of 16-bit elements: `stmatrix.sync.aligned.m8n8.x4.shared.b16`.
 ///
 /// Lane `l` gives in `row` the address of row `l % 8` of matrix `l / 8`. Its `pairs[i]` holds two elements
