@@ -23,7 +23,7 @@ use crate::context::CpuContext;
 use crate::driver;
 use crate::field::{Factor, Field};
 use crate::gemm::threads_for;
-use crate::gemm_views::{plain, strides, with_columns};
+use crate::gemm_views::{plain, with_columns};
 use crate::isa::CpuIsa;
 use crate::kernels::{Kernels, OwnSums};
 #[cfg(target_arch = "aarch64")]
@@ -92,7 +92,7 @@ pub(crate) fn multiply<T: ComplexKernels>(
     Complex<T>: Field<Real = T>,
 {
     let (zero, one) = (<Complex<T> as Field>::ZERO, <Complex<T> as Field>::ONE);
-    let (a, b, mut c, _) = with_columns(a, b, c);
+    let (a, b, mut c) = with_columns(a, b, c);
     if alpha.im == T::ZERO && beta.im == T::ZERO {
         return multiply_by_reals(alpha, a, b, beta, c, context);
     }
@@ -129,7 +129,7 @@ fn multiply_by_reals<T: ComplexKernels>(
 ) where
     Complex<T>: Field<Real = T>,
 {
-    let ((a_row, a_col), (b_row, b_col)) = (strides(&a.view), strides(&b.view));
+    let ((a_row, a_col), (b_row, b_col)) = (a.view.strides(), b.view.strides());
     let (m, n, k) = (2 * c.rows(), c.cols(), 2 * a.view.cols());
     let product = Product::<T> {
         m,

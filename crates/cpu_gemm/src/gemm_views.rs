@@ -5,7 +5,8 @@ use gemm_spec::Order;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::field::{Factor, Field};
-use crate::view::{View, ViewMut};
+use crate::gemm_typed::check_sizes;
+use crate::view::ViewMut;
 
 /// `C = alpha * A * B + beta * C` of views, on the threads of a context.
 ///
@@ -27,18 +28,11 @@ pub fn gemm_views<T: Field>(
     mut c: ViewMut<'_, T>,
     context: &CpuContext,
 ) -> Result<(), Error> {
-    let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
-    if (a.view.rows(), b.view.rows(), b.view.cols()) != (m, k, n) {
-        return Err(Error::Sizes {
-            a: (a.view.rows(), a.view.cols()),
-            b: (b.view.rows(), b.view.cols()),
-            c: (m, n),
-        });
-    }
-    if m == 0 || n == 0 {
+    check_sizes(&a.view, &b.view, &c)?;
+    if c.rows() == 0 || c.cols() == 0 {
         return Ok(());
     }
-    if k == 0 || alpha == T::ZERO {
+    if a.view.cols() == 0 || alpha == T::ZERO {
         scale(beta, &mut c);
         return Ok(());
     }
@@ -81,23 +75,15 @@ pub fn scale<T: Field>(beta: T, c: &mut ViewMut<'_, T>) {
     }
 }
 
-/// From one row to the next, and from one column to the next.
-pub(crate) fn strides<T>(view: &View<'_, T>) -> (usize, usize) {
-    match view.layout().order {
-        Order::RowMajor => (view.layout().ld, 1),
-        Order::ColMajor => (1, view.layout().ld),
-    }
-}
-
 /// The product with the columns of C contiguous: itself, or the transposed one.
 pub(crate) fn with_columns<'a, 'c, T>(
     a: Factor<'a, T>,
     b: Factor<'a, T>,
     c: ViewMut<'c, T>,
-) -> (Factor<'a, T>, Factor<'a, T>, ViewMut<'c, T>, bool) {
+) -> (Factor<'a, T>, Factor<'a, T>, ViewMut<'c, T>) {
     match c.layout().order {
-        Order::ColMajor => (a, b, c, false),
-        Order::RowMajor => (b.transposed(), a.transposed(), c.transposed(), true),
+        Order::ColMajor => (a, b, c),
+        Order::RowMajor => (b.transposed(), a.transposed(), c.transposed()),
     }
 }
 
@@ -106,6 +92,7 @@ mod tests {
     use gemm_spec::Layout;
 
     use super::*;
+    use crate::view::View;
 
     #[test]
     fn without_memory_a_product_is_the_same() {

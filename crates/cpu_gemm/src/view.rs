@@ -172,6 +172,14 @@ impl<'a, T> View<'a, T> {
         Self { at, rows, cols, layout, elements: PhantomData }
     }
 
+    /// From one row to the next, and from one column to the next.
+    pub(crate) fn strides(&self) -> (usize, usize) {
+        match self.layout.order {
+            Order::RowMajor => (self.layout.ld, 1),
+            Order::ColMajor => (1, self.layout.ld),
+        }
+    }
+
     /// The address of the first element.
     pub(crate) fn as_ptr(&self) -> *const T {
         self.at

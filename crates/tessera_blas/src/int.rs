@@ -10,6 +10,9 @@ pub(crate) trait Int: Copy + 'static {
 
     /// The integer of a small number.
     fn of(number: i32) -> Self;
+
+    /// The integer of a size that was one before; the largest of one that is too large.
+    fn of_size(size: usize) -> Self;
 }
 
 macro_rules! ints {
@@ -26,6 +29,10 @@ macro_rules! ints {
 
             fn of(number: i32) -> Self {
                 number.into()
+            }
+
+            fn of_size(size: usize) -> Self {
+                Self::try_from(size).unwrap_or(Self::MAX)
             }
         }
     )*};

@@ -34,7 +34,12 @@ fn holds<I: Int>(ld: I, rows: usize) -> bool {
 ///
 /// # Safety
 /// See the [module](self).
-unsafe fn view<'a, T, I: Int>(at: *const T, rows: usize, cols: usize, ld: I) -> View<'a, T> {
+pub(crate) unsafe fn view<'a, T, I: Int>(
+    at: *const T,
+    rows: usize,
+    cols: usize,
+    ld: I,
+) -> View<'a, T> {
     let layout = Layout::col_major(ld.size().unwrap_or(0));
     // SAFETY: the caller's promise.
     unsafe { View::from_raw(at, rows, cols, layout) }
@@ -44,7 +49,12 @@ unsafe fn view<'a, T, I: Int>(at: *const T, rows: usize, cols: usize, ld: I) -> 
 ///
 /// # Safety
 /// See the [module](self).
-unsafe fn view_mut<'a, T, I: Int>(at: *mut T, rows: usize, cols: usize, ld: I) -> ViewMut<'a, T> {
+pub(crate) unsafe fn view_mut<'a, T, I: Int>(
+    at: *mut T,
+    rows: usize,
+    cols: usize,
+    ld: I,
+) -> ViewMut<'a, T> {
     let layout = Layout::col_major(ld.size().unwrap_or(0));
     // SAFETY: the caller's promise; columns do not overlap, as `holds` has checked.
     unsafe { ViewMut::from_raw(at, rows, cols, layout) }
@@ -57,11 +67,52 @@ fn work<T: Field>(m: usize, n: usize, k: usize) -> usize {
 }
 
 /// What the checks of this module leave nothing to say against.
-const FITS: &str = "invariant: the arguments were checked";
+pub(crate) const FITS: &str = "invariant: the arguments were checked";
 
 /// A stored matrix of which `op` has these rows and columns.
 fn stored(op: Op, rows: usize, cols: usize) -> (usize, usize) {
     if op == Op::NoTrans { (rows, cols) } else { (cols, rows) }
+}
+
+/// The sizes of a general product whose arguments are right.
+pub(crate) struct General {
+    pub(crate) ops: (Op, Op),
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    /// Rows and columns of A and of B as they are stored.
+    pub(crate) of_a: (usize, usize),
+    pub(crate) of_b: (usize, usize),
+}
+
+/// Checks the arguments of a general product, in whose list the first size has the number `sizes_at`, lda, ldb and
+/// ldc those of `lds_at`. `None` where one is wrong, and has been told.
+pub(crate) fn general<I: Int>(
+    report: impl Report,
+    (op_a, op_b): (Option<Op>, Option<Op>),
+    (m, n, k): (I, I, I),
+    (lda, ldb, ldc): (I, I, I),
+    sizes_at: i32,
+    lds_at: [i32; 3],
+) -> Option<General> {
+    let wrong = |argument| {
+        report.wrong(argument);
+        None
+    };
+    let Some(op_a) = op_a else { return wrong(1) };
+    let Some(op_b) = op_b else { return wrong(2) };
+    let Some(m) = m.size() else { return wrong(sizes_at) };
+    let Some(n) = n.size() else { return wrong(sizes_at.wrapping_add(1)) };
+    let Some(k) = k.size() else { return wrong(sizes_at.wrapping_add(2)) };
+    let (of_a, of_b) = (stored(op_a, m, k), stored(op_b, k, n));
+    for (ld, rows, argument) in
+        [(lda, of_a.0, lds_at[0]), (ldb, of_b.0, lds_at[1]), (ldc, m, lds_at[2])]
+    {
+        if !holds(ld, rows) {
+            return wrong(argument);
+        }
+    }
+    Some(General { ops: (op_a, op_b), m, n, k, of_a, of_b })
 }
 
 /// # Safety
@@ -69,25 +120,19 @@ fn stored(op: Op, rows: usize, cols: usize) -> (usize, usize) {
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
 pub(crate) unsafe fn gemm<T: Field, I: Int>(
     report: impl Report,
-    (op_a, op_b): (Option<Op>, Option<Op>),
-    (m, n, k): (I, I, I),
+    ops: (Option<Op>, Option<Op>),
+    sizes: (I, I, I),
     alpha: T,
     (a, lda): (*const T, I),
     (b, ldb): (*const T, I),
     beta: T,
     (c, ldc): (*mut T, I),
 ) {
-    let Some(op_a) = op_a else { return report.wrong(1) };
-    let Some(op_b) = op_b else { return report.wrong(2) };
-    let Some(m) = m.size() else { return report.wrong(3) };
-    let Some(n) = n.size() else { return report.wrong(4) };
-    let Some(k) = k.size() else { return report.wrong(5) };
-    let (of_a, of_b) = (stored(op_a, m, k), stored(op_b, k, n));
-    check! { report,
-        8: holds(lda, of_a.0);
-        10: holds(ldb, of_b.0);
-        13: holds(ldc, m);
-    }
+    let Some(General { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
+        general(report, ops, sizes, (lda, ldb, ldc), 3, [8, 10, 13])
+    else {
+        return;
+    };
     if m == 0 || n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
         return;
     }

@@ -1,7 +1,7 @@
 //! Level 3 of BLAS under the names by which programs call it.
 //!
 //! `libtessera_blas.so` is put before a program's own BLAS, as docs/blas.md tells; what it does not have, levels
-//! 1 and 2, stays with the library below. As a Rust library the crate gives the same symbols to a program that
+//! 1 and 2 but for `isamax`, stays with the library below. As a Rust library the crate gives the same symbols to a program that
 //! links it:
 //!
 //! ```
@@ -24,10 +24,13 @@
 //! # Shape
 //!
 //! ```text
-//! symbols.rs, symbols/*.rs       one table of names: Fortran's and C's, with integers of 32 and 64 bits
+//! export.rs                      the spellings of a name: Fortran's and C's, with integers of 32 and 64 bits
+//! symbols.rs, narrow_symbols.rs  one table of names each
 //! int.rs, letters.rs, cblas.rs   integers, letters and enumerations as the library's types
 //! level3.rs                      arguments checked in BLAS' order, pointers made views, tessera::blas3 called
 //! batch.rs                       products by the dozen
+//! narrow.rs, bytes.rs            products of 16-bit floats and of bytes
+//! isamax.rs                      what a loader asks for to know a BLAS
 //! xerbla.rs                      who is told of a wrong argument
 //! threads.rs                     on how many threads, and what a fork does to them
 //! ```
@@ -42,10 +45,15 @@
 //! A panic inside is a fault of this library. It says so in a line and aborts: nothing unwinds into a caller.
 
 mod batch;
+mod bytes;
 mod cblas;
+mod export;
 mod int;
+mod isamax;
 mod letters;
 mod level3;
+mod narrow;
+mod narrow_symbols;
 mod symbols;
 mod threads;
 mod xerbla;

@@ -146,6 +146,7 @@ impl C {
         let name = self.name.to_bytes();
         let is = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
         let swaps: &[(i32, i32)] = match self.row_major {
+            true if is(b"gemm_s8u8s32") => &[(5, 6), (10, 13)],
             true if is(b"gemmt") => &[(9, 11)],
             true if is(b"batch_strided") => &[(4, 5), (9, 12)],
             true if is(b"gemm") => &[(4, 5), (9, 11)],
@@ -186,6 +187,7 @@ mod tests {
         let of = |name, number| C { name, row_major: true }.of_caller(number);
         assert_eq!([4, 5, 6, 9, 11, 14].map(|n| of(c"cblas_dgemm", n)), [5, 4, 6, 11, 9, 14]);
         assert_eq!([5, 9, 11].map(|n| of(c"cblas_dgemmtr", n)), [5, 11, 9]);
+        assert_eq!([5, 10, 17].map(|n| of(c"cblas_gemm_s8u8s32", n)), [6, 13, 17]);
         assert_eq!([4, 5, 8].map(|n| of(c"cblas_zhemm", n)), [5, 4, 8]);
         assert_eq!([6, 7, 10].map(|n| of(c"cblas_ctrsm", n)), [7, 6, 10]);
         assert_eq!([4, 5].map(|n| of(c"cblas_ssyrk", n)), [4, 5]);

@@ -1,6 +1,6 @@
 //! General products.
 
-use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut, gemm_views};
+use cpu_gemm::{CpuContext, CpuTypes, Factor, Field, View, ViewMut, gemm_views};
 
 use super::options::Op;
 use super::sizes::check_size;
@@ -29,7 +29,30 @@ pub fn gemm<T: Field>(
     Ok(())
 }
 
-/// The same of factors whose sizes fit.
+/// The same of elements that may be narrower than the sums, such as `bf16` with sums in `f32`: `T` says which. They are
+/// real numbers, so [`Op::ConjTrans`] transposes.
+///
+/// # Errors
+/// As [`gemm`].
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub fn gemm_typed<T: CpuTypes>(
+    op_a: Op,
+    op_b: Op,
+    alpha: T::Acc,
+    a: View<'_, T::A>,
+    b: View<'_, T::B>,
+    beta: T::Acc,
+    c: ViewMut<'_, T::C>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let (a, b) = (op_a.of(a).view, op_b.of(b).view);
+    check_size("gemm", "op(A)", (a.rows(), a.cols()), (c.rows(), a.cols()))?;
+    check_size("gemm", "op(B)", (b.rows(), b.cols()), (a.cols(), c.cols()))?;
+    cpu_gemm::gemm_typed::<T>(alpha, a, b, beta, c, context).expect("invariant: the sizes fit");
+    Ok(())
+}
+
+/// [`gemm`] of factors whose sizes fit.
 pub(super) fn product<T: Field>(
     alpha: T,
     a: Factor<'_, T>,

@@ -44,9 +44,9 @@ mod sizes;
 mod symmetric;
 mod triangular;
 
-pub use cpu_gemm::{Complex, Factor, Field, View, ViewMut};
+pub use cpu_gemm::{Complex, CpuTypes, Factor, Field, View, ViewMut};
 
-pub use self::gemm::gemm;
+pub use self::gemm::{gemm, gemm_typed};
 pub use self::options::{Diag, Op, Side, Uplo};
 pub use self::rank_k::{gemmtr, her2k, herk, syr2k, syrk};
 pub use self::symmetric::{hemm, symm};
