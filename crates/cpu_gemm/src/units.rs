@@ -6,8 +6,8 @@ use std::str::FromStr;
 /// Which units a context's products may use.
 ///
 /// Matrix units are the tile registers of AMX. They multiply i8 exactly. Sums of floats they add in another
-/// order than `serial`, with fewer roundings: bf16 as it is, f16 and f32 as pieces of bf16. Each setting
-/// gives the same bits for any number of threads and on every repeat.
+/// order than `serial`, with fewer roundings: bf16 as it is, f16 and f32 as pieces of bf16, f64 by
+/// residues. Each setting gives the same bits for any number of threads and on every repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuUnits {
