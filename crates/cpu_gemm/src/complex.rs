@@ -31,6 +31,7 @@ use crate::neon::Neon;
 use crate::parts::Parts;
 use crate::portable::{Lanes, Portable};
 use crate::product::Product;
+use crate::region::{Half, Region, TriangleOf};
 use crate::view::ViewMut;
 #[cfg(target_arch = "x86_64")]
 use crate::{avx2::Avx2, avx512::Avx512};
@@ -129,14 +130,36 @@ fn multiply_by_reals<T: ComplexKernels>(
 ) where
     Complex<T>: Field<Real = T>,
 {
+    let product = product_of_parts(alpha.re, a, b, beta.re, &mut c);
+    let (m, n, k) = (product.m, product.n, product.k);
+    let kernels = T::kernels_of_parts(context.isa(), (a.conjugated, b.conjugated));
+    let threads = threads_for((m, n, k), context);
+    // SAFETY: the views hold the elements of the product, which fit together, and C is one that nobody else has;
+    // the kernels' packing reads pairs of parts. Blocks of rows are of whole tiles and those of k of eight steps,
+    // so all begin with even rows and steps.
+    let done = unsafe { driver::multiply(&product, kernels, context, threads) };
+    // An error comes before anything is written.
+    if done.is_err() {
+        plain(alpha, a, b, beta, c);
+    }
+}
+
+/// The product of parts that the product of complex numbers is, its factors being real and C's columns contiguous.
+fn product_of_parts<T: ComplexKernels>(
+    alpha: T,
+    a: Factor<'_, Complex<T>>,
+    b: Factor<'_, Complex<T>>,
+    beta: T,
+    c: &mut ViewMut<'_, Complex<T>>,
+) -> Product<T> {
     let ((a_row, a_col), (b_row, b_col)) = (a.view.strides(), b.view.strides());
     let (m, n, k) = (2 * c.rows(), c.cols(), 2 * a.view.cols());
-    let product = Product::<T> {
+    Product {
         m,
         n,
         k,
-        alpha: alpha.re,
-        beta: beta.re,
+        alpha,
+        beta,
         // Rows and steps are counted twice, so that blocks, which begin with even ones, are found where they are:
         // `2 * i` times this is the offset of row `i` in real numbers.
         a: a.view.as_ptr().cast(),
@@ -148,15 +171,30 @@ fn multiply_by_reals<T: ComplexKernels>(
         ldc: 2 * c.layout().ld,
         c: c.as_mut_ptr().cast(),
         swapped: false,
-    };
-    let kernels = T::kernels_of_parts(context.isa(), (a.conjugated, b.conjugated));
-    let threads = threads_for((m, n, k), context);
-    // SAFETY: the views hold the elements of the product, which fit together, and C is one that nobody else has;
-    // the kernels' packing reads pairs of parts. Blocks of rows are of whole tiles and those of k of eight steps,
-    // so all begin with even rows and steps.
-    let done = unsafe { driver::multiply(&product, kernels, context, threads) };
-    // An error comes before anything is written.
-    if done.is_err() {
-        plain(alpha, a, b, beta, c);
     }
+}
+
+/// [`Compute::multiply_triangle`](crate::field::sealed::Compute::multiply_triangle) of complex numbers.
+pub(crate) fn multiply_triangle<T: ComplexKernels>(
+    of: TriangleOf,
+    alpha: Complex<T>,
+    a: Factor<'_, Complex<T>>,
+    b: Factor<'_, Complex<T>>,
+    beta: Complex<T>,
+    c: ViewMut<'_, Complex<T>>,
+    context: &CpuContext,
+) -> bool
+where
+    Complex<T>: Field<Real = T>,
+{
+    if alpha.im != T::ZERO || beta.im != T::ZERO {
+        return false;
+    }
+    let (a, b, mut c) = with_columns(a, b, c);
+    let product = product_of_parts(alpha.re, a, b, beta.re, &mut c);
+    let kernels = T::kernels_of_parts(context.isa(), (a.conjugated, b.conjugated));
+    let threads = threads_for((product.m, product.n.div_ceil(2), product.k), context);
+    let region = Region::Triangle(Half { of, parts: 2 });
+    // SAFETY: as in `multiply_by_reals`; tiles as well begin with even rows.
+    unsafe { driver::multiply_region(&product, region, kernels, context, threads) }.is_ok()
 }

@@ -4,6 +4,7 @@ use num_complex::Complex;
 
 use crate::context::CpuContext;
 use crate::field::{Factor, sealed};
+use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
 use crate::view::ViewMut;
 use crate::{complex, real, triangle};
@@ -20,6 +21,18 @@ macro_rules! computed {
                 context: &CpuContext,
             ) {
                 real::multiply(alpha, a, b, beta, c, context);
+            }
+
+            fn multiply_triangle(
+                of: TriangleOf,
+                alpha: Self,
+                a: Factor<'_, Self>,
+                b: Factor<'_, Self>,
+                beta: Self,
+                c: ViewMut<'_, Self>,
+                context: &CpuContext,
+            ) -> bool {
+                real::multiply_triangle(of, alpha, a, b, beta, c, context)
             }
 
             fn triangle(
@@ -43,6 +56,18 @@ macro_rules! computed {
                 context: &CpuContext,
             ) {
                 complex::multiply(alpha, a, b, beta, c, context);
+            }
+
+            fn multiply_triangle(
+                of: TriangleOf,
+                alpha: Self,
+                a: Factor<'_, Self>,
+                b: Factor<'_, Self>,
+                beta: Self,
+                c: ViewMut<'_, Self>,
+                context: &CpuContext,
+            ) -> bool {
+                complex::multiply_triangle(of, alpha, a, b, beta, c, context)
             }
 
             fn triangle(

@@ -27,10 +27,12 @@ use crate::blocking::{Blocking, Caches};
 use crate::buffer::Buffer;
 use crate::cache_line;
 use crate::context::CpuContext;
+use crate::edge::Edge;
 use crate::error::Error;
 use crate::kernels::Kernels;
 use crate::pack::Pack;
 use crate::product::Product;
+use crate::region::{Place, Region};
 use crate::rounding::Rounded;
 use crate::threads::wait;
 use crate::thresholds::{
@@ -62,6 +64,25 @@ pub(crate) unsafe fn multiply<T: GemmTypes>(
     context: &CpuContext,
     threads: usize,
 ) -> Result<(), Error> {
+    // SAFETY: the caller's promises.
+    unsafe { multiply_region(product, Region::All, kernels, context, threads) }
+}
+
+/// The same of a region of C, which is all of it where elements are not sums.
+///
+/// # Errors
+/// As [`multiply`].
+///
+/// # Safety
+/// As [`multiply`]; nothing is asked of C outside of the region.
+pub(crate) unsafe fn multiply_region<T: GemmTypes>(
+    product: &Product<T>,
+    region: Region,
+    kernels: &Kernels<T>,
+    context: &CpuContext,
+    threads: usize,
+) -> Result<(), Error> {
+    assert!(region == Region::All || kernels.round.is_none(), "C cannot hold sums");
     let &Product { m, n, k, .. } = product;
     let lines = Lines::of(product, kernels);
     let rows = m + lines.short;
@@ -71,15 +92,23 @@ pub(crate) unsafe fn multiply<T: GemmTypes>(
     let panels = spare.take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 })?;
     let carries_apart = plan.carries_apart();
     let sums = carries_apart.then(|| spare.take::<T::Acc>(plan.m * blocking.cols)).transpose()?;
+    let edge = Edge::of(region, kernels);
+    let carries_edge = edge.is_some() && plan.k_blocks > 1;
+    let on_edge = carries_edge
+        .then(|| spare.take::<T::Acc>(edge.map_or(0, |edge| edge.elements(n))))
+        .transpose()?;
     // One for each thread that may come, before the first writes anything.
     let blocks = (0..threads).map(|_| spare.take::<T::Acc>(plan.block_of_a));
     let shared = Shared {
         product,
+        region,
         kernels,
         plan,
         blocks_of_a: Mutex::new(blocks.collect::<Result<_, _>>()?),
         b: panels.as_mut_ptr(),
         sums: sums.as_ref().map_or(std::ptr::null_mut(), |sums| sums.as_mut_ptr()),
+        edge: edge
+            .zip(Some(on_edge.as_ref().map_or(std::ptr::null_mut(), |sums| sums.as_mut_ptr()))),
         next: AtomicUsize::new(0),
         packed: counters(plan.phases),
         computed: counters(plan.phases),
@@ -89,7 +118,7 @@ pub(crate) unsafe fn multiply<T: GemmTypes>(
     // SAFETY: the caller's promises; `work` shares its output by tickets.
     context.run_on(threads, || unsafe { shared.work() });
     let blocks = shared.blocks_of_a.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for buffer in blocks.into_iter().chain(sums).chain([panels]) {
+    for buffer in blocks.into_iter().chain(sums).chain(on_edge).chain([panels]) {
         spare.give_back(buffer, context.threads());
     }
     Ok(())
@@ -220,6 +249,7 @@ impl Plan {
 /// What the threads of a product share.
 struct Shared<'a, T: GemmTypes> {
     product: &'a Product<T>,
+    region: Region,
     kernels: &'a Kernels<T>,
     plan: Plan,
     /// Memory for a packed block of A, for each thread that may come.
@@ -228,6 +258,8 @@ struct Shared<'a, T: GemmTypes> {
     b: *mut T::Acc,
     /// Sums of a block of columns, m apart; null where C itself holds them.
     sums: *mut T::Acc,
+    /// Of tiles on the edge of a region the sums, which have a place of their own; null where none are carried.
+    edge: Option<(Edge, *mut T::Acc)>,
     /// The next ticket.
     next: AtomicUsize,
     /// For each phase, chunks of B that are packed.
@@ -277,6 +309,11 @@ impl<T: GemmTypes> Shared<'_, T> {
                 let packed = own.holds.filter(|held| held.1 == k_block).map(|held| held.0);
                 let (block, slice) = self.take_area(phase, packed);
                 let area = block * plan.slices + slice;
+                if self.region.misses(&self.rows_of(block), &self.columns_of_area(phase, slice)) {
+                    self.areas[area].fetch_add(1, Ordering::Release);
+                    self.computed[phase].fetch_add(1, Ordering::Release);
+                    continue;
+                }
                 let is_packed = packed == Some(block);
                 let on_the_way = !is_packed && self.packs_on_the_way(phase, slice);
                 if !is_packed && !on_the_way {
@@ -340,6 +377,19 @@ impl<T: GemmTypes> Shared<'_, T> {
         let Plan { m, lines: Lines { short, .. }, blocking, .. } = self.plan;
         let first = (block * blocking.rows).saturating_sub(short);
         (first, m.min((block + 1) * blocking.rows - short) - first)
+    }
+
+    /// The rows of a block.
+    fn rows_of(&self, block: usize) -> Range<usize> {
+        let (first, rows) = self.rows(block);
+        first..first + rows
+    }
+
+    /// The columns of C of a slice.
+    fn columns_of_area(&self, phase: usize, slice: usize) -> Range<usize> {
+        let (first, _) = self.columns(phase);
+        let slice = self.columns_of_slice(phase, slice);
+        first + slice.start..first + slice.end
     }
 
     /// Rows of a block's first tile, where it is not a whole one.
@@ -431,10 +481,10 @@ impl<T: GemmTypes> Shared<'_, T> {
     /// 1024 1.01x, 2048 1.01 to 1.04x, 4096 0.98 to 0.99x.
     ///
     /// Not where A's registers lie across cache lines: two threads, (64, 4096, 4096) 0.80x, 512 cubed level,
-    /// 1000 cubed 0.99x.
+    /// 1000 cubed 0.99x. Nor where the strip has not all rows of the block.
     fn packs_on_the_way(&self, phase: usize, slice: usize) -> bool {
         let is_wide = self.columns_of_slice(phase, slice).len() >= self.kernels.cols;
-        self.plan.lines.hold_a && is_wide
+        self.plan.lines.hold_a && is_wide && self.region == Region::All
     }
 
     /// Columns of a slice, counted from the first of the phase's block.
@@ -499,6 +549,8 @@ impl<T: GemmTypes> Shared<'_, T> {
                     0 => (1, rows - row),
                     whole => (whole, mr),
                 };
+                let cols = first_col + col..first_col + col + tile_cols;
+                let (tiles, place) = self.region.place(first_row + row, (tiles, tile_rows), &cols);
                 let end_row = row + tiles * tile_rows;
                 let (function, a) = match packs {
                     true => (self.kernels.packing(tile_rows), a_as_it_lies.wrapping_add(row)),
@@ -528,9 +580,19 @@ impl<T: GemmTypes> Shared<'_, T> {
                     hint,
                     source: Source { from: source.from.wrapping_add(row), ..source },
                 };
-                // SAFETY: panels of this block's rows and this slice's columns; the tiles lie in the
-                // area. A strip that packs is as wide as a whole tile, see `packs_on_the_way`.
-                unsafe { function(&tile) };
+                let on_edge = self.edge.filter(|_| place == Place::Across);
+                match (place, on_edge) {
+                    (Place::Outside, _) => {}
+                    (Place::Across, Some((edge, sums))) => {
+                        let rows = first_row + row..first_row + end_row;
+                        // SAFETY: as below, of a tile whose elements in the region lie in the area. The sums of this
+                        // area's tiles on the edge are in use by nobody else.
+                        unsafe { edge.compute(tile, function, (rows, cols), sums, last) };
+                    }
+                    // SAFETY: panels of this block's rows and this slice's columns; the tiles lie in the
+                    // area. A strip that packs is as wide as a whole tile, see `packs_on_the_way`.
+                    (Place::Inside | Place::Across, _) => unsafe { function(&tile) },
+                }
                 row = end_row;
                 panel = panel.wrapping_add(tiles * mr * packed_steps);
                 hint = hint.after(tiles);

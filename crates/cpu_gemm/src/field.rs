@@ -6,6 +6,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 pub use num_complex::Complex;
 
 use crate::context::CpuContext;
+use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
 use crate::view::{View, ViewMut};
 
@@ -108,7 +109,7 @@ pub trait Field:
 }
 
 pub(crate) mod sealed {
-    use super::{CpuContext, Factor, Task, ViewMut};
+    use super::{CpuContext, Factor, Task, TriangleOf, ViewMut};
 
     /// What the engine computes of these numbers.
     pub trait Compute: Sized {
@@ -121,6 +122,20 @@ pub(crate) mod sealed {
             c: ViewMut<'_, Self>,
             context: &CpuContext,
         );
+
+        /// One triangle of what [`Self::multiply`] computes, the other being neither read nor written, k at least 1
+        /// and C not empty; C is square and `of` says which triangle of a C with contiguous columns. Whether it is
+        /// done: else nothing was written, since alpha or beta is not real, there is no memory, or matrix units are
+        /// faster.
+        fn multiply_triangle(
+            of: TriangleOf,
+            alpha: Self,
+            a: Factor<'_, Self>,
+            b: Factor<'_, Self>,
+            beta: Self,
+            c: ViewMut<'_, Self>,
+            context: &CpuContext,
+        ) -> bool;
 
         /// See [`triangle::compute`](crate::triangle::compute).
         fn triangle(

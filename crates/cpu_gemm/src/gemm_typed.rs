@@ -86,9 +86,24 @@ fn with_columns<T: CpuTypes>(
     swapped: bool,
     context: &CpuContext,
 ) -> Result<(), Error> {
+    let product = product::<T>(alpha, a, b, beta, &mut c, swapped);
+    let threads = threads_for((product.m, product.n, product.k), context);
+    // SAFETY: the views hold the elements of the product, which fit together; C is a view that nobody else has.
+    unsafe { way::multiply(&product, Way::Units(context.units()), context, threads) }
+}
+
+/// The product of views that fit together, the columns of C being contiguous.
+pub(crate) fn product<T: GemmTypes>(
+    alpha: T::Acc,
+    a: View<'_, T::A>,
+    b: View<'_, T::B>,
+    beta: T::Acc,
+    c: &mut ViewMut<'_, T::C>,
+    swapped: bool,
+) -> Product<T> {
     let ((a_row, a_col), (b_row, b_col)) = (a.strides(), b.strides());
     let (m, n, k) = (c.rows(), c.cols(), a.cols());
-    let product = Product::<T> {
+    Product {
         m,
         n,
         k,
@@ -104,10 +119,7 @@ fn with_columns<T: CpuTypes>(
         ldc: c.layout().ld,
         c: c.as_mut_ptr(),
         swapped,
-    };
-    let threads = threads_for((m, n, k), context);
-    // SAFETY: the views hold the elements of the product, which fit together; C is a view that nobody else has.
-    unsafe { way::multiply(&product, Way::Units(context.units()), context, threads) }
+    }
 }
 
 /// The first steps of the product by the definition, in no memory but that of the operands.

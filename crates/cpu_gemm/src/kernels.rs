@@ -15,7 +15,11 @@ use crate::vector::Vector;
 /// The most registers along a column of a tile, of any instruction set.
 const MAX_VECTORS: usize = 3;
 /// The most columns of a tile, of any instruction set.
-const MAX_COLS: usize = 8;
+pub(crate) const MAX_COLS: usize = 8;
+/// The most elements of a register, and so the most rows of a tile.
+const MAX_LANES: usize = 16;
+/// See above.
+pub(crate) const MAX_ROWS: usize = MAX_VECTORS * MAX_LANES;
 /// Registers of tiles of one column of operands where they lie, which are as tall as a whole tile has
 /// registers of sums: long pieces of each column of A. An instruction set has those that fit it.
 const TALL_VECTORS: [usize; 5] = [24, 16, 12, 8, 4];
@@ -366,7 +370,7 @@ impl<T: GemmTypes> Kernels<T> {
         pack_a: PackFn<T::A, T::Acc>,
         pack_b: PackFn<T::B, T::Acc>,
     ) -> Self {
-        const { assert!(I::VECTORS <= MAX_VECTORS && I::COLS <= MAX_COLS) };
+        const { assert!(I::VECTORS <= MAX_VECTORS && I::COLS <= MAX_COLS && V::LANES <= MAX_LANES) };
         Self {
             lanes: V::LANES,
             rows: I::VECTORS * V::LANES,

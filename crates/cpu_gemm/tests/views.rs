@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use cpu_gemm::{
-    BLOCK, Complex, CpuContext, CpuIsa, Error, Factor, Field, Task, View, ViewMut, gemm_views,
-    triangle,
+    BLOCK, Complex, CpuContext, CpuIsa, Error, Factor, Field, Task, TriangleOf, View, ViewMut,
+    gemm_triangle, gemm_views, triangle,
 };
 use gemm_spec::{Layout, Order};
 
@@ -241,4 +241,117 @@ fn triangles_multiply_and_solve() {
     check_triangles::<f64>();
     check_triangles::<Complex<f32>>();
     check_triangles::<Complex<f64>>();
+}
+
+/// A complex number whose imaginary part is NaN, a real number as it is.
+fn beside_nan<T: Field>(value: T) -> T {
+    let any: &dyn std::any::Any = &value;
+    let number: Box<dyn std::any::Any> = match (any.downcast_ref(), any.downcast_ref()) {
+        (Some(&Complex { re, .. }), _) => Box::new(Complex::<f32>::new(re, f32::NAN)),
+        (_, Some(&Complex { re, .. })) => Box::new(Complex::<f64>::new(re, f64::NAN)),
+        (None, None) => Box::new(value),
+    };
+    *number.downcast().expect("it is of that type")
+}
+
+/// One triangle of a product has the bits of the whole one, and the other stays as it is, here NaN.
+fn check_triangle<T: Field>(context: &CpuContext, (n, k): (usize, usize), alpha: T, beta: T) {
+    let third = T::ONE.divide(T::ONE + T::ONE + T::ONE);
+    for case in 0..8 {
+        let order = |bit: usize| ORDERS[case >> bit & 1];
+        let layouts =
+            [layout(order(0), n, k, 1), layout(order(1), k, n, 2), layout(order(2), n, n, 3)];
+        let with_rounding = |rows, cols, layout, seed| -> Vec<T> {
+            buffer::<T>(rows, cols, layout, seed).into_iter().map(|it| it * third).collect()
+        };
+        let (a, b) = (with_rounding(n, k, layouts[0], 1), with_rounding(k, n, layouts[1], 2));
+        let a = Factor {
+            view: View::new(&a, n, k, layouts[0]).expect("it fits"),
+            conjugated: case & 1 > 0,
+        };
+        let b = Factor {
+            view: View::new(&b, k, n, layouts[1]).expect("it fits"),
+            conjugated: case & 2 > 0,
+        };
+        let old = with_rounding(n, n, layouts[2], 3);
+        for (upper, real_diagonal) in [(false, false), (true, false), (false, true), (true, true)] {
+            let has = |row: usize, col: usize| if upper { row <= col } else { row >= col };
+            let nan = T::ZERO.divide(T::ZERO);
+            let (mut c, mut whole) = (old.clone(), old.clone());
+            for row in 0..n {
+                for col in 0..n {
+                    let at = layouts[2].index(row, col);
+                    if !has(row, col) {
+                        c[at] = nan;
+                    } else if real_diagonal && row == col {
+                        c[at] = beside_nan(c[at]);
+                        whole[at] = T::from_re(whole[at].re());
+                    }
+                }
+            }
+            let view = ViewMut::new(&mut whole, n, n, layouts[2]).expect("it fits");
+            gemm_views(alpha, a, b, beta, view, context).expect("it fits");
+            let view = ViewMut::new(&mut c, n, n, layouts[2]).expect("it fits");
+            let of = TriangleOf { upper, real_diagonal };
+            let done = gemm_triangle(of, alpha, a, b, beta, view, context).expect("it fits");
+            assert!(done);
+            for row in 0..n {
+                for col in 0..n {
+                    let at = layouts[2].index(row, col);
+                    let real = real_diagonal && row == col;
+                    let expected = if real { T::from_re(whole[at].re()) } else { whole[at] };
+                    let right = if has(row, col) { c[at] == expected } else { c[at] != c[at] };
+                    assert!(right, "{n} {k}, case {case}, {of:?}, ({row}, {col}): {:?}", c[at]);
+                }
+            }
+        }
+    }
+}
+
+fn check_halves<T: Field>() {
+    let two = T::ONE + T::ONE;
+    for context in contexts() {
+        for n in [1, 2, 7, 48, 50, 97] {
+            check_triangle(&context, (n, 5), T::ONE, T::ZERO);
+            check_triangle(&context, (n, 9), two, -T::ONE);
+        }
+        // More than one block of k.
+        check_triangle(&context, (70, 530), T::ONE, T::ZERO);
+        check_triangle(&context, (70, 530), -T::ONE, two);
+    }
+    // And of rows, since there are two threads.
+    let context = CpuContext::new(NonZeroUsize::new(2)).expect("threads start");
+    check_triangle(&context, (310, 530), T::ONE, T::ZERO);
+    check_triangle(&context, (310, 530), -T::ONE, two);
+}
+
+#[test]
+fn a_triangle_has_the_bits_of_the_whole() {
+    check_halves::<f32>();
+    check_halves::<f64>();
+}
+
+#[test]
+fn a_triangle_of_complex_numbers_has_the_bits_of_the_whole() {
+    check_halves::<Complex<f32>>();
+    check_halves::<Complex<f64>>();
+}
+
+#[test]
+fn triangles_that_are_not_computed_are_left_to_the_caller() {
+    let context = CpuContext::alone();
+    let a = [Complex::new(1f64, 2.0); 4];
+    let factor = Factor::plain(View::new(&a, 2, 2, Layout::row_major(2)).expect("it fits"));
+    let of = TriangleOf { upper: true, real_diagonal: false };
+    let i = Complex::new(0.0, 1.0);
+    for (alpha, beta) in [(i, Complex::ONE), (Complex::ONE, i), (Complex::ZERO, Complex::ONE)] {
+        let mut c = a;
+        let view = ViewMut::new(&mut c, 2, 2, Layout::row_major(2)).expect("it fits");
+        let done = gemm_triangle(of, alpha, factor, factor, beta, view, &context).expect("it fits");
+        assert!(!done);
+        assert_eq!(c, a);
+    }
+    let mut c = [Complex::new(0f64, 0.0); 6];
+    let view = ViewMut::new(&mut c, 2, 3, Layout::row_major(3)).expect("it fits");
+    assert!(gemm_triangle(of, i, factor, factor, i, view, &context).is_err());
 }

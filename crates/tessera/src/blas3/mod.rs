@@ -21,10 +21,11 @@
 //!
 //! # How it is computed
 //!
-//! Each routine halves its triangular or symmetric matrix: what is rectangular is a product by
-//! [`gemm()`], and so nearly all of the work. What remains are blocks on the diagonal. A triangle of
-//! [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing being inverted; of a symmetric
-//! result a square is computed aside, and its triangle copied.
+//! Of a result of which one triangle is wanted, [`cpu_gemm::gemm_triangle`] computes the tiles of that triangle alone.
+//! The other routines, and those with factors that are not real, halve their triangular or symmetric matrix: what is
+//! rectangular is a product by [`gemm()`], and so nearly all of the work. What remains are blocks on the diagonal. A
+//! triangle of [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing being inverted; of a
+//! symmetric result a square is computed aside, and its triangle copied.
 //!
 //! # Promises
 //!

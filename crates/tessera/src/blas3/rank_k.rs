@@ -1,6 +1,6 @@
 //! Products of which one triangle is wanted: rank-k updates and their relatives.
 
-use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut};
+use cpu_gemm::{CpuContext, Factor, Field, TriangleOf, View, ViewMut, gemm_triangle};
 use gemm_spec::{Layout, Order};
 
 use super::gemm::product;
@@ -163,6 +163,15 @@ impl<T: Field> Update<T> {
         let nothing_to_add = self.alpha == T::ZERO || a.view.cols() == 0;
         if c.rows() == 0 || nothing_to_add && self.beta == T::ONE {
             return;
+        }
+        let mut c = c;
+        if c.rows() > SQUARE && !nothing_to_add {
+            let of = TriangleOf { upper: self.uplo == Uplo::Upper, real_diagonal: self.hermitian };
+            let (alpha, beta) = (self.alpha, self.beta);
+            let done = gemm_triangle(of, alpha, a, b, beta, c.reborrow(), context);
+            if done.expect("invariant: the sizes fit") {
+                return;
+            }
         }
         self.halve(a, b, c, context);
     }
