@@ -19,6 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use gemm_spec::{Element, GemmTypes};
 
 use super::blocks::{Areas, Costs};
+use super::flags::Unraised;
 use super::micro_kernel::{MicroKernel, MicroTile, SUMS, SUMS_COLUMN};
 use super::pack::{Form, LINES, PackFn, Panels, step_bytes};
 use super::permission::Amx;
@@ -461,6 +462,7 @@ impl<T: TileTypes> Shared<'_, T> {
     /// # Safety
     /// As [`multiply`].
     unsafe fn work(&self) {
+        let _unraised = Unraised::from_here();
         let (of_a, of_b) = (self.a.tickets(self.k), self.b.tickets(self.k));
         let to_pack = of_a + of_b;
         let mut own: Option<Own> = None;

@@ -34,6 +34,7 @@ use self::pack::{PLANES, STEP};
 use self::unit::{MODEL, TILES};
 use super::blocks::{Areas, Costs};
 use super::driver::{PACKED, Unit, part};
+use super::flags::Unraised;
 use super::pack::{Form, LINES};
 use super::peak::TileLoop;
 use super::registers::TileRegisters;
@@ -181,6 +182,7 @@ impl Work<'_> {
         let shared = Shared(self);
         let (own, in_area) = (&memory.own, memory.in_area);
         context.run_on(threads, || {
+            let _unraised = Unraised::from_here();
             let work = *shared.get();
             let buffer = own.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let buffer = buffer.expect("invariant: there is a buffer for each thread");
