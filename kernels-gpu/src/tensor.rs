@@ -147,6 +147,5 @@ const _: () = PAIR_128X256.check();
 pub(crate) const TILE_128X128: KernelSpec = spec("tensor_128x128", entries!("tensor_128x128"), 128);
 const _: () = TILE_128X128.check();
 
-/// The emulator does not model the instructions of compute capability 9.0.
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
-pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];
+pub(crate) use {multiply::EMULATED, pad::EMULATED as EMULATED_PAD};

@@ -19,7 +19,7 @@
 use core::marker::PhantomData;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::emulate::{self, AccessKind, check_global, check_shared};
+use crate::emulate::{self, AccessKind, check_global, check_shared, check_value};
 
 /// Global memory that a kernel only reads; [`global`] makes it.
 #[cfg(target_arch = "nvptx64")]
@@ -172,6 +172,7 @@ macro_rules! view_mut {
             #[track_caller]
             pub unsafe fn write(self, value: T) {
                 $check::<T>(self.0.addr(), AccessKind::Write);
+                check_value(&value);
                 // SAFETY: the caller's promise, of which the check has tested what it can.
                 unsafe { self.0.write(value) };
             }

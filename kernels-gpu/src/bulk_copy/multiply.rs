@@ -351,3 +351,8 @@ unsafe fn rest(mut lane: Lane, left: u32, acc: &mut Acc) {
         step += RUN;
     }
 }
+
+/// The entries as functions for the emulator.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] =
+    crate::parts::entries::emulated!(TmaSimt(TmaSimtParams): bulk_copy_128x256_f32);

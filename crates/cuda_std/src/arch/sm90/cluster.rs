@@ -27,7 +27,7 @@ pub fn rank() -> u32 {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mov.u32 %cluster_ctarank", ())
+        emulate::cluster_rank()
     }
 }
 
@@ -52,7 +52,7 @@ pub unsafe fn sync() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("barrier.cluster", ())
+        emulate::cluster_sync();
     }
 }
 
@@ -86,7 +86,7 @@ pub unsafe fn place_in<T>(place: SharedAddress<T>, rank: u32) -> ClusterAddress 
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mapa.shared::cluster", (place, rank))
+        ClusterAddress(emulate::place_in(place.get(), rank))
     }
 }
 
@@ -112,6 +112,6 @@ pub unsafe fn arrive(barrier: ClusterAddress) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mbarrier.arrive.shared::cluster", barrier.0)
+        emulate::mbarrier_arrive(barrier.0, 0);
     }
 }
