@@ -20,6 +20,7 @@ mod soak;
 mod split;
 mod support;
 
+use std::alloc::{self, Layout as AllocLayout};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -256,9 +257,23 @@ fn numbered<T: Scalar>(rows: usize, cols: usize) -> Vec<T> {
     (0..rows * cols).map(number).collect()
 }
 
+/// Zeros of which the system holds no memory before they are touched, also of types for which `vec!` writes each.
+fn zeroed<T: Scalar>(len: usize) -> Vec<T> {
+    let layout = AllocLayout::array::<T>(len).expect("a buffer that can be addressed");
+    assert!(layout.size() > 0 && T::ZERO.to_f64().to_bits() == 0);
+    // SAFETY: the layout has a size of at least one byte.
+    let start = unsafe { alloc::alloc_zeroed(layout) }.cast::<T>();
+    if start.is_null() {
+        alloc::handle_alloc_error(layout);
+    }
+    // SAFETY: allocated just now with the layout of so many elements, all of them initialised: an element is a plain
+    // number, whose zero has no bits set.
+    unsafe { Vec::from_raw_parts(start, len, len) }
+}
+
 /// Rows of a matrix so far apart, in a buffer of that many elements.
 fn spread<T: Scalar>(from: &[T], cols: usize, apart: usize, len: usize) -> Vec<T> {
-    let mut big = vec![T::ZERO; len];
+    let mut big = zeroed(len);
     for (row, line) in from.chunks_exact(cols).enumerate() {
         big[row * apart..][..cols].copy_from_slice(line);
     }
@@ -321,7 +336,7 @@ fn indices_above_two_to_the_31st<T: ScalarTypes>(
         return Err(format!("B beyond 2^31: {c:?}, not {expected:?}").into());
     }
     drop(big);
-    let mut big = vec![T::C::ZERO; (SIDE - 1) * far + SIDE];
+    let mut big: Vec<T::C> = zeroed((SIDE - 1) * far + SIDE);
     run(Problem { c: layout(far), ..plain }, &a, &b, &mut big).map_err(|e| e.to_string())?;
     for (row, expected) in expected.chunks_exact(SIDE).enumerate() {
         let found = &big[row * far..][..SIDE];

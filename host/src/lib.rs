@@ -12,6 +12,7 @@ pub mod cli;
 pub mod cpu;
 pub mod emulate;
 pub mod error;
+pub mod figures;
 pub mod fill;
 pub mod gpu;
 pub mod history;

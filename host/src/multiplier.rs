@@ -8,9 +8,9 @@ use tessera::{
     row_major,
 };
 
-use crate::auto;
 use crate::cpu::{self, CpuContext, CpuImpl, CpuUnits};
 use crate::error::Error;
+use crate::figures;
 use crate::gpu::kernel_code;
 use crate::measure::DeviceChoice;
 use crate::registry::{self, Implementation};
@@ -57,7 +57,7 @@ impl Multiplier {
         builder = match (implementation, device) {
             (None, DeviceChoice::Cpu) => builder.device(Device::Cpu),
             (None, DeviceChoice::Auto | DeviceChoice::Cuda(_)) => {
-                let (figures, unusable) = auto::figures();
+                let (figures, unusable) = figures::in_use();
                 unusable_figures = unusable;
                 if let Some(figures) = figures {
                     builder = builder.figures(figures);

@@ -30,6 +30,7 @@ use cuda_std::memory::{Global, Shared};
 use cuda_std::warp::{FULL, Shuffle, shuffle_xor};
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Grouped, SplitK, TileScheduler};
+use gemm_spec::split_k::KSharing;
 use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Tile};
 
 use crate::parts::cta::this_cta;
@@ -82,7 +83,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: (TILE_N * pitch(1)) as u32,
     min_blocks_per_sm: MinBlocks::same(2),
-    split_k: true,
+    split_k: KSharing::Workspace,
     numerics: Numerics::ChainOfRanges,
     helpers: &[sum_parts::ENTRY],
     ..KernelSpec::PLAIN

@@ -32,6 +32,7 @@
 //! `naive`, and its error is mostly smaller.
 
 use gemm_spec::scheduler::SplitK;
+use gemm_spec::split_k::KSharing;
 use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Tile};
 
 use crate::async_copy::{GROUP_ROWS, Shape};
@@ -72,7 +73,7 @@ macro_rules! tile {
                 },
                 shared_elements: ($stages * Of::STAGE) as u32,
                 min_blocks_per_sm: MinBlocks::same($min_blocks),
-                split_k: true,
+                split_k: KSharing::Workspace,
                 numerics: Numerics::ChainOfRanges,
                 helpers: &[sum_parts::ENTRY],
                 ..KernelSpec::PLAIN

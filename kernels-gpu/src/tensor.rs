@@ -1,10 +1,10 @@
-//! `tensor_64x128`, `tensor_128x128` and `tensor_128x256`: products of 16-bit floats on the tensor
-//! cores.
+//! `tensor_*`: products of 16-bit floats on the tensor cores.
 //!
 //! Computes  C = alpha*A*B + beta*C, accumulated in f32, one rounding; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f16 or bf16, alpha and beta f32; C of
 //!           the same type, or of f32 and then without the rounding
-//! Launch    block (384,1,1), persistent, one an SM; of `tensor_64x128` block (128,1,1), one a tile;
+//! Launch    block (384,1,1), persistent, one an SM; of `tensor_64x128` block (128,1,1), one a tile; of
+//!           `tensor_split_*` block (256,1,1) or (384,1,1), a cluster of 1 to 8 a tile;
 //!           before it a copy of each operand whose lines do not begin at multiples of 16 bytes
 //! Shared    a pipeline of stages of 64 k elements, 192 KiB, and 32 KiB through which C is stored; of
 //!           `tensor_64x128` one stage and 16 KiB: 40968 bytes
@@ -12,6 +12,9 @@
 //! Cost      2mnk flop; a tile of C reads (128 + tile_n) k elements
 //! Bound by  power: the clock drops below its limit; `tensor_64x128` waits for its tiles
 //! Source    warp specialisation as in NVIDIA's CUTLASS (`KernelTmaWarpSpecializedCooperative`)
+//!
+//! `tensor_split_*` are one block or a cluster a tile, see [`split`]; `tensor_pair_*` are clusters of two that
+//! share tiles of B, see [`pair`].
 //!
 //! `tensor_64x128` is the first step: one warpgroup loads a stage, waits, multiplies, waits, and
 //! loads the next. The others overlap all of that.
@@ -32,8 +35,11 @@ mod number;
 mod pad;
 mod pair;
 mod single_stage;
+mod split;
 mod store;
 
+use gemm_spec::split_k::KSharing;
+use gemm_spec::tensor::BLOCK_K;
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use gemm_spec::{
     Arch, Block, Entry, HelperEntry, HelperRole, KernelSpec, LaunchShape, MinBlocks, Numerics,
@@ -68,6 +74,12 @@ const SINGLE_A_BYTES: u32 = INSTRUCTION_M * ROW_BYTES;
 const SINGLE_STAGE_BYTES: u32 = SINGLE_A_BYTES + SINGLE_N * ROW_BYTES;
 /// The stage, the staging buffers of C, then the barrier.
 const SINGLE_SHARED_BYTES: u32 = SINGLE_STAGE_BYTES + STAGING_EACH * STAGING_BYTES + 8;
+
+/// Bytes of the pipeline of a kernel whose blocks share k; its barriers follow.
+const SPLIT_PIPELINE_BYTES: u32 = 7 * 32 * 1024;
+/// Stages of it, the largest number.
+const SPLIT_MOST_STAGES: u32 = 9;
+const SPLIT_SHARED_BYTES: u32 = SPLIT_PIPELINE_BYTES + SPLIT_MOST_STAGES * 16;
 
 /// Copies an operand to memory that TMA can address.
 pub(crate) const PAD: HelperEntry = HelperEntry {
@@ -135,17 +147,69 @@ const _: () = TILE_64X128.check();
 pub(crate) const TILE_128X256: KernelSpec = spec("tensor_128x256", entries!("tensor_128x256"), 256);
 const _: () = TILE_128X256.check();
 
-/// What the host needs to launch the wide tile with clusters of two blocks that share B.
-pub(crate) const PAIR_128X256: KernelSpec = KernelSpec {
-    about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, accumulated in f32",
-    operands: tensor_maps(PAIR),
-    ..spec("tensor_pair_128x256", entries!("tensor_pair_128x256"), 256)
-};
+/// A kernel of a wide tile with clusters of two blocks that share B.
+const fn pair(id: &'static str, entries: &'static [Entry], columns: u32) -> KernelSpec {
+    KernelSpec {
+        about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, accumulated in f32",
+        operands: tensor_maps(PAIR),
+        ..spec(id, entries, columns)
+    }
+}
+
+/// What the host needs to launch pairs of the tile between them.
+pub(crate) const PAIR_128X192: KernelSpec =
+    pair("tensor_pair_128x192", entries!("tensor_pair_128x192"), 192);
+const _: () = PAIR_128X192.check();
+
+/// What the host needs to launch pairs of wide tiles.
+pub(crate) const PAIR_128X256: KernelSpec =
+    pair("tensor_pair_128x256", entries!("tensor_pair_128x256"), 256);
 const _: () = PAIR_128X256.check();
 
 /// What the host needs to launch the narrow tile.
 pub(crate) const TILE_128X128: KernelSpec = spec("tensor_128x128", entries!("tensor_128x128"), 128);
 const _: () = TILE_128X128.check();
+
+/// What the host needs to launch the tile between them.
+pub(crate) const TILE_128X192: KernelSpec = spec("tensor_128x192", entries!("tensor_128x192"), 192);
+const _: () = TILE_128X192.check();
+
+/// A kernel of a tile whose blocks share k: `consumers` warpgroups, and `k_blocks` k-blocks in a stage.
+const fn split(
+    id: &'static str,
+    entries: &'static [Entry],
+    tile: Tile,
+    (consumers, k_blocks): (u32, u32),
+) -> KernelSpec {
+    KernelSpec {
+        about: "16-bit floats on the tensor cores, a cluster of blocks a tile that share k",
+        launch: LaunchShape::Grouped {
+            block: Block { x: (1 + consumers) * THREADS, y: 1 },
+            tile,
+            rows: GROUP_ROWS,
+        },
+        shared_elements: SPLIT_SHARED_BYTES / 2,
+        split_k: KSharing::Cluster { unit: k_blocks * BLOCK_K },
+        ..spec(id, entries, tile.n)
+    }
+}
+
+/// Defines the specification of a kernel whose blocks share k.
+macro_rules! split {
+    ($($spec:ident: $id:literal, $m:literal x $n:literal, consumers $consumers:literal, k-blocks $k_blocks:literal;)+) => {$(
+        #[doc = concat!("What the host needs to launch `", $id, "`.")]
+        pub(crate) const $spec: KernelSpec =
+            split($id, entries!($id), Tile { m: $m, n: $n }, ($consumers, $k_blocks));
+        const _: () = $spec.check();
+    )+};
+}
+
+split! {
+    SPLIT_64X64: "tensor_split_64x64", 64 x 64, consumers 1, k-blocks 2;
+    SPLIT_64X128: "tensor_split_64x128", 64 x 128, consumers 2, k-blocks 1;
+    SPLIT_128X64: "tensor_split_128x64", 128 x 64, consumers 1, k-blocks 1;
+    SPLIT_128X128: "tensor_split_128x128", 128 x 128, consumers 2, k-blocks 1;
+}
 
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
 pub(crate) use {multiply::EMULATED, pad::EMULATED as EMULATED_PAD};

@@ -1,4 +1,4 @@
-//! `list`, `devices`, `mem` and `demo`.
+//! `list`, `devices`, `doctor`, `mem` and `demo`.
 
 use std::fs;
 
@@ -247,5 +247,27 @@ fn a_gpu_is_used_where_there_is_one() {
         own(&["-n", "64", "--device", "cuda"]).fine();
         own(&["-n", "64", "--device", "cuda:99"]).refused(3, &["99"]);
         assert!(own(&["mem"]).fine().contains("cuda:0 "));
+    }
+}
+
+#[test]
+fn the_doctor_multiplies_and_names_what_needs_mending() {
+    let text = end(command(&["doctor"]).env_remove("TESSERA_LIBCUDA")).fine();
+    assert!(text.contains("cpu_packed    right in f32, f64, i32, i8, "), "{text}");
+    assert!(text.ends_with("nothing needs mending\n"), "{text}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("figures.json"), "{").expect("written");
+    let ended = end(command(&["doctor"])
+        .env("TESSERA_CACHE", folder.path())
+        .env("TESSERA_CPU_UNIT", "all"));
+    assert_eq!(ended.code, Some(2), "{ended}");
+    for words in [
+        "FAULT: none: no CUDA device: TESSERA_LIBCUDA names a library that does not open",
+        "FAULT: TESSERA_CPU_UNIT is set and nothing reads it",
+        "TESSERA_CPU_UNITS",
+        "figures.json: is not JSON",
+    ] {
+        assert!(ended.stdout.contains(words), "`{words}`: {ended}");
     }
 }

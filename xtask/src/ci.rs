@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::toolchain::Unavailable;
-use crate::{assemble, build_ptx, check_ptx, command, docs, packages, sanitize};
+use crate::{assemble, blas_suites, build_ptx, check_ptx, command, docs, packages, sanitize};
 
 /// Run exactly what CI runs, in its order, up to the first failure
 ///
@@ -63,6 +63,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     eprintln!("$ cargo xtask sanitize");
     let sanitized = sanitize::run(&sanitize::Args { require: args.require })?;
     skipped.extend(sanitized.map(|why| format!("cargo xtask sanitize: {why}")));
+
+    eprintln!("$ cargo xtask blas-suites blas3 blas3-long cblas3");
+    let suites = blas_suites::quick(args.require)?;
+    skipped.extend(suites.map(|why| format!("cargo xtask blas-suites: {why}")));
 
     if std::env::var_os("GEMM_REQUIRE_GPU").is_none() {
         skipped.push("kernels on a GPU: `cargo xtask gpu-bundle` gathers what tests them".into());

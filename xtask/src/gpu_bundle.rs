@@ -11,17 +11,17 @@ use serde::Deserialize;
 
 use crate::command;
 
-/// Gather the program, the tests that use a GPU and run.sh in target/gpu-bundle
+/// Pack the program, the tests that use a GPU and run.sh into target/gpu-bundle.tar.gz
 ///
-/// Copy the folder to a machine with a GPU and run `bash run.sh` there; `bash run.sh sanitize` runs
+/// Unpack the archive on a machine with a GPU and run `bash run.sh` there; `bash run.sh sanitize` runs
 /// compute-sanitizer's tools over every kernel, `bash run.sh start` times processes from their start to
 /// a checked product, with no kernel in the driver's cache. It is a dev build, the one that users run and that the
 /// tests here are of, without debug lines. Nothing is built for this machine's own processor alone.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-/// A bundle above this size is a mistake: it travels to other machines.
-const LARGEST: u64 = 60 << 20;
+/// An archive above this size is a mistake: it travels to other machines.
+const LARGEST: u64 = 50 << 20;
 
 /// The test targets that use a GPU, and the packages that have them.
 const TESTS: [(&str, &str); 3] = [("cuda_lazy", "cust"), ("tessera", "gpu"), ("host", "kernels")];
@@ -44,21 +44,24 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     let test_folder = folder.join("tests");
     fs::create_dir_all(&test_folder)
         .with_context(|| format!("creating {}", test_folder.display()))?;
-    let mut size = stripped(&program.path, &folder.join("tessera"))?;
+    stripped(&program.path, &folder.join("tessera"))?;
     let mut names: Vec<String> = Vec::new();
     for test in &tests {
         let name = format!("{}-{}", test.package, test.target);
-        size += stripped(&test.path, &test_folder.join(&name))?;
+        stripped(&test.path, &test_folder.join(&name))?;
         names.push(name);
     }
     let kernels: Vec<_> = kernels_gpu::KERNELS.iter().map(|kernel| kernel.spec()).collect();
     let script = script(&names, &kernels);
     let path = folder.join("run.sh");
     fs::write(&path, script).with_context(|| format!("writing {}", path.display()))?;
+    let archive = packed(&folder)?;
+    let size =
+        fs::metadata(&archive).with_context(|| format!("reading {}", archive.display()))?.len();
     let megabytes = size as f64 / f64::from(1 << 20);
-    println!("{}: {megabytes:.1} MiB, {} test binaries", folder.display(), names.len());
+    println!("{}: {megabytes:.1} MiB, {} test binaries", archive.display(), names.len());
     if size > LARGEST {
-        bail!("the bundle has more than {} MiB; see what grew", LARGEST >> 20);
+        bail!("the archive has more than {} MiB; see what grew", LARGEST >> 20);
     }
     Ok(())
 }
@@ -86,13 +89,20 @@ fn target_dir(program: &Path) -> Result<&Path> {
         .with_context(|| format!("{} lies in no target folder", program.display()))
 }
 
-/// Copies a program without its symbols, which are most of it; a panic still names its line. Returns
-/// the copy's bytes.
-fn stripped(from: &Path, to: &Path) -> Result<u64> {
+/// Copies a program without its symbols, which are most of it; a panic still names its line.
+fn stripped(from: &Path, to: &Path) -> Result<()> {
     command::run(Command::new("strip").arg("--strip-all").arg("-o").arg(to).arg(from))
-        .context("`strip` comes with the linker, in the package binutils")?;
-    let copy = fs::metadata(to).with_context(|| format!("reading {}", to.display()))?;
-    Ok(copy.len())
+        .context("`strip` comes with the linker, in the package binutils")
+}
+
+/// The folder as an archive beside it: the PTX and the machine code, which each program holds, are text and
+/// tables for the most part.
+fn packed(folder: &Path) -> Result<PathBuf> {
+    let archive = folder.with_extension("tar.gz");
+    let (parent, name) =
+        (folder.parent().unwrap_or(folder), folder.file_name().unwrap_or_default());
+    command::run(Command::new("tar").arg("-C").arg(parent).arg("-czf").arg(&archive).arg(name))?;
+    Ok(archive)
 }
 
 #[derive(Debug, PartialEq, Eq)]

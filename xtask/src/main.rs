@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task says what it does")]
 
 mod assemble;
+mod blas_suites;
 mod build_ptx;
 mod check_ptx;
 mod ci;
@@ -47,6 +48,7 @@ enum Task {
     Peers(peers::Args),
     Sanitize(sanitize::Args),
     Neon(neon::Args),
+    BlasSuites(blas_suites::Args),
     Ci(ci::Args),
 }
 
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Task::Peers(args) => peers::run(&args),
         Task::Sanitize(args) => sanitize::run(&args).map(drop),
         Task::Neon(args) => neon::run(&args),
+        Task::BlasSuites(args) => blas_suites::run(&args),
         Task::Ci(args) => ci::run(&args),
     };
     match done {

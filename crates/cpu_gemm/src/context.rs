@@ -1,10 +1,12 @@
 //! The threads of the engine, its instruction set, and the memory that it keeps.
 
 use std::num::NonZeroUsize;
+use std::sync::{Arc, OnceLock};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::buffer::Spare;
+use crate::threads::run_on;
 use crate::{CpuIsa, CpuUnits, Error};
 
 /// The threads that products run on, the instruction set of their tiles, and packing buffers kept from
@@ -12,9 +14,17 @@ use crate::{CpuIsa, CpuUnits, Error};
 ///
 /// Any number of threads may multiply through one context at the same time; they share its workers.
 pub struct CpuContext {
-    pool: ThreadPool,
+    shared: Arc<Shared>,
+    threads: usize,
     isa: CpuIsa,
     units: CpuUnits,
+}
+
+/// What a context has in common with those that are made of it.
+#[derive(Default)]
+struct Shared {
+    /// Started with the context, but for one that computes on the caller's thread alone.
+    pool: OnceLock<ThreadPool>,
     spare: Spare,
 }
 
@@ -39,7 +49,33 @@ impl CpuContext {
             .num_threads(threads.map_or(0, NonZeroUsize::get))
             .build()
             .map_err(|reason| Error::Threads { reason })?;
-        Ok(Self { pool, isa, units: CpuUnits::default(), spare: Spare::default() })
+        Ok(Self { isa, ..Self::with_pool(pool) })
+    }
+
+    /// The threads of a pool that the caller has made, with the best instruction set of this CPU.
+    #[must_use]
+    pub fn with_pool(pool: ThreadPool) -> Self {
+        let threads = pool.current_num_threads();
+        let shared = Shared { pool: OnceLock::from(pool), ..Shared::default() };
+        Self { threads, shared: Arc::new(shared), ..Self::alone() }
+    }
+
+    /// A context that computes on the caller's thread alone and starts no other.
+    #[must_use]
+    pub fn alone() -> Self {
+        let (isa, units) = (CpuIsa::best(), CpuUnits::default());
+        Self { shared: Arc::default(), threads: 1, isa, units }
+    }
+
+    /// The same context for products on that many of its threads at most: pool and buffers are shared.
+    #[must_use]
+    pub fn limited_to(&self, threads: NonZeroUsize) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            threads: self.threads.min(threads.get()),
+            isa: self.isa,
+            units: self.units,
+        }
     }
 
     /// The same with other [units](CpuUnits) than the usual.
@@ -57,7 +93,7 @@ impl CpuContext {
     /// Number of threads.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.pool.current_num_threads()
+        self.threads
     }
 
     /// The instruction set of the tiles.
@@ -67,19 +103,30 @@ impl CpuContext {
     }
 
     /// The thread pool itself, for work that belongs to a product.
+    ///
+    /// # Panics
+    /// Where the context [computes alone](Self::alone), has no pool yet, and the system starts no thread.
     #[must_use]
     pub fn pool(&self) -> &ThreadPool {
-        &self.pool
+        self.shared.pool.get_or_init(|| {
+            let pool = ThreadPoolBuilder::new().num_threads(1).build();
+            pool.expect("the system starts a thread")
+        })
+    }
+
+    /// Runs `work` on that many threads at once, see [`run_on`]; the pool is not asked for one.
+    pub(crate) fn run_on(&self, threads: usize, work: impl Fn() + Sync) {
+        if threads <= 1 { work() } else { run_on(self.pool(), threads, work) }
     }
 
     /// Returns the packing buffers that no product is using to the system.
     pub fn release_memory(&self) {
-        self.spare.clear();
+        self.shared.spare.clear();
     }
 
     /// Packing buffers that no product is using.
     pub(crate) fn spare(&self) -> &Spare {
-        &self.spare
+        &self.shared.spare
     }
 }
 

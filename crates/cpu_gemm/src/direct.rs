@@ -18,10 +18,9 @@ use gemm_spec::GemmTypes;
 use crate::cache_line;
 use crate::context::CpuContext;
 use crate::error::Error;
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, OwnSums};
 use crate::pack::Pack;
 use crate::product::Product;
-use crate::threads::run_on;
 use crate::thresholds::{
     LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, NEAR_BYTES, PANEL_BYTES, PARTS_PER_THREAD,
     ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS,
@@ -29,7 +28,6 @@ use crate::thresholds::{
 };
 use crate::tile::{Finish, Hint, Source, Tile};
 use crate::times_column::{TimesColumn, beyond_a_line};
-use crate::types::OwnSums;
 
 /// Whether a product takes this path: C small or thin.
 pub(crate) fn pays<T: OwnSums>(product: &Product<T>, kernels: &Kernels<T>, threads: usize) -> bool {
@@ -39,11 +37,17 @@ pub(crate) fn pays<T: OwnSums>(product: &Product<T>, kernels: &Kernels<T>, threa
 }
 
 /// Whether all operands are near, and of so little work that a copy does not pay.
+///
+/// A part of a large matrix is not near: its lines are a large matrix' lines apart, often a power of two.
 fn is_small<T: GemmTypes>(product: &Product<T>, threads: usize) -> bool {
-    let &Product { m, n, k, .. } = product;
+    let &Product { m, n, k, a_row, a_col, b_row, b_col, ldc, .. } = product;
     let work = m.saturating_mul(n).saturating_mul(k);
-    let elements = [(m, k), (k, n), (m, n)].map(|(rows, cols)| rows.saturating_mul(cols));
-    work <= SMALL || threads == 1 && elements.into_iter().all(|elements| elements <= SMALL_ALONE)
+    let extents = [(m, a_row, k, a_col), (k, b_row, n, b_col), (m, 1, n, ldc)];
+    let extents = extents.map(|(rows, row, cols, col)| {
+        let between = |count: usize, stride| count.saturating_sub(1).saturating_mul(stride);
+        between(rows, row).saturating_add(between(cols, col)).saturating_add(1)
+    });
+    work <= SMALL || threads == 1 && extents.into_iter().all(|extent| extent <= SMALL_ALONE)
 }
 
 /// Computes the product, k at least 1.
@@ -89,7 +93,7 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     let whole = Area { product, kernels, steps, ahead, sums, sums_ld, rows: (0, m), cols: (0, n) };
     let parts = if threads == 1 { 1 } else { whole.parts(threads) };
     let next = AtomicUsize::new(0);
-    run_on(context.pool(), threads, || {
+    context.run_on(threads, || {
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);
             if part >= parts {

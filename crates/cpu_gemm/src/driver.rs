@@ -32,7 +32,7 @@ use crate::kernels::Kernels;
 use crate::pack::Pack;
 use crate::product::Product;
 use crate::rounding::Rounded;
-use crate::threads::run_on;
+use crate::threads::wait;
 use crate::thresholds::{
     MANY_REGISTERS, NARROW_COLUMNS, PACKED_AHEAD, ROW_BLOCKS_PER_COPY, SOURCE_COLUMNS,
 };
@@ -87,7 +87,7 @@ pub(crate) unsafe fn multiply<T: GemmTypes>(
         taken: counters(plan.phases * plan.row_blocks),
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
-    run_on(context.pool(), threads, || unsafe { shared.work() });
+    context.run_on(threads, || unsafe { shared.work() });
     let blocks = shared.blocks_of_a.into_inner().unwrap_or_else(PoisonError::into_inner);
     for buffer in blocks.into_iter().chain(sums).chain([panels]) {
         spare.give_back(buffer, context.threads());
@@ -596,17 +596,4 @@ struct OwnBlock {
     buffer: Buffer,
     /// Which block of rows and which of k it holds.
     holds: Option<(usize, usize)>,
-}
-
-/// Turns of waiting that only spin: what is waited for ends within microseconds, if its thread runs.
-const SPINS: u32 = 1 << 12;
-
-/// Waits until a counter has come to a number, and sees what was written before it did.
-pub(crate) fn wait(counter: &AtomicUsize, number: usize) {
-    let mut turns = 0;
-    while counter.load(Ordering::Acquire) < number {
-        turns += 1;
-        // More threads than cores: let the one that is waited for run.
-        if turns < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
-    }
 }

@@ -2,8 +2,6 @@
 
 use gemm_spec::ShapeError;
 
-use crate::CpuIsa;
-
 /// Why a product could not be computed, or a context not be made. C is then unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -11,6 +9,19 @@ pub enum Error {
     /// A buffer is too short for the problem, or a leading dimension too small.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// Views whose sizes do not fit together.
+    #[error(
+        "A is {} x {}, B {} x {} and C {} x {}: that is no product",
+        a.0, a.1, b.0, b.1, c.0, c.1
+    )]
+    Sizes {
+        /// Rows and columns of A.
+        a: (usize, usize),
+        /// Those of B.
+        b: (usize, usize),
+        /// Those of C.
+        c: (usize, usize),
+    },
     /// There is no memory for the packed panels.
     #[error("the packed panels need {bytes} bytes, which the system refuses")]
     OutOfMemory {
@@ -24,12 +35,11 @@ pub enum Error {
         reason: rayon::ThreadPoolBuildError,
     },
     /// This CPU lacks the instruction set.
-    #[error(
-        "there is no instruction set `{asked}` on this CPU; it has {}",
-        CpuIsa::names_available()
-    )]
+    #[error("there is no instruction set `{asked}` on this CPU; it has {available}")]
     Isa {
         /// The name that was asked for.
         asked: String,
+        /// The names of those that it has.
+        available: String,
     },
 }

@@ -2,13 +2,14 @@
 
 use gemm_spec::{Accumulator, Convert, GemmTypes};
 
+use crate::complex::Parts;
 #[cfg(target_arch = "x86_64")]
 use crate::groups::Group;
 use crate::pack::Pack;
 use crate::rounding::Rounded;
 use crate::tile::{Columns, Tile, compute};
 use crate::times_column::TimesColumn;
-use crate::types::OwnSums;
+use crate::triangle::Triangle;
 use crate::vector::Vector;
 
 /// The most registers along a column of a tile, of any instruction set.
@@ -63,6 +64,21 @@ pub(crate) trait InstructionSet {
 
     /// A panel of B, widened.
     unsafe fn widen_b<V: Vector, T: Convert<V::Element>>(panel: &Pack<T, V::Element>);
+
+    /// A panel of A, of complex numbers.
+    unsafe fn complex_a<V: Vector, const CONJUGATED: bool>(panel: &Pack<V::Element, V::Element>)
+    where
+        V::Element: Parts;
+
+    /// A panel of B, of complex numbers.
+    unsafe fn complex_b<V: Vector, const CONJUGATED: bool>(panel: &Pack<V::Element, V::Element>)
+    where
+        V::Element: Parts;
+
+    /// A triangle and right-hand sides.
+    unsafe fn triangle<V: Vector>(triangle: &Triangle<V::Element>)
+    where
+        V::Element: Parts;
 
     /// A panel of A, in groups of steps.
     #[cfg(target_arch = "x86_64")]
@@ -192,6 +208,37 @@ macro_rules! compiled_for {
             unsafe { rounding::pack::<V, T>(panel, Self::COLS) }
         }
 
+        $(#[target_feature(enable = $features)])?
+        unsafe fn complex_a<V: Vector, const CONJUGATED: bool>(
+            panel: &Pack<V::Element, V::Element>,
+        ) where
+            V::Element: $crate::complex::Parts,
+        {
+            // SAFETY: the caller's promises.
+            unsafe {
+                $crate::complex::pack_a::<V::Element, CONJUGATED>(panel, Self::VECTORS * V::LANES)
+            }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn complex_b<V: Vector, const CONJUGATED: bool>(
+            panel: &Pack<V::Element, V::Element>,
+        ) where
+            V::Element: $crate::complex::Parts,
+        {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::complex::pack_b::<V::Element, CONJUGATED>(panel, Self::COLS) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn triangle<V: Vector>(triangle: &$crate::triangle::Triangle<V::Element>)
+        where
+            V::Element: $crate::complex::Parts,
+        {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::triangle::run::<V>(triangle) }
+        }
+
         #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $features)])?
         unsafe fn group_a<V: Vector, G: $crate::groups::Group>(panel: &Pack<i8, i32>) {
@@ -216,6 +263,14 @@ macro_rules! compiled_for {
     };
 }
 pub(crate) use compiled_for;
+
+/// Products of accumulators: tiles read A and B where they lie, and C holds sums.
+pub(crate) trait OwnSums:
+    Accumulator + GemmTypes<A = Self, B = Self, Acc = Self, C = Self>
+{
+}
+
+impl<T: Accumulator + GemmTypes<A = T, B = T, Acc = T, C = T>> OwnSums for T {}
 
 /// What one instruction set offers for the types of one product.
 pub(crate) struct Kernels<T: GemmTypes> {
@@ -284,6 +339,18 @@ impl<T: OwnSums> Kernels<T> {
             in_place: true,
             ..Self::new::<I, V>(I::pack_a::<V>, I::pack_b::<V>)
         }
+    }
+}
+
+impl<T: OwnSums + Parts> Kernels<T> {
+    /// The same for complex numbers, whose parts are `T`: both factors are packed as [`crate::complex`] says.
+    pub(crate) const fn of_parts<
+        I: InstructionSet,
+        V: Vector<Element = T>,
+        const CONJUGATED_A: bool,
+        const CONJUGATED_B: bool,
+    >() -> Self {
+        Self::new::<I, V>(I::complex_a::<V, CONJUGATED_A>, I::complex_b::<V, CONJUGATED_B>)
     }
 }
 
@@ -384,17 +451,4 @@ impl<T: GemmTypes> Kernels<T> {
     pub(crate) fn last_rows(&self, rows: usize) -> usize {
         (rows - 1) % self.lanes + 1
     }
-}
-
-/// Asks for the cache line of an address, which need not exist.
-#[inline(always)]
-pub(crate) fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint: it reads nothing and faults nowhere.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }

@@ -7,7 +7,7 @@
 use gemm_spec::Element;
 
 use crate::cache_line;
-use crate::kernels::prefetch;
+use crate::prefetch::prefetch;
 use crate::vector::Vector;
 
 /// Panels to pack.

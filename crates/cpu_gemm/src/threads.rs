@@ -47,6 +47,19 @@ fn stay_awake_while(others_work: impl Fn() -> bool) {
     }
 }
 
+/// Turns of waiting that only spin: what is waited for ends within microseconds, if its thread runs.
+const SPINS: u32 = 1 << 12;
+
+/// Waits until a counter has come to a number, and sees what was written before it did.
+pub(crate) fn wait(counter: &AtomicUsize, number: usize) {
+    let mut turns = 0;
+    while counter.load(Ordering::Acquire) < number {
+        turns += 1;
+        // More threads than cores: let the one that is waited for run.
+        if turns < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rayon::ThreadPoolBuilder;

@@ -8,9 +8,9 @@
 /// in the second-level cache, where a tile reads them about as fast as from panels.
 pub(crate) const SMALL: usize = 1 << 21;
 
-/// Elements of each operand up to which one thread alone, which need not share the work, packs nothing ahead
-/// either: 384 x 384. The copy of A is the larger part of what such a product costs beyond its
-/// multiply-adds. f32, with tiles from A as it lies against packed blocks, by turns: on a Zen 5 EPYC 144
+/// Elements from the first to the last of each operand up to which one thread alone, which need not share the
+/// work, packs nothing ahead either: 384 x 384. The copy of A is the larger part of what such a product costs
+/// beyond its multiply-adds. f32, with tiles from A as it lies against packed blocks, by turns: on a Zen 5 EPYC 144
 /// cubed 1.11x, 256 1.05x, 384 1.03x, 512 1.01x; on an Emerald Rapids Xeon 1.20x, 1.02x, 1.02x, and 512 0.89x.
 pub(crate) const SMALL_ALONE: usize = 384 * 384;
 

@@ -15,7 +15,7 @@
 use gemm_spec::{Accumulator, Element};
 
 use crate::cache_line;
-use crate::kernels::prefetch;
+use crate::prefetch::prefetch;
 use crate::vector::Vector;
 
 /// What a tile is computed from and where it goes; or several, one under the other: the panels of A lie one

@@ -6,7 +6,7 @@
 use gemm_spec::Element;
 
 use crate::cache_line;
-use crate::kernels::prefetch;
+use crate::prefetch::prefetch;
 use crate::tile::Finish;
 use crate::vector::Vector;
 
@@ -34,8 +34,6 @@ pub(crate) struct TimesColumn<T> {
 
 /// Registers that are summed at once, each a chain of its own: one waits for the other's.
 const TOGETHER: usize = 2;
-/// The most lanes of any register.
-const MOST_LANES: usize = 16;
 
 /// Computes all rows.
 ///
@@ -176,41 +174,6 @@ pub(crate) unsafe fn add_some_columns<V: Vector, const COLUMNS: usize>(
         let factor = unsafe { V::splat(element) };
         // SAFETY: as above.
         sum = unsafe { column.mul_add(factor, sum) };
-        b = b.wrapping_add(b_step);
-    }
-    sum
-}
-
-/// A sum and the products of so many elements of rows and of B, in order, each column gathered by itself.
-///
-/// # Safety
-/// The CPU has the instruction set of `V`; those elements can be read.
-#[inline(always)]
-pub(crate) unsafe fn add_singly<V: Vector>(
-    mut sum: V,
-    mut from: *const V::Element,
-    along: usize,
-    mut b: *const V::Element,
-    b_step: usize,
-    steps: usize,
-) -> V {
-    for _ in 0..steps {
-        let mut column = [V::Element::ZERO; MOST_LANES];
-        let mut element = from;
-        for lane in column.iter_mut().take(V::LANES) {
-            // SAFETY: the caller's promises.
-            *lane = unsafe { *element };
-            element = element.wrapping_add(along);
-        }
-        // SAFETY: a local of as many elements as the widest register has lanes.
-        let column = unsafe { V::load(column.as_ptr()) };
-        // SAFETY: the step's element of B.
-        let element = unsafe { *b };
-        // SAFETY: the CPU has the instruction set of `V`.
-        let factor = unsafe { V::splat(element) };
-        // SAFETY: as above.
-        sum = unsafe { column.mul_add(factor, sum) };
-        from = from.wrapping_add(1);
         b = b.wrapping_add(b_step);
     }
     sum

@@ -1,8 +1,27 @@
-//! The types of the products that the engine computes.
+//! The types of the products that the engine computes, and what it has for each: the one list of them.
 
-use gemm_spec::{Accumulator, GemmTypes};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 
-use crate::isa::PackedTypes;
+use gemm_spec::{GemmTypes, bf16, f16};
+
+use crate::context::CpuContext;
+use crate::error::Error;
+use crate::isa::CpuIsa;
+use crate::kernels::Kernels;
+#[cfg(target_arch = "aarch64")]
+use crate::neon::Neon;
+use crate::portable::{Lanes, Portable};
+use crate::product::Product;
+#[cfg(target_arch = "x86_64")]
+use crate::{
+    amx::{self, TileLoop, Unit},
+    avx2::{Avx2, Pairs256},
+    avx512::Avx512,
+    groups::{Pairs, Quads},
+    vnni::{Quads512, Vnni},
+};
+use crate::{direct, driver};
 
 /// The types of a product that the engine computes: those of [`gemm_spec::Types`].
 ///
@@ -18,10 +37,223 @@ pub trait CpuTypes: PackedTypes {
         >;
 }
 
-/// Products of accumulators: tiles read A and B where they lie, and C holds sums.
-pub(crate) trait OwnSums:
-    Accumulator + GemmTypes<A = Self, B = Self, Acc = Self, C = Self>
-{
+/// What the engine has for the types of a product. Both methods are compiled here and nowhere else, so that the
+/// build settings of a program do not reach the tiles.
+pub(crate) trait PackedTypes: GemmTypes {
+    /// The kernels of an instruction set that this CPU has.
+    fn kernels(isa: CpuIsa) -> &'static Kernels<Self>;
+
+    /// Computes a product, k at least 1, by the path that suits it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], before anything was written.
+    ///
+    /// # Safety
+    /// The product's promises, see [`Product`].
+    unsafe fn multiply(
+        product: &Product<Self>,
+        context: &CpuContext,
+        threads: usize,
+    ) -> Result<(), Error>;
+
+    /// Whether tiles multiply these types, and with the bits of [`PackedTypes::multiply`].
+    #[cfg(target_arch = "x86_64")]
+    const HAS_TILES: bool = false;
+    /// See above.
+    #[cfg(target_arch = "x86_64")]
+    const TILES_KEEP_BITS: bool = false;
+
+    /// Whether a product of so many rows, columns and steps is faster by tiles.
+    #[cfg(target_arch = "x86_64")]
+    fn tiles_pay(_: (usize, usize, usize), _: usize) -> bool {
+        false
+    }
+
+    /// How many threads a product of that size is worth by tiles, of those that it is worth otherwise.
+    #[cfg(target_arch = "x86_64")]
+    fn tile_threads(_: (usize, usize, usize), threads: usize) -> usize {
+        threads
+    }
+
+    /// The loop that measures the peak of tiles, where they multiply these types.
+    #[cfg(target_arch = "x86_64")]
+    fn tile_loop() -> Option<TileLoop> {
+        None
+    }
+
+    /// Computes a product by tiles, where they multiply these types, else as [`PackedTypes::multiply`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn multiply_in_tiles(
+        product: &Product<Self>,
+        _: Unit,
+        context: &CpuContext,
+        threads: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promises.
+        unsafe { Self::multiply(product, context, threads) }
+    }
 }
 
-impl<T: Accumulator + GemmTypes<A = T, B = T, Acc = T, C = T>> OwnSums for T {}
+/// The tiles of types that [`amx`] multiplies.
+#[cfg(target_arch = "x86_64")]
+macro_rules! in_tiles {
+    ($keep_bits:literal) => {
+        const HAS_TILES: bool = true;
+        const TILES_KEEP_BITS: bool = $keep_bits;
+
+        fn tiles_pay(size: (usize, usize, usize), threads: usize) -> bool {
+            amx::pays::<Self>(size, threads)
+        }
+
+        fn tile_threads(size: (usize, usize, usize), threads: usize) -> usize {
+            amx::threads::<Self>(size, threads)
+        }
+
+        fn tile_loop() -> Option<TileLoop> {
+            amx::tile_loop::<Self>()
+        }
+
+        unsafe fn multiply_in_tiles(
+            product: &Product<Self>,
+            unit: Unit,
+            context: &CpuContext,
+            threads: usize,
+        ) -> Result<(), Error> {
+            // SAFETY: the caller's promises, for the part as well.
+            let otherwise = |part: &_| unsafe { Self::multiply(part, context, threads) };
+            // SAFETY: the caller's promises.
+            unsafe { amx::multiply(product, unit, context, threads, otherwise) }
+        }
+    };
+}
+#[cfg(not(target_arch = "x86_64"))]
+macro_rules! in_tiles {
+    ($keep_bits:literal) => {};
+}
+
+/// [`PackedTypes::multiply`] for types whose tiles take operands in place.
+macro_rules! in_place_or_packed {
+    () => {
+        unsafe fn multiply(
+            product: &Product<Self>,
+            context: &CpuContext,
+            threads: usize,
+        ) -> Result<(), Error> {
+            let kernels = Self::kernels(context.isa());
+            if direct::pays(product, kernels, threads) {
+                // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
+                unsafe { direct::multiply(product, kernels, context, threads) }
+            } else {
+                // SAFETY: as above.
+                unsafe { driver::multiply(product, kernels, context, threads) }
+            }
+        }
+    };
+}
+
+/// [`PackedTypes::multiply`] for types that tiles take in another form.
+macro_rules! always_packed {
+    () => {
+        unsafe fn multiply(
+            product: &Product<Self>,
+            context: &CpuContext,
+            threads: usize,
+        ) -> Result<(), Error> {
+            // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
+            unsafe { driver::multiply(product, Self::kernels(context.isa()), context, threads) }
+        }
+    };
+}
+
+/// For products of accumulators the registers of each instruction set.
+macro_rules! registers {
+    ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty $(, in_tiles $keep_bits:literal)?;)*) => {$(
+        impl PackedTypes for $types {
+            fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
+                match isa {
+                    #[cfg(target_arch = "x86_64")]
+                    CpuIsa::Avx512 => const { &Kernels::of::<Avx512, $avx512>() },
+                    #[cfg(target_arch = "x86_64")]
+                    CpuIsa::Avx2 => const { &Kernels::of::<Avx2, $avx2>() },
+                    #[cfg(target_arch = "aarch64")]
+                    CpuIsa::Neon => const { &Kernels::of::<Neon, $neon>() },
+                    _ => const { &Kernels::of::<Portable, $portable>() },
+                }
+            }
+
+            in_place_or_packed!();
+            $(in_tiles!($keep_bits);)?
+        }
+    )*};
+}
+
+/// For elements that are widened to sums as they are packed: the registers of those.
+macro_rules! widened {
+    ($($types:ty),* => $avx512:ty, $avx2:ty, $neon:ty, $portable:ty) => {
+        $(widened!(@ $types, $avx512, $avx2, $neon, $portable);)*
+    };
+    (@ $types:ty, $avx512:ty, $avx2:ty, $neon:ty, $portable:ty) => {
+        impl PackedTypes for $types {
+            fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
+                match isa {
+                    #[cfg(target_arch = "x86_64")]
+                    CpuIsa::Avx512 => const { &Kernels::widening::<Avx512, $avx512>() },
+                    #[cfg(target_arch = "x86_64")]
+                    CpuIsa::Avx2 => const { &Kernels::widening::<Avx2, $avx2>() },
+                    #[cfg(target_arch = "aarch64")]
+                    CpuIsa::Neon => const { &Kernels::widening::<Neon, $neon>() },
+                    _ => const { &Kernels::widening::<Portable, $portable>() },
+                }
+            }
+
+            always_packed!();
+            in_tiles!(false);
+        }
+    };
+}
+
+widened!(f16, bf16, (f16, f32), (bf16, f32) => __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>);
+
+impl PackedTypes for i8 {
+    fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            CpuIsa::Avx512 if Vnni::is_available() => {
+                const { &Kernels::grouping::<Vnni, Quads512, Quads>() }
+            }
+            #[cfg(target_arch = "x86_64")]
+            CpuIsa::Avx512 | CpuIsa::Avx2 if CpuIsa::Avx2.is_available() => {
+                const { &Kernels::grouping::<Avx2, Pairs256, Pairs>() }
+            }
+            #[cfg(target_arch = "aarch64")]
+            CpuIsa::Neon => const { &Kernels::widening::<Neon, Lanes<i32, 4>>() },
+            _ => const { &Kernels::widening::<Portable, Lanes<i32, 4>>() },
+        }
+    }
+
+    always_packed!();
+    in_tiles!(true);
+}
+
+registers! {
+    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>, in_tiles false;
+    f64: __m512d, __m256d, Lanes<f64, 2>, Lanes<f64, 2>;
+    i32: Lanes<i32, 16>, Lanes<i32, 8>, Lanes<i32, 4>, Lanes<i32, 4>;
+}
+
+/// A and B are of one type, so that the transposed product is one of the same types.
+macro_rules! symmetric {
+    ($($types:ty),*) => {$(
+        impl CpuTypes for $types {
+            type Transposed = Self;
+        }
+    )*};
+}
+
+symmetric!(f16, bf16, (f16, f32), (bf16, f32), f32, f64, i8, i32);

@@ -1,18 +1,10 @@
-//! Which units of the CPU compute a product.
+//! Which units of the CPU a context's products may use, and which it has.
 
 use std::fmt;
 use std::str::FromStr;
 
-use gemm_spec::Problem;
-
 #[cfg(target_arch = "x86_64")]
-use crate::amx::{self, Amx, Unit};
-use crate::context::CpuContext;
-use crate::error::Error;
-use crate::isa::PackedTypes;
-use crate::product::Product;
-use crate::threads_for;
-use crate::types::CpuTypes;
+use crate::amx::{Amx, NoAmx};
 
 /// Which units a context's products may use.
 ///
@@ -69,7 +61,7 @@ impl FromStr for CpuUnits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoUnits {
     #[cfg(target_arch = "x86_64")]
-    reason: amx::NoAmx,
+    reason: NoAmx,
 }
 
 impl fmt::Display for NoUnits {
@@ -92,116 +84,4 @@ pub fn matrix_units() -> Result<&'static str, NoUnits> {
     return Amx::request().map(|_| "AMX").map_err(|reason| NoUnits { reason });
     #[cfg(not(target_arch = "x86_64"))]
     Err(NoUnits {})
-}
-
-/// `C = alpha * A * B + beta * C` by tiles, whatever the product's size and the context's units: in the tile
-/// registers, or bit for bit by the model of their instructions where there are none or `model` is asked for,
-/// which is slow. Types that tiles do not multiply are computed as by [`gemm`](crate::gemm).
-///
-/// # Errors
-/// As [`gemm`](crate::gemm).
-pub fn gemm_in_tiles<T: CpuTypes>(
-    problem: &Problem<T>,
-    a: &[T::A],
-    b: &[T::B],
-    c: &mut [T::C],
-    context: &CpuContext,
-    model: bool,
-) -> Result<(), Error> {
-    let way = if has_tiles::<T>() { Way::Tiles { model } } else { Way::Units(context.units()) };
-    crate::compute(way, problem, a, b, c, context)
-}
-
-/// Whether matrix units multiply the types of a product, on machines that have some.
-#[must_use]
-pub fn has_tiles<T: CpuTypes>() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return T::HAS_TILES;
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}
-
-/// How a product is computed.
-#[derive(Clone, Copy)]
-pub(crate) enum Way {
-    /// By those of the units that suit it.
-    Units(CpuUnits),
-    /// By tiles on all threads, or by their model.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "there are none"))]
-    Tiles { model: bool },
-}
-
-/// Whether [`gemm`](crate::gemm) computes a problem in matrix units, if its elements are of no extreme range, and
-/// if these units are allowed.
-pub fn uses_matrix_units<T: CpuTypes>(
-    units: CpuUnits,
-    problem: &Problem<T>,
-    context: &CpuContext,
-) -> bool {
-    let size = (problem.m, problem.n, problem.effective_k());
-    pays::<T>(units, size, threads_for(size, context)) && matrix_units().is_ok()
-}
-
-/// The loop by which the peak of matrix units is measured for products of some types; `None` where there are no
-/// units, or they do not multiply these types.
-#[cfg(target_arch = "x86_64")]
-#[must_use]
-pub fn tile_loop<T: CpuTypes>() -> Option<amx::TileLoop> {
-    T::tile_loop()
-}
-
-/// Whether these units include matrix units that multiply the types faster.
-fn pays<T: PackedTypes>(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let may = match units {
-            CpuUnits::Vector => false,
-            CpuUnits::SameBits => T::TILES_KEEP_BITS,
-            CpuUnits::All => T::HAS_TILES,
-        };
-        may && T::tiles_pay(size, threads)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = (units, size, threads);
-        false
-    }
-}
-
-/// Computes a product, k at least 1.
-///
-/// # Errors
-/// [`Error::OutOfMemory`].
-///
-/// # Safety
-/// The product's promises, see [`Product`].
-pub(crate) unsafe fn multiply<T: PackedTypes>(
-    product: &Product<T>,
-    way: Way,
-    context: &CpuContext,
-    threads: usize,
-) -> Result<(), Error> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let size = (product.m, product.n, product.k);
-        let tiles = match way {
-            Way::Units(units) if pays::<T>(units, size, threads) => {
-                let amx = Amx::request().ok();
-                amx.map(|amx| (Unit::Tiles(amx), T::tile_threads(size, threads)))
-            }
-            Way::Units(_) => None,
-            Way::Tiles { model } => {
-                let amx = Amx::request().ok().filter(|_| !model);
-                Some((amx.map_or(Unit::Model, Unit::Tiles), context.threads()))
-            }
-        };
-        if let Some((unit, threads)) = tiles {
-            // SAFETY: the caller's promises.
-            return unsafe { T::multiply_in_tiles(product, unit, context, threads) };
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = way;
-    // SAFETY: the caller's promises.
-    unsafe { T::multiply(product, context, threads) }
 }

@@ -1,8 +1,6 @@
 //! A vector register of some instruction set: the few operations that a tile is made of.
 
-use gemm_spec::Accumulator;
-
-use crate::times_column;
+use gemm_spec::{Accumulator, Element as _};
 
 /// A register of `LANES` elements.
 ///
@@ -94,8 +92,46 @@ pub(crate) trait Vector: Copy {
         steps: usize,
     ) -> Self {
         // SAFETY: the caller's promises.
-        unsafe { times_column::add_singly(self, from, along, b, b_step, steps) }
+        unsafe { add_singly(self, from, along, b, b_step, steps) }
     }
+}
+
+/// The most lanes of any register.
+const MOST_LANES: usize = 16;
+
+/// A sum and the products of so many elements of rows and of B, in order, each column gathered by itself.
+///
+/// # Safety
+/// The CPU has the instruction set of `V`; those elements can be read.
+#[inline(always)]
+unsafe fn add_singly<V: Vector>(
+    mut sum: V,
+    mut from: *const V::Element,
+    along: usize,
+    mut b: *const V::Element,
+    b_step: usize,
+    steps: usize,
+) -> V {
+    for _ in 0..steps {
+        let mut column = [V::Element::ZERO; MOST_LANES];
+        let mut element = from;
+        for lane in column.iter_mut().take(V::LANES) {
+            // SAFETY: the caller's promises.
+            *lane = unsafe { *element };
+            element = element.wrapping_add(along);
+        }
+        // SAFETY: a local of as many elements as the widest register has lanes.
+        let column = unsafe { V::load(column.as_ptr()) };
+        // SAFETY: the step's element of B.
+        let element = unsafe { *b };
+        // SAFETY: the CPU has the instruction set of `V`.
+        let factor = unsafe { V::splat(element) };
+        // SAFETY: as above.
+        sum = unsafe { column.mul_add(factor, sum) };
+        from = from.wrapping_add(1);
+        b = b.wrapping_add(b_step);
+    }
+    sum
 }
 
 /// For registers whose operands are packed by code of their own.

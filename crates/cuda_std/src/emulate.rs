@@ -24,6 +24,7 @@ mod mbarrier;
 mod numbers;
 mod observe;
 mod products;
+mod remote;
 mod schedule;
 mod shadow;
 mod sites;
@@ -51,6 +52,9 @@ pub(crate) use numbers::{atomic, bf16_pair, check_value, f16_pair, f16_value};
 pub use observe::{Action, Event, Observer};
 pub(crate) use products::{Product, commit_products, multiply, wait_products};
 use rayon::prelude::*;
+pub(crate) use remote::{
+    cluster_arrive, cluster_rank, cluster_size, cluster_sync, place_in, read_cluster,
+};
 use schedule::run_cluster;
 use shadow::{Conflict, GlobalShadow, SharedShadow};
 pub(crate) use tensor_core::Factor;
@@ -61,9 +65,7 @@ pub(crate) use transfer::{
 };
 use warp::Lane;
 pub(crate) use warp::{WarpOperation, lane, warp};
-pub(crate) use warpgroup::{
-    cluster_rank, cluster_sync, named_barrier, place_in, set_registers, store_matrices,
-};
+pub(crate) use warpgroup::{named_barrier, set_registers, store_matrices};
 
 /// Bytes of stack for one emulated thread.
 const STACK_BYTES: usize = 64 * 1024;

@@ -132,10 +132,13 @@ absent! {
     tensor_load(u32, u64, (u32, u32), u32, Option<u16>);
     tensor_store(u64, (u32, u32), u32);
     cluster_rank() -> u32;
-    cluster_sync();
+    cluster_size() -> u32;
+    cluster_sync(bool);
+    cluster_arrive(u32);
+    read_cluster(u32) -> [u32; 4];
     place_in(u32, u32) -> u32;
     set_registers(u32, bool);
-    named_barrier(u32);
+    named_barrier(u32, u32);
     store_matrices(u32, [u32; 4]);
     multiply(Product, &mut [[f32; 8]]);
     commit_products();
@@ -151,6 +154,6 @@ pub(crate) fn atomic(_: *mut u32, _: impl FnOnce(&core::sync::atomic::AtomicU32)
 }
 
 #[track_caller]
-pub(crate) fn check_value<T>(_: &T) {
+pub(crate) fn check_value<T>(_: &T, _: bool) {
     absent()
 }

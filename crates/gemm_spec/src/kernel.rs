@@ -6,6 +6,7 @@ use crate::params::{
     SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
 };
 use crate::split::Limbs;
+use crate::split_k::KSharing;
 use crate::{
     AccType, Arch, Block, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order, Problem,
     Types, Unsupported,
@@ -60,8 +61,8 @@ pub struct KernelSpec {
     pub params: ParamList,
     /// How threads find the operands.
     pub operands: OperandAccess,
-    /// Whether several CTAs can share k where C has few tiles; see [`crate::split_k`].
-    pub split_k: bool,
+    /// How several CTAs share k where C has few tiles; see [`crate::split_k`].
+    pub split_k: KSharing,
     /// What an element of C is the sum of.
     pub numerics: Numerics,
     /// The entries that are launched before and after its own.
@@ -249,7 +250,7 @@ impl KernelSpec {
         min_blocks_per_sm: MinBlocks::same(1),
         params: ParamList::Gemm,
         operands: OperandAccess::Pointers,
-        split_k: false,
+        split_k: KSharing::None,
         numerics: Numerics::Chain,
         helpers: &[],
     };
@@ -343,8 +344,8 @@ impl KernelSpec {
         let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         match self.operands {
             OperandAccess::Pointers => match self.split_k {
-                true => crate::split_k::most_bytes(m, n, k),
-                false => 0,
+                KSharing::Workspace => crate::split_k::most_bytes(m, n, k),
+                KSharing::None | KSharing::Cluster { .. } => 0,
             },
             OperandAccess::TensorMaps { .. } => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand, 0);
@@ -386,8 +387,10 @@ impl KernelSpec {
             self.launch
         {
             assert!(block.x >= 1 && block.y >= 1 && tile.m >= 1 && tile.n >= 1);
+            // Where TMA loads, some of the threads have nothing else to do.
+            let tma = matches!(self.operands, OperandAccess::TensorMaps { .. });
             assert!(
-                (tile.m * tile.n).is_multiple_of(block.x * block.y),
+                tma || (tile.m * tile.n).is_multiple_of(block.x * block.y),
                 "the threads of a block share its tile evenly"
             );
         }
@@ -398,7 +401,7 @@ impl KernelSpec {
         match self.operands {
             OperandAccess::Pointers => {
                 assert!(matches!(self.params, ParamList::Gemm));
-                assert!(!self.split_k || self.has(HelperRole::SumRanges));
+                assert!(!self.shares_by_workspace() || self.has(HelperRole::SumRanges));
             }
             OperandAccess::TensorMaps { cluster, .. } => {
                 assert!(matches!(self.params, ParamList::Tma | ParamList::TmaSimt));
@@ -412,9 +415,21 @@ impl KernelSpec {
             }
         }
         assert!(
-            !self.split_k || matches!(self.numerics, Numerics::ChainOfRanges),
+            !self.split_k.is_possible() || !matches!(self.numerics, Numerics::Chain),
             "blocks that share k have an accumulator each"
         );
+        assert!(
+            !self.shares_by_workspace() || matches!(self.operands, OperandAccess::Pointers),
+            "a workspace of partial results is planned for kernels without tensor maps"
+        );
+        if let KSharing::Cluster { unit } = self.split_k {
+            assert!(unit >= 1 && matches!(self.launch, LaunchShape::Grouped { .. }));
+            assert!(self.cluster() == 1, "a cluster shares k or a tile of B");
+        }
+    }
+
+    const fn shares_by_workspace(&self) -> bool {
+        matches!(self.split_k, KSharing::Workspace)
     }
 
     const fn has(&self, role: HelperRole) -> bool {

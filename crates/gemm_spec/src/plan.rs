@@ -14,6 +14,7 @@ use crate::params::{
     FallbackParams, GemmParams, LimbParams, PadParams, ProbeParams, RowAmaxParams,
     SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
 };
+use crate::split_k::KSharing;
 use crate::{
     Batch, Block, DeviceLimits, Element as _, GemmTypes, Grid, HelperEntry, HelperRole, KernelSpec,
     Operand, OperandAccess, Problem, Unsupported, split_k,
@@ -164,8 +165,11 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
     pub fn with_ranges(self, asked: u32) -> Self {
         let Problem { m, n, .. } = self.problem;
         let sizes = (size(m), size(n), size(self.problem.effective_k()));
-        let ranges =
-            if self.spec.split_k { split_k::possible_parts(sizes, asked) } else { self.ranges };
+        let ranges = match self.spec.split_k {
+            KSharing::None => self.ranges,
+            KSharing::Workspace => split_k::possible_parts(sizes, asked),
+            KSharing::Cluster { unit } => split_k::possible_in_cluster(sizes.2, asked, unit),
+        };
         Self { ranges, ..self }
     }
 
@@ -230,14 +234,21 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         (problem.effective_k() != 0).then(|| limbs::workspace(limbs, problem, band).zeroed)
     }
 
-    /// The launch of the kernel's own entry: a block for each tile, or, where blocks go from tile to tile,
-    /// no more of them than the device has SMs.
+    /// The launch of the kernel's own entry: a block or a cluster for each tile, or, where blocks go from
+    /// tile to tile, no more of them than the device has SMs.
     fn own(&self, arguments: Arguments<T>) -> Result<Launch<T>, Unsupported> {
-        let Self { spec, problem: Problem { m, n, .. }, limits, .. } = *self;
+        let Self { spec, problem: Problem { m, n, k, .. }, limits, ranges, .. } = *self;
+        let mut grid = spec.launch_grid(m, n, limits.multiprocessors)?;
+        let mut cluster = spec.cluster();
+        if let KSharing::Cluster { .. } = spec.split_k {
+            let blocks = grid.x.checked_mul(ranges).filter(|&x| i32::try_from(x).is_ok());
+            grid.x = blocks.ok_or(Unsupported::TooLarge { m, n, k })?;
+            cluster = ranges;
+        }
         Ok(Launch {
             symbol: spec.entry(T::TYPES)?,
-            grid: spec.launch_grid(m, n, limits.multiprocessors)?,
-            cluster: spec.cluster(),
+            grid,
+            cluster,
             block: spec.block(m, n)?,
             shared_bytes: spec.shared_bytes(T::TYPES),
             arguments,
@@ -270,7 +281,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             c: pointer_mut(self.addresses.c),
             ldc: problem.c.ld as u64,
         };
-        if !self.spec.split_k {
+        if !self.spec.split_k.is_possible() {
             steps.push(Step::Launch(self.own(Arguments::Gemm(whole))?));
             return Ok(());
         }

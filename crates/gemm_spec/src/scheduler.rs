@@ -127,6 +127,16 @@ impl Grouped {
     pub const fn new(cta: Cta, extent: Extent, rows: u32) -> Self {
         Self { cta, extent, rows, done: false }
     }
+
+    /// The tile of a CTA of a launch that has a cluster of `size` CTAs for each tile.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_cluster(cta: Cta, extent: Extent, rows: u32, size: u32) -> Self {
+        let (x, y, z) = cta.index;
+        // Never zero, so that no division of it can panic.
+        let size = if size == 0 { 1 } else { size };
+        Self::new(Cta { index: (x / size, y, z), ..cta }, extent, rows)
+    }
 }
 
 impl TileScheduler for Grouped {
@@ -345,6 +355,20 @@ mod tests {
             let tiles = |cta| all(SplitK::new(cta, Grouped::new(cta, extent, 8)));
             let times = covered((15, ranges, 1), extent, tiles);
             is_a_partition(&times, 11 * 9 * 70);
+        }
+    }
+
+    #[test]
+    fn the_ctas_of_a_cluster_have_one_tile() {
+        for size in 1..9 {
+            let tile = |index| {
+                let cta = Cta { index: (index, 0, 0), grid: (15 * size, 1) };
+                Grouped::of_cluster(cta, EXTENT, 8, size).tile()
+            };
+            for index in 0..15 * size {
+                let alone = Cta { index: (index / size, 0, 0), grid: (15, 1) };
+                assert_eq!(tile(index), Grouped::new(alone, EXTENT, 8).tile());
+            }
         }
     }
 

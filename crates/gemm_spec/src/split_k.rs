@@ -12,6 +12,16 @@
 //!   m | 0  | 1  | 2  |   part p of A   ->  [ m x n ][ m x n ][ m x n ]  ->  their sum
 //!     +----+----+----+   times that of B
 //! ```
+//!
+//! The blocks of a tile can also be a cluster: then each leaves its accumulators in its own shared memory,
+//! the others read them there, and neither a workspace nor a second launch is needed. Their parts are not
+//! ranges: block i of p takes every p-th k-block from the i-th on, so that together they read an operand from
+//! one end to the other, a part each at about the same time:
+//!
+//! ```text
+//!   k-block      0 1 2 3 4 5 6 7
+//!   of block     0 1 2 0 1 2 0 1
+//! ```
 
 use crate::Grid;
 use crate::index::ceil_div;
@@ -25,6 +35,31 @@ pub const MOST_PARTS: u32 = 64;
 
 /// Most bytes that the parts of a product take.
 pub const MOST_BYTES: u64 = 128 << 20;
+
+/// Most blocks of a cluster on every device that has clusters.
+pub const MOST_IN_CLUSTER: u32 = 8;
+
+/// How several blocks of a kernel share k.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KSharing {
+    /// They do not.
+    None,
+    /// Each leaves its sums in a matrix of a workspace, and a second launch adds the matrices.
+    Workspace,
+    /// They are a cluster, and add each other's sums in shared memory.
+    Cluster {
+        /// k elements that one of them sums before those of the next.
+        unit: u32,
+    },
+}
+
+impl KSharing {
+    /// Whether k can have several parts.
+    #[must_use]
+    pub const fn is_possible(self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
 
 /// The blocks that add the parts of an m by n C, of that many threads: a thread for each four neighbours
 /// of a row. There are parts only where C has [`MOST_BYTES`] at most, so that the blocks are fewer than 2^25.
@@ -41,6 +76,15 @@ pub const fn sum_grid(m: u32, n: u32, threads: u32) -> Grid {
 pub const fn steps(k: u32, parts: u32) -> u32 {
     let units = if k == 0 { 1 } else { ceil_div(k, RANGE_UNIT) };
     ceil_div(units, if parts == 0 { 1 } else { parts }) * RANGE_UNIT
+}
+
+/// Units of k that block `rank` of a cluster of `size` sums: those whose number leaves `rank` when it is
+/// divided by `size`.
+#[inline(always)]
+#[must_use]
+pub const fn units_of(k: u32, unit: u32, size: u32, rank: u32) -> u32 {
+    let units = ceil_div(k, unit);
+    ceil_div(units.saturating_sub(rank), if size == 0 { 1 } else { size })
 }
 
 /// Elements from one row of a part to the next: `n`, and what makes rows 16-byte aligned.
@@ -75,9 +119,34 @@ pub fn possible_parts((m, n, k): (u32, u32, u32), asked: u32) -> u32 {
     ceil_div(k, steps(k, asked.clamp(1, most))).max(1)
 }
 
+/// The number of blocks nearest to the one asked for that can share k in a cluster: at least one, and each
+/// with a unit of k.
+#[cfg(not(target_arch = "nvptx64"))]
+#[must_use]
+pub fn possible_in_cluster(k: u32, asked: u32, unit: u32) -> u32 {
+    asked.clamp(1, MOST_IN_CLUSTER).min(ceil_div(k, unit).max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_blocks_of_a_cluster_share_all_units_and_none_has_nothing() {
+        for k in (0..700).chain([51_200, 65_537, i32::MAX as u32]) {
+            for (asked, unit) in (0..12).flat_map(|asked| [(asked, 64), (asked, 128)]) {
+                let size = possible_in_cluster(k, asked, unit);
+                assert!((1..=MOST_IN_CLUSTER.min(asked.max(1))).contains(&size));
+                let units: Vec<u32> = (0..size).map(|rank| units_of(k, unit, size, rank)).collect();
+                assert_eq!(units.iter().sum::<u32>(), k.div_ceil(unit), "{k} {asked}");
+                assert!(k == 0 || units.iter().all(|&units| units >= 1), "{k} {asked}");
+                // The first have one more than the last at most: the busiest is the first.
+                assert!(units.is_sorted_by(|one, next| one >= next && *one <= next + 1));
+            }
+        }
+        assert_eq!([8, 9].map(|asked| possible_in_cluster(51_200, asked, 64)), [8; 2]);
+        assert_eq!(possible_in_cluster(130, 8, 64), 3);
+    }
 
     #[test]
     fn ranges_are_a_partition_and_none_is_empty() {

@@ -29,6 +29,15 @@ pub const B_MN_MAJOR: u32 = 2;
 /// Elements that a thread of the helper copies at a time.
 pub const PAD_GROUP: u32 = 8;
 
+/// Lines of a K-major operand in a box, where a tile has `tile` of them and the operand `lines` in all: TMA
+/// takes as long for lines outside the operand as for those in it. Whole groups of eight, one period of the
+/// swizzle.
+#[inline(always)]
+#[must_use]
+pub const fn lines_of_box(tile: u32, lines: u32) -> u32 {
+    if lines >= tile { tile } else { lines.next_multiple_of(8) }
+}
+
 /// The `major_flags` of a product.
 #[must_use]
 pub fn major_flags<T: GemmTypes>(problem: &Problem<T>) -> u32 {
@@ -45,11 +54,13 @@ pub fn lines<T: GemmTypes>(problem: &Problem<T>, operand: Operand) -> (usize, us
     problem.layout(operand).lines(rows, cols)
 }
 
+/// Bytes of which the pitch of a copy is a multiple: a row of a box is then in one line of L2, not in two.
+pub const COPY_ALIGNMENT: usize = 128;
+
 /// The pitch of a copy, in elements of `size` bytes.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, reason = "16 is an usize of any width")]
 pub const fn padded_pitch(width: usize, size: usize) -> usize {
-    width.next_multiple_of(ALIGNMENT as usize / size)
+    width.next_multiple_of(COPY_ALIGNMENT / size)
 }
 
 /// Whether TMA can address an operand of elements of `size` bytes in place.
@@ -80,7 +91,7 @@ mod tests {
         let aligned = Problem::<bf16>::new(100, 64, 24);
         assert_eq!(copy_bytes(&aligned, Operand::A, 0) + copy_bytes(&aligned, Operand::B, 0), 0);
         let odd = Problem::<bf16>::new(100, 63, 25);
-        assert_eq!(copy_bytes(&odd, Operand::A, 0), 100 * 32 * 2);
+        assert_eq!(copy_bytes(&odd, Operand::A, 0), 100 * 64 * 2);
         assert_eq!(copy_bytes(&odd, Operand::B, 0), (25 * 64 * 2u64).next_multiple_of(256));
         // Column-major: lines are columns.
         let transposed = Problem { a: Layout::col_major(104), ..odd };
@@ -89,7 +100,7 @@ mod tests {
         let nothing = Problem { alpha: 0.0, ..odd };
         assert_eq!(copy_bytes(&nothing, Operand::A, 0), 0);
         // Aligned lines that begin in the middle of an allocation.
-        assert_eq!(copy_bytes(&aligned, Operand::A, 2), (100 * 24 * 2u64).next_multiple_of(256));
+        assert_eq!(copy_bytes(&aligned, Operand::A, 2), 100 * 64 * 2);
         // Four elements of f32 are 16 bytes.
         let wide = Problem::<f32>::new(100, 63, 28);
         assert_eq!(copy_bytes(&wide, Operand::A, 0), 0);
@@ -110,6 +121,15 @@ mod tests {
             !tma_addressable(40, Layout::row_major(8), 2)
                 && !tma_addressable(40, Layout::row_major(8), 4)
         );
+    }
+
+    #[test]
+    fn boxes_are_no_taller_than_the_operand() {
+        assert_eq!(
+            [1, 8, 9, 15, 16, 4096].map(|lines| lines_of_box(16, lines)),
+            [8, 8, 16, 16, 16, 16]
+        );
+        assert_eq!(lines_of_box(64, 33), 40);
     }
 
     #[test]

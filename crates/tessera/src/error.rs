@@ -36,6 +36,20 @@ pub enum Error {
         /// Columns of the product.
         n: usize,
     },
+    /// An operand of a routine of [`blas3`](crate::blas3) has another size than the others ask for.
+    #[error("{routine}: {matrix} is {rows} x {cols}, it must be {} x {}", wanted.0, wanted.1)]
+    Operand {
+        /// The routine.
+        routine: &'static str,
+        /// The matrix.
+        matrix: &'static str,
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        cols: usize,
+        /// Rows and columns that would fit.
+        wanted: (usize, usize),
+    },
     /// A matrix was given another number of elements than its size says.
     #[error("a matrix of {rows} x {cols} has {} elements, {len} were given", *.rows as u128 * *.cols as u128)]
     Length {

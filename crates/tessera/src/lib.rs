@@ -25,6 +25,8 @@
 //!   may depend on anything but the problem and the device.
 //! - With the feature `cuda` (on by default) products may run on an NVIDIA GPU. The driver is found when
 //!   the program runs: nothing of CUDA is needed to build, and without a driver products stay on the CPU.
+//! - [`blas3`] is level 3 of BLAS on the CPU, of real and complex numbers: products with symmetric, Hermitian
+//!   and triangular matrices, rank-k updates, triangular solves.
 //! - [`gpu`] and [`select`] are what the engine stands on, for programs that measure or place products
 //!   themselves.
 //!
@@ -34,6 +36,7 @@
 //! is not told one, and `TESSERA_LIBCUDA`, the CUDA driver's library where the loader does not find it.
 
 mod accuracy;
+pub mod blas3;
 mod element;
 mod engine;
 mod error;

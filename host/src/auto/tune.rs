@@ -123,7 +123,7 @@ fn through(
     path.multiply(spec, &problem, &a, &b, &mut c)?;
     let effort = Effort { total: Duration::from_millis(100), most: 100, ..Effort::PROBE };
     let timing = repeat(effort, || clock(|| path.multiply(spec, &problem, &a, &b, &mut c)))?;
-    Ok((Workload::new(&problem, spec.spec(), model), timing.median))
+    Ok((model.workload(&problem, spec.spec()), timing.median))
 }
 
 /// How long copies take, to a GPU and back.

@@ -10,6 +10,7 @@ use super::output::Outputs;
 use super::values;
 use crate::fill::Distribution;
 use crate::measure::{Config, DeviceChoice};
+use crate::peers::FOLDERS_VARIABLE;
 use crate::registry::Implementation;
 use crate::report::Format;
 use crate::verify::Method;
@@ -34,7 +35,7 @@ impl Implementations {
 #[derive(Args, Clone)]
 pub(super) struct PeerFolders {
     /// Look for peers' libraries in this folder first; may be given more than once.
-    #[arg(long, value_name = "DIR", env = "TESSERA_PEER_PATH", value_delimiter = ':')]
+    #[arg(long, value_name = "DIR", env = FOLDERS_VARIABLE, value_delimiter = ':')]
     pub(super) peer_path: Vec<PathBuf>,
 }
 

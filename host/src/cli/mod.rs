@@ -1,10 +1,11 @@
 //! The program: arguments in, text and an exit code out.
 
 mod accuracy;
-mod args;
 mod bench;
 mod demo;
 mod devices;
+mod doctor;
+mod exit;
 mod explain;
 mod groups;
 mod interrupt;
@@ -23,59 +24,59 @@ mod values;
 
 use std::process::ExitCode;
 
-use args::Command;
-use clap::Parser;
+use clap::{Parser, Subcommand};
+pub use exit::Exit;
 
 use crate::error::Error;
 
-/// How the program ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// Everything asked for was done, and every checked result is right.
-    Fine = 0,
-    /// A result is wrong, or an implementation failed.
-    Wrong = 1,
-    /// The arguments or the input cannot be used, or nothing that was asked for can run.
-    Usage = 2,
-    /// A GPU is needed and is not there.
-    NoDevice = 3,
-    /// Memory is short.
-    OutOfMemory = 4,
-    /// A measurement is slower than its baseline allows.
-    Slower = 5,
+/// Matrix products on CPU and GPU: every implementation run, checked and timed.
+///
+/// Without a subcommand it is `tessera run`. Data go to standard output, progress and advice to
+/// standard error.
+///
+/// Exit codes: 0 fine, 1 a result is wrong, 2 usage, unusable input or nothing that can run, 3 a GPU is
+/// needed and is not there, 4 out of memory, 5 slower than a baseline allows.
+#[derive(Parser)]
+#[command(name = "tessera", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: run::Args,
 }
 
-impl From<&Error> for Exit {
-    fn from(error: &Error) -> Self {
-        match error {
-            Error::Product { error } => Self::from(error),
-            Error::MemoryLimit { .. } => Self::OutOfMemory,
-            Error::Emulation { .. } => Self::Wrong,
-            Error::UnknownKernel { .. }
-            | Error::UnknownCard { .. }
-            | Error::UnknownPeak { .. }
-            | Error::WrongDevice { .. }
-            | Error::NotHere { .. }
-            | Error::Variable { .. }
-            | Error::Record { .. }
-            | Error::SweepFile { .. }
-            | Error::Check { .. }
-            | Error::Peer { .. } => Self::Usage,
-        }
-    }
-}
-
-impl From<&tessera::Error> for Exit {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the library may add to its errors")]
-    fn from(error: &tessera::Error) -> Self {
-        match error {
-            tessera::Error::NoDevice { .. } | tessera::Error::NoSuchDevice { .. } => Self::NoDevice,
-            tessera::Error::OutOfMemory { .. } => Self::OutOfMemory,
-            tessera::Error::Cuda { .. } => Self::Wrong,
-            _ => Self::Usage,
-        }
-    }
+#[derive(Subcommand)]
+enum Command {
+    /// Compute one product with every implementation that can, check each, print one table.
+    Run(run::Args),
+    /// Measure how fast implementations are, and how sure that is.
+    Bench(bench::Args),
+    /// Measure the rows of an earlier benchmark again and compare.
+    Replay(bench::replay::Args),
+    /// Measure and check implementations over many sizes, and find where one overtakes another.
+    Sweep(sweep::Args),
+    /// How far products of f32 are from the truth, on data from harmless to unkind.
+    Accuracy(accuracy::Args),
+    /// Multiply two matrices from `.npy` files and write the product as one.
+    Multiply(multiply::Args),
+    /// Show every implementation: types, limits, what it does and where it comes from.
+    List(list::Args),
+    /// Show the processors that this program may use, or why there is no GPU.
+    Devices(devices::Args),
+    /// Check each processor with a product of every type, and the settings; say what needs mending.
+    Doctor(doctor::Args),
+    /// Show what a product needs in memory, where it fits, and the largest that does.
+    Mem(mem::Args),
+    /// An implementation's page of the ladder: idea, picture, launch, bytes, registers, PTX.
+    Explain(explain::Args),
+    /// What a card's memory must deliver for its peak, and what it can feed, with tiles and without.
+    Roofline(roofline::Args),
+    /// Which tile widths a card allows, what they take, and how full a multiprocessor gets.
+    Tiles(tiles::Args),
+    /// Run the book's 4 x 4 example and show which block computes what.
+    Demo(demo::Args),
+    /// Measure what the choice between CPU and GPU goes by, in some seconds, and keep it for this user.
+    Tune(tune::Args),
 }
 
 /// Runs the program on the process's own arguments.
@@ -85,7 +86,7 @@ pub fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    let cli = match args::Cli::try_parse() {
+    let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => return ExitCode::from(refuse(&refusal) as u8),
     };
@@ -99,6 +100,7 @@ pub fn main() -> ExitCode {
         Some(Command::Multiply(args)) => multiply::main(&args),
         Some(Command::List(args)) => list::main(&args),
         Some(Command::Devices(args)) => devices::main(&args),
+        Some(Command::Doctor(args)) => doctor::main(&args),
         Some(Command::Mem(args)) => mem::main(&args),
         Some(Command::Explain(args)) => explain::main(&args),
         Some(Command::Roofline(args)) => roofline::main(&args),
@@ -147,10 +149,54 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
+    use super::values::{device, processor};
     use super::*;
+    use crate::measure::DeviceChoice;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_is_the_default() {
+        let cli = Cli::try_parse_from(["tessera", "-n", "10240"]).unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!(cli.run.sizes.mnk(), [10_240; 3]);
+        let cli = Cli::try_parse_from(["tessera", "run", "-m", "3", "--alpha", "-1.5"]).unwrap();
+        assert!(
+            matches!(cli.command, Some(Command::Run(run)) if run.sizes.mnk() == [3, 1024, 1024])
+        );
+    }
+
+    #[test]
+    fn words_that_cannot_be_meant_are_refused() {
+        for args in [
+            ["-n", "0"],
+            ["-n", "-3"],
+            ["-n", "1.5"],
+            ["-n", "99999999999999999999999"],
+            ["--dtype", "f33"],
+            ["--device", "gpu"],
+            ["--device", "cuda:x"],
+            ["--threads", "0"],
+            ["--budget", "0"],
+            ["--budget", "NaN"],
+            ["--format", "xml"],
+            ["--check", "maybe"],
+            ["--dist", "gauss"],
+        ] {
+            assert!(Cli::try_parse_from(["tessera", args[0], args[1]]).is_err(), "{args:?}");
+        }
+        assert_eq!(device("cuda:2"), Ok(DeviceChoice::Cuda(2)));
+        assert_eq!(device("emulate"), Ok(DeviceChoice::Emulate));
+        assert!(processor("emulate").is_err());
+    }
 
     fn complaint(args: &[&str]) -> String {
-        match args::Cli::try_parse_from(args) {
+        match Cli::try_parse_from(args) {
             Ok(_) => String::new(),
             Err(refusal) => one_line(&refusal.render().to_string()),
         }

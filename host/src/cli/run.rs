@@ -1,14 +1,32 @@
 //! `tessera run`: one product by every implementation, in one table.
 
+use std::time::Duration;
+
 use super::Exit;
-use super::args;
+use super::groups::{Implementations, Output, Products};
 use super::interrupt::{self, Ended};
 use super::nothing_ran;
 use super::output::{advise, colour, print};
+use super::values::{Sizes, seconds};
 use crate::report::render;
 use crate::run::{Document, Failure, Request, run};
 
-pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
+#[derive(clap::Args, Clone)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) sizes: Sizes,
+    #[command(flatten)]
+    pub(super) implementations: Implementations,
+    #[command(flatten)]
+    pub(super) products: Products,
+    /// Seconds for the whole run; rows that do not fit are estimated and say so.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub(super) budget: Duration,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let request = request(args)?;
     let outputs = args.output.open()?;
     let own = request.clone();
@@ -29,7 +47,7 @@ pub(super) fn main(args: &args::Run) -> anyhow::Result<Exit> {
 }
 
 /// What was typed, made sense of.
-fn request(args: &args::Run) -> anyhow::Result<Request> {
+fn request(args: &Args) -> anyhow::Result<Request> {
     let config = args.products.config()?;
     let implementations = args.implementations.select()?;
     Ok(Request { config, size: args.sizes.mnk(), implementations, budget: args.budget })

@@ -13,9 +13,10 @@ use gemm_spec::Types;
 
 use super::output::{Progress, Replacement, advise, print};
 use super::{Exit, values};
-use crate::auto::{self, EDGES, FOLDER_VARIABLE, Judged, Kept};
+use crate::auto::{self, EDGES, Judged};
 use crate::bench::idle::{self, IDLE};
 use crate::cpu;
+use crate::figures::{self, FOLDER_VARIABLE, Kept};
 use crate::gpu::devices;
 use crate::machine::Machine;
 use crate::measure::{DeviceChoice, Observer, Processors};
@@ -61,7 +62,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         print(&judged(args)?)?;
         return Ok(Exit::Fine);
     }
-    let path = auto::file().ok_or_else(|| {
+    let path = figures::file().ok_or_else(|| {
         anyhow!("the system names no folder for caches; name one in {FOLDER_VARIABLE}")
     })?;
     if args.show {
@@ -162,7 +163,7 @@ fn forget(path: &Path) -> anyhow::Result<String> {
 /// What an engine on this machine goes by, and from where.
 fn shown(path: &Path) -> anyhow::Result<String> {
     let (cpu, gpus) = (Machine::probe().cpu, devices().unwrap_or_default());
-    let (from, figures) = match auto::read(path) {
+    let (from, figures) = match figures::read(path) {
         Kept::Figures(figures) => {
             let Figures { date, version, .. } = &*figures;
             let from = format!("{}, measured on {date} by tessera {version}", path.display());

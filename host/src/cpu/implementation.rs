@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::scalar::ScalarTypes;
 
 /// The environment variable that names the instruction set of [`context`].
-const ISA_VARIABLE: &str = "TESSERA_CPU_ISA";
+pub(crate) const ISA_VARIABLE: &str = "TESSERA_CPU_ISA";
 /// The environment variable that says which units of the CPU an engine uses.
-const UNITS_VARIABLE: &str = "TESSERA_CPU_UNITS";
+pub(crate) const UNITS_VARIABLE: &str = "TESSERA_CPU_UNITS";
 
 /// A matrix product on the CPU: operands whose buffers were checked against the problem, row-major
 /// unless the implementation takes any order.

@@ -13,7 +13,7 @@ use crate::shared_library::SharedLibrary;
 
 /// The environment variable that names a folder with the libraries, where the dynamic loader does not
 /// find them.
-pub(super) const FOLDER_VARIABLE: &str = "TESSERA_CUBLAS";
+pub(crate) const FOLDER_VARIABLE: &str = "TESSERA_CUBLAS";
 
 /// The major versions that are tried, the newest first.
 const MAJORS: [u32; 3] = [13, 12, 11];

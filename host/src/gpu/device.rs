@@ -11,7 +11,7 @@ use super::refused;
 use crate::error::Error;
 
 /// Names the form in which GPUs take their kernels.
-const CODE_VARIABLE: &str = "TESSERA_KERNEL_CODE";
+pub(crate) const CODE_VARIABLE: &str = "TESSERA_KERNEL_CODE";
 
 /// A GPU whose operands, streams and events `cust` holds, and on which the library's kernels run.
 ///

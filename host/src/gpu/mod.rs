@@ -9,7 +9,9 @@ mod operands;
 mod peer;
 mod state;
 
+pub(crate) use blas::FOLDER_VARIABLE as CUBLAS_VARIABLE;
 use cust::error::CudaError;
+pub(crate) use device::CODE_VARIABLE;
 pub use device::{Gpu, kernel_code};
 pub use operands::{Launch, Operands, Output, run_batch};
 pub use peer::{CudaLibrary, GpuPeer};

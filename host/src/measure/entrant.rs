@@ -6,8 +6,8 @@ use gemm_spec::Problem;
 use tessera::Accuracy;
 
 use super::{DeviceChoice, Processors, Worker, without_gpu};
-use crate::auto;
 use crate::error::Error;
+use crate::figures;
 use crate::gpu::Launch;
 use crate::peers::{self, CpuPeer, Peer};
 use crate::registry::{self, Implementation};
@@ -82,7 +82,7 @@ impl Entrant {
         let reason = |error: tessera::Error| error.to_string();
         let gpu = processors.gpu.as_ref().map_err(without_gpu)?;
         let free = gpu.free_memory().map_err(reason)?;
-        let chosen = auto::device_model(gpu).best_kernel(problem, free, Accuracy::default());
+        let chosen = figures::device_model(gpu).best_kernel(problem, free, Accuracy::default());
         let chosen = chosen.ok_or_else(|| format!("there is no kernel for {}", T::TYPES))?;
         Ok(Self::Own(Implementation::Gpu(chosen)))
     }

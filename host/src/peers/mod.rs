@@ -26,6 +26,9 @@ use crate::gpu::CudaLibrary;
 use crate::scalar::ScalarTypes;
 use crate::shared_library::SharedLibrary;
 
+/// The environment variable that names folders of peers' libraries.
+pub const FOLDERS_VARIABLE: &str = "TESSERA_PEER_PATH";
+
 /// A matrix product of another project, in one form.
 pub struct Peer {
     /// Name on the command line and in reports.

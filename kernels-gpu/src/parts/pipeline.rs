@@ -100,10 +100,21 @@ impl<P: Pipeline> PipelineState<P> {
     /// these bytes.
     #[inline(always)]
     pub(crate) unsafe fn producer_acquire(&self) {
+        // SAFETY: the caller's promises.
+        unsafe { self.producer_acquire_for(P::STAGE_BYTES) };
+    }
+
+    /// The same where the copies do not fill the stage.
+    ///
+    /// # Safety
+    /// The barriers are initialised, one thread fills the pipeline, and the copies that it starts next have
+    /// `bytes`.
+    #[inline(always)]
+    pub(crate) unsafe fn producer_acquire_for(&self, bytes: u32) {
         // SAFETY: the barriers are initialised.
         unsafe { mbarrier::wait(self.empty_barrier(), self.phase ^ 1) };
-        // SAFETY: as above; this thread is the one that the phase waits for, and starts copies of `STAGE_BYTES`.
-        unsafe { mbarrier::arrive_and_expect_tx(self.full_barrier(), P::STAGE_BYTES) };
+        // SAFETY: as above; this thread is the one that the phase waits for, and starts copies of these bytes.
+        unsafe { mbarrier::arrive_and_expect_tx(self.full_barrier(), bytes) };
     }
 
     /// Moves to the next stage; after the last one to the first, in its next phase.

@@ -67,7 +67,7 @@ pub(super) struct Launch<N: Number> {
 
 /// Defines an entry for each tile and type.
 macro_rules! entries {
-    ($($name:ident: $run:ident::<$($n16:literal)?>, $number:ty;)+) => {
+    ($($name:ident: $run:ident::<$($arg:literal),*>, $number:ty;)+) => {
     $(
         entry! {
             /// # Safety
@@ -95,7 +95,7 @@ macro_rules! entries {
                     tma_store,
                 };
                 // SAFETY: the obligations are the same.
-                unsafe { launch.$run::<$($n16)?>() };
+                unsafe { launch.$run::<$($arg),*>() };
             }
         }
     )+
@@ -116,14 +116,38 @@ entries! {
     tensor_128x128_bf16: run::<8>, Bf16;
     tensor_128x128_f16_f32: run::<8>, Wide<F16>;
     tensor_128x128_bf16_f32: run::<8>, Wide<Bf16>;
+    tensor_128x192_f16: run::<12>, F16;
+    tensor_128x192_bf16: run::<12>, Bf16;
+    tensor_128x192_f16_f32: run::<12>, Wide<F16>;
+    tensor_128x192_bf16_f32: run::<12>, Wide<Bf16>;
     tensor_128x256_f16: run::<16>, F16;
     tensor_128x256_bf16: run::<16>, Bf16;
     tensor_128x256_f16_f32: run::<16>, Wide<F16>;
     tensor_128x256_bf16_f32: run::<16>, Wide<Bf16>;
-    tensor_pair_128x256_f16: run_pair::<>, F16;
-    tensor_pair_128x256_bf16: run_pair::<>, Bf16;
-    tensor_pair_128x256_f16_f32: run_pair::<>, Wide<F16>;
-    tensor_pair_128x256_bf16_f32: run_pair::<>, Wide<Bf16>;
+    tensor_pair_128x192_f16: run_pair::<12>, F16;
+    tensor_pair_128x192_bf16: run_pair::<12>, Bf16;
+    tensor_pair_128x192_f16_f32: run_pair::<12>, Wide<F16>;
+    tensor_pair_128x192_bf16_f32: run_pair::<12>, Wide<Bf16>;
+    tensor_pair_128x256_f16: run_pair::<16>, F16;
+    tensor_pair_128x256_bf16: run_pair::<16>, Bf16;
+    tensor_pair_128x256_f16_f32: run_pair::<16>, Wide<F16>;
+    tensor_pair_128x256_bf16_f32: run_pair::<16>, Wide<Bf16>;
+    tensor_split_64x64_f16: run_split::<1, 4, 2, true>, F16;
+    tensor_split_64x64_bf16: run_split::<1, 4, 2, true>, Bf16;
+    tensor_split_64x64_f16_f32: run_split::<1, 4, 2, true>, Wide<F16>;
+    tensor_split_64x64_bf16_f32: run_split::<1, 4, 2, true>, Wide<Bf16>;
+    tensor_split_64x128_f16: run_split::<2, 4, 1, true>, F16;
+    tensor_split_64x128_bf16: run_split::<2, 4, 1, true>, Bf16;
+    tensor_split_64x128_f16_f32: run_split::<2, 4, 1, true>, Wide<F16>;
+    tensor_split_64x128_bf16_f32: run_split::<2, 4, 1, true>, Wide<Bf16>;
+    tensor_split_128x64_f16: run_split::<1, 8, 1, true>, F16;
+    tensor_split_128x64_bf16: run_split::<1, 8, 1, true>, Bf16;
+    tensor_split_128x64_f16_f32: run_split::<1, 8, 1, true>, Wide<F16>;
+    tensor_split_128x64_bf16_f32: run_split::<1, 8, 1, true>, Wide<Bf16>;
+    tensor_split_128x128_f16: run_split::<2, 8, 1, false>, F16;
+    tensor_split_128x128_bf16: run_split::<2, 8, 1, false>, Bf16;
+    tensor_split_128x128_f16_f32: run_split::<2, 8, 1, false>, Wide<F16>;
+    tensor_split_128x128_bf16_f32: run_split::<2, 8, 1, false>, Wide<Bf16>;
 }
 
 impl<N: Number> Launch<N> {

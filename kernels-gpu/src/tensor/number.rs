@@ -10,6 +10,7 @@ use gemm_spec::warpgroup::{ROW_BYTES, accumulator_coord, octet_of_step, swizzle_
 pub(super) use cuda_std::arch::sm90::wgmma::Accumulators;
 
 use super::store::{Pair, StagingBuffer};
+use crate::parts::quad::Quad;
 use crate::parts::unroll::unroll;
 
 /// A type of operands, with that of C.
@@ -34,6 +35,13 @@ pub(super) trait Number {
     /// # Safety
     /// Both elements are in C and belong to this thread.
     unsafe fn store_pair(at: GlobalMut<Self::Stored>, values: [f32; 2]) -> bool;
+
+    /// Stores four neighbours by one instruction; false where that is impossible, and then nothing is
+    /// stored.
+    ///
+    /// # Safety
+    /// All four are in C and belong to this thread.
+    unsafe fn store_quad(at: GlobalMut<Self::Stored>, values: [f32; 4]) -> bool;
 
     /// Fills a staging buffer with `alpha` times the accumulators from chunk `first` on.
     ///
@@ -105,6 +113,19 @@ macro_rules! half {
             }
 
             #[inline(always)]
+            unsafe fn store_quad(at: GlobalMut<u16>, values: [f32; 4]) -> bool {
+                let at = at.cast::<Packed>();
+                let aligned = at.is_aligned();
+                if aligned {
+                    let [v0, v1, v2, v3] = values;
+                    let packed = Packed([convert::$pair(v0, v1), convert::$pair(v2, v3)]);
+                    // SAFETY: the caller's promise.
+                    unsafe { at.write(packed) };
+                }
+                aligned
+            }
+
+            #[inline(always)]
             unsafe fn fill<const N16: usize>(
                 buffer: &StagingBuffer,
                 thread_in_warpgroup: u32,
@@ -139,6 +160,11 @@ half! {
     Bf16: bf16_pair, bf16_value;
 }
 
+/// Four numbers of 16 bits, stored by one instruction.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Packed([u32; 2]);
+
 /// Such a type with a C of f32.
 pub(super) struct Wide<N>(PhantomData<N>);
 
@@ -164,6 +190,17 @@ impl<N> Number for Wide<N> {
         if aligned {
             // SAFETY: the caller's promise.
             unsafe { at.write(Pair(values)) };
+        }
+        aligned
+    }
+
+    #[inline(always)]
+    unsafe fn store_quad(at: GlobalMut<f32>, values: [f32; 4]) -> bool {
+        let at = at.cast::<Quad<f32>>();
+        let aligned = at.is_aligned();
+        if aligned {
+            // SAFETY: the caller's promise.
+            unsafe { at.write(Quad(values)) };
         }
         aligned
     }
@@ -229,9 +266,13 @@ macro_rules! wgmmas {
 }
 
 wgmmas! {
+    F16, 4: m64n64k16_f32_f16_f16, arrive_m64n64k16_f32_f16_f16, wait_group_n64;
     F16, 8: m64n128k16_f32_f16_f16, arrive_m64n128k16_f32_f16_f16, wait_group_n128;
+    F16, 12: m64n192k16_f32_f16_f16, arrive_m64n192k16_f32_f16_f16, wait_group_n192;
     F16, 16: m64n256k16_f32_f16_f16, arrive_m64n256k16_f32_f16_f16, wait_group_n256;
+    Bf16, 4: m64n64k16_f32_bf16_bf16, arrive_m64n64k16_f32_bf16_bf16, wait_group_n64;
     Bf16, 8: m64n128k16_f32_bf16_bf16, arrive_m64n128k16_f32_bf16_bf16, wait_group_n128;
+    Bf16, 12: m64n192k16_f32_bf16_bf16, arrive_m64n192k16_f32_bf16_bf16, wait_group_n192;
     Bf16, 16: m64n256k16_f32_bf16_bf16, arrive_m64n256k16_f32_bf16_bf16, wait_group_n256;
 }
 

@@ -9,7 +9,7 @@ use cuda_std::arch::sm90::{bulk, cluster, mbarrier, registers, tensor};
 use cuda_std::memory::SharedAddress;
 use cuda_std::{thread, warp};
 use gemm_spec::scheduler::{Persistent, TileScheduler};
-use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{ROW_BYTES, THREADS};
 
 use super::multiply::{
@@ -21,24 +21,25 @@ use super::{CONSUMERS, GROUP_ROWS, PAIR, TILE_M};
 use crate::parts::cta::this_cta;
 use crate::parts::pipeline;
 
-/// N of the instruction, in units of 16.
-const N16: usize = 16;
-/// Columns of C of a tile.
-const TILE_N: u32 = Stages::<N16>::TILE_N;
-/// Columns of B's tile that each block loads.
-const HALF_N: u32 = TILE_N / PAIR;
 /// The multicast mask: a bit for each block of the cluster.
 const BOTH: u16 = (1 << PAIR) - 1;
 
-impl<N: Number> Launch<N>
-where
-    N: Wgmma<N16>,
-{
+/// The columns of a tile of B of `tile_n` that block `rank` loads, the first and how many: half of them; of
+/// an N-major tile whole boxes, of which the first block may have one more.
+const fn share(rank: u32, tile_n: u32, mn_major: bool) -> (u32, u32) {
+    let each = if mn_major { (tile_n / PAIR).next_multiple_of(BOX_WIDTH) } else { tile_n / PAIR };
+    (rank * each, if rank == 0 { each } else { tile_n - each })
+}
+
+impl<N: Number> Launch<N> {
     /// # Safety
     /// The obligations of the entries; blocks run in clusters of [`PAIR`], of which the grid has
     /// whole ones, and the map of B has boxes for half of a tile.
     #[inline(always)]
-    pub(super) unsafe fn run_pair(&self) {
+    pub(super) unsafe fn run_pair<const N16: usize>(&self)
+    where
+        N: Wgmma<N16>,
+    {
         let linear = thread::thread_idx_x();
         // Uniform across a warpgroup, and known to be uniform in a warp.
         // SAFETY: all lanes are here.
@@ -72,7 +73,7 @@ where
                 // SAFETY: its barrier is initialised, too, and expects this warpgroup.
                 unsafe { cluster::arrive(its) };
             };
-            let tiles = self.pair_tiles();
+            let tiles = self.pair_tiles(Stages::<N16>::TILE_N);
             // SAFETY: the whole warpgroup is here, and the producer's has released what the pool lacks.
             unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
             // SAFETY: the whole warpgroup is here; the producers of both blocks visit the same tiles.
@@ -85,31 +86,33 @@ where
         unsafe { cluster::sync() };
     }
 
-    /// The tiles of this block: those of a cluster are pairs, one below the other.
+    /// The tiles of this block, of width `tile_n`: those of a cluster are pairs, one below the other.
     #[inline(always)]
-    fn pair_tiles(&self) -> Persistent {
-        let extent = self.extent((TILE_M, TILE_N));
+    fn pair_tiles(&self, tile_n: u32) -> Persistent {
+        let extent = self.extent((TILE_M, tile_n));
         Persistent::in_cluster(this_cta(), extent, GROUP_ROWS, (PAIR, cluster::rank()))
     }
 
-    /// The producer loop: loads all tiles of A that the block needs, and half of those of B for
+    /// The producer loop: loads all tiles of A that the block needs, and its share of those of B for
     /// both blocks, one stage after the other.
     ///
     /// # Safety
     /// One thread calls it, and the consumers of both blocks consume what it loads.
     #[inline(always)]
-    unsafe fn producer_loop_multicast(&self, pipe: &mut PipelineState<N16>) {
+    unsafe fn producer_loop_multicast<const N16: usize>(&self, pipe: &mut PipelineState<N16>) {
         let a_mn_major = self.major_flags & A_MN_MAJOR != 0;
         let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let rank = cluster::rank();
-        let mut tiles = self.pair_tiles();
+        let tile_n = Stages::<N16>::TILE_N;
+        let (share_first, share_count) = share(rank, tile_n, b_mn_major);
+        let mut tiles = self.pair_tiles(tile_n);
         while tiles.has_work() {
             let tile = tiles.tile();
             tiles.advance();
-            let (row0, col0) = (tile.row * TILE_M, tile.col * TILE_N);
+            let (row0, col0) = (tile.row * TILE_M, tile.col * tile_n);
             let mut k0 = 0;
             while k0 < self.k {
-                let half = A_BYTES + rank * HALF_N * ROW_BYTES;
+                let part = A_BYTES + share_first * ROW_BYTES;
                 // SAFETY: one thread fills the pipeline. The boxes that both blocks load fill the stage, so
                 // that their bytes are those that `full` expects. The other block's may complete before
                 // this thread expects them, but in this phase: the previous one has completed in both.
@@ -117,9 +120,9 @@ where
                 let (to, arrive) = (pipe.tile(), pipe.full_barrier());
                 // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
                 unsafe { load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive) };
-                let to = to.wrapping_add(half as usize);
-                let first = col0 + rank * HALF_N;
-                for_each_box(b_mn_major, to, (first, HALF_N), k0, |to, x, y| {
+                let to = to.wrapping_add(part as usize);
+                let first = col0 + share_first;
+                for_each_box(b_mn_major, to, (first, share_count), k0, |to, x, y| {
                     // SAFETY: the stage is empty in both blocks after the acquire: its barrier waits for
                     // the consumers of both.
                     unsafe { tensor::load_multicast(to, self.b_map, x, y, arrive, BOTH) };

@@ -28,10 +28,9 @@ use super::store::{AddFn, StoreFn, Stored, stream};
 use crate::buffer::Buffer;
 use crate::cache_line::{self, LINE};
 use crate::context::CpuContext;
-use crate::driver::wait;
 use crate::error::Error;
 use crate::product::Product;
-use crate::threads::run_on;
+use crate::threads::wait;
 
 /// What computes micro-tiles.
 #[derive(Clone, Copy, Debug)]
@@ -421,7 +420,7 @@ unsafe fn run<T: TileTypes>(
         plain: Plain::of(product, lead),
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
-    run_on(context.pool(), threads, || unsafe { shared.work() });
+    context.run_on(threads, || unsafe { shared.work() });
     shared.is_admitted()
 }
 

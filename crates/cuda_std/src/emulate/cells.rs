@@ -77,13 +77,22 @@ impl<'c> Knowledge<'c> {
         self.clocks.iter().all(|clock| clock.knows(stamp))
     }
 
+    fn is_over(&self, stamp: Stamp) -> bool {
+        self.clocks.iter().all(|clock| clock.is_over(stamp))
+    }
+
     fn bridges(&self, stamp: Stamp) -> bool {
         self.clocks.iter().all(|clock| clock.bridges(stamp))
     }
 
-    /// Whether an access of that kind comes after one with this stamp, and where it does not for lack of a fence.
-    fn follows(&self, act: Act, stamp: Stamp) -> Result<(), bool> {
-        if !self.knows(stamp) {
+    /// Whether an access of that kind comes after a read or a write with this stamp, and where it does not for
+    /// lack of a fence.
+    ///
+    /// A read only has to be over before the next write, and so has a copy: its phase ends once it has landed.
+    fn follows(&self, act: Act, stamp: Stamp, wrote: bool) -> Result<(), bool> {
+        let writes = matches!(act, Act::Write | Act::AsyncWrite);
+        let over = writes && !(wrote && self.is_generic(stamp));
+        if !(if over { self.is_over(stamp) } else { self.knows(stamp) }) {
             return Err(false);
         }
         let crosses = match act {
@@ -141,7 +150,7 @@ impl Cells {
             }
             let write = cell.write;
             if write.is_some() && write != who.known.get() && cell.bytes & touched != 0 {
-                who.follows(act, write).map_err(|fence| {
+                who.follows(act, write, true).map_err(|fence| {
                     if fence {
                         Hazard::Fence { byte, earlier: write, wrote: true }
                     } else {
@@ -159,7 +168,7 @@ impl Cells {
                 }
                 Act::Write | Act::AsyncWrite => {
                     for &read in cell.reads.iter().take_while(|read| read.is_some()) {
-                        who.follows(act, read).map_err(|fence| {
+                        who.follows(act, read, false).map_err(|fence| {
                             if fence {
                                 Hazard::Fence { byte, earlier: read, wrote: false }
                             } else {

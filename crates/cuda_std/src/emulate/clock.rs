@@ -31,8 +31,9 @@ pub(super) struct Clock {
     pub(super) seen: Vec<u32>,
     /// The same with a proxy fence on the way, of threads' components.
     pub(super) bridged: Vec<u32>,
-    /// Phases that have ended, of barriers: also where only a copy says so, which publishes nothing else.
-    pub(super) ended: Vec<u32>,
+    /// The time up to which its accesses are over, also where nothing makes visible what they wrote: of the phases
+    /// that a copy tells of, and of what comes before an arrival that releases nothing.
+    pub(super) over: Vec<u32>,
 }
 
 fn join(into: &mut Vec<u32>, from: &[u32]) {
@@ -61,14 +62,20 @@ impl Clock {
     pub(super) fn join(&mut self, other: &Self) {
         join(&mut self.seen, &other.seen);
         join(&mut self.bridged, &other.bridged);
-        join(&mut self.ended, &other.ended);
+        join(&mut self.over, &other.over);
+    }
+
+    /// Learns only what the other clock knows to be over.
+    pub(super) fn join_over(&mut self, other: &Self) {
+        join(&mut self.over, &other.over);
+        join(&mut self.over, &other.seen);
     }
 
     /// Becomes the other clock.
     pub(super) fn become_like(&mut self, other: &Self) {
         self.seen.clone_from(&other.seen);
         self.bridged.clone_from(&other.bridged);
-        self.ended.clone_from(&other.ended);
+        self.over.clone_from(&other.over);
     }
 
     pub(super) fn time(&self, component: Component) -> u32 {
@@ -83,17 +90,22 @@ impl Clock {
         self.time(stamp.component) >= stamp.time
     }
 
+    /// Whether a read, or the landing of a copy, is over.
+    pub(super) fn is_over(&self, stamp: Stamp) -> bool {
+        self.phases(stamp.component) >= stamp.time
+    }
+
     pub(super) fn bridges(&self, stamp: Stamp) -> bool {
         at(&self.bridged, stamp.component) >= stamp.time
     }
 
     /// Phases of a barrier that are known to have ended.
     pub(super) fn phases(&self, component: Component) -> u32 {
-        at(&self.ended, component).max(self.time(component))
+        at(&self.over, component).max(self.time(component))
     }
 
     pub(super) fn end_phases(&mut self, component: Component, phases: u32) {
-        raise(&mut self.ended, component, phases);
+        raise(&mut self.over, component, phases);
     }
 
     /// A fence between the generic and the async proxy: what is known now is known to copies and products, too.

@@ -9,6 +9,7 @@ use super::cells::{Act, Cells, Hazard, Knowledge};
 use super::clock::{Clock, Component, Stamp};
 use super::mbarrier::Barrier;
 use super::products::Warpgroup;
+use super::remote::Remote;
 use super::sites::Sites;
 use super::transfer::{Landing, Stores};
 use super::warpgroup::{Matrices, Named, Pool};
@@ -41,12 +42,6 @@ pub(super) struct Wait {
     pub(super) at: &'static Location<'static>,
 }
 
-/// Something that the blocks of a cluster do to each other's memory.
-struct RemoteAct {
-    target: usize,
-    stamp: Stamp,
-}
-
 /// The state of a cluster whose launch is asynchronous.
 pub(super) struct Cluster(RefCell<Option<Box<State>>>);
 
@@ -71,8 +66,7 @@ pub(super) struct State {
     pub(super) woken: VecDeque<usize>,
     pub(super) waits: Vec<Option<Wait>>,
     ended: Vec<bool>,
-    acts: Vec<RemoteAct>,
-    gate: (Clock, usize),
+    pub(super) remote: Remote,
     pub(super) checked: bool,
     pub(super) early: bool,
 }
@@ -113,8 +107,7 @@ impl State {
             woken: VecDeque::new(),
             waits: vec![None; threads],
             ended: vec![false; threads],
-            acts: Vec::new(),
-            gate: (Clock::default(), 0),
+            remote: Remote::new(threads),
             checked: launch.checked,
             early: launch.order == super::Order::Early,
         };
@@ -295,50 +288,13 @@ impl State {
         }
     }
 
-    /// A thread comes to the barrier of the cluster; whether it has to wait.
-    pub(super) fn arrive_at_gate(&mut self, slot: usize) -> bool {
-        let (clock, arrived) = &mut self.gate;
-        clock.join(&self.clocks[slot]);
-        *arrived += 1;
-        self.tick(slot);
-        !self.open_gate(Some(slot))
+    /// Threads that have not ended.
+    pub(super) fn running(&self) -> usize {
+        self.ended.iter().filter(|&&ended| !ended).count()
     }
 
-    /// Opens the gate if all threads that have not ended are there; `last` is one that does not wait.
-    fn open_gate(&mut self, last: Option<usize>) -> bool {
-        let running = self.ended.iter().filter(|&&ended| !ended).count();
-        if self.gate.1 < running || self.gate.1 == 0 {
-            return false;
-        }
-        self.gate.1 = 0;
-        for slot in 0..self.threads() {
-            if !self.ended[slot] {
-                self.clocks[slot].join(&self.gate.0);
-                if last != Some(slot) {
-                    self.wake(slot);
-                }
-            }
-        }
-        true
-    }
-
-    /// A thread does something to the shared memory of another block.
-    pub(super) fn act_on(
-        &mut self,
-        blocks: &[Block<'_>],
-        (slot, target): (usize, usize),
-        at: &'static Location<'static>,
-    ) -> Result<(), EmulationError> {
-        if slot / self.block_threads == target {
-            return Ok(());
-        }
-        if self.has_ended(target) {
-            let (site, block) = (self.site(blocks, slot, at), blocks[target].index);
-            return Err(EmulationError::AfterExit { site, block });
-        }
-        let stamp = self.stamp(slot, at);
-        self.acts.push(RemoteAct { target, stamp });
-        Ok(())
+    pub(super) fn has_thread_ended(&self, slot: usize) -> bool {
+        self.ended[slot]
     }
 
     pub(super) fn has_ended(&self, rank: usize) -> bool {
@@ -358,18 +314,7 @@ impl State {
         self.end_products(blocks, slot)?;
         let rank = slot / self.block_threads;
         if self.has_ended(rank) {
-            let own = rank * self.block_threads..(rank + 1) * self.block_threads;
-            let (index, clocks) = (blocks[rank].index, &self.clocks[own]);
-            for act in self.acts.iter().filter(|act| act.target == rank) {
-                if !clocks.iter().any(|clock| clock.knows(act.stamp)) {
-                    let site = self.site_of(blocks, act.stamp);
-                    return Err(EmulationError::AfterExit { site, block: index });
-                }
-            }
-            if let Some(landing) = self.landings.iter().find(|landing| landing.rank == rank) {
-                let site = self.site(blocks, landing.slot, landing.at);
-                return Err(EmulationError::AfterExit { site, block: index });
-            }
+            self.outlived(blocks, rank)?;
         }
         self.open_gate(None);
         Ok(())
@@ -418,14 +363,16 @@ impl State {
             }
             What::Named(named) => {
                 let named = &self.named[named];
-                format!("named barrier {}, where {} threads of 128 are", named.id, named.arrived)
+                let Named { id, arrived, threads, .. } = named;
+                format!("named barrier {id}, where {arrived} threads of {threads} are")
             }
             What::Products(_, groups) => {
                 format!("group {} of its warpgroup's products", groups - 1)
             }
             What::Stores(groups) => format!("group {} of its own stores", groups - 1),
             What::Cluster => {
-                format!("the barrier of the cluster, where {} threads are", self.gate.1)
+                let (arrived, all) = (self.remote.arrived(), self.running());
+                format!("barrier.cluster, where {arrived} threads of {all} are")
             }
             What::Registers => "registers, of which the block's pool has too few".to_owned(),
         }
@@ -446,7 +393,7 @@ fn fresh_clocks(threads: usize, length: usize) -> Vec<Clock> {
             times.clear();
             times.resize(length, 0);
         }
-        clock.ended.clear();
+        clock.over.clear();
         clock.seen[slot] = 1;
     }
     clocks

@@ -319,6 +319,17 @@ pub enum EmulationError {
         /// The thread.
         site: Site,
     },
+    /// A sum becomes a result whose product has read shared memory that nobody wrote.
+    #[error(
+        "uninitialised: {site} uses a sum of the product at {}:{}, which read shared memory that nobody wrote",
+        product.file(), product.line()
+    )]
+    UnwrittenOperand {
+        /// The thread.
+        site: Site,
+        /// The product.
+        product: &'static Location<'static>,
+    },
     /// A wait for products that no group has.
     #[error("{site} waits for the product at {}:{}, which was not committed", product.file(), product.line())]
     Uncommitted {

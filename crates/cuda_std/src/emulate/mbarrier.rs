@@ -5,7 +5,7 @@ use std::panic::Location;
 use super::cells::Act;
 use super::clock::{Clock, Component, Stamp};
 use super::cluster::{State, What};
-use super::{Block, EmulationError, Site, WINDOW_BASE, current};
+use super::{Access, AccessKind, Block, EmulationError, Site, WINDOW_BASE, current};
 
 /// Most arrivals, and most bytes, of a phase.
 const MOST: u32 = (1 << 20) - 1;
@@ -38,13 +38,9 @@ pub(super) struct Barrier {
     pub(super) last: usize,
 }
 
-/// Where an address of the shared window is: the rank of the block, and the offset in its memory.
-pub(super) fn place(rank: usize, address: u32) -> (usize, u32) {
-    let offset = (address & 0x00ff_ffff).wrapping_sub(WINDOW_BASE);
-    match address >> 24 {
-        0 => (rank, offset),
-        other => (other as usize - 1, offset),
-    }
+/// The offset in its block's shared memory of an address in the shared window of the block.
+pub(super) fn own(address: u32) -> u32 {
+    address.wrapping_sub(WINDOW_BASE)
 }
 
 impl State {
@@ -86,9 +82,8 @@ impl State {
         at: &'static Location<'static>,
     ) -> Result<(), EmulationError> {
         let rank = slot / self.block_threads;
-        let (rank, offset) = place(rank, address);
         let site = self.site(blocks, slot, at);
-        let offset = inside(blocks, site, offset, BYTES)?;
+        let offset = inside(blocks, (site, AccessKind::Write), own(address), BYTES)?;
         let refuse = |reason| EmulationError::NotSet { site, offset, reason };
         if !offset.is_multiple_of(BYTES) {
             return Err(refuse("which is no multiple of 8"));
@@ -153,16 +148,14 @@ impl State {
         Ok(index)
     }
 
-    /// A thread arrives, and says how many bytes more the phase waits for.
+    /// A thread arrives, says how many bytes more the phase waits for, and releases what it has done, or nothing.
     pub(super) fn arrive(
         &mut self,
         blocks: &[Block<'_>],
         slot: usize,
-        (place, bytes): ((usize, u32), u32),
+        (index, bytes, releases): (usize, u32, bool),
         at: &'static Location<'static>,
     ) -> Result<(), EmulationError> {
-        self.act_on(blocks, (slot, place.0), at)?;
-        let index = self.acting_on(blocks, slot, place, at)?;
         let site = self.site(blocks, slot, at);
         let barrier = &mut self.barriers[index];
         barrier.bytes += i64::from(bytes);
@@ -171,7 +164,11 @@ impl State {
             return Err(EmulationError::TooManyArrivals { site, offset, phase });
         };
         barrier.pending = pending;
-        barrier.open.join(&self.clocks[slot]);
+        if releases {
+            barrier.open.join(&self.clocks[slot]);
+        } else {
+            barrier.open.join_over(&self.clocks[slot]);
+        }
         self.tick(slot);
         self.complete_phase(index, site)
     }
@@ -260,7 +257,7 @@ impl State {
 /// An offset in a block's shared memory that has room for some bytes.
 pub(super) fn inside(
     blocks: &[Block<'_>],
-    site: Site,
+    (site, kind): (Site, AccessKind),
     offset: u32,
     bytes: usize,
 ) -> Result<usize, EmulationError> {
@@ -269,8 +266,7 @@ pub(super) fn inside(
     if at + bytes <= available {
         return Ok(at);
     }
-    let access = super::Access { kind: super::AccessKind::Write, site };
-    let offset = i64::from(offset.cast_signed());
+    let (access, offset) = (Access { kind, site }, i64::from(offset.cast_signed()));
     Err(EmulationError::SharedOutOfBounds { access, offset, bytes: available })
 }
 
@@ -291,13 +287,14 @@ pub(crate) fn fence_init() {
     });
 }
 
-/// Arrives at a barrier of any block of the cluster, which expects `bytes` more in this phase.
+/// Arrives at a barrier of the block, which expects `bytes` more in this phase.
 #[track_caller]
 pub(crate) fn mbarrier_arrive(address: u32, bytes: u32) {
     let thread = current();
     thread.act("mbarrier.arrive", |state, at| {
-        let place = place(thread.block.rank, address);
-        state.arrive(thread.blocks, thread.slot(), (place, bytes), at)
+        let (slot, place) = (thread.slot(), (thread.block.rank, own(address)));
+        let barrier = state.acting_on(thread.blocks, slot, place, at)?;
+        state.arrive(thread.blocks, slot, (barrier, bytes, true), at)
     });
 }
 
@@ -305,7 +302,7 @@ pub(crate) fn mbarrier_arrive(address: u32, bytes: u32) {
 pub(crate) fn mbarrier_wait(address: u32, parity: u32) {
     let thread = current();
     let slot = thread.slot();
-    let place = place(thread.block.rank, address);
+    let place = (thread.block.rank, own(address));
     let awaited = thread.act("mbarrier.try_wait", |state, at| {
         state.awaited(thread.blocks, slot, (place, parity), at)
     });

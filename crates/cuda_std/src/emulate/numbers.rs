@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-use super::products::is_mark;
+use super::products::{is_mark, is_unwritten};
 use super::{AccessKind, EmulationError, check_global, current};
 use std::panic::Location;
 
@@ -13,8 +13,8 @@ const NAN: u16 = 0x7fff;
 #[track_caller]
 pub(crate) fn f16_pair(first: f32, second: f32) -> u32 {
     let half = |x: f32| if x.is_nan() { NAN } else { half::f16::from_f32(x).to_bits() };
-    check_number(first.to_bits());
-    check_number(second.to_bits());
+    check_number(first.to_bits(), true);
+    check_number(second.to_bits(), true);
     u32::from(half(first)) | u32::from(half(second)) << 16
 }
 
@@ -22,8 +22,8 @@ pub(crate) fn f16_pair(first: f32, second: f32) -> u32 {
 #[track_caller]
 pub(crate) fn bf16_pair(first: f32, second: f32) -> u32 {
     let half = |x: f32| if x.is_nan() { NAN } else { half::bf16::from_f32(x).to_bits() };
-    check_number(first.to_bits());
-    check_number(second.to_bits());
+    check_number(first.to_bits(), true);
+    check_number(second.to_bits(), true);
     u32::from(half(first)) | u32::from(half(second)) << 16
 }
 
@@ -42,27 +42,35 @@ pub(crate) fn atomic(word: *mut u32, update: impl FnOnce(&AtomicU32) -> u32) -> 
     update(unsafe { AtomicU32::from_ptr(word) })
 }
 
-/// Ends the launch where the sum of a product is used that was not waited for.
+/// Ends the launch where the sum of a product is used that was not waited for; where it is to be a result, also where
+/// the product has read what nobody wrote.
 #[inline]
 #[track_caller]
-pub(crate) fn check_number(bits: u32) {
-    if is_mark(bits) {
-        used_too_early(Location::caller());
+pub(crate) fn check_number(bits: u32, is_result: bool) {
+    if is_mark(bits) || is_result && is_unwritten(bits) {
+        used(bits, Location::caller());
     }
 }
 
 #[cold]
-fn used_too_early(at: &'static Location<'static>) {
+fn used(bits: u32, at: &'static Location<'static>) {
     let thread = current();
-    if thread.block.launch.checked {
-        thread.stop(EmulationError::UsedInFlight { site: thread.site(at) });
+    if !thread.block.launch.checked {
+        return;
+    }
+    let site = thread.site(at);
+    if is_mark(bits) {
+        thread.stop(EmulationError::UsedInFlight { site });
+    }
+    if let Some(product) = thread.cluster.with(|state| state.product_of(bits)) {
+        thread.stop(EmulationError::UnwrittenOperand { site, product });
     }
 }
 
 /// The same of a value that is stored, whatever its type.
 #[inline]
 #[track_caller]
-pub(crate) fn check_value<T>(value: &T) {
+pub(crate) fn check_value<T>(value: &T, is_result: bool) {
     if !current().block.launch.asynchronous
         || !size_of::<T>().is_multiple_of(4)
         || align_of::<T>() < 4
@@ -72,6 +80,6 @@ pub(crate) fn check_value<T>(value: &T) {
     let words = std::ptr::from_ref(value).cast::<u32>();
     for word in 0..size_of::<T>() / 4 {
         // SAFETY: a word of the value, whose alignment suits it. The kernels' types have no padding.
-        check_number(unsafe { words.wrapping_add(word).read() });
+        check_number(unsafe { words.wrapping_add(word).read() }, is_result);
     }
 }

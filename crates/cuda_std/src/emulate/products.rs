@@ -4,9 +4,10 @@
 //! values go with the parts: in the registers stays a NaN that names the product, until a wait brings the sums.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::panic::Location;
 
-use super::cells::{Act, Knowledge};
+use super::cells::{Act, Hazard, Knowledge};
 use super::clock::{Component, Stamp};
 use super::cluster::{State, WARPGROUP, What};
 use super::tensor_core::{self, DEPTH, Factor, Factors};
@@ -38,6 +39,14 @@ pub(super) fn is_mark(bits: u32) -> bool {
     bits & MARK == UNDER_WAY
 }
 
+/// A NaN that stands for a sum whose product has read what nobody wrote: the number of its line.
+const UNWRITTEN: u32 = 0x7feb_0000;
+
+/// Whether the bits are those of such a sum.
+pub(super) fn is_unwritten(bits: u32) -> bool {
+    bits & MARK == UNWRITTEN
+}
+
 /// A product, as its instruction names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Product {
@@ -65,6 +74,14 @@ struct Op {
     instruction: Instruction,
     at: &'static Location<'static>,
     arrived: usize,
+    /// Rows and columns of which it has read what nobody wrote.
+    unwritten: Unwritten,
+}
+
+#[derive(Default)]
+struct Unwritten {
+    rows: Vec<usize>,
+    columns: Vec<usize>,
 }
 
 /// Products that add to the same registers.
@@ -73,6 +90,8 @@ struct Chain {
     columns: usize,
     /// The sums, row-major.
     sums: Vec<f32>,
+    /// Those that depend on what nobody wrote, as what stands for them; empty where there are none.
+    unwritten: Vec<u32>,
     at: &'static Location<'static>,
     /// Threads that have their sums.
     delivered: usize,
@@ -125,6 +144,16 @@ impl Warpgroup {
     }
 }
 
+impl Chain {
+    /// Sums of these rows and columns depend on what nobody wrote.
+    fn mark(&mut self, mark: u32, (rows, columns): (Range<usize>, Range<usize>)) {
+        self.unwritten.resize(ROWS * self.columns, 0);
+        for row in rows {
+            self.unwritten[row * self.columns..][columns.clone()].fill(mark);
+        }
+    }
+}
+
 /// The row and the column of an accumulator.
 fn coordinates(thread: usize, register: usize) -> (usize, usize) {
     let (warp, lane) = (thread / 32, thread % 32);
@@ -162,7 +191,12 @@ impl State {
         group.next[thread] += 1;
         if place == group.ops.len() {
             let instruction = instruction(group);
-            group.ops.push_back(Op { instruction, at, arrived: 0 });
+            group.ops.push_back(Op {
+                instruction,
+                at,
+                arrived: 0,
+                unwritten: Unwritten::default(),
+            });
         }
         let first = group.first;
         let op = &mut group.ops[place];
@@ -225,6 +259,7 @@ impl State {
                 number,
                 columns,
                 sums: vec![0.0; ROWS * columns],
+                unwritten: Vec::new(),
                 at,
                 delivered: 0,
             });
@@ -252,6 +287,9 @@ impl State {
             for (at, value) in registers.iter_mut().enumerate() {
                 let (row, column) = coordinates(thread, at);
                 chain.sums[row * columns + column] = *value;
+                if is_unwritten(value.to_bits()) {
+                    chain.mark(value.to_bits(), (row..row + 1, column..column + 1));
+                }
                 *value = f32::from_bits(mark(chain.number, at));
             }
             group.chain[thread] = Some(chain.number);
@@ -259,31 +297,34 @@ impl State {
         if group.ops[place].arrived == WARPGROUP {
             // The other threads may have closed the group by now; this one has not.
             let time = group.closed[thread] + 1;
-            self.read_operands(blocks, (index, time), (&product, columns), at)?;
+            let unwritten = self.read_operands(blocks, (index, time), (&product, columns), at)?;
+            self.warpgroups[index].ops[place].unwritten = unwritten;
         }
         Ok(())
     }
 
-    /// Checks and records the reads of a product's operands.
+    /// Checks and records the reads of a product's operands; what nobody wrote is left to those who use its sums.
     fn read_operands(
         &mut self,
         blocks: &[Block<'_>],
         (index, time): (usize, u32),
         (product, columns): (&Product, usize),
         at: &'static Location<'static>,
-    ) -> Result<(), EmulationError> {
+    ) -> Result<Unwritten, EmulationError> {
         let Warpgroup { component, rank, first, .. } = self.warpgroups[index];
         let site = self.site(blocks, first, at);
         let stamp = Stamp { component, time, site: self.sites.number(at) };
         let who = Knowledge::of(&self.clocks[first..first + WARPGROUP], self.waits.len());
         let shared_bytes = blocks[0].launch.shared_bytes;
-        for (descriptor, mn_major, lines) in
-            [(product.a, product.mn_major[0], ROWS), (product.b, product.mn_major[1], columns)]
-        {
+        let mut unwritten = Unwritten::default();
+        for (descriptor, mn_major, lines, unwritten) in [
+            (product.a, product.mn_major[0], ROWS, &mut unwritten.rows),
+            (product.b, product.mn_major[1], columns, &mut unwritten.columns),
+        ] {
             let refuse =
                 |reason: String| EmulationError::Operand { site, instruction: "wgmma", reason };
             let operand = Operand::new(descriptor, mn_major, lines).map_err(refuse)?;
-            for chunk in operand.chunks() {
+            for (of, chunk) in operand.chunks() {
                 if chunk + CHUNK > shared_bytes {
                     let offset = chunk as i64;
                     let access = super::Access { kind: super::AccessKind::Read, site };
@@ -296,11 +337,17 @@ impl State {
                 if self.checked {
                     let found =
                         self.cells[rank].access(Act::AsyncRead, (chunk, CHUNK), &who, stamp);
-                    found.map_err(|hazard| self.hazard(blocks, Act::AsyncRead, hazard, site))?;
+                    match found {
+                        Ok(()) => {}
+                        Err(Hazard::Uninitialised { .. }) => unwritten.extend(of),
+                        Err(hazard) => {
+                            return Err(self.hazard(blocks, Act::AsyncRead, hazard, site));
+                        }
+                    }
                 }
             }
         }
-        Ok(())
+        Ok(unwritten)
     }
 
     /// A thread closes its group.
@@ -333,6 +380,14 @@ impl State {
                 };
                 if !product.add {
                     chain.sums.fill(0.0);
+                    chain.unwritten.clear();
+                }
+                let site = UNWRITTEN | u32::from(self.sites.number(op.at));
+                for row in op.unwritten.rows {
+                    chain.mark(site, (row..row + 1, 0..chain.columns));
+                }
+                for column in op.unwritten.columns {
+                    chain.mark(site, (0..ROWS, column..column + 1));
                 }
                 let factors = |descriptor, mn_major, lines| {
                     let Ok(operand) = Operand::new(descriptor, mn_major, lines) else {
@@ -392,7 +447,9 @@ impl State {
         }
         for (at, value) in registers.iter_mut().enumerate() {
             let (row, column) = coordinates(thread, at);
-            *value = chain.sums[row * chain.columns + column];
+            let place = row * chain.columns + column;
+            let unwritten = chain.unwritten.get(place).copied().filter(|&mark| mark != 0);
+            *value = unwritten.map_or(chain.sums[place], f32::from_bits);
         }
         chain.delivered += 1;
         group.chain[thread] = None;
@@ -400,6 +457,11 @@ impl State {
             group.chains.swap_remove(place);
         }
         Ok(())
+    }
+
+    /// The product whose sum the bits stand for.
+    pub(super) fn product_of(&self, bits: u32) -> &'static Location<'static> {
+        self.sites.at((bits & !MARK) as u16)
     }
 
     /// What is wrong with a thread's products when it ends.
@@ -451,12 +513,18 @@ impl Operand {
         Ok(Self { start: field(0), leading: field(16), stride: field(32), row, mn_major, lines })
     }
 
-    /// Where the pieces of eight elements are in the block's shared memory: K-major those of a line together, else
-    /// those of a step.
-    fn chunks(&self) -> impl Iterator<Item = usize> {
+    /// Where the pieces of eight elements are in the block's shared memory, and of which lines they are: K-major those
+    /// of a line together, else those of a step.
+    fn chunks(&self) -> impl Iterator<Item = (Range<usize>, usize)> {
         let across = if self.mn_major { self.lines / EIGHT } else { DEPTH / EIGHT };
         let down = if self.mn_major { DEPTH } else { self.lines };
-        (0..down).flat_map(move |line| (0..across).map(move |chunk| self.chunk(line, chunk)))
+        let lines = |line: usize, chunk: usize| match self.mn_major {
+            true => chunk * EIGHT..(chunk + 1) * EIGHT,
+            false => line..line + 1,
+        };
+        (0..down).flat_map(move |line| {
+            (0..across).map(move |chunk| (lines(line, chunk), self.chunk(line, chunk)))
+        })
     }
 
     /// Piece `chunk` of a line: of a row or column of the factor, or of a step where it is not K-major.

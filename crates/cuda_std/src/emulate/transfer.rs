@@ -6,7 +6,8 @@ use std::panic::Location;
 use super::cells::Act;
 use super::clock::{Component, Stamp};
 use super::cluster::{State, What};
-use super::mbarrier::{inside, place};
+use super::mbarrier::{inside, own};
+use super::products::is_unwritten;
 use super::{Access, AccessKind, Block, EmulationError, Site, Thread, coordinates, current};
 
 /// Bytes of the chunks that a swizzle moves.
@@ -172,7 +173,7 @@ impl State {
     ) -> Result<(), EmulationError> {
         let site = self.site(blocks, slot, at);
         let rank = to.0;
-        let offset = inside(blocks, site, to.1, bytes)?;
+        let offset = inside(blocks, (site, AccessKind::Write), to.1, bytes)?;
         let barrier = self.acting_on(blocks, slot, barrier, at)?;
         let stamp = self.stamp(slot, at);
         let place = (rank, offset, bytes);
@@ -260,7 +261,7 @@ impl State {
     ) -> Result<(), EmulationError> {
         let site = self.site(blocks, slot, at);
         let rank = slot / self.block_threads;
-        let offset = inside(blocks, site, super::mbarrier::place(rank, from).1, map.box_bytes())?;
+        let offset = inside(blocks, (site, AccessKind::Read), own(from), map.box_bytes())?;
         aligned(&map, site, from)?;
         let line = map.dims[0] * map.element_bytes as u64;
         let cut = i64::from(place.0.cast_signed()) + i64::from(map.box_dims[0])
@@ -310,6 +311,9 @@ impl State {
                     let at = line * store.map.line_bytes() + first + done;
                     let size = (CHUNK - at % CHUNK).min(count - done);
                     let from = base.wrapping_add(store.map.swizzled(at));
+                    if self.checked && store.map.element_bytes == size_of::<f32>() {
+                        self.check_sums(site, from, size)?;
+                    }
                     // SAFETY: the chunk is in the box, in the block's shared memory; the line is in the matrix,
                     // which is in a buffer of the launch that it may write.
                     unsafe { to.wrapping_add(done).copy_from_nonoverlapping(from, size) };
@@ -324,6 +328,19 @@ impl State {
             .is_some_and(|wait| matches!(wait.what, What::Stores(groups) if groups <= read))
         {
             self.wake(slot);
+        }
+        Ok(())
+    }
+
+    /// Refuses to store what stands for a sum that there is not.
+    fn check_sums(&self, site: Site, from: *const u8, bytes: usize) -> Result<(), EmulationError> {
+        for word in 0..bytes / size_of::<u32>() {
+            // SAFETY: a word of the chunk that is about to be stored, of elements of four bytes.
+            let bits = unsafe { from.cast::<u32>().wrapping_add(word).read() };
+            if is_unwritten(bits) {
+                let product = self.product_of(bits);
+                return Err(EmulationError::UnwrittenOperand { site, product });
+            }
         }
         Ok(())
     }
@@ -445,7 +462,7 @@ pub(crate) fn bulk_copy(to: u32, from: *const u8, bytes: u32, barrier: u32) {
         if thread.block.launch.checked {
             thread.global_access((from.addr(), bytes as usize), AccessKind::Read, at)?;
         }
-        let places = (place(rank, to), place(rank, barrier));
+        let places = ((rank, own(to)), (rank, own(barrier)));
         let source = Source::Bytes(from);
         state.depart(thread.blocks, (thread.slot(), source), places, bytes as usize, at)
     });
@@ -464,8 +481,7 @@ pub(crate) fn tensor_load(
     thread.act("cp.async.bulk.tensor", |state, at| {
         let map = thread.map(map, true, at)?;
         aligned(&map, thread.site(at), to)?;
-        let own = thread.block.rank;
-        let ranks = targets.map_or(1 << own, u32::from);
+        let ranks = targets.map_or(1 << thread.block.rank, u32::from);
         if ranks >> thread.blocks.len() != 0 {
             return Err(EmulationError::Operand {
                 site: thread.site(at),
@@ -476,32 +492,17 @@ pub(crate) fn tensor_load(
                 ),
             });
         }
-        let (to, barrier) = (place(own, to).1, place(own, barrier).1);
+        let (to, barrier) = (own(to), own(barrier));
         for rank in (0..thread.blocks.len()).filter(|rank| ranks >> rank & 1 != 0) {
             let slot = thread.slot();
-            state.act_on_by_copy(thread.blocks, (slot, rank), at)?;
+            // It is over when it has landed, which must come before the block ends.
+            state.alive(thread.blocks, (slot, rank), at)?;
             let source = Source::Box(map, (x, y));
             let places = ((rank, to), (rank, barrier));
             state.depart(thread.blocks, (slot, source), places, map.box_bytes(), at)?;
         }
         Ok(())
     });
-}
-
-impl State {
-    /// A copy to another block: its landing is that of the block that waits for it, its start must not come later.
-    fn act_on_by_copy(
-        &self,
-        blocks: &[Block<'_>],
-        (slot, target): (usize, usize),
-        at: &'static Location<'static>,
-    ) -> Result<(), EmulationError> {
-        if self.has_ended(target) {
-            let (site, block) = (self.site(blocks, slot, at), blocks[target].index);
-            return Err(EmulationError::AfterExit { site, block });
-        }
-        Ok(())
-    }
 }
 
 #[track_caller]

@@ -6,7 +6,7 @@ use std::panic::Location;
 use super::cells::Act;
 use super::clock::{Clock, Component, Stamp};
 use super::cluster::{State, WARPGROUP, What};
-use super::mbarrier::{inside, place};
+use super::mbarrier::{inside, own};
 use super::{Access, AccessKind, Block, EmulationError, current};
 
 /// Lanes of a warp.
@@ -19,8 +19,9 @@ pub(super) struct Named {
     component: Component,
     rank: usize,
     pub(super) id: u32,
-    /// Threads that are there.
+    /// Threads that are there, and those that it is for.
     pub(super) arrived: usize,
+    pub(super) threads: usize,
     /// Times that it was passed.
     generation: u32,
     clock: Clock,
@@ -68,17 +69,20 @@ impl State {
         &mut self,
         blocks: &[Block<'_>],
         slot: usize,
-        id: u32,
+        (id, threads): (u32, u32),
         at: &'static Location<'static>,
     ) -> Result<Option<usize>, EmulationError> {
         let rank = slot / self.block_threads;
         let site = self.site(blocks, slot, at);
+        let refuse =
+            |reason| Err(EmulationError::Operand { site, instruction: "bar.sync", reason });
         if !(1..16).contains(&id) {
-            return Err(EmulationError::Operand {
-                site,
-                instruction: "bar.sync",
-                reason: format!("barrier {id}: there are 1 to 15 besides the block's"),
-            });
+            return refuse(format!("barrier {id}: there are 1 to 15 besides the block's"));
+        }
+        let threads = threads as usize;
+        if threads == 0 || !threads.is_multiple_of(LANES) || threads > self.block_threads {
+            let all = self.block_threads;
+            return refuse(format!("{threads} threads, no whole warps of the block's {all}"));
         }
         let found = self.named.iter().position(|named| (named.rank, named.id) == (rank, id));
         let index = match found {
@@ -90,6 +94,7 @@ impl State {
                     rank,
                     id,
                     arrived: 0,
+                    threads,
                     generation: 0,
                     clock: Clock::default(),
                     waiting: Vec::new(),
@@ -98,6 +103,13 @@ impl State {
             }
         };
         let named = &mut self.named[index];
+        if named.arrived > 0 && named.threads != threads {
+            let others = named.threads;
+            return refuse(format!(
+                "{threads} threads at barrier {id}, where others wait for {others}"
+            ));
+        }
+        named.threads = threads;
         if self.checked && self.clocks[slot].time(named.component) < named.generation {
             return Err(EmulationError::PhaseUnknown {
                 site,
@@ -108,7 +120,7 @@ impl State {
         named.clock.join(&self.clocks[slot]);
         named.arrived += 1;
         named.waiting.push(slot);
-        if named.arrived < WARPGROUP {
+        if named.arrived < threads {
             return Ok(Some(index));
         }
         named.arrived = 0;
@@ -163,7 +175,7 @@ impl State {
             let (matrix, line) = (lane / 8, lane % 8);
             let Part { row, stamp, .. } = part(lane);
             let site = self.site(blocks, first + lane, at);
-            let offset = inside(blocks, site, place(rank, row).1, 16)?;
+            let offset = inside(blocks, (site, AccessKind::Write), own(row), 16)?;
             if !offset.is_multiple_of(16) {
                 let access = Access { kind: AccessKind::Write, site };
                 return Err(EmulationError::Misaligned { access, align: 16 });
@@ -249,12 +261,13 @@ impl State {
     }
 }
 
-/// Waits at a named barrier for 128 threads.
+/// Waits at a named barrier for that many threads.
 #[track_caller]
-pub(crate) fn named_barrier(id: u32) {
+pub(crate) fn named_barrier(id: u32, threads: u32) {
     let thread = current();
-    let waits = thread
-        .act("bar.sync", |state, at| state.come_to_named(thread.blocks, thread.slot(), id, at));
+    let waits = thread.act("bar.sync", |state, at| {
+        state.come_to_named(thread.blocks, thread.slot(), (id, threads), at)
+    });
     if let Some(named) = waits {
         thread.wait_for(What::Named(named));
     }
@@ -278,34 +291,4 @@ pub(crate) fn set_registers(count: u32, takes: bool) {
     if waits {
         thread.wait_for(What::Registers);
     }
-}
-
-#[track_caller]
-pub(crate) fn cluster_rank() -> u32 {
-    u32::try_from(current().block.rank).expect("invariant: a cluster has at most 16 blocks")
-}
-
-#[track_caller]
-pub(crate) fn cluster_sync() {
-    let thread = current();
-    let waits = thread.act("barrier.cluster", |state, _| Ok(state.arrive_at_gate(thread.slot())));
-    if waits {
-        thread.wait_for(What::Cluster);
-    }
-}
-
-/// The address of a place in the memory of another block of the cluster.
-#[track_caller]
-pub(crate) fn place_in(address: u32, rank: u32) -> u32 {
-    let thread = current();
-    thread.act("mapa.shared::cluster", |_, at| {
-        if (rank as usize) < thread.blocks.len() {
-            return Ok(address & 0x00ff_ffff | (rank + 1) << 24);
-        }
-        Err(EmulationError::Operand {
-            site: thread.site(at),
-            instruction: "mapa.shared::cluster",
-            reason: format!("rank {rank} in a cluster of {}", thread.blocks.len()),
-        })
-    })
 }

@@ -26,7 +26,7 @@ const GEMM: KernelSpec = KernelSpec {
     ..KernelSpec::PLAIN
 };
 const SPLIT_K: KernelSpec = KernelSpec {
-    split_k: true,
+    split_k: KSharing::Workspace,
     numerics: Numerics::ChainOfRanges,
     helpers: &[helper(HelperRole::SumRanges, "sum", 8)],
     min_blocks_per_sm: MinBlocks::same(4),
@@ -57,7 +57,18 @@ const LIMBS: KernelSpec = KernelSpec {
     ],
     ..GEMM
 };
+const CLUSTER: KernelSpec = KernelSpec {
+    launch: LaunchShape::Grouped {
+        block: Block { x: 256, y: 1 },
+        tile: Tile { m: 16, n: 64 },
+        rows: 8,
+    },
+    operands: OperandAccess::TensorMaps { any_order: true, cluster: 1 },
+    split_k: KSharing::Cluster { unit: 128 },
+    ..TMA
+};
 const _: () = {
+    CLUSTER.check();
     GEMM.check();
     SPLIT_K.check();
     TMA.check();
@@ -92,6 +103,24 @@ fn launch<'p, T: GemmTypes>(plan: &'p LaunchPlan<T>, symbol: &str) -> &'p Launch
         Step::Fill { .. } | Step::Launch(_) => None,
     });
     found.unwrap_or_else(|| panic!("no launch of {symbol} in {:?}", symbols(plan)))
+}
+
+/// One launch and no workspace, whatever the ranges; boxes are no taller than the operand.
+#[test]
+fn a_kernel_whose_clusters_share_k_is_one_launch_of_a_cluster_for_each_tile() {
+    let problem = Problem::<bf16>::new(20, 200, 1024);
+    let (bytes, all) = plan(&CLUSTER, &problem, AT);
+    assert_eq!((bytes, symbols(&all)), (0, vec!["tma_bf16"]));
+    let own = launch(&all, "tma_bf16");
+    // Two rows of tiles and four columns; as many blocks as are asked for.
+    assert_eq!((own.cluster, own.grid), (RANGES, Grid { x: 2 * 4 * RANGES, y: 1, z: 1 }));
+    let Arguments::Tma(mapped) = &own.arguments else { panic!("{own:?}") };
+    let [a, b, _] = mapped.maps;
+    assert_eq!((a.box_dims, b.box_dims), ([64, 16], [64, 64]));
+    let few = Problem { b: Layout::col_major(1024), ..Problem::<bf16>::new(3, 41, 1024) };
+    let (_, all) = plan(&CLUSTER, &few, AT);
+    let Arguments::Tma(mapped) = &launch(&all, "tma_bf16").arguments else { panic!("{all:?}") };
+    assert_eq!(mapped.maps.map(|map| map.box_dims)[..2], [[64, 8], [64, 48]]);
 }
 
 #[test]
@@ -162,16 +191,16 @@ fn what_tma_cannot_address_is_copied_to_the_workspace() {
     let (bytes, odd) = plan(&TMA, &problem, AT);
     // Rows of A are 50 bytes long, those of B 128.
     assert_eq!(symbols(&odd), ["pad", "tma_bf16"]);
-    assert_eq!(bytes, (300 * 32 * 2_u64).next_multiple_of(256));
+    assert_eq!(bytes, 300 * 64 * 2);
     let Arguments::Pad(pad) = launch(&odd, "pad").arguments else { panic!() };
-    assert_eq!((pad.rows, pad.width, pad.ld, pad.pitch), (300, 25, 25, 32));
+    assert_eq!((pad.rows, pad.width, pad.ld, pad.pitch), (300, 25, 25, 64));
     assert_eq!((address_of(pad.from), address_of(pad.to)), (AT.a, WORKSPACE));
     let Arguments::Tma(tma) = &launch(&odd, "tma_bf16").arguments else { panic!() };
     let (params, [a, b, c]) = (tma.params, tma.maps);
-    assert_eq!((a.address, a.pitch, a.dims), (WORKSPACE, 64, [25, 300]));
+    assert_eq!((a.address, a.pitch, a.dims), (WORKSPACE, 128, [25, 300]));
     assert_eq!((b.address, b.pitch, b.dims), (AT.b, 128, [64, 25]));
     assert_eq!((a.box_dims, b.box_dims), ([64, 128], [64, 64]));
-    assert!(params.tma_store == 1 && c.address == AT.c && a.shared);
+    assert!(params.tma_store == 1 && c.address == AT.c);
     // Aligned lines: in place, unless the operand begins between two of TMA's addresses.
     let problem = Problem::<bf16>::new(300, 64, 24);
     let (bytes, even) = plan(&TMA, &problem, AT);

@@ -2,8 +2,10 @@
 
 use super::{Arguments, Mapped, Planner, Step, pointer, pointer_mut, size};
 use crate::params::{PadParams, TensorMap, TmaParams, TmaSimtParams};
+use crate::split_k::KSharing;
 use crate::tensor::{
-    ALIGNMENT, BLOCK_K, F32_BLOCK_K, copy_bytes, lines, major_flags, padded_pitch, tma_addressable,
+    ALIGNMENT, BLOCK_K, F32_BLOCK_K, copy_bytes, lines, lines_of_box, major_flags, padded_pitch,
+    tma_addressable,
 };
 use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 use crate::{
@@ -29,9 +31,6 @@ pub struct MapDesc {
     pub box_dims: [u32; 2],
     /// How the box is arranged in shared memory.
     pub swizzle: Swizzle,
-    /// Whether several CTAs load parts of the same tile, so that L2 may fetch more of a line than one box
-    /// needs: the rest is another CTA's.
-    pub shared: bool,
 }
 
 /// How TMA arranges a box in shared memory.
@@ -174,8 +173,12 @@ impl<T: GemmTypes> Planner<'_, T> {
             Operand::A => (Order::RowMajor, tile.m),
             Operand::B | Operand::C => (Order::ColMajor, tile.n / self.spec.cluster()),
         };
-        let lines_of_box =
-            if self.problem.layout(operand).order == along_k { side } else { BLOCK_K };
+        let k_major = self.problem.layout(operand).order == along_k;
+        let lines_of_box = match (k_major, self.spec.split_k) {
+            (false, _) => BLOCK_K,
+            (true, KSharing::Cluster { .. }) => lines_of_box(side, size(count)),
+            (true, KSharing::None | KSharing::Workspace) => side,
+        };
         let dtype = T::TYPES.of(operand);
         let box_dims = [ROW_BYTES / size(dtype.size()), lines_of_box];
         self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128))
@@ -213,7 +216,6 @@ impl<T: GemmTypes> Planner<'_, T> {
             pitch: (pitch.max(1) as u64 * size).next_multiple_of(ALIGNMENT),
             box_dims,
             swizzle,
-            shared: self.spec.cluster() > 1,
         }
     }
 }

@@ -44,14 +44,16 @@ impl Default for Pipeline {
 
 /// Whether the sums of a kernel stay the same, bit for bit, when it multiplies a part of the rows.
 fn is_the_same_in_bands<T: GemmTypes>(spec: &KernelSpec, problem: &Problem<T>) -> bool {
+    // The ranges of k follow from m.
+    if spec.split_k.is_possible() {
+        return false;
+    }
     match spec.numerics {
         // Each element is summed in an order that the kernel fixes.
-        Numerics::Chain | Numerics::TensorCore => true,
+        Numerics::Chain | Numerics::ChainOfRanges | Numerics::TensorCore => true,
         // What limbs cannot hold turns the whole product to the fallback, in bands only those from there
         // on. The whole is then multiplied anew, for which the old C must still be there.
         Numerics::Limbs { .. } => problem.beta == T::Acc::ZERO,
-        // The ranges of k follow from m.
-        Numerics::ChainOfRanges => false,
     }
 }
 

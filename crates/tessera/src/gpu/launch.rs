@@ -2,9 +2,7 @@
 
 use std::ffi::c_void;
 
-use cuda_lazy::{
-    CurrentContext, DataType, L2Promotion, LaunchConfig, RawStream, Swizzle, TensorMapDesc,
-};
+use cuda_lazy::{CurrentContext, DataType, LaunchConfig, RawStream, Swizzle, TensorMapDesc};
 use gemm_spec::params::{Params, TensorMap};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, Launch, MapDesc, Planner, Step};
 use gemm_spec::split::FALL_BACK;
@@ -231,7 +229,6 @@ impl<'g> Queue<'g> {
                 plan::Swizzle::None => Swizzle::None,
                 plan::Swizzle::B128 => Swizzle::B128,
             },
-            l2_promotion: if map.shared { L2Promotion::B256 } else { L2Promotion::None },
             ..TensorMapDesc::new(data_type, map.address, &map.dims, &strides, &map.box_dims)
         };
         let encoded = self.gpu.context().driver().encode_tiled(&desc);

@@ -38,9 +38,10 @@ impl Efficiency {
 pub struct KernelConstants {
     /// The kernel's id.
     pub kernel: &'static str,
-    /// With n a multiple of 4: rows of B are 16-byte aligned, and copies are of 16 bytes.
+    /// With n a multiple of 4: rows of B are 16-byte aligned, and copies are of 16 bytes. Of kernels whose
+    /// operands TMA loads: with rows that begin with lines of L2.
     pub aligned: Efficiency,
-    /// With any other n, where copies are of 4 bytes.
+    /// With any other n, where copies are of 4 bytes, or any other rows.
     pub ragged: Efficiency,
 }
 

@@ -1,6 +1,10 @@
 //! The cost model of a GPU: its attributes, what `tessera tune` measured, and what kernels then take.
 
-use gemm_spec::{DType, DeviceLimits, KernelSpec, Problem, Types, split_k};
+use gemm_spec::split_k::KSharing;
+use gemm_spec::tensor::COPY_ALIGNMENT;
+use gemm_spec::{
+    DType, DeviceLimits, Element as _, KernelSpec, Operand, OperandAccess, Problem, Types, split_k,
+};
 
 use super::constants::Constants;
 use super::fitted::FITTED;
@@ -8,6 +12,7 @@ use super::gpu::{GpuFigures, Workload};
 use super::measured::Measured;
 use super::peak::{kernel_lanes, lanes};
 use crate::element::GemmTypes;
+use crate::gpu::Pipeline;
 
 /// What a GPU takes for a product, by each of the kernels.
 ///
@@ -27,6 +32,23 @@ pub struct DeviceModel {
 /// Fused multiply-adds of an SM in a clock that the tables of peaks do not know: those of the least of
 /// them in f32.
 const UNKNOWN_LANES: f64 = 64.0;
+
+/// k elements that a block of a cluster sums at least: with fewer, adding up takes longer than it saves.
+const LEAST_STEPS: u32 = 384;
+/// Whether the rows of adjacent row-major factors with k and n elements begin with lines of L2, in place or
+/// in the copies that those get whose rows TMA cannot address.
+fn is_in_lines(types: Types, [n, k]: [usize; 2]) -> bool {
+    let fits = |width: usize, dtype: DType| {
+        let bytes = width * dtype.size();
+        bytes.is_multiple_of(COPY_ALIGNMENT) || !bytes.is_multiple_of(16)
+    };
+    fits(k, types.a()) && fits(n, types.b())
+}
+
+/// Nanoseconds that a cluster's blocks take to wait for each other twice, and bytes a nanosecond at which
+/// one of them reads the others' sums, of the reference device.
+const CLUSTER_SUM: f64 = 900.0;
+const CLUSTER_RATE: f64 = 60.0;
 
 impl DeviceModel {
     /// A device by its attributes; a clock of 0 is taken for that of the reference.
@@ -54,7 +76,9 @@ impl DeviceModel {
     #[must_use]
     pub fn with_figures(self, figures: &GpuFigures) -> Self {
         let bare = Self { measured: Measured::default(), ..self };
-        let measured = Measured::new(&figures.kernels, &bare);
+        let measured = Measured::new(&figures.kernels, |spec, types, sizes| {
+            bare.kernel_seconds(spec, types, sizes)
+        });
         Self { measured, ways: figures.clone(), ..bare }
     }
 
@@ -87,8 +111,8 @@ impl DeviceModel {
     }
 
     /// Ranges of k in which a kernel whose blocks can share k multiplies: the number with which it is
-    /// predicted to be fastest, among those that fill a whole number of blocks of every SM. One of other
-    /// kernels.
+    /// predicted to be fastest, among those that fill a whole number of blocks of every SM; with clusters the
+    /// largest of those whose clusters all run at once. One of other kernels.
     ///
     /// A result's bits depend on it, so what was measured does not: it is the same on all devices of a
     /// kind.
@@ -102,10 +126,19 @@ impl DeviceModel {
     pub fn ranges_of(&self, spec: &KernelSpec, types: Types, sizes: [usize; 3]) -> u32 {
         let [m, n, k] = sizes.map(|size| u32::try_from(size).ok());
         let (Some(m), Some(n), Some(k)) = (m, n, k) else { return 1 };
-        if !spec.split_k || m == 0 || n == 0 {
+        if !spec.split_k.is_possible() || m == 0 || n == 0 {
             return 1;
         }
         let Ok(grid) = spec.grid(sizes[0], sizes[1]) else { return 1 };
+        if let KSharing::Cluster { unit } = spec.split_k {
+            // All clusters run at once, and each block has enough to do to pay for adding up.
+            return [8, 6, 4, 3, 2]
+                .into_iter()
+                .filter(|&size| u64::from(grid.x) * u64::from(size) <= self.in_clusters(size))
+                .map(|size| split_k::possible_in_cluster(k, size, unit))
+                .find(|&size| split_k::units_of(k, unit, size, size - 1) * unit >= LEAST_STEPS)
+                .unwrap_or(1);
+        }
         // More than two waves of blocks give no finer grain than the ranges have.
         let full = 2 * spec.min_blocks(types);
         let multiprocessors = u64::from(self.limits.multiprocessors);
@@ -113,10 +146,11 @@ impl DeviceModel {
             let parts = u64::from(blocks) * multiprocessors / u64::from(grid.x.max(1));
             u32::try_from(parts).unwrap_or(u32::MAX)
         });
-        std::iter::once(1)
+        let possible = std::iter::once(1)
             .chain(fitted)
             .filter(|&parts| parts >= 1)
-            .map(|parts| split_k::possible_parts((m, n, k), parts))
+            .map(|parts| split_k::possible_parts((m, n, k), parts));
+        possible
             .map(|parts| (self.nanoseconds(spec, types, sizes, parts), parts))
             .filter_map(|(time, parts)| Some((time?, parts)))
             .min_by(|(one, few), (other, many)| one.total_cmp(other).then(few.cmp(many)))
@@ -125,7 +159,7 @@ impl DeviceModel {
 
     /// Nanoseconds of a product of m, n and k by a kernel in `ranges` ranges of k, by attributes and
     /// constants alone: the blocks of the busiest SM, one wave after another of as many as fit; and no less
-    /// than the operands take from memory. Several ranges are added by a second launch.
+    /// than the operands take from memory. Several ranges are added by a second launch, or by the cluster.
     ///
     /// `None` where no grid covers C.
     #[must_use]
@@ -141,20 +175,35 @@ impl DeviceModel {
         let tile = spec.launch.tile()?;
         let grid = spec.grid(m, n).ok()?;
         // A single range ends where k does.
-        let steps = match ranges {
-            0 | 1 => k as f64,
-            _ => f64::from(split_k::steps(u32::try_from(k).ok()?, ranges)),
+        let steps = match (ranges, spec.split_k) {
+            (0 | 1, _) => k as f64,
+            (_, KSharing::Cluster { unit }) => {
+                f64::from(split_k::units_of(u32::try_from(k).ok()?, unit, ranges, 0) * unit)
+            }
+            (_, KSharing::None | KSharing::Workspace) => {
+                f64::from(split_k::steps(u32::try_from(k).ok()?, ranges))
+            }
         };
         let work = 2.0 * f64::from(tile.m) * f64::from(tile.n) * (steps + start_steps);
         let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
         let blocks = blocks * u64::from(ranges.max(1));
-        let units = self.waves(spec, types, n, blocks, work);
-        let sum = if ranges <= 1 {
-            0.0
-        } else {
-            let (m, n) = (u32::try_from(m).ok()?, u32::try_from(n).ok()?);
-            // Written and read.
-            next_launch + 2.0 * split_k::bytes(m, n, ranges) as f64 / parts_rate
+        let at_once = match spec.split_k {
+            KSharing::Cluster { .. } => self.in_clusters(ranges),
+            KSharing::None | KSharing::Workspace => u64::from(self.limits.multiprocessors),
+        };
+        let units = self.waves(spec, types, [n, k], (blocks, at_once), work);
+        let sum = match (ranges, spec.split_k) {
+            (0 | 1, _) => 0.0,
+            (_, KSharing::Cluster { .. }) => {
+                // A block reads its part of the tile from each of the others.
+                let bytes = f64::from(tile.m) * f64::from(tile.n) * 4.0;
+                CLUSTER_SUM + bytes / CLUSTER_RATE
+            }
+            (_, KSharing::None | KSharing::Workspace) => {
+                let (m, n) = (u32::try_from(m).ok()?, u32::try_from(n).ok()?);
+                // Written and read.
+                next_launch + 2.0 * split_k::bytes(m, n, ranges) as f64 / parts_rate
+            }
         };
         let (m, n, k) = (m as f64, n as f64, k as f64);
         let of = |elements: f64, dtype: DType| elements * dtype.size() as f64;
@@ -162,12 +211,42 @@ impl DeviceModel {
         Some((launch + sum) / self.speed + units.max(bytes / memory_rate / self.speed))
     }
 
-    /// Nanoseconds of `blocks` blocks of a kernel for n columns, each of `work` operations.
-    fn waves(&self, spec: &KernelSpec, types: Types, n: usize, blocks: u64, work: f64) -> f64 {
+    /// SMs that clusters of so many blocks run on at once, with one block each. Clusters of three and more
+    /// leave SMs over: on an H200 25 of three run at once, 22 of four, 15 of six and eight of eight, and times
+    /// grow by a wave with 24 of four, 20 of six and nine of eight.
+    fn in_clusters(&self, size: u32) -> u64 {
+        let multiprocessors = u64::from(self.limits.multiprocessors);
+        let size = u64::from(size.max(1));
+        let clusters = match size {
+            1 | 2 => multiprocessors / size,
+            3 => multiprocessors / 4,
+            4 => multiprocessors / 6,
+            5 | 6 => multiprocessors / 8,
+            _ => multiprocessors / 16,
+        };
+        clusters.max(1) * size
+    }
+
+    /// Nanoseconds of `blocks` blocks of a kernel for n columns and k elements, of which the SMs that are given have one
+    /// or more at once, each of `work` operations.
+    fn waves(
+        &self,
+        spec: &KernelSpec,
+        types: Types,
+        [n, k]: [usize; 2],
+        (blocks, at_once): (u64, u64),
+        work: f64,
+    ) -> f64 {
         let resident = u64::from(spec.min_blocks(types));
-        let efficiency = self.constants.of(spec).of(n);
+        let constants = self.constants.of(spec);
+        // Of boxes whose rows are in two lines of L2 each TMA brings fewer.
+        let efficiency = match spec.operands {
+            OperandAccess::TensorMaps { .. } if is_in_lines(types, [n, k]) => constants.aligned,
+            OperandAccess::TensorMaps { .. } => constants.ragged,
+            OperandAccess::Pointers | OperandAccess::Limbs(_) => constants.of(n),
+        };
         let peak = self.sm_peak(spec, types);
-        let busiest = blocks.div_ceil(u64::from(self.limits.multiprocessors.max(1)));
+        let busiest = blocks.div_ceil(at_once.max(1));
         let (waves, rest) = (busiest / resident, busiest % resident);
         let wave = |blocks: u64| {
             let rate = (efficiency.with(blocks, resident) * peak).max(f64::MIN_POSITIVE);
@@ -195,7 +274,7 @@ impl DeviceModel {
     }
 
     /// Seconds of a kernel without its launch.
-    pub(super) fn computing(&self, spec: &KernelSpec, types: Types, sizes: [usize; 3]) -> f64 {
+    fn computing(&self, spec: &KernelSpec, types: Types, sizes: [usize; 3]) -> f64 {
         let launch = self.constants.launch / self.speed / 1e9;
         let predicted = self.kernel_seconds(spec, types, sizes).map(|seconds| seconds - launch);
         let [m, n, k] = sizes.map(|size| size as f64);
@@ -204,10 +283,30 @@ impl DeviceModel {
         predicted.unwrap_or_else(one).max(0.0)
     }
 
+    /// What a product by a kernel moves and computes.
+    #[must_use]
+    pub fn workload<T: GemmTypes>(&self, problem: &Problem<T>, spec: &KernelSpec) -> Workload {
+        let bytes = |operand| {
+            let (rows, cols) = problem.dims(operand);
+            rows as f64 * cols as f64 * T::TYPES.of(operand).size() as f64
+        };
+        let k = problem.effective_k();
+        let factor = |operand| if k == 0 { 0.0 } else { bytes(operand) };
+        let back = bytes(Operand::C);
+        let old_c = if problem.beta == T::Acc::ZERO { 0.0 } else { back };
+        Workload {
+            common: factor(Operand::B),
+            banded: factor(Operand::A) + old_c,
+            back,
+            kernel: self.computing(spec, T::TYPES, [problem.m, problem.n, k]),
+            bands: Pipeline::default().bands(spec, problem, self.limits.multiprocessors).len(),
+        }
+    }
+
     /// Seconds from operands in host memory to the result there, by a kernel.
     #[must_use]
     pub fn seconds<T: GemmTypes>(&self, problem: &Problem<T>, spec: &KernelSpec) -> f64 {
-        self.ways.seconds(&Workload::new(problem, spec, self))
+        self.ways.seconds(&self.workload(problem, spec))
     }
 
     /// Less than [`DeviceModel::seconds`] of any product that has elements.
@@ -237,7 +336,7 @@ mod tests {
         },
         shared_elements: 0,
         min_blocks_per_sm: MinBlocks::same(4),
-        split_k: true,
+        split_k: KSharing::Workspace,
         numerics: Numerics::ChainOfRanges,
         ..KernelSpec::PLAIN
     };
@@ -327,8 +426,32 @@ mod tests {
         // Nothing to sum, or nothing to write.
         assert_eq!(ranges(256, 384, 0), 1);
         assert_eq!(model(0).ranges_of(&SPEC, Types::F32, [0, 0, 10]), 1);
-        let whole = KernelSpec { split_k: false, ..SPEC };
+        let whole = KernelSpec { split_k: KSharing::None, ..SPEC };
         assert_eq!(model(132).ranges_of(&whole, Types::F32, [32, 64, 9216]), 1);
+    }
+
+    /// Clusters sum in as many ranges as keep the SMs at work, in whole waves of clusters.
+    #[test]
+    fn clusters_have_the_ranges_that_fill_the_device() {
+        let ranges = |id: &str, sizes| {
+            let kernel = kernels_gpu::Kernel::named(id).unwrap();
+            DeviceModel::new(*model(132).limits(), 1980).ranges_of(
+                kernel.spec(),
+                Types::BF16,
+                sizes,
+            )
+        };
+        assert_eq!(ranges("tensor_split_128x128", [640, 640, 51_200]), 3);
+        assert_eq!(ranges("tensor_split_128x64", [128, 4096, 4096]), 2);
+        // Two waves of clusters would take longer than one of blocks by themselves.
+        assert_eq!(ranges("tensor_split_64x64", [16, 8192, 8192]), 1);
+        assert_eq!(ranges("tensor_split_64x64", [32, 5120, 5120]), 1);
+        // Too little to share.
+        assert_eq!(ranges("tensor_split_64x64", [1, 64, 512]), 1);
+        assert_eq!(ranges("tensor_split_64x64", [1, 64, 1024]), 2);
+        let of = |multiprocessors: u32, size| model(multiprocessors).in_clusters(size);
+        assert_eq!([1, 2, 3, 4, 6, 8].map(|size| of(132, size)), [132, 132, 99, 88, 96, 64]);
+        assert_eq!(of(1, 8), 8);
     }
 
     #[test]

@@ -1,12 +1,7 @@
 //! What a GPU takes for a product with operands in host memory: the way there, the kernel, the way back.
 
-use gemm_spec::{Element as _, KernelSpec, Operand, Problem};
-
-use super::device::DeviceModel;
 use super::measured::KernelTime;
 use super::points::{Point, around, between, is_positive, raise};
-use crate::element::GemmTypes;
-use crate::gpu::Pipeline;
 
 /// Seconds from the beginning of a copy to its first byte where nothing was measured, and of a launch
 /// with the wait for its end. Not measured: what small products cost of either.
@@ -119,26 +114,6 @@ pub struct Workload {
 impl Workload {
     /// Less than any product that has elements.
     pub const LEAST: Self = Self { common: 1.0, banded: 1.0, back: 1.0, kernel: 0.0, bands: 1 };
-
-    /// A product by a kernel on a GPU.
-    #[must_use]
-    pub fn new<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec, gpu: &DeviceModel) -> Self {
-        let bytes = |operand| {
-            let (rows, cols) = problem.dims(operand);
-            rows as f64 * cols as f64 * T::TYPES.of(operand).size() as f64
-        };
-        let k = problem.effective_k();
-        let factor = |operand| if k == 0 { 0.0 } else { bytes(operand) };
-        let back = bytes(Operand::C);
-        let old_c = if problem.beta == T::Acc::ZERO { 0.0 } else { back };
-        Self {
-            common: factor(Operand::B),
-            banded: factor(Operand::A) + old_c,
-            back,
-            kernel: gpu.computing(spec, T::TYPES, [problem.m, problem.n, k]),
-            bands: Pipeline::default().bands(spec, problem, gpu.limits().multiprocessors).len(),
-        }
-    }
 
     /// Bytes that travel, both ways together.
     fn bytes(&self) -> f64 {

@@ -6,6 +6,7 @@ use gemm_spec::{DType, KernelSpec, Layout, Order, Problem, Types};
 use kernels_gpu::Kernel;
 
 use super::device::DeviceModel;
+use super::thin::{Side, THIN_HALF, thin_side};
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 
@@ -32,7 +33,8 @@ struct Candidates {
     few_columns: Vec<Kernel>,
     /// Those of f32 by predicted time. Of equal ones the first: a chain, and then the smaller tile.
     wide: Vec<Kernel>,
-    /// Those of 16-bit floats by predicted time.
+    /// Those of 16-bit floats by predicted time. Of equal ones, which wait for memory, the first reads B the
+    /// fewest times.
     half: Vec<Kernel>,
     /// Those that run on every GPU, the fastest first: those with wide loads were so wherever they were
     /// measured (docs/ladder.md).
@@ -55,7 +57,17 @@ static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
         "split_k_64x128",
         "split_k_128x64",
     ]),
-    half: named(&["tensor_128x128", "tensor_128x256"]),
+    half: named(&[
+        "tensor_128x128",
+        "tensor_128x192",
+        "tensor_128x256",
+        "tensor_pair_128x192",
+        "tensor_pair_128x256",
+        "tensor_split_64x64",
+        "tensor_split_128x64",
+        "tensor_split_64x128",
+        "tensor_split_128x128",
+    ]),
     everywhere: named(&["vector_loads", "register_tile_2d", "naive"]),
 });
 
@@ -76,26 +88,6 @@ const fn limbs_are_as_exact([m, n, k]: [usize; 3]) -> bool {
 const fn limbs_pay([m, n, k]: [usize; 3]) -> bool {
     const LEAST_WORK: u128 = 1 << 30;
     m as u128 * n as u128 * k as u128 >= LEAST_WORK
-}
-
-/// Most rows or columns of a thin product.
-const THIN: usize = 16;
-
-/// What a thin product has few of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
-    Rows,
-    Columns,
-}
-
-/// A thin product has no more than it reads the other operand once for. Whatever is multiplied meanwhile,
-/// nothing is faster than that.
-pub(super) fn thin_side([m, n, _]: [usize; 3]) -> Option<Side> {
-    match (m <= n, m.min(n) <= THIN) {
-        (true, true) => Some(Side::Rows),
-        (false, true) => Some(Side::Columns),
-        (_, false) => None,
-    }
 }
 
 impl DeviceModel {
@@ -187,7 +179,10 @@ impl DeviceModel {
                 // As if C were no wider: where a C of f32 has both tiles wait for memory, what decides is
                 // still which of them keeps the SMs at work.
                 let narrow = if types.a() == DType::F16 { Types::F16 } else { Types::BF16 };
-                let allowed = known.half.iter().copied().filter(&can);
+                // Of a tile of 128 rows with most of them outside TMA loads those all the same.
+                let thin = sizes[0].min(sizes[1]) <= THIN_HALF;
+                let suits = |kernel: &Kernel| !thin || kernel.split_k.is_possible();
+                let allowed = known.half.iter().copied().filter(&can).filter(suits);
                 self.fastest(narrow, sizes, allowed)
             }
             DType::F64 | DType::I32 | DType::I8 => None,
@@ -210,6 +205,7 @@ mod tests {
 
     use super::super::gpu::GpuFigures;
     use super::super::measured::KernelTime;
+    use super::super::thin::THIN;
     use super::*;
 
     const H200: DeviceLimits = DeviceLimits {
@@ -257,7 +253,7 @@ mod tests {
     fn where_no_kernel_multiplies_a_type_there_is_none() {
         let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
         assert_eq!(kernel::<gemm_spec::f16>(1024, &ampere), "none");
-        assert_eq!(kernel::<gemm_spec::bf16>(1024, &H200), "tensor_128x128");
+        assert_eq!(kernel::<gemm_spec::bf16>(1024, &H200), "tensor_split_64x128");
         assert_eq!(kernel::<i8>(1024, &H200), "none");
     }
 
@@ -296,7 +292,7 @@ mod tests {
     fn every_candidate_is_in_the_registry() {
         let Candidates { limbs, few_rows, few_columns, wide, half, everywhere } = &*CANDIDATES;
         let found = [limbs, few_rows, few_columns, wide, half, everywhere].map(Vec::len);
-        assert_eq!(found, [2, 1, 1, 10, 2, 3]);
+        assert_eq!(found, [2, 1, 1, 10, 9, 3]);
         for kernel in few_rows.iter().chain(few_columns) {
             let tile = kernel.launch.tile().unwrap();
             assert_eq!(tile.m.min(tile.n) as usize, THIN, "{}", kernel.id);
@@ -361,8 +357,17 @@ mod tests {
     #[test]
     fn products_of_16_bits_get_the_wide_tile_where_it_keeps_all_at_work() {
         let id = |n| kernel::<gemm_spec::f16>(n, &H200);
-        assert_eq!(id(1024), "tensor_128x128");
-        assert_eq!([2048, 4096, 8192, 10_240].map(id), ["tensor_128x256"; 4]);
+        assert_eq!(id(1024), "tensor_split_64x128");
+        assert_eq!([2048, 4096].map(id), ["tensor_128x256"; 2]);
+        // Rows that begin within lines of L2, and many idle SMs in the last wave of wider tiles.
+        assert_eq!(id(3000), "tensor_pair_128x192");
+        let few_rows = Problem::<gemm_spec::bf16>::new(16, 8192, 8192);
+        let model = DeviceModel::new(H200, 1980);
+        let chosen = model.best_kernel(&few_rows, u64::MAX, Accuracy::default()).unwrap();
+        assert_eq!(chosen.id, "tensor_split_64x64");
+        let more = Problem::<gemm_spec::bf16>::new(128, 4096, 4096);
+        let chosen = model.best_kernel(&more, u64::MAX, Accuracy::default()).unwrap();
+        assert_eq!(chosen.id, "tensor_split_128x64");
     }
 
     #[test]
@@ -445,7 +450,7 @@ mod tests {
             chosen::<f32>(&DeviceModel::new(H200, 1980), sizes)
         );
         let of_f16 = tuned(H200, "f16", sizes, &[("tensor_128x256", 3.0)]);
-        assert_eq!(chosen::<gemm_spec::f16>(&of_f16, sizes), "tensor_128x128");
+        assert_eq!(chosen::<gemm_spec::f16>(&of_f16, sizes), "tensor_pair_128x256");
         // A rule's kernel that was measured to be slow is left.
         let slow = tuned(ampere, "f32", [1, 5000, 5000], &[("small_m", 50.0)]);
         assert_ne!(chosen::<f32>(&slow, [1, 5000, 5000]), "small_m");

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use gemm_spec::Types;
+use gemm_spec::{KernelSpec, Types};
 use kernels_gpu::Kernel;
 
-use super::device::DeviceModel;
-use super::kernel::{Side, thin_side};
 use super::points::{Point, around, between, is_positive};
+use super::thin::{Side, thin_side};
 
 /// One product by a kernel, operands being on the device.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,16 +46,19 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The times beside the predictions of a model that has no figures. Those of kernels and types that
+    /// The times beside the seconds that a model without figures predicts. Those of kernels and types that
     /// there are none of are left out.
-    pub(super) fn new(times: &[KernelTime], model: &DeviceModel) -> Self {
+    pub(super) fn new(
+        times: &[KernelTime],
+        predict: impl Fn(&KernelSpec, Types, [usize; 3]) -> Option<f64>,
+    ) -> Self {
         let mut own = Self::default();
         for time in times.iter().filter(|time| time.is_sane()) {
             let types = Types::ALL.into_iter().find(|types| types.name() == time.dtype);
             let (Some(kernel), Some(types)) = (Kernel::named(&time.kernel), types) else {
                 continue;
             };
-            let Some(predicted) = model.kernel_seconds(kernel.spec(), types, time.sizes) else {
+            let Some(predicted) = predict(kernel.spec(), types, time.sizes) else {
                 continue;
             };
             let points = own

@@ -16,6 +16,7 @@ mod kernel;
 mod measured;
 pub mod peak;
 mod points;
+mod thin;
 
 use gemm_spec::{KernelSpec, Problem, Types};
 

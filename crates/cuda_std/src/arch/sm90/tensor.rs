@@ -127,6 +127,44 @@ pub unsafe fn load(
     }
 }
 
+/// As [`load`], of what nobody reads again: L2 may give its place to others first:
+/// `createpolicy.fractional.L2::evict_first.b64`, and the copy with `.L2::cache_hint`.
+///
+/// # Safety
+/// Those of [`load`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn load_once(
+    to: SharedAddress<u8>,
+    map: MapAddress,
+    x: u32,
+    y: u32,
+    barrier: SharedAddress<Barrier>,
+) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "{{ .reg .b64 %policy;",
+                "createpolicy.fractional.L2::evict_first.b64 %policy, 1.0;",
+                "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint",
+                "[{to}], [{map}, {{{x}, {y}}}], [{barrier}], %policy; }}",
+                to = in(reg32) to.get(),
+                map = in(reg64) map.0,
+                x = in(reg32) x,
+                y = in(reg32) y,
+                barrier = in(reg32) barrier.get(),
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::tensor_load(to.get(), map.0, (x, y), barrier.get(), None);
+    }
+}
+
 /// As [`load`], to the same offset in each block of the cluster whose bit in `blocks` is set; each block's
 /// barrier at that offset completes the bytes:
 /// `cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster`.

@@ -22,7 +22,32 @@ pub unsafe fn sync(barrier: u32) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::named_barrier(barrier);
+        emulate::named_barrier(barrier, 128);
+    }
+}
+
+/// The same for `THREADS` threads, those of several warpgroups: `bar.sync barrier, THREADS;`.
+///
+/// # Safety
+/// Exactly that many threads, in whole warps, reach the barrier, all in the same order.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn sync_several<const THREADS: u32>(barrier: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promise is the instruction's.
+        unsafe {
+            asm!(
+                "bar.sync {barrier}, {threads};",
+                barrier = in(reg32) barrier,
+                threads = const THREADS,
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::named_barrier(barrier, THREADS);
     }
 }
 

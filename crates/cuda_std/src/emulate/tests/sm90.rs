@@ -3,18 +3,18 @@
 use super::*;
 use crate::arch::sm90::mbarrier::Barrier;
 use crate::arch::sm90::wgmma::{Accumulators, Descriptor};
-use crate::arch::sm90::{bulk, cluster, convert, mbarrier, registers, tensor, warpgroup, wgmma};
+use crate::arch::sm90::{bulk, convert, mbarrier, registers, tensor, warpgroup, wgmma};
 use crate::memory::{Shared, SharedAddress};
 use crate::{atomic, tensor_map};
 
 /// The block's shared memory, of `WORDS` words.
 const WORDS: usize = 512;
 
-fn launch() -> Launch {
+pub(super) fn launch() -> Launch {
     Launch::new((1, 1, 1), (1, 1, 1)).with_shared_bytes(WORDS * 4)
 }
 
-fn shared() -> Shared<u32> {
+pub(super) fn shared() -> Shared<u32> {
     // SAFETY: the launch provides the words; what a test does wrong with them, the emulator stops.
     unsafe { shared_array![u32; WORDS] }
 }
@@ -89,7 +89,7 @@ use Planted::*;
 /// 64 words at the start, then a barrier.
 const BARRIER: usize = 1024;
 
-fn barrier() -> SharedAddress<Barrier> {
+pub(super) fn barrier() -> SharedAddress<Barrier> {
     SharedAddress::new(shared()).cast::<u8>().wrapping_add(BARRIER).cast()
 }
 
@@ -257,6 +257,68 @@ fn a_product_reads_what_was_written_and_fenced_and_its_sums_come_at_the_wait() {
     assert!(matches!(error, EmulationError::Race { .. }), "{error}");
 }
 
+/// A warpgroup multiplies ones, of which nobody wrote the first row of A, and stores the sums of the other rows, or
+/// those of all.
+fn rows(first: usize, wide: bool) -> Result<(), EmulationError> {
+    let mut to = vec![0.0f32; 64];
+    let pointer = Pointer(to.as_mut_ptr());
+    let launch = Launch { block: (128, 1, 1), shared_bytes: 6 * 1024, ..launch() };
+    let launch = launch.with_buffer(Buffer::output("C", &mut to)).asynchronous();
+    run(&launch, || {
+        let me = thread::thread_idx_x() as usize;
+        // SAFETY: the launch provides 6 KiB and C; what is wrong, the emulator stops.
+        unsafe {
+            let words = crate::shared::launch_sized::<[u32; 1536]>().cast::<u32>();
+            for at in (0..12).map(|at| 128 * at + me) {
+                // The first row's two pieces of sixteen bytes.
+                if !matches!(at, 0..4 | 32..36) {
+                    words.wrapping_add(at).write(0x3c00_3c00);
+                }
+            }
+            bulk::fence_proxy_async();
+            warpgroup::sync(1);
+            let start = SharedAddress::new(words).get();
+            let tile =
+                |at: u32| Descriptor::from_bits(u64::from((start + at) >> 4) | 8 << 16 | 16 << 32);
+            let mut acc: Accumulators<8> = [[1.0; 8]; 8];
+            for _ in 0..2 {
+                wgmma::arrive_m64n128k16_f32_f16_f16::<true, false, false>(
+                    &mut acc,
+                    tile(0),
+                    tile(2048),
+                );
+                wgmma::commit_group();
+                wgmma::wait_group_n128::<0>(&mut acc);
+            }
+            // The first column, of which every fourth thread has two rows.
+            for (below, register) in [(0, 0), (8, 2)] {
+                let row = 16 * (me / 32) + me % 32 / 4 + below;
+                let sum = 1.0 + 2.0 * acc[0][register];
+                let stores = me.is_multiple_of(4) && row >= first;
+                if stores && wide {
+                    global_mut(pointer.get()).wrapping_add(row).write(sum);
+                } else if stores {
+                    let _ = convert::f16_pair(0.0, sum);
+                }
+            }
+        }
+    })?;
+    let expected = if wide { 67.0 } else { 0.0 };
+    assert!(to[first..].iter().all(|&sum| sum == expected), "{to:?}");
+    Ok(())
+}
+
+#[test]
+fn a_sum_of_what_nobody_wrote_is_no_result() {
+    for wide in [true, false] {
+        assert_eq!(rows(1, wide), Ok(()));
+        let error = rows(0, wide).unwrap_err();
+        let EmulationError::UnwrittenOperand { site, product } = &error else { panic!("{error}") };
+        assert_eq!(site.thread, (0, 0, 0));
+        assert!(product.line() < site.at.line(), "{error}");
+    }
+}
+
 /// One thread stores a box of eight lines of 32 bytes, twice from the same place.
 fn stores(planted: Planted, order: Order) -> Result<(), EmulationError> {
     let mut to = vec![0u32; 128];
@@ -335,35 +397,6 @@ fn registers_come_from_the_blocks_pool() {
     let error = moves_registers(false).unwrap_err();
     assert!(matches!(error, EmulationError::Deadlock { .. }), "{error}");
     assert!(error.to_string().contains("255 more waits for registers"), "{error}");
-}
-
-/// Blocks of a pair arrive at each other's barriers.
-fn pair(last_sync: bool, fenced: bool) -> Result<(), EmulationError> {
-    let launch = Launch { grid: (2, 1, 1), cluster: 2, ..launch().asynchronous() };
-    run(&launch, || {
-        // SAFETY: the other block has the barrier; what lacks is the mistake under test.
-        unsafe {
-            mbarrier::init(barrier(), 1);
-            if fenced {
-                mbarrier::fence_init();
-            }
-            cluster::sync();
-            cluster::arrive(cluster::place_in(barrier(), cluster::rank() ^ 1));
-            if last_sync {
-                mbarrier::wait(barrier(), 0);
-                cluster::sync();
-            }
-        }
-    })
-}
-
-#[test]
-fn blocks_of_a_cluster_outlive_what_others_do_to_them() {
-    assert_eq!(pair(true, true), Ok(()));
-    let error = pair(false, true).unwrap_err();
-    assert!(matches!(error, EmulationError::AfterExit { .. }), "{error}");
-    let error = pair(true, false).unwrap_err();
-    assert!(matches!(error, EmulationError::NotSet { .. }), "{error}");
 }
 
 #[test]

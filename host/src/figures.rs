@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use etcetera::{BaseStrategy, choose_base_strategy};
 
-use tessera::select::{FORMAT, Figures};
+use tessera::select::{DeviceModel, FORMAT, Figures};
+
+use crate::gpu::Gpu;
+use crate::machine::Machine;
 
 /// The environment variable that names the folder in place of the user's cache folder.
 pub const FOLDER_VARIABLE: &str = "TESSERA_CACHE";
@@ -80,6 +83,30 @@ pub fn read(path: &Path) -> Kept {
         }
         Ok(_) => unusable("has rates that cannot be".to_owned()),
         Err(error) => unusable(format!("holds no figures: {error}")),
+    }
+}
+
+/// The figures in the user's file, as they hold for this processor; and in one line why the file is not
+/// used, where there is one that cannot be.
+#[must_use]
+pub fn in_use() -> (Option<Figures>, Option<String>) {
+    match file().map_or(Kept::Nothing, |path| read(&path)) {
+        Kept::Figures(figures) => (Some(figures.on_processor(&Machine::probe().cpu)), None),
+        Kept::Nothing => (None, None),
+        Kept::Unusable(reason) => (None, Some(reason)),
+    }
+}
+
+/// The model of a GPU, with the figures in the user's file where they are of it.
+#[must_use]
+pub fn device_model(gpu: &Gpu) -> DeviceModel {
+    let model = gpu.model().clone();
+    match file().map_or(Kept::Nothing, |path| read(&path)) {
+        Kept::Figures(figures) => match figures.of_gpu(&gpu.info().name) {
+            Some(figures) => model.with_figures(figures),
+            None => model,
+        },
+        Kept::Nothing | Kept::Unusable(_) => model,
     }
 }
 

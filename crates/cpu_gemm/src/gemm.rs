@@ -1,0 +1,157 @@
+//! `C = alpha * A * B + beta * C`: a problem is checked, its batch gone through, and C made column-major.
+
+use gemm_spec::{Element, GemmTypes, Problem, epilogue};
+
+#[cfg(target_arch = "x86_64")]
+use crate::amx::TileLoop;
+use crate::context::CpuContext;
+use crate::error::Error;
+use crate::product::{Product, has_columns};
+use crate::thresholds::WORK_PER_THREAD;
+use crate::types::CpuTypes;
+use crate::units::{CpuUnits, matrix_units};
+use crate::way::{self, Way};
+
+/// `C = alpha * A * B + beta * C` on the threads of a context.
+///
+/// With `beta == 0` C is not read, with `alpha == 0` neither A nor B is. Small products run on fewer
+/// threads. The products of a batch are computed one after the other.
+///
+/// # Errors
+/// [`Error::Shape`] where a buffer is too short for the problem, [`Error::OutOfMemory`] where the packed
+/// panels cannot be allocated; C is then unchanged, or of a batch the C from some product on.
+pub fn gemm<T: CpuTypes>(
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Result<(), Error> {
+    gemm_by(context.units(), problem, a, b, c, context)
+}
+
+/// The same by other [units](CpuUnits) than those of the context.
+///
+/// # Errors
+/// As [`gemm`].
+pub fn gemm_by<T: CpuTypes>(
+    units: CpuUnits,
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Result<(), Error> {
+    compute(Way::Units(units), problem, a, b, c, context)
+}
+
+/// `C = alpha * A * B + beta * C` by tiles, whatever the product's size and the context's units: in the tile
+/// registers, or bit for bit by the model of their instructions where there are none or `model` is asked for,
+/// which is slow. Types that tiles do not multiply are computed as by [`gemm`].
+///
+/// # Errors
+/// As [`gemm`].
+pub fn gemm_in_tiles<T: CpuTypes>(
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+    model: bool,
+) -> Result<(), Error> {
+    let way = if has_tiles::<T>() { Way::Tiles { model } } else { Way::Units(context.units()) };
+    compute(way, problem, a, b, c, context)
+}
+
+/// Whether matrix units multiply the types of a product, on machines that have some.
+#[must_use]
+pub fn has_tiles<T: CpuTypes>() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return T::HAS_TILES;
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Whether [`gemm`] computes a problem in matrix units, if its elements are of no extreme range, and
+/// if these units are allowed.
+pub fn uses_matrix_units<T: CpuTypes>(
+    units: CpuUnits,
+    problem: &Problem<T>,
+    context: &CpuContext,
+) -> bool {
+    let size = (problem.m, problem.n, problem.effective_k());
+    way::pays::<T>(units, size, threads_for(size, context)) && matrix_units().is_ok()
+}
+
+/// The loop by which the peak of matrix units is measured for products of some types; `None` where there are no
+/// units, or they do not multiply these types.
+#[cfg(target_arch = "x86_64")]
+#[must_use]
+pub fn tile_loop<T: CpuTypes>() -> Option<TileLoop> {
+    T::tile_loop()
+}
+
+/// `C = alpha * A * B + beta * C` in a given way.
+fn compute<T: CpuTypes>(
+    way: Way,
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Result<(), Error> {
+    problem.check_buffers(a.len(), b.len(), c.len())?;
+    if problem.m == 0 || problem.n == 0 {
+        return Ok(());
+    }
+    if !problem.batch.is_one() {
+        return problem
+            .try_for_each_item(a, b, c, |one, a, b, c| compute(way, one, a, b, c, context));
+    }
+    if has_columns(problem) {
+        // SAFETY: the buffers were checked against the problem.
+        unsafe { multiply(Product::new(problem, a, b, c), c, way, context) }
+    } else {
+        let problem = problem.transposed::<T::Transposed>();
+        // SAFETY: the transposed problem reads and writes the same elements of the buffers.
+        unsafe { multiply(Product::new(&problem, b, a, c).swapped(), c, way, context) }
+    }
+}
+
+/// The same of a product, C not being empty.
+///
+/// # Safety
+/// The product's promises, see [`Product`]; its C is `c`.
+unsafe fn multiply<T: CpuTypes>(
+    product: Product<T>,
+    c: &mut [T::C],
+    way: Way,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    if product.k == 0 {
+        scale(&product, c);
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { way::multiply(&product, way, context, threads(&product, context)) }
+}
+
+/// How many threads a product is worth.
+fn threads<T: GemmTypes>(product: &Product<T>, context: &CpuContext) -> usize {
+    threads_for((product.m, product.n, product.k), context)
+}
+
+/// The same of its size.
+pub(crate) fn threads_for((m, n, k): (usize, usize, usize), context: &CpuContext) -> usize {
+    let work = m.saturating_mul(n).saturating_mul(k);
+    context.threads().min(work / WORK_PER_THREAD).max(1)
+}
+
+/// `C = beta * C`: what a product of no steps leaves.
+fn scale<T: GemmTypes>(product: &Product<T>, c: &mut [T::C]) {
+    for column in c.chunks_mut(product.ldc).take(product.n) {
+        for c in column.iter_mut().take(product.m) {
+            *c = epilogue(product.alpha, T::Acc::ZERO, product.beta, || *c);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Whether a product is computed by tiles or by vector units.
+
+#[cfg(target_arch = "x86_64")]
+use crate::amx::{Amx, Unit};
+use crate::context::CpuContext;
+use crate::error::Error;
+use crate::product::Product;
+use crate::types::PackedTypes;
+use crate::units::CpuUnits;
+
+/// How a product is computed.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    /// By those of the units that suit it.
+    Units(CpuUnits),
+    /// By tiles on all threads, or by their model.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "there are none"))]
+    Tiles { model: bool },
+}
+
+/// Whether these units include matrix units that multiply the types faster.
+pub(crate) fn pays<T: PackedTypes>(
+    units: CpuUnits,
+    size: (usize, usize, usize),
+    threads: usize,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let may = match units {
+            CpuUnits::Vector => false,
+            CpuUnits::SameBits => T::TILES_KEEP_BITS,
+            CpuUnits::All => T::HAS_TILES,
+        };
+        may && T::tiles_pay(size, threads)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (units, size, threads);
+        false
+    }
+}
+
+/// Computes a product, k at least 1.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+///
+/// # Safety
+/// The product's promises, see [`Product`].
+pub(crate) unsafe fn multiply<T: PackedTypes>(
+    product: &Product<T>,
+    way: Way,
+    context: &CpuContext,
+    threads: usize,
+) -> Result<(), Error> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let size = (product.m, product.n, product.k);
+        let tiles = match way {
+            Way::Units(units) if pays::<T>(units, size, threads) => {
+                let amx = Amx::request().ok();
+                amx.map(|amx| (Unit::Tiles(amx), T::tile_threads(size, threads)))
+            }
+            Way::Units(_) => None,
+            Way::Tiles { model } => {
+                let amx = Amx::request().ok().filter(|_| !model);
+                Some((amx.map_or(Unit::Model, Unit::Tiles), context.threads()))
+            }
+        };
+        if let Some((unit, threads)) = tiles {
+            // SAFETY: the caller's promises.
+            return unsafe { T::multiply_in_tiles(product, unit, context, threads) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = way;
+    // SAFETY: the caller's promises.
+    unsafe { T::multiply(product, context, threads) }
+}

@@ -1,0 +1,244 @@
+//! Products of views, real and complex, and triangles, against plain loops.
+
+use std::num::NonZeroUsize;
+
+use cpu_gemm::{
+    BLOCK, Complex, CpuContext, CpuIsa, Error, Factor, Field, Task, View, ViewMut, gemm_views,
+    triangle,
+};
+use gemm_spec::{Layout, Order};
+
+/// Small integers, of which all sums are exact.
+fn element<T: Field>(index: usize) -> T {
+    let part = |number: usize| {
+        let mut value = T::Real::ZERO;
+        for _ in 0..number % 7 {
+            value = value + T::Real::ONE;
+        }
+        value - T::Real::ONE - T::Real::ONE - T::Real::ONE
+    };
+    match T::IS_COMPLEX {
+        true => {
+            T::from_re(part(index * 5 + index / 11))
+                + imaginary::<T>() * T::from_re(part(index * 3 + 1))
+        }
+        false => T::from_re(part(index * 5 + index / 11)),
+    }
+}
+
+/// The root of -1, of complex numbers.
+fn imaginary<T: Field>() -> T {
+    let any: &dyn std::any::Any = &T::ZERO;
+    let number: Box<dyn std::any::Any> = if any.is::<Complex<f32>>() {
+        Box::new(Complex::new(0f32, 1.0))
+    } else if any.is::<Complex<f64>>() {
+        Box::new(Complex::new(0f64, 1.0))
+    } else {
+        Box::new(T::ZERO)
+    };
+    *number.downcast().expect("it is of that type")
+}
+
+fn layout(order: Order, rows: usize, cols: usize, padding: usize) -> Layout {
+    match order {
+        Order::RowMajor => Layout::row_major(cols.max(1) + padding),
+        Order::ColMajor => Layout::col_major(rows.max(1) + padding),
+    }
+}
+
+const ORDERS: [Order; 2] = [Order::RowMajor, Order::ColMajor];
+
+fn buffer<T: Field>(rows: usize, cols: usize, layout: Layout, seed: usize) -> Vec<T> {
+    let len = layout.ld * if layout.order == Order::RowMajor { rows } else { cols };
+    (0..len).map(|at| element(at + seed)).collect()
+}
+
+fn contexts() -> Vec<CpuContext> {
+    let two = NonZeroUsize::new(2);
+    let with = |isa| CpuContext::with_isa(two, isa).expect("threads start");
+    CpuIsa::available().map(with).chain([CpuContext::alone()]).collect()
+}
+
+/// One product in all orders, conjugated or not, against a plain loop.
+fn check<T: Field>(context: &CpuContext, (m, n, k): (usize, usize, usize), alpha: T, beta: T) {
+    for case in 0..32 {
+        let order = |bit: usize| ORDERS[case >> bit & 1];
+        let layouts =
+            [layout(order(0), m, k, 1), layout(order(1), k, n, 2), layout(order(2), m, n, 3)];
+        let a = buffer::<T>(m, k, layouts[0], 1);
+        let b = buffer::<T>(k, n, layouts[1], 2);
+        let old = buffer::<T>(m, n, layouts[2], 3);
+        let mut c = old.clone();
+        let a = Factor {
+            view: View::new(&a, m, k, layouts[0]).expect("it fits"),
+            conjugated: case & 8 > 0,
+        };
+        let b = Factor {
+            view: View::new(&b, k, n, layouts[1]).expect("it fits"),
+            conjugated: case & 16 > 0,
+        };
+        let view = ViewMut::new(&mut c, m, n, layouts[2]).expect("it fits");
+        gemm_views(alpha, a, b, beta, view, context).expect("it fits");
+        let mut expected = old.clone();
+        for i in 0..m {
+            for j in 0..n {
+                let sum = (0..k).fold(T::ZERO, |sum, p| sum + a.get(i, p) * b.get(p, j));
+                let at = layouts[2].index(i, j);
+                let old = if beta == T::ZERO { T::ZERO } else { beta * old[at] };
+                expected[at] = alpha * sum + old;
+            }
+        }
+        assert!(c == expected, "{m} {n} {k}, case {case}, {}", std::any::type_name::<T>());
+    }
+}
+
+fn check_sizes<T: Field>() {
+    let two = T::ONE + T::ONE;
+    let odd = two + imaginary::<T>();
+    for context in contexts() {
+        for m in [0, 1, 2, 5, 17, 49] {
+            for n in [1, 4, 9, 33] {
+                for k in [0, 1, 7, 40] {
+                    check(&context, (m, n, k), T::ONE, T::ZERO);
+                }
+                check(&context, (m, n, 6), two, -T::ONE);
+                check(&context, (m, n, 6), odd, -odd);
+            }
+        }
+        check(&context, (50, 45, 1100), -T::ONE, T::ONE);
+    }
+}
+
+#[test]
+fn products_of_views_are_those_of_plain_loops() {
+    check_sizes::<f32>();
+    check_sizes::<f64>();
+}
+
+#[test]
+fn complex_products_are_those_of_plain_loops() {
+    check_sizes::<Complex<f32>>();
+    check_sizes::<Complex<f64>>();
+}
+
+/// C beyond a block of columns of the memory that products with factors that are not real are computed in.
+#[test]
+fn factors_that_are_not_real_are_for_all_of_a_large_c() {
+    let context = CpuContext::new(NonZeroUsize::new(2)).expect("it fits");
+    let (m, n) = (1 << 14, 150);
+    let column: Vec<Complex<f32>> = (0..m).map(element).collect();
+    let row: Vec<Complex<f32>> = (0..n).map(|at| element(at + 5)).collect();
+    let mut c = vec![Complex::new(f32::NAN, 0.0); m * n];
+    let i = Complex::new(0.0, 1.0);
+    let a = Factor::plain(View::new(&column, m, 1, Layout::col_major(m)).expect("it fits"));
+    let b = Factor::plain(View::new(&row, 1, n, Layout::row_major(n)).expect("it fits"));
+    let view = ViewMut::new(&mut c, m, n, Layout::col_major(m)).expect("it fits");
+    gemm_views(i, a, b, Complex::ZERO, view, &context).expect("it fits");
+    for (at, &found) in c.iter().enumerate() {
+        assert_eq!(found, i * (column[at % m] * row[at / m]), "{at}");
+    }
+}
+
+#[test]
+fn what_alpha_and_beta_hide_is_not_read() {
+    let context = CpuContext::alone();
+    let (n, nan) = (20, Complex::new(f64::NAN, f64::NAN));
+    let nans = vec![nan; n * n];
+    let ones = vec![Complex::new(1.0, 0.0); n * n];
+    let layout = Layout::col_major(n);
+    let factor = |of| Factor::plain(View::new(of, n, n, layout).expect("it fits"));
+    for beta in [Complex::ZERO, Complex::new(0.0, 2.0)] {
+        let mut c = if beta == Complex::ZERO { nans.clone() } else { ones.clone() };
+        let view = ViewMut::new(&mut c, n, n, layout).expect("it fits");
+        gemm_views(Complex::ZERO, factor(&nans), factor(&nans), beta, view, &context)
+            .expect("it fits");
+        assert!(c.iter().all(|&c| c == beta), "{c:?}");
+    }
+    for alpha in [Complex::new(2.0, 0.0), Complex::new(0.0, 2.0)] {
+        let mut c = nans.clone();
+        let view = ViewMut::new(&mut c, n, n, layout).expect("it fits");
+        gemm_views(alpha, factor(&ones), factor(&ones), Complex::ZERO, view, &context)
+            .expect("it fits");
+        assert!(c.iter().all(|&c| c == alpha * 20.0), "{c:?}");
+    }
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_refused() {
+    let (data, mut c) = ([0f32; 6], [7f32; 4]);
+    let a = Factor::plain(View::new(&data, 2, 3, Layout::row_major(3)).expect("it fits"));
+    let view = ViewMut::new(&mut c, 2, 2, Layout::row_major(2)).expect("it fits");
+    let refused = gemm_views(1.0, a, a, 0.0, view, &CpuContext::alone());
+    assert!(matches!(refused, Err(Error::Sizes { .. })));
+    assert_eq!(c, [7.0; 4]);
+}
+
+/// Triangles against their definition: what a solve gives, multiplied, is what it was given.
+fn check_triangles<T: Field>() {
+    let four = T::ONE + T::ONE + T::ONE + T::ONE;
+    for context in contexts() {
+        for (n, cols) in [(1, 1), (2, 3), (5, 40), (BLOCK, 70), (BLOCK - 1, 600)] {
+            for case in 0..32 {
+                let (order, upper, unit) = (ORDERS[case & 1], case & 2 > 0, case & 4 > 0);
+                let (conjugated, a_order) = (case & 8 > 0, ORDERS[case >> 4 & 1]);
+                // A power of two on the diagonal and integers beside it: all that follows is exact.
+                let a_layout = layout(a_order, n, n, 1);
+                let mut a = buffer::<T>(n, n, a_layout, 0);
+                for i in 0..n {
+                    for p in 0..n {
+                        let read = if upper { p > i } else { p < i };
+                        let far = i.abs_diff(p) > 2;
+                        let value = if i == p { four } else { element::<T>(i * 7 + p) };
+                        let nan = T::ZERO.divide(T::ZERO);
+                        a[a_layout.index(i, p)] = match (read, i == p) {
+                            (true, _) if far => T::ZERO,
+                            (true, _) => value,
+                            (false, true) if !unit => value,
+                            (false, _) => nan,
+                        };
+                    }
+                }
+                let layout = layout(order, n, cols, 2);
+                let given = buffer::<T>(n, cols, layout, 9);
+                let a =
+                    Factor { view: View::new(&a, n, n, a_layout).expect("it fits"), conjugated };
+                let mut b = given.clone();
+                let view = ViewMut::new(&mut b, n, cols, layout).expect("it fits");
+                let task = Task { solve: false, upper, unit };
+                triangle(task, four, a, view, &context).expect("it fits");
+                let mut expected = given.clone();
+                for i in 0..n {
+                    for j in 0..cols {
+                        let of = |p: usize| given[layout.index(p, j)];
+                        let mut sum = if unit { of(i) } else { four * of(i) };
+                        for p in if upper { i + 1..n } else { 0..i } {
+                            sum = sum + a.get(i, p) * of(p);
+                        }
+                        expected[layout.index(i, j)] = four * sum;
+                    }
+                }
+                let name = std::any::type_name::<T>();
+                assert!(b == expected, "{n} by {cols}, case {case}, {name}");
+                // Substitution takes back what multiplication did.
+                let view = ViewMut::new(&mut b, n, cols, layout).expect("it fits");
+                triangle(Task { solve: true, ..task }, T::ONE, a, view, &context).expect("it fits");
+                for (found, &given) in b.iter().zip(&given) {
+                    assert!(
+                        *found == four * given || *found == given,
+                        "{n} by {cols}, case {case}"
+                    );
+                }
+                let inside = layout.index(n - 1, cols - 1);
+                assert!(b[inside] == four * given[inside], "{n} by {cols}, case {case}, {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn triangles_multiply_and_solve() {
+    check_triangles::<f32>();
+    check_triangles::<f64>();
+    check_triangles::<Complex<f32>>();
+    check_triangles::<Complex<f64>>();
+}

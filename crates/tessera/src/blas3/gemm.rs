@@ -1,0 +1,41 @@
+//! General products.
+
+use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut, gemm_views};
+
+use super::{Op, check_size};
+use crate::error::Error;
+
+/// `C = alpha * op(A) * op(B) + beta * C`.
+///
+/// # Errors
+/// [`Error::Operand`] where the sizes do not fit together; C is then unchanged.
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub fn gemm<T: Field>(
+    op_a: Op,
+    op_b: Op,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    beta: T,
+    c: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let (a, b) = (op_a.of(a), op_b.of(b));
+    let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
+    check_size("gemm", "op(A)", (a.view.rows(), k), (m, k))?;
+    check_size("gemm", "op(B)", (b.view.rows(), b.view.cols()), (k, n))?;
+    product(alpha, a, b, beta, c, context);
+    Ok(())
+}
+
+/// The same of factors whose sizes fit.
+pub(super) fn product<T: Field>(
+    alpha: T,
+    a: Factor<'_, T>,
+    b: Factor<'_, T>,
+    beta: T,
+    c: ViewMut<'_, T>,
+    context: &CpuContext,
+) {
+    gemm_views(alpha, a, b, beta, c, context).expect("invariant: the sizes fit");
+}

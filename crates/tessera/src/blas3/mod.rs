@@ -1,0 +1,137 @@
+//! Level 3 of BLAS on the CPU: real and complex numbers, in place, in any storage order.
+//!
+//! Matrices are views ([`View`], [`ViewMut`]): an address, two sizes and a [`Layout`](crate::Layout), so that a
+//! column-major and a row-major caller get the same code. Elements are a [`Field`]: `f32`, `f64`,
+//! `Complex<f32>` or `Complex<f64>`.
+//!
+//! ```
+//! use tessera::blas3::{self, Diag, Op, Side, Uplo, View, ViewMut};
+//! use tessera::{CpuContext, Layout};
+//!
+//! let context = CpuContext::new(None)?;
+//! // The lower triangle of a column-major A; what is above it is not read.
+//! let a = [2.0, 1.0, f64::NAN, 4.0];
+//! let mut b = [2.0, 9.0];
+//! let a = View::new(&a, 2, 2, Layout::col_major(2))?;
+//! let x = ViewMut::new(&mut b, 2, 1, Layout::col_major(2))?;
+//! blas3::trsm(Side::Left, Uplo::Lower, Op::NoTrans, Diag::NonUnit, 1.0, a, x, &context)?;
+//! assert_eq!(b, [1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # How it is computed
+//!
+//! Each routine halves its triangular or symmetric matrix: what is rectangular is a product by
+//! [`gemm()`], and so nearly all of the work. What remains are blocks on the diagonal. A triangle of
+//! [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing being inverted; of a symmetric
+//! result a square is computed aside, and its triangle copied.
+//!
+//! # Promises
+//!
+//! - Only the named triangle of a matrix is read or written, and where the diagonal is said to be ones it is
+//!   not read. The imaginary parts of a Hermitian matrix' diagonal are not read, and written as zeros.
+//! - With `beta == 0` C is not read: a NaN in it does not come through. With `alpha == 0` neither A nor B is
+//!   read, and [`trsm`] and [`trmm`] write zeros.
+//! - All else follows IEEE arithmetic: a zero does not hide a NaN or an infinity that it is multiplied by.
+//!   The reference BLAS skips zeros of B in `trsm` and `trmm`, and there hides them.
+//! - The bits are the same on every repeat and for any number of threads.
+//! - No routine fails for want of memory: where the system refuses some for packing, plain loops compute.
+
+mod gemm;
+mod rank_k;
+mod symmetric;
+mod triangular;
+
+use gemm_spec::Order;
+
+pub use cpu_gemm::{Complex, Factor, Field, View, ViewMut};
+
+pub use self::gemm::gemm;
+pub use self::rank_k::{gemmtr, her2k, herk, syr2k, syrk};
+pub use self::symmetric::{hemm, symm};
+pub use self::triangular::{trmm, trsm};
+use crate::error::Error;
+
+/// On which side of B the symmetric or triangular matrix stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// `A * B`.
+    Left,
+    /// `B * A`.
+    Right,
+}
+
+/// Which triangle of a matrix there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Uplo {
+    /// The diagonal and what is right of it.
+    Upper,
+    /// The diagonal and what is left of it.
+    Lower,
+}
+
+impl Uplo {
+    /// The other triangle: that of the transposed matrix.
+    #[must_use]
+    pub const fn flipped(self) -> Self {
+        match self {
+            Self::Upper => Self::Lower,
+            Self::Lower => Self::Upper,
+        }
+    }
+}
+
+/// What a matrix stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Itself.
+    NoTrans,
+    /// The transposed matrix.
+    Trans,
+    /// The transposed matrix, each element conjugated.
+    ConjTrans,
+}
+
+impl Op {
+    /// That matrix.
+    fn of<T>(self, view: View<'_, T>) -> Factor<'_, T> {
+        let plain = Factor::plain(view);
+        match self {
+            Self::NoTrans => plain,
+            Self::Trans => plain.transposed(),
+            Self::ConjTrans => plain.transposed().conjugated(),
+        }
+    }
+}
+
+/// What is on the diagonal of a triangular matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Diag {
+    /// What is stored.
+    NonUnit,
+    /// Ones, whatever is stored.
+    Unit,
+}
+
+/// Checks the size of an operand.
+fn check_size(
+    routine: &'static str,
+    matrix: &'static str,
+    (rows, cols): (usize, usize),
+    wanted: (usize, usize),
+) -> Result<(), Error> {
+    match (rows, cols) == wanted {
+        true => Ok(()),
+        false => Err(Error::Operand { routine, matrix, rows, cols, wanted }),
+    }
+}
+
+/// Where a matrix of `n` rows is halved: at a multiple of `unit`.
+fn half(n: usize, unit: usize) -> usize {
+    (n / 2).next_multiple_of(unit).min(n - 1)
+}
+
+/// Whether walking down a column goes from one element to the next in memory.
+fn has_columns<T>(c: &ViewMut<'_, T>) -> bool {
+    c.layout().order == Order::ColMajor
+}

@@ -1,0 +1,137 @@
+//! Products with a symmetric or Hermitian matrix, of which one triangle is stored.
+
+use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut};
+use gemm_spec::Layout;
+
+use super::gemm::product;
+use super::{Side, Uplo, check_size, half};
+use crate::error::Error;
+
+/// `C = alpha * A * B + beta * C`, or `C = alpha * B * A + beta * C`, with a symmetric A.
+///
+/// # Errors
+/// [`Error::Operand`] where A is not square or the sizes do not fit; C is then unchanged.
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub fn symm<T: Field>(
+    side: Side,
+    uplo: Uplo,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    beta: T,
+    c: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    compute("symm", false, (side, uplo), (alpha, beta), a, b, c, context)
+}
+
+/// The same with a Hermitian A, of whose diagonal the imaginary parts are not read.
+///
+/// # Errors
+/// As [`symm`].
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub fn hemm<T: Field>(
+    side: Side,
+    uplo: Uplo,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    beta: T,
+    c: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    compute("hemm", true, (side, uplo), (alpha, beta), a, b, c, context)
+}
+
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+fn compute<T: Field>(
+    routine: &'static str,
+    hermitian: bool,
+    (side, uplo): (Side, Uplo),
+    (alpha, beta): (T, T),
+    a: View<'_, T>,
+    b: View<'_, T>,
+    c: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let order = if side == Side::Left { c.rows() } else { c.cols() };
+    check_size(routine, "A", (a.rows(), a.cols()), (order, order))?;
+    check_size(routine, "B", (b.rows(), b.cols()), (c.rows(), c.cols()))?;
+    // B * A is the transposed matrix of A^T * B^T.
+    let (a, uplo, b, c) = match side {
+        Side::Left => (a, uplo, b, c),
+        Side::Right => (a.transposed(), uplo.flipped(), b.transposed(), c.transposed()),
+    };
+    if c.rows() > 0 && c.cols() > 0 {
+        let (a, b) = (Factor::plain(a), Factor::plain(b));
+        Symmetric { a, uplo, hermitian }.halve(alpha, b, beta, c, context);
+    }
+    Ok(())
+}
+
+/// Rows of a square on the diagonal that is written out.
+const SQUARE: usize = 64;
+
+/// A matrix of which one triangle is there.
+#[derive(Clone, Copy)]
+struct Symmetric<'a, T> {
+    a: Factor<'a, T>,
+    uplo: Uplo,
+    hermitian: bool,
+}
+
+impl<T: Field> Symmetric<'_, T> {
+    /// `C = alpha * A * B + beta * C` by halves of A: the rectangle beside the halves is used twice, as it is
+    /// and transposed.
+    fn halve(self, alpha: T, b: Factor<'_, T>, beta: T, c: ViewMut<'_, T>, context: &CpuContext) {
+        let (n, cols) = (c.rows(), c.cols());
+        if n <= SQUARE {
+            return self.square(alpha, b, beta, c, context);
+        }
+        let cut = half(n, SQUARE);
+        let of = |part: std::ops::Range<usize>| Self { a: self.a.part(part.clone(), part), ..self };
+        let (above, below) = (b.part(0..cut, 0..cols), b.part(cut..n, 0..cols));
+        let (mut top, mut bottom) = c.split_rows(cut);
+        of(0..cut).halve(alpha, above, beta, top.reborrow(), context);
+        of(cut..n).halve(alpha, below, beta, bottom.reborrow(), context);
+        let stored = match self.uplo {
+            Uplo::Upper => self.a.part(0..cut, cut..n),
+            Uplo::Lower => self.a.part(cut..n, 0..cut),
+        };
+        let turned = stored.transposed();
+        let mirrored = if self.hermitian { turned.conjugated() } else { turned };
+        let (right, left) = match self.uplo {
+            Uplo::Upper => (stored, mirrored),
+            Uplo::Lower => (mirrored, stored),
+        };
+        product(alpha, right, below, T::ONE, top, context);
+        product(alpha, left, above, T::ONE, bottom, context);
+    }
+
+    /// The same of a square on the diagonal, which is written out first.
+    fn square(self, alpha: T, b: Factor<'_, T>, beta: T, c: ViewMut<'_, T>, context: &CpuContext) {
+        let n = c.rows();
+        let mut scratch = [T::ZERO; SQUARE * SQUARE];
+        if alpha != T::ZERO {
+            for col in 0..n {
+                let rows = match self.uplo {
+                    Uplo::Upper => 0..col + 1,
+                    Uplo::Lower => col..n,
+                };
+                for row in rows {
+                    let stored = self.a.get(row, col);
+                    let (here, there) = match (self.hermitian, row == col) {
+                        (true, true) => (T::from_re(stored.re()), T::from_re(stored.re())),
+                        (true, false) => (stored, stored.conj()),
+                        (false, _) => (stored, stored),
+                    };
+                    scratch[row + col * n] = here;
+                    scratch[col + row * n] = there;
+                }
+            }
+        }
+        let whole = View::new(&scratch, n, n, Layout::col_major(n));
+        let whole = Factor::plain(whole.expect("invariant: there is room for a square"));
+        product(alpha, whole, b, beta, c, context);
+    }
+}

@@ -1,0 +1,114 @@
+//! Products with a triangular matrix, and solves with one.
+
+use cpu_gemm::{BLOCK, CpuContext, Factor, Field, Task, View, ViewMut, scale, triangle};
+
+use super::gemm::product;
+use super::{Diag, Op, Side, Uplo, check_size, half};
+use crate::error::Error;
+
+/// `B = alpha * op(A) * B`, or `B = alpha * B * op(A)`, with a triangular A.
+///
+/// # Errors
+/// [`Error::Operand`] where A is not square or does not fit B, which is then unchanged.
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub fn trmm<T: Field>(
+    side: Side,
+    uplo: Uplo,
+    op: Op,
+    diag: Diag,
+    alpha: T,
+    a: View<'_, T>,
+    b: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    compute("trmm", false, (side, uplo, op, diag), alpha, a, b, context)
+}
+
+/// Solves `op(A) * X = alpha * B`, or `X * op(A) = alpha * B`, with a triangular A; X takes the place of B.
+///
+/// A zero on the diagonal is not looked for: what is divided by it becomes infinite or NaN.
+///
+/// # Errors
+/// As [`trmm`].
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub fn trsm<T: Field>(
+    side: Side,
+    uplo: Uplo,
+    op: Op,
+    diag: Diag,
+    alpha: T,
+    a: View<'_, T>,
+    b: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    compute("trsm", true, (side, uplo, op, diag), alpha, a, b, context)
+}
+
+fn compute<T: Field>(
+    routine: &'static str,
+    solve: bool,
+    (side, uplo, op, diag): (Side, Uplo, Op, Diag),
+    mut alpha: T,
+    a: View<'_, T>,
+    b: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let order = if side == Side::Left { b.rows() } else { b.cols() };
+    check_size(routine, "A", (a.rows(), a.cols()), (order, order))?;
+    let a = op.of(a);
+    let is_transposed = op != Op::NoTrans;
+    // B * A is the transposed matrix of A^T * B^T.
+    let (a, mut b, flips) = match side {
+        Side::Left => (a, b, is_transposed),
+        Side::Right => (a.transposed(), b.transposed(), !is_transposed),
+    };
+    if alpha == T::ZERO {
+        scale(T::ZERO, &mut b);
+        return Ok(());
+    }
+    if alpha != T::from_re(alpha.re()) {
+        // Products by factors that are not real cost more.
+        scale(alpha, &mut b);
+        alpha = T::ONE;
+    }
+    let upper = (uplo == Uplo::Upper) != flips;
+    let task = Task { solve, upper, unit: diag == Diag::Unit };
+    if b.cols() > 0 {
+        halve(task, alpha, a, b, context);
+    }
+    Ok(())
+}
+
+/// The task for A on the left, by halves of A.
+fn halve<T: Field>(
+    task: Task,
+    alpha: T,
+    a: Factor<'_, T>,
+    b: ViewMut<'_, T>,
+    context: &CpuContext,
+) {
+    let n = b.rows();
+    if n <= BLOCK {
+        triangle(task, alpha, a, b, context).expect("invariant: A is square and fits B");
+        return;
+    }
+    let cut = half(n, BLOCK);
+    let (first, last) = (a.part(0..cut, 0..cut), a.part(cut..n, cut..n));
+    let (top, bottom) = b.split_rows(cut);
+    // Each half of B meets its own triangle; one of them meets the other half as well.
+    let (near, mut of_near, far, of_far, beside) = match task.upper {
+        true => (first, top, last, bottom, a.part(0..cut, cut..n)),
+        false => (last, bottom, first, top, a.part(cut..n, 0..cut)),
+    };
+    let mut of_far = of_far;
+    if task.solve {
+        halve(task, alpha, far, of_far.reborrow(), context);
+        let known = Factor::plain(of_far.as_view());
+        product(-T::ONE, beside, known, alpha, of_near.reborrow(), context);
+        halve(task, T::ONE, near, of_near, context);
+    } else {
+        halve(task, alpha, near, of_near.reborrow(), context);
+        product(alpha, beside, Factor::plain(of_far.as_view()), T::ONE, of_near, context);
+        halve(task, alpha, far, of_far, context);
+    }
+}

@@ -1,0 +1,314 @@
+//! Routines on column-major matrices: arguments checked in the order in which BLAS checks them, pointers made
+//! views, and [`tessera::blas3`] called.
+//!
+//! All functions here are unsafe for the same reasons, those of BLAS.
+//!
+//! # Safety
+//!
+//! Each pointer is that of a column-major matrix with its leading dimension: what [`tessera::blas3`] promises to
+//! read can be read, what it writes can be written, and nobody else uses the result meanwhile. Nothing is asked
+//! of the pointer where a size is zero, or alpha is.
+
+use tessera::Layout;
+use tessera::blas3::{self, Diag, Field, Op, Side, Uplo, View, ViewMut};
+
+use crate::letters::Int;
+use crate::threads::compute;
+use crate::xerbla::Report;
+
+/// The first argument that is wrong, of pairs of a number and whether it is right.
+macro_rules! check {
+    ($report:ident, $($argument:literal: $right:expr;)*) => {
+        $(if !$right {
+            return $report.wrong($argument);
+        })*
+    };
+}
+
+/// Whether a leading dimension is enough for columns of `rows` elements.
+fn holds<I: Int>(ld: I, rows: usize) -> bool {
+    ld.size().is_some_and(|ld| ld >= rows.max(1))
+}
+
+/// A view of a matrix to read.
+///
+/// # Safety
+/// See the [module](self).
+unsafe fn view<'a, T, I: Int>(at: *const T, rows: usize, cols: usize, ld: I) -> View<'a, T> {
+    let layout = Layout::col_major(ld.size().unwrap_or(0));
+    // SAFETY: the caller's promise.
+    unsafe { View::from_raw(at, rows, cols, layout) }
+}
+
+/// A view of a matrix to write.
+///
+/// # Safety
+/// See the [module](self).
+unsafe fn view_mut<'a, T, I: Int>(at: *mut T, rows: usize, cols: usize, ld: I) -> ViewMut<'a, T> {
+    let layout = Layout::col_major(ld.size().unwrap_or(0));
+    // SAFETY: the caller's promise; columns do not overlap, as `holds` has checked.
+    unsafe { ViewMut::from_raw(at, rows, cols, layout) }
+}
+
+/// Multiply-adds of real numbers.
+fn work<T: Field>(m: usize, n: usize, k: usize) -> usize {
+    let each = if T::IS_COMPLEX { 4 } else { 1 };
+    m.saturating_mul(n).saturating_mul(k).saturating_mul(each)
+}
+
+/// What the checks of this module leave nothing to say against.
+const FITS: &str = "invariant: the arguments were checked";
+
+/// A stored matrix of which `op` has these rows and columns.
+fn stored(op: Op, rows: usize, cols: usize) -> (usize, usize) {
+    if op == Op::NoTrans { (rows, cols) } else { (cols, rows) }
+}
+
+/// # Safety
+/// See the [module](self).
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub(crate) unsafe fn gemm<T: Field, I: Int>(
+    report: impl Report,
+    (op_a, op_b): (Option<Op>, Option<Op>),
+    (m, n, k): (I, I, I),
+    alpha: T,
+    (a, lda): (*const T, I),
+    (b, ldb): (*const T, I),
+    beta: T,
+    (c, ldc): (*mut T, I),
+) {
+    let Some(op_a) = op_a else { return report.wrong(1) };
+    let Some(op_b) = op_b else { return report.wrong(2) };
+    let Some(m) = m.size() else { return report.wrong(3) };
+    let Some(n) = n.size() else { return report.wrong(4) };
+    let Some(k) = k.size() else { return report.wrong(5) };
+    let (of_a, of_b) = (stored(op_a, m, k), stored(op_b, k, n));
+    check! { report,
+        8: holds(lda, of_a.0);
+        10: holds(ldb, of_b.0);
+        13: holds(ldc, m);
+    }
+    if m == 0 || n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let a = unsafe { view(a, of_a.0, of_a.1, lda) };
+    // SAFETY: the caller's promise.
+    let b = unsafe { view(b, of_b.0, of_b.1, ldb) };
+    // SAFETY: the caller's promise.
+    let c = unsafe { view_mut(c, m, n, ldc) };
+    compute(work::<T>(m, n, k), |context| {
+        blas3::gemm(op_a, op_b, alpha, a, b, beta, c, context).expect(FITS);
+    });
+}
+
+/// # Safety
+/// See the [module](self).
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub(crate) unsafe fn symm<T: Field, I: Int>(
+    report: impl Report,
+    hermitian: bool,
+    (side, uplo): (Option<Side>, Option<Uplo>),
+    (m, n): (I, I),
+    alpha: T,
+    (a, lda): (*const T, I),
+    (b, ldb): (*const T, I),
+    beta: T,
+    (c, ldc): (*mut T, I),
+) {
+    let Some(side) = side else { return report.wrong(1) };
+    let Some(uplo) = uplo else { return report.wrong(2) };
+    let Some(m) = m.size() else { return report.wrong(3) };
+    let Some(n) = n.size() else { return report.wrong(4) };
+    let order = if side == Side::Left { m } else { n };
+    check! { report,
+        7: holds(lda, order);
+        9: holds(ldb, m);
+        12: holds(ldc, m);
+    }
+    if m == 0 || n == 0 || alpha == T::ZERO && beta == T::ONE {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let a = unsafe { view(a, order, order, lda) };
+    // SAFETY: the caller's promise.
+    let b = unsafe { view(b, m, n, ldb) };
+    // SAFETY: the caller's promise.
+    let c = unsafe { view_mut(c, m, n, ldc) };
+    compute(work::<T>(m, n, order), |context| {
+        let routine = if hermitian { blas3::hemm } else { blas3::symm };
+        routine(side, uplo, alpha, a, b, beta, c, context).expect(FITS);
+    });
+}
+
+/// Whether a rank-k update knows a transposition: of real numbers both are the same, of complex ones each routine
+/// has its own.
+fn knows<T: Field>(hermitian: bool, op: Op) -> bool {
+    match op {
+        Op::NoTrans => true,
+        Op::Trans => !hermitian,
+        Op::ConjTrans => hermitian || !T::IS_COMPLEX,
+    }
+}
+
+/// `syrk` and `herk`, whose factors are real numbers given as `T`.
+///
+/// # Safety
+/// See the [module](self).
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub(crate) unsafe fn syrk<T: Field, I: Int>(
+    report: impl Report,
+    hermitian: bool,
+    (uplo, op): (Option<Uplo>, Option<Op>),
+    (n, k): (I, I),
+    alpha: T,
+    (a, lda): (*const T, I),
+    beta: T,
+    (c, ldc): (*mut T, I),
+) {
+    let Some(uplo) = uplo else { return report.wrong(1) };
+    let Some(op) = op.filter(|&op| knows::<T>(hermitian, op)) else { return report.wrong(2) };
+    let Some(n) = n.size() else { return report.wrong(3) };
+    let Some(k) = k.size() else { return report.wrong(4) };
+    let of_a = stored(op, n, k);
+    check! { report,
+        7: holds(lda, of_a.0);
+        10: holds(ldc, n);
+    }
+    if n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let a = unsafe { view(a, of_a.0, of_a.1, lda) };
+    // SAFETY: the caller's promise.
+    let c = unsafe { view_mut(c, n, n, ldc) };
+    compute(work::<T>(n, n, k) / 2, |context| {
+        let done = match hermitian {
+            true => blas3::herk(uplo, op, alpha.re(), a, beta.re(), c, context),
+            false => blas3::syrk(uplo, op, alpha, a, beta, c, context),
+        };
+        done.expect(FITS);
+    });
+}
+
+/// `syr2k` and `her2k`, whose beta is a real number given as `T`.
+///
+/// # Safety
+/// See the [module](self).
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub(crate) unsafe fn syr2k<T: Field, I: Int>(
+    report: impl Report,
+    hermitian: bool,
+    (uplo, op): (Option<Uplo>, Option<Op>),
+    (n, k): (I, I),
+    alpha: T,
+    (a, lda): (*const T, I),
+    (b, ldb): (*const T, I),
+    beta: T,
+    (c, ldc): (*mut T, I),
+) {
+    let Some(uplo) = uplo else { return report.wrong(1) };
+    let Some(op) = op.filter(|&op| knows::<T>(hermitian, op)) else { return report.wrong(2) };
+    let Some(n) = n.size() else { return report.wrong(3) };
+    let Some(k) = k.size() else { return report.wrong(4) };
+    let of_both = stored(op, n, k);
+    check! { report,
+        7: holds(lda, of_both.0);
+        9: holds(ldb, of_both.0);
+        12: holds(ldc, n);
+    }
+    if n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let a = unsafe { view(a, of_both.0, of_both.1, lda) };
+    // SAFETY: the caller's promise.
+    let b = unsafe { view(b, of_both.0, of_both.1, ldb) };
+    // SAFETY: the caller's promise.
+    let c = unsafe { view_mut(c, n, n, ldc) };
+    compute(work::<T>(n, n, k), |context| {
+        let done = match hermitian {
+            true => blas3::her2k(uplo, op, alpha, a, b, beta.re(), c, context),
+            false => blas3::syr2k(uplo, op, alpha, a, b, beta, c, context),
+        };
+        done.expect(FITS);
+    });
+}
+
+/// # Safety
+/// See the [module](self).
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub(crate) unsafe fn gemmtr<T: Field, I: Int>(
+    report: impl Report,
+    uplo: Option<Uplo>,
+    (op_a, op_b): (Option<Op>, Option<Op>),
+    (n, k): (I, I),
+    alpha: T,
+    (a, lda): (*const T, I),
+    (b, ldb): (*const T, I),
+    beta: T,
+    (c, ldc): (*mut T, I),
+) {
+    let Some(uplo) = uplo else { return report.wrong(1) };
+    let Some(op_a) = op_a else { return report.wrong(2) };
+    let Some(op_b) = op_b else { return report.wrong(3) };
+    let Some(n) = n.size() else { return report.wrong(4) };
+    let Some(k) = k.size() else { return report.wrong(5) };
+    let (of_a, of_b) = (stored(op_a, n, k), stored(op_b, k, n));
+    check! { report,
+        8: holds(lda, of_a.0);
+        10: holds(ldb, of_b.0);
+        13: holds(ldc, n);
+    }
+    if n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let a = unsafe { view(a, of_a.0, of_a.1, lda) };
+    // SAFETY: the caller's promise.
+    let b = unsafe { view(b, of_b.0, of_b.1, ldb) };
+    // SAFETY: the caller's promise.
+    let c = unsafe { view_mut(c, n, n, ldc) };
+    compute(work::<T>(n, n, k) / 2, |context| {
+        blas3::gemmtr(uplo, op_a, op_b, alpha, a, b, beta, c, context).expect(FITS);
+    });
+}
+
+/// `trmm`, or `trsm`, which solves.
+///
+/// # Safety
+/// See the [module](self); the matrix b is read and written.
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub(crate) unsafe fn triangular<T: Field, I: Int>(
+    report: impl Report,
+    solve: bool,
+    (side, uplo): (Option<Side>, Option<Uplo>),
+    (op, diag): (Option<Op>, Option<Diag>),
+    (m, n): (I, I),
+    alpha: T,
+    (a, lda): (*const T, I),
+    (b, ldb): (*mut T, I),
+) {
+    let Some(side) = side else { return report.wrong(1) };
+    let Some(uplo) = uplo else { return report.wrong(2) };
+    let Some(op) = op else { return report.wrong(3) };
+    let Some(diag) = diag else { return report.wrong(4) };
+    let Some(m) = m.size() else { return report.wrong(5) };
+    let Some(n) = n.size() else { return report.wrong(6) };
+    let order = if side == Side::Left { m } else { n };
+    check! { report,
+        9: holds(lda, order);
+        11: holds(ldb, m);
+    }
+    if m == 0 || n == 0 {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let a = unsafe { view(a, order, order, lda) };
+    // SAFETY: the caller's promise.
+    let b = unsafe { view_mut(b, m, n, ldb) };
+    compute(work::<T>(m, n, order) / 2, |context| {
+        let routine = if solve { blas3::trsm } else { blas3::trmm };
+        routine(side, uplo, op, diag, alpha, a, b, context).expect(FITS);
+    });
+}

@@ -1,0 +1,108 @@
+//! LAPACK's test suite, on the reference LAPACK.
+
+use std::fs;
+
+use anyhow::{Context as _, Result};
+
+use super::{Outcome, Preload, output_of};
+
+pub(super) const PACKAGES: &[&str] = &["libblas3", "liblapack-test", "liblapack3", "python3"];
+
+/// Tests that the reference BLAS passes, release 3.11.
+const EXPECTED: usize = 4_229_485;
+
+/// What fails and why it may, with the tests of its line.
+///
+/// STFSM is held against STRSM, which solves the same systems in another order. One of its matrices of f32 has a
+/// condition of 1.3e6, and there the two orders differ by their rounding errors. On the tester's own operands,
+/// against substitution in extended precision, errors in the tester's norm are 50 for STRSM and 57 for STFSM with this
+/// library, and 68 for both with the reference BLAS, which passes because both of its results are wrong by the same.
+const EXPLAINED: [(&str, usize); 1] =
+    [("STFSM auxiliary routine:     1 out of  7776 tests failed to pass the threshold", 7776)];
+
+pub(super) fn run(preload: &Preload) -> Result<Outcome> {
+    let scratch = tempfile::tempdir()?;
+    let tests = preload.folder.join("lapack");
+    for entry in fs::read_dir(&tests).with_context(|| tests.display().to_string())? {
+        let path = entry?.path();
+        if let (Some("in"), Some(name)) =
+            (path.extension().and_then(|it| it.to_str()), path.file_name())
+        {
+            fs::copy(&path, scratch.path().join(name))?;
+        }
+    }
+    // Some testers have large arrays on the stack.
+    let script =
+        "ulimit -s unlimited; exec python3 \"$1/lapack_testing.py\" -r -s -d \"$PWD\" -b \"$1\"";
+    let mut shell = preload.command("sh");
+    shell.args(["-c", script, "sh"]).arg(&tests);
+    let summary = output_of(&mut shell, scratch.path())?;
+    let mut outcome = read(&summary).with_context(|| format!("no summary in:\n{summary}"))?;
+    for entry in fs::read_dir(scratch.path())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "out") {
+            let text = fs::read(&path)?;
+            let text = String::from_utf8_lossy(&text);
+            let failures = text.lines().filter(|line| line.contains("failed to pass"));
+            outcome.complaints.extend(failures.map(str::to_owned));
+        }
+    }
+    Ok(without_explained(outcome))
+}
+
+/// The outcome without the failures that are explained. The summary counts such a failure as an error, and the tests
+/// of its line as not run.
+fn without_explained(mut outcome: Outcome) -> Outcome {
+    let tests_of = |line: &str| {
+        EXPLAINED.iter().find(|(text, _)| line.trim() == *text).map(|&(_, tests)| tests)
+    };
+    let explained: Vec<usize> =
+        outcome.complaints.iter().filter_map(|line| tests_of(line)).collect();
+    outcome.complaints.retain(|line| tests_of(line).is_none());
+    let summary = format!("{} tests failed", explained.len());
+    outcome.complaints.retain(|line| *line != summary);
+    for tests in explained {
+        println!("lapack       1 failure is explained in xtask/src/blas_suites/lapack.rs");
+        outcome.passed += tests;
+        outcome.expected -= 1;
+    }
+    outcome
+}
+
+/// Reads the line about all precisions: tests run, numerical errors, other errors.
+fn read(summary: &str) -> Option<Outcome> {
+    let line = summary.lines().find(|line| line.contains("ALL PRECISIONS"))?;
+    let numbers: Vec<usize> =
+        line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let &[run, numerical, other] = numbers.as_slice() else { return None };
+    let failed = numerical + other;
+    let complaints = if failed > 0 { vec![format!("{failed} tests failed")] } else { Vec::new() };
+    Some(Outcome { passed: run.saturating_sub(failed), expected: EXPECTED, complaints })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_is_read() {
+        let good = "--> ALL PRECISIONS\t4229485\t\t0\t(0.000%)\t0\t(0.000%)\t\n";
+        assert!(read(good).unwrap().is_good());
+        let bad = read("--> ALL PRECISIONS\t4229485\t\t136\t(0.003%)\t0\t(0.000%)").unwrap();
+        assert_eq!((bad.passed, bad.is_good()), (4_229_349, false));
+        assert_eq!(read("Traceback"), None);
+    }
+
+    #[test]
+    fn only_what_is_explained_may_fail() {
+        let mut outcome = read("--> ALL PRECISIONS\t4221709\t\t1\t(0.0%)\t0\t(0.0%)").unwrap();
+        assert!(!outcome.is_good());
+        outcome.complaints.push(format!("  {}", EXPLAINED[0].0));
+        let explained = without_explained(outcome.clone());
+        assert!(explained.is_good(), "{explained}");
+        outcome
+            .complaints
+            .push(" STR: 104 out of 9999 tests failed to pass the threshold".to_owned());
+        assert!(!without_explained(outcome).is_good());
+    }
+}
