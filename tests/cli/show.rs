@@ -101,9 +101,12 @@ fn mem_does_the_seeds_arithmetic_and_never_overflows() {
     assert!(text.contains(" for bf16x9, bf16x6\n") && text.contains(" for f16x3\n"), "{text}");
     assert!(text.contains(" for split_k_32x64, "), "{text}");
 
-    // A row of 16-bit elements that is no multiple of 16 bytes is copied to one that is.
+    // A row of 16-bit elements that is no multiple of 16 bytes is copied to lines of 128.
     let text = tessera(&["mem", "-m", "10", "-n", "8", "-k", "9", "--dtype", "bf16"]).fine();
-    assert!(text.contains("besides, at most: 512 bytes for tensor_64x128, tensor_"), "{text}");
+    assert!(
+        text.contains("besides, at most: 1280 bytes (1.280 kB, 1.250 KiB) for tensor_64x128, "),
+        "{text}"
+    );
     let text = tessera(&["mem", "-m", "2", "-n", "3", "-k", "5", "--dtype", "f64"]).fine();
     for line in
         ["A: 2 x 5 = 10 elements = 80 bytes", "B: 5 x 3 = 15 ", "C: 2 x 3 = 6 ", "sum: 248 "]

@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-use crate::Error;
+use crate::error::Error;
 
 /// Panels begin at a page, so that none shares a cache line with another thread's.
 const PAGE: usize = 4096;

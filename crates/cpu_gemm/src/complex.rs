@@ -16,81 +16,44 @@
 //! Source: Van Zee and Smith, "Implementing high-performance complex matrix multiplication via the 1m method"
 //! (2020).
 
-use std::ops::{Add, Div, Mul, Neg, Sub};
-
 use gemm_spec::Layout;
 use num_complex::Complex;
 
 use crate::context::CpuContext;
 use crate::driver;
-use crate::field::{Factor, Field, plain, strides, with_columns};
+use crate::field::{Factor, Field};
 use crate::gemm::threads_for;
+use crate::gemm_views::{plain, strides, with_columns};
 use crate::isa::CpuIsa;
-use crate::kernels::{InstructionSet, Kernels, OwnSums};
+use crate::kernels::{Kernels, OwnSums};
 #[cfg(target_arch = "aarch64")]
 use crate::neon::Neon;
-use crate::pack::Pack;
+use crate::parts::Parts;
 use crate::portable::{Lanes, Portable};
 use crate::product::Product;
-use crate::triangle::TriangleFn;
 use crate::view::ViewMut;
 #[cfg(target_arch = "x86_64")]
 use crate::{avx2::Avx2, avx512::Avx512};
 
-/// A real number that is a part of complex ones.
-pub(crate) trait Parts:
-    OwnSums
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + Neg<Output = Self>
-    + PartialOrd
-{
+/// Real numbers that complex ones are multiplied by.
+pub(crate) trait ComplexKernels: OwnSums + Parts {
     /// The kernels of an instruction set that this CPU has, for factors that are conjugated or not.
-    fn kernels_of_parts(isa: CpuIsa, conjugated: (bool, bool)) -> &'static Kernels<Self>
-    where
-        Self: Sized;
-
-    /// The function for triangles, and how many elements one of its registers has.
-    fn triangle_function(isa: CpuIsa) -> (TriangleFn<Self>, usize)
-    where
-        Self: Sized;
-
-    /// The absolute value.
-    fn magnitude(self) -> Self;
+    fn kernels_of_parts(isa: CpuIsa, conjugated: (bool, bool)) -> &'static Kernels<Self>;
 }
 
-macro_rules! parts {
+macro_rules! kernels {
     ($($real:ty: $avx512:ty, $avx2:ty, $lanes:ty;)*) => {$(
-        impl Parts for $real {
+        impl ComplexKernels for $real {
             fn kernels_of_parts(isa: CpuIsa, conjugated: (bool, bool)) -> &'static Kernels<Self> {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx512 => parts!(@ Avx512, $avx512, conjugated),
+                    CpuIsa::Avx512 => kernels!(@ Avx512, $avx512, conjugated),
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx2 => parts!(@ Avx2, $avx2, conjugated),
+                    CpuIsa::Avx2 => kernels!(@ Avx2, $avx2, conjugated),
                     #[cfg(target_arch = "aarch64")]
-                    CpuIsa::Neon => parts!(@ Neon, $lanes, conjugated),
-                    _ => parts!(@ Portable, $lanes, conjugated),
+                    CpuIsa::Neon => kernels!(@ Neon, $lanes, conjugated),
+                    _ => kernels!(@ Portable, $lanes, conjugated),
                 }
-            }
-
-            fn triangle_function(isa: CpuIsa) -> (TriangleFn<Self>, usize) {
-                use crate::vector::Vector;
-                match isa {
-                    #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx512 => (Avx512::triangle::<$avx512>, <$avx512>::LANES),
-                    #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx2 => (Avx2::triangle::<$avx2>, <$avx2>::LANES),
-                    #[cfg(target_arch = "aarch64")]
-                    CpuIsa::Neon => (Neon::triangle::<$lanes>, <$lanes>::LANES),
-                    _ => (Portable::triangle::<$lanes>, <$lanes>::LANES),
-                }
-            }
-
-            fn magnitude(self) -> Self {
-                self.abs()
             }
         }
     )*};
@@ -104,101 +67,9 @@ macro_rules! parts {
     };
 }
 
-parts! {
+kernels! {
     f32: std::arch::x86_64::__m512, std::arch::x86_64::__m256, Lanes<f32, 4>;
     f64: std::arch::x86_64::__m512d, std::arch::x86_64::__m256d, Lanes<f64, 2>;
-}
-
-/// Packs panels of A. Rows and steps of the panels are real, those of `from` complex: line `2 * i` and the next
-/// at step `2 * p` and the next are the square of element (i, p), whose parts are at
-/// `from + 2 * (i * along + p * step)`.
-///
-/// # Safety
-/// As [`pack`](crate::pack::pack), of those elements; lines, steps and width are even.
-#[inline(always)]
-pub(crate) unsafe fn pack_a<T: Parts, const CONJUGATED: bool>(panels: &Pack<T, T>, width: usize) {
-    let &Pack { from, along, step, lines, k, to } = panels;
-    let from = from.cast::<[T; 2]>();
-    let mut to = to;
-    for first in (0..lines).step_by(width) {
-        let count = width.min(lines.wrapping_sub(first)) / 2;
-        let from = from.wrapping_add((first / 2).wrapping_mul(along));
-        if along == 1 {
-            // SAFETY: the lines of this panel, which exist, and its place.
-            unsafe { panel_of_a::<T, CONJUGATED>(from, (1, step), count, k / 2, to, width) };
-        } else {
-            // SAFETY: as above.
-            unsafe { panel_of_a::<T, CONJUGATED>(from, (along, step), count, k / 2, to, width) };
-        }
-        to = to.wrapping_add(width.wrapping_mul(k));
-    }
-}
-
-/// A panel of `count` complex lines.
-///
-/// # Safety
-/// As [`pack_a`].
-#[inline(always)]
-unsafe fn panel_of_a<T: Parts, const CONJUGATED: bool>(
-    from: *const [T; 2],
-    (along, step): (usize, usize),
-    count: usize,
-    steps: usize,
-    to: *mut T,
-    width: usize,
-) {
-    for p in 0..steps {
-        let from = from.wrapping_add(p.wrapping_mul(step));
-        let to = to.wrapping_add(p.wrapping_mul(2).wrapping_mul(width)).cast::<[T; 2]>();
-        let second = to.wrapping_add(width / 2);
-        for i in 0..width / 2 {
-            let [re, im] = if i < count {
-                // SAFETY: one of the panel's lines, at a step that exists.
-                unsafe { from.wrapping_add(i.wrapping_mul(along)).read() }
-            } else {
-                [T::ZERO; 2]
-            };
-            let im = if CONJUGATED { -im } else { im };
-            // SAFETY: its place in the first column.
-            unsafe { to.wrapping_add(i).write([re, im]) };
-            // SAFETY: its place in the second column.
-            unsafe { second.wrapping_add(i).write([-im, re]) };
-        }
-    }
-}
-
-/// Packs panels of B. Steps are real and twice those of `from`, columns are not: step `2 * p` holds the real parts
-/// of the elements at `from + j * along + 2 * p * step`, the next step the imaginary ones.
-///
-/// # Safety
-/// As [`pack_a`], but lines and width need not be even.
-#[inline(always)]
-pub(crate) unsafe fn pack_b<T: Parts, const CONJUGATED: bool>(panels: &Pack<T, T>, width: usize) {
-    let &Pack { from, along, step, lines, k, to } = panels;
-    let mut to = to;
-    for first in (0..lines).step_by(width) {
-        let count = width.min(lines.wrapping_sub(first));
-        let from = from.wrapping_add(first.wrapping_mul(along));
-        for p in 0..k / 2 {
-            let from = from.wrapping_add(p.wrapping_mul(2).wrapping_mul(step));
-            let re_to = to.wrapping_add(p.wrapping_mul(2).wrapping_mul(width));
-            let im_to = re_to.wrapping_add(width);
-            for j in 0..width {
-                let [re, im] = if j < count {
-                    let from = from.wrapping_add(j.wrapping_mul(along)).cast::<[T; 2]>();
-                    // SAFETY: one of the panel's columns, at a step that exists.
-                    unsafe { from.read() }
-                } else {
-                    [T::ZERO; 2]
-                };
-                // SAFETY: its place in the row of real parts.
-                unsafe { re_to.wrapping_add(j).write(re) };
-                // SAFETY: its place in the row of imaginary parts.
-                unsafe { im_to.wrapping_add(j).write(if CONJUGATED { -im } else { im }) };
-            }
-        }
-        to = to.wrapping_add(width.wrapping_mul(k));
-    }
 }
 
 /// Elements of the part of C that is computed at once where its factors are not real.
@@ -210,7 +81,7 @@ const SCRATCH_COLUMNS: usize = 64;
 ///
 /// Tiles know real factors alone. With others the product is computed some columns of C at a time in memory of
 /// its own, and then multiplied.
-pub(crate) fn multiply<T: Parts>(
+pub(crate) fn multiply<T: ComplexKernels>(
     alpha: Complex<T>,
     a: Factor<'_, Complex<T>>,
     b: Factor<'_, Complex<T>>,
@@ -248,7 +119,7 @@ pub(crate) fn multiply<T: Parts>(
 }
 
 /// The same with real factors and a C whose columns are contiguous.
-fn multiply_by_reals<T: Parts>(
+fn multiply_by_reals<T: ComplexKernels>(
     alpha: Complex<T>,
     a: Factor<'_, Complex<T>>,
     b: Factor<'_, Complex<T>>,

@@ -6,8 +6,10 @@ use std::sync::{Arc, OnceLock};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::buffer::Spare;
+use crate::error::Error;
+use crate::isa::CpuIsa;
 use crate::threads::run_on;
-use crate::{CpuIsa, CpuUnits, Error};
+use crate::units::CpuUnits;
 
 /// The threads that products run on, the instruction set of their tiles, and packing buffers kept from
 /// one product to the next.

@@ -6,10 +6,11 @@ use gemm_spec::{Element, GemmTypes, Problem, epilogue};
 use crate::amx::TileLoop;
 use crate::context::CpuContext;
 use crate::error::Error;
+use crate::matrix_units::matrix_units;
 use crate::product::{Product, has_columns};
 use crate::thresholds::WORK_PER_THREAD;
 use crate::types::CpuTypes;
-use crate::units::{CpuUnits, matrix_units};
+use crate::units::CpuUnits;
 use crate::way::{self, Way};
 
 /// `C = alpha * A * B + beta * C` on the threads of a context.

@@ -2,14 +2,14 @@
 
 use gemm_spec::{Accumulator, Convert, GemmTypes};
 
-use crate::complex::Parts;
 #[cfg(target_arch = "x86_64")]
 use crate::groups::Group;
 use crate::pack::Pack;
+use crate::parts::Parts;
 use crate::rounding::Rounded;
 use crate::tile::{Columns, Tile, compute};
 use crate::times_column::TimesColumn;
-use crate::triangle::Triangle;
+use crate::triangle_kernel::Triangle;
 use crate::vector::Vector;
 
 /// The most registers along a column of a tile, of any instruction set.
@@ -212,11 +212,11 @@ macro_rules! compiled_for {
         unsafe fn complex_a<V: Vector, const CONJUGATED: bool>(
             panel: &Pack<V::Element, V::Element>,
         ) where
-            V::Element: $crate::complex::Parts,
+            V::Element: $crate::parts::Parts,
         {
             // SAFETY: the caller's promises.
             unsafe {
-                $crate::complex::pack_a::<V::Element, CONJUGATED>(panel, Self::VECTORS * V::LANES)
+                $crate::pack_complex::pack_a::<V::Element, CONJUGATED>(panel, Self::VECTORS * V::LANES)
             }
         }
 
@@ -224,19 +224,19 @@ macro_rules! compiled_for {
         unsafe fn complex_b<V: Vector, const CONJUGATED: bool>(
             panel: &Pack<V::Element, V::Element>,
         ) where
-            V::Element: $crate::complex::Parts,
+            V::Element: $crate::parts::Parts,
         {
             // SAFETY: the caller's promises.
-            unsafe { $crate::complex::pack_b::<V::Element, CONJUGATED>(panel, Self::COLS) }
+            unsafe { $crate::pack_complex::pack_b::<V::Element, CONJUGATED>(panel, Self::COLS) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn triangle<V: Vector>(triangle: &$crate::triangle::Triangle<V::Element>)
+        unsafe fn triangle<V: Vector>(triangle: &$crate::triangle_kernel::Triangle<V::Element>)
         where
-            V::Element: $crate::complex::Parts,
+            V::Element: $crate::parts::Parts,
         {
             // SAFETY: the caller's promises.
-            unsafe { $crate::triangle::run::<V>(triangle) }
+            unsafe { $crate::triangle_kernel::run::<V>(triangle) }
         }
 
         #[cfg(target_arch = "x86_64")]

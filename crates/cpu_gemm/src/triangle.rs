@@ -1,212 +1,29 @@
 //! A small triangle and many right-hand sides: what is left of a triangular solve or product when all that is
-//! rectangular has been given to [`gemm_views`](crate::gemm_views).
+//! rectangular has been given to [`gemm_views`](crate::gemm_views()).
 //!
-//! Right-hand sides are copied into a panel, some at a time, so that a row of it fills registers. Row after row
-//! is then computed in place:
-//!
-//! ```text
-//!   solve      x(i) = (x(i) - sum of a(i, p) * x(p)) / a(i, i)
-//!   multiply   x(i) =  a(i, i) * x(i) + sum of a(i, p) * x(p)
-//! ```
-//!
-//! Solving substitutes: nothing is inverted, and a zero on the diagonal reaches no row that is solved before it. The
-//! other triangle is not read, nor is the diagonal where it is said to be one.
+//! Right-hand sides are copied into a panel, some at a time, so that a row of it fills registers, and are computed
+//! there in place ([`crate::triangle_kernel`]).
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gemm_spec::{Element as _, Order};
+use gemm_spec::Order;
 
-use crate::complex::Parts;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::field::{Factor, Field};
 use crate::gemm::threads_for;
-use crate::vector::Vector;
+use crate::isa::CpuIsa;
+use crate::kernels::InstructionSet as _;
+#[cfg(target_arch = "aarch64")]
+use crate::neon::Neon;
+use crate::parts::Parts;
+use crate::portable::{Lanes, Portable};
+use crate::triangle_kernel::{BLOCK, Task, Triangle, TriangleFn, VECTORS};
+use crate::vector::Vector as _;
 use crate::view::ViewMut;
-
-/// Rows of a triangle at most.
-pub const BLOCK: usize = 32;
-/// Registers of a row of the panel.
-const VECTORS: usize = 8;
-/// Bytes of the largest register.
-const REGISTER: usize = 64;
-
-/// What is done with a triangle A and right-hand sides B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Task {
-    /// `B = alpha * A^-1 * B`, else `B = alpha * A * B`.
-    pub solve: bool,
-    /// Whether A is the upper triangle, else the lower.
-    pub upper: bool,
-    /// Whether the diagonal of A is ones, and is not read.
-    pub unit: bool,
-}
-
-/// A triangle and a panel of right-hand sides.
-pub(crate) struct Triangle<T> {
-    task: Task,
-    /// Rows.
-    n: usize,
-    /// Whether there are imaginary parts.
-    complex: bool,
-    /// Row i begins at `i * BLOCK`.
-    re: *const T,
-    /// See `re`.
-    im: *const T,
-    /// Row i of the panel begins at `i` times the length of a row, `VECTORS` registers: of complex numbers half of
-    /// them hold the real parts, the others the imaginary ones.
-    panel: *mut T,
-}
-
-/// Computes a panel; see [`run`] for what it demands.
-pub(crate) type TriangleFn<T> = unsafe fn(&Triangle<T>);
-
-/// Computes a panel in place.
-///
-/// # Safety
-/// The CPU has the instruction set of `V`. `n` rows of the coefficients and of the panel can be read, and the
-/// panel written.
-#[inline(always)]
-pub(crate) unsafe fn run<V: Vector>(triangle: &Triangle<V::Element>)
-where
-    V::Element: Parts,
-{
-    let &Triangle { task: Task { solve, upper, unit }, n, complex, re, im, panel } = triangle;
-    let row_len = VECTORS.wrapping_mul(V::LANES);
-    for index in 0..n {
-        // A row is computed before those that it is read for, or behind those that it depends on.
-        let i = if solve == upper { n.wrapping_sub(index).wrapping_sub(1) } else { index };
-        let (first, end) = if upper { (i.wrapping_add(1), n) } else { (0, i) };
-        let at = i.wrapping_mul(BLOCK);
-        let row = panel.wrapping_add(i.wrapping_mul(row_len));
-        // SAFETY: the caller's promises: row i of the panel.
-        let mut sums = unsafe { load_row::<V>(row) };
-        let coefficient = |of: *const V::Element, p: usize| {
-            // SAFETY: a coefficient of row i.
-            let value = unsafe { of.wrapping_add(at.wrapping_add(p)).read() };
-            if solve && p != i { -value } else { value }
-        };
-        if !solve && !unit {
-            let by =
-                (coefficient(re, i), if complex { coefficient(im, i) } else { V::Element::ZERO });
-            // SAFETY: the CPU has the instruction set of `V`.
-            let zeros = [unsafe { V::splat(V::Element::ZERO) }; VECTORS];
-            // SAFETY: as above.
-            sums = unsafe { add_row(zeros, sums, by, complex) };
-        }
-        for p in first..end {
-            let other = panel.wrapping_add(p.wrapping_mul(row_len));
-            // SAFETY: row p of the panel.
-            let other = unsafe { load_row::<V>(other) };
-            let by =
-                (coefficient(re, p), if complex { coefficient(im, p) } else { V::Element::ZERO });
-            // SAFETY: the CPU has the instruction set of `V`.
-            sums = unsafe { add_row(sums, other, by, complex) };
-        }
-        let mut to = row;
-        for register in sums {
-            // SAFETY: the CPU has the instruction set, and row i of the panel is as long.
-            unsafe { register.store(to) };
-            to = to.wrapping_add(V::LANES);
-        }
-        if solve && !unit {
-            let by =
-                (coefficient(re, i), if complex { coefficient(im, i) } else { V::Element::ZERO });
-            // SAFETY: row i of the panel.
-            unsafe { divide_row(row, row_len, by, complex) };
-        }
-    }
-}
-
-/// A row of the panel.
-///
-/// # Safety
-/// As [`run`].
-#[inline(always)]
-unsafe fn load_row<V: Vector>(from: *const V::Element) -> [V; VECTORS] {
-    let mut from = from;
-    // SAFETY: the CPU has the instruction set of `V`.
-    let mut row = [unsafe { V::splat(V::Element::ZERO) }; VECTORS];
-    for register in &mut row {
-        // SAFETY: a row has so many registers.
-        *register = unsafe { V::load(from) };
-        from = from.wrapping_add(V::LANES);
-    }
-    row
-}
-
-/// `sums + by * row`.
-///
-/// # Safety
-/// The CPU has the instruction set of `V`.
-#[inline(always)]
-#[expect(
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "operations on registers, which need the instruction set alone"
-)]
-unsafe fn add_row<V: Vector>(
-    mut sums: [V; VECTORS],
-    row: [V; VECTORS],
-    (re, im): (V::Element, V::Element),
-    complex: bool,
-) -> [V; VECTORS]
-where
-    V::Element: Parts,
-{
-    const HALF: usize = VECTORS / 2;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let by = V::splat(re);
-        for (sum, x) in sums.iter_mut().zip(row) {
-            *sum = x.mul_add(by, *sum);
-        }
-        if complex {
-            let (plus, minus) = (V::splat(im), V::splat(-im));
-            for v in 0..HALF {
-                sums[v] = row[v + HALF].mul_add(minus, sums[v]);
-                sums[v + HALF] = row[v].mul_add(plus, sums[v + HALF]);
-            }
-        }
-    }
-    sums
-}
-
-/// Divides a row of the panel; see [`Field::divide`].
-///
-/// # Safety
-/// As [`run`].
-#[inline(always)]
-unsafe fn divide_row<T: Parts>(row: *mut T, len: usize, (re, im): (T, T), complex: bool) {
-    if !complex {
-        for at in 0..len {
-            let at = row.wrapping_add(at);
-            // SAFETY: an element of the row.
-            let value = unsafe { at.read() };
-            // SAFETY: as above.
-            unsafe { at.write(value / re) };
-        }
-        return;
-    }
-    let along_re = re.magnitude() >= im.magnitude();
-    let (ratio, divisor) =
-        if along_re { (im / re, re + im * (im / re)) } else { (re / im, im + re * (re / im)) };
-    for at in 0..len / 2 {
-        let (re_at, im_at) = (row.wrapping_add(at), row.wrapping_add(at.wrapping_add(len / 2)));
-        // SAFETY: elements of the row.
-        let re = unsafe { re_at.read() };
-        // SAFETY: as above.
-        let im = unsafe { im_at.read() };
-        let (new_re, new_im) = match along_re {
-            true => (re + im * ratio, im - re * ratio),
-            false => (re * ratio + im, im * ratio - re),
-        };
-        // SAFETY: as above.
-        unsafe { re_at.write(new_re / divisor) };
-        // SAFETY: as above.
-        unsafe { im_at.write(new_im / divisor) };
-    }
-}
+#[cfg(target_arch = "x86_64")]
+use crate::{avx2::Avx2, avx512::Avx512};
 
 /// `B = alpha * A^-1 * B` or `B = alpha * A * B` in place, A a triangle of [`BLOCK`] rows at most, which may
 /// stand for its conjugate.
@@ -267,6 +84,38 @@ macro_rules! split {
 
 split!(f32, f64);
 
+/// Real numbers of which there is a kernel for triangles.
+pub(crate) trait TriangleKernel: Parts {
+    /// The function for triangles, and how many elements one of its registers has.
+    fn triangle_function(isa: CpuIsa) -> (TriangleFn<Self>, usize);
+}
+
+macro_rules! kernel {
+    ($($real:ty: $avx512:ty, $avx2:ty, $lanes:ty;)*) => {$(
+        impl TriangleKernel for $real {
+            fn triangle_function(isa: CpuIsa) -> (TriangleFn<Self>, usize) {
+                match isa {
+                    #[cfg(target_arch = "x86_64")]
+                    CpuIsa::Avx512 => (Avx512::triangle::<$avx512>, <$avx512>::LANES),
+                    #[cfg(target_arch = "x86_64")]
+                    CpuIsa::Avx2 => (Avx2::triangle::<$avx2>, <$avx2>::LANES),
+                    #[cfg(target_arch = "aarch64")]
+                    CpuIsa::Neon => (Neon::triangle::<$lanes>, <$lanes>::LANES),
+                    _ => (Portable::triangle::<$lanes>, <$lanes>::LANES),
+                }
+            }
+        }
+    )*};
+}
+
+kernel! {
+    f32: std::arch::x86_64::__m512, std::arch::x86_64::__m256, Lanes<f32, 4>;
+    f64: std::arch::x86_64::__m512d, std::arch::x86_64::__m256d, Lanes<f64, 2>;
+}
+
+/// Bytes of the largest register.
+const REGISTER: usize = 64;
+
 /// Room for the coefficients of one part.
 type Coefficients<T> = [T; BLOCK * BLOCK];
 
@@ -275,7 +124,7 @@ type Coefficients<T> = [T; BLOCK * BLOCK];
 struct Panel([MaybeUninit<u8>; BLOCK * VECTORS * REGISTER]);
 
 /// [`triangle`], the sizes being right.
-pub(crate) fn compute<R: Parts, T: Split<Real = R>>(
+pub(crate) fn compute<R: TriangleKernel, T: Split<Real = R>>(
     task: Task,
     alpha: T,
     a: Factor<'_, T>,

@@ -15,7 +15,7 @@ use crate::portable::{Lanes, Portable};
 use crate::product::Product;
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    amx::{self, TileLoop, Unit},
+    amx::{self, TileLoop, Unit, residues},
     avx2::{Avx2, Pairs256},
     avx512::Avx512,
     groups::{Pairs, Quads},
@@ -137,6 +137,38 @@ macro_rules! in_tiles {
     ($keep_bits:literal) => {};
 }
 
+/// The tiles of f64: those of i8, by [`residues`].
+#[cfg(target_arch = "x86_64")]
+macro_rules! by_residues {
+    () => {
+        const HAS_TILES: bool = true;
+
+        fn tiles_pay(size: (usize, usize, usize), _: usize) -> bool {
+            residues::pays(size)
+        }
+
+        fn tile_loop() -> Option<TileLoop> {
+            residues::tile_loop()
+        }
+
+        unsafe fn multiply_in_tiles(
+            product: &Product<Self>,
+            unit: Unit,
+            context: &CpuContext,
+            threads: usize,
+        ) -> Result<(), Error> {
+            // SAFETY: the caller's promises, for a part as well.
+            let otherwise = |part: &_| unsafe { Self::multiply(part, context, threads) };
+            // SAFETY: the caller's promises.
+            unsafe { residues::multiply(product, unit, context, threads, otherwise) }
+        }
+    };
+}
+#[cfg(not(target_arch = "x86_64"))]
+macro_rules! by_residues {
+    () => {};
+}
+
 /// [`PackedTypes::multiply`] for types whose tiles take operands in place.
 macro_rules! in_place_or_packed {
     () => {
@@ -173,7 +205,7 @@ macro_rules! always_packed {
 
 /// For products of accumulators the registers of each instruction set.
 macro_rules! registers {
-    ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty $(, in_tiles $keep_bits:literal)?;)*) => {$(
+    ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty $(, $tiles:ident($($keep_bits:literal)?))?;)*) => {$(
         impl PackedTypes for $types {
             fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
                 match isa {
@@ -188,7 +220,7 @@ macro_rules! registers {
             }
 
             in_place_or_packed!();
-            $(in_tiles!($keep_bits);)?
+            $($tiles!($($keep_bits)?);)?
         }
     )*};
 }
@@ -242,8 +274,8 @@ impl PackedTypes for i8 {
 }
 
 registers! {
-    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>, in_tiles false;
-    f64: __m512d, __m256d, Lanes<f64, 2>, Lanes<f64, 2>;
+    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>, in_tiles(false);
+    f64: __m512d, __m256d, Lanes<f64, 2>, Lanes<f64, 2>, by_residues();
     i32: Lanes<i32, 16>, Lanes<i32, 8>, Lanes<i32, 4>, Lanes<i32, 4>;
 }
 

@@ -1,16 +1,13 @@
-//! Which units of the CPU a context's products may use, and which it has.
+//! Which units of the CPU a context's products may use.
 
 use std::fmt;
 use std::str::FromStr;
 
-#[cfg(target_arch = "x86_64")]
-use crate::amx::{Amx, NoAmx};
-
 /// Which units a context's products may use.
 ///
 /// Matrix units are the tile registers of AMX. They multiply i8 exactly. Sums of floats they add in another
-/// order than `serial`, with fewer roundings: bf16 as it is, f16 and f32 as pieces of bf16. Each setting
-/// gives the same bits for any number of threads and on every repeat.
+/// order than `serial`, with fewer roundings: bf16 as it is, f16 and f32 as pieces of bf16, f64 by
+/// residues. Each setting gives the same bits for any number of threads and on every repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuUnits {
@@ -55,33 +52,4 @@ impl FromStr for CpuUnits {
             format!("`{name}` is none of {names}")
         })
     }
-}
-
-/// Why this process has no matrix units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoUnits {
-    #[cfg(target_arch = "x86_64")]
-    reason: NoAmx,
-}
-
-impl fmt::Display for NoUnits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[cfg(target_arch = "x86_64")]
-        return self.reason.fmt(f);
-        #[cfg(not(target_arch = "x86_64"))]
-        f.write_str("the engine knows no matrix units of this architecture")
-    }
-}
-
-impl std::error::Error for NoUnits {}
-
-/// The name of the matrix units that this process may use. The first call asks the system for them.
-///
-/// # Errors
-/// [`NoUnits`], with the reason.
-pub fn matrix_units() -> Result<&'static str, NoUnits> {
-    #[cfg(target_arch = "x86_64")]
-    return Amx::request().map(|_| "AMX").map_err(|reason| NoUnits { reason });
-    #[cfg(not(target_arch = "x86_64"))]
-    Err(NoUnits {})
 }

@@ -79,6 +79,14 @@ macro_rules! tiled_floats {
 
 tiled_floats!(f32, f16, bf16);
 
+impl Tiled for f64 {
+    fn drawn(random: &mut Random) -> Self {
+        let [signed, low] = [random.signed(), random.signed()].map(Self::from);
+        let exponent = i32::try_from(random.below(9)).expect("it is small") - 4;
+        (signed + low * 2f64.powi(-24)) * 2f64.powi(exponent)
+    }
+}
+
 /// A product whose operands are in their storage orders, in buffers that end with their last element.
 #[derive(Debug)]
 struct Operands<T: CpuTypes> {
@@ -202,7 +210,7 @@ macro_rules! for_each_tiled {
 }
 
 for_each_tiled!(
-    i8: i8, bf16: bf16, bf16_f32: (bf16, f32), f16: f16, f16_f32: (f16, f32), f32: f32
+    i8: i8, bf16: bf16, bf16_f32: (bf16, f32), f16: f16, f16_f32: (f16, f32), f32: f32, f64: f64
 );
 
 /// By the model, so that it holds on every machine.
@@ -441,4 +449,184 @@ fn small_elements_count() {
     let mut c = vec![7.0; m * n];
     gemm_in_tiles(&problem, &a, &b, &mut c, &context(1), false).expect("the buffers fit");
     assert_eq!((c[0], c[n], c[1]), (small, large, 0.0));
+}
+
+/// An exact sum of products: a list of numbers without common bits.
+#[derive(Default)]
+struct Exact(Vec<f64>);
+
+impl Exact {
+    fn add(&mut self, mut number: f64) {
+        // Shewchuk's expansion.
+        let mut kept = Vec::new();
+        for &part in &self.0 {
+            let sum = number + part;
+            let of_part = sum - number;
+            let rest = (number - (sum - of_part)) + (part - of_part);
+            if rest != 0.0 {
+                kept.push(rest);
+            }
+            number = sum;
+        }
+        kept.push(number);
+        self.0 = kept;
+    }
+
+    fn add_product(&mut self, x: f64, y: f64) {
+        let product = x * y;
+        self.add(x.mul_add(y, -product));
+        self.add(product);
+    }
+
+    /// The sum, its small parts first.
+    fn rounded(&self) -> f64 {
+        self.0.iter().sum()
+    }
+}
+
+/// An f64 of 53 random bits.
+fn any_f64(random: &mut Random) -> f64 {
+    f64::from(random.signed()) + f64::from(random.signed()) * 2f64.powi(-24)
+}
+
+/// Draws an element of f64 for a line and an index along k.
+type DrawAt = fn(&mut Random, usize, usize) -> f64;
+
+/// The worst error over |A||B| of an element, in units of f64's roundoff, by tiles and by vector registers.
+fn worst_errors_of_f64([m, k]: [usize; 2], element: DrawAt) -> [f64; 2] {
+    let mut random = Random(5);
+    let mut draw = || -> Vec<f64> {
+        (0..m * k).map(|index| element(&mut random, index / k, index % k)).collect()
+    };
+    let (a, b) = (draw(), draw());
+    let problem = Problem::<f64>::new(m, m, k).with_layouts(
+        Layout::row_major(k),
+        Layout::col_major(k),
+        Layout::row_major(m),
+    );
+    let (mut tiles, mut vectors) = (vec![0.0; m * m], vec![0.0; m * m]);
+    gemm_in_tiles(&problem, &a, &b, &mut tiles, &context(2), false).expect("they fit");
+    let chained = context(2).with_units(CpuUnits::Vector);
+    gemm(&problem, &a, &b, &mut vectors, &chained).expect("they fit");
+    let mut worst = [0.0f64; 2];
+    for (index, found) in tiles.iter().zip(&vectors).enumerate() {
+        let (row, col) = (&a[index / m * k..][..k], &b[index % m * k..][..k]);
+        let mut sum = Exact::default();
+        row.iter().zip(col).for_each(|(&x, &y)| sum.add_product(x, y));
+        let magnitude: f64 = row.iter().zip(col).map(|(x, y)| (x * y).abs()).sum();
+        for (worst, found) in worst.iter_mut().zip([found.0, found.1]) {
+            sum.add(-found);
+            let error = sum.rounded().abs();
+            sum.add(*found);
+            *worst = worst.max(error / magnitude * 2f64.powi(53));
+        }
+    }
+    worst
+}
+
+/// By residues no element is further off than a chain of multiply-adds may be, whatever its lines hold.
+#[test]
+fn errors_of_residues_are_within_those_of_chains() {
+    let sets: [(&str, DrawAt); 5] = [
+        ("signed", |random, _, _| any_f64(random)),
+        ("positive", |random, _, _| any_f64(random).abs()),
+        ("spread", |random, _, _| {
+            let exponent = i32::try_from(random.below(41)).expect("it is small") - 20;
+            any_f64(random) * 2f64.powi(exponent)
+        }),
+        // Lines of far apart sizes, and, within a line, elements that others of their size meet elsewhere.
+        ("scaled lines", |random, line, _| {
+            any_f64(random) * 2f64.powi(i32::try_from(line * 37 % 301).expect("it is small") - 150)
+        }),
+        ("scaled k", |random, line, p| {
+            let exponent = i32::try_from(p * 41 % 121).expect("it is small") - 60;
+            any_f64(random) * 2f64.powi(if line % 2 == 0 { exponent } else { -exponent })
+        }),
+    ];
+    for k in [96, 512, 2000] {
+        for (name, element) in sets {
+            let [tiles, chain] = worst_errors_of_f64([66, k], element);
+            assert!(tiles <= chain, "{name}, k = {k}: {tiles} units, a chain {chain}");
+            // One rounding of each element and one of the sum, where no line is rounded further.
+            assert!(name != "positive" || tiles < 1.5, "k = {k}: {tiles} units");
+        }
+    }
+}
+
+/// Integers are multiplied exactly, and rounded once where the sums are longer than an f64.
+#[test]
+fn integers_are_multiplied_exactly() {
+    for (size, scale) in [(4_i64, 1.0), (1 << 24, 2f64.powi(-90)), (1 << 30, 2f64.powi(200))] {
+        let (m, n, k) = (70, 45, 300);
+        let mut random = Random(13);
+        let mut draw = |count: usize| -> Vec<i64> {
+            let side = usize::try_from(2 * size).expect("it is small");
+            let one = |_| i64::try_from(random.below(side)).expect("it is small") - size;
+            (0..count).map(one).collect()
+        };
+        let (a, b) = (draw(m * k), draw(k * n));
+        let as_floats = |numbers: &[i64], scale: f64| -> Vec<f64> {
+            numbers.iter().map(|&number| number as f64 * scale).collect()
+        };
+        let operands = Operands::<f64> {
+            problem: Problem::new(m, n, k),
+            a: as_floats(&a, scale),
+            b: as_floats(&b, 1.0),
+            c: vec![0.0; m * n],
+        };
+        for model in [true, false] {
+            let found = operands.by_tiles(2, model);
+            for (index, &found) in found.iter().enumerate() {
+                let (row, col) = (index / n, index % n);
+                let products =
+                    (0..k).map(|p| i128::from(a[row * k + p]) * i128::from(b[p * n + col]));
+                let sum = products.sum::<i128>();
+                #[expect(clippy::cast_possible_truncation, reason = "a whole number")]
+                let off = sum - (found / scale) as i128;
+                // Half a unit in the last place, and what a second rounding may add to it.
+                let ulp = (sum as f64).abs() * 2f64.powi(-52);
+                assert!(
+                    (off as f64).abs() <= 0.501 * ulp,
+                    "{size}, ({row}, {col}), model {model}: {off}"
+                );
+            }
+            // The chain rounds more often: it has not been used.
+            assert_eq!(found == operands.by_vectors(), size < 1 << 30, "{size}");
+        }
+    }
+}
+
+/// What the bound refuses has the bits of multiply-adds, and the rest of the product has not.
+#[test]
+fn refused_micro_tiles_are_left_to_vectors() {
+    let (m, n, k) = (96, 64, 200);
+    let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 1e-310, 1e-250];
+    for value in values {
+        let mut operands = Operands::<f64>::of(Problem::new(m, n, k), &mut Random(9));
+        for element in &mut operands.a[40 * k..41 * k] {
+            *element *= value.abs().min(1.0);
+        }
+        operands.a[40 * k + 5] = value;
+        let vectors = operands.by_vectors();
+        for model in [true, false] {
+            let found = operands.by_tiles(2, model);
+            let same = |x: f64, y: f64| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+            let alike = |rows: std::ops::Range<usize>| {
+                let range = rows.start * n..rows.end * n;
+                found[range.clone()].iter().zip(&vectors[range]).all(|(&x, &y)| same(x, y))
+            };
+            assert!(alike(32..64), "{value}, model {model}");
+            assert!(!alike(0..32) && !alike(64..96), "{value}, model {model}");
+        }
+    }
+    // What counts is small beside what is multiplied by nothing.
+    let mut operands = Operands::<f64>::of(Problem::new(32, 32, k), &mut Random(9));
+    for line in 0..32 {
+        operands.a[line * k] = 2f64.powi(40);
+        operands.b[line] = 0.0;
+    }
+    let vectors = bits(&operands.by_vectors());
+    for model in [true, false] {
+        assert!(bits(&operands.by_tiles(2, model)) == vectors, "model {model}");
+    }
 }

@@ -8,7 +8,7 @@
 
 use tessera::blas3::{Field, Op};
 
-use crate::letters::Int;
+use crate::int::Int;
 use crate::level3;
 use crate::xerbla::Report;
 

@@ -12,7 +12,7 @@ use std::ffi::CStr;
 
 use tessera::blas3::{Diag, Field, Op, Side, Uplo};
 
-use crate::letters::Int;
+use crate::int::Int;
 use crate::level3;
 use crate::xerbla::C;
 

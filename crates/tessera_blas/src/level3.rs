@@ -12,7 +12,7 @@
 use tessera::Layout;
 use tessera::blas3::{self, Diag, Field, Op, Side, Uplo, View, ViewMut};
 
-use crate::letters::Int;
+use crate::int::Int;
 use crate::threads::compute;
 use crate::xerbla::Report;
 

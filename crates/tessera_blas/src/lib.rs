@@ -24,12 +24,12 @@
 //! # Shape
 //!
 //! ```text
-//! symbols.rs, symbols/*.rs   one table of names: Fortran's and C's, with integers of 32 and 64 bits
-//! letters.rs, cblas.rs       letters and enumerations as the library's types
-//! level3.rs                  arguments checked in BLAS' order, pointers made views, tessera::blas3 called
-//! batch.rs                   products by the dozen
-//! xerbla.rs                  who is told of a wrong argument
-//! threads.rs                 on how many threads, and what a fork does to them
+//! symbols.rs, symbols/*.rs       one table of names: Fortran's and C's, with integers of 32 and 64 bits
+//! int.rs, letters.rs, cblas.rs   integers, letters and enumerations as the library's types
+//! level3.rs                      arguments checked in BLAS' order, pointers made views, tessera::blas3 called
+//! batch.rs                       products by the dozen
+//! xerbla.rs                      who is told of a wrong argument
+//! threads.rs                     on how many threads, and what a fork does to them
 //! ```
 //!
 //! # Wrong arguments
@@ -43,6 +43,7 @@
 
 mod batch;
 mod cblas;
+mod int;
 mod letters;
 mod level3;
 mod symbols;

@@ -8,6 +8,8 @@ use std::ffi::{CStr, c_char, c_int};
 use std::io::Write;
 use std::ptr::NonNull;
 
+use crate::int::Int;
+
 /// A stub that gives the address of a symbol which need not exist.
 #[cfg(all(target_arch = "x86_64", not(target_os = "windows")))]
 macro_rules! address_of {
@@ -56,7 +58,7 @@ pub(crate) type Xerbla<I> = unsafe extern "C-unwind" fn(*const u8, *const I, usi
 type CblasXerbla = unsafe extern "C-unwind" fn(c_int, *const c_char, *const c_char, ...);
 
 /// Integers have a handler each.
-pub(crate) trait Handler: Sized {
+pub(crate) trait Handler: Int {
     fn handler() -> Option<Xerbla<Self>>;
 }
 
@@ -91,7 +93,7 @@ impl<I> Fortran<I> {
     }
 }
 
-impl<I: crate::letters::Int> Report for Fortran<I> {
+impl<I: Handler> Report for Fortran<I> {
     fn wrong(self, argument: i32) {
         match I::handler() {
             None => say(self.name.trim_end(), argument),

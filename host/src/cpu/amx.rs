@@ -1,7 +1,9 @@
 //! `cpu_amx`: the CPU engine with matrix units, for elements that these multiply.
 //!
 //! Source: Intel, "Architecture Instruction Set Extensions Programming Reference"; Henry, Tang and Heinecke,
-//! "Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations" (2019).
+//! "Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations" (2019); Ozaki,
+//! Uchino and Imamura, "Ozaki Scheme II: A GEMM-oriented emulation of floating-point matrix multiplication using an
+//! integer modular technique" (2025).
 
 use cpu_gemm::{CpuContext, CpuTypes, CpuUnits, gemm_by, has_tiles, matrix_units};
 use gemm_spec::{Problem, Types, with_gemm_types};
@@ -10,8 +12,8 @@ use super::implementation::{CpuImpl, forms};
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "cpu_amx",
-    about: "packed blocks, tiles in matrix units: f32 and f16 as sums of bf16 pieces",
-    origin: "Intel 2020; Henry, Tang and Heinecke 2019",
+    about: "packed blocks, tiles in matrix units: f32 and f16 as sums of bf16 pieces, f64 by residues",
+    origin: "Intel 2020; Henry, Tang and Heinecke 2019; Ozaki, Uchino and Imamura 2025",
     parallel: true,
     blocked: true,
     any_order: true,

@@ -87,7 +87,7 @@ const PACK_TICKETS: usize = 3;
 const STREAMED_C: usize = 1 << 20;
 /// Bytes of packed operands at least; they may also be as many as A and B themselves. A product that needs
 /// more is computed in parts.
-const PACKED: usize = 256 << 20;
+pub(super) const PACKED: usize = 256 << 20;
 
 /// Computes the product, k at least 1. A part whose elements are of too wide a range is left to `otherwise`.
 ///
@@ -162,7 +162,11 @@ unsafe fn multiply_within<T: TileTypes>(
 
 /// Rows and columns of the parts of C whose packed operands take no more than so many bytes, of so many lines
 /// and bytes for each panel of lines.
-fn part((m, n): (usize, usize), (of_a, of_b): (usize, usize), bytes: usize) -> (usize, usize) {
+pub(super) fn part(
+    (m, n): (usize, usize),
+    (of_a, of_b): (usize, usize),
+    bytes: usize,
+) -> (usize, usize) {
     let (panels_a, panels_b) = (m.div_ceil(LINES), n.div_ceil(LINES));
     let all = panels_a.saturating_mul(of_a).saturating_add(panels_b.saturating_mul(of_b));
     if all <= bytes {

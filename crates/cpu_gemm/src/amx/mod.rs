@@ -1,4 +1,4 @@
-//! Products in the tile registers of AMX: i8, bf16, and f16 and f32 as sums of bf16 pieces.
+//! Products in the tile registers of AMX: i8, bf16, f16 and f32 as sums of bf16 pieces, and f64 by residues.
 //!
 //! Sums of i8 have the bits of `serial`. Those of floats are added in another order, with fewer roundings;
 //! they have the same bits on every repeat, for any number of threads and any storage order, and on any
@@ -9,6 +9,7 @@
 //!   from zero and added up in f32.
 //! - f32 is three pieces, exactly. Of the nine products the three that are below 2^-24 of the largest are
 //!   left out. The five small ones of a block are summed first, the largest on top.
+//! - f64 is integers, whose residues by 14 moduli are i8: see [`residues`].
 //!
 //! The instructions take subnormal numbers for zeros. Packing watches the range of what it packs, and a
 //! product that reaches where that would show, or NaN or infinity, is computed by multiply-adds instead.
@@ -27,6 +28,7 @@ mod peak;
 mod permission;
 mod pieces;
 mod registers;
+pub(crate) mod residues;
 mod self_test;
 mod store;
 

@@ -2,7 +2,8 @@
 
 use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut, gemm_views};
 
-use super::{Op, check_size};
+use super::options::Op;
+use super::sizes::check_size;
 use crate::error::Error;
 
 /// `C = alpha * op(A) * op(B) + beta * C`.

@@ -38,100 +38,16 @@
 //! - No routine fails for want of memory: where the system refuses some for packing, plain loops compute.
 
 mod gemm;
+mod options;
 mod rank_k;
+mod sizes;
 mod symmetric;
 mod triangular;
-
-use gemm_spec::Order;
 
 pub use cpu_gemm::{Complex, Factor, Field, View, ViewMut};
 
 pub use self::gemm::gemm;
+pub use self::options::{Diag, Op, Side, Uplo};
 pub use self::rank_k::{gemmtr, her2k, herk, syr2k, syrk};
 pub use self::symmetric::{hemm, symm};
 pub use self::triangular::{trmm, trsm};
-use crate::error::Error;
-
-/// On which side of B the symmetric or triangular matrix stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// `A * B`.
-    Left,
-    /// `B * A`.
-    Right,
-}
-
-/// Which triangle of a matrix there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Uplo {
-    /// The diagonal and what is right of it.
-    Upper,
-    /// The diagonal and what is left of it.
-    Lower,
-}
-
-impl Uplo {
-    /// The other triangle: that of the transposed matrix.
-    #[must_use]
-    pub const fn flipped(self) -> Self {
-        match self {
-            Self::Upper => Self::Lower,
-            Self::Lower => Self::Upper,
-        }
-    }
-}
-
-/// What a matrix stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// Itself.
-    NoTrans,
-    /// The transposed matrix.
-    Trans,
-    /// The transposed matrix, each element conjugated.
-    ConjTrans,
-}
-
-impl Op {
-    /// That matrix.
-    fn of<T>(self, view: View<'_, T>) -> Factor<'_, T> {
-        let plain = Factor::plain(view);
-        match self {
-            Self::NoTrans => plain,
-            Self::Trans => plain.transposed(),
-            Self::ConjTrans => plain.transposed().conjugated(),
-        }
-    }
-}
-
-/// What is on the diagonal of a triangular matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Diag {
-    /// What is stored.
-    NonUnit,
-    /// Ones, whatever is stored.
-    Unit,
-}
-
-/// Checks the size of an operand.
-fn check_size(
-    routine: &'static str,
-    matrix: &'static str,
-    (rows, cols): (usize, usize),
-    wanted: (usize, usize),
-) -> Result<(), Error> {
-    match (rows, cols) == wanted {
-        true => Ok(()),
-        false => Err(Error::Operand { routine, matrix, rows, cols, wanted }),
-    }
-}
-
-/// Where a matrix of `n` rows is halved: at a multiple of `unit`.
-fn half(n: usize, unit: usize) -> usize {
-    (n / 2).next_multiple_of(unit).min(n - 1)
-}
-
-/// Whether walking down a column goes from one element to the next in memory.
-fn has_columns<T>(c: &ViewMut<'_, T>) -> bool {
-    c.layout().order == Order::ColMajor
-}

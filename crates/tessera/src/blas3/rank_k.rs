@@ -1,10 +1,11 @@
 //! Products of which one triangle is wanted: rank-k updates and their relatives.
 
 use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut};
-use gemm_spec::Layout;
+use gemm_spec::{Layout, Order};
 
 use super::gemm::product;
-use super::{Op, Uplo, check_size, half, has_columns};
+use super::options::{Op, Uplo};
+use super::sizes::{check_size, half};
 use crate::error::Error;
 
 /// One triangle of `C = alpha * op(A) * op(B) + beta * C`; the other is neither read nor written.
@@ -136,6 +137,11 @@ pub fn her2k<T: Field>(
 fn check_square<T>(routine: &'static str, c: &ViewMut<'_, T>) -> Result<usize, Error> {
     check_size(routine, "C", (c.rows(), c.cols()), (c.rows(), c.rows()))?;
     Ok(c.rows())
+}
+
+/// Whether walking down a column goes from one element to the next in memory.
+fn has_columns<T>(c: &ViewMut<'_, T>) -> bool {
+    c.layout().order == Order::ColMajor
 }
 
 /// Rows of a square on the diagonal that is computed whole.

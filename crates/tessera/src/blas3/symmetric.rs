@@ -4,7 +4,8 @@ use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut};
 use gemm_spec::Layout;
 
 use super::gemm::product;
-use super::{Side, Uplo, check_size, half};
+use super::options::{Side, Uplo};
+use super::sizes::{check_size, half};
 use crate::error::Error;
 
 /// `C = alpha * A * B + beta * C`, or `C = alpha * B * A + beta * C`, with a symmetric A.

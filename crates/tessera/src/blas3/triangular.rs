@@ -3,7 +3,8 @@
 use cpu_gemm::{BLOCK, CpuContext, Factor, Field, Task, View, ViewMut, scale, triangle};
 
 use super::gemm::product;
-use super::{Diag, Op, Side, Uplo, check_size, half};
+use super::options::{Diag, Op, Side, Uplo};
+use super::sizes::{check_size, half};
 use crate::error::Error;
 
 /// `B = alpha * op(A) * B`, or `B = alpha * B * op(A)`, with a triangular A.

@@ -1,0 +1,31 @@
+//! The real numbers that are the parts of complex ones.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use gemm_spec::Accumulator;
+
+/// A real number that is a part of complex ones.
+pub(crate) trait Parts:
+    Accumulator
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + PartialOrd
+{
+    /// The absolute value.
+    fn magnitude(self) -> Self;
+}
+
+macro_rules! parts {
+    ($($real:ty),*) => {$(
+        impl Parts for $real {
+            fn magnitude(self) -> Self {
+                self.abs()
+            }
+        }
+    )*};
+}
+
+parts!(f32, f64);
