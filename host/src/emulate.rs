@@ -2,8 +2,8 @@
 
 use std::ptr::with_exposed_provenance_mut;
 
-use cuda_std::emulate::{self, Buffer, Launch, Observer};
-use gemm_spec::plan::{self, Addresses, Arguments, Band, Planner, Step};
+use cuda_std::emulate::{self, Buffer, Launch, Observer, Order, TensorMap};
+use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Planner, Step};
 use gemm_spec::{DeviceLimits, GemmTypes, Operand, Problem};
 use kernels_gpu::{EmulatedCall, Kernel};
 use tessera::select::DeviceModel;
@@ -11,10 +11,10 @@ use tessera::select::DeviceModel;
 use crate::error::Error;
 use crate::scalar::ScalarTypes;
 
-/// What the emulator allows a kernel: the instructions up to compute capability 8.0, and a block as
-/// large as any device takes.
+/// What the emulator allows a kernel: the instructions of compute capability 9.0, and a block as large as any
+/// device takes.
 pub const LIMITS: DeviceLimits = DeviceLimits {
-    compute_capability: (8, 0),
+    compute_capability: (9, 0),
     max_threads_per_block: 1024,
     max_shared_bytes: 227 * 1024,
     multiprocessors: 132,
@@ -28,11 +28,20 @@ pub struct Options {
     /// A barrier that every thread passes without waiting, counted from 0: a planted fault, to see
     /// that the checks find it.
     pub skip_barrier: Option<u32>,
+    /// When threads run, and when copies and products are done.
+    pub order: Order,
+    /// Multiprocessors of the device: persistent kernels have no more blocks, which so have more tiles.
+    pub multiprocessors: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { checked: true, skip_barrier: None }
+        Self {
+            checked: true,
+            skip_barrier: None,
+            order: Order::Late,
+            multiprocessors: LIMITS.multiprocessors,
+        }
     }
 }
 
@@ -111,9 +120,10 @@ fn run_kernel<T: ScalarTypes>(
         c: c.as_mut_ptr().expose_provenance() as u64,
     };
     let band = Band::whole(problem.m);
-    let planner = Planner::new(spec.spec(), problem, addresses, &LIMITS, band)
+    let limits = DeviceLimits { multiprocessors: options.multiprocessors, ..LIMITS };
+    let planner = Planner::new(spec.spec(), problem, addresses, &limits, band)
         .map_err(refused)?
-        .with_ranges(DeviceModel::new(LIMITS, 0).ranges(spec.spec(), problem));
+        .with_ranges(DeviceModel::new(limits, 0).ranges(spec.spec(), problem));
     // What no step has written is no number that a product could give.
     let words = in_memory(planner.workspace_bytes().div_ceil(8));
     let mut workspace = vec![0x7fd0_dead_7fd0_dead_u64; words];
@@ -134,6 +144,7 @@ fn run_kernel<T: ScalarTypes>(
                 let shape = Launch {
                     checked: options.checked,
                     skip_barrier: options.skip_barrier,
+                    order: options.order,
                     ..shape
                 };
                 // SAFETY: the operands are in the buffers, which were checked against the problem and
@@ -162,34 +173,69 @@ fn in_memory(number: u64) -> usize {
 /// The shape of a launch of a plan.
 fn shape<T: GemmTypes>(launch: &plan::Launch<T>) -> Launch {
     let (grid, block) = (launch.grid, launch.block);
-    Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
-        .with_shared_bytes(launch.shared_bytes as usize)
+    let shape = Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
+        .with_shared_bytes(launch.shared_bytes as usize);
+    let shape = Launch { cluster: launch.cluster, ..shape };
+    match &launch.arguments {
+        Arguments::Tma(tma) => with_maps(shape, &tma.maps),
+        Arguments::TmaSimt(tma) => with_maps(shape, &tma.maps),
+        Arguments::Limbs(_) => shape.asynchronous(),
+        Arguments::Gemm(_)
+        | Arguments::SumRanges(_)
+        | Arguments::Pad(_)
+        | Arguments::SplitKMajor(_)
+        | Arguments::RowAmax(_)
+        | Arguments::SplitMnMajor(_)
+        | Arguments::Probe(_)
+        | Arguments::Fallback(_) => shape,
+    }
+}
+
+/// The same with the maps that are the entry's first parameters.
+fn with_maps(shape: Launch, maps: &[MapDesc]) -> Launch {
+    let map = |map: &MapDesc| TensorMap {
+        address: in_memory(map.address),
+        element_bytes: map.dtype.size(),
+        dims: map.dims,
+        pitch: map.pitch,
+        box_dims: map.box_dims,
+        swizzle: match map.swizzle {
+            plan::Swizzle::None => emulate::Swizzle::None,
+            plan::Swizzle::B128 => emulate::Swizzle::B128,
+        },
+    };
+    Launch { maps: maps.iter().map(map).collect(), ..shape.asynchronous() }
 }
 
 /// The entry of a launch with its arguments.
 ///
 /// # Safety
 /// The entry's obligations hold for them as long as it is called.
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one argument for every list of parameters"
+)]
 unsafe fn call<T: GemmTypes>(launch: &plan::Launch<T>) -> EmulatedCall {
     let entry = kernels_gpu::emulated_entry(launch.symbol)
-        .expect("invariant: each entry of a kernel that LIMITS allow is also a function");
-    let call = match &launch.arguments {
-        // SAFETY: the plan's parameters for this entry, for which its obligations hold as long as it is
-        // called.
-        Arguments::Gemm(params) => unsafe { EmulatedCall::new(entry, *params) },
-        // SAFETY: as above, of the entry that adds what others have summed.
-        Arguments::SumRanges(params) => unsafe { EmulatedCall::new(entry, *params) },
-        Arguments::Tma(_)
-        | Arguments::TmaSimt(_)
-        | Arguments::Limbs(_)
-        | Arguments::Pad(_)
-        | Arguments::SplitKMajor(_)
-        | Arguments::RowAmax(_)
-        | Arguments::SplitMnMajor(_)
-        | Arguments::Probe(_)
-        | Arguments::Fallback(_) => None,
+        .expect("invariant: each entry of a kernel is also a function");
+    // SAFETY: the plan's parameters for this entry, for which its obligations hold as long as it is called; the maps
+    // among them are the launch's.
+    let call = unsafe {
+        match &launch.arguments {
+            Arguments::Gemm(params) => EmulatedCall::new(entry, *params),
+            Arguments::SumRanges(params) => EmulatedCall::new(entry, *params),
+            Arguments::Tma(tma) => EmulatedCall::new(entry, tma.params),
+            Arguments::TmaSimt(tma) => EmulatedCall::new(entry, tma.params),
+            Arguments::Limbs(params) => EmulatedCall::new(entry, *params),
+            Arguments::Pad(params) => EmulatedCall::new(entry, *params),
+            Arguments::SplitKMajor(params) => EmulatedCall::new(entry, *params),
+            Arguments::RowAmax(params) => EmulatedCall::new(entry, *params),
+            Arguments::SplitMnMajor(params) => EmulatedCall::new(entry, *params),
+            Arguments::Probe(params) => EmulatedCall::new(entry, *params),
+            Arguments::Fallback(params) => EmulatedCall::new(entry, *params),
+        }
     };
-    call.expect("invariant: kernels that LIMITS allow find their operands by addresses")
+    call.expect("invariant: a plan pairs an entry with its parameters")
 }
 
 #[cfg(test)]
@@ -284,7 +330,7 @@ mod tests {
                     for access in [first, second] {
                         let code = match access.kind {
                             AccessKind::Read => ".read()",
-                            AccessKind::Write => "_slot.write(",
+                            AccessKind::Write | AccessKind::Atomic => "_slot.write(",
                         };
                         assert!(source(&access).contains(code), "{access}");
                     }

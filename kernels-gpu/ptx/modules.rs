@@ -295,8 +295,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/bulk_copy_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "b26be0aeb01565dec1cf904163cc1ba544bfb7e7c00479281fa388b53c749143",
-            image_sha256: "138dad1d9aea59d4e0ae1b75aa2872aaa71582be405640b73fc5c73485574536",
+            ptx_sha256: "1de44e3eeeb677ce458c702a758dddcb4529d0e94501ac1ca2b835931828666e",
+            image_sha256: "d6a970c419f782a0188928c8466c06abb380267c7134792d7b2f640b2fa115cf",
             ptxas: "13.0.88",
         }),
     },

@@ -77,6 +77,5 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
 };
 const _: () = SPEC.check();
 
-/// The emulator does not model the instructions of compute capability 9.0.
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
-pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];
+pub(crate) use multiply::EMULATED;

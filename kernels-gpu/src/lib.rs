@@ -75,7 +75,13 @@ macro_rules! registry {
 
         #[cfg(feature = "emulate")]
         const EMULATED: &[&[(&str, EmulatedEntry)]] =
-            &[sum_parts::EMULATED, $($module::$emulated),+];
+            &[
+                sum_parts::EMULATED,
+                tensor::EMULATED_PAD,
+                limbs::EMULATED_FALLBACK,
+                f16x3::EMULATED_PROBE,
+                $($module::$emulated),+
+            ];
     };
 }
 
@@ -124,8 +130,6 @@ registry! {
 mod tests {
     use std::collections::HashSet;
 
-    use gemm_spec::Arch;
-
     use super::*;
 
     #[test]
@@ -143,9 +147,9 @@ mod tests {
         for spec in KERNELS {
             for entry in spec.entries {
                 assert_eq!(entry.symbol, format!("{}_{}", spec.id, entry.types));
-                // The emulator models the instructions up to compute capability 8.0.
-                let emulated = spec.arch != Arch::Sm90a;
-                assert_eq!(emulated_entry(entry.symbol).is_some(), emulated, "{}", entry.symbol);
+            }
+            for form in spec.forms() {
+                assert!(emulated_entry(form.symbol).is_some(), "{}", form.symbol);
             }
         }
         assert!(emulated_entry("no_such_kernel_f32").is_none());

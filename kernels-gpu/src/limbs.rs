@@ -7,6 +7,8 @@ pub(crate) mod split;
 
 use cuda_std::arch::sm90::wgmma::Accumulators;
 use cuda_std::memory::SharedAddress;
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) use fallback::EMULATED as EMULATED_FALLBACK;
 use gemm_spec::split::{Limbs, PANEL_ROWS};
 use gemm_spec::warpgroup::THREADS;
 use gemm_spec::{Block, HelperEntry, HelperRole, LaunchShape, Tile};

@@ -211,6 +211,5 @@ split! {
     SPLIT_128X128: "tensor_split_128x128", 128 x 128, consumers 2, k-blocks 1;
 }
 
-/// The emulator does not model the instructions of compute capability 9.0.
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
-pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = &[];
+pub(crate) use {multiply::EMULATED, pad::EMULATED as EMULATED_PAD};

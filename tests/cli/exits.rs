@@ -17,7 +17,7 @@ fn a_command_that_ran_nothing_does_not_end_well() {
         ("-n 8 --kernel tiled16", 3),
         ("-n 8 --kernel tiled*", 3),
         ("-n 8 --kernel tiled16 --device cpu", 2),
-        ("run --device emulate -n 8 --dtype f16 --kernel tensor_64x128", 2),
+        ("run --device emulate -n 8 -k 8 --dtype f32 --kernel f16x3", 2),
         ("run --device emulate -n 8 --kernel serial", 2),
         ("bench -n 8 --kernel tiled16 --time 0.01", 3),
         ("bench -n 8 --kernel auto --time 0.01", 3),

@@ -3,6 +3,8 @@
 #[cfg(target_arch = "x86_64")]
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use gemm_spec::epilogue;
 use gemm_spec::{GemmTypes, Layout, Order, Problem};
 
 /// `C = alpha * A * B + beta * C` with C's columns contiguous: a row-major C is computed as the
@@ -90,10 +92,61 @@ impl<T: GemmTypes> Product<T> {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+impl<T: GemmTypes> Product<T> {
+    /// Computes it by the definition, in no memory but that of the operands: with the bits of vector units, slowly.
+    ///
+    /// # Safety
+    /// The product's promises; k is at least 1.
+    pub(crate) unsafe fn by_definition(&self) {
+        let &Self { m, n, k, alpha, beta, a_row, a_col, b_row, b_col, ldc, .. } = self;
+        for col in 0..n {
+            for row in 0..m {
+                // SAFETY: an element of A, which can be read.
+                let a = |p| unsafe { self.a.wrapping_add(row * a_row + p * a_col).read() };
+                // SAFETY: an element of B, which can be read.
+                let b = |p| unsafe { self.b.wrapping_add(p * b_row + col * b_col).read() };
+                let first = T::mul(a(0), b(0));
+                let sum = (1..k).fold(first, |sum, p| T::mul_add(a(p), b(p), sum));
+                let c = self.c.wrapping_add(row + col * ldc);
+                // SAFETY: an element of C, which nobody else uses, and which is read where beta is not zero.
+                let value = epilogue(alpha, sum, beta, || unsafe { c.read() });
+                // SAFETY: the same element.
+                unsafe { c.write(value) };
+            }
+        }
+    }
+}
+
 /// From one row to the next, and from one column to the next.
 fn strides(layout: Layout) -> (usize, usize) {
     match layout.order {
         Order::RowMajor => (layout.ld, 1),
         Order::ColMajor => (1, layout.ld),
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::{CpuContext, CpuUnits, gemm};
+
+    #[test]
+    fn the_definition_has_the_bits_of_vector_units() {
+        let (m, n, k) = (37, 21, 90);
+        let drawn = |count: usize| -> Vec<f32> { (1..=count).map(|x| (x as f32).sin()).collect() };
+        let (a, b) = (drawn(m * k), drawn(k * n));
+        for (beta, c) in [(0.0, f32::NAN), (-1.5, 0.75)] {
+            let layouts = (Layout::row_major(k), Layout::row_major(n), Layout::col_major(m));
+            let problem = Problem::<f32>::new(m, n, k)
+                .with_scalars(1.25, beta)
+                .with_layouts(layouts.0, layouts.1, layouts.2);
+            let (mut expected, mut found) = (vec![c; m * n], vec![c; m * n]);
+            let context = CpuContext::alone().with_units(CpuUnits::Vector);
+            gemm(&problem, &a, &b, &mut expected, &context).expect("the buffers fit");
+            // SAFETY: the buffers are as long as the problem says.
+            unsafe { Product::new(&problem, &a, &b, &mut found).by_definition() };
+            assert_eq!(found, expected);
+        }
     }
 }

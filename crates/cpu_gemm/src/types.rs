@@ -56,6 +56,21 @@ pub(crate) trait PackedTypes: GemmTypes {
         threads: usize,
     ) -> Result<(), Error>;
 
+    /// The same without an error: where there is no memory, without memory. For a part of C, of which others are
+    /// written already.
+    ///
+    /// # Safety
+    /// As [`Self::multiply`].
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn multiply_anyway(product: &Product<Self>, context: &CpuContext, threads: usize) {
+        // SAFETY: the caller's promises.
+        let done = unsafe { Self::multiply(product, context, threads) };
+        if done.is_err() {
+            // SAFETY: the caller's promises; the error came before anything was written.
+            unsafe { product.by_definition() };
+        }
+    }
+
     /// Whether tiles multiply these types, and with the bits of [`PackedTypes::multiply`].
     #[cfg(target_arch = "x86_64")]
     const HAS_TILES: bool = false;
@@ -126,7 +141,7 @@ macro_rules! in_tiles {
             threads: usize,
         ) -> Result<(), Error> {
             // SAFETY: the caller's promises, for the part as well.
-            let otherwise = |part: &_| unsafe { Self::multiply(part, context, threads) };
+            let otherwise = |part: &_| unsafe { Self::multiply_anyway(part, context, threads) };
             // SAFETY: the caller's promises.
             unsafe { amx::multiply(product, unit, context, threads, otherwise) }
         }
@@ -158,7 +173,7 @@ macro_rules! by_residues {
             threads: usize,
         ) -> Result<(), Error> {
             // SAFETY: the caller's promises, for a part as well.
-            let otherwise = |part: &_| unsafe { Self::multiply(part, context, threads) };
+            let otherwise = |part: &_| unsafe { Self::multiply_anyway(part, context, threads) };
             // SAFETY: the caller's promises.
             unsafe { residues::multiply(product, unit, context, threads, otherwise) }
         }

@@ -1,7 +1,7 @@
 //! Whether a product is computed by tiles or by vector units.
 
 #[cfg(target_arch = "x86_64")]
-use crate::amx::{Amx, Unit};
+use crate::amx::{Amx, Unit, environment_is_usual};
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::product::Product;
@@ -57,7 +57,7 @@ pub(crate) unsafe fn multiply<T: PackedTypes>(
     {
         let size = (product.m, product.n, product.k);
         let tiles = match way {
-            Way::Units(units) if pays::<T>(units, size, threads) => {
+            Way::Units(units) if pays::<T>(units, size, threads) && environment_is_usual() => {
                 let amx = Amx::request().ok();
                 amx.map(|amx| (Unit::Tiles(amx), T::tile_threads(size, threads)))
             }

@@ -630,3 +630,27 @@ fn refused_micro_tiles_are_left_to_vectors() {
         assert!(bits(&operands.by_tiles(2, model)) == vectors, "model {model}");
     }
 }
+
+/// Exceptions that NumPy, for one, asks for after a product: what packing makes of a line with a NaN is none.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn no_exception_is_raised_that_multiply_adds_do_not_raise() {
+    const INVALID_AND_OVERFLOW: u32 = 0b1001;
+    fn mxcsr() -> u32 {
+        let mut value = 0u32;
+        // SAFETY: stores the register to a local.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut value, options(nostack, preserves_flags));
+        }
+        value
+    }
+    let mut operands = Operands::<f64>::of(Problem::new(70, 40, 200), &mut Random(9));
+    operands.a[5] = f64::NAN;
+    operands.a[3 * 200] = 1e-300;
+    assert_eq!(mxcsr() & INVALID_AND_OVERFLOW, 0, "the test begins with none");
+    for model in [true, false] {
+        let found = operands.by_tiles(1, model);
+        assert_eq!(mxcsr() & INVALID_AND_OVERFLOW, 0, "model {model}");
+        assert!(found[0].is_nan());
+    }
+}

@@ -499,6 +499,16 @@ unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedC
         EmulatedEntry::F64(_) => unsafe { bind_to::<f64>(entry, from) },
         // SAFETY: the parameters of this entry are those of i32.
         EmulatedEntry::I32(_) => unsafe { bind_to::<i32>(entry, from) },
+        // The device is older than those that have the instructions of these.
+        EmulatedEntry::Tma(_)
+        | EmulatedEntry::TmaSimt(_)
+        | EmulatedEntry::Limbs(_)
+        | EmulatedEntry::Pad(_)
+        | EmulatedEntry::SplitKMajor(_)
+        | EmulatedEntry::RowAmax(_)
+        | EmulatedEntry::SplitMnMajor(_)
+        | EmulatedEntry::Probe(_)
+        | EmulatedEntry::Fallback(_) => None,
     }
 }
 

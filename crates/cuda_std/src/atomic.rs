@@ -1,9 +1,10 @@
 //! Updates of a word of global memory that several threads write.
-//!
-//! The emulator does not model them: a launch that reaches one ends there.
 
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
+
+#[cfg(not(target_arch = "nvptx64"))]
+use core::sync::atomic::Ordering;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::emulate;
@@ -34,7 +35,7 @@ pub unsafe fn fetch_add(word: GlobalMut<u32>, value: u32) -> u32 {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("atom.global.add.u32", (word, value))
+        emulate::atomic(word.0, |word| word.fetch_add(value, Ordering::Relaxed))
     }
 }
 
@@ -59,7 +60,7 @@ pub unsafe fn reduce_or(word: GlobalMut<u32>, bits: u32) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("red.global.or.b32", (word, bits))
+        emulate::atomic(word.0, |word| word.fetch_or(bits, Ordering::Relaxed));
     }
 }
 
@@ -84,6 +85,6 @@ pub unsafe fn reduce_max(word: GlobalMut<u32>, value: u32) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("red.global.max.u32", (word, value))
+        emulate::atomic(word.0, |word| word.fetch_max(value, Ordering::Relaxed));
     }
 }

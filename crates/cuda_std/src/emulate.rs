@@ -1,8 +1,8 @@
 //! Runs kernels on the CPU: the same source, block by block, with what a device does not check.
 //!
-//! Blocks run in parallel on rayon. The threads of a block are coroutines on one worker, resumed in
-//! turn; a thread gives way only at a barrier or at an operation of its warp, so in between each runs
-//! undisturbed. The order of threads is fixed, which makes a block repeatable.
+//! Clusters of blocks run in parallel on rayon. The threads of one are coroutines on one worker, resumed in
+//! turn; a thread gives way only where it waits, so in between each runs undisturbed. The [`Order`] of threads
+//! is fixed, which makes a cluster repeatable.
 //!
 //! Accesses through the views of [`memory`](crate::memory) are checked against the buffers of the
 //! [`Launch`] and against shadow state: for each word of shared memory who wrote and read it since
@@ -11,30 +11,61 @@
 //! Asynchronous copies take effect at the wait that covers them and at no other time. Since
 //! a conflict is found from the barriers and not from the order in which threads happen to run, one
 //! run finds it.
+//!
+//! In a launch that is [asynchronous](Launch::asynchronous) copies, products and stores are under way by
+//! themselves, and shadow state holds by what each access is known to be over, see `clock`.
 
+mod cells;
+mod clock;
+mod cluster;
 mod copies;
 mod error;
+mod mbarrier;
+mod numbers;
 mod observe;
+mod products;
+mod remote;
+mod schedule;
 mod shadow;
+mod sites;
+mod tensor_core;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod warp;
+mod warpgroup;
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::ptr;
 
+use cells::Act;
+use cluster::Cluster;
 use copies::Copies;
 pub(crate) use copies::{commit_group, copy_async, wait_group};
+use corosensei::Yielder;
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
 pub use error::{Access, AccessKind, EmulationError, Site, WarpFault};
+pub(crate) use mbarrier::{fence_init, mbarrier_arrive, mbarrier_init, mbarrier_wait};
+pub(crate) use numbers::{atomic, bf16_pair, check_value, f16_pair, f16_value};
 pub use observe::{Action, Event, Observer};
+pub(crate) use products::{Product, commit_products, multiply, wait_products};
 use rayon::prelude::*;
+pub(crate) use remote::{
+    cluster_arrive, cluster_rank, cluster_size, cluster_sync, place_in, read_cluster,
+};
+use schedule::run_cluster;
 use shadow::{Conflict, GlobalShadow, SharedShadow};
+pub(crate) use tensor_core::Factor;
+pub use transfer::{Swizzle, TensorMap};
+pub(crate) use transfer::{
+    bulk_copy, commit_stores, fence_proxy_async, map_of_parameter, tensor_load, tensor_prefetch,
+    tensor_store, wait_stores,
+};
 use warp::Lane;
 pub(crate) use warp::{WarpOperation, lane, warp};
+pub(crate) use warpgroup::{named_barrier, set_registers, store_matrices};
 
 /// Bytes of stack for one emulated thread.
 const STACK_BYTES: usize = 64 * 1024;
@@ -93,6 +124,29 @@ impl Buffer {
     }
 }
 
+/// When threads run, and when copies and products are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Threads by their numbers; copies and products as late as they can be.
+    #[default]
+    Late,
+    /// Threads by their numbers; copies and products at once.
+    Early,
+    /// As [`Order::Late`], and the warpgroup of that number in the cluster runs only when no other thread can.
+    Starve(u32),
+    /// Any thread that can go on, and any copy or product, by a seed.
+    Random(u64),
+}
+
+impl Order {
+    fn seed(self) -> u64 {
+        match self {
+            Self::Late | Self::Early | Self::Starve(_) => 0,
+            Self::Random(seed) => seed,
+        }
+    }
+}
+
 /// A launch: its extents, and what its kernel may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -109,6 +163,15 @@ pub struct Launch {
     /// A barrier that every thread passes without waiting, counted from 0: the fault of a kernel
     /// that lacks it, planted to see that it is found.
     pub skip_barrier: Option<u32>,
+    /// Blocks of a cluster, along x; the grid has whole ones.
+    pub cluster: u32,
+    /// Whether the kernel uses the instructions of compute capability 9.0. Accesses to shared memory are then
+    /// ordered by whatever threads wait for, otherwise by the block's barriers alone, which takes less time.
+    pub asynchronous: bool,
+    /// The tensor maps, in the order of the entry's first parameters.
+    pub maps: Vec<TensorMap>,
+    /// The order of events.
+    pub order: Order,
 }
 
 impl Launch {
@@ -122,7 +185,17 @@ impl Launch {
             buffers: Vec::new(),
             checked: true,
             skip_barrier: None,
+            cluster: 1,
+            asynchronous: false,
+            maps: Vec::new(),
+            order: Order::Late,
         }
+    }
+
+    /// The same for a kernel that uses the instructions of compute capability 9.0.
+    #[must_use]
+    pub fn asynchronous(self) -> Self {
+        Self { asynchronous: true, ..self }
     }
 
     /// The same with that much shared memory.
@@ -148,6 +221,9 @@ pub(crate) struct Thread<'b> {
     /// Its place in the block, x fastest.
     linear: u32,
     block: &'b Block<'b>,
+    /// The blocks of its cluster, by rank.
+    blocks: &'b [Block<'b>],
+    cluster: &'b Cluster,
     yielder: Cell<*const Yielder<(), Pause>>,
     /// Barriers that it has come to.
     barriers: Cell<u32>,
@@ -162,6 +238,8 @@ enum Pause {
     Barrier(&'static Location<'static>),
     /// It waits for other lanes of its warp.
     Warp,
+    /// It waits for something that the cluster's state names.
+    Wait,
     /// Its block has a fault.
     Fault,
 }
@@ -171,6 +249,8 @@ struct Block<'l> {
     index: Dim3,
     /// Its place in the grid, x fastest.
     linear: u64,
+    /// Its place in its cluster.
+    rank: usize,
     launch: &'l Launch,
     observer: Option<&'l dyn Observer>,
     shared: SharedMemory,
@@ -246,15 +326,6 @@ pub(crate) fn window_place(address: u32) -> *mut u8 {
     current().block.shared.base.wrapping_offset(offset as isize)
 }
 
-/// Ends the launch at an instruction that the emulator does not model, whatever its operands.
-#[cold]
-#[track_caller]
-pub(crate) fn not_emulated<Operands>(instruction: &'static str, _: Operands) -> ! {
-    let thread = current();
-    let site = thread.site(Location::caller());
-    thread.stop(EmulationError::NotEmulated { site, instruction })
-}
-
 /// Ends the launch where an access to global memory is wrong.
 #[inline]
 #[track_caller]
@@ -289,6 +360,12 @@ pub(crate) fn check_shared<T>(address: usize, kind: AccessKind) {
 }
 
 impl Thread<'_> {
+    /// Its number in the cluster.
+    fn slot(&self) -> usize {
+        let (x, y, z) = self.block_dim;
+        self.block.rank * (x * y * z) as usize + self.linear as usize
+    }
+
     fn suspend(&self, pause: Pause) {
         let yielder = self.yielder.get();
         // SAFETY: a coroutine stores its own yielder before it calls the kernel, and the yielder
@@ -362,7 +439,7 @@ impl Thread<'_> {
             return Err(EmulationError::ReadOnly { access, buffer, element });
         }
         let me = (self.block.linear, self.linear);
-        match self.block.global.write((address, size), me, at) {
+        match self.block.global.write((address, size), me, at, kind == AccessKind::Atomic) {
             None => Ok(()),
             Some(first) => {
                 let site = Site {
@@ -388,6 +465,17 @@ impl Thread<'_> {
         if offset.checked_add(size).is_none_or(|end| end > bytes) {
             let (access, offset) = (self.access(kind, at), offset as i64);
             return Err(EmulationError::SharedOutOfBounds { access, offset, bytes });
+        }
+        if block.launch.asynchronous {
+            let act = match kind {
+                AccessKind::Read => Act::Read,
+                AccessKind::Write | AccessKind::Atomic => Act::Write,
+            };
+            let access = self.cluster.with(|state| {
+                let (slot, stamp) = (self.slot(), state.stamp(self.slot(), at));
+                state.access(self.blocks, act, (block.rank, offset, size), (slot, 1), stamp)
+            });
+            return access.unwrap_or(Ok(()));
         }
         let when = (self.linear, block.epoch.get());
         match block.shadow.borrow_mut().access(kind, (offset, size), when, at) {
@@ -480,129 +568,8 @@ fn run_blocks(
     let (gx, gy, gz) = launch.grid;
     let blocks = u64::from(gx) * u64::from(gy) * u64::from(gz);
     let global = GlobalShadow::new();
-    (0..blocks)
+    let clusters = blocks / u64::from(launch.cluster.max(1));
+    (0..clusters)
         .into_par_iter()
-        .try_for_each(|linear| run_block(launch, observer, linear, &global, kernel))
-}
-
-fn run_block(
-    launch: &Launch,
-    observer: Option<&dyn Observer>,
-    linear: u64,
-    global: &GlobalShadow,
-    kernel: &(dyn Fn() + Sync),
-) -> Result<(), EmulationError> {
-    // SAFETY: only the lifetime changes. Coroutines ask for 'static closures, but every coroutine
-    // that holds this reference has ended or is dropped before this function returns.
-    let kernel: &'static (dyn Fn() + Sync) = unsafe { std::mem::transmute(kernel) };
-    let block = Block {
-        index: coordinates(linear, launch.grid),
-        linear,
-        launch,
-        observer,
-        shared: SharedMemory::new(launch.shared_bytes),
-        shadow: RefCell::new(SharedShadow::new(if launch.checked {
-            launch.shared_bytes
-        } else {
-            0
-        })),
-        global,
-        epoch: Cell::new(1),
-        fault: RefCell::default(),
-        unwritten: RefCell::default(),
-    };
-    let (bx, by, bz) = launch.block;
-    let threads: Vec<Thread<'_>> = (0..bx * by * bz)
-        .map(|linear| Thread {
-            thread_idx: coordinates(u64::from(linear), launch.block),
-            block_idx: block.index,
-            block_dim: launch.block,
-            grid_dim: launch.grid,
-            linear,
-            block: &block,
-            yielder: Cell::new(ptr::null()),
-            barriers: Cell::new(0),
-            lane: Lane::default(),
-            copies: Copies::default(),
-        })
-        .collect();
-    let mut running = Vec::with_capacity(threads.len());
-    for thread in &threads {
-        let stack = match STACKS.with_borrow_mut(Vec::pop) {
-            Some(stack) => stack,
-            None => DefaultStack::new(STACK_BYTES).map_err(|error| EmulationError::Stack {
-                threads: threads.len(),
-                reason: error.to_string(),
-            })?,
-        };
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Pause>, ()| {
-            current().yielder.set(yielder);
-            kernel();
-        });
-        running.push((thread, coroutine));
-    }
-
-    let outer = CURRENT.get();
-    let result = run_to_the_end(&block, running);
-    CURRENT.set(outer);
-    result
-}
-
-type Running<'a> = Vec<(&'a Thread<'a>, Coroutine<(), Pause, (), DefaultStack>)>;
-
-/// Resumes every thread up to its next barrier until all have ended.
-fn run_to_the_end(block: &Block<'_>, mut running: Running<'_>) -> Result<(), EmulationError> {
-    let mut ended = None;
-    let mut finished = 0;
-    while !running.is_empty() {
-        let mut waiting = Vec::with_capacity(running.len());
-        // The first thread that waits, and the first that waits somewhere else.
-        let mut first: Option<Site> = None;
-        let mut other: Option<Site> = None;
-        let before = finished;
-        let mut in_warps = Running::new();
-        while !running.is_empty() {
-            for (thread, mut coroutine) in running {
-                CURRENT.set(ptr::from_ref(thread).cast());
-                match coroutine.resume(()) {
-                    CoroutineResult::Yield(Pause::Barrier(at)) => {
-                        let site = thread.site(at);
-                        if first.get_or_insert(site).at != at {
-                            other.get_or_insert(site);
-                        }
-                        waiting.push((thread, coroutine));
-                    }
-                    CoroutineResult::Yield(Pause::Warp) => in_warps.push((thread, coroutine)),
-                    CoroutineResult::Yield(Pause::Fault) => {
-                        let fault = block.fault.take();
-                        // Dropped here while the thread is still the current one: its stack unwinds.
-                        return Err(
-                            fault.expect("invariant: a thread that stops leaves its reason")
-                        );
-                    }
-                    CoroutineResult::Return(()) => {
-                        finished += 1;
-                        ended.get_or_insert(thread.thread_idx);
-                        STACKS.with_borrow_mut(|stacks| stacks.push(coroutine.into_stack()));
-                    }
-                }
-            }
-            running = warp::meet(&mut in_warps)?;
-        }
-        // Warps may have let some overtake others.
-        waiting.sort_unstable_by_key(|(thread, _)| thread.linear);
-        if let Some(unwritten) = block.unwritten.take() {
-            return Err(unwritten);
-        }
-        if let (Some(waits), Some(ended), true) = (first, ended, finished > before) {
-            let waiting = waiting.len();
-            return Err(EmulationError::BarrierDivergence { waits, ended, waiting, finished });
-        }
-        if let (Some(first), Some(second), true) = (first, other, block.launch.checked) {
-            return Err(EmulationError::DifferentBarriers { first, second });
-        }
-        block.epoch.set(block.epoch.get() + 1);
-        running = waiting;
-    }
-    Ok(())
+        .try_for_each(|number| run_cluster(launch, observer, number, &global, kernel))
 }

@@ -19,7 +19,7 @@
 use core::marker::PhantomData;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::emulate::{self, AccessKind, check_global, check_shared};
+use crate::emulate::{self, AccessKind, check_global, check_shared, check_value};
 
 /// Global memory that a kernel only reads; [`global`] makes it.
 #[cfg(target_arch = "nvptx64")]
@@ -160,7 +160,7 @@ macro_rules! view {
 
 /// Defines the method of a view that writes.
 macro_rules! view_mut {
-    ($name:ident, $check:ident) => {
+    ($name:ident, $check:ident, $is_result:literal) => {
         #[cfg(not(target_arch = "nvptx64"))]
         impl<T> $name<T> {
             /// Writes the element here.
@@ -172,6 +172,7 @@ macro_rules! view_mut {
             #[track_caller]
             pub unsafe fn write(self, value: T) {
                 $check::<T>(self.0.addr(), AccessKind::Write);
+                check_value(&value, $is_result);
                 // SAFETY: the caller's promise, of which the check has tested what it can.
                 unsafe { self.0.write(value) };
             }
@@ -188,8 +189,8 @@ view!(/// Memory that the threads of one block share;
     Shared, *mut T, check_shared);
 view!(/// Shared memory that this place of the kernel only reads; [`Shared::cast_const`] makes it.
     SharedConst, *const T, check_shared);
-view_mut!(GlobalMut, check_global);
-view_mut!(Shared, check_shared);
+view_mut!(GlobalMut, check_global, true);
+view_mut!(Shared, check_shared, false);
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<T> Shared<T> {

@@ -59,11 +59,6 @@ pub(crate) fn window_place(_: u32) -> *mut u8 {
 }
 
 #[track_caller]
-pub(crate) fn not_emulated<Operands>(_: &'static str, _: Operands) -> ! {
-    absent()
-}
-
-#[track_caller]
 pub(crate) fn check_global<T>(_: usize, _: AccessKind) {
     absent()
 }
@@ -95,5 +90,70 @@ pub(crate) fn lane() -> u32 {
 
 #[track_caller]
 pub(crate) fn warp(_: WarpOperation, _: u32, _: u32, _: u32) -> u32 {
+    absent()
+}
+
+pub(crate) enum Factor {
+    F16,
+    Bf16,
+}
+
+#[expect(dead_code, reason = "the emulator reads them")]
+pub(crate) struct Product {
+    pub(crate) factor: Factor,
+    pub(crate) a: u64,
+    pub(crate) b: u64,
+    pub(crate) add: bool,
+    pub(crate) mn_major: [bool; 2],
+    pub(crate) fence: bool,
+}
+
+/// Defines functions that panic.
+macro_rules! absent {
+    ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)+) => {$(
+        #[track_caller]
+        pub(crate) fn $name($(_: $argument),*) $(-> $result)? {
+            absent()
+        }
+    )+};
+}
+
+absent! {
+    mbarrier_init(u32, u32);
+    fence_init();
+    mbarrier_arrive(u32, u32);
+    mbarrier_wait(u32, u32);
+    bulk_copy(u32, *const u8, u32, u32);
+    fence_proxy_async();
+    commit_stores();
+    wait_stores(u32);
+    map_of_parameter(u32) -> u64;
+    tensor_prefetch(u64);
+    tensor_load(u32, u64, (u32, u32), u32, Option<u16>);
+    tensor_store(u64, (u32, u32), u32);
+    cluster_rank() -> u32;
+    cluster_size() -> u32;
+    cluster_sync(bool);
+    cluster_arrive(u32);
+    read_cluster(u32) -> [u32; 4];
+    place_in(u32, u32) -> u32;
+    set_registers(u32, bool);
+    named_barrier(u32, u32);
+    store_matrices(u32, [u32; 4]);
+    multiply(Product, &mut [[f32; 8]]);
+    commit_products();
+    wait_products(u32, &mut [[f32; 8]]);
+    f16_pair(f32, f32) -> u32;
+    bf16_pair(f32, f32) -> u32;
+    f16_value(u16) -> f32;
+}
+
+#[track_caller]
+pub(crate) fn atomic(_: *mut u32, _: impl FnOnce(&core::sync::atomic::AtomicU32) -> u32) -> u32 {
+    absent()
+}
+
+#[track_caller]
+pub(crate) fn check_value<T>(_: &T, _: bool) {
     absent()
 }

@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use tessera::CpuContext;
+use tessera::{CpuContext, CpuUnits};
 
 /// What says how many threads there are to be, the first that is a number before all others.
 const VARIABLES: [&str; 6] = [
@@ -57,7 +57,7 @@ fn state() -> &'static State {
 #[cold]
 fn new_state() -> &'static State {
     forget_in_children();
-    let (alone, pool) = (CpuContext::alone(), OnceLock::new());
+    let (alone, pool) = (CpuContext::alone().with_units(units()), OnceLock::new());
     let new = Box::into_raw(Box::new(State { alone, pool, callers: AtomicUsize::new(0) }));
     let there = STATE.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
     let at = match there {
@@ -101,6 +101,15 @@ fn threads_of(text: &str) -> Option<usize> {
     first.trim().parse().ok().filter(|&threads| threads > 0)
 }
 
+/// Says which units products may use; as in the program.
+const UNITS: &str = "TESSERA_CPU_UNITS";
+
+/// Which units they may use: vector units, unless a variable says otherwise.
+fn units() -> CpuUnits {
+    let named = std::env::var(UNITS).ok().and_then(|name| name.trim().parse().ok());
+    named.unwrap_or_default()
+}
+
 /// How many threads this thread's products may use.
 fn wanted() -> usize {
     let or = |asked: usize, otherwise: fn() -> usize| if asked > 0 { asked } else { otherwise() };
@@ -138,7 +147,7 @@ fn start(threads: usize) -> Option<CpuContext> {
         .thread_name(|index| format!("tessera-blas-{index}"))
         .start_handler(|_| default_rounding())
         .build();
-    pool.ok().map(CpuContext::with_pool)
+    pool.ok().map(|pool| CpuContext::with_pool(pool).with_units(units()))
 }
 
 /// Threads begin with the rounding and the exceptions of the one that starts them, which may have changed them.

@@ -123,3 +123,11 @@ impl<const ALL: bool> LimbSplit for ThreeBf16<ALL> {
 product_entry!(bf16x6_f32: ThreeBf16<false>);
 product_entry!(bf16x9_f32: ThreeBf16<true>);
 split_entries!(bf16x9_split_rows, bf16x9_split_across: ThreeBf16<true>);
+
+/// The entries as functions for the emulator.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = crate::parts::entries::emulated!(
+    Limbs(LimbParams): bf16x6_f32, bf16x9_f32;
+    SplitKMajor(SplitKMajorParams): bf16x9_split_rows;
+    SplitMnMajor(SplitMnMajorParams): bf16x9_split_across;
+);

@@ -1,7 +1,7 @@
 //! The entry, and the loops of a block's threads.
 
-use cuda_std::arch::sm90::tensor;
 use cuda_std::arch::sm90::tensor::MapAddress;
+use cuda_std::arch::sm90::{bulk, tensor};
 use cuda_std::memory::{SharedAddress, global_mut, null};
 use cuda_std::{tensor_map, thread};
 use gemm_spec::Accumulator;
@@ -70,6 +70,8 @@ impl Producer {
         // SAFETY: one thread fills the pipeline. The boxes fill the stage, even where they extend beyond A
         // and B, so that their bytes are those that `full` expects.
         unsafe { pipe.producer_acquire() };
+        // Threads have read the stage through the generic proxy, TMA writes it through the async proxy.
+        bulk::fence_proxy_async();
         // SAFETY: the stage is empty after the acquire.
         unsafe { tensor::load(pipe.tile(), self.a_map, self.k0, self.row0, pipe.full_barrier()) };
         let b_tile = pipe.tile().wrapping_add(A_BYTES as usize);
@@ -349,3 +351,8 @@ unsafe fn rest(mut lane: Lane, left: u32, acc: &mut Acc) {
         step += RUN;
     }
 }
+
+/// The entries as functions for the emulator.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] =
+    crate::parts::entries::emulated!(TmaSimt(TmaSimtParams): bulk_copy_128x256_f32);

@@ -101,52 +101,11 @@ entry! {
     }
 }
 
-#[cfg(all(test, not(target_arch = "nvptx64")))]
-mod tests {
-    use std::ptr::{null, with_exposed_provenance_mut};
-
-    use cuda_std::emulate::{Buffer, EmulationError, Launch, run};
-    use gemm_spec::Types;
-    use gemm_spec::params::LimbParams;
-
-    use super::*;
-    use crate::f16x3::SPEC;
-    use crate::parts::entries::call_entry;
-
-    /// The first instruction that the emulator does not model ends the launch.
-    #[test]
-    fn a_kernel_for_hopper_stops_on_the_host_at_its_first_barrier() {
-        let (flags, mut c) = ([0u32], [0.0f32]);
-        let launch = Launch::new((1, 1, 1), (SPEC.max_threads(), 1, 1))
-            .with_shared_bytes(SPEC.shared_bytes(Types::F32) as usize)
-            .with_buffer(Buffer::input("flags", &flags))
-            .with_buffer(Buffer::output("C", &mut c));
-        let at = c.as_mut_ptr().expose_provenance();
-        let result = run(&launch, || {
-            let params = LimbParams {
-                m: 1,
-                n: 1,
-                k: 16,
-                alpha: 1.0,
-                a_limbs: null(),
-                b_limbs: null(),
-                a_exponents: null(),
-                b_exponents: null(),
-                beta: 0.0,
-                c: with_exposed_provenance_mut(at),
-                ldc: 1,
-                flags: flags.as_ptr(),
-                unless: 3,
-            };
-            // SAFETY: the launch has everything that the entry accesses on the host.
-            unsafe {
-                gemm_spec::LimbParams! { [call_entry] f16x3_f32 params }
-            };
-        });
-        let Err(EmulationError::NotEmulated { instruction, .. }) = result else {
-            panic!("{result:?}");
-        };
-        assert_eq!(instruction, "mbarrier.init");
-        assert_eq!(c, [0.0]);
-    }
-}
+/// The entries as functions for the emulator.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] = crate::parts::entries::emulated!(
+    Limbs(LimbParams): f16x3_f32;
+    SplitKMajor(SplitKMajorParams): f16x3_split_rows;
+    SplitMnMajor(SplitMnMajorParams): f16x3_split_across;
+    RowAmax(RowAmaxParams): f16x3_maxima;
+);

@@ -146,3 +146,8 @@ unsafe fn warp_sum(value: f32) -> f32 {
     }
     value
 }
+
+/// The entries as functions for the emulator.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] =
+    crate::parts::entries::emulated!(Probe(ProbeParams): f16x3_probe);

@@ -51,3 +51,8 @@ unsafe fn fallback(params: FallbackParams) {
         tiles.advance();
     }
 }
+
+/// The entries as functions for the emulator.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] =
+    crate::parts::entries::emulated!(Fallback(FallbackParams): pieces_fallback);

@@ -94,3 +94,19 @@ macro_rules! gemm_entries {
     };
 }
 pub(crate) use gemm_entries;
+
+/// Lists entries as functions for the emulator, each with its name: `emulated!(Pad(PadParams): tensor_pad)`.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+macro_rules! emulated {
+    ($($kind:ident($struct:ident): $($symbol:ident),+);+ $(;)?) => {
+        &[$($((
+            stringify!($symbol),
+            // SAFETY: the caller of the function keeps the entry's obligations.
+            $crate::EmulatedEntry::$kind(|params| unsafe {
+                gemm_spec::$struct! { [$crate::parts::entries::call_entry] $symbol params }
+            }),
+        )),+),+]
+    };
+}
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) use emulated;

@@ -67,7 +67,8 @@ pub(super) struct Launch<N: Number> {
 
 /// Defines an entry for each tile and type.
 macro_rules! entries {
-    ($($name:ident: $run:ident::<$($arg:literal),*>, $number:ty;)+) => {$(
+    ($($name:ident: $run:ident::<$($arg:literal),*>, $number:ty;)+) => {
+    $(
         entry! {
             /// # Safety
             /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `major_flags` and this tile;
@@ -97,7 +98,13 @@ macro_rules! entries {
                 unsafe { launch.$run::<$($arg),*>() };
             }
         }
-    )+};
+    )+
+
+        /// The entries as functions for the emulator.
+        #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+        pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] =
+            crate::parts::entries::emulated!(Tma(TmaParams): $($name),+);
+    };
 }
 
 entries! {

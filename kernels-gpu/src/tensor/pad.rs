@@ -57,3 +57,8 @@ unsafe fn pad(params: PadParams) {
         row += thread::grid_dim_x();
     }
 }
+
+/// The entries as functions for the emulator.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) const EMULATED: &[(&str, crate::EmulatedEntry)] =
+    crate::parts::entries::emulated!(Pad(PadParams): tensor_pad);

@@ -19,6 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use gemm_spec::{Element, GemmTypes};
 
 use super::blocks::{Areas, Costs};
+use super::flags::Unraised;
 use super::micro_kernel::{MicroKernel, MicroTile, SUMS, SUMS_COLUMN};
 use super::pack::{Form, LINES, PackFn, Panels, step_bytes};
 use super::permission::Amx;
@@ -92,7 +93,7 @@ pub(super) const PACKED: usize = 256 << 20;
 /// Computes the product, k at least 1. A part whose elements are of too wide a range is left to `otherwise`.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`], before anything was written, and what `otherwise` gives.
+/// [`Error::OutOfMemory`], before anything was written.
 ///
 /// # Safety
 /// The product's promises, see [`Product`].
@@ -101,7 +102,7 @@ pub(crate) unsafe fn multiply<T: TileTypes>(
     unit: Unit,
     context: &CpuContext,
     threads: usize,
-    otherwise: impl Fn(&Product<T>) -> Result<(), Error>,
+    otherwise: impl Fn(&Product<T>),
 ) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
     let operands = k.saturating_mul(m * size_of::<T::A>() + n * size_of::<T::B>());
@@ -123,7 +124,7 @@ unsafe fn multiply_within<T: TileTypes>(
     unit: Unit,
     context: &CpuContext,
     threads: usize,
-    otherwise: impl Fn(&Product<T>) -> Result<(), Error>,
+    otherwise: impl Fn(&Product<T>),
 ) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
     let steps = k.div_ceil(T::A::STEP);
@@ -138,7 +139,6 @@ unsafe fn multiply_within<T: TileTypes>(
     let in_area = panels_a.min(LARGEST_AREA.0 / LINES) * panels_b.min(LARGEST_AREA.1 / LINES);
     let sums = (0..threads).map(|_| spare.take::<u8>((in_area + 1) * SUMS));
     let mut memory = Memory { a, b, sums: Mutex::new(sums.collect::<Result<_, _>>()?) };
-    let mut outcome = Ok(());
     for first_col in (0..n).step_by(cols) {
         for first_row in (0..m).step_by(rows) {
             let rows = rows.min(m - first_row);
@@ -148,7 +148,7 @@ unsafe fn multiply_within<T: TileTypes>(
             // suffices for the first part, than which none is larger.
             let admitted = unsafe { run(&part, unit, &mut memory, context, threads) };
             if !admitted {
-                outcome = outcome.and_then(|()| otherwise(&part));
+                otherwise(&part);
             }
         }
     }
@@ -157,7 +157,7 @@ unsafe fn multiply_within<T: TileTypes>(
     for buffer in sums.into_iter().chain([a, b]) {
         spare.give_back(buffer, context.threads());
     }
-    outcome
+    Ok(())
 }
 
 /// Rows and columns of the parts of C whose packed operands take no more than so many bytes, of so many lines
@@ -462,6 +462,7 @@ impl<T: TileTypes> Shared<'_, T> {
     /// # Safety
     /// As [`multiply`].
     unsafe fn work(&self) {
+        let _unraised = Unraised::from_here();
         let (of_a, of_b) = (self.a.tickets(self.k), self.b.tickets(self.k));
         let to_pack = of_a + of_b;
         let mut own: Option<Own> = None;
@@ -677,10 +678,7 @@ mod tests {
         let problem = problem.transposed::<f32>();
         let product = Product::new(&problem, b, a, &mut c).swapped();
         let left = RefCell::new(Vec::new());
-        let otherwise = |part: &Product<f32>| {
-            left.borrow_mut().push(part.n);
-            Ok(())
-        };
+        let otherwise = |part: &Product<f32>| left.borrow_mut().push(part.n);
         // SAFETY: the buffers are as long as the problem says.
         unsafe { multiply_within(&product, bytes, Unit::Model, &context, 2, otherwise) }
             .expect("memory");

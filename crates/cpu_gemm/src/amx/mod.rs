@@ -20,6 +20,7 @@
 
 mod blocks;
 mod driver;
+mod flags;
 mod micro_kernel;
 mod model;
 mod pack;
@@ -36,6 +37,7 @@ use gemm_spec::{bf16, f16};
 
 use self::driver::TileKernels;
 pub(crate) use self::driver::{TileTypes, Unit, multiply};
+pub(crate) use self::flags::environment_is_usual;
 pub use self::peak::TileLoop;
 pub(crate) use self::permission::{Amx, NoAmx};
 use self::pieces::{Pieces, Range};

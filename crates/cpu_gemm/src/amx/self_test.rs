@@ -1,5 +1,6 @@
 //! Whether the tile instructions give the bits of their definition on this machine.
 
+use super::flags::Unraised;
 use super::micro_kernel::{
     MicroKernel, MicroTile, SUMS, SUMS_COLUMN, model_bf16, model_i8, multiply_bf16, multiply_i8,
 };
@@ -22,6 +23,7 @@ struct Memory {
 /// Multiplies random numbers by the instructions and by their model: any bits are integers, and as bf16 they
 /// are numbers of all exponents, subnormal ones, infinities and NaN among them.
 pub(super) fn passes(amx: Amx) -> bool {
+    let _unraised = Unraised::from_here();
     same(amx, 1, |byte| byte, multiply_i8, model_i8)
         && same(amx, 2, |byte| byte, multiply_bf16, model_bf16)
         // Numbers near one, whose sums are numbers.

@@ -8,9 +8,8 @@
 //! ```
 //!
 //! Each function is one instruction (a barrier's wait is a loop of one), with its PTX in its
-//! documentation. On the host they let kernels be compiled and linted; the emulator does not model them
-//! and ends a launch at the first one, with
-//! [`NotEmulated`](crate::emulate::EmulationError::NotEmulated).
+//! documentation. On the host they run on the emulator, in launches that are
+//! [asynchronous](crate::emulate::Launch::asynchronous).
 
 pub mod bulk;
 pub mod cluster;

@@ -12,6 +12,8 @@ pub enum AccessKind {
     Read,
     /// It writes.
     Write,
+    /// It reads and writes at once.
+    Atomic,
 }
 
 impl fmt::Display for AccessKind {
@@ -19,6 +21,7 @@ impl fmt::Display for AccessKind {
         f.write_str(match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Atomic => "atomic update",
         })
     }
 }
@@ -187,8 +190,180 @@ pub enum EmulationError {
         /// What is wrong with it.
         fault: WarpFault,
     },
-    /// An instruction that the emulator does not model; the launch has no result.
-    #[error("not emulated: {site} executes {instruction}, which runs on a GPU only")]
+    /// A write to shared memory that something asynchronous, or another thread, may still be reading.
+    #[error(
+        "overwrite: {access}, byte {offset} of shared memory, which {read} may still be reading"
+    )]
+    Overwrite {
+        /// The write, or the copy.
+        access: Access,
+        /// The read, the product or the store.
+        read: Site,
+        /// Where, from the start of the block's shared memory.
+        offset: usize,
+    },
+    /// Two accesses through different proxies, in order, with no proxy fence between.
+    #[error(
+        "no proxy fence: {second}, byte {offset} of shared memory, comes after {first}, with no \
+         fence.proxy.async between"
+    )]
+    MissingProxyFence {
+        /// The access through the generic proxy.
+        first: Access,
+        /// That through the async proxy.
+        second: Access,
+        /// Where, from the start of the block's shared memory.
+        offset: usize,
+    },
+    /// An operand of an asynchronous instruction that it does not take.
+    #[error("{site} executes {instruction} with {reason}")]
+    Operand {
+        /// The thread.
+        site: Site,
+        /// The instruction, in PTX.
+        instruction: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A barrier is used that was not initialised, or not visibly to this thread.
+    #[error("{site} uses a barrier at byte {offset} of shared memory, {reason}")]
+    NotSet {
+        /// The thread.
+        site: Site,
+        /// Where, from the start of the block's shared memory.
+        offset: usize,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// More arrivals in a phase than the barrier was initialised for.
+    #[error(
+        "{site} arrives at the barrier at byte {offset} of shared memory, whose phase {phase} has all its arrivals"
+    )]
+    TooManyArrivals {
+        /// The thread.
+        site: Site,
+        /// Where, from the start of the block's shared memory.
+        offset: usize,
+        /// The phase, counted from 0.
+        phase: u32,
+    },
+    /// More bytes in a phase than were expected, or than a barrier counts.
+    #[error(
+        "{bytes} bytes too many in phase {phase} of the barrier at byte {offset} of shared memory, after {site}"
+    )]
+    TooManyBytes {
+        /// Who arrived, or started the copy.
+        site: Site,
+        /// Where, from the start of the block's shared memory.
+        offset: usize,
+        /// The phase, counted from 0.
+        phase: u32,
+        /// Bytes that nobody expects.
+        bytes: i64,
+    },
+    /// A thread acts on a phase that may not have begun: nothing tells it that the one before has ended.
+    #[error(
+        "{site} acts on phase {phase} of {object}, and nothing tells it that the phase before has ended"
+    )]
+    PhaseUnknown {
+        /// The thread.
+        site: Site,
+        /// The barrier.
+        object: String,
+        /// The phase, counted from 0.
+        phase: u32,
+    },
+    /// A phase for which a thread waits may end, and the next one, too, before it looks.
+    #[error(
+        "{site} waits for phase {phase} of the barrier at byte {offset} of shared memory, while the next one ends, too"
+    )]
+    PhaseOverrun {
+        /// The thread.
+        site: Site,
+        /// Where, from the start of the block's shared memory.
+        offset: usize,
+        /// The phase, counted from 0.
+        phase: u32,
+    },
+    /// Nobody can go on, and nothing is under way.
+    #[error("deadlock: {waits}")]
+    Deadlock {
+        /// For each thing that is waited for, who waits where, and what it lacks.
+        waits: String,
+    },
+    /// Threads that execute an instruction together execute different ones, or some of them none.
+    #[error("warpgroup divergence: {first}, and {second} do not execute the same instruction")]
+    WarpgroupDivergence {
+        /// A thread.
+        first: Site,
+        /// Another.
+        second: Site,
+    },
+    /// A product starts from registers that were written since, with no `wgmma.fence`.
+    #[error("no wgmma.fence: {site} multiplies into registers that were accessed before")]
+    MissingFence {
+        /// The thread.
+        site: Site,
+    },
+    /// Registers are accessed that a product may still read or write.
+    #[error("{site} uses registers of the product at {}:{}, which was not waited for", product.file(), product.line())]
+    InFlight {
+        /// The thread.
+        site: Site,
+        /// The product.
+        product: &'static Location<'static>,
+    },
+    /// A value is stored or converted that is what stands in a register while a product is under way.
+    #[error("{site} uses a sum that was read before its product was waited for")]
+    UsedInFlight {
+        /// The thread.
+        site: Site,
+    },
+    /// A sum becomes a result whose product has read shared memory that nobody wrote.
+    #[error(
+        "uninitialised: {site} uses a sum of the product at {}:{}, which read shared memory that nobody wrote",
+        product.file(), product.line()
+    )]
+    UnwrittenOperand {
+        /// The thread.
+        site: Site,
+        /// The product.
+        product: &'static Location<'static>,
+    },
+    /// A wait for products that no group has.
+    #[error("{site} waits for the product at {}:{}, which was not committed", product.file(), product.line())]
+    Uncommitted {
+        /// The thread.
+        site: Site,
+        /// The product.
+        product: &'static Location<'static>,
+    },
+    /// A thread ends while a store of its own may still read shared memory.
+    #[error("{site} starts a store from shared memory, and its thread ends without a wait for it")]
+    StoreAtExit {
+        /// Who started it, and where.
+        site: Site,
+    },
+    /// A store of a box that is cut within 16 bytes.
+    #[error(
+        "{site} stores a box to a matrix whose lines of {bytes} bytes end within 16 bytes: a device writes beyond them"
+    )]
+    StoreEdge {
+        /// The thread.
+        site: Site,
+        /// Bytes of a line.
+        bytes: u64,
+    },
+    /// An access to the shared memory of a block of the cluster that has ended, or may have.
+    #[error("{site} accesses the shared memory of block {block:?}, which may have ended by then")]
+    AfterExit {
+        /// The thread.
+        site: Site,
+        /// The block that ended.
+        block: Dim3,
+    },
+    /// An asynchronous instruction in a launch that is emulated without them.
+    #[error("not emulated: {site} executes {instruction}, in a launch that is not asynchronous")]
     NotEmulated {
         /// The thread.
         site: Site,

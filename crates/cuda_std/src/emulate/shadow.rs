@@ -138,7 +138,7 @@ impl SharedShadow {
                         two.replace(new);
                     }
                 }
-                AccessKind::Write => {
+                AccessKind::Write | AccessKind::Atomic => {
                     if let Some(&other) = word.reads.iter().find(|read| read.conflicts(&new)) {
                         return Some(Conflict::Race { byte, kind: AccessKind::Read, other });
                     }
@@ -160,6 +160,8 @@ pub(super) struct Writer {
     pub(super) thread: u32,
     bytes: u8,
     pub(super) at: &'static Location<'static>,
+    /// Whether by an atomic instruction.
+    atomic: bool,
 }
 
 /// Who wrote which word of global memory in a launch. Words that nobody writes cost nothing.
@@ -172,21 +174,22 @@ impl GlobalShadow {
         Self(std::array::from_fn(|_| Mutex::default()))
     }
 
-    /// Records a write; gives an earlier one by another thread to some of the same bytes.
+    /// Records a write; gives an earlier one by another thread to some of the same bytes, unless both are atomic.
     pub(super) fn write(
         &self,
         (start, bytes): (usize, usize),
         (block, thread): (u64, u32),
         at: &'static Location<'static>,
+        atomic: bool,
     ) -> Option<Writer> {
         words(start, bytes).find_map(|(word, touched)| {
-            let mut new = Writer { block, thread, bytes: touched, at };
+            let mut new = Writer { block, thread, bytes: touched, at, atomic };
             // Neighbours go to one shard, rows and blocks to different ones.
             let shard = &self.0[(word / 16) % Self::SHARDS];
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(old) = shard.get(&word) {
                 let same = (old.block, old.thread) == (block, thread);
-                if !same && old.bytes & touched != 0 {
+                if !(same || atomic && old.atomic) && old.bytes & touched != 0 {
                     return Some(*old);
                 }
                 if same {
@@ -219,8 +222,8 @@ mod tests {
         assert!(shadow.access(AccessKind::Read, (0, 4), (2, 2), at).is_none());
         assert!(shadow.access(AccessKind::Write, (3, 1), (0, 2), at).is_some());
         let shadow = GlobalShadow::new();
-        assert!(shadow.write((8, 2), (0, 0), at).is_none());
-        assert!(shadow.write((10, 2), (0, 1), at).is_none());
-        assert!(shadow.write((11, 1), (1, 1), at).is_some());
+        assert!(shadow.write((8, 2), (0, 0), at, false).is_none());
+        assert!(shadow.write((10, 2), (0, 1), at, false).is_none());
+        assert!(shadow.write((11, 1), (1, 1), at, false).is_some());
     }
 }

@@ -477,5 +477,6 @@ fn a_lane_that_misses_its_mask_is_an_error() {
     };
 }
 
+mod clusters;
 mod copies;
 mod sm90;

@@ -1,10 +1,9 @@
-//! Operations of a warp: lanes wait for each other within one round between barriers.
+//! Operations of a warp: lanes wait for each other.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 
-use super::{EmulationError, Pause, Running, Thread, WarpFault, current};
+use super::{EmulationError, Pause, Thread, WarpFault, current};
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
@@ -73,39 +72,103 @@ pub(crate) fn warp(operation: WarpOperation, mask: u32, value: u32, argument: u3
 
 /// Takes from the threads that wait in their warps those whose mask is complete, with their results.
 ///
-/// Every other thread of the block has ended or waits at a barrier by now.
-pub(super) fn meet<'a>(waiting: &mut Running<'a>) -> Result<Running<'a>, EmulationError> {
-    let calls: HashMap<u32, Call> = waiting
-        .iter()
-        .filter_map(|(thread, _)| thread.lane.call.get().map(|call| (thread.linear, call)))
-        .collect();
-    let mut complete = HashSet::new();
+/// Every other thread of the cluster has ended or waits for something else by now.
+pub(super) fn meet(
+    waiting: &mut Vec<usize>,
+    threads: &[Thread<'_>],
+    block_threads: usize,
+) -> Result<Vec<usize>, EmulationError> {
     let mut missing = None;
-    for (thread, _) in waiting.iter() {
-        match outcome(thread, &calls) {
+    let (mut go, mut stay) = (Vec::new(), Vec::new());
+    for &slot in waiting.iter() {
+        if threads[slot].lane.call.get().is_none()
+            || together(slot, threads, block_threads, &mut go)
+        {
+            continue;
+        }
+        match outcome(slot, threads, block_threads) {
             Ok(result) => {
-                thread.lane.result.set(result);
-                complete.insert(thread.linear);
+                threads[slot].lane.result.set(result);
+                go.push(slot);
             }
-            Err(EmulationError::WarpDivergence { fault: WarpFault::Elsewhere, .. })
-                if missing.is_some() => {}
-            Err(error) => missing = Some(error),
+            Err(error) => {
+                stay.push(slot);
+                let elsewhere = matches!(
+                    error,
+                    EmulationError::WarpDivergence { fault: WarpFault::Elsewhere, .. }
+                );
+                if missing.is_none() || !elsewhere {
+                    missing = Some(error);
+                }
+            }
         }
     }
-    if let (Some(error), true) = (missing, complete.is_empty()) {
+    if let (Some(error), true) = (missing, go.is_empty()) {
         return Err(error);
     }
-    let (go, stay) = std::mem::take(waiting)
-        .into_iter()
-        .partition(|(thread, _)| complete.contains(&thread.linear));
+    for &slot in &go {
+        threads[slot].lane.call.set(None);
+    }
     *waiting = stay;
     Ok(go)
 }
 
+/// Gives all lanes of a mask their results, where they are all here and each reads from one of them.
+fn together(
+    slot: usize,
+    threads: &[Thread<'_>],
+    block_threads: usize,
+    go: &mut Vec<usize>,
+) -> bool {
+    let thread = &threads[slot];
+    let place = (thread.linear / LANES * LANES) as usize;
+    let lanes = (block_threads - place).min(LANES as usize);
+    let first = slot - (thread.linear % LANES) as usize;
+    let lanes = &threads[first..first + lanes];
+    let Some(call) = thread.lane.call.get() else { return false };
+    let mut values = [0; LANES as usize];
+    let mut ballot = 0;
+    for lane in (0..LANES).filter(|lane| call.mask >> lane & 1 != 0) {
+        let Some(other) = lanes.get(lane as usize).and_then(|of| of.lane.call.get()) else {
+            return false;
+        };
+        let same = (other.operation, other.mask) == (call.operation, call.mask);
+        if !same || !std::ptr::eq(other.at, call.at) {
+            return false;
+        }
+        values[lane as usize] = other.value;
+        ballot |= u32::from(other.value != 0) << lane;
+    }
+    let mut results = [ballot; LANES as usize];
+    if call.operation != WarpOperation::Ballot {
+        for (lane, of) in (0..).zip(lanes).filter(|(lane, _)| call.mask >> lane & 1 != 0) {
+            let argument = of.lane.call.get().map_or(0, |call| call.argument);
+            let source = call.operation.source(lane, argument);
+            if call.mask >> source & 1 == 0 {
+                return false;
+            }
+            results[lane as usize] = values[source as usize];
+        }
+    }
+    for (lane, of) in lanes.iter().enumerate().filter(|(lane, _)| call.mask >> lane & 1 != 0) {
+        of.lane.result.set(results[lane]);
+        of.lane.call.set(None);
+        go.push(first + lane);
+    }
+    true
+}
+
 /// One lane's result, from the calls of all lanes that wait.
-fn outcome(thread: &Thread<'_>, calls: &HashMap<u32, Call>) -> Result<u32, EmulationError> {
-    let first = thread.linear / LANES * LANES;
-    let call = calls[&thread.linear];
+fn outcome(
+    slot: usize,
+    threads: &[Thread<'_>],
+    block_threads: usize,
+) -> Result<u32, EmulationError> {
+    let thread = &threads[slot];
+    let first = (thread.linear / LANES * LANES) as usize;
+    let block = &threads[slot - thread.linear as usize..][..block_threads];
+    let call_of = |lane: u32| block.get(first + lane as usize).and_then(|of| of.lane.call.get());
+    let call = thread.lane.call.get().expect("invariant: a lane that waits has called");
     let refuse = |lane, fault| EmulationError::WarpDivergence {
         site: thread.site(call.at),
         mask: call.mask,
@@ -114,10 +177,10 @@ fn outcome(thread: &Thread<'_>, calls: &HashMap<u32, Call>) -> Result<u32, Emula
     };
     let mut ballot = 0;
     for lane in (0..LANES).filter(|lane| call.mask & (1 << lane) != 0) {
-        let same = |other: &&Call| {
+        let same = |other: &Call| {
             (other.operation, other.mask, other.at) == (call.operation, call.mask, call.at)
         };
-        let other = calls.get(&(first + lane)).filter(same);
+        let other = call_of(lane).filter(same);
         let other = other.ok_or_else(|| refuse(lane, WarpFault::Elsewhere))?;
         ballot |= u32::from(other.value != 0) << lane;
     }
@@ -128,5 +191,6 @@ fn outcome(thread: &Thread<'_>, calls: &HashMap<u32, Call>) -> Result<u32, Emula
     if call.mask & (1 << source) == 0 {
         return Err(refuse(source, WarpFault::NoSource));
     }
-    Ok(calls[&(first + source)].value)
+    let value = call_of(source).expect("invariant: the source is one of the mask's lanes").value;
+    Ok(value)
 }

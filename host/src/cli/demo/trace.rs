@@ -293,10 +293,10 @@ impl Block {
             Action::Global { kind: AccessKind::Read, address, .. } => {
                 thread.fetched.push_back((memory.element(address)?, step));
             }
-            Action::Global { kind: AccessKind::Write, address, .. } => {
+            Action::Global { kind: AccessKind::Write | AccessKind::Atomic, address, .. } => {
                 work.stores.push(memory.element(address)?);
             }
-            Action::Shared { kind: AccessKind::Write, offset, .. } => {
+            Action::Shared { kind: AccessKind::Write | AccessKind::Atomic, offset, .. } => {
                 let fetched = thread.fetched.pop_front();
                 let (element, read) = fetched.context("a thread stored what it never read")?;
                 let at = offset / size_of::<f32>();

@@ -34,6 +34,7 @@ use self::pack::{PLANES, STEP};
 use self::unit::{MODEL, TILES};
 use super::blocks::{Areas, Costs};
 use super::driver::{PACKED, Unit, part};
+use super::flags::Unraised;
 use super::pack::{Form, LINES};
 use super::peak::TileLoop;
 use super::registers::TileRegisters;
@@ -50,7 +51,7 @@ const AREA: (usize, usize) = (256, 512);
 /// Computes a product, k at least 1; by `otherwise` what the bound refuses.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`], before anything was written, and what `otherwise` gives.
+/// [`Error::OutOfMemory`], before anything was written.
 ///
 /// # Safety
 /// The product's promises, see [`Product`].
@@ -59,18 +60,18 @@ pub(crate) unsafe fn multiply(
     unit: Unit,
     context: &CpuContext,
     threads: usize,
-    otherwise: impl Fn(&Product<f64>) -> Result<(), Error>,
+    otherwise: impl Fn(&Product<f64>),
 ) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
     if k > LONGEST {
-        return otherwise(product);
+        otherwise(product);
+        return Ok(());
     }
     let depth = Depth { elements: k, steps: k.div_ceil(STEP) };
     let of_panel = Operand::bytes(LINES, depth);
     let operands = (m + n).saturating_mul(k).saturating_mul(size_of::<f64>());
     let (rows, cols) = part((m, n), (of_panel, of_panel), operands.max(PACKED));
     let memory = Memory::new((rows, cols), depth, context, threads)?;
-    let mut outcome = Ok(());
     let kernels = match unit {
         Unit::Tiles(_) => &TILES,
         Unit::Model => &MODEL,
@@ -97,12 +98,12 @@ pub(crate) unsafe fn multiply(
             for (rows, cols) in rectangles(refused) {
                 let rows = rows.start * LINES..part.m.min(rows.end * LINES);
                 let cols = cols.start * LINES..part.n.min(cols.end * LINES);
-                outcome = outcome.and_then(|()| otherwise(&part.part(rows, cols)));
+                otherwise(&part.part(rows, cols));
             }
         }
     }
     memory.give_back(context);
-    outcome
+    Ok(())
 }
 
 /// Micro-tiles as rectangles of them: runs of rows that neighbouring columns have in common.
@@ -181,6 +182,7 @@ impl Work<'_> {
         let shared = Shared(self);
         let (own, in_area) = (&memory.own, memory.in_area);
         context.run_on(threads, || {
+            let _unraised = Unraised::from_here();
             let work = *shared.get();
             let buffer = own.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let buffer = buffer.expect("invariant: there is a buffer for each thread");

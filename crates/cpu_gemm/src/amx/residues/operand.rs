@@ -7,6 +7,7 @@ use super::lines::Line;
 use super::pack::{self, PLANES, STEP, Step};
 use super::restore::Panel;
 use super::unit::Kernels;
+use crate::amx::flags::Unraised;
 use crate::amx::pack::{Form, LINES, PLANE};
 use crate::context::CpuContext;
 
@@ -189,6 +190,7 @@ impl<T> Shared<T> {
 fn each(context: &CpuContext, threads: usize, count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     context.run_on(threads.min(count), || {
+        let _unraised = Unraised::from_here();
         loop {
             let ticket = next.fetch_add(1, Ordering::Relaxed);
             if ticket >= count {

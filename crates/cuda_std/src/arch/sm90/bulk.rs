@@ -44,7 +44,7 @@ pub unsafe fn copy(
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("cp.async.bulk", (to, from, bytes, barrier))
+        emulate::bulk_copy(to.get(), from.0, bytes, barrier.get());
     }
 }
 
@@ -61,7 +61,7 @@ pub fn fence_proxy_async() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("fence.proxy.async", ())
+        emulate::fence_proxy_async();
     }
 }
 
@@ -76,7 +76,7 @@ pub fn commit_group() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("cp.async.bulk.commit_group", ())
+        emulate::commit_stores();
     }
 }
 
@@ -94,6 +94,6 @@ pub fn wait_group_read<const PENDING: u32>() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("cp.async.bulk.wait_group.read", PENDING)
+        emulate::wait_stores(PENDING);
     }
 }

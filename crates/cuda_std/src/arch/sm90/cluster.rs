@@ -27,7 +27,7 @@ pub fn rank() -> u32 {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mov.u32 %cluster_ctarank", ())
+        emulate::cluster_rank()
     }
 }
 
@@ -51,7 +51,7 @@ pub fn size() -> u32 {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mov.u32 %cluster_nctarank", ())
+        emulate::cluster_size()
     }
 }
 
@@ -76,7 +76,7 @@ pub unsafe fn sync() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("barrier.cluster", ())
+        emulate::cluster_sync(true);
     }
 }
 
@@ -102,7 +102,7 @@ pub unsafe fn sync_relaxed() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("barrier.cluster.arrive.relaxed", ())
+        emulate::cluster_sync(false);
     }
 }
 
@@ -147,7 +147,7 @@ pub unsafe fn read_quad(from: ClusterAddress) -> [f32; 4] {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("ld.shared::cluster.v4.f32", from.0)
+        emulate::read_cluster(from.0).map(f32::from_bits)
     }
 }
 
@@ -177,7 +177,7 @@ pub unsafe fn place_in<T>(place: SharedAddress<T>, rank: u32) -> ClusterAddress 
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mapa.shared::cluster", (place, rank))
+        ClusterAddress(emulate::place_in(place.get(), rank))
     }
 }
 
@@ -205,6 +205,6 @@ pub unsafe fn arrive(barrier: ClusterAddress) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mbarrier.arrive.shared::cluster", barrier.0)
+        emulate::cluster_arrive(barrier.0);
     }
 }

@@ -8,7 +8,7 @@ use crate::emulate;
 
 /// Defines the conversion of two f32 to a register with both.
 macro_rules! pair {
-    ($name:ident, $type:literal) => {
+    ($name:ident, $type:literal, $host:ident) => {
         #[doc = concat!("Two numbers rounded to ", $type, ", the first in the low half:")]
         #[doc = concat!("`cvt.rn.", $type, "x2.f32 pair, second, first;`.")]
         #[inline(always)]
@@ -32,14 +32,14 @@ macro_rules! pair {
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
-                emulate::not_emulated(concat!("cvt.rn.", $type, "x2.f32"), (first, second))
+                emulate::$host(first, second)
             }
         }
     };
 }
 
-pair!(f16_pair, "f16");
-pair!(bf16_pair, "bf16");
+pair!(f16_pair, "f16", f16_pair);
+pair!(bf16_pair, "bf16", bf16_pair);
 
 /// The bf16 of these bits: they are the high half of an f32.
 #[inline(always)]
@@ -69,6 +69,6 @@ pub fn f16_value(bits: u16) -> f32 {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("cvt.f32.f16", bits)
+        emulate::f16_value(bits)
     }
 }

@@ -42,7 +42,7 @@ pub unsafe fn init(barrier: SharedAddress<Barrier>, arrivals: u32) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mbarrier.init", (barrier, arrivals))
+        emulate::mbarrier_init(barrier.get(), arrivals);
     }
 }
 
@@ -57,7 +57,7 @@ pub fn fence_init() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("fence.mbarrier_init", ())
+        emulate::fence_init();
     }
 }
 
@@ -84,7 +84,7 @@ pub unsafe fn arrive_and_expect_tx(barrier: SharedAddress<Barrier>, bytes: u32) 
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mbarrier.arrive.expect_tx", (barrier, bytes))
+        emulate::mbarrier_arrive(barrier.get(), bytes);
     }
 }
 
@@ -109,7 +109,7 @@ pub unsafe fn arrive(barrier: SharedAddress<Barrier>) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mbarrier.arrive", barrier)
+        emulate::mbarrier_arrive(barrier.get(), 0);
     }
 }
 
@@ -144,6 +144,6 @@ pub unsafe fn wait(barrier: SharedAddress<Barrier>, phase: u32) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("mbarrier.try_wait.parity", (barrier, phase))
+        emulate::mbarrier_wait(barrier.get(), phase);
     }
 }

@@ -24,7 +24,7 @@ pub unsafe fn reg_dealloc<const COUNT: u32>() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("setmaxnreg.dec", COUNT)
+        emulate::set_registers(COUNT, false);
     }
 }
 
@@ -46,6 +46,6 @@ pub unsafe fn reg_alloc<const COUNT: u32>() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("setmaxnreg.inc", COUNT)
+        emulate::set_registers(COUNT, true);
     }
 }

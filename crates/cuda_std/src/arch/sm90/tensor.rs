@@ -33,8 +33,8 @@ impl MapAddress {
     #[doc(hidden)]
     #[track_caller]
     #[must_use]
-    pub fn of_parameter(entry: &'static str, parameter: u32) -> Self {
-        emulate::not_emulated("cvta.param.u64", (entry, parameter))
+    pub fn of_parameter(_: &'static str, parameter: u32) -> Self {
+        Self(emulate::map_of_parameter(parameter))
     }
 }
 
@@ -80,7 +80,7 @@ pub unsafe fn prefetch(map: MapAddress) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("prefetch.tensormap", map.0)
+        emulate::tensor_prefetch(map.0);
     }
 }
 
@@ -123,10 +123,7 @@ pub unsafe fn load(
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated(
-            "cp.async.bulk.tensor.2d.shared::cluster.global",
-            (to, map, x, y, barrier),
-        )
+        emulate::tensor_load(to.get(), map.0, (x, y), barrier.get(), None);
     }
 }
 
@@ -164,10 +161,7 @@ pub unsafe fn load_once(
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated(
-            "cp.async.bulk.tensor.2d.shared::cluster.global",
-            (to, map, x, y, barrier),
-        )
+        emulate::tensor_load(to.get(), map.0, (x, y), barrier.get(), None);
     }
 }
 
@@ -206,10 +200,7 @@ pub unsafe fn load_multicast(
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated(
-            "cp.async.bulk.tensor.2d.multicast::cluster",
-            (to, map, x, y, barrier, blocks),
-        )
+        emulate::tensor_load(to.get(), map.0, (x, y), barrier.get(), Some(blocks));
     }
 }
 
@@ -240,6 +231,6 @@ pub unsafe fn store(map: MapAddress, x: u32, y: u32, from: SharedAddress<u8>) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("cp.async.bulk.tensor.2d.global.shared::cta", (map, x, y, from))
+        emulate::tensor_store(map.0, (x, y), from.get());
     }
 }

@@ -22,7 +22,7 @@ pub unsafe fn sync(barrier: u32) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("bar.sync", barrier)
+        emulate::named_barrier(barrier, 128);
     }
 }
 
@@ -47,7 +47,7 @@ pub unsafe fn sync_several<const THREADS: u32>(barrier: u32) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("bar.sync", (barrier, THREADS))
+        emulate::named_barrier(barrier, THREADS);
     }
 }
 
@@ -79,6 +79,6 @@ pub unsafe fn stmatrix_x4(row: SharedAddress<u8>, pairs: [u32; 4]) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("stmatrix", (row, pairs))
+        emulate::store_matrices(row.get(), pairs);
     }
 }

@@ -73,7 +73,7 @@ pub unsafe fn commit_group() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::not_emulated("wgmma.commit_group", ())
+        emulate::commit_products();
     }
 }
 
@@ -106,7 +106,7 @@ macro_rules! wait {
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
-                emulate::not_emulated("wgmma.wait_group", acc)
+                emulate::wait_products(PENDING, acc);
             }
         }
     };
@@ -116,7 +116,7 @@ macro_rules! wait {
 macro_rules! instruction {
     (
         $(#[$doc:meta])* $name:ident, $arrive:ident,
-        $instruction:expr, $n16:literal, [$first:literal $($register:literal)*]
+        $factor:ident, $instruction:expr, $n16:literal, [$first:literal $($register:literal)*]
     ) => {
         instruction!(@form
             $(#[$doc])* #[doc = concat!("`", $instruction, "`.")]
@@ -129,7 +129,7 @@ macro_rules! instruction {
             /// 2. The descriptors name tiles in the block's shared memory that are written, visible to
             ///    the async proxy, and unchanged until a wait has covered this instruction.
             /// 3. Between a fence and the wait only instructions of this form access the accumulators.
-            $name, "", $instruction, $n16, [$first $($register)*]);
+            $name, "", $factor, $instruction, $n16, [$first $($register)*]);
         instruction!(@form
             #[doc = concat!("[`", stringify!($name), "`] after `wgmma.fence.sync.aligned`, which orders")]
             /// earlier accesses to the accumulators (CUTLASS's `warpgroup_arrive`). One `asm!` block, so
@@ -137,10 +137,11 @@ macro_rules! instruction {
             ///
             /// # Safety
             #[doc = concat!("Those of [`", stringify!($name), "`].")]
-            $arrive, "wgmma.fence.sync.aligned;\n", $instruction, $n16, [$first $($register)*]);
+            $arrive, "wgmma.fence.sync.aligned;\n", $factor, $instruction, $n16, [$first $($register)*]);
     };
     (
-        @form $(#[$doc:meta])* $name:ident, $before:literal, $instruction:expr, $n16:literal,
+        @form $(#[$doc:meta])* $name:ident, $before:literal, $factor:ident, $instruction:expr,
+        $n16:literal,
         [$first:literal $($register:literal)*]
     ) => {
         $(#[$doc])*
@@ -174,7 +175,15 @@ macro_rules! instruction {
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
-                emulate::not_emulated($instruction, (acc, a, b))
+                let product = emulate::Product {
+                    factor: emulate::Factor::$factor,
+                    a: a.0,
+                    b: b.0,
+                    add: ADD,
+                    mn_major: [A_MN_MAJOR, B_MN_MAJOR],
+                    fence: !$before.is_empty(),
+                };
+                emulate::multiply(product, acc);
             }
         }
     };
@@ -189,6 +198,7 @@ macro_rules! instructions {
             #[doc = concat!("Multiplies 64 x 16 by 16 x ", $n, " elements of f16, accumulating in f32:")]
             $f16,
             $arrive_f16,
+            F16,
             concat!("wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.f16.f16"),
             $n16,
             $registers
@@ -197,6 +207,7 @@ macro_rules! instructions {
             #[doc = concat!("Multiplies 64 x 16 by 16 x ", $n, " elements of bf16, accumulating in f32:")]
             $bf16,
             $arrive_bf16,
+            Bf16,
             concat!("wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.bf16.bf16"),
             $n16,
             $registers
