@@ -389,10 +389,9 @@ fn fresh_clocks(threads: usize, length: usize) -> Vec<Clock> {
     let mut clocks = SPARE.take();
     clocks.resize_with(threads, Clock::default);
     for (slot, clock) in clocks.iter_mut().enumerate() {
-        for times in [&mut clock.seen, &mut clock.bridged] {
-            times.clear();
-            times.resize(length, 0);
-        }
+        clock.seen.clear();
+        clock.seen.resize(length, 0);
+        clock.bridged.clear();
         clock.over.clear();
         clock.seen[slot] = 1;
     }
