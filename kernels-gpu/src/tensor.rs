@@ -36,6 +36,7 @@ mod pad;
 mod pair;
 mod single_stage;
 mod split;
+mod staging;
 mod store;
 
 use gemm_spec::split_k::KSharing;
