@@ -18,6 +18,8 @@ mod memory;
 mod multiply;
 #[path = "cli/options.rs"]
 mod options;
+#[path = "cli/sanitize.rs"]
+mod sanitize;
 #[path = "cli/show.rs"]
 mod show;
 #[path = "cli/sweep.rs"]

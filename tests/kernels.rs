@@ -14,6 +14,8 @@ mod events;
 mod host_path;
 #[path = "kernels/orders.rs"]
 mod orders;
+#[path = "kernels/planted.rs"]
+mod planted;
 #[path = "kernels/soak.rs"]
 mod soak;
 #[path = "kernels/split.rs"]
@@ -459,6 +461,9 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
     }
     if spec.arch == Arch::Sm90a && backend == Backend::Emulator {
         properties.push(("every_order_of_events", events::every_order_of_events::<T>));
+        if first {
+            properties.push(("lacks_no_instruction", planted::lacks_no_instruction::<T>));
+        }
     }
     if !spec.is_chain() && backend == Backend::Gpu {
         properties.push(("repeats_its_bits", orders::repeats_its_bits::<T>));

@@ -2,7 +2,7 @@
 
 use std::ptr::with_exposed_provenance_mut;
 
-use cuda_std::emulate::{self, Buffer, Launch, Observer, Order, TensorMap};
+use cuda_std::emulate::{self, Buffer, Instruction, Launch, Observer, Order, TensorMap};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Planner, Step};
 use gemm_spec::{DeviceLimits, GemmTypes, Operand, Problem};
 use kernels_gpu::{EmulatedCall, Kernel};
@@ -28,6 +28,9 @@ pub struct Options {
     /// A barrier that every thread passes without waiting, counted from 0: a planted fault, to see
     /// that the checks find it.
     pub skip_barrier: Option<u32>,
+    /// An instruction that no thread executes, of those of compute capability 9.0 and a block's barrier: a planted
+    /// fault, too.
+    pub dropped: Option<Instruction>,
     /// When threads run, and when copies and products are done.
     pub order: Order,
     /// Multiprocessors of the device: persistent kernels have no more blocks, which so have more tiles.
@@ -39,6 +42,7 @@ impl Default for Options {
         Self {
             checked: true,
             skip_barrier: None,
+            dropped: None,
             order: Order::Late,
             multiprocessors: LIMITS.multiprocessors,
         }
@@ -144,6 +148,7 @@ fn run_kernel<T: ScalarTypes>(
                 let shape = Launch {
                     checked: options.checked,
                     skip_barrier: options.skip_barrier,
+                    dropped: options.dropped,
                     order: options.order,
                     ..shape
                 };

@@ -25,6 +25,7 @@ pub mod peers;
 pub mod registry;
 pub mod report;
 pub mod run;
+mod sanitize;
 pub mod scalar;
 mod shared_library;
 mod stdout;

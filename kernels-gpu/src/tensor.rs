@@ -13,8 +13,8 @@
 //! Bound by  power: the clock drops below its limit; `tensor_64x128` waits for its tiles
 //! Source    warp specialisation as in NVIDIA's CUTLASS (`KernelTmaWarpSpecializedCooperative`)
 //!
-//! `tensor_split_*` are one block or a cluster a tile, see [`split`]; `tensor_pair_*` are clusters of two that
-//! share tiles of B, see [`pair`].
+//! `tensor_split_*` are one block or a cluster a tile, see [`mod@split`]; `tensor_pair_*` are clusters of two that
+//! share tiles of B, see [`mod@pair`].
 //!
 //! `tensor_64x128` is the first step: one warpgroup loads a stage, waits, multiplies, waits, and
 //! loads the next. The others overlap all of that.
@@ -36,6 +36,7 @@ mod pad;
 mod pair;
 mod single_stage;
 mod split;
+mod staging;
 mod store;
 
 use gemm_spec::split_k::KSharing;

@@ -156,3 +156,30 @@ fn scale<T: GemmTypes>(product: &Product<T>, c: &mut [T::C]) {
         }
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use gemm_spec::Layout;
+
+    use super::*;
+    use crate::CpuUnits;
+
+    #[test]
+    fn the_definition_has_the_bits_of_vector_units() {
+        let (m, n, k) = (37, 21, 90);
+        let drawn = |count: usize| -> Vec<f32> { (1..=count).map(|x| (x as f32).sin()).collect() };
+        let (a, b) = (drawn(m * k), drawn(k * n));
+        for (beta, c) in [(0.0, f32::NAN), (-1.5, 0.75)] {
+            let layouts = (Layout::row_major(k), Layout::row_major(n), Layout::col_major(m));
+            let problem = Problem::<f32>::new(m, n, k)
+                .with_scalars(1.25, beta)
+                .with_layouts(layouts.0, layouts.1, layouts.2);
+            let (mut expected, mut found) = (vec![c; m * n], vec![c; m * n]);
+            let context = CpuContext::alone().with_units(CpuUnits::Vector);
+            gemm(&problem, &a, &b, &mut expected, &context).expect("the buffers fit");
+            // SAFETY: the buffers are as long as the problem says.
+            unsafe { Product::new(&problem, &a, &b, &mut found).by_definition() };
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -49,7 +49,7 @@ use corosensei::stack::DefaultStack;
 pub use error::{Access, AccessKind, EmulationError, Site, WarpFault};
 pub(crate) use mbarrier::{fence_init, mbarrier_arrive, mbarrier_init, mbarrier_wait};
 pub(crate) use numbers::{atomic, bf16_pair, check_value, f16_pair, f16_value};
-pub use observe::{Action, Event, Observer};
+pub use observe::{Action, Event, Instruction, Observer};
 pub(crate) use products::{Product, commit_products, multiply, wait_products};
 use rayon::prelude::*;
 pub(crate) use remote::{
@@ -163,6 +163,9 @@ pub struct Launch {
     /// A barrier that every thread passes without waiting, counted from 0: the fault of a kernel
     /// that lacks it, planted to see that it is found.
     pub skip_barrier: Option<u32>,
+    /// An instruction that no thread executes, of those of compute capability 9.0 and the barrier of a block: the
+    /// fault of a kernel that lacks it.
+    pub dropped: Option<Instruction>,
     /// Blocks of a cluster, along x; the grid has whole ones.
     pub cluster: u32,
     /// Whether the kernel uses the instructions of compute capability 9.0. Accesses to shared memory are then
@@ -185,6 +188,7 @@ impl Launch {
             buffers: Vec::new(),
             checked: true,
             skip_barrier: None,
+            dropped: None,
             cluster: 1,
             asynchronous: false,
             maps: Vec::new(),
@@ -291,7 +295,11 @@ pub(crate) fn barrier() {
     let thread = current();
     let place = thread.barriers.get();
     thread.barriers.set(place.wrapping_add(1));
-    if thread.block.launch.skip_barrier != Some(place) {
+    let launch = thread.block.launch;
+    if launch.asynchronous && thread.drops("barrier.sync", Location::caller()) {
+        return;
+    }
+    if launch.skip_barrier != Some(place) {
         thread.tell(|| Action::Barrier);
         thread.suspend(Pause::Barrier(Location::caller()));
     }
@@ -371,6 +379,13 @@ impl Thread<'_> {
         // SAFETY: a coroutine stores its own yielder before it calls the kernel, and the yielder
         // lives as long as the coroutine; this runs inside that coroutine.
         unsafe { &*yielder }.suspend(pause);
+    }
+
+    /// Whether the launch lacks an instruction; the observer is told of it.
+    fn drops(&self, name: &'static str, at: &'static Location<'static>) -> bool {
+        let instruction = Instruction { name, at };
+        self.tell(|| Action::Instruction(instruction));
+        self.block.launch.dropped == Some(instruction)
     }
 
     /// Tells the observer, where there is one.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gemm_spec::{Problem, Types, with_gemm_types};
+use gemm_spec::{DType, Problem, Types, with_gemm_types};
 use tessera::select::KernelTime;
 
 use crate::error::Error;
@@ -16,6 +16,10 @@ use crate::scalar::ScalarTypes;
 const OF_F32: [[usize; 3]; 7] =
     [[64; 3], [256; 3], [512; 3], [1024; 3], [2048; 3], [4, 4096, 4096], [4096, 4, 4096]];
 
+/// Those of 16-bit floats, whose kernels for few tiles share k, and wait for memory where there are few rows.
+const OF_HALVES: [[usize; 3]; 7] =
+    [[128; 3], [512; 3], [1024; 3], [2048; 3], [4096; 3], [16, 4096, 4096], [4096, 16, 4096]];
+
 /// Those of other types, which have fewer kernels to choose from.
 const OF_OTHERS: [[usize; 3]; 3] = [[128; 3], [512; 3], [2048; 3]];
 
@@ -27,7 +31,11 @@ pub(super) fn kernels(gpu: &Gpu, observer: &mut dyn Observer) -> Result<Vec<Kern
     let mut times = Vec::new();
     for types in Types::ALL {
         observer.step(&format!("kernels of {types}"));
-        let products = if types == Types::F32 { OF_F32.as_slice() } else { &OF_OTHERS };
+        let products = match types.a() {
+            DType::F32 => OF_F32.as_slice(),
+            DType::F16 | DType::BF16 => &OF_HALVES,
+            DType::F64 | DType::I32 | DType::I8 => &OF_OTHERS,
+        };
         for &sizes in products {
             with_gemm_types!(types, T => times.extend(kernel_times::<T>(gpu, sizes)?));
         }

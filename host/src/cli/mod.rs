@@ -17,6 +17,7 @@ mod npy;
 mod output;
 mod roofline;
 mod run;
+mod sanitize;
 mod sweep;
 mod tiles;
 mod tune;
@@ -65,6 +66,8 @@ enum Command {
     Devices(devices::Args),
     /// Check each processor with a product of every type, and the settings; say what needs mending.
     Doctor(doctor::Args),
+    /// Run the GPU kernels on the CPU with every access and barrier checked, in several orders of events.
+    Sanitize(sanitize::Args),
     /// Show what a product needs in memory, where it fits, and the largest that does.
     Mem(mem::Args),
     /// An implementation's page of the ladder: idea, picture, launch, bytes, registers, PTX.
@@ -101,6 +104,7 @@ pub fn main() -> ExitCode {
         Some(Command::List(args)) => list::main(&args),
         Some(Command::Devices(args)) => devices::main(&args),
         Some(Command::Doctor(args)) => doctor::main(&args),
+        Some(Command::Sanitize(args)) => sanitize::main(&args),
         Some(Command::Mem(args)) => mem::main(&args),
         Some(Command::Explain(args)) => explain::main(&args),
         Some(Command::Roofline(args)) => roofline::main(&args),

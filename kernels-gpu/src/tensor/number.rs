@@ -9,7 +9,7 @@ use gemm_spec::warpgroup::{ROW_BYTES, accumulator_coord, octet_of_step, swizzle_
 
 pub(super) use cuda_std::arch::sm90::wgmma::Accumulators;
 
-use super::store::{Pair, StagingBuffer};
+use super::staging::{Pair, StagingBuffer};
 use crate::parts::quad::Quad;
 use crate::parts::unroll::unroll;
 

@@ -29,7 +29,7 @@ use super::multiply::{
     CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, for_each_box, load_tile, mma_k_block,
 };
 use super::number::{Accumulators, Number, Wgmma};
-use super::store::Pair;
+use super::staging::Pair;
 use super::{GROUP_ROWS, SPLIT_PIPELINE_BYTES};
 use crate::parts::cta::this_cta;
 use crate::parts::pipeline::{self, Pipeline, PipelineState};

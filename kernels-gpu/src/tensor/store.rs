@@ -7,19 +7,13 @@ use gemm_spec::epilogue;
 use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
 use super::number::{Accumulators, Number, Wgmma};
+use super::staging::{Pair, StagingBuffer};
 use super::{STAGING_BYTES, STAGING_EACH};
 use crate::parts::unroll::unroll;
 
 /// Columns of f32 accumulators that the staging buffers of a warpgroup hold together.
 const COLUMNS: u32 = 64;
 const _: () = assert!(STAGING_EACH * STAGING_BYTES == INSTRUCTION_M * COLUMNS * 4);
-
-/// A staging buffer, the box of one TMA store: 64 rows of 128 bytes in the 128-byte swizzle, by its
-/// address and as a view.
-pub(super) struct StagingBuffer {
-    pub(super) address: SharedAddress<u8>,
-    pub(super) view: Shared<u8>,
-}
 
 /// A warpgroup's part of a tile of C: 64 rows and all columns.
 pub(super) struct Epilogue<N: Number> {
@@ -209,8 +203,3 @@ impl<N: Number> Epilogue<N> {
         self.place_in_c(row, col).map_or(N::Stored::default(), |at| unsafe { at.read() })
     }
 }
-
-/// Two neighbours in f32, stored by one instruction.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-pub(super) struct Pair(pub(super) [f32; 2]);

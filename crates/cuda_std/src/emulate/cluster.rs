@@ -389,10 +389,9 @@ fn fresh_clocks(threads: usize, length: usize) -> Vec<Clock> {
     let mut clocks = SPARE.take();
     clocks.resize_with(threads, Clock::default);
     for (slot, clock) in clocks.iter_mut().enumerate() {
-        for times in [&mut clock.seen, &mut clock.bridged] {
-            times.clear();
-            times.resize(length, 0);
-        }
+        clock.seen.clear();
+        clock.seen.resize(length, 0);
+        clock.bridged.clear();
         clock.over.clear();
         clock.seen[slot] = 1;
     }
@@ -413,14 +412,18 @@ pub(super) fn component_of(slot: usize) -> Component {
 }
 
 impl Thread<'_> {
-    /// Calls with the state of the cluster, and ends the launch where that fails.
+    /// Calls with the state of the cluster, and ends the launch where that fails. An instruction that the launch lacks
+    /// does nothing.
     #[track_caller]
-    pub(super) fn act<R>(
+    pub(super) fn act<R: Default>(
         &self,
         instruction: &'static str,
         call: impl FnOnce(&mut State, &'static Location<'static>) -> Result<R, EmulationError>,
     ) -> R {
         let at = Location::caller();
+        if self.drops(instruction, at) {
+            return R::default();
+        }
         match self.cluster.with(|state| call(state, at)) {
             Some(Ok(result)) => result,
             Some(Err(error)) => self.stop(error),

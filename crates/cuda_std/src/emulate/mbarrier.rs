@@ -148,6 +148,16 @@ impl State {
         Ok(index)
     }
 
+    /// Refuses a copy at a barrier whose initialisation copies may not see.
+    pub(super) fn visible_to_copies(&self, index: usize, site: Site) -> Result<(), EmulationError> {
+        let Barrier { offset, fenced, .. } = self.barriers[index];
+        if fenced {
+            return Ok(());
+        }
+        let reason = "for a copy, without fence.mbarrier_init behind its initialisation";
+        Err(EmulationError::NotSet { site, offset, reason })
+    }
+
     /// A thread arrives, says how many bytes more the phase waits for, and releases what it has done, or nothing.
     pub(super) fn arrive(
         &mut self,

@@ -1,5 +1,8 @@
 //! What the threads of a launch do, for somebody who watches.
 
+use std::fmt;
+use std::panic::Location;
+
 use super::{AccessKind, Dim3};
 
 /// One thing that one thread did.
@@ -36,6 +39,24 @@ pub enum Action {
     },
     /// It reaches a barrier.
     Barrier,
+    /// It executes an instruction of compute capability 9.0, or the barrier of a block, in an asynchronous launch.
+    Instruction(Instruction),
+}
+
+/// An instruction of a kernel, by its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// What it is, in PTX without its qualifiers.
+    pub name: &'static str,
+    /// Where in the source.
+    pub at: &'static Location<'static>,
+}
+
+impl fmt::Display for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, at } = self;
+        write!(f, "{name} at {}:{}", at.file(), at.line())
+    }
 }
 
 /// Watches a launch.

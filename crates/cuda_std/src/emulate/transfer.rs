@@ -175,6 +175,7 @@ impl State {
         let rank = to.0;
         let offset = inside(blocks, (site, AccessKind::Write), to.1, bytes)?;
         let barrier = self.acting_on(blocks, slot, barrier, at)?;
+        self.visible_to_copies(barrier, site)?;
         let stamp = self.stamp(slot, at);
         let place = (rank, offset, bytes);
         if self.checked {
@@ -543,11 +544,12 @@ pub(crate) fn commit_stores() {
 pub(crate) fn wait_stores(pending: u32) {
     let thread = current();
     let slot = thread.slot();
-    let (groups, over) = thread.act("cp.async.bulk.wait_group.read", |state, _| {
+    let groups = thread.act("cp.async.bulk.wait_group.read", |state, _| {
         let Stores { closed, read, .. } = state.stores[slot];
         let groups = closed.saturating_sub(pending);
-        Ok((groups, read >= groups))
+        Ok(Some((groups, read >= groups)))
     });
+    let Some((groups, over)) = groups else { return };
     if !over {
         thread.wait_for(What::Stores(groups));
     }

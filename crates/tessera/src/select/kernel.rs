@@ -6,7 +6,7 @@ use gemm_spec::{DType, KernelSpec, Layout, Order, Problem, Types};
 use kernels_gpu::Kernel;
 
 use super::device::DeviceModel;
-use super::thin::{Side, THIN_HALF, thin_side};
+use super::thin::{Side, thin_side};
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 
@@ -97,7 +97,7 @@ impl DeviceModel {
     pub fn candidates(&self, types: Types, sizes: [usize; 3]) -> Vec<Kernel> {
         let Candidates { limbs, few_rows, few_columns, wide, half, everywhere } = &*CANDIDATES;
         let (rows, columns) = (few_rows.as_slice(), few_columns.as_slice());
-        let thin = match thin_side(sizes) {
+        let thin = match thin_side(types, sizes) {
             Some(Side::Rows) => rows,
             Some(Side::Columns) => columns,
             None => &[],
@@ -168,7 +168,7 @@ impl DeviceModel {
             DType::F32 => {
                 let limbs = limbs_are_as_exact(sizes) && limbs_pay(sizes);
                 let limbs = || first(&known.limbs).filter(|_| limbs);
-                let thin = || match thin_side(sizes)? {
+                let thin = || match thin_side(types, sizes)? {
                     Side::Rows => first(&known.few_rows),
                     Side::Columns => first(&known.few_columns),
                 };
@@ -180,7 +180,7 @@ impl DeviceModel {
                 // still which of them keeps the SMs at work.
                 let narrow = if types.a() == DType::F16 { Types::F16 } else { Types::BF16 };
                 // Of a tile of 128 rows with most of them outside TMA loads those all the same.
-                let thin = sizes[0].min(sizes[1]) <= THIN_HALF;
+                let thin = thin_side(types, sizes).is_some();
                 let suits = |kernel: &Kernel| !thin || kernel.split_k.is_possible();
                 let allowed = known.half.iter().copied().filter(&can).filter(suits);
                 self.fastest(narrow, sizes, allowed)

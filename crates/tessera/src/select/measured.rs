@@ -63,7 +63,7 @@ impl Measured {
             };
             let points = own
                 .factors
-                .entry((kernel.spec().id, types.name(), thin_side(time.sizes)))
+                .entry((kernel.spec().id, types.name(), thin_side(types, time.sizes)))
                 .or_default();
             points.push((flops(time.sizes), time.seconds / predicted));
         }
@@ -78,7 +78,7 @@ impl Measured {
     /// measured with products like this one.
     pub(super) fn factor(&self, kernel: &str, types: Types, sizes: [usize; 3]) -> Option<f64> {
         let own = self.factors.iter().find(|((id, of, class), _)| {
-            *id == kernel && *of == types.name() && *class == thin_side(sizes)
+            *id == kernel && *of == types.name() && *class == thin_side(types, sizes)
         });
         own.map(|(_, points)| at(points, flops(sizes)))
     }
@@ -86,7 +86,7 @@ impl Measured {
     /// The geometric mean of the factors of the kernels that were measured with products like one of m, n
     /// and k: what is taken for that of others.
     pub(super) fn typical(&self, types: Types, sizes: [usize; 3]) -> Option<f64> {
-        let class = thin_side(sizes);
+        let class = thin_side(types, sizes);
         let own =
             self.factors.iter().filter(|((_, of, like), _)| *of == types.name() && *like == class);
         let logarithms: Vec<f64> = own.map(|(_, points)| at(points, flops(sizes)).ln()).collect();

@@ -317,6 +317,8 @@ impl Block {
                 thread.end_step(memory)?;
                 thread.works.push(Work::default());
             }
+            // The kernels that are shown have none.
+            Action::Instruction(_) => {}
         }
         Ok(())
     }

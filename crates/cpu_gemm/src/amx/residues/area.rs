@@ -67,7 +67,7 @@ pub(super) struct Area<'s> {
 
 impl Area<'_> {
     /// # Safety
-    /// As [`multiply`]; both operands are packed, and the area is this thread's.
+    /// As [`super::multiply`]; both operands are packed, and the area is this thread's.
     pub(super) unsafe fn compute(&self, own: &mut Own<'_>, refused: &mut Vec<(usize, usize)>) {
         let count = self.panels.0.len() * self.panels.1.len();
         own.is_admitted.clear();
