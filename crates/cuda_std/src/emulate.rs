@@ -23,12 +23,14 @@ mod error;
 mod mbarrier;
 mod numbers;
 mod observe;
+mod parts;
 mod products;
 mod remote;
 mod schedule;
 mod shadow;
 mod sites;
 mod tensor_core;
+mod tensor_map;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -50,7 +52,8 @@ pub use error::{Access, AccessKind, EmulationError, Site, WarpFault};
 pub(crate) use mbarrier::{fence_init, mbarrier_arrive, mbarrier_init, mbarrier_wait};
 pub(crate) use numbers::{atomic, bf16_pair, check_value, f16_pair, f16_value};
 pub use observe::{Action, Event, Instruction, Observer};
-pub(crate) use products::{Product, commit_products, multiply, wait_products};
+pub(crate) use parts::Product;
+pub(crate) use products::{commit_products, multiply, wait_products};
 use rayon::prelude::*;
 pub(crate) use remote::{
     cluster_arrive, cluster_rank, cluster_size, cluster_sync, place_in, read_cluster,
@@ -58,7 +61,7 @@ pub(crate) use remote::{
 use schedule::run_cluster;
 use shadow::{Conflict, GlobalShadow, SharedShadow};
 pub(crate) use tensor_core::Factor;
-pub use transfer::{Swizzle, TensorMap};
+pub use tensor_map::{Swizzle, TensorMap};
 pub(crate) use transfer::{
     bulk_copy, commit_stores, fence_proxy_async, map_of_parameter, tensor_load, tensor_prefetch,
     tensor_store, wait_stores,

@@ -7,40 +7,11 @@ use std::panic::Location;
 
 use super::cells::{Act, Cells, Hazard, Knowledge};
 use super::clock::{Clock, Component, Stamp};
-use super::mbarrier::Barrier;
-use super::products::Warpgroup;
-use super::remote::Remote;
+use super::parts::{
+    Barrier, Landing, Matrices, Named, Pool, Remote, Stores, WARPGROUP, Wait, Warpgroup, What,
+};
 use super::sites::Sites;
-use super::transfer::{Landing, Stores};
-use super::warpgroup::{Matrices, Named, Pool};
 use super::{Access, AccessKind, Block, EmulationError, Launch, Pause, Site, Thread, coordinates};
-
-/// Threads of a warpgroup.
-pub(super) const WARPGROUP: usize = 128;
-
-/// What a thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// That many phases of that `mbarrier`.
-    Phases(usize, u32),
-    /// A named barrier.
-    Named(usize),
-    /// That many groups of products of its warpgroup.
-    Products(usize, u32),
-    /// That many groups of stores of its own.
-    Stores(u32),
-    /// The barrier of the cluster.
-    Cluster,
-    /// Registers from the block's pool.
-    Registers,
-}
-
-/// A thread that waits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
-    pub(super) what: What,
-    pub(super) at: &'static Location<'static>,
-}
 
 /// The state of a cluster whose launch is asynchronous.
 pub(super) struct Cluster(RefCell<Option<Box<State>>>);

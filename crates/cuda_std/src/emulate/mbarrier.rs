@@ -3,40 +3,15 @@
 use std::panic::Location;
 
 use super::cells::Act;
-use super::clock::{Clock, Component, Stamp};
-use super::cluster::{State, What};
+use super::clock::{Clock, Component};
+use super::cluster::State;
+use super::parts::{Barrier, What};
 use super::{Access, AccessKind, Block, EmulationError, Site, WINDOW_BASE, current};
 
 /// Most arrivals, and most bytes, of a phase.
 const MOST: u32 = (1 << 20) - 1;
 /// Bytes of a barrier.
 const BYTES: usize = 8;
-
-/// A barrier.
-pub(super) struct Barrier {
-    pub(super) component: Component,
-    /// Its block, and where it is in its shared memory.
-    pub(super) rank: usize,
-    pub(super) offset: usize,
-    count: u32,
-    /// Arrivals that the phase lacks.
-    pub(super) pending: u32,
-    /// Bytes that it lacks.
-    pub(super) bytes: i64,
-    /// Phases that have ended.
-    pub(super) phase: u32,
-    /// Who initialised it, and where.
-    set: Stamp,
-    pub(super) at: &'static Location<'static>,
-    /// Whether that was made visible to copies and other blocks.
-    fenced: bool,
-    /// What those have known who arrived.
-    open: Clock,
-    /// The same at the ends of the last two phases.
-    over: [Clock; 2],
-    /// Who arrived, or started a copy, last.
-    pub(super) last: usize,
-}
 
 /// The offset in its block's shared memory of an address in the shared window of the block.
 pub(super) fn own(address: u32) -> u32 {

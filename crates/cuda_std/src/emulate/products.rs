@@ -3,18 +3,16 @@
 //! Each thread leaves its part of an instruction and runs on; the last of the 128 completes it. The accumulators'
 //! values go with the parts: in the registers stays a NaN that names the product, until a wait brings the sums.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::Location;
 
 use super::cells::{Act, Hazard, Knowledge};
-use super::clock::{Component, Stamp};
-use super::cluster::{State, WARPGROUP, What};
-use super::tensor_core::{self, DEPTH, Factor, Factors};
+use super::clock::Stamp;
+use super::cluster::State;
+use super::parts::{Chain, Instruction, Op, Product, ROWS, Unwritten, WARPGROUP, Warpgroup, What};
+use super::tensor_core::{self, DEPTH, Factors};
 use super::{Block, EmulationError, WINDOW_BASE, current};
 
-/// Rows of C of an instruction.
-const ROWS: usize = 64;
 /// Bytes of the pieces that an operand in shared memory is made of.
 const CHUNK: usize = 16;
 /// Elements of such a piece.
@@ -45,113 +43,6 @@ const UNWRITTEN: u32 = 0x7feb_0000;
 /// Whether the bits are those of such a sum.
 pub(super) fn is_unwritten(bits: u32) -> bool {
     bits & MARK == UNWRITTEN
-}
-
-/// A product, as its instruction names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Product {
-    pub(crate) factor: Factor,
-    /// The descriptors.
-    pub(crate) a: u64,
-    pub(crate) b: u64,
-    /// Whether the old sums are added.
-    pub(crate) add: bool,
-    /// Whether A and B are not K-major.
-    pub(crate) mn_major: [bool; 2],
-    /// Whether a `wgmma.fence` is just before.
-    pub(crate) fence: bool,
-}
-
-/// An instruction of a warpgroup.
-#[derive(Clone, Copy)]
-enum Instruction {
-    Product(Product, u32),
-    Commit,
-}
-
-/// An instruction that threads have come to.
-struct Op {
-    instruction: Instruction,
-    at: &'static Location<'static>,
-    arrived: usize,
-    /// Rows and columns of which it has read what nobody wrote.
-    unwritten: Unwritten,
-}
-
-#[derive(Default)]
-struct Unwritten {
-    rows: Vec<usize>,
-    columns: Vec<usize>,
-}
-
-/// Products that add to the same registers.
-struct Chain {
-    number: u32,
-    columns: usize,
-    /// The sums, row-major.
-    sums: Vec<f32>,
-    /// Those that depend on what nobody wrote, as what stands for them; empty where there are none.
-    unwritten: Vec<u32>,
-    at: &'static Location<'static>,
-    /// Threads that have their sums.
-    delivered: usize,
-}
-
-/// The products of a warpgroup.
-pub(super) struct Warpgroup {
-    pub(super) component: Component,
-    rank: usize,
-    /// Its first thread.
-    pub(super) first: usize,
-    /// Those that have not been carried out, and the number of the first.
-    ops: VecDeque<Op>,
-    first_op: u32,
-    /// For each thread the number of its next instruction, the groups that it has closed, and the chain whose sums
-    /// it has not got.
-    next: [u32; WARPGROUP],
-    closed: [u32; WARPGROUP],
-    chain: [Option<u32>; WARPGROUP],
-    /// The group of its last product.
-    last: [u32; WARPGROUP],
-    /// Groups that are done.
-    done: u32,
-    chains: Vec<Chain>,
-    next_chain: u32,
-}
-
-impl Warpgroup {
-    pub(super) fn new(component: Component, rank: usize, first: usize) -> Self {
-        Self {
-            component,
-            rank,
-            first,
-            ops: VecDeque::new(),
-            first_op: 0,
-            next: [0; WARPGROUP],
-            closed: [0; WARPGROUP],
-            chain: [None; WARPGROUP],
-            last: [0; WARPGROUP],
-            done: 0,
-            chains: Vec::new(),
-            next_chain: 0,
-        }
-    }
-
-    /// The group whose instructions all threads have left, if there is one to carry out.
-    fn is_complete(&self) -> bool {
-        let mut ops = self.ops.iter().take_while(|op| op.arrived == WARPGROUP);
-        ops.any(|op| matches!(op.instruction, Instruction::Commit))
-    }
-}
-
-impl Chain {
-    /// Sums of these rows and columns depend on what nobody wrote.
-    fn mark(&mut self, mark: u32, (rows, columns): (Range<usize>, Range<usize>)) {
-        self.unwritten.resize(ROWS * self.columns, 0);
-        for row in rows {
-            self.unwritten[row * self.columns..][columns.clone()].fill(mark);
-        }
-    }
 }
 
 /// The row and the column of an accumulator.

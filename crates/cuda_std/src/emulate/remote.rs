@@ -7,78 +7,15 @@
 use std::panic::Location;
 
 use super::cells::Act;
-use super::clock::{Clock, Component, Stamp};
-use super::cluster::{State, What};
+use super::cluster::State;
 use super::mbarrier::inside;
+use super::parts::{Gate, RemoteAct, RemoteKind, What};
 use super::{Access, AccessKind, Block, EmulationError, Site, WINDOW_BASE, current};
 
 /// Bits of an address in the shared window of the cluster that are those of its block's window.
 const WINDOW_BITS: u32 = 24;
 /// Bytes that a read takes.
 const QUAD: usize = 16;
-
-/// What threads do to other blocks, and their barrier.
-pub(super) struct Remote {
-    /// For each thread its last read from each other block, and its last arrival at each barrier.
-    acts: Vec<Vec<RemoteAct>>,
-    gate: Gate,
-}
-
-/// The barrier of the cluster.
-#[derive(Default)]
-struct Gate {
-    clock: Clock,
-    arrived: usize,
-}
-
-/// Something that a thread did to the memory of another block.
-#[derive(Clone, Copy)]
-struct RemoteAct {
-    target: usize,
-    kind: RemoteKind,
-    stamp: Stamp,
-}
-
-#[derive(Clone, Copy)]
-enum RemoteKind {
-    Read,
-    /// An arrival in a phase of a barrier, which counts from 1.
-    Arrival(Component, u32),
-}
-
-impl Remote {
-    pub(super) fn new(threads: usize) -> Self {
-        Self { acts: vec![Vec::new(); threads], gate: Gate::default() }
-    }
-
-    /// Threads that are at the barrier of the cluster.
-    pub(super) fn arrived(&self) -> usize {
-        self.gate.arrived
-    }
-}
-
-impl RemoteAct {
-    /// Whether a later act of the same thread, once it is over, leaves nothing to tell of this one.
-    fn is_covered_by(&self, later: &Self) -> bool {
-        self.target == later.target
-            && match (self.kind, later.kind) {
-                (RemoteKind::Read, RemoteKind::Read) => true,
-                (RemoteKind::Arrival(of, _), RemoteKind::Arrival(other, _)) => of == other,
-                (RemoteKind::Read, RemoteKind::Arrival(..))
-                | (RemoteKind::Arrival(..), RemoteKind::Read) => false,
-            }
-    }
-
-    /// Whether a thread with that clock knows it to be over.
-    fn is_over(&self, clock: &Clock) -> bool {
-        match self.kind {
-            RemoteKind::Read => clock.is_over(self.stamp),
-            RemoteKind::Arrival(barrier, phases) => {
-                clock.knows(self.stamp) || clock.phases(barrier) >= phases
-            }
-        }
-    }
-}
 
 /// The block and the offset of an address in the shared window of the cluster.
 fn place(

@@ -4,162 +4,16 @@
 use std::panic::Location;
 
 use super::cells::Act;
-use super::clock::{Component, Stamp};
-use super::cluster::{State, What};
+use super::clock::Stamp;
+use super::cluster::State;
 use super::mbarrier::{inside, own};
+use super::parts::{Landing, Source, Store, Stores, What};
 use super::products::is_unwritten;
+use super::tensor_map::{CHUNK, TensorMap};
 use super::{Access, AccessKind, Block, EmulationError, Site, Thread, coordinates, current};
 
-/// Bytes of the chunks that a swizzle moves.
-const CHUNK: usize = 16;
 /// What a place holds to which a copy is on its way: numbers of no type.
 const UNKNOWN: u8 = 0xff;
-
-/// How TMA arranges the lines of a box in shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swizzle {
-    /// Line after line.
-    None,
-    /// Chunks of 16 bytes move within lines of 128 bytes, by the number of the line among eight.
-    B128,
-}
-
-/// A tensor map: a matrix of contiguous lines, and the box of it that one copy moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TensorMap {
-    /// The first element, at a multiple of 16.
-    pub address: usize,
-    /// Bytes of an element.
-    pub element_bytes: usize,
-    /// Elements of a line, and lines.
-    pub dims: [u64; 2],
-    /// Bytes from one line to the next, a multiple of 16.
-    pub pitch: u64,
-    /// Elements of a line of the box, and its lines.
-    pub box_dims: [u32; 2],
-    /// The arrangement of the box.
-    pub swizzle: Swizzle,
-}
-
-impl TensorMap {
-    /// Why no device would take the map.
-    fn fault(&self) -> Option<String> {
-        let [width, lines] = self.box_dims;
-        let line = self.line_bytes();
-        let refuse = |what: &str| Some(format!("a tensor map {what}"));
-        if !self.address.is_multiple_of(CHUNK) {
-            refuse("whose address is no multiple of 16")
-        } else if !self.pitch.is_multiple_of(CHUNK as u64) {
-            refuse("whose pitch is no multiple of 16")
-        } else if !(1..=256).contains(&width) || !(1..=256).contains(&lines) {
-            refuse("whose box has no or more than 256 elements along a dimension")
-        } else if !line.is_multiple_of(CHUNK) {
-            refuse("whose box has lines of no multiple of 16 bytes")
-        } else if self.swizzle == Swizzle::B128 && line > 128 {
-            refuse("whose box has lines longer than its swizzle")
-        } else if self.dims.contains(&0) {
-            refuse("of no elements")
-        } else {
-            None
-        }
-    }
-
-    /// Bytes of a line of the box.
-    fn line_bytes(&self) -> usize {
-        self.box_dims[0] as usize * self.element_bytes
-    }
-
-    fn box_bytes(&self) -> usize {
-        self.line_bytes() * self.box_dims[1] as usize
-    }
-
-    /// What a box in shared memory begins at a multiple of.
-    fn alignment(&self) -> usize {
-        match self.swizzle {
-            Swizzle::None => 128,
-            Swizzle::B128 => 1024,
-        }
-    }
-
-    /// Where a chunk of the box is whose bytes would begin at an offset without a swizzle.
-    fn swizzled(&self, offset: usize) -> usize {
-        match self.swizzle {
-            Swizzle::None => offset,
-            // The memory begins at a multiple of the swizzle's period.
-            Swizzle::B128 => offset ^ (offset >> 3 & 0x70),
-        }
-    }
-
-    /// For each line of the box at (x, y) that is in the matrix: its number in the box, the first byte of it that
-    /// is in the matrix, how many are, and their address.
-    fn lines(&self, (x, y): (u32, u32)) -> impl Iterator<Item = (usize, usize, usize, usize)> {
-        let (x, y) = (i64::from(x.cast_signed()), i64::from(y.cast_signed()));
-        let [width, count] = self.dims.map(u64::cast_signed);
-        let (first, end) = (x.max(0), (x + i64::from(self.box_dims[0])).min(width));
-        let size = self.element_bytes;
-        let Self { address, pitch, box_dims, .. } = *self;
-        (0..i64::from(box_dims[1]))
-            .filter(move |line| (0..count).contains(&(y + line)) && first < end)
-            .map(move |line| {
-                let at = |number: i64| usize::try_from(number).unwrap_or_default();
-                let row = at(y + line) * usize::try_from(pitch).unwrap_or_default();
-                let bytes = at(end - first) * size;
-                (at(line), at(first - x) * size, bytes, address + row + at(first) * size)
-            })
-    }
-}
-
-/// What a copy to shared memory moves.
-#[derive(Clone, Copy)]
-enum Source {
-    /// Bytes from an address on.
-    Bytes(*const u8),
-    /// A box of a matrix.
-    Box(TensorMap, (u32, u32)),
-}
-
-/// A copy on its way to the shared memory of one block.
-pub(super) struct Landing {
-    source: Source,
-    pub(super) rank: usize,
-    offset: usize,
-    bytes: usize,
-    /// The barrier that counts its bytes.
-    pub(super) barrier: usize,
-    /// Who started it, and where.
-    pub(super) slot: usize,
-    pub(super) at: &'static Location<'static>,
-    site: u16,
-    /// The phases that its issuer knew to have ended.
-    known: Vec<(Component, u32)>,
-}
-
-/// The stores of one thread.
-#[derive(Default)]
-pub(super) struct Stores {
-    pub(super) component: Option<Component>,
-    /// Since the last group was closed.
-    open: Vec<Store>,
-    /// Closed groups that have not been read.
-    groups: std::collections::VecDeque<Vec<Store>>,
-    closed: u32,
-    read: u32,
-}
-
-struct Store {
-    map: TensorMap,
-    place: (u32, u32),
-    rank: usize,
-    offset: usize,
-    at: &'static Location<'static>,
-}
-
-impl Stores {
-    /// Where a store was started that may still read.
-    pub(super) fn unread(&self) -> Option<&'static Location<'static>> {
-        self.open.iter().chain(self.groups.iter().flatten()).next().map(|store| store.at)
-    }
-}
 
 impl State {
     /// Starts a copy to one block: checks it, and makes its destination unknown.

@@ -1,67 +1,13 @@
 //! What warps and warpgroups do together besides products: named barriers, stores of matrices, registers.
 
-use std::collections::VecDeque;
 use std::panic::Location;
 
 use super::cells::Act;
-use super::clock::{Clock, Component, Stamp};
-use super::cluster::{State, WARPGROUP, What};
+use super::clock::Clock;
+use super::cluster::State;
 use super::mbarrier::{inside, own};
+use super::parts::{LANES, Named, Part, WARPGROUP, What};
 use super::{Access, AccessKind, Block, EmulationError, current};
-
-/// Lanes of a warp.
-const LANES: usize = 32;
-/// Registers of an SM.
-const REGISTERS: usize = 64 * 1024;
-
-/// A named barrier of a block.
-pub(super) struct Named {
-    component: Component,
-    rank: usize,
-    pub(super) id: u32,
-    /// Threads that are there, and those that it is for.
-    pub(super) arrived: usize,
-    pub(super) threads: usize,
-    /// Times that it was passed.
-    generation: u32,
-    clock: Clock,
-    waiting: Vec<usize>,
-}
-
-/// The stores of matrices that lanes of a warp have come to, the oldest first.
-#[derive(Default)]
-pub(super) struct Matrices {
-    stores: VecDeque<[Option<Part>; LANES]>,
-    /// Stores that are done, and for each lane those that it has come to.
-    done: usize,
-    come_to: [usize; LANES],
-}
-
-#[derive(Clone, Copy)]
-struct Part {
-    row: u32,
-    pairs: [u32; 4],
-    stamp: Stamp,
-    at: &'static Location<'static>,
-}
-
-/// The registers of a block.
-pub(super) struct Pool {
-    free: usize,
-    /// For each warpgroup the registers of a thread.
-    each: Vec<usize>,
-    /// Who of a warpgroup has come to an instruction, for how many registers, and where.
-    coming: Vec<Option<(usize, usize, &'static Location<'static>)>>,
-}
-
-impl Pool {
-    /// A pool whose threads have as many registers as an SM has for one block of them.
-    pub(super) fn new(threads: usize) -> Self {
-        let each = (REGISTERS / threads.max(1) / 8 * 8).min(248);
-        let groups = threads / WARPGROUP;
-        Self { free: 0, each: vec![each; groups], coming: vec![None; groups] }
-    }
-}
 
 impl State {
     /// A thread comes to a named barrier; whether it has to wait, and for which.
