@@ -68,7 +68,7 @@ pub(crate) use transfer::{
 };
 use warp::Lane;
 pub(crate) use warp::{WarpOperation, lane, warp};
-pub(crate) use warpgroup::{named_barrier, set_registers, store_matrices};
+pub(crate) use warpgroup::{named_barrier, set_registers, stmatrix_x4};
 
 /// Bytes of stack for one emulated thread.
 const STACK_BYTES: usize = 64 * 1024;

@@ -139,7 +139,7 @@ absent! {
     place_in(u32, u32) -> u32;
     set_registers(u32, bool);
     named_barrier(u32, u32);
-    store_matrices(u32, [u32; 4]);
+    stmatrix_x4(u32, [u32; 4]);
     multiply(Product, &mut [[f32; 8]]);
     commit_products();
     wait_products(u32, &mut [[f32; 8]]);

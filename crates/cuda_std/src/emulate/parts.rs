@@ -107,7 +107,7 @@ pub(super) struct Chain {
     pub(super) number: u32,
     pub(super) columns: usize,
     /// The sums, row-major.
-    pub(super) sums: Vec<f32>,
+    pub(super) acc: Vec<f32>,
     /// Those that depend on what nobody wrote, as what stands for them; empty where there are none.
     pub(super) unwritten: Vec<u32>,
     pub(super) at: &'static Location<'static>,

@@ -1,7 +1,7 @@
 //! `wgmma`: products of a warpgroup, which go on while its threads do.
 //!
 //! Each thread leaves its part of an instruction and runs on; the last of the 128 completes it. The accumulators'
-//! values go with the parts: in the registers stays a NaN that names the product, until a wait brings the sums.
+//! values go with the parts: in the registers stays a NaN that names the product, until a wait loads the sums.
 
 use std::ops::Range;
 use std::panic::Location;
@@ -149,7 +149,7 @@ impl State {
             group.chains.push(Chain {
                 number,
                 columns,
-                sums: vec![0.0; ROWS * columns],
+                acc: vec![0.0; ROWS * columns],
                 unwritten: Vec::new(),
                 at,
                 delivered: 0,
@@ -173,11 +173,11 @@ impl State {
         }
         if number.is_none() {
             let Some(chain) = group.chains.iter_mut().find(|of| of.number == chain) else {
-                unreachable!("invariant: a chain lasts until all threads have its sums");
+                unreachable!("invariant: a chain lasts until all threads have its acc");
             };
             for (at, value) in registers.iter_mut().enumerate() {
                 let (row, column) = coordinates(thread, at);
-                chain.sums[row * columns + column] = *value;
+                chain.acc[row * columns + column] = *value;
                 if is_unwritten(value.to_bits()) {
                     chain.mark(value.to_bits(), (row..row + 1, column..column + 1));
                 }
@@ -267,10 +267,10 @@ impl State {
                 let Instruction::Product(product, number) = op.instruction else { break };
                 let Some(chain) = group.chains.iter_mut().find(|chain| chain.number == number)
                 else {
-                    unreachable!("invariant: a chain lasts until all threads have its sums");
+                    unreachable!("invariant: a chain lasts until all threads have its acc");
                 };
                 if !product.add {
-                    chain.sums.fill(0.0);
+                    chain.acc.fill(0.0);
                     chain.unwritten.clear();
                 }
                 let site = UNWRITTEN | u32::from(self.sites.number(op.at));
@@ -290,7 +290,7 @@ impl State {
                 };
                 let a = factors(product.a, product.mn_major[0], ROWS);
                 let b = factors(product.b, product.mn_major[1], chain.columns);
-                tensor_core::multiply(&a, &b, &mut chain.sums);
+                tensor_core::multiply(&a, &b, &mut chain.acc);
             }
             group.done += 1;
             let done = group.done;
@@ -340,7 +340,7 @@ impl State {
             let (row, column) = coordinates(thread, at);
             let place = row * chain.columns + column;
             let unwritten = chain.unwritten.get(place).copied().filter(|&mark| mark != 0);
-            *value = unwritten.map_or(chain.sums[place], f32::from_bits);
+            *value = unwritten.map_or(chain.acc[place], f32::from_bits);
         }
         chain.delivered += 1;
         group.chain[thread] = None;

@@ -219,19 +219,19 @@ fn sum_in_lanes(
         // SAFETY: a product is below 4 times its power, which is at most the largest, so a term is below 2^27.
         unsafe { term.to_int_unchecked::<i32>() }
     };
-    let mut sums = [[0i32; LANES]; 2];
-    for (half, sums) in sums.iter_mut().enumerate() {
+    let mut acc = [[0i32; LANES]; 2];
+    for (half, acc) in acc.iter_mut().enumerate() {
         for step in half * DEPTH / 2..(half + 1) * DEPTH / 2 {
             let of_b = line(&b.values, step);
             for lane in 0..LANES {
-                sums[lane] += cut(values[step] * of_b[lane] * scale[lane]);
+                acc[lane] += cut(values[step] * of_b[lane] * scale[lane]);
             }
         }
     }
     for lane in 0..LANES {
         let old = cut(c[lane] * scale[lane]);
         // Eight terms below 2^27 and one below 2^26 fit 32 bits; two such sums do not.
-        let sum = f64::from(sums[0][lane] + old) + f64::from(sums[1][lane]);
+        let sum = f64::from(acc[0][lane] + old) + f64::from(acc[1][lane]);
         let exact = sum * f64::from(largest[lane]) * f64::from(f32::from_bits((127 - 25) << 23));
         // The 23 bits that an f32 has of it.
         #[expect(clippy::cast_possible_truncation, reason = "the bits that are lost are zero")]
@@ -378,7 +378,7 @@ mod tests {
     fn sums_in_lanes_are_the_sums_one_by_one() {
         const ROWS: usize = 8;
         let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
-        let mut sums = 0;
+        let mut checked = 0;
         for factor in [Factor::F16, Factor::Bf16] {
             for span in [1, 2, 4, 8, 16, 31, 60, 120, 255] {
                 for round in 0..40 {
@@ -411,11 +411,11 @@ mod tests {
                         );
                         assert!(same(one[at], best[at]));
                     }
-                    sums += c.len();
+                    checked += c.len();
                 }
             }
         }
-        assert!(sums > 100_000, "{sums}");
+        assert!(checked > 100_000, "{checked}");
     }
 
     /// What the description says of one term, two, and their order.

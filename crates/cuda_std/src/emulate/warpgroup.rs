@@ -86,7 +86,7 @@ impl State {
     }
 
     /// A lane's part in a store of four matrices.
-    fn store_matrices(
+    fn stmatrix_x4(
         &mut self,
         blocks: &[Block<'_>],
         slot: usize,
@@ -220,10 +220,10 @@ pub(crate) fn named_barrier(id: u32, threads: u32) {
 }
 
 #[track_caller]
-pub(crate) fn store_matrices(row: u32, pairs: [u32; 4]) {
+pub(crate) fn stmatrix_x4(row: u32, pairs: [u32; 4]) {
     let thread = current();
     thread.act("stmatrix", |state, at| {
-        state.store_matrices(thread.blocks, thread.slot(), (row, pairs), at)
+        state.stmatrix_x4(thread.blocks, thread.slot(), (row, pairs), at)
     });
 }
 

@@ -79,6 +79,6 @@ pub unsafe fn stmatrix_x4(row: SharedAddress<u8>, pairs: [u32; 4]) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::store_matrices(row.get(), pairs);
+        emulate::stmatrix_x4(row.get(), pairs);
     }
 }

@@ -33,7 +33,7 @@ fn quad(of: u32) -> Shared<u32> {
 
 /// Each block leaves a quad for each thread; all blocks from `readers` on add those of all blocks; then each block
 /// writes others over them, which nobody reads.
-fn sums(
+fn add_blocks(
     planted: Planted,
     (blocks, readers): (u32, u32),
     order: Order,
@@ -60,7 +60,7 @@ fn sums(
                 RelaxedSync => cluster::sync_relaxed(),
                 Nothing | NoSyncBeforeWrite | NoLastSync | Elsewhere(_) => cluster::sync(),
             }
-            let mut sums = [0.0; 4];
+            let mut acc = [0.0; 4];
             // Each thread reads those of its neighbour.
             let other = (me + 1) % THREADS;
             for rank in 0..if rank < readers { 0 } else { size } {
@@ -70,7 +70,7 @@ fn sums(
                     Nothing | NoSync | RelaxedSync | NoSyncBeforeWrite | NoLastSync => from,
                 };
                 let read = cluster::read_quad(from);
-                sums = std::array::from_fn(|word| sums[word] + read[word]);
+                acc = std::array::from_fn(|word| acc[word] + read[word]);
             }
             if planted != NoSyncBeforeWrite {
                 cluster::sync_relaxed();
@@ -83,7 +83,7 @@ fn sums(
                 let ranks: u32 = (0..size).sum();
                 (1000 * ranks + size * (10 * other + word)) as f32
             };
-            if rank < readers || sums == [0, 1, 2, 3].map(expected) {
+            if rank < readers || acc == [0, 1, 2, 3].map(expected) {
                 right.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -107,10 +107,10 @@ const ALL: [Order; 8] = [
 fn what_other_blocks_wrote_is_read_after_the_clusters_barrier() {
     for order in ALL {
         for blocks in [1, 2, 3, 8] {
-            assert_eq!(sums(Nothing, (blocks, 0), order), Ok(()), "{blocks} {order:?}");
+            assert_eq!(add_blocks(Nothing, (blocks, 0), order), Ok(()), "{blocks} {order:?}");
         }
         // The block may end after the barrier by which others say that they have read.
-        assert_eq!(sums(NoLastSync, (4, 0), order), Ok(()), "{order:?}");
+        assert_eq!(add_blocks(NoLastSync, (4, 0), order), Ok(()), "{order:?}");
     }
 }
 
@@ -118,13 +118,13 @@ fn what_other_blocks_wrote_is_read_after_the_clusters_barrier() {
 fn a_read_of_another_blocks_words_before_the_clusters_barrier_is_a_race() {
     for order in ALL {
         // Whichever of the two comes first.
-        let error = sums(NoSync, (2, 0), order).unwrap_err();
+        let error = add_blocks(NoSync, (2, 0), order).unwrap_err();
         let found =
             matches!(error, EmulationError::Race { .. } | EmulationError::Uninitialised { .. });
         assert!(found, "{order:?}: {error}");
     }
     // The last block reads after all others have written.
-    let error = sums(NoSync, (4, 3), Order::Late).unwrap_err();
+    let error = add_blocks(NoSync, (4, 3), Order::Late).unwrap_err();
     let EmulationError::Race { first, second, .. } = &error else { panic!("{error}") };
     assert_eq!((first.kind, second.kind), (AccessKind::Write, AccessKind::Read));
     assert_eq!((first.site.block.0 % 4, second.site.block.0 % 4), (0, 3), "{error}");
@@ -133,7 +133,7 @@ fn a_read_of_another_blocks_words_before_the_clusters_barrier_is_a_race() {
 #[test]
 fn a_barrier_that_releases_nothing_makes_nothing_visible() {
     for order in ALL {
-        let error = sums(RelaxedSync, (2, 0), order).unwrap_err();
+        let error = add_blocks(RelaxedSync, (2, 0), order).unwrap_err();
         let EmulationError::Race { first, second, .. } = &error else { panic!("{error}") };
         assert_eq!((first.kind, second.kind), (AccessKind::Write, AccessKind::Read));
     }
@@ -142,7 +142,7 @@ fn a_barrier_that_releases_nothing_makes_nothing_visible() {
 #[test]
 fn words_that_another_block_may_still_read_are_not_overwritten() {
     for order in ALL {
-        let error = sums(NoSyncBeforeWrite, (2, 0), order).unwrap_err();
+        let error = add_blocks(NoSyncBeforeWrite, (2, 0), order).unwrap_err();
         // Whichever of the two comes first.
         let EmulationError::Race { first, second, .. } = &error else { panic!("{error}") };
         assert_ne!(first.kind, second.kind);
@@ -151,7 +151,7 @@ fn words_that_another_block_may_still_read_are_not_overwritten() {
 
 #[test]
 fn a_read_of_another_blocks_memory_stays_in_it() {
-    let error = |bytes| sums(Elsewhere(bytes), (2, 0), Order::Late).unwrap_err();
+    let error = |bytes| add_blocks(Elsewhere(bytes), (2, 0), Order::Late).unwrap_err();
     let beyond = error(2048);
     assert!(matches!(beyond, EmulationError::SharedOutOfBounds { .. }), "{beyond}");
     let before = error(32u32.wrapping_neg());

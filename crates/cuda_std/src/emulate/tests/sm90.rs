@@ -158,7 +158,7 @@ fn a_copy_in_bulk_is_read_after_its_phase_and_overwritten_after_its_reads() {
             assert!(before || error.contains(expected), "{planted:?} {order:?}: {error}");
         }
     }
-    // The second copy is started before others have read what the first one brought.
+    // The second copy is started before others have read what the first one loaded.
     let error = copies(NoBarrier, Order::Late).unwrap_err();
     assert!(matches!(error, EmulationError::PendingCopy { .. }), "{error}");
     let error = copies(NoBarrier, Order::Starve(0)).unwrap_err();
