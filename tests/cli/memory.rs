@@ -12,8 +12,9 @@ fn limited(folder: &Path, kib: usize, line: &str) -> Ended {
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]).arg(program());
     shell.args(line.split(' ')).current_dir(folder);
-    // Threads take address space, too.
+    // Threads take address space, too: an allocator's arena each, or not, as it happens.
     shell.env("TESSERA_LIBCUDA", "/nonexistent").env("RAYON_NUM_THREADS", "1");
+    shell.env("MALLOC_ARENA_MAX", "1");
     end(&mut shell)
 }
 
