@@ -98,7 +98,7 @@ fn shapes(spec: Kernel) -> Vec<Shape> {
     ];
     match spec.split_k {
         KSharing::None => {}
-        KSharing::Workspace => shapes.push(([m, n, 700], [0; 3], 1.0)),
+        KSharing::Workspace { .. } => shapes.push(([m, n, 700], [0; 3], 1.0)),
         KSharing::Cluster { .. } => {
             shapes.push(([m, n - 5, 801], [0; 3], 1.0));
             shapes.push(([m - 3, n, 3201], [0; 3], 0.0));

@@ -42,7 +42,7 @@ mod small_m;
 mod small_n;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod split_k;
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80", cuda_arch = "sm_90a"))]
 mod sum_parts;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod tensor;
@@ -78,6 +78,7 @@ macro_rules! registry {
             &[
                 sum_parts::EMULATED,
                 tensor::EMULATED_PAD,
+                tensor::EMULATED_SUM,
                 limbs::EMULATED_FALLBACK,
                 f16x3::EMULATED_PROBE,
                 $($module::$emulated),+
@@ -116,6 +117,7 @@ registry! {
     f16x3::{SPEC, EMULATED},
     tensor::{TILE_64X128, EMULATED},
     tensor::{TILE_128X128, EMULATED},
+    tensor::{TILE_128X160, EMULATED},
     tensor::{TILE_128X192, EMULATED},
     tensor::{TILE_128X256, EMULATED},
     tensor::{PAIR_128X192, EMULATED},

@@ -30,7 +30,7 @@
 use cuda_std::memory::Shared;
 use cuda_std::{shared, thread};
 use gemm_spec::scheduler::{Grouped, SplitK, TileScheduler};
-use gemm_spec::split_k::KSharing;
+use gemm_spec::split_k::{KSharing, RANGE_UNIT};
 use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Tile};
 
 use crate::parts::cta::this_cta;
@@ -73,7 +73,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     },
     shared_elements: (TILE_M * TILE_N) as u32,
     min_blocks_per_sm: MinBlocks::same(2),
-    split_k: KSharing::Workspace,
+    split_k: KSharing::Workspace { unit: RANGE_UNIT },
     numerics: Numerics::ChainOfRanges,
     helpers: &[sum_parts::ENTRY],
     ..KernelSpec::PLAIN
@@ -91,7 +91,7 @@ unsafe fn small_m<T: Accumulator>(gemm: Gemm<T>) {
     let cta = this_cta();
     let extent = gemm.extent((TILE_M as u32, TILE_N as u32));
     let tiles = Grouped::new(cta, extent, GROUP_ROWS);
-    let tile = SplitK::new(cta, tiles).tile();
+    let tile = SplitK::new(cta, tiles, RANGE_UNIT).tile();
     let gemm = gemm.of_range(&tile);
     let place = (tile.row * TILE_M as u32, tile.col * TILE_N as u32);
     match gemm.m - place.0 {

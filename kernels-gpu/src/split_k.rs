@@ -32,7 +32,7 @@
 //! `naive`, and its error is mostly smaller.
 
 use gemm_spec::scheduler::SplitK;
-use gemm_spec::split_k::KSharing;
+use gemm_spec::split_k::{KSharing, RANGE_UNIT};
 use gemm_spec::{Accumulator, Arch, Block, KernelSpec, LaunchShape, MinBlocks, Numerics, Tile};
 
 use crate::async_copy::{GROUP_ROWS, Shape};
@@ -73,7 +73,7 @@ macro_rules! tile {
                 },
                 shared_elements: ($stages * Of::STAGE) as u32,
                 min_blocks_per_sm: MinBlocks::same($min_blocks),
-                split_k: KSharing::Workspace,
+                split_k: KSharing::Workspace { unit: RANGE_UNIT },
                 numerics: Numerics::ChainOfRanges,
                 helpers: &[sum_parts::ENTRY],
                 ..KernelSpec::PLAIN
@@ -121,8 +121,8 @@ unsafe fn split_k<
     gemm: Gemm<T>,
 ) {
     let cta = this_cta();
-    let tiles =
-        SplitK::new(cta, Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::tiles(&gemm, cta));
+    let tiles = Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::tiles(&gemm, cta);
+    let tiles = SplitK::new(cta, tiles, RANGE_UNIT);
     // SAFETY: the range's operands are in those of the whole product, or are read nowhere: the host makes no
     // range empty. Each range has a matrix of its own to write.
     unsafe { Shape::<WARPS_M, WARPS_N, ROWS, BK, STAGES, SLICES>::gemm(gemm, tiles) }

@@ -40,13 +40,40 @@ pub(crate) const ENTRY: HelperEntry = HelperEntry {
 /// Obligations 1 and 2 of the entries, with the module's meaning of A, its requirements and its launch.
 #[inline(always)]
 unsafe fn sum_parts<T: Accumulator>(gemm: Gemm<T>) {
-    // Never zero, so that no division of it can panic.
-    let quads = ceil_div(gemm.n, 4).max(1);
-    let at = thread::index_1d();
-    let (row, col) = (at / quads, at % quads * 4);
+    let (row, col) = place_of_quad(&gemm);
     if row >= gemm.m {
         return;
     }
+    // SAFETY: the guard; the obligations are the same.
+    let sum = unsafe { sum_of_quad(&gemm, row, col) };
+    if gemm.c_in_quads() && col + 4 <= gemm.n {
+        // SAFETY: the guards; each element of C belongs to one thread.
+        unsafe { gemm.store_quad(row, col, sum) };
+    } else {
+        unroll!(for J in 0..4 {
+            if col + (J as u32) < gemm.n {
+                // SAFETY: the guards; each element of C belongs to one thread.
+                unsafe { gemm.store(row, col + J as u32, sum[J]) };
+            }
+        });
+    }
+}
+
+/// The row of this thread's four neighbours, which may be below C, and the column of the first.
+#[inline(always)]
+pub(crate) fn place_of_quad<T: Accumulator>(gemm: &Gemm<T>) -> (u32, u32) {
+    // Never zero, so that no division of it can panic.
+    let quads = ceil_div(gemm.n, 4).max(1);
+    let at = thread::index_1d();
+    (at / quads, at % quads * 4)
+}
+
+/// The sums over all parts of four neighbours of a row.
+///
+/// # Safety
+/// Obligations 1 and 2 of the entries, with the module's meaning of A and its requirements; `row < m`.
+#[inline(always)]
+pub(crate) unsafe fn sum_of_quad<T: Accumulator>(gemm: &Gemm<T>, row: u32, col: u32) -> [T; 4] {
     let apart = (u64::from(gemm.m) * gemm.lda / 4) as usize;
     let mut next = gemm.a_row(row).wrapping_add(col as usize).cast::<Quad<T>>();
     let mut sum = [T::ZERO; 4];
@@ -70,15 +97,5 @@ unsafe fn sum_parts<T: Accumulator>(gemm: Gemm<T>) {
         next = next.wrapping_add(8 * apart);
         left = left.saturating_sub(8);
     }
-    if gemm.c_in_quads() && col + 4 <= gemm.n {
-        // SAFETY: the guards; each element of C belongs to one thread.
-        unsafe { gemm.store_quad(row, col, sum) };
-    } else {
-        unroll!(for J in 0..4 {
-            if col + (J as u32) < gemm.n {
-                // SAFETY: the guards; each element of C belongs to one thread.
-                unsafe { gemm.store(row, col + J as u32, sum[J]) };
-            }
-        });
-    }
+    sum
 }

@@ -38,7 +38,9 @@ mod single_stage;
 mod split;
 mod staging;
 mod store;
+mod sum;
 
+use crate::sum_parts;
 use gemm_spec::split_k::KSharing;
 use gemm_spec::tensor::BLOCK_K;
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
@@ -171,7 +173,17 @@ const _: () = PAIR_128X256.check();
 pub(crate) const TILE_128X128: KernelSpec = spec("tensor_128x128", entries!("tensor_128x128"), 128);
 const _: () = TILE_128X128.check();
 
-/// What the host needs to launch the tile between them.
+/// What the host needs to launch the tile of 160 columns. Where C has few tiles, several blocks sum ranges of
+/// k of each.
+pub(crate) const TILE_128X160: KernelSpec = KernelSpec {
+    about: "16-bit floats on the tensor cores, ranges of k where C has few tiles, accumulated in f32",
+    split_k: KSharing::Workspace { unit: BLOCK_K },
+    helpers: &[PAD, sum_parts::ENTRY, sum::F16_ENTRY, sum::BF16_ENTRY],
+    ..spec("tensor_128x160", entries!("tensor_128x160"), 160)
+};
+const _: () = TILE_128X160.check();
+
+/// What the host needs to launch the tile between the narrow and the wide one.
 pub(crate) const TILE_128X192: KernelSpec = spec("tensor_128x192", entries!("tensor_128x192"), 192);
 const _: () = TILE_128X192.check();
 
@@ -213,4 +225,4 @@ split! {
 }
 
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
-pub(crate) use {multiply::EMULATED, pad::EMULATED as EMULATED_PAD};
+pub(crate) use {multiply::EMULATED, pad::EMULATED as EMULATED_PAD, sum::EMULATED as EMULATED_SUM};

@@ -61,7 +61,12 @@ pub(super) fn every_order_of_events<T: ScalarTypes>(
 ) -> Result<(), Failed> {
     let mut failures = Vec::new();
     let mut tried = 0;
-    let shares = matches!(spec.split_k, KSharing::Cluster { .. });
+    // From how many k elements on several blocks may share k.
+    let shared_from = match spec.split_k {
+        KSharing::None => usize::MAX,
+        KSharing::Workspace { unit } => unit as usize,
+        KSharing::Cluster { .. } => 400,
+    };
     let many = emulate::LIMITS.multiprocessors;
     let mut clusters = BTreeSet::new();
     for case in shapes(spec) {
@@ -81,7 +86,7 @@ pub(super) fn every_order_of_events<T: ScalarTypes>(
             Ok::<_, String>(digest(&operands.problem, &found))
         };
         // How many blocks share k, and with it the bits, depends on the multiprocessors.
-        let is_shared = shares && case.k > 400;
+        let is_shared = case.k > shared_from;
         let first: Vec<_> = if is_shared { vec![many, 1] } else { vec![many] }
             .into_iter()
             .map(|multiprocessors| (multiprocessors, run(Order::default(), multiprocessors)))
@@ -101,8 +106,13 @@ pub(super) fn every_order_of_events<T: ScalarTypes>(
         }
     }
     failures.extend(enough(tried).err());
-    if shares && ![1, 2, 3, 8].iter().all(|size| clusters.contains(size)) {
-        failures.push(format!("{}: only clusters of {clusters:?}", spec.id));
+    let has_all = match spec.split_k {
+        KSharing::None => true,
+        KSharing::Workspace { .. } => clusters.len() >= 2,
+        KSharing::Cluster { .. } => [1, 2, 3, 8].iter().all(|size| clusters.contains(size)),
+    };
+    if !has_all {
+        failures.push(format!("{}: only {clusters:?} blocks share k", spec.id));
     }
     report(failures).map_err(Failed::from)
 }

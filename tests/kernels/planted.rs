@@ -76,7 +76,7 @@ fn shapes(spec: Kernel) -> Vec<Case> {
     let direct = |case: Case| Case { padding: [0, 0, 1], beta: 0.5, ..case };
     match spec.split_k {
         KSharing::Cluster { .. } => vec![Case::new(m, n, 1300), direct(Case::new(m, 2 * n, 1300))],
-        KSharing::None | KSharing::Workspace => {
+        KSharing::None | KSharing::Workspace { .. } => {
             vec![Case::new(m, 3 * n, 650), direct(Case::new(m, 2 * n, 650))]
         }
     }

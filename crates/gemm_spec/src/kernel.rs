@@ -8,8 +8,8 @@ use crate::params::{
 use crate::split::Limbs;
 use crate::split_k::KSharing;
 use crate::{
-    AccType, Arch, Block, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order, Problem,
-    Types, Unsupported,
+    AccType, Arch, Block, DType, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order,
+    Problem, Types, Unsupported,
 };
 
 /// One entry point of a kernel: the symbol for the types of one product.
@@ -161,6 +161,10 @@ pub enum HelperRole {
     /// Adds the results of ranges of k: [`GemmParams`], where `a` are the results, `k` is their number,
     /// `lda` their pitch; `b` is not read.
     SumRanges,
+    /// The same for a C of f16, at whose elements `c` points.
+    SumRangesF16,
+    /// The same for a C of bf16.
+    SumRangesBf16,
 }
 
 impl HelperRole {
@@ -174,7 +178,17 @@ impl HelperRole {
             Self::SplitMnMajor => SplitMnMajorParams::LIST,
             Self::Probe => ProbeParams::LIST,
             Self::Fallback => FallbackParams::LIST,
-            Self::SumRanges => GemmParams::<f32>::LIST,
+            Self::SumRanges | Self::SumRangesF16 | Self::SumRangesBf16 => GemmParams::<f32>::LIST,
+        }
+    }
+
+    /// What adds the results of ranges of k for a C of that type.
+    #[must_use]
+    pub const fn sum_of_ranges(c: DType) -> Self {
+        match c {
+            DType::F16 => Self::SumRangesF16,
+            DType::BF16 => Self::SumRangesBf16,
+            DType::F32 | DType::F64 | DType::I32 | DType::I8 => Self::SumRanges,
         }
     }
 }
@@ -342,14 +356,13 @@ impl KernelSpec {
     pub fn workspace_bytes<T: GemmTypes>(&self, problem: &Problem<T>) -> u64 {
         let Problem { m, n, k, .. } = *problem;
         let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        let ranges =
+            if self.shares_by_workspace() { crate::split_k::most_bytes(m, n, k) } else { 0 };
         match self.operands {
-            OperandAccess::Pointers => match self.split_k {
-                KSharing::Workspace => crate::split_k::most_bytes(m, n, k),
-                KSharing::None | KSharing::Cluster { .. } => 0,
-            },
+            OperandAccess::Pointers => ranges,
             OperandAccess::TensorMaps { .. } => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand, 0);
-                bytes(Operand::A) + bytes(Operand::B)
+                bytes(Operand::A) + bytes(Operand::B) + ranges
             }
             OperandAccess::Limbs(limbs) => {
                 crate::split::Workspace::new(limbs, size(m), size(n), size(k)).bytes
@@ -407,6 +420,7 @@ impl KernelSpec {
                 assert!(matches!(self.params, ParamList::Tma | ParamList::TmaSimt));
                 assert!(cluster >= 1 && self.launch.tile().is_some());
                 assert!(self.has(HelperRole::Pad));
+                self.check_sums();
             }
             OperandAccess::Limbs(_) => {
                 assert!(matches!(self.params, ParamList::Limbs));
@@ -419,8 +433,8 @@ impl KernelSpec {
             "blocks that share k have an accumulator each"
         );
         assert!(
-            !self.shares_by_workspace() || matches!(self.operands, OperandAccess::Pointers),
-            "a workspace of partial results is planned for kernels without tensor maps"
+            !self.shares_by_workspace() || !matches!(self.operands, OperandAccess::Limbs(_)),
+            "no workspace of partial results is planned for limbs"
         );
         if let KSharing::Cluster { unit } = self.split_k {
             assert!(unit >= 1 && matches!(self.launch, LaunchShape::Grouped { .. }));
@@ -428,8 +442,31 @@ impl KernelSpec {
         }
     }
 
+    /// Whether a kernel with tensor maps whose ranges of k go to a workspace has, for each type of C, what
+    /// adds them and an entry that writes sums unrounded.
+    const fn check_sums(&self) {
+        if !self.shares_by_workspace() {
+            return;
+        }
+        let mut at = 0;
+        while at < self.entries.len() {
+            let types = self.entries[at].types;
+            assert!(self.has(HelperRole::sum_of_ranges(types.c())));
+            let (mut unrounded, mut other) = (false, 0);
+            while other < self.entries.len() {
+                let it = self.entries[other].types;
+                unrounded |= it.a() as u8 == types.a() as u8
+                    && it.b() as u8 == types.b() as u8
+                    && it.c() as u8 == types.acc().dtype() as u8;
+                other += 1;
+            }
+            assert!(unrounded, "ranges of k are summed without rounding");
+            at += 1;
+        }
+    }
+
     const fn shares_by_workspace(&self) -> bool {
-        matches!(self.split_k, KSharing::Workspace)
+        matches!(self.split_k, KSharing::Workspace { .. })
     }
 
     const fn has(&self, role: HelperRole) -> bool {

@@ -105,7 +105,7 @@ pub struct Mapped<P, const MAPS: usize> {
 pub enum Arguments<T: GemmTypes> {
     /// A kernel that finds its operands by their addresses.
     Gemm(GemmParams<T>),
-    /// [`HelperRole::SumRanges`].
+    /// [`HelperRole::SumRanges`], or what does the same for a narrower C.
     SumRanges(GemmParams<T::Acc>),
     /// A kernel that gets tensor maps of A, B and C: encoded, they take their places in the parameters.
     Tma(Box<Mapped<TmaParams<T::Acc>, 3>>),
@@ -167,7 +167,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let sizes = (size(m), size(n), size(self.problem.effective_k()));
         let ranges = match self.spec.split_k {
             KSharing::None => self.ranges,
-            KSharing::Workspace => split_k::possible_parts(sizes, asked),
+            KSharing::Workspace { unit } => split_k::possible_parts(sizes, asked, unit),
             KSharing::Cluster { unit } => split_k::possible_in_cluster(sizes.2, asked, unit),
         };
         Self { ranges, ..self }
@@ -180,12 +180,16 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             return 0;
         }
         let (m, n) = (size(self.problem.m), size(self.problem.n));
+        let sums = match self.spec.split_k {
+            KSharing::Workspace { .. } if self.ranges > 1 => split_k::bytes(m, n, self.ranges),
+            KSharing::Workspace { .. } | KSharing::None | KSharing::Cluster { .. } => 0,
+        };
         match self.spec.operands {
-            OperandAccess::Pointers if self.ranges == 1 => 0,
-            OperandAccess::Pointers => split_k::bytes(m, n, self.ranges),
+            OperandAccess::Pointers => sums,
             // Which operands are copied depends on where each begins.
             OperandAccess::TensorMaps { .. } => {
-                self.items().map(|item| item.copies().iter().sum()).max().unwrap_or(0)
+                let copies = self.items().map(|item| item.copies().iter().sum());
+                copies.max().unwrap_or(0) + sums
             }
             OperandAccess::Limbs(limbs) => limbs::workspace(limbs, &self.problem, self.band).bytes,
         }
@@ -300,14 +304,22 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         product.ldc = pitch;
         let mut launch = self.own(Arguments::Gemm(product))?;
         launch.grid.y = ranges;
-        let entry = self.helper(HelperRole::SumRanges);
-        let sum = GemmParams {
+        steps.extend([Step::Launch(launch), Step::Launch(self.sum_of_ranges(workspace))]);
+        Ok(())
+    }
+
+    /// The launch that makes C of the ranges' sums, which are in the workspace.
+    fn sum_of_ranges(&self, workspace: u64) -> Launch<T> {
+        let problem = self.problem;
+        let (m, n) = (size(problem.m), size(problem.n));
+        let entry = self.helper(HelperRole::sum_of_ranges(T::TYPES.c()));
+        let params = GemmParams {
             m,
             n,
-            k: ranges,
+            k: self.ranges,
             alpha: problem.alpha,
             a: pointer(workspace),
-            lda: pitch,
+            lda: u64::from(split_k::pitch(n)),
             b: core::ptr::null(),
             ldb: 0,
             beta: problem.beta,
@@ -315,9 +327,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             ldc: problem.c.ld as u64,
         };
         let grid = split_k::sum_grid(m, n, entry.block.x);
-        let sum = entry.launch(grid, Arguments::SumRanges(sum));
-        steps.extend([Step::Launch(launch), Step::Launch(sum)]);
-        Ok(())
+        entry.launch(grid, Arguments::SumRanges(params))
     }
 }
 

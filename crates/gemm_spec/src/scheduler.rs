@@ -233,14 +233,16 @@ pub struct SplitK<S> {
     /// Ranges of k, and which of them this CTA has.
     ranges: u32,
     range: u32,
+    /// k elements that ranges are multiples of.
+    unit: u32,
 }
 
 impl<S: TileScheduler> SplitK<S> {
-    /// The tiles of a CTA in a grid with a row of CTAs for each range.
+    /// The tiles of a CTA in a grid with a row of CTAs for each range of whole units of k.
     #[inline(always)]
     #[must_use]
-    pub const fn new(cta: Cta, tiles: S) -> Self {
-        Self { tiles, ranges: cta.grid.1, range: cta.index.1 }
+    pub const fn new(cta: Cta, tiles: S, unit: u32) -> Self {
+        Self { tiles, ranges: cta.grid.1, range: cta.index.1, unit }
     }
 }
 
@@ -253,7 +255,7 @@ impl<S: TileScheduler> TileScheduler for SplitK<S> {
     #[inline(always)]
     fn tile(&self) -> WorkTile {
         let tile = self.tiles.tile();
-        let len = split_k::steps(tile.k_len, self.ranges);
+        let len = split_k::steps(tile.k_len, self.ranges, self.unit);
         let k0 = self.range * len;
         let left = tile.k_len - k0.min(tile.k_len);
         WorkTile { k0, k_len: len.min(left), range: self.range, ..tile }
@@ -352,7 +354,8 @@ mod tests {
     fn ranges_of_k_cover_k_all() {
         let extent = Extent { k: 70, ..EXTENT };
         for ranges in 1..6 {
-            let tiles = |cta| all(SplitK::new(cta, Grouped::new(cta, extent, 8)));
+            let tiles =
+                |cta| all(SplitK::new(cta, Grouped::new(cta, extent, 8), split_k::RANGE_UNIT));
             let times = covered((15, ranges, 1), extent, tiles);
             is_a_partition(&times, 11 * 9 * 70);
         }

@@ -26,8 +26,8 @@
 use crate::Grid;
 use crate::index::ceil_div;
 
-/// Ranges of k begin at multiples of this: rows of A that are 16-byte aligned are so in every range,
-/// and ranges are whole tiles of every kernel.
+/// What ranges of k are multiples of where threads load them: rows of A that are 16-byte aligned are so in
+/// every range, and ranges are whole tiles of every such kernel.
 pub const RANGE_UNIT: u32 = 16;
 
 /// Most parts of a product.
@@ -45,7 +45,10 @@ pub enum KSharing {
     /// They do not.
     None,
     /// Each leaves its sums in a matrix of a workspace, and a second launch adds the matrices.
-    Workspace,
+    Workspace {
+        /// k elements that ranges are multiples of.
+        unit: u32,
+    },
     /// They are a cluster, and add each other's sums in shared memory.
     Cluster {
         /// k elements that one of them sums before those of the next.
@@ -70,12 +73,12 @@ pub const fn sum_grid(m: u32, n: u32, threads: u32) -> Grid {
     Grid { x: quads.div_ceil(threads as u64) as u32, y: 1, z: 1 }
 }
 
-/// k elements in each of `parts` ranges, never none; the last one has what is left.
+/// k elements in each of `parts` ranges of whole units, never none; the last one has what is left.
 #[inline(always)]
 #[must_use]
-pub const fn steps(k: u32, parts: u32) -> u32 {
-    let units = if k == 0 { 1 } else { ceil_div(k, RANGE_UNIT) };
-    ceil_div(units, if parts == 0 { 1 } else { parts }) * RANGE_UNIT
+pub const fn steps(k: u32, parts: u32, unit: u32) -> u32 {
+    let units = if k == 0 { 1 } else { ceil_div(k, unit) };
+    ceil_div(units, if parts == 0 { 1 } else { parts }) * unit
 }
 
 /// Units of k that block `rank` of a cluster of `size` sums: those whose number leaves `rank` when it is
@@ -108,15 +111,15 @@ pub fn most_bytes(m: usize, n: usize, k: usize) -> u64 {
     bytes(size(m), size(n), parts).min(MOST_BYTES)
 }
 
-/// The number of parts nearest to the one asked for that such a product can have: at least one, none of
-/// them empty, and all of them within [`MOST_PARTS`] and [`MOST_BYTES`].
+/// The number of parts nearest to the one asked for that such a product can have, in whole units of k: at
+/// least one, none of them empty, and all of them within [`MOST_PARTS`] and [`MOST_BYTES`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[must_use]
-pub fn possible_parts((m, n, k): (u32, u32, u32), asked: u32) -> u32 {
+pub fn possible_parts((m, n, k): (u32, u32, u32), asked: u32, unit: u32) -> u32 {
     let room = MOST_BYTES / bytes(m, n, 1).max(1);
     let room = u32::try_from(room).unwrap_or(MOST_PARTS).min(MOST_PARTS);
-    let most = room.min(ceil_div(k, RANGE_UNIT)).max(1);
-    ceil_div(k, steps(k, asked.clamp(1, most))).max(1)
+    let most = room.min(ceil_div(k, unit)).max(1);
+    ceil_div(k, steps(k, asked.clamp(1, most), unit)).max(1)
 }
 
 /// The number of blocks nearest to the one asked for that can share k in a cluster: at least one, and each
@@ -130,6 +133,9 @@ pub fn possible_in_cluster(k: u32, asked: u32, unit: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of threads' loads, and of boxes of 64 elements.
+    const UNITS: [u32; 2] = [RANGE_UNIT, 64];
 
     #[test]
     fn the_blocks_of_a_cluster_share_all_units_and_none_has_nothing() {
@@ -151,19 +157,21 @@ mod tests {
     #[test]
     fn ranges_are_a_partition_and_none_is_empty() {
         for k in (0..300).chain([1000, 8999, 65_537, i32::MAX as u32]) {
-            for asked in 1..=MOST_PARTS {
-                let steps = steps(k, asked);
+            for (asked, unit) in (1..=MOST_PARTS).flat_map(|asked| UNITS.map(|unit| (asked, unit)))
+            {
+                let steps = steps(k, asked, unit);
                 assert!(
-                    steps.is_multiple_of(RANGE_UNIT)
+                    steps.is_multiple_of(unit)
                         && u64::from(steps) * u64::from(asked) >= u64::from(k)
                 );
             }
             let sizes = [(1, 1), (17, 9000), (64, 128), (700, 900), (20_000, 20_000), (0, 0)];
-            for ((m, n), asked) in
-                sizes.into_iter().flat_map(|of| [0, 1, 7, 50, 999].map(|asked| (of, asked)))
-            {
-                let parts = possible_parts((m, n, k), asked);
-                let steps = u64::from(steps(k, parts));
+            let asked = [0, 1, 7, 50, 999];
+            for ((m, n), (asked, unit)) in sizes.into_iter().flat_map(|of| {
+                asked.into_iter().flat_map(move |asked| UNITS.map(|unit| (of, (asked, unit))))
+            }) {
+                let parts = possible_parts((m, n, k), asked, unit);
+                let steps = u64::from(steps(k, parts, unit));
                 assert!((1..=MOST_PARTS.min(asked.max(1))).contains(&parts));
                 assert!(
                     k == 0 || steps * u64::from(parts - 1) < u64::from(k),
@@ -180,15 +188,15 @@ mod tests {
 
     #[test]
     fn parts_are_as_many_as_asked_for_where_k_and_memory_allow() {
-        assert_eq!(possible_parts((64, 128, 9216), 36), 36);
-        assert_eq!(possible_parts((64, 128, 9216), 1000), MOST_PARTS);
-        assert_eq!(possible_parts((64, 128, 40), 8), 3);
+        assert_eq!(possible_parts((64, 128, 9216), 36, RANGE_UNIT), 36);
+        assert_eq!(possible_parts((64, 128, 9216), 1000, RANGE_UNIT), MOST_PARTS);
+        assert_eq!(possible_parts((64, 128, 40), 8, RANGE_UNIT), 3);
         // 128 MiB hold 5 matrices of this size.
-        assert_eq!(possible_parts((2560, 2560, 9216), 8), 5);
-        assert_eq!(possible_parts((20_000, 20_000, 9216), 8), 1);
+        assert_eq!(possible_parts((2560, 2560, 9216), 8, RANGE_UNIT), 5);
+        assert_eq!(possible_parts((20_000, 20_000, 9216), 8, RANGE_UNIT), 1);
         // Nothing to sum, or nothing to write.
-        assert_eq!(possible_parts((256, 384, 0), 8), 1);
-        assert_eq!(possible_parts((0, 0, 10), 0), 1);
+        assert_eq!(possible_parts((256, 384, 0), 8, RANGE_UNIT), 1);
+        assert_eq!(possible_parts((0, 0, 10), 0, RANGE_UNIT), 1);
     }
 
     #[test]

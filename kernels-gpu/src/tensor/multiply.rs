@@ -8,7 +8,7 @@ use cuda_std::memory::{GlobalMut, Shared, SharedAddress, global_mut};
 use cuda_std::{tensor_map, thread, warp};
 use gemm_spec::index::ceil_div;
 use gemm_spec::params::TmaParams;
-use gemm_spec::scheduler::{Extent, Persistent, TileScheduler};
+use gemm_spec::scheduler::{Extent, Persistent, SplitK, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{
     INSTRUCTION_K, INSTRUCTION_M, K_ADVANCE, K_ADVANCE_MN_MAJOR, ROW_BYTES, THREADS,
@@ -27,6 +27,8 @@ use crate::parts::pipeline::{self, Pipeline};
 /// Registers of a producer thread, and of a consumer thread.
 pub(super) const PRODUCER_REGISTERS: u32 = 24;
 pub(super) const CONSUMER_REGISTERS: u32 = 240;
+/// Chunks of accumulators whose columns [`Epilogue::store_direct`] stores together.
+const N16_OF_SUBTILE: usize = 4;
 /// Bytes of a TMA box of 64 elements and 64 lines.
 const BOX_BYTES: u32 = BOX_WIDTH * BLOCK_K * 2;
 /// Bytes of a stage's tile of A.
@@ -37,11 +39,14 @@ pub(super) struct Stages<const N16: usize>;
 
 impl<const N16: usize> Stages<N16> {
     pub(super) const TILE_N: u32 = 16 * N16 as u32;
+    /// Bytes of a stage's tile of B, and of an N-major one, which has whole boxes.
+    const B_BYTES: u32 = Self::TILE_N * ROW_BYTES;
+    const B_N_MAJOR_BYTES: u32 = Self::TILE_N.next_multiple_of(BOX_WIDTH) * ROW_BYTES;
 }
 
 impl<const N16: usize> Pipeline for Stages<N16> {
     const STAGES: u32 = PIPELINE_BYTES / Self::STAGE_BYTES;
-    const STAGE_BYTES: u32 = A_BYTES + Self::TILE_N * ROW_BYTES;
+    const STAGE_BYTES: u32 = A_BYTES + Self::B_N_MAJOR_BYTES;
     // The staging buffers are between the stages and the barriers.
     const BARRIER_OFFSET: u32 = PIPELINE_BYTES + STAGING_BUFFERS * STAGING_BYTES;
 }
@@ -116,6 +121,10 @@ entries! {
     tensor_128x128_bf16: run::<8>, Bf16;
     tensor_128x128_f16_f32: run::<8>, Wide<F16>;
     tensor_128x128_bf16_f32: run::<8>, Wide<Bf16>;
+    tensor_128x160_f16: run_ranges::<10>, F16;
+    tensor_128x160_bf16: run_ranges::<10>, Bf16;
+    tensor_128x160_f16_f32: run_ranges::<10>, Wide<F16>;
+    tensor_128x160_bf16_f32: run_ranges::<10>, Wide<Bf16>;
     tensor_128x192_f16: run::<12>, F16;
     tensor_128x192_bf16: run::<12>, Bf16;
     tensor_128x192_f16_f32: run::<12>, Wide<F16>;
@@ -165,10 +174,39 @@ impl<N: Number> Launch<N> {
         unsafe { tensor::prefetch(self.c_map) };
     }
 
+    /// A block's tiles, each with all of k.
+    ///
     /// # Safety
     /// The obligations of the entries.
     #[inline(always)]
     unsafe fn run<const N16: usize>(&self)
+    where
+        N: Wgmma<N16>,
+    {
+        // SAFETY: the obligations are the same.
+        unsafe { self.run_tiles(self.tiles(Stages::<N16>::TILE_N)) };
+    }
+
+    /// A block's tiles, each with the range of k that the block's row of the grid has. With several rows each
+    /// range's sums are written to a matrix of its own.
+    ///
+    /// # Safety
+    /// The obligations of the entries, where with several rows of blocks `c` is valid for as many matrices of m
+    /// rows at `ldc`.
+    #[inline(always)]
+    unsafe fn run_ranges<const N16: usize>(&self)
+    where
+        N: Wgmma<N16>,
+    {
+        let tiles = SplitK::new(this_cta(), self.tiles(Stages::<N16>::TILE_N), BLOCK_K);
+        // SAFETY: the obligations are the same.
+        unsafe { self.run_tiles(tiles) };
+    }
+
+    /// # Safety
+    /// The obligations of the entries; nobody else has the tiles.
+    #[inline(always)]
+    unsafe fn run_tiles<const N16: usize>(&self, tiles: impl TileScheduler + Copy)
     where
         N: Wgmma<N16>,
     {
@@ -192,7 +230,7 @@ impl<N: Number> Launch<N> {
             unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
                 // SAFETY: one thread; the consumers consume as many stages as it loads.
-                unsafe { self.producer_loop(&mut pipe) };
+                unsafe { self.producer_loop(&mut pipe, tiles) };
             }
             return;
         }
@@ -200,7 +238,6 @@ impl<N: Number> Launch<N> {
         unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
         // SAFETY: the barrier is initialised and expects this warpgroup.
         let release = |empty| unsafe { mbarrier::arrive(empty) };
-        let tiles = self.tiles(Stages::<N16>::TILE_N);
         // SAFETY: the whole warpgroup is here; the producer visits the same tiles.
         unsafe { self.consumer_loop(&mut pipe, warpgroup_idx - 1, tiles, release) };
         // TMA stores under way read this block's shared memory.
@@ -225,10 +262,10 @@ impl<N: Number> Launch<N> {
         let offset = PIPELINE_BYTES + consumer_idx * STAGING_EACH * STAGING_BYTES;
         // SAFETY: as in the caller.
         let staging = unsafe { pipeline::smem() }.wrapping_add(offset as usize);
-        let k_tiles = ceil_div(self.k, BLOCK_K);
         while tiles.has_work() {
             let tile = tiles.tile();
             tiles.advance();
+            let k_tiles = ceil_div(tile.k_len, BLOCK_K);
             let (row0, col0) = (tile.row * TILE_M, tile.col * Stages::<N16>::TILE_N);
             // The majorness of the operands is part of the instruction, so each combination has its
             // own loop.
@@ -252,8 +289,13 @@ impl<N: Number> Launch<N> {
                     mainloop::<N, N16, true, true>(pipe, consumer_idx, k_tiles, release)
                 },
             };
-            let epilogue =
-                self.epilogue((row0 + consumer_idx * INSTRUCTION_M, col0), consumer_idx, staging);
+            let place = (row0 + consumer_idx * INSTRUCTION_M, col0);
+            let mut epilogue = self.epilogue(place, consumer_idx, staging);
+            let apart = u64::from(self.m) * self.ldc;
+            epilogue.c = epilogue.c.wrapping_add((u64::from(tile.range) * apart) as usize);
+            if !N16.is_multiple_of(N16_OF_SUBTILE) {
+                epilogue.n = epilogue.n.min(col0 + Stages::<N16>::TILE_N);
+            }
             if self.tma_store != 0 {
                 // SAFETY: obligation 1, of the map; this block alone has the tile, this warpgroup these rows.
                 unsafe { epilogue.store_by_tma(&acc) };
@@ -307,20 +349,24 @@ impl<N: Number> Launch<N> {
     /// # Safety
     /// One thread calls it, and the consumers consume what it loads.
     #[inline(always)]
-    unsafe fn producer_loop<const N16: usize>(&self, pipe: &mut PipelineState<N16>) {
+    unsafe fn producer_loop<const N16: usize>(
+        &self,
+        pipe: &mut PipelineState<N16>,
+        mut tiles: impl TileScheduler,
+    ) {
         let a_mn_major = self.major_flags & A_MN_MAJOR != 0;
         let b_mn_major = self.major_flags & B_MN_MAJOR != 0;
         let tile_n = Stages::<N16>::TILE_N;
-        let mut tiles = self.tiles(tile_n);
+        let b_bytes =
+            if b_mn_major { Stages::<N16>::B_N_MAJOR_BYTES } else { Stages::<N16>::B_BYTES };
         while tiles.has_work() {
             let tile = tiles.tile();
             tiles.advance();
             let (row0, col0) = (tile.row * TILE_M, tile.col * tile_n);
-            let mut k0 = 0;
-            while k0 < self.k {
-                // SAFETY: one thread fills the pipeline. The boxes fill the stage, so that their bytes are
-                // those that `full` expects.
-                unsafe { pipe.producer_acquire() };
+            let (mut k0, end) = (tile.k0, tile.k0 + tile.k_len);
+            while k0 < end {
+                // SAFETY: one thread fills the pipeline, and these are the bytes of the boxes.
+                unsafe { pipe.producer_acquire_for(A_BYTES + b_bytes) };
                 let (to, arrive) = (pipe.tile(), pipe.full_barrier());
                 // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
                 unsafe { load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive) };

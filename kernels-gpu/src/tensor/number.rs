@@ -268,10 +268,12 @@ macro_rules! wgmmas {
 wgmmas! {
     F16, 4: m64n64k16_f32_f16_f16, arrive_m64n64k16_f32_f16_f16, wait_group_n64;
     F16, 8: m64n128k16_f32_f16_f16, arrive_m64n128k16_f32_f16_f16, wait_group_n128;
+    F16, 10: m64n160k16_f32_f16_f16, arrive_m64n160k16_f32_f16_f16, wait_group_n160;
     F16, 12: m64n192k16_f32_f16_f16, arrive_m64n192k16_f32_f16_f16, wait_group_n192;
     F16, 16: m64n256k16_f32_f16_f16, arrive_m64n256k16_f32_f16_f16, wait_group_n256;
     Bf16, 4: m64n64k16_f32_bf16_bf16, arrive_m64n64k16_f32_bf16_bf16, wait_group_n64;
     Bf16, 8: m64n128k16_f32_bf16_bf16, arrive_m64n128k16_f32_bf16_bf16, wait_group_n128;
+    Bf16, 10: m64n160k16_f32_bf16_bf16, arrive_m64n160k16_f32_bf16_bf16, wait_group_n160;
     Bf16, 12: m64n192k16_f32_bf16_bf16, arrive_m64n192k16_f32_bf16_bf16, wait_group_n192;
     Bf16, 16: m64n256k16_f32_bf16_bf16, arrive_m64n256k16_f32_bf16_bf16, wait_group_n256;
 }

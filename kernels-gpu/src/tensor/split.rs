@@ -17,9 +17,8 @@
 use cuda_std::arch::sm90::mbarrier::Barrier;
 use cuda_std::arch::sm90::tensor::MapAddress;
 use cuda_std::arch::sm90::{cluster, mbarrier, registers, tensor, warpgroup};
-use cuda_std::memory::{GlobalMut, Shared, SharedAddress};
+use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::{thread, warp};
-use gemm_spec::epilogue;
 use gemm_spec::scheduler::{Grouped, TileScheduler, WorkTile};
 use gemm_spec::split_k::units_of;
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH, lines_of_box};
@@ -30,6 +29,7 @@ use super::multiply::{
 };
 use super::number::{Accumulators, Number, Wgmma};
 use super::staging::Pair;
+use super::store::Rows;
 use super::{GROUP_ROWS, SPLIT_PIPELINE_BYTES};
 use crate::parts::cta::this_cta;
 use crate::parts::pipeline::{self, Pipeline, PipelineState};
@@ -287,6 +287,8 @@ impl<N: Number> Launch<N> {
     /// cluster alone has the tile of C.
     #[inline(always)]
     unsafe fn add<const CONSUMERS: u32>(&self, sum: &Sum) {
+        let Self { c, ldc, n, alpha, beta, .. } = *self;
+        let c_rows = Rows::<N> { c, ldc, n, alpha, beta };
         let all = sum.rows * sum.quads;
         let part = |rank: u32| all * rank / sum.size.max(1);
         let (begin, end) = (part(cluster::rank()), part(cluster::rank() + 1));
@@ -320,40 +322,11 @@ impl<N: Number> Launch<N> {
                 if next + I as u32 * CONSUMERS * THREADS < end {
                     let (row, col) = place(I);
                     // SAFETY: the element belongs to this thread; the row is in C.
-                    unsafe { self.store_quad(sum.row0 + row, sum.col0 + col, quads[I]) };
+                    unsafe { c_rows.store_quad(sum.row0 + row, sum.col0 + col, quads[I]) };
                 }
             });
             next += 4 * CONSUMERS * THREADS;
         }
-    }
-
-    /// Stores four neighbours of a row of C, as far as they are in it.
-    ///
-    /// # Safety
-    /// The row is in C, and these elements belong to this thread.
-    #[inline(always)]
-    unsafe fn store_quad(&self, row: u32, col: u32, acc: [f32; 4]) {
-        let line = self.c.wrapping_add((u64::from(row) * self.ldc) as usize);
-        let place = |at: u32| -> GlobalMut<N::Stored> { line.wrapping_add((col + at) as usize) };
-        let mut values = [0.0f32; 4];
-        unroll!(for J in 0..4 {
-            let (at, mut old) = (col + J as u32, N::Stored::default());
-            if self.beta != 0.0 && at < self.n {
-                // SAFETY: it is in C, and nobody else writes it.
-                old = unsafe { place(J as u32).read() };
-            }
-            values[J] = epilogue(self.alpha, acc[J], self.beta, || N::value(old));
-        });
-        // SAFETY: all four are in C.
-        if col + 4 <= self.n && unsafe { N::store_quad(place(0), values) } {
-            return;
-        }
-        unroll!(for J in 0..4 {
-            if col + (J as u32) < self.n {
-                // SAFETY: it is in C.
-                unsafe { place(J as u32).write(N::stored(values[J])) };
-            }
-        });
     }
 }
 

@@ -15,10 +15,51 @@ use crate::parts::unroll::unroll;
 const COLUMNS: u32 = 64;
 const _: () = assert!(STAGING_EACH * STAGING_BYTES == INSTRUCTION_M * COLUMNS * 4);
 
+/// C as threads store it that have four neighbours of a row each.
+pub(super) struct Rows<N: Number> {
+    pub(super) c: GlobalMut<N::Stored>,
+    pub(super) ldc: u64,
+    pub(super) n: u32,
+    pub(super) alpha: f32,
+    pub(super) beta: f32,
+}
+
+impl<N: Number> Rows<N> {
+    /// Stores four neighbours of a row of C, as far as they are in it.
+    ///
+    /// # Safety
+    /// The row is in C, and these elements belong to this thread.
+    #[inline(always)]
+    pub(super) unsafe fn store_quad(&self, row: u32, col: u32, acc: [f32; 4]) {
+        let line = self.c.wrapping_add((u64::from(row) * self.ldc) as usize);
+        let place = |at: u32| -> GlobalMut<N::Stored> { line.wrapping_add((col + at) as usize) };
+        let mut values = [0.0f32; 4];
+        unroll!(for J in 0..4 {
+            let (at, mut old) = (col + J as u32, N::Stored::default());
+            if self.beta != 0.0 && at < self.n {
+                // SAFETY: it is in C, and nobody else writes it.
+                old = unsafe { place(J as u32).read() };
+            }
+            values[J] = epilogue(self.alpha, acc[J], self.beta, || N::value(old));
+        });
+        // SAFETY: all four are in C.
+        if col + 4 <= self.n && unsafe { N::store_quad(place(0), values) } {
+            return;
+        }
+        unroll!(for J in 0..4 {
+            if col + (J as u32) < self.n {
+                // SAFETY: it is in C.
+                unsafe { place(J as u32).write(N::stored(values[J])) };
+            }
+        });
+    }
+}
+
 /// A warpgroup's part of a tile of C: 64 rows and all columns.
 pub(super) struct Epilogue<N: Number> {
     pub(super) map: MapAddress,
     pub(super) m: u32,
+    /// Columns of C, or of those before it where the tile ends that ends within a subtile.
     pub(super) n: u32,
     pub(super) alpha: f32,
     pub(super) beta: f32,
@@ -49,9 +90,10 @@ impl<N: Number> Epilogue<N> {
         N: Wgmma<N16>,
     {
         unroll!(for P in 0..8 {
-            let first = N::SUBTILE_N16 * P;
+            // The last subtile ends where the tile does: part of it may be stored twice.
+            let first = (N::SUBTILE_N16 * P).min(N16 - N::SUBTILE_N16);
             let col = self.col0 + 16 * first as u32;
-            if first < N16 && col < self.n {
+            if N::SUBTILE_N16 * P < N16 && col < self.n {
                 let offset = P % 2 * STAGING_BYTES as usize;
                 let buffer = StagingBuffer {
                     address: self.staging_address.wrapping_add(offset),

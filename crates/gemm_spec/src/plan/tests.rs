@@ -26,7 +26,7 @@ const GEMM: KernelSpec = KernelSpec {
     ..KernelSpec::PLAIN
 };
 const SPLIT_K: KernelSpec = KernelSpec {
-    split_k: KSharing::Workspace,
+    split_k: KSharing::Workspace { unit: split_k::RANGE_UNIT },
     numerics: Numerics::ChainOfRanges,
     helpers: &[helper(HelperRole::SumRanges, "sum", 8)],
     min_blocks_per_sm: MinBlocks::same(4),

@@ -10,7 +10,7 @@ use crate::tensor::{
 use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 use crate::{
     DType, Element as _, GemmTypes, Grid, HelperRole, Operand, Order, ParamList, Problem, Tile,
-    Unsupported,
+    Unsupported, split_k,
 };
 
 /// Blocks of the helper that copies, for each SM.
@@ -70,11 +70,30 @@ impl<T: GemmTypes> Planner<'_, T> {
         let Some(tile) = self.spec.launch.tile() else {
             unreachable!("invariant: `check` asks for a tile of a kernel with tensor maps");
         };
-        let arguments = match self.spec.params {
-            ParamList::TmaSimt => self.simt(tile, a, b),
-            ParamList::Gemm | ParamList::Tma | ParamList::Limbs => self.tensor_cores(tile, a, b),
+        if matches!(self.spec.params, ParamList::TmaSimt) {
+            steps.push(Step::Launch(self.own(self.simt(tile, a, b))?));
+            return Ok(());
+        }
+        let mut mapped = self.tensor_cores(tile, a, b);
+        if !matches!(self.spec.split_k, KSharing::Workspace { .. }) || self.ranges == 1 {
+            steps.push(Step::Launch(self.own(Arguments::Tma(mapped))?));
+            return Ok(());
+        }
+        let sums = workspace + a_bytes + b_bytes;
+        mapped.params = TmaParams {
+            alpha: T::Acc::ONE,
+            beta: T::Acc::ZERO,
+            c: pointer_mut(sums),
+            ldc: u64::from(split_k::pitch(size(self.problem.n))),
+            tma_store: 0,
+            ..mapped.params
         };
-        steps.push(Step::Launch(self.own(arguments)?));
+        let mut launch = self.own(Arguments::Tma(mapped))?;
+        // Sums are not rounded before they are added.
+        let unrounded = T::TYPES.with_c(T::TYPES.acc().dtype()).unwrap_or(T::TYPES);
+        launch.symbol = self.spec.entry(unrounded)?;
+        launch.grid.y = self.ranges;
+        steps.extend([Step::Launch(launch), Step::Launch(self.sum_of_ranges(sums))]);
         Ok(())
     }
 
@@ -136,7 +155,12 @@ impl<T: GemmTypes> Planner<'_, T> {
     }
 
     /// What a kernel gets that multiplies 16-bit operands on the tensor cores.
-    fn tensor_cores(&self, tile: Tile, a: Reached, b: Reached) -> Arguments<T> {
+    fn tensor_cores(
+        &self,
+        tile: Tile,
+        a: Reached,
+        b: Reached,
+    ) -> Box<Mapped<TmaParams<T::Acc>, 3>> {
         let problem = &self.problem;
         let a_map = self.factor(Operand::A, tile, a);
         let b_map = self.factor(Operand::B, tile, b);
@@ -163,7 +187,7 @@ impl<T: GemmTypes> Planner<'_, T> {
             ldc: problem.c.ld as u64,
             tma_store: u32::from(tma_store),
         };
-        Arguments::Tma(Box::new(Mapped { params, maps: [a_map, b_map, c_map] }))
+        Box::new(Mapped { params, maps: [a_map, b_map, c_map] })
     }
 
     /// The map of A or B.
@@ -177,7 +201,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         let lines_of_box = match (k_major, self.spec.split_k) {
             (false, _) => BLOCK_K,
             (true, KSharing::Cluster { .. }) => lines_of_box(side, size(count)),
-            (true, KSharing::None | KSharing::Workspace) => side,
+            (true, KSharing::None | KSharing::Workspace { .. }) => side,
         };
         let dtype = T::TYPES.of(operand);
         let box_dims = [ROW_BYTES / size(dtype.size()), lines_of_box];

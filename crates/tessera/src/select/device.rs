@@ -139,6 +139,7 @@ impl DeviceModel {
                 .find(|&size| split_k::units_of(k, unit, size, size - 1) * unit >= LEAST_STEPS)
                 .unwrap_or(1);
         }
+        let KSharing::Workspace { unit } = spec.split_k else { return 1 };
         // More than two waves of blocks give no finer grain than the ranges have.
         let full = 2 * spec.min_blocks(types);
         let multiprocessors = u64::from(self.limits.multiprocessors);
@@ -149,7 +150,7 @@ impl DeviceModel {
         let possible = std::iter::once(1)
             .chain(fitted)
             .filter(|&parts| parts >= 1)
-            .map(|parts| split_k::possible_parts((m, n, k), parts));
+            .map(|parts| split_k::possible_parts((m, n, k), parts, unit));
         possible
             .map(|parts| (self.nanoseconds(spec, types, sizes, parts), parts))
             .filter_map(|(time, parts)| Some((time?, parts)))
@@ -180,16 +181,17 @@ impl DeviceModel {
             (_, KSharing::Cluster { unit }) => {
                 f64::from(split_k::units_of(u32::try_from(k).ok()?, unit, ranges, 0) * unit)
             }
-            (_, KSharing::None | KSharing::Workspace) => {
-                f64::from(split_k::steps(u32::try_from(k).ok()?, ranges))
+            (_, KSharing::Workspace { unit }) => {
+                f64::from(split_k::steps(u32::try_from(k).ok()?, ranges, unit))
             }
+            (_, KSharing::None) => k as f64,
         };
         let work = 2.0 * f64::from(tile.m) * f64::from(tile.n) * (steps + start_steps);
         let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
         let blocks = blocks * u64::from(ranges.max(1));
         let at_once = match spec.split_k {
             KSharing::Cluster { .. } => self.in_clusters(ranges),
-            KSharing::None | KSharing::Workspace => u64::from(self.limits.multiprocessors),
+            KSharing::None | KSharing::Workspace { .. } => u64::from(self.limits.multiprocessors),
         };
         let units = self.waves(spec, types, [n, k], (blocks, at_once), work);
         let sum = match (ranges, spec.split_k) {
@@ -199,7 +201,7 @@ impl DeviceModel {
                 let bytes = f64::from(tile.m) * f64::from(tile.n) * 4.0;
                 CLUSTER_SUM + bytes / CLUSTER_RATE
             }
-            (_, KSharing::None | KSharing::Workspace) => {
+            (_, KSharing::None | KSharing::Workspace { .. }) => {
                 let (m, n) = (u32::try_from(m).ok()?, u32::try_from(n).ok()?);
                 // Written and read.
                 next_launch + 2.0 * split_k::bytes(m, n, ranges) as f64 / parts_rate
@@ -336,7 +338,7 @@ mod tests {
         },
         shared_elements: 0,
         min_blocks_per_sm: MinBlocks::same(4),
-        split_k: KSharing::Workspace,
+        split_k: KSharing::Workspace { unit: split_k::RANGE_UNIT },
         numerics: Numerics::ChainOfRanges,
         ..KernelSpec::PLAIN
     };

@@ -29,6 +29,7 @@ pub(super) const FITTED: Constants = Constants {
         KernelConstants::new("small_n", [0.29593, 0.50505], [0.29593, 0.50505]),
         KernelConstants::new("tensor_128x128", [0.58446, 0.79951], [0.58446, 0.57687]),
         KernelConstants::new("tensor_128x256", [0.61652, 0.81302], [0.61652, 0.65686]),
+        KernelConstants::new("tensor_128x160", [0.6, 0.81], [0.6, 0.55717]),
         KernelConstants::new("tensor_128x192", [0.6, 0.82578], [0.6, 0.55717]),
         KernelConstants::new("tensor_pair_128x192", [0.61, 0.80267], [0.61, 0.7075]),
         KernelConstants::new("tensor_pair_128x256", [0.61, 0.78106], [0.61, 0.77099]),

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use gemm_spec::split_k::KSharing;
 use gemm_spec::{DType, KernelSpec, Layout, Order, Problem, Types};
 use kernels_gpu::Kernel;
 
@@ -59,6 +60,7 @@ static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
     ]),
     half: named(&[
         "tensor_128x128",
+        "tensor_128x160",
         "tensor_128x192",
         "tensor_128x256",
         "tensor_pair_128x192",
@@ -181,7 +183,8 @@ impl DeviceModel {
                 let narrow = if types.a() == DType::F16 { Types::F16 } else { Types::BF16 };
                 // Of a tile of 128 rows with most of them outside TMA loads those all the same.
                 let thin = thin_side(types, sizes).is_some();
-                let suits = |kernel: &Kernel| !thin || kernel.split_k.is_possible();
+                let suits =
+                    |kernel: &Kernel| !thin || matches!(kernel.split_k, KSharing::Cluster { .. });
                 let allowed = known.half.iter().copied().filter(&can).filter(suits);
                 self.fastest(narrow, sizes, allowed)
             }
@@ -292,7 +295,7 @@ mod tests {
     fn every_candidate_is_in_the_registry() {
         let Candidates { limbs, few_rows, few_columns, wide, half, everywhere } = &*CANDIDATES;
         let found = [limbs, few_rows, few_columns, wide, half, everywhere].map(Vec::len);
-        assert_eq!(found, [2, 1, 1, 10, 9, 3]);
+        assert_eq!(found, [2, 1, 1, 10, 10, 3]);
         for kernel in few_rows.iter().chain(few_columns) {
             let tile = kernel.launch.tile().unwrap();
             assert_eq!(tile.m.min(tile.n) as usize, THIN, "{}", kernel.id);
