@@ -117,7 +117,6 @@ registry! {
     f16x3::{SPEC, EMULATED},
     tensor::{TILE_64X128, EMULATED},
     tensor::{TILE_128X128, EMULATED},
-    tensor::{TILE_128X160, EMULATED},
     tensor::{TILE_128X192, EMULATED},
     tensor::{TILE_128X256, EMULATED},
     tensor::{PAIR_128X192, EMULATED},
@@ -126,6 +125,7 @@ registry! {
     tensor::{SPLIT_64X128, EMULATED},
     tensor::{SPLIT_128X64, EMULATED},
     tensor::{SPLIT_128X128, EMULATED},
+    tensor::{TILE_128X160, EMULATED},
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]
