@@ -29,13 +29,14 @@
 
 mod device;
 
-use gemm_spec::split::Limbs;
+use gemm_spec::split::{BLOCK_K, Limbs};
+use gemm_spec::split_k::KSharing;
 use gemm_spec::{
     Arch, Entry, HelperEntry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess,
     ParamList, Types,
 };
 
-use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes};
+use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, SUM, TRANSPOSE_BYTES, helper, shared_bytes};
 
 /// Stages of the pipeline: as many as shared memory holds.
 const STAGES: u32 = 4;
@@ -43,6 +44,7 @@ const STAGES: u32 = 4;
 const HELPERS: &[HelperEntry] = &[
     helper(HelperRole::SplitKMajor, "bf16x9_split_rows", REDUCTION_BYTES),
     helper(HelperRole::SplitMnMajor, "bf16x9_split_across", TRANSPOSE_BYTES),
+    SUM,
     FALLBACK,
 ];
 
@@ -63,6 +65,7 @@ const fn spec(
         min_blocks_per_sm: MinBlocks::same(1),
         params: ParamList::Limbs,
         operands: OperandAccess::Limbs(Limbs::ThreeBf16),
+        split_k: KSharing::Workspace { unit: BLOCK_K },
         numerics: Numerics::Limbs { products },
         helpers: HELPERS,
         ..KernelSpec::PLAIN

@@ -3,7 +3,8 @@
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f32
 //! Launch    2 to 4 helpers that split A and B and one that examines samples of C; then block (384,1,1),
-//!           persistent, one an SM; then a fallback that returns at once unless it is needed
+//!           persistent, one an SM; where several blocks share k, one that adds their sums; then a
+//!           fallback that returns at once unless it is needed
 //! Shared    STAGES stages of 32 KiB and their barriers: 196704 bytes
 //! Requires  m, n >= 1, k >= 16, compute capability 9.0
 //! Cost      6mnk flop on the tensor cores; the limbs take as much memory as the operands
@@ -32,13 +33,15 @@
 mod device;
 mod probe;
 
-use gemm_spec::split::{Limbs, PROBE_COLUMNS};
+use gemm_spec::split::{BLOCK_K, Limbs, PROBE_COLUMNS};
+use gemm_spec::split_k::KSharing;
 use gemm_spec::{
-    Arch, Entry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess, ParamList, Types,
+    Arch, Entry, HelperEntry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess,
+    ParamList, Types,
 };
 
 use crate::limbs::{
-    FALLBACK, HELPER_THREADS, LAUNCH, REDUCTION_BYTES, TRANSPOSE_BYTES, helper, shared_bytes,
+    FALLBACK, HELPER_THREADS, LAUNCH, REDUCTION_BYTES, SUM, TRANSPOSE_BYTES, helper, shared_bytes,
 };
 
 /// Stages of the pipeline: as many as shared memory holds.
@@ -58,12 +61,15 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     min_blocks_per_sm: MinBlocks::same(1),
     params: ParamList::Limbs,
     operands: OperandAccess::Limbs(Limbs::TwoF16),
+    split_k: KSharing::Workspace { unit: BLOCK_K },
     numerics: Numerics::Limbs { products: 3 },
     helpers: &[
         helper(HelperRole::SplitKMajor, "f16x3_split_rows", REDUCTION_BYTES),
         helper(HelperRole::RowAmax, "f16x3_maxima", HELPER_THREADS * 16),
         helper(HelperRole::SplitMnMajor, "f16x3_split_across", TRANSPOSE_BYTES),
-        helper(HelperRole::Probe, "f16x3_probe", PROBE_BYTES),
+        // Fewer blocks than there are SMs.
+        HelperEntry { min_blocks: 1, ..helper(HelperRole::Probe, "f16x3_probe", PROBE_BYTES) },
+        SUM,
         FALLBACK,
     ],
     ..KernelSpec::PLAIN

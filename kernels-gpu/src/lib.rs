@@ -80,6 +80,7 @@ macro_rules! registry {
                 tensor::EMULATED_PAD,
                 tensor::EMULATED_SUM,
                 limbs::EMULATED_FALLBACK,
+                limbs::EMULATED_SUM,
                 f16x3::EMULATED_PROBE,
                 $($module::$emulated),+
             ];

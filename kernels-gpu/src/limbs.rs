@@ -4,14 +4,16 @@
 mod fallback;
 pub(crate) mod product;
 pub(crate) mod split;
+mod sum;
 
 use cuda_std::arch::sm90::wgmma::Accumulators;
 use cuda_std::memory::SharedAddress;
-#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
-pub(crate) use fallback::EMULATED as EMULATED_FALLBACK;
 use gemm_spec::split::{Limbs, PANEL_ROWS};
 use gemm_spec::warpgroup::THREADS;
 use gemm_spec::{Block, HelperEntry, HelperRole, LaunchShape, Tile};
+pub(crate) use sum::ENTRY as SUM;
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) use {fallback::EMULATED as EMULATED_FALLBACK, sum::EMULATED as EMULATED_SUM};
 
 use crate::parts::outer_tile;
 

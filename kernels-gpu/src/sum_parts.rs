@@ -39,7 +39,7 @@ pub(crate) const ENTRY: HelperEntry = HelperEntry {
 /// # Safety
 /// Obligations 1 and 2 of the entries, with the module's meaning of A, its requirements and its launch.
 #[inline(always)]
-unsafe fn sum_parts<T: Accumulator>(gemm: Gemm<T>) {
+pub(crate) unsafe fn sum_parts<T: Accumulator>(gemm: Gemm<T>) {
     let (row, col) = place_of_quad(&gemm);
     if row >= gemm.m {
         return;

@@ -35,6 +35,13 @@ impl Arch {
         }
     }
 
+    /// Whether the module's entries wait by themselves for the launches before them in the stream, so that a
+    /// launch may begin before the last of those has ended.
+    #[must_use]
+    pub const fn overlaps(self) -> bool {
+        matches!(self, Self::Sm90a)
+    }
+
     /// Whether GPUs of a compute capability run the module.
     #[must_use]
     pub fn runs_on(self, compute_capability: (u32, u32)) -> bool {

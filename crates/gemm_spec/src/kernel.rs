@@ -165,6 +165,10 @@ pub enum HelperRole {
     SumRangesF16,
     /// The same for a C of bf16.
     SumRangesBf16,
+    /// Adds the results of ranges of k that limbs gave, unless these did not hold the operands: [`LimbParams`],
+    /// where `a_limbs` are the results as in a workspace of [`split_k`](crate::split_k), and `k` is their
+    /// number; the other operands are not read.
+    SumLimbRanges,
 }
 
 impl HelperRole {
@@ -179,6 +183,7 @@ impl HelperRole {
             Self::Probe => ProbeParams::LIST,
             Self::Fallback => FallbackParams::LIST,
             Self::SumRanges | Self::SumRangesF16 | Self::SumRangesBf16 => GemmParams::<f32>::LIST,
+            Self::SumLimbRanges => LimbParams::LIST,
         }
     }
 
@@ -365,7 +370,7 @@ impl KernelSpec {
                 bytes(Operand::A) + bytes(Operand::B) + ranges
             }
             OperandAccess::Limbs(limbs) => {
-                crate::split::Workspace::new(limbs, size(m), size(n), size(k)).bytes
+                crate::split::Workspace::new(limbs, size(m), size(n), size(k)).bytes + ranges
             }
         }
     }
@@ -426,15 +431,12 @@ impl KernelSpec {
                 assert!(matches!(self.params, ParamList::Limbs));
                 assert!(self.has(HelperRole::SplitKMajor) && self.has(HelperRole::SplitMnMajor));
                 assert!(self.has(HelperRole::Fallback));
+                assert!(!self.shares_by_workspace() || self.has(HelperRole::SumLimbRanges));
             }
         }
         assert!(
             !self.split_k.is_possible() || !matches!(self.numerics, Numerics::Chain),
             "blocks that share k have an accumulator each"
-        );
-        assert!(
-            !self.shares_by_workspace() || !matches!(self.operands, OperandAccess::Limbs(_)),
-            "no workspace of partial results is planned for limbs"
         );
         if let KSharing::Cluster { unit } = self.split_k {
             assert!(unit >= 1 && matches!(self.launch, LaunchShape::Grouped { .. }));

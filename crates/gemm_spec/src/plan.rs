@@ -87,6 +87,9 @@ pub struct Launch<T: GemmTypes> {
     pub block: Block,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
+    /// Whether it may begin before the launch ahead of it in the stream has ended, for which it then waits by
+    /// itself ([`Arch::overlaps`]).
+    pub overlaps: bool,
     /// What the entry is called with.
     pub arguments: Arguments<T>,
 }
@@ -127,6 +130,9 @@ pub enum Arguments<T: GemmTypes> {
     Fallback(FallbackParams),
 }
 
+/// Multiply-adds of a product up to which its launches overlap.
+const MOST_WORK_IN_OVERLAP: u128 = 1 << 33;
+
 /// A product by a kernel of which a plan can be made.
 pub struct Planner<'p, T: GemmTypes> {
     spec: &'p KernelSpec,
@@ -163,8 +169,9 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
     /// without it, and by a kernel whose blocks do not share k, it is one.
     #[must_use]
     pub fn with_ranges(self, asked: u32) -> Self {
-        let Problem { m, n, .. } = self.problem;
-        let sizes = (size(m), size(n), size(self.problem.effective_k()));
+        let Problem { n, .. } = self.problem;
+        // As many in every band as the whole product has.
+        let sizes = (size(self.band.all), size(n), size(self.problem.effective_k()));
         let ranges = match self.spec.split_k {
             KSharing::None => self.ranges,
             KSharing::Workspace { unit } => split_k::possible_parts(sizes, asked, unit),
@@ -191,7 +198,9 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
                 let copies = self.items().map(|item| item.copies().iter().sum());
                 copies.max().unwrap_or(0) + sums
             }
-            OperandAccess::Limbs(limbs) => limbs::workspace(limbs, &self.problem, self.band).bytes,
+            OperandAccess::Limbs(limbs) => {
+                limbs::workspace(limbs, &self.problem, self.band).bytes + sums
+            }
         }
     }
 
@@ -212,7 +221,21 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
                 }
             }
         }
+        let overlaps = self.overlaps();
+        for step in &mut steps {
+            if let Step::Launch(launch) = step {
+                launch.overlaps = overlaps;
+            }
+        }
         Ok(LaunchPlan { steps })
+    }
+
+    /// Whether each launch may begin before the one ahead of it has ended: where products are short and their
+    /// entries wait. The blocks of long ones would be spread over the SMs in another order, which took up to a
+    /// tenth longer (docs/notebook/kernels.md).
+    fn overlaps(&self) -> bool {
+        let Problem { m, n, k, .. } = self.problem;
+        self.spec.arch.overlaps() && m as u128 * n as u128 * k as u128 <= MOST_WORK_IN_OVERLAP
     }
 
     fn is_nothing(&self) -> bool {
@@ -255,6 +278,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             cluster,
             block: spec.block(m, n)?,
             shared_bytes: spec.shared_bytes(T::TYPES),
+            overlaps: false,
             arguments,
         })
     }
@@ -334,7 +358,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
 impl HelperEntry {
     fn launch<T: GemmTypes>(&self, grid: Grid, arguments: Arguments<T>) -> Launch<T> {
         let Self { symbol, block, shared_bytes, .. } = *self;
-        Launch { symbol, grid, cluster: 1, block, shared_bytes, arguments }
+        Launch { symbol, grid, cluster: 1, block, shared_bytes, overlaps: false, arguments }
     }
 }
 

@@ -20,6 +20,8 @@ use crate::parts::unroll::unroll;
 
 const COLUMNS: usize = PROBE_COLUMNS as usize;
 const WARPS: u32 = HELPER_THREADS / 32;
+/// k elements of a thread whose reads are in flight together.
+const AT_ONCE: usize = 4;
 
 entry! {
     /// # Safety
@@ -70,21 +72,33 @@ unsafe fn probe(params: ProbeParams) {
     });
     let mut size = [0.0f32; COLUMNS];
     let mut meets = [0.0f32; COLUMNS];
-    let mut step = linear;
-    while step < k {
-        // SAFETY: obligation 1.
-        let x = unsafe { line.wrapping_add((u64::from(step) * a_step) as usize).read() };
-        let x = (x * a_first * a_second).abs();
-        let apart = (u64::from(step) * b_step) as usize;
-        unroll!(for J in 0..8 {
-            // SAFETY: obligation 1.
-            let y = unsafe { columns[J].wrapping_add(apart).read() };
-            let y = (y * scales[J].0 * scales[J].1).abs();
-            size[J] += x * y;
-            meets[J] += if small(x) { y } else { 0.0 };
-            meets[J] += if small(y) { x } else { 0.0 };
+    let mut first = linear;
+    while first < k {
+        // In flight together.
+        let mut x = [0.0f32; AT_ONCE];
+        let mut y = [[0.0f32; COLUMNS]; AT_ONCE];
+        unroll!(for I in 0..4 {
+            let step = first.saturating_add(I as u32 * HELPER_THREADS);
+            if step < k {
+                // SAFETY: obligation 1.
+                x[I] = unsafe { line.wrapping_add((u64::from(step) * a_step) as usize).read() };
+                let apart = (u64::from(step) * b_step) as usize;
+                unroll!(for J in 0..8 {
+                    // SAFETY: obligation 1.
+                    y[I][J] = unsafe { columns[J].wrapping_add(apart).read() };
+                });
+            }
         });
-        step += HELPER_THREADS;
+        unroll!(for I in 0..4 {
+            let x = (x[I] * a_first * a_second).abs();
+            unroll!(for J in 0..8 {
+                let y = (y[I][J] * scales[J].0 * scales[J].1).abs();
+                size[J] += x * y;
+                meets[J] += if small(x) { y } else { 0.0 };
+                meets[J] += if small(y) { x } else { 0.0 };
+            });
+        });
+        first = first.saturating_add(AT_ONCE as u32 * HELPER_THREADS);
     }
 
     // --- reduction over the threads of the block ---

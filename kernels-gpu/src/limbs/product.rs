@@ -5,8 +5,8 @@ use cuda_std::memory::{Global, GlobalMut, global, global_mut};
 use cuda_std::{thread, warp};
 use gemm_spec::epilogue;
 use gemm_spec::params::LimbParams;
-use gemm_spec::scheduler::{Extent, Persistent, TileScheduler};
-use gemm_spec::split::{PANEL_ROWS, tiles, unscaled};
+use gemm_spec::scheduler::{Extent, Persistent, SplitK, TileScheduler};
+use gemm_spec::split::{BLOCK_K, PANEL_ROWS, tiles, unscaled};
 use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
 use super::{CONSUMERS, GROUP_ROWS, LimbSplit};
@@ -24,10 +24,11 @@ macro_rules! product_entry {
         $crate::parts::entries::entry! {
             /// # Safety
             /// 1. The operands are split into `a_limbs` and `b_limbs` as `gemm_spec::split` says, with
-            ///    the exponents of m rows and n columns where they are scaled; `c` is valid for m by n
-            ///    elements at `ldc`, overlaps nothing else and nobody else writes it; `flags` is valid.
-            /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's
-            ///    spec, with m, n, k >= 1 and fewer than 2^31 tiles.
+            ///    the exponents of m rows and n columns where they are scaled; `c` is valid for a matrix of m
+            ///    by n elements at `ldc` for each row of blocks of the grid, overlaps nothing else and nobody
+            ///    else writes it; `flags` is valid.
+            /// 2. The launch has the block, the shared memory and along x at most the blocks of the kernel's
+            ///    spec, along y as many as k has ranges, with m, n, k >= 1 and fewer than 2^31 tiles.
             pub unsafe fn $name(params: LimbParams) {
                 // SAFETY: the obligations are the same.
                 unsafe { $crate::limbs::product::multiply::<$limbs>(params) };
@@ -72,7 +73,8 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
     unsafe { thread::sync_threads() };
 
     let extent = Extent { m, n, k, tile: (PANEL_ROWS, PANEL_ROWS) };
-    let mut scheduler = Persistent::new(this_cta(), extent, GROUP_ROWS);
+    let whole = Persistent::new(this_cta(), extent, GROUP_ROWS);
+    let mut scheduler = SplitK::new(this_cta(), whole, BLOCK_K);
     let k_tiles = tiles(k);
     if warpgroup_idx == 0 {
         // SAFETY: the whole warpgroup is here and needs no more registers.
@@ -80,11 +82,14 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
         if linear == 0 {
             while scheduler.has_work() {
                 let tile = scheduler.tile();
-                let panel = |tile: u32| tile as usize * k_tiles as usize * L::TILE_BYTES as usize;
-                let a = a_limbs.wrapping_add(panel(tile.row));
-                let b = b_limbs.wrapping_add(panel(tile.col));
-                // SAFETY: both panels are in the limbs.
-                unsafe { load_tiles(&mut pipe, a, b, k_tiles) };
+                let first = (tile.k0 / BLOCK_K) as usize;
+                let of_range = |panel: u32| {
+                    (panel as usize * k_tiles as usize + first) * L::TILE_BYTES as usize
+                };
+                let a = a_limbs.wrapping_add(of_range(tile.row));
+                let b = b_limbs.wrapping_add(of_range(tile.col));
+                // SAFETY: the range's tiles of both panels are in the limbs.
+                unsafe { load_tiles(&mut pipe, a, b, tiles(tile.k_len)) };
                 scheduler.advance();
             }
         }
@@ -94,14 +99,17 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
         let (consumer_idx, thread_in_warpgroup) = (warpgroup_idx - 1, linear % THREADS);
         while scheduler.has_work() {
             let tile = scheduler.tile();
+            let k_tiles = tiles(tile.k_len);
             // SAFETY: the producer loads `k_tiles` stages for this tile.
             let total = unsafe { mainloop(&mut pipe, consumer_idx, thread_in_warpgroup, k_tiles) };
+            // A range has a matrix of its own.
+            let apart = u64::from(tile.range) * u64::from(m) * ldc;
             let store = Store {
                 m,
                 n,
                 alpha,
                 beta,
-                c,
+                c: c.wrapping_add(apart as usize),
                 ldc,
                 a_exponents,
                 b_exponents,

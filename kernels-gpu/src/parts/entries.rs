@@ -3,7 +3,7 @@
 /// Defines an entry: `pub unsafe fn name(params: PadParams) { .. }`, where `params` is the struct.
 ///
 /// The entry itself takes the fields, one by one: the compiler knows of a pointer that is a parameter
-/// by itself, but not of one in a struct, that it is to global memory.
+/// by itself, but not of one in a struct, that it is to global memory. It begins with [`follow`].
 macro_rules! entry {
     (
         $(#[$meta:meta])*
@@ -16,6 +16,18 @@ macro_rules! entry {
     };
 }
 pub(crate) use entry;
+
+/// Lets the launch after this one start, and waits for those before it. All entries for compute capability
+/// 9.0 begin with it, so that the host may have any of them overlap with the one before
+/// ([`gemm_spec::Arch::overlaps`]).
+#[inline(always)]
+pub(crate) fn follow() {
+    #[cfg(cuda_arch = "sm_90a")]
+    {
+        cuda_std::arch::sm90::grid::launch_dependents();
+        cuda_std::arch::sm90::grid::wait();
+    }
+}
 
 /// What [`entry`] defines, given the list of the parameters.
 macro_rules! define_entry {
@@ -35,6 +47,7 @@ macro_rules! define_entry {
         #[allow(clippy::too_many_arguments, reason = "the parameters of an entry")]
         #[expect(unreachable_pub, reason = "an entry is reached through its symbol")]
         pub unsafe fn $symbol($($field: gemm_spec::param_type!($kind, $element)),+) {
+            $crate::parts::entries::follow();
             let $params = gemm_spec::params::$($struct)+ { $($field),+ };
             $body
         }

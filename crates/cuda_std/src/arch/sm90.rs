@@ -14,6 +14,7 @@
 pub mod bulk;
 pub mod cluster;
 pub mod convert;
+pub mod grid;
 pub mod mbarrier;
 pub mod registers;
 pub mod tensor;

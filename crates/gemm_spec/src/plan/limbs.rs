@@ -12,7 +12,7 @@ use crate::params::{
 };
 use crate::split::{AMAX_BLOCK_K, BLOCK_K, FALL_BACK, Limbs, PANEL_ROWS, PROBE_BLOCKS, Workspace};
 use crate::{
-    Accumulator, GemmTypes, Grid, HelperRole, Layout, Operand, Order, Problem, Unsupported,
+    Accumulator, GemmTypes, Grid, HelperRole, Layout, Operand, Order, Problem, Unsupported, split_k,
 };
 
 /// The workspace of a product of bands; `zeroed` of it are the flags.
@@ -40,7 +40,7 @@ impl<T: GemmTypes> Planner<'_, T> {
             if self.spec.helper(HelperRole::Probe).is_some() {
                 steps.push(Step::Launch(product.probe()));
             }
-            steps.push(Step::Launch(product.multiply()?));
+            product.multiply(steps)?;
         }
         steps.push(Step::Launch(product.fall_back()));
         Ok(())
@@ -157,11 +157,12 @@ impl<T: GemmTypes> Product<'_, T> {
         self.helper(HelperRole::Probe, PROBE_BLOCKS, 1, Arguments::Probe(params))
     }
 
-    /// Multiplies the limbs, unless the flags forbid it.
-    fn multiply(&self) -> Result<Launch<T>, Unsupported> {
-        let Planner { problem, addresses, .. } = *self.planner;
+    /// Multiplies the limbs, unless the flags forbid it. If several blocks share k, each range's sum goes to a
+    /// matrix of its own behind the limbs, and a second launch adds the matrices.
+    fn multiply(&self, steps: &mut Vec<Step<T>>) -> Result<(), Unsupported> {
+        let Planner { problem, addresses, ranges, .. } = *self.planner;
         let work = self.layout;
-        self.planner.own(Arguments::Limbs(LimbParams {
+        let whole = LimbParams {
             m: size(problem.m),
             n: size(problem.n),
             k: size(problem.k),
@@ -175,7 +176,22 @@ impl<T: GemmTypes> Product<'_, T> {
             ldc: problem.c.ld as u64,
             flags: pointer(self.flags()),
             unless: FALL_BACK,
-        }))
+        };
+        if ranges == 1 {
+            steps.push(Step::Launch(self.planner.own(Arguments::Limbs(whole))?));
+            return Ok(());
+        }
+        let parts = self.at(work.bytes);
+        let ldc = u64::from(split_k::pitch(whole.n));
+        let product = LimbParams { alpha: 1.0, beta: 0.0, c: pointer_mut(parts), ldc, ..whole };
+        let mut launch = self.planner.own(Arguments::Limbs(product))?;
+        launch.grid.y = ranges;
+        let sum = LimbParams { k: ranges, a_limbs: pointer(parts), ..whole };
+        let entry = self.planner.helper(HelperRole::SumLimbRanges);
+        let grid = split_k::sum_grid(whole.m, whole.n, entry.block.x);
+        steps.push(Step::Launch(launch));
+        steps.push(Step::Launch(entry.launch(grid, Arguments::Limbs(sum))));
+        Ok(())
     }
 
     /// Multiplies the operands themselves, if the flags ask for it. The blocks share the tiles, however many

@@ -57,6 +57,16 @@ const LIMBS: KernelSpec = KernelSpec {
     ],
     ..GEMM
 };
+const LIMBS_OF_RANGES: KernelSpec = KernelSpec {
+    split_k: KSharing::Workspace { unit: 32 },
+    helpers: &[
+        helper(HelperRole::SplitKMajor, "k_major", 4),
+        helper(HelperRole::SplitMnMajor, "mn_major", 4),
+        helper(HelperRole::SumLimbRanges, "sum", 8),
+        helper(HelperRole::Fallback, "fallback", 2),
+    ],
+    ..LIMBS
+};
 const CLUSTER: KernelSpec = KernelSpec {
     launch: LaunchShape::Grouped {
         block: Block { x: 256, y: 1 },
@@ -73,6 +83,7 @@ const _: () = {
     SPLIT_K.check();
     TMA.check();
     LIMBS.check();
+    LIMBS_OF_RANGES.check();
 };
 
 fn plan<T: GemmTypes>(
@@ -265,6 +276,63 @@ fn operands_are_split_multiplied_and_multiplied_again_where_limbs_do_not_hold_th
         Planner::range_flags(&LIMBS, &Problem { alpha: 0.0, ..problem }, Band::whole(256)),
         None
     );
+}
+
+#[test]
+fn ranges_of_k_of_limbs_are_summed_unless_the_fallback_multiplies() {
+    let problem = Problem::<f32>::new(256, 384, 512).with_scalars(3.0, 2.0);
+    let (bytes, plan) = plan(&LIMBS_OF_RANGES, &problem, AT);
+    let layout = Workspace::new(Limbs::TwoF16, 256, 384, 512);
+    let ranges = split_k::possible_parts((256, 384, 512), RANGES, 32);
+    assert!(ranges > 1);
+    assert_eq!(bytes, layout.bytes + split_k::bytes(256, 384, ranges));
+    assert_eq!(symbols(&plan), ["fill", "k_major", "mn_major", "gemm_f32", "sum", "fallback"]);
+    let product = launch(&plan, "gemm_f32");
+    assert_eq!(product.grid.y, ranges);
+    let Arguments::Limbs(product) = product.arguments else { panic!() };
+    let Arguments::Limbs(sum) = launch(&plan, "sum").arguments else { panic!() };
+    assert_eq!((product.alpha, product.beta), (1.0, 0.0));
+    assert_eq!((sum.alpha, sum.beta, sum.k), (3.0, 2.0, ranges));
+    assert_eq!(address_of(product.c), WORKSPACE + layout.bytes);
+    assert_eq!(product.c.cast_const().cast::<u8>(), sum.a_limbs);
+    assert_eq!((address_of(sum.c), sum.ldc), (AT.c, problem.c.ld as u64));
+    // C is as it was where the fallback multiplies.
+    assert_eq!((sum.flags, sum.unless), (product.flags, product.unless));
+}
+
+/// A band's ranges are those of the whole product, however few rows it has.
+#[test]
+fn a_band_has_the_ranges_of_the_whole_product() {
+    // 128 MiB hold fewer matrices of all rows than are asked for.
+    let (all, n) = (4096, 4096);
+    let ranges = |rows, band| {
+        let problem = Problem::<f32>::new(rows, n, 512);
+        let planner = Planner::new(&LIMBS_OF_RANGES, &problem, AT, &LIMITS, band).unwrap();
+        launch(&planner.with_ranges(4).plan(WORKSPACE).unwrap(), "gemm_f32").grid.y
+    };
+    let whole = ranges(all, Band::whole(all));
+    assert_eq!(whole, 2);
+    assert_eq!(ranges(256, Band { tallest: 256, all, first: 512 }), whole);
+    assert_eq!(ranges(256, Band::whole(256)), 4);
+}
+
+#[test]
+fn launches_overlap_where_their_entries_wait_and_the_product_is_short() {
+    fn all_are<T: GemmTypes>(spec: &KernelSpec, sizes: [usize; 3]) -> bool {
+        let [m, n, k] = sizes;
+        let (_, plan) = plan(spec, &Problem::<T>::new(m, n, k), AT);
+        let launches = plan.steps.iter().filter_map(|step| match step {
+            Step::Launch(launch) => Some(launch.overlaps),
+            Step::Fill { .. } => None,
+        });
+        let found: Vec<bool> = launches.collect();
+        assert!(found.windows(2).all(|two| two[0] == two[1]), "{found:?}");
+        found[0]
+    }
+    assert!(all_are::<f32>(&LIMBS, [1024; 3]));
+    assert!(all_are::<bf16>(&TMA, [2048; 3]));
+    assert!(!all_are::<bf16>(&TMA, [4096; 3]));
+    assert!(!all_are::<f32>(&SPLIT_K, [64; 3]));
 }
 
 #[test]

@@ -73,7 +73,9 @@ impl<'g> Queue<'g> {
         band: Band,
     ) -> Result<(), Error> {
         let spec = kernel.spec();
-        let (limits, ranges) = (self.gpu.limits(), self.gpu.model().ranges(spec, problem));
+        let limits = self.gpu.limits();
+        // A band is summed as the whole product would be.
+        let ranges = self.gpu.model().ranges(spec, &Problem { m: band.all, ..*problem });
         let unsupported = |reason: Unsupported| Error::Unsupported { kernel: spec.id, reason };
         let planner = Planner::new(spec, problem, addresses, limits, band)
             .map_err(unsupported)?
@@ -195,6 +197,7 @@ impl<'g> Queue<'g> {
             shared_bytes: launch.shared_bytes,
             stream: self.stream,
             cluster: (launch.cluster > 1).then_some([launch.cluster, 1, 1]),
+            programmatic_stream_serialization: launch.overlaps,
             ..LaunchConfig::new([x, y, z], [launch.block.x, launch.block.y, 1])
         };
         // The driver reads each parameter from an address of its own.
