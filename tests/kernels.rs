@@ -6,6 +6,8 @@
 
 #![expect(clippy::print_stdout, reason = "it says what was not tested, and what a soak ran")]
 
+#[path = "kernels/corners.rs"]
+mod corners;
 #[path = "kernels/digests.rs"]
 mod digests;
 #[path = "kernels/events.rs"]
@@ -378,13 +380,24 @@ fn refuses_what_it_cannot_do<T: ScalarTypes>(backend: Backend, spec: Kernel) -> 
 fn digests_of<T: ScalarTypes>(
     backend: Backend,
     spec: Kernel,
-) -> Result<Vec<(Case, String)>, String> {
+) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
+    let mut add = |case: String, operands: Operands<T>| {
+        let c = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
+        found.push((case, digest(&operands.problem, &c)));
+        Ok::<_, String>(())
+    };
     for case in digested_cases(tile(spec)) {
         if can::<T>(backend, spec, &case)? {
-            let operands = Operands::<T>::draw(&case);
-            let c = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
-            found.push((case, digest(&operands.problem, &c)));
+            add(case.to_string(), Operands::draw(&case))?;
+        }
+    }
+    // The sums are the instruction's own, the same in all kernels.
+    if spec.id == CORNERS_OF {
+        for family in &corners::FAMILIES {
+            if let Some(operands) = family.draw(corners::FEW) {
+                add(family.case(), operands)?;
+            }
         }
     }
     Ok(found)
@@ -424,8 +437,7 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
     for spec in KERNELS {
         for entry in spec.entries {
             let found = with_gemm_types!(entry.types, T => digests_of::<T>(Backend::Gpu, *spec))?;
-            let cases: BTreeMap<String, String> =
-                found.into_iter().map(|(case, digest)| (case.to_string(), digest)).collect();
+            let cases: BTreeMap<String, String> = found.into_iter().collect();
             digests.entries.insert(entry.symbol.to_owned(), cases);
         }
     }
@@ -436,6 +448,9 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
 type Test = Box<dyn FnOnce() -> Result<(), Failed> + Send>;
 
 type Property = fn(Backend, Kernel) -> Result<(), Failed>;
+
+/// The kernel whose digests include the corners of the tensor cores' sums.
+const CORNERS_OF: &str = "tensor_64x128";
 
 /// The property that needs a committed file.
 const DIGESTS: &str = "gives_the_committed_digests";
@@ -465,6 +480,9 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
             properties.push(("lacks_no_instruction", planted::lacks_no_instruction::<T>));
         }
     }
+    if spec.id.starts_with("tensor_") && backend == Backend::Gpu {
+        properties.push(("sums_as_the_emulator_does", corners::sums_as_the_emulator_does::<T>));
+    }
     if !spec.is_chain() && backend == Backend::Gpu {
         properties.push(("repeats_its_bits", orders::repeats_its_bits::<T>));
     }
@@ -472,7 +490,8 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
 }
 
 /// The tests of the tests: each guard must be able to fail.
-const SELF_TESTS: [(&str, SelfTest); 2] = [
+const SELF_TESTS: [(&str, SelfTest); 3] = [
+    ("self::families_reach_the_corners", corners::families_reach_the_corners),
     ("self::a_kernel_that_can_do_no_case_fails", a_kernel_that_can_do_no_case_fails),
     ("self::a_soak_of_nothing_fails", soak::a_soak_of_nothing_fails),
 ];
