@@ -477,7 +477,7 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
     if spec.arch == Arch::Sm90a && backend == Backend::Emulator {
         properties.push(("every_order_of_events", events::every_order_of_events::<T>));
         if first {
-            properties.push(("lacks_no_instruction", planted::lacks_no_instruction::<T>));
+            properties.push(("hides_no_defect", planted::hides_no_defect::<T>));
         }
     }
     if spec.id.starts_with("tensor_") && backend == Backend::Gpu {
