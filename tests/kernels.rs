@@ -187,8 +187,14 @@ fn agrees_with_serial<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<
 }
 
 /// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32.
+///
+/// The kernels for Hopper take more time on the emulator and differ between types in elements' sizes alone: there all
+/// types but the first run every third size, which has all residues of those sizes.
 fn every_small_size<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
-    compare::<T>(backend, spec, (1..=70).map(|n| Case::new(n, n, n)))
+    let first = spec.entries.first().is_none_or(|entry| entry.types == T::TYPES);
+    let takes_time = backend == Backend::Emulator && spec.arch == Arch::Sm90a;
+    let step = if takes_time && !first { 3 } else { 1 };
+    compare::<T>(backend, spec, (1..=70).step_by(step).map(|n| Case::new(n, n, n)))
 }
 
 /// Just beyond a tile and within, along both of its sides, with rows that suit copies of 16 bytes and
