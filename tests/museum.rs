@@ -12,6 +12,8 @@
 mod column_without_block;
 #[path = "museum/grid_cut_short.rs"]
 mod grid_cut_short;
+#[path = "museum/hopper.rs"]
+mod hopper;
 #[path = "museum/load_loop_ends_early.rs"]
 mod load_loop_ends_early;
 #[path = "museum/no_barrier_before_overwrite.rs"]

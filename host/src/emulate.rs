@@ -2,9 +2,9 @@
 
 use std::ptr::with_exposed_provenance_mut;
 
-use cuda_std::emulate::{self, Buffer, Instruction, Launch, Observer, Order, TensorMap};
+use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, TensorMap};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Planner, Step};
-use gemm_spec::{DeviceLimits, GemmTypes, Operand, Problem};
+use gemm_spec::{DeviceLimits, Element, GemmTypes, Operand, Order, Problem};
 use kernels_gpu::{EmulatedCall, Kernel};
 use tessera::select::DeviceModel;
 
@@ -28,11 +28,10 @@ pub struct Options {
     /// A barrier that every thread passes without waiting, counted from 0: a planted fault, to see
     /// that the checks find it.
     pub skip_barrier: Option<u32>,
-    /// An instruction that no thread executes, of those of compute capability 9.0 and a block's barrier: a planted
-    /// fault, too.
-    pub dropped: Option<Instruction>,
+    /// A defect of an instruction, of those of compute capability 9.0 and a block's barrier: a planted fault, too.
+    pub defect: Option<Defect>,
     /// When threads run, and when copies and products are done.
-    pub order: Order,
+    pub order: emulate::Order,
     /// Multiprocessors of the device: persistent kernels have no more blocks, which so have more tiles.
     pub multiprocessors: u32,
 }
@@ -42,8 +41,8 @@ impl Default for Options {
         Self {
             checked: true,
             skip_barrier: None,
-            dropped: None,
-            order: Order::Late,
+            defect: None,
+            order: emulate::Order::Late,
             multiprocessors: LIMITS.multiprocessors,
         }
     }
@@ -82,11 +81,12 @@ pub fn run_with<T: ScalarTypes>(
     run_kernel(options, None, spec, problem, a, b, c)
 }
 
-/// As [`run`], and tells an observer what each thread of the kernel does.
+/// As [`run_with`], and tells an observer what each thread of the kernel does.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_observed<T: ScalarTypes>(
+    options: Options,
     spec: Kernel,
     problem: &Problem<T>,
     a: &[T::A],
@@ -94,7 +94,7 @@ pub fn run_observed<T: ScalarTypes>(
     c: &mut [T::C],
     observer: &dyn Observer,
 ) -> Result<(), Error> {
-    run_kernel(Options::default(), Some(observer), spec, problem, a, b, c)
+    run_kernel(options, Some(observer), spec, problem, a, b, c)
 }
 
 fn run_kernel<T: ScalarTypes>(
@@ -115,13 +115,25 @@ fn run_kernel<T: ScalarTypes>(
         problem.required_len(Operand::C)?,
     ];
     let (a, b, c) = (&a[..a_len], &b[..b_len], &mut c[..c_len]);
-    let (a_buffer, b_buffer) = (Buffer::input("A", a), Buffer::input("B", b));
-    let c_buffer = Buffer::output("C", c);
-    // Exposed after the last borrow: what is accessed by these addresses is borrowed by nobody else.
+    // What may not be read is what nobody has written.
+    let (reads_factors, reads_c) = (problem.alpha != T::Acc::ZERO, problem.beta != T::Acc::ZERO);
+    let operand = |buffer: Buffer, number: usize, which: Operand, is_read: bool| {
+        let (rows, cols) = problem.dims(which);
+        let (layout, size) = (problem.layout(which), T::TYPES.of(which).size());
+        let line = if layout.order == Order::RowMajor { cols } else { rows };
+        let buffer = buffer.in_window(number).with_lines(line * size, layout.ld * size);
+        if is_read { buffer } else { buffer.unwritten() }
+    };
+    let a_buffer = operand(Buffer::input("A", a), 0, Operand::A, reads_factors);
+    let b_buffer = operand(Buffer::input("B", b), 1, Operand::B, reads_factors);
+    let c_buffer = operand(Buffer::output("C", c), 2, Operand::C, reads_c);
+    // Exposed after the last borrow: what is accessed in the buffers is borrowed by nobody else.
+    let _ = (a.as_ptr().expose_provenance(), b.as_ptr().expose_provenance());
+    let _ = c.as_mut_ptr().expose_provenance();
     let addresses = Addresses {
-        a: a.as_ptr().expose_provenance() as u64,
-        b: b.as_ptr().expose_provenance() as u64,
-        c: c.as_mut_ptr().expose_provenance() as u64,
+        a: a_buffer.address as u64,
+        b: b_buffer.address as u64,
+        c: c_buffer.address as u64,
     };
     let band = Band::whole(problem.m);
     let limits = DeviceLimits { multiprocessors: options.multiprocessors, ..LIMITS };
@@ -131,24 +143,26 @@ fn run_kernel<T: ScalarTypes>(
     // What no step has written is no number that a product could give.
     let words = in_memory(planner.workspace_bytes().div_ceil(8));
     let mut workspace = vec![0x7fd0_dead_7fd0_dead_u64; words];
-    let workspace_buffer = Buffer::output("workspace", &mut workspace);
-    let at = workspace.as_mut_ptr().expose_provenance() as u64;
+    let workspace_buffer = Buffer::output("workspace", &mut workspace).in_window(3).unwritten();
+    let _ = workspace.as_mut_ptr().expose_provenance();
+    let plan = planner.plan(workspace_buffer.address as u64).map_err(refused)?;
     let buffers = [a_buffer, b_buffer, c_buffer, workspace_buffer];
-    let plan = planner.plan(at).map_err(refused)?;
     for step in &plan.steps {
         match step {
             &Step::Fill { address, bytes, value } => {
-                let to = with_exposed_provenance_mut::<u8>(in_memory(address));
+                let (address, bytes) = (in_memory(address), in_memory(bytes));
+                let workspace = &buffers[3];
+                let to = with_exposed_provenance_mut::<u8>(workspace.in_memory(address));
                 // SAFETY: a part of the workspace, by the plan; nothing else uses it now.
-                unsafe { to.write_bytes(value, in_memory(bytes)) };
+                unsafe { to.write_bytes(value, bytes) };
+                workspace.note_written(address, bytes);
             }
             Step::Launch(launch) => {
-                let shape =
-                    buffers.iter().fold(shape(launch), |shape, &buffer| shape.with_buffer(buffer));
+                let shape = buffers.iter().cloned().fold(shape(launch), Launch::with_buffer);
                 let shape = Launch {
                     checked: options.checked,
                     skip_barrier: options.skip_barrier,
-                    dropped: options.dropped,
+                    defect: options.defect,
                     order: options.order,
                     ..shape
                 };

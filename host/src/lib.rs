@@ -25,7 +25,7 @@ pub mod peers;
 pub mod registry;
 pub mod report;
 pub mod run;
-mod sanitize;
+pub mod sanitize;
 pub mod scalar;
 mod shared_library;
 mod stdout;

@@ -10,10 +10,67 @@ fn kernels_are_examined_and_counted() {
         let line = text.lines().find(|line| line.starts_with(&format!("{id}: ")));
         line.map(str::to_owned).unwrap_or_default()
     };
-    assert_eq!(line("tiled8"), "tiled8: has no product of these types", "{text}");
+    assert_eq!(line("tiled8"), "tiled8: has no such product", "{text}");
     let split = line("tensor_split_64x64");
     assert!(split.starts_with("tensor_split_64x64: 5 products in 30 runs, "), "{text}");
     assert!(split.ends_with(" s: nothing found"), "{text}");
+}
+
+#[test]
+fn one_product_runs_in_the_orders_that_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.jsonl");
+    let product = [
+        "sanitize",
+        "--kernel",
+        "tensor_64x128",
+        "--dtype",
+        "f16",
+        "-m",
+        "40",
+        "-n",
+        "50",
+        "-k",
+        "70",
+    ];
+    let orders =
+        ["--orders", "early,starve:0,random", "--seeds", "3", "--multiprocessors", "1,132"];
+    let outputs = ["--format", "json", "--trace", trace.to_str().unwrap()];
+    let text = tessera(&[&product[..], &orders, &outputs].concat()).fine();
+    let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(found[0]["kernel"], "tensor_64x128");
+    assert_eq!((&found[0]["products"], &found[0]["runs"]), (&1.into(), &10.into()), "{text}");
+    assert_eq!(found[0]["reports"].as_array().map(Vec::len), Some(0));
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    let first: serde_json::Value = serde_json::from_str(trace.lines().next().unwrap()).unwrap();
+    assert_eq!(first["instruction"], "mbarrier.init", "{first}");
+    assert!(trace.contains("\"instruction\":\"wgmma.mma_async\""));
+}
+
+#[test]
+fn defects_are_planted_and_counted() {
+    let text =
+        tessera(&["sanitize", "--kernel", "tensor_64x128", "--dtype", "f16", "--plant"]).fine();
+    assert!(text.starts_with("tensor_64x128, f16: "), "{text}");
+    assert!(
+        text.contains("\n  without barrier.sync at kernels-gpu/src/tensor/single_stage.rs:"),
+        "{text}"
+    );
+}
+
+#[test]
+fn orders_and_sizes_that_make_no_sense_are_refused() {
+    for (args, message) in [
+        (&["--orders", "sideways"][..], "an order is late, early, starve"),
+        (&["--orders", "random", "--seeds", "0"], "give --seeds 1 or more"),
+        (&["-m", "8"], "-n <N>"),
+        (&["--multiprocessors", "0"], "0 is not in 1..=1024"),
+        (&["--device", "cuda", "--plant"], "leave them or --device cuda out"),
+    ] {
+        let ended = tessera(&[&["sanitize", "--kernel", "tiled8"], args].concat());
+        assert_eq!(ended.code, Some(2), "{ended}");
+        assert!(ended.stderr.contains(message), "{ended}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(crate) struct Args {
 }
 
 /// The arguments of the steps that are plain cargo.
-const CARGO_STEPS: [&[&str]; 10] = [
+const CARGO_STEPS: [&[&str]; 11] = [
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["clippy", "-p", "host", "--features", "peers", "--all-targets", "--", "-D", "warnings"],
@@ -26,6 +26,8 @@ const CARGO_STEPS: [&[&str]; 10] = [
     &["doc", "--workspace", "--no-deps"],
     &["doc", "--workspace", "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],
+    // Every kernel with all its types, in all fixed orders of events and a random one.
+    &["run", "-p", "host", "--", "sanitize", "--seeds", "1"],
     &["test", "-p", "host", "--features", "peers", "--lib", "--", "peers"],
     &["test", "--workspace", "--exclude", "host", "--features", "cuda_lazy/trampolines"],
 ];

@@ -15,11 +15,14 @@
 //! In a launch that is [asynchronous](Launch::asynchronous) copies, products and stores are under way by
 //! themselves, and shadow state holds by what each access is known to be over, see `clock`.
 
+mod buffer;
 mod cells;
 mod clock;
 mod cluster;
 mod copies;
+mod defect;
 mod error;
+mod global;
 mod mbarrier;
 mod numbers;
 mod observe;
@@ -42,13 +45,16 @@ use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::ptr;
 
+pub use buffer::Buffer;
 use cells::Act;
 use cluster::Cluster;
 use copies::Copies;
 pub(crate) use copies::{commit_group, copy_async, wait_group};
 use corosensei::Yielder;
 use corosensei::stack::DefaultStack;
+pub use defect::{Change, Defect};
 pub use error::{Access, AccessKind, EmulationError, Site, WarpFault};
+use global::{GlobalShadow, Who};
 pub(crate) use mbarrier::{fence_init, mbarrier_arrive, mbarrier_init, mbarrier_wait};
 pub(crate) use numbers::{atomic, bf16_pair, check_value, f16_pair, f16_value};
 pub use observe::{Action, Event, Instruction, Observer};
@@ -59,7 +65,7 @@ pub(crate) use remote::{
     cluster_arrive, cluster_rank, cluster_size, cluster_sync, place_in, read_cluster,
 };
 use schedule::run_cluster;
-use shadow::{Conflict, GlobalShadow, SharedShadow};
+use shadow::{Conflict, SharedShadow};
 pub(crate) use tensor_core::Factor;
 pub use tensor_map::{Swizzle, TensorMap};
 pub(crate) use transfer::{
@@ -79,53 +85,6 @@ const WINDOW_BASE: u32 = 1024;
 
 /// Three extents or coordinates: x, y, z.
 pub type Dim3 = (u32, u32, u32);
-
-/// Memory that a launch may touch, by address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffer {
-    /// Its name in reports.
-    pub name: &'static str,
-    /// Where it begins.
-    pub address: usize,
-    /// Bytes that it has.
-    pub bytes: usize,
-    /// Whether the launch may write it.
-    pub writable: bool,
-}
-
-impl Buffer {
-    /// A buffer that the launch reads.
-    #[must_use]
-    pub fn input<T>(name: &'static str, elements: &[T]) -> Self {
-        let address = elements.as_ptr().addr();
-        Self { name, address, bytes: size_of_val(elements), writable: false }
-    }
-
-    /// A buffer that the launch reads and writes.
-    #[must_use]
-    pub fn output<T>(name: &'static str, elements: &mut [T]) -> Self {
-        let address = elements.as_ptr().addr();
-        Self { name, address, bytes: size_of_val(elements), writable: true }
-    }
-
-    fn contains(&self, address: usize, bytes: usize) -> bool {
-        address
-            .checked_sub(self.address)
-            .and_then(|offset| offset.checked_add(bytes))
-            .is_some_and(|end| end <= self.bytes)
-    }
-
-    /// Bytes between the buffer and an address.
-    fn distance(&self, address: usize) -> usize {
-        let end = self.address.saturating_add(self.bytes);
-        self.address.saturating_sub(address).max(address.saturating_sub(end))
-    }
-
-    /// Which element of that size an address is.
-    fn element(&self, address: usize, size: usize) -> i64 {
-        (address.wrapping_sub(self.address) as i64).div_euclid(size as i64)
-    }
-}
 
 /// When threads run, and when copies and products are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,9 +125,8 @@ pub struct Launch {
     /// A barrier that every thread passes without waiting, counted from 0: the fault of a kernel
     /// that lacks it, planted to see that it is found.
     pub skip_barrier: Option<u32>,
-    /// An instruction that no thread executes, of those of compute capability 9.0 and the barrier of a block: the
-    /// fault of a kernel that lacks it.
-    pub dropped: Option<Instruction>,
+    /// A defect of an instruction of compute capability 9.0, or of the barrier of a block in an asynchronous launch.
+    pub defect: Option<Defect>,
     /// Blocks of a cluster, along x; the grid has whole ones.
     pub cluster: u32,
     /// Whether the kernel uses the instructions of compute capability 9.0. Accesses to shared memory are then
@@ -191,7 +149,7 @@ impl Launch {
             buffers: Vec::new(),
             checked: true,
             skip_barrier: None,
-            dropped: None,
+            defect: None,
             cluster: 1,
             asynchronous: false,
             maps: Vec::new(),
@@ -337,26 +295,33 @@ pub(crate) fn window_place(address: u32) -> *mut u8 {
     current().block.shared.base.wrapping_offset(offset as isize)
 }
 
-/// Ends the launch where an access to global memory is wrong.
+/// Where in memory an access to global memory goes; ends the launch where it is wrong.
 #[inline]
 #[track_caller]
-pub(crate) fn check_global<T>(address: usize, kind: AccessKind) {
+pub(crate) fn check_global<T>(place: *const T, kind: AccessKind) -> *const T {
     let thread = current();
-    thread.tell(|| Action::Global { kind, address, bytes: size_of::<T>() });
-    if thread.block.launch.checked && size_of::<T>() > 0 {
-        let at = Location::caller();
-        if let Err(error) = thread.global_access((address, size_of::<T>()), kind, at) {
+    let at = Location::caller();
+    let address = place.addr();
+    let launch = thread.block.launch;
+    let found = buffer::find(&launch.buffers, address);
+    let target = found.map_or(address, |number| launch.buffers[number].in_memory(address));
+    thread.tell(|| Action::Global { kind, address: target, bytes: size_of::<T>() });
+    if launch.checked && size_of::<T>() > 0 {
+        let access = (found, address, size_of::<T>());
+        if let Err(error) = thread.global_access(access, kind, at) {
             thread.stop(error);
         }
         thread.check_alignment::<T>(address, kind, at);
     }
+    if target == address { place } else { std::ptr::with_exposed_provenance(target) }
 }
 
 /// Ends the launch where an access to shared memory is wrong.
 #[inline]
 #[track_caller]
-pub(crate) fn check_shared<T>(address: usize, kind: AccessKind) {
+pub(crate) fn check_shared<T>(place: *const T, kind: AccessKind) -> *const T {
     let thread = current();
+    let address = place.addr();
     thread.tell(|| {
         let offset = address.wrapping_sub(thread.block.shared.base.addr());
         Action::Shared { kind, offset, bytes: size_of::<T>() }
@@ -368,6 +333,7 @@ pub(crate) fn check_shared<T>(address: usize, kind: AccessKind) {
         }
         thread.check_alignment::<T>(address, kind, at);
     }
+    place
 }
 
 impl Thread<'_> {
@@ -388,7 +354,7 @@ impl Thread<'_> {
     fn drops(&self, name: &'static str, at: &'static Location<'static>) -> bool {
         let instruction = Instruction { name, at };
         self.tell(|| Action::Instruction(instruction));
-        self.block.launch.dropped == Some(instruction)
+        self.block.launch.defect == Some(Defect { instruction, change: Change::Missing })
     }
 
     /// Tells the observer, where there is one.
@@ -429,46 +395,37 @@ impl Thread<'_> {
         }
     }
 
+    /// What is wrong with an access to global memory by this thread. `found` is the buffer of the address.
     fn global_access(
         &self,
-        (address, size): (usize, usize),
+        (found, address, size): (Option<usize>, usize, usize),
         kind: AccessKind,
         at: &'static Location<'static>,
     ) -> Result<(), EmulationError> {
-        let access = self.access(kind, at);
-        let Launch { buffers, block: block_dim, grid, .. } = self.block.launch;
-        let Some(buffer) = buffers.iter().find(|buffer| buffer.contains(address, size)) else {
-            let nearest = buffers.iter().min_by_key(|buffer| buffer.distance(address));
-            let none = Buffer { name: "no buffer", address: 0, bytes: 0, writable: false };
-            let nearest = nearest.unwrap_or(&none);
-            return Err(EmulationError::GlobalOutOfBounds {
-                access,
-                buffer: nearest.name,
-                element: nearest.element(address, size),
-                elements: nearest.bytes / size,
-            });
-        };
-        if kind == AccessKind::Read {
+        let launch = self.block.launch;
+        let site = || self.site(at);
+        let number = check_place(launch, (found, address, size), kind, site)?;
+        let buffer = &launch.buffers[number];
+        if !buffer.is_watched() {
             return Ok(());
         }
-        let (buffer, element, writable) =
-            (buffer.name, buffer.element(address, size), buffer.writable);
-        if !writable {
-            return Err(EmulationError::ReadOnly { access, buffer, element });
+        // Of several numbers that are read at once some may be used by nobody: where rows end.
+        if kind != AccessKind::Write && buffer.is_unwritten(address, size) {
+            let (access, element) = (self.access(kind, at), buffer.element(address, size));
+            let buffer = buffer.name;
+            return Err(EmulationError::UninitialisedGlobal { access, buffer, element });
         }
-        let me = (self.block.linear, self.linear);
-        match self.block.global.write((address, size), me, at, kind == AccessKind::Atomic) {
-            None => Ok(()),
-            Some(first) => {
-                let site = Site {
-                    block: coordinates(first.block, *grid),
-                    thread: coordinates(u64::from(first.thread), *block_dim),
-                    at: first.at,
-                };
-                let first = Access { kind: AccessKind::Write, site };
-                Err(EmulationError::OverlappingWrites { first, second: access, buffer, element })
-            }
+        if !launch.asynchronous {
+            let epoch = self.block.epoch.get();
+            let who = Who { cluster: self.block.linear, thread: self.linear as usize, epoch, at };
+            let ordered = |_: usize, other: u32| other != epoch;
+            return watch(self.block, (number, address, size), kind, (&who, site), ordered);
         }
+        let watched = self.cluster.with(|state| {
+            let place = (number, address, size);
+            state.watch_global(self.blocks, self.slot(), place, kind, at)
+        });
+        watched.unwrap_or(Ok(()))
     }
 
     fn shared_access(
@@ -517,6 +474,76 @@ impl Thread<'_> {
             }
         }
     }
+}
+
+/// The buffer in which an access to global memory is, in a line of it where it has lines, and which takes writes if it
+/// is one.
+fn check_place(
+    launch: &Launch,
+    (found, address, size): (Option<usize>, usize, usize),
+    kind: AccessKind,
+    site: impl Fn() -> Site,
+) -> Result<usize, EmulationError> {
+    let buffers = &launch.buffers;
+    let inside = found.filter(|&number| buffers[number].contains(address, size));
+    let Some(number) = inside else {
+        let nearest = found.map(|number| &buffers[number]);
+        let nearest =
+            nearest.or_else(|| buffers.iter().min_by_key(|buffer| buffer.distance(address)));
+        let (buffer, element, elements) = nearest.map_or(("no buffer", 0, 0), |buffer| {
+            (buffer.name, buffer.element(address, size), buffer.bytes / size)
+        });
+        let access = Access { kind, site: site() };
+        return Err(EmulationError::GlobalOutOfBounds { access, buffer, element, elements });
+    };
+    let buffer = &buffers[number];
+    let access = || Access { kind, site: site() };
+    if kind != AccessKind::Read && !buffer.writable {
+        let element = buffer.element(address, size);
+        return Err(EmulationError::ReadOnly { access: access(), buffer: buffer.name, element });
+    }
+    if let Some([line, byte]) = buffer.between_lines(address, size) {
+        return Err(EmulationError::Padding { access: access(), buffer: buffer.name, line, byte });
+    }
+    Ok(number)
+}
+
+/// Records an access to global memory and says what is wrong with it; `ordered` whether one by another thread comes
+/// before it.
+fn watch(
+    block: &Block<'_>,
+    (number, address, size): (usize, usize, usize),
+    kind: AccessKind,
+    (who, site): (&Who, impl Fn() -> Site),
+    ordered: impl Fn(usize, u32) -> bool,
+) -> Result<(), EmulationError> {
+    let launch = block.launch;
+    let of = &launch.buffers[number];
+    let access = || Access { kind, site: site() };
+    let place = (number, address - of.address, size);
+    if let Some(before) = block.global.access(place, kind, who, ordered) {
+        let ((cluster, slot), (x, y, z)) = (before.who, launch.block);
+        let each = u64::from(x) * u64::from(y) * u64::from(z);
+        let first = Site {
+            block: coordinates(
+                cluster * u64::from(launch.cluster.max(1)) + slot as u64 / each,
+                launch.grid,
+            ),
+            thread: coordinates(slot as u64 % each, launch.block),
+            at: before.at,
+        };
+        let (first, second) = (Access { kind: before.kind, site: first }, access());
+        let (buffer, element) = (of.name, of.element(address, size));
+        return Err(if before.overlap {
+            EmulationError::OverlappingWrites { first, second, buffer, element }
+        } else {
+            EmulationError::GlobalRace { first, second, buffer, element }
+        });
+    }
+    if kind == AccessKind::Write {
+        of.note_written(address, size);
+    }
+    Ok(())
 }
 
 /// The coordinates of a linear index, x fastest.
@@ -585,7 +612,8 @@ fn run_blocks(
 ) -> Result<(), EmulationError> {
     let (gx, gy, gz) = launch.grid;
     let blocks = u64::from(gx) * u64::from(gy) * u64::from(gz);
-    let global = GlobalShadow::new();
+    let watched = if launch.checked { &launch.buffers[..] } else { &[] };
+    let global = GlobalShadow::new(watched);
     let clusters = blocks / u64::from(launch.cluster.max(1));
     (0..clusters)
         .into_par_iter()

@@ -150,9 +150,9 @@ macro_rules! view {
             #[track_caller]
             #[must_use]
             pub unsafe fn read(self) -> T {
-                $check::<T>(self.0.addr(), AccessKind::Read);
+                let place = $check::<T>(self.0, AccessKind::Read);
                 // SAFETY: the caller's promise, of which the check has tested what it can.
-                unsafe { self.0.read() }
+                unsafe { place.read() }
             }
         }
     };
@@ -171,10 +171,10 @@ macro_rules! view_mut {
             #[inline(always)]
             #[track_caller]
             pub unsafe fn write(self, value: T) {
-                $check::<T>(self.0.addr(), AccessKind::Write);
+                let place = $check::<T>(self.0, AccessKind::Write).cast_mut();
                 check_value(&value, $is_result);
                 // SAFETY: the caller's promise, of which the check has tested what it can.
-                unsafe { self.0.write(value) };
+                unsafe { place.write(value) };
             }
         }
     };

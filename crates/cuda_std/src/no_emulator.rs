@@ -59,12 +59,12 @@ pub(crate) fn window_place(_: u32) -> *mut u8 {
 }
 
 #[track_caller]
-pub(crate) fn check_global<T>(_: usize, _: AccessKind) {
+pub(crate) fn check_global<T>(_: *const T, _: AccessKind) -> *const T {
     absent()
 }
 
 #[track_caller]
-pub(crate) fn check_shared<T>(_: usize, _: AccessKind) {
+pub(crate) fn check_shared<T>(_: *const T, _: AccessKind) -> *const T {
     absent()
 }
 

@@ -141,7 +141,8 @@ fn watched(
     let memory = trace::Memory { a, b, c: elements.as_ptr().addr() };
     let log = Log::default();
     let problem = Problem::<f32>::new(N, N, N);
-    emulate::run_observed(spec, &problem, a.as_slice(), b.as_slice(), elements, &log)?;
+    let options = emulate::Options::default();
+    emulate::run_observed(options, spec, &problem, a.as_slice(), b.as_slice(), elements, &log)?;
     let events = log.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     let trace = Trace::new(width, &events, &memory)?;
     Ok((c, trace))

@@ -200,6 +200,11 @@ impl Cells {
         }
     }
 
+    /// Nobody has written the word of this byte.
+    pub(super) fn forget(&mut self, byte: usize) {
+        self.0[byte / WORD].written = 0;
+    }
+
     /// It has landed, and is known to have by whom this stamp is.
     pub(super) fn arrive(&mut self, (start, bytes): (usize, usize), stamp: Stamp) {
         for cell in &mut self.0[start / WORD..(start + bytes).div_ceil(WORD)] {

@@ -7,11 +7,14 @@ use std::panic::Location;
 
 use super::cells::{Act, Cells, Hazard, Knowledge};
 use super::clock::{Clock, Component, Stamp};
+use super::global::Who;
 use super::parts::{
     Barrier, Landing, Matrices, Named, Pool, Remote, Stores, WARPGROUP, Wait, Warpgroup, What,
 };
 use super::sites::Sites;
-use super::{Access, AccessKind, Block, EmulationError, Launch, Pause, Site, Thread, coordinates};
+use super::{
+    Access, AccessKind, Block, EmulationError, Launch, Pause, Site, Thread, coordinates, watch,
+};
 
 /// The state of a cluster whose launch is asynchronous.
 pub(super) struct Cluster(RefCell<Option<Box<State>>>);
@@ -188,6 +191,23 @@ impl State {
             let at = self.sites.at(stamp.site);
             self.hazard(blocks, act, hazard, self.site(blocks, first, at))
         })
+    }
+
+    /// Checks and records an access of a thread to a buffer of the launch that is watched.
+    pub(super) fn watch_global(
+        &self,
+        blocks: &[Block<'_>],
+        slot: usize,
+        place: (usize, usize, usize),
+        kind: AccessKind,
+        at: &'static Location<'static>,
+    ) -> Result<(), EmulationError> {
+        let clock = &self.clocks[slot];
+        let cluster = blocks[0].linear / blocks.len() as u64;
+        let who = Who { cluster, thread: slot, epoch: clock.time(component_of(slot)), at };
+        let ordered = |thread: usize, time: u32| clock.time(component_of(thread)) >= time;
+        let block = &blocks[slot / self.block_threads];
+        watch(block, place, kind, (&who, || self.site(blocks, slot, at)), ordered)
     }
 
     /// The error of a hazard that an access met.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::Location;
 
-use super::{Access, AccessKind, Action, EmulationError, Thread, current};
+use super::{Access, AccessKind, Action, EmulationError, Thread, buffer, current};
 
 /// A copy on its way.
 #[derive(Clone, Copy)]
@@ -24,14 +24,28 @@ pub(super) struct Copies {
     groups: RefCell<VecDeque<Vec<Copy>>>,
 }
 
+impl Copies {
+    /// Where the thread started a copy that no wait has covered.
+    pub(super) fn under_way(&self) -> Option<&'static Location<'static>> {
+        let (groups, open) = (self.groups.borrow(), self.open.borrow());
+        groups.iter().flatten().chain(open.iter()).next().map(|copy| copy.at)
+    }
+}
+
 /// Starts a copy between two addresses, with the checks that need not wait for its landing.
 #[track_caller]
 pub(crate) fn copy_async(to: usize, from: *const u8, bytes: usize) {
     let thread = current();
-    let copy = Copy { to, from, bytes, at: Location::caller() };
-    thread.tell(|| Action::Global { kind: AccessKind::Read, address: from.addr(), bytes });
+    let mut copy = Copy { to, from, bytes, at: Location::caller() };
+    let buffers = &thread.block.launch.buffers;
+    let found = buffer::find(buffers, from.addr());
+    let address = found.map_or(from.addr(), |number| buffers[number].in_memory(from.addr()));
+    thread.tell(|| Action::Global { kind: AccessKind::Read, address, bytes });
     if thread.block.launch.checked {
-        thread.start(&copy).unwrap_or_else(|error| thread.stop(error));
+        thread.start(&copy, found).unwrap_or_else(|error| thread.stop(error));
+    }
+    if address != from.addr() {
+        copy.from = std::ptr::with_exposed_provenance(address);
     }
     thread.copies.open.borrow_mut().push(copy);
 }
@@ -58,10 +72,10 @@ pub(crate) fn wait_group(pending: u32) {
 impl Thread<'_> {
     /// What is wrong with a copy when it starts. Its destination counts as written from now on, by
     /// whom nobody knows when, and as unreadable until it lands.
-    fn start(&self, copy: &Copy) -> Result<(), EmulationError> {
+    fn start(&self, copy: &Copy, found: Option<usize>) -> Result<(), EmulationError> {
         let Copy { to, bytes, at, .. } = *copy;
         let from = copy.from.addr();
-        self.global_access((from, bytes), AccessKind::Read, at)?;
+        self.global_access((found, from, bytes), AccessKind::Read, at)?;
         self.shared_access((to, bytes), AccessKind::Write, at)?;
         for (address, kind) in [(from, AccessKind::Read), (to, AccessKind::Write)] {
             if !address.is_multiple_of(bytes) {

@@ -97,6 +97,42 @@ pub enum EmulationError {
         /// The element.
         element: i64,
     },
+    /// A read of global memory that nobody had written.
+    #[error("uninitialised: {access}, element {element} of {buffer}, which nobody wrote")]
+    UninitialisedGlobal {
+        /// The access.
+        access: Access,
+        /// The buffer.
+        buffer: &'static str,
+        /// The element.
+        element: i64,
+    },
+    /// An access to what lies between the lines of a matrix in global memory.
+    #[error(
+        "outside the matrix: {access}, byte {byte} of line {line} of {buffer}, whose lines end before"
+    )]
+    Padding {
+        /// The access.
+        access: Access,
+        /// The matrix.
+        buffer: &'static str,
+        /// The line, by its number in memory.
+        line: usize,
+        /// The first byte outside, from the beginning of the line.
+        byte: usize,
+    },
+    /// A read and a write of one element of global memory by different threads, with nothing that orders them.
+    #[error("race on element {element} of {buffer}, which nothing orders: {first}, and {second}")]
+    GlobalRace {
+        /// The access that ran first here; on a device either may. Of several reads it is one of them.
+        first: Access,
+        /// The other.
+        second: Access,
+        /// The buffer.
+        buffer: &'static str,
+        /// The element.
+        element: i64,
+    },
     /// An access to shared memory beyond what the launch provides.
     #[error("out of bounds: {access}, byte {offset} of {bytes} bytes of shared memory")]
     SharedOutOfBounds {
@@ -344,6 +380,12 @@ pub enum EmulationError {
         /// Who started it, and where.
         site: Site,
     },
+    /// A thread ends while a copy of its own may still be under way.
+    #[error("{site} starts a copy to shared memory, and its thread ends without a wait for it")]
+    CopyAtExit {
+        /// Who started it, and where.
+        site: Site,
+    },
     /// A store of a box that is cut within 16 bytes.
     #[error(
         "{site} stores a box to a matrix whose lines of {bytes} bytes end within 16 bytes: a device writes beyond them"
@@ -378,6 +420,97 @@ pub enum EmulationError {
         /// What the system said.
         reason: String,
     },
+}
+
+impl EmulationError {
+    /// What would order the two acts, or what the kernel lacks, in words; none where the report itself says it.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        let line = |site: &Site| format!("{}:{}", site.at.file(), site.at.line());
+        let text = match self {
+            Self::Race { first, second, .. } if first.site.block == second.site.block => format!(
+                "a barrier that both threads come to, behind {} and before {}, would order the two",
+                line(&first.site),
+                line(&second.site)
+            ),
+            Self::Race { .. } => {
+                "a barrier of the cluster that releases and acquires would order the two".to_owned()
+            }
+            Self::GlobalRace { first, second, .. } if first.site.block == second.site.block => {
+                format!(
+                    "a barrier of the block, behind {} and before {}, would order the two",
+                    line(&first.site),
+                    line(&second.site)
+                )
+            }
+            Self::GlobalRace { .. } => "nothing orders the blocks of a launch: what one of them writes and another \
+                 reads belongs into two launches"
+                .to_owned(),
+            Self::OverlappingWrites { .. } => {
+                "an element belongs to one thread, or all of its updates are atomic".to_owned()
+            }
+            Self::PendingCopy { access, copy, .. } => format!(
+                "before {} comes a wait for the phase or the group in which the copy of {} completes, by this \
+                 thread or by one that it meets at a barrier behind that wait",
+                line(&access.site),
+                line(copy)
+            ),
+            Self::Overwrite { access, read, .. } => format!(
+                "before {} this thread has to know that the read of {} is over: by an arrival behind the read, or \
+                 behind the wait for its product or store, and a wait for that phase",
+                line(&access.site),
+                line(read)
+            ),
+            Self::MissingProxyFence { first, second, .. } => format!(
+                "fence.proxy.async behind {}, before the barrier or the arrival that leads to {}",
+                line(&first.site),
+                line(&second.site)
+            ),
+            Self::Uninitialised { .. } | Self::UninitialisedGlobal { .. } => {
+                "it has to be written, or filled with zeros, before it is read".to_owned()
+            }
+            Self::PhaseUnknown { .. } => "a wait for the phase before, by this thread or by one that tells it of \
+                 that through a barrier"
+                .to_owned(),
+            Self::PhaseOverrun { .. } => {
+                "who ends the next phase has to wait for an arrival of this thread's first".to_owned()
+            }
+            Self::MissingFence { .. } => {
+                "wgmma.fence between the last access to the registers and the product".to_owned()
+            }
+            Self::InFlight { .. } | Self::UsedInFlight { .. } => {
+                "wgmma.wait_group for the product's group before its registers are used".to_owned()
+            }
+            Self::Uncommitted { .. } => "wgmma.commit_group behind the product".to_owned(),
+            Self::StoreAtExit { .. } => {
+                "cp.async.bulk.wait_group.read by the same thread before it ends".to_owned()
+            }
+            Self::CopyAtExit { .. } => "cp.async.wait_group by the same thread before it ends".to_owned(),
+            Self::AfterExit { .. } => {
+                "a barrier of the cluster behind the access, which both blocks come to before they end".to_owned()
+            }
+            Self::GlobalOutOfBounds { .. }
+            | Self::Padding { .. }
+            | Self::ReadOnly { .. }
+            | Self::SharedOutOfBounds { .. }
+            | Self::SharedTooSmall { .. }
+            | Self::Misaligned { .. }
+            | Self::BarrierDivergence { .. }
+            | Self::DifferentBarriers { .. }
+            | Self::WarpDivergence { .. }
+            | Self::Operand { .. }
+            | Self::NotSet { .. }
+            | Self::TooManyArrivals { .. }
+            | Self::TooManyBytes { .. }
+            | Self::Deadlock { .. }
+            | Self::WarpgroupDivergence { .. }
+            | Self::UnwrittenOperand { .. }
+            | Self::StoreEdge { .. }
+            | Self::NotEmulated { .. }
+            | Self::Stack { .. } => return None,
+        };
+        Some(text)
+    }
 }
 
 /// What is wrong with a lane of a warp operation.

@@ -258,7 +258,9 @@ pub(super) fn inside(
 #[track_caller]
 pub(crate) fn mbarrier_init(address: u32, arrivals: u32) {
     let thread = current();
-    thread.act("mbarrier.init", |state, at| {
+    let of = ("mbarrier.init", Location::caller());
+    let [address, arrivals] = thread.altered_words(of, [address, arrivals]);
+    thread.act(of.0, |state, at| {
         state.set_barrier(thread.blocks, thread.slot(), (address, arrivals), at)
     });
 }
@@ -276,7 +278,9 @@ pub(crate) fn fence_init() {
 #[track_caller]
 pub(crate) fn mbarrier_arrive(address: u32, bytes: u32) {
     let thread = current();
-    thread.act("mbarrier.arrive", |state, at| {
+    let of = ("mbarrier.arrive", Location::caller());
+    let [address, bytes] = thread.altered_words(of, [address, bytes]);
+    thread.act(of.0, |state, at| {
         let (slot, place) = (thread.slot(), (thread.block.rank, own(address)));
         let barrier = state.acting_on(thread.blocks, slot, place, at)?;
         state.arrive(thread.blocks, slot, (barrier, bytes, true), at)
@@ -287,6 +291,8 @@ pub(crate) fn mbarrier_arrive(address: u32, bytes: u32) {
 pub(crate) fn mbarrier_wait(address: u32, parity: u32) {
     let thread = current();
     let slot = thread.slot();
+    let of = ("mbarrier.try_wait", Location::caller());
+    let [address, parity] = thread.altered_words(of, [address, parity]);
     let place = (thread.block.rank, own(address));
     let awaited = thread.act("mbarrier.try_wait", |state, at| {
         state.awaited(thread.blocks, slot, (place, parity), at)

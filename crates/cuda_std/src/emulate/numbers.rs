@@ -36,7 +36,7 @@ pub(crate) fn f16_value(bits: u16) -> f32 {
 /// Updates a word of global memory.
 #[track_caller]
 pub(crate) fn atomic(word: *mut u32, update: impl FnOnce(&AtomicU32) -> u32) -> u32 {
-    check_global::<u32>(word.addr(), AccessKind::Atomic);
+    let word = check_global::<u32>(word, AccessKind::Atomic).cast_mut();
     // SAFETY: the word is in a buffer of the launch, where this is checked, and aligned; every writer of the launch
     // updates it by an atomic instruction, as the caller has promised.
     update(unsafe { AtomicU32::from_ptr(word) })

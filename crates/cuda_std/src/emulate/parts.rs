@@ -236,10 +236,9 @@ impl RemoteAct {
 }
 
 /// What a copy to shared memory moves.
-#[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// Bytes from an address on.
-    Bytes(*const u8),
+    /// Bytes from an address on, and the words of them that nobody has written.
+    Bytes(*const u8, Vec<usize>),
     /// A box of a matrix.
     Box(TensorMap, (u32, u32)),
 }

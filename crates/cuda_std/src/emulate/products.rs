@@ -470,9 +470,11 @@ impl Operand {
 #[track_caller]
 pub(crate) fn multiply(product: Product, acc: &mut [[f32; 8]]) {
     let thread = current();
-    thread.act("wgmma.mma_async", |state, at| {
-        state.multiply(thread.blocks, thread.slot(), (product, acc), at)
-    });
+    let of = ("wgmma.mma_async", Location::caller());
+    let Product { a, b, add, fence, .. } = product;
+    let [a, b, add, fence] = thread.altered(of, 0, [a, b, add.into(), fence.into()]);
+    let product = Product { a, b, add: add == 1, fence: fence == 1, ..product };
+    thread.act(of.0, |state, at| state.multiply(thread.blocks, thread.slot(), (product, acc), at));
 }
 
 #[track_caller]
@@ -486,7 +488,9 @@ pub(crate) fn commit_products() {
 pub(crate) fn wait_products(pending: u32, acc: &mut [[f32; 8]]) {
     let thread = current();
     let slot = thread.slot();
-    let waits = thread.act("wgmma.wait_group", |state, _| {
+    let of = ("wgmma.wait_group", Location::caller());
+    let [pending] = thread.altered_words(of, [pending]);
+    let waits = thread.act(of.0, |state, _| {
         Ok(state.warpgroup_of(slot).map(|(index, thread)| {
             let group = &state.warpgroups[index];
             let groups = group.closed[thread].saturating_sub(pending);

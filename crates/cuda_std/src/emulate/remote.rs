@@ -168,8 +168,9 @@ pub(crate) fn cluster_size() -> u32 {
 #[track_caller]
 pub(crate) fn cluster_sync(releases: bool) {
     let thread = current();
-    let waits =
-        thread.act("barrier.cluster", |state, _| Ok(state.arrive_at_gate(thread.slot(), releases)));
+    let of = ("barrier.cluster", Location::caller());
+    let [releases] = thread.altered_words(of, [u32::from(releases)]);
+    let waits = thread.act(of.0, |state, _| Ok(state.arrive_at_gate(thread.slot(), releases == 1)));
     if waits {
         thread.wait_for(What::Cluster);
     }
@@ -179,7 +180,9 @@ pub(crate) fn cluster_sync(releases: bool) {
 #[track_caller]
 pub(crate) fn place_in(address: u32, rank: u32) -> u32 {
     let thread = current();
-    thread.act("mapa.shared::cluster", |_, at| {
+    let of = ("mapa.shared::cluster", Location::caller());
+    let [address, rank] = thread.altered_words(of, [address, rank]);
+    thread.act(of.0, |_, at| {
         if (rank as usize) < thread.blocks.len() {
             return Ok(address & ((1 << WINDOW_BITS) - 1) | (rank + 1) << WINDOW_BITS);
         }
@@ -195,7 +198,9 @@ pub(crate) fn place_in(address: u32, rank: u32) -> u32 {
 #[track_caller]
 pub(crate) fn cluster_arrive(address: u32) {
     let thread = current();
-    thread.act("mbarrier.arrive.shared::cluster", |state, at| {
+    let of = ("mbarrier.arrive.shared::cluster", Location::caller());
+    let [address] = thread.altered_words(of, [address]);
+    thread.act(of.0, |state, at| {
         let (slot, own) = (thread.slot(), thread.block.rank);
         let place = place(thread.blocks, (own, thread.site(at)), address)?;
         state.arrive_in_cluster(thread.blocks, (slot, place), at)
@@ -206,7 +211,7 @@ pub(crate) fn cluster_arrive(address: u32) {
 #[track_caller]
 pub(crate) fn read_cluster(address: u32) -> [u32; 4] {
     let thread = current();
-    thread.act("ld.shared::cluster", |state, at| {
-        state.read_quad(thread.blocks, (thread.slot(), address), at)
-    })
+    let of = ("ld.shared::cluster", Location::caller());
+    let [address] = thread.altered_words(of, [address]);
+    thread.act(of.0, |state, at| state.read_quad(thread.blocks, (thread.slot(), address), at))
 }

@@ -255,6 +255,10 @@ impl Schedule<'_> {
                 if let Some(coroutine) = self.coroutines[slot].take() {
                     STACKS.with_borrow_mut(|stacks| stacks.push(coroutine.into_stack()));
                 }
+                if let Some(at) = thread.copies.under_way().filter(|_| thread.block.launch.checked)
+                {
+                    return Err(EmulationError::CopyAtExit { site: self.site(slot, at) });
+                }
                 let blocks = self.blocks;
                 self.cluster.with(|state| state.end(blocks, slot)).unwrap_or(Ok(()))?;
             }

@@ -1,8 +1,6 @@
-//! What the emulator remembers of each word of memory: who touched it, when and from where.
+//! What the emulator remembers of each word of a block's shared memory: who touched it, when and from where.
 
-use std::collections::HashMap;
 use std::panic::Location;
-use std::sync::{Mutex, PoisonError};
 
 use super::error::AccessKind;
 
@@ -151,57 +149,6 @@ impl SharedShadow {
     }
 }
 
-/// A write to global memory.
-#[derive(Clone, Copy)]
-pub(super) struct Writer {
-    /// Linear index of the block.
-    pub(super) block: u64,
-    /// Linear index of the thread in its block.
-    pub(super) thread: u32,
-    bytes: u8,
-    pub(super) at: &'static Location<'static>,
-    /// Whether by an atomic instruction.
-    atomic: bool,
-}
-
-/// Who wrote which word of global memory in a launch. Words that nobody writes cost nothing.
-pub(super) struct GlobalShadow([Mutex<HashMap<usize, Writer>>; Self::SHARDS]);
-
-impl GlobalShadow {
-    const SHARDS: usize = 64;
-
-    pub(super) fn new() -> Self {
-        Self(std::array::from_fn(|_| Mutex::default()))
-    }
-
-    /// Records a write; gives an earlier one by another thread to some of the same bytes, unless both are atomic.
-    pub(super) fn write(
-        &self,
-        (start, bytes): (usize, usize),
-        (block, thread): (u64, u32),
-        at: &'static Location<'static>,
-        atomic: bool,
-    ) -> Option<Writer> {
-        words(start, bytes).find_map(|(word, touched)| {
-            let mut new = Writer { block, thread, bytes: touched, at, atomic };
-            // Neighbours go to one shard, rows and blocks to different ones.
-            let shard = &self.0[(word / 16) % Self::SHARDS];
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(old) = shard.get(&word) {
-                let same = (old.block, old.thread) == (block, thread);
-                if !(same || atomic && old.atomic) && old.bytes & touched != 0 {
-                    return Some(*old);
-                }
-                if same {
-                    new.bytes |= old.bytes;
-                }
-            }
-            shard.insert(word, new);
-            None
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,9 +168,5 @@ mod tests {
         assert!(shadow.access(AccessKind::Write, (2, 2), (1, 1), at).is_none());
         assert!(shadow.access(AccessKind::Read, (0, 4), (2, 2), at).is_none());
         assert!(shadow.access(AccessKind::Write, (3, 1), (0, 2), at).is_some());
-        let shadow = GlobalShadow::new();
-        assert!(shadow.write((8, 2), (0, 0), at, false).is_none());
-        assert!(shadow.write((10, 2), (0, 1), at, false).is_none());
-        assert!(shadow.write((11, 1), (1, 1), at, false).is_some());
     }
 }

@@ -204,7 +204,11 @@ fn sum_in_lanes(
         nothing[lane] = largest[lane] == 0.0 && c[lane] == 0.0;
         within &= ((largest[lane] >= LEAST) & (largest[lane] <= MOST)) | nothing[lane];
     }
-    if !within {
+    // A product whose power is below every f32 is something, too.
+    let is_zero = |lane: usize| {
+        (0..DEPTH).all(|step| powers[step] == 0.0 || line(&b.powers, step)[lane] == 0.0)
+    };
+    if !within || (0..LANES).any(|lane| nothing[lane] && !is_zero(lane)) {
         return false;
     }
     let mut scale = [0.0f32; LANES];
@@ -374,22 +378,59 @@ mod tests {
         x.to_bits() == y.to_bits()
     }
 
+    /// A way to multiply.
+    type Multiply = fn(&Factors, &Factors, &mut [f32]);
+
+    /// The sums in lanes, by each set of instructions that the processor has.
+    fn in_every_set() -> Vec<(&'static str, Multiply)> {
+        let mut all: Vec<(&'static str, Multiply)> =
+            vec![("baseline", |a, b, c| in_lanes(a, b, c))];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if std::is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has the instructions.
+                all.push(("avx2", |a, b, c| unsafe { multiply_avx2(a, b, c) }));
+            }
+            if std::is_x86_feature_detected!("avx512f") {
+                // SAFETY: the processor has the instructions.
+                all.push(("avx512", |a, b, c| unsafe { multiply_avx512(a, b, c) }));
+            }
+        }
+        all
+    }
+
+    /// Holds every way of summing in lanes to the sums one by one; how many there were.
+    fn compare(what: &str, a: &Factors, b: &Factors, c: &[f32]) -> usize {
+        let mut one = c.to_vec();
+        one_by_one(a, b, &mut one);
+        for (set, multiply) in in_every_set() {
+            let mut lanes = c.to_vec();
+            multiply(a, b, &mut lanes);
+            let wrong = one.iter().zip(&lanes).position(|(one, lanes)| !same(*one, *lanes));
+            if let Some(at) = wrong {
+                panic!("{what}, {set}, sum {at}: {:e} one by one, {:e}", one[at], lanes[at]);
+            }
+        }
+        c.len()
+    }
+
     #[test]
     fn sums_in_lanes_are_the_sums_one_by_one() {
         const ROWS: usize = 8;
+        const COLUMNS: usize = 32;
         let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
         let mut checked = 0;
         for factor in [Factor::F16, Factor::Bf16] {
             for span in [1, 2, 4, 8, 16, 31, 60, 120, 255] {
-                for round in 0..40 {
+                for round in 0..220 {
                     let lines = |numbers: &mut Numbers, lines: usize| {
                         let bits: Vec<u16> =
                             (0..DEPTH * lines).map(|_| numbers.factor(factor, span)).collect();
                         Factors::new(factor, lines, &bits)
                     };
-                    let (a, b) = (lines(&mut numbers, ROWS), lines(&mut numbers, 32));
+                    let (a, b) = (lines(&mut numbers, ROWS), lines(&mut numbers, COLUMNS));
                     let spread = [0, 30, 60, 254][round % 4];
-                    let c: Vec<f32> = (0..ROWS * 32)
+                    let c: Vec<f32> = (0..ROWS * COLUMNS)
                         .map(|_| {
                             let word = numbers.word();
                             let field = 127 + (word >> 8) % (spread / 2 + 1);
@@ -398,24 +439,56 @@ mod tests {
                         })
                         .map(|c| if spread == 0 { 0.0 } else { c })
                         .collect();
-                    let (mut one, mut lanes, mut best) = (c.clone(), c.clone(), c.clone());
-                    one_by_one(&a, &b, &mut one);
-                    in_lanes(&a, &b, &mut lanes);
-                    multiply(&a, &b, &mut best);
-                    for at in 0..c.len() {
-                        assert!(
-                            same(one[at], lanes[at]),
-                            "{factor:?} {span} {} {}",
-                            one[at],
-                            lanes[at]
-                        );
-                        assert!(same(one[at], best[at]));
-                    }
-                    checked += c.len();
+                    checked += compare(&format!("{factor:?}, span {span}"), &a, &b, &c);
                 }
             }
         }
-        assert!(checked > 100_000, "{checked}");
+        assert!(checked > 1_000_000, "{checked}");
+    }
+
+    /// Whatever bits the factors have, and old sums of every exponent: zeros, subnormal numbers, infinities and NaNs.
+    #[test]
+    fn sums_of_edges_in_lanes_are_the_sums_one_by_one() {
+        let mut numbers = Numbers(77);
+        let edges: [[u16; 8]; 2] = [
+            [0, 0x8000, 1, 0x83ff, 0x0400, 0x7bff, 0x7c00, 0x3c00],
+            [0, 0x8000, 1, 0x807f, 0x0080, 0x7f7f, 0xff80, 0x3f80],
+        ];
+        let old = [0.0, -0.0, f32::from_bits(1), -f32::MIN_POSITIVE, f32::MAX, 1.0, f32::INFINITY];
+        for (factor, edges) in [Factor::F16, Factor::Bf16].into_iter().zip(edges) {
+            // The more often zeros come, the more sums are finite.
+            for zeros in [0, 4, 12, 15, 16] {
+                for round in 0..40 {
+                    let lines = |numbers: &mut Numbers, lines: usize| {
+                        let mut bit = || {
+                            let word = numbers.word();
+                            let any = (word >> 16) as u16;
+                            let edge = edges[(word >> 8) as usize % edges.len()];
+                            let zero = any & 0x8000;
+                            match word % 16 {
+                                chance if chance < zeros => zero,
+                                _ if round % 3 == 0 => any,
+                                // The least exponents.
+                                _ if round % 3 == 1 => any & 0x80ff,
+                                _ => edge,
+                            }
+                        };
+                        let mut bits: Vec<u16> = (0..DEPTH * lines).map(|_| bit()).collect();
+                        // A line of zeros.
+                        bits.iter_mut().step_by(lines).for_each(|bits| *bits = 0);
+                        Factors::new(factor, lines, &bits)
+                    };
+                    let (a, b) = (lines(&mut numbers, 8), lines(&mut numbers, 32));
+                    let c: Vec<f32> = (0..8 * 32)
+                        .map(|at| match at % 3 {
+                            0 => old[at % old.len()],
+                            _ => f32::from_bits(numbers.word()),
+                        })
+                        .collect();
+                    compare(&format!("{factor:?}, {zeros} of 16 zeros"), &a, &b, &c);
+                }
+            }
+        }
     }
 
     /// What the description says of one term, two, and their order.

@@ -479,4 +479,5 @@ fn a_lane_that_misses_its_mask_is_an_error() {
 
 mod clusters;
 mod copies;
+mod global_memory;
 mod sm90;

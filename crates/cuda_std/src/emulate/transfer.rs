@@ -6,11 +6,14 @@ use std::panic::Location;
 use super::cells::Act;
 use super::clock::Stamp;
 use super::cluster::State;
+use super::defect::low_word;
 use super::mbarrier::{inside, own};
 use super::parts::{Landing, Source, Store, Stores, What};
 use super::products::is_unwritten;
 use super::tensor_map::{CHUNK, TensorMap};
-use super::{Access, AccessKind, Block, EmulationError, Site, Thread, coordinates, current};
+use super::{
+    Access, AccessKind, Block, EmulationError, Site, Thread, buffer, check_place, current,
+};
 
 /// What a place holds to which a copy is on its way: numbers of no type.
 const UNKNOWN: u8 = 0xff;
@@ -57,8 +60,11 @@ impl State {
     ) -> Result<(), EmulationError> {
         let Landing { source, rank, offset, bytes, barrier, slot, at, site, known } = landing;
         let base = blocks[rank].shared.base.wrapping_add(offset);
+        // What nobody has written is not written by its copy, either.
+        let mut unwritten = Vec::new();
         match source {
-            Source::Bytes(from) => {
+            Source::Bytes(from, missing) => {
+                unwritten = missing;
                 // SAFETY: the source is in a buffer of the launch, as was found when the copy was started, and
                 // the destination in the block's shared memory.
                 unsafe { base.copy_from_nonoverlapping(from, bytes) };
@@ -67,6 +73,10 @@ impl State {
                 // SAFETY: the box is within the block's shared memory.
                 unsafe { base.write_bytes(0, bytes) };
                 for (line, first, count, from) in map.lines(place) {
+                    let (from, missing) =
+                        self.line(blocks, (slot, at), (from, count), AccessKind::Read)?;
+                    let place = |byte| map.swizzled(line * map.line_bytes() + first + byte);
+                    unwritten.extend(missing.into_iter().map(place));
                     let from: *const u8 = std::ptr::with_exposed_provenance(from);
                     let mut done = 0;
                     while done < count {
@@ -85,9 +95,38 @@ impl State {
         let stamp = Stamp { component: of.component, time: of.phase + 1, site };
         if self.checked {
             self.cells[rank].arrive((offset, bytes), stamp);
+            for word in unwritten {
+                self.cells[rank].forget(offset + word);
+            }
         }
         self.tell_phases(barrier, &known);
         self.complete_bytes(blocks, barrier, bytes, (slot, at))
+    }
+
+    /// Where in memory a line of a matrix is that a copy or a store accesses, having checked and recorded it; and the
+    /// words of it, from its beginning, that a copy reads and nobody has written.
+    fn line(
+        &self,
+        blocks: &[Block<'_>],
+        (slot, at): (usize, &'static Location<'static>),
+        (address, bytes): (usize, usize),
+        kind: AccessKind,
+    ) -> Result<(usize, Vec<usize>), EmulationError> {
+        let launch = blocks[0].launch;
+        let mut missing = Vec::new();
+        let found = buffer::find(&launch.buffers, address);
+        if self.checked {
+            let site = || self.site(blocks, slot, at);
+            let number = check_place(launch, (found, address, bytes), kind, site)?;
+            if launch.buffers[number].is_watched() {
+                if kind == AccessKind::Read {
+                    missing = launch.buffers[number].unwritten_words(address, bytes);
+                }
+                self.watch_global(blocks, slot, (number, address, bytes), kind, at)?;
+            }
+        }
+        let address = found.map_or(address, |number| launch.buffers[number].in_memory(address));
+        Ok((address, missing))
     }
 
     /// Lands one copy, the newest at a barrier that somebody waits for; false where none is on its way.
@@ -153,13 +192,11 @@ impl State {
     ) -> Result<(), EmulationError> {
         let group = self.stores[slot].groups.pop_front().unwrap_or_default();
         for store in group {
-            let block = &blocks[store.rank];
-            let base = block.shared.base.wrapping_add(store.offset);
+            let base = blocks[store.rank].shared.base.wrapping_add(store.offset);
             let site = self.site(blocks, slot, store.at);
             for (line, first, count, to) in store.map.lines(store.place) {
-                if self.checked {
-                    written(block, site, slot % self.block_threads, (to, count))?;
-                }
+                let (to, _) =
+                    self.line(blocks, (slot, store.at), (to, count), AccessKind::Write)?;
                 let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
                 let mut done = 0;
                 while done < count {
@@ -223,41 +260,6 @@ fn aligned(map: &TensorMap, site: Site, address: u32) -> Result<(), EmulationErr
     Err(EmulationError::Misaligned { access, align: map.alignment() })
 }
 
-/// Checks and records the write of a line of global memory.
-fn written(
-    block: &Block<'_>,
-    site: Site,
-    thread: usize,
-    (address, bytes): (usize, usize),
-) -> Result<(), EmulationError> {
-    let access = Access { kind: AccessKind::Write, site };
-    let buffers = &block.launch.buffers;
-    let Some(buffer) = buffers.iter().find(|buffer| buffer.contains(address, bytes)) else {
-        let nearest = buffers.iter().min_by_key(|buffer| buffer.distance(address));
-        let (name, elements) =
-            nearest.map_or(("no buffer", 0), |buffer| (buffer.name, buffer.bytes));
-        let element = nearest.map_or(0, |buffer| buffer.element(address, 1));
-        return Err(EmulationError::GlobalOutOfBounds { access, buffer: name, element, elements });
-    };
-    let (buffer, element) = (buffer.name, buffer.element(address, 1));
-    if !buffers.iter().any(|known| known.writable && known.contains(address, bytes)) {
-        return Err(EmulationError::ReadOnly { access, buffer, element });
-    }
-    let thread = u32::try_from(thread).expect("invariant: a block has at most 1024 threads");
-    match block.global.write((address, bytes), (block.linear, thread), site.at, false) {
-        None => Ok(()),
-        Some(first) => {
-            let site = Site {
-                block: coordinates(first.block, block.launch.grid),
-                thread: coordinates(u64::from(first.thread), block.launch.block),
-                at: first.at,
-            };
-            let first = Access { kind: AccessKind::Write, site };
-            Err(EmulationError::OverlappingWrites { first, second: access, buffer, element })
-        }
-    }
-}
-
 impl Thread<'_> {
     /// The map of a launch by its number, if it is one.
     fn map(
@@ -272,9 +274,6 @@ impl Thread<'_> {
             |reason| EmulationError::Operand { site, instruction: "cp.async.bulk.tensor", reason };
         let map = usize::try_from(number).ok().and_then(|number| launch.maps.get(number));
         let map = *map.ok_or_else(|| refuse("an address that is no tensor map's".to_owned()))?;
-        if let Some(fault) = map.fault() {
-            return Err(refuse(fault));
-        }
         if launch.checked && accessed {
             // The last line ends with its last element.
             let last = (map.dims[1] - 1) * map.pitch + map.dims[0] * map.element_bytes as u64;
@@ -286,6 +285,18 @@ impl Thread<'_> {
             }
         }
         Ok(map)
+    }
+
+    /// Refuses a map that no device would take.
+    fn accept(
+        &self,
+        map: &TensorMap,
+        at: &'static Location<'static>,
+    ) -> Result<(), EmulationError> {
+        map.fault().map_or(Ok(()), |reason| {
+            let site = self.site(at);
+            Err(EmulationError::Operand { site, instruction: "cp.async.bulk.tensor", reason })
+        })
     }
 }
 
@@ -299,7 +310,10 @@ pub(crate) fn map_of_parameter(parameter: u32) -> u64 {
 #[track_caller]
 pub(crate) fn bulk_copy(to: u32, from: *const u8, bytes: u32, barrier: u32) {
     let thread = current();
-    thread.act("cp.async.bulk", |state, at| {
+    let of = ("cp.async.bulk", Location::caller());
+    let [to, by, bytes, barrier] = thread.altered_words(of, [to, 0, bytes, barrier]);
+    let from = from.wrapping_add(by as usize);
+    thread.act(of.0, |state, at| {
         let site = thread.site(at);
         let rank = thread.block.rank;
         for (number, kind) in [
@@ -314,11 +328,12 @@ pub(crate) fn bulk_copy(to: u32, from: *const u8, bytes: u32, barrier: u32) {
                 });
             }
         }
-        if thread.block.launch.checked {
-            thread.global_access((from.addr(), bytes as usize), AccessKind::Read, at)?;
-        }
+        let (slot, line) = (thread.slot(), (from.addr(), bytes as usize));
+        let (memory, missing) = state.line(thread.blocks, (slot, at), line, AccessKind::Read)?;
         let places = ((rank, own(to)), (rank, own(barrier)));
-        let source = Source::Bytes(from);
+        let is_there = memory == from.addr();
+        let from = if is_there { from } else { std::ptr::with_exposed_provenance(memory) };
+        let source = Source::Bytes(from, missing);
         state.depart(thread.blocks, (thread.slot(), source), places, bytes as usize, at)
     });
 }
@@ -333,10 +348,15 @@ pub(crate) fn tensor_load(
     targets: Option<u16>,
 ) {
     let thread = current();
-    thread.act("cp.async.bulk.tensor", |state, at| {
-        let map = thread.map(map, true, at)?;
+    let of = ("cp.async.bulk.tensor", Location::caller());
+    let ranks = targets.map_or(1 << thread.block.rank, u32::from);
+    let words = [to.into(), map, x.into(), y.into(), barrier.into(), ranks.into()];
+    let [to, map, x, y, barrier, ranks] = thread.altered(of, 0, words);
+    let [to, x, y, barrier, ranks] = [to, x, y, barrier, ranks].map(low_word);
+    thread.act(of.0, |state, at| {
+        let map = thread.altered_map(of, 6, thread.map(map, true, at)?);
+        thread.accept(&map, at)?;
         aligned(&map, thread.site(at), to)?;
-        let ranks = targets.map_or(1 << thread.block.rank, u32::from);
         if ranks >> thread.blocks.len() != 0 {
             return Err(EmulationError::Operand {
                 site: thread.site(at),
@@ -363,8 +383,12 @@ pub(crate) fn tensor_load(
 #[track_caller]
 pub(crate) fn tensor_store(map: u64, (x, y): (u32, u32), from: u32) {
     let thread = current();
-    thread.act("cp.async.bulk.tensor", |state, at| {
-        let map = thread.map(map, true, at)?;
+    let of = ("cp.async.bulk.tensor.global", Location::caller());
+    let [from, map, x, y] = thread.altered(of, 0, [from.into(), map, x.into(), y.into()]);
+    let [from, x, y] = [from, x, y].map(low_word);
+    thread.act(of.0, |state, at| {
+        let map = thread.altered_map(of, 4, thread.map(map, true, at)?);
+        thread.accept(&map, at)?;
         state.store(thread.blocks, thread.slot(), (map, (x, y), from), at)
     });
 }
@@ -372,7 +396,12 @@ pub(crate) fn tensor_store(map: u64, (x, y): (u32, u32), from: u32) {
 #[track_caller]
 pub(crate) fn tensor_prefetch(map: u64) {
     let thread = current();
-    thread.act("prefetch.tensormap", |_, at| thread.map(map, false, at).map(drop));
+    let of = ("prefetch.tensormap", Location::caller());
+    let [map] = thread.altered(of, 0, [map]);
+    thread.act(of.0, |_, at| {
+        let map = thread.map(map, false, at)?;
+        thread.accept(&map, at)
+    });
 }
 
 #[track_caller]
@@ -398,7 +427,9 @@ pub(crate) fn commit_stores() {
 pub(crate) fn wait_stores(pending: u32) {
     let thread = current();
     let slot = thread.slot();
-    let groups = thread.act("cp.async.bulk.wait_group.read", |state, _| {
+    let of = ("cp.async.bulk.wait_group.read", Location::caller());
+    let [pending] = thread.altered_words(of, [pending]);
+    let groups = thread.act(of.0, |state, _| {
         let Stores { closed, read, .. } = state.stores[slot];
         let groups = closed.saturating_sub(pending);
         Ok(Some((groups, read >= groups)))

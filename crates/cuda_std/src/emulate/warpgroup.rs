@@ -211,7 +211,9 @@ impl State {
 #[track_caller]
 pub(crate) fn named_barrier(id: u32, threads: u32) {
     let thread = current();
-    let waits = thread.act("bar.sync", |state, at| {
+    let of = ("bar.sync", Location::caller());
+    let [id, threads] = thread.altered_words(of, [id, threads]);
+    let waits = thread.act(of.0, |state, at| {
         state.come_to_named(thread.blocks, thread.slot(), (id, threads), at)
     });
     if let Some(named) = waits {
@@ -222,16 +224,18 @@ pub(crate) fn named_barrier(id: u32, threads: u32) {
 #[track_caller]
 pub(crate) fn stmatrix_x4(row: u32, pairs: [u32; 4]) {
     let thread = current();
-    thread.act("stmatrix", |state, at| {
-        state.stmatrix_x4(thread.blocks, thread.slot(), (row, pairs), at)
-    });
+    let of = ("stmatrix", Location::caller());
+    let [row] = thread.altered_words(of, [row]);
+    thread.act(of.0, |state, at| state.stmatrix_x4(thread.blocks, thread.slot(), (row, pairs), at));
 }
 
 /// Gives registers back until each thread has `count`, or takes some.
 #[track_caller]
 pub(crate) fn set_registers(count: u32, takes: bool) {
     let thread = current();
-    let waits = thread.act("setmaxnreg", |state, at| {
+    let of = ("setmaxnreg", Location::caller());
+    let [count] = thread.altered_words(of, [count]);
+    let waits = thread.act(of.0, |state, at| {
         state.set_registers(thread.blocks, thread.slot(), (count, takes), at)
     });
     if waits {
