@@ -27,6 +27,7 @@
 //!   the program runs: nothing of CUDA is needed to build, and without a driver products stay on the CPU.
 //! - [`blas3`] is level 3 of BLAS on the CPU, of real and complex numbers: products with symmetric, Hermitian
 //!   and triangular matrices, rank-k updates, triangular solves.
+//! - [`lapack`] is LU, Cholesky and QR on the CPU, and the solves that stand on them.
 //! - [`gpu`] and [`select`] are what the engine stands on, for programs that measure or place products
 //!   themselves.
 //!
@@ -40,6 +41,7 @@ pub mod blas3;
 mod element;
 mod engine;
 mod error;
+pub mod lapack;
 mod matrix;
 pub mod memory;
 mod row_major;
