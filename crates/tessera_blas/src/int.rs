@@ -1,7 +1,7 @@
 //! Integers of both sizes.
 
 /// An integer argument: of 32 bits (LP64) or 64 (ILP64).
-pub(crate) trait Int: Copy + 'static {
+pub(crate) trait Int: Copy + PartialEq + Send + Sync + 'static {
     /// The number, if it is not negative.
     fn size(self) -> Option<usize>;
 

@@ -78,6 +78,15 @@ fn exports_are_the_routines_and_nothing_else() {
     let narrow =
         ["bgemm", "gemm_bf16bf16f32", "gemm_f16f16f32", "gemm_s8u8s32", "sbgemm", "shgemm"];
     expected.extend(narrow.into_iter().flat_map(spellings));
+    let of_lapack = ["gels", "gelqf", "geqrf", "gesv", "getrf", "getrs", "posv", "potrf", "potrs"];
+    for letter in ["s", "d", "c", "z"] {
+        let of_q =
+            if matches!(letter, "c" | "z") { ["ungqr", "unmqr"] } else { ["orgqr", "ormqr"] };
+        for routine in of_lapack.into_iter().chain(of_q) {
+            let names = spellings(&format!("{letter}{routine}"));
+            expected.extend(names.into_iter().filter(|name| !name.contains("cblas")));
+        }
+    }
     // Of level 1 the one that a loader asks for, which in C gives another result, an index from 0.
     expected.extend(spellings("isamax").into_iter().filter(|name| !name.contains("cblas")));
     let threads =
