@@ -26,7 +26,7 @@ fn upper<T: Number>(i: usize, j: usize) -> T {
         std::cmp::Ordering::Less if at < 3 => T::of(at as f64 - 1.0, (j % 3) as f64 - 1.0),
         std::cmp::Ordering::Less | std::cmp::Ordering::Greater => T::ZERO,
         std::cmp::Ordering::Equal if T::IS_COMPLEX && i % 3 == 1 => T::of(0.0, 2.0),
-        std::cmp::Ordering::Equal => T::of(if i % 2 == 0 { 2.0 } else { -4.0 }, 0.0),
+        std::cmp::Ordering::Equal => T::of(if i.is_multiple_of(2) { 2.0 } else { -4.0 }, 0.0),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Matrices with padding, and what they are in numbers that are precise enough to judge them.
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers are rounded to what a test is about")]
+
 use tessera::lapack::{Complex, Field, View, ViewMut};
 use tessera::{Layout, Order};
 
