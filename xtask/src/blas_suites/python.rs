@@ -48,7 +48,10 @@ pub(super) fn pytest(
 ) -> Result<Outcome> {
     let scratch = tempfile::tempdir()?;
     let mut command = preload.command(python);
-    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(chosen).args(tests);
+    command
+        .args(["-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"])
+        .args(chosen)
+        .args(tests);
     let text = output_of(&mut command, scratch.path())?;
     let last = || text.lines().rev().take(20).collect::<Vec<_>>().join("\n");
     let passed = counted(&text, "passed").with_context(|| format!("no summary in:\n{}", last()))?;

@@ -1,4 +1,4 @@
-//! ScaLAPACK's testers, on four processes of this machine.
+//! ScaLAPACK's testers, in four processes that the launcher for clusters starts.
 
 use std::fs;
 
@@ -8,6 +8,9 @@ use super::{Outcome, Preload, output_of};
 
 pub(super) const PACKAGES: &[&str] =
     &["libblas3", "liblapack3", "openmpi-bin", "scalapack-mpi-test"];
+
+/// The launcher, from the workspace's root on.
+const LAUNCHER: &str = "crates/tessera_blas/cluster/tessera-mpirun";
 
 /// Testers, and how many lines of each say that a test passed. Those of Cholesky in f32 and f64 are left out: they hang
 /// with the reference BLAS as well.
@@ -42,9 +45,11 @@ pub(super) fn run(preload: &Preload) -> Result<Outcome> {
     let mut all = Outcome { passed: 0, expected: 0, complaints: Vec::new() };
     for (tester, expected) in TESTERS {
         let mut mpi = preload.command("timeout");
-        mpi.args(["120", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "4"]);
+        mpi.arg("120").arg(crate::modules::root().join(LAUNCHER));
+        mpi.env("TESSERA_BLAS_LIBRARY", preload.library()?);
+        mpi.args(["--allow-run-as-root", "--oversubscribe", "-np", "4"]);
         mpi.arg(preload.folder.join("scalapack/openmpi-tests").join(tester));
-        mpi.env("OMP_NUM_THREADS", "1").env("OMPI_MCA_mpi_yield_when_idle", "1");
+        mpi.env("OMPI_MCA_mpi_yield_when_idle", "1");
         let text = output_of(&mut mpi, scratch.path())?;
         let passed = passed(&text);
         all.passed += passed.min(expected);
