@@ -4,29 +4,41 @@
 //! against what the reference BLAS passes; the exit codes of the testers say nothing.
 
 mod broken;
+mod hpl;
 mod lapack;
 mod netlib;
+mod octave;
+mod openblas;
 mod python;
+mod r;
+mod scalapack;
+mod sources;
+mod wheels;
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+use self::broken::Broken;
 use crate::command;
 
 /// Run other projects' BLAS and LAPACK test suites on libtessera_blas.so
 ///
-/// The suites are Debian packages; where one is missing it is said which, and `--install` installs it.
+/// The suites are Debian packages, or in Debian's sources, or Python packages; where a Debian package is missing it is
+/// said which, and `--install` installs it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which: blas3, blas3-long, cblas3, lapack, numpy or scipy; without a name all of them
+    /// Which suites; without a name all of them
+    #[arg(value_parser = SUITES.map(|suite| suite.name))]
     names: Vec<String>,
     /// Install the packages that are missing, with apt-get
     #[arg(long)]
     install: bool,
-    /// Put a library of wrong products before it, and fail where a suite does not notice
+    /// Put a library of wrong products before it, and fail where a suite does not notice; then one of factorisations that
+    /// do nothing, for the suites that call them
     #[arg(long)]
     broken: bool,
 }
@@ -34,25 +46,58 @@ pub(crate) struct Args {
 /// A suite.
 struct Suite {
     name: &'static str,
-    /// Debian packages that it is in.
+    /// Debian packages that it needs.
     packages: &'static [&'static str],
-    /// Whether it takes some seconds at most, and so is a part of `ci`.
+    /// Whether it takes some seconds at most and needs nothing but packages, and so is a part of `ci`.
     quick: bool,
+    /// Whether it calls factorisations as well as products.
+    factors: bool,
+    /// Whether names without a suffix are to take 64-bit integers.
+    ilp64: bool,
     run: fn(&Preload) -> Result<Outcome>,
 }
 
-const SUITES: [Suite; 6] = [
-    Suite { name: "blas3", packages: netlib::PACKAGES, quick: true, run: netlib::fortran },
-    Suite {
-        name: "blas3-long",
-        packages: netlib::PACKAGES,
-        quick: true,
-        run: netlib::fortran_long,
-    },
-    Suite { name: "cblas3", packages: netlib::PACKAGES, quick: true, run: netlib::c },
-    Suite { name: "lapack", packages: lapack::PACKAGES, quick: false, run: lapack::run },
-    Suite { name: "numpy", packages: python::PACKAGES, quick: false, run: python::numpy },
-    Suite { name: "scipy", packages: python::PACKAGES, quick: false, run: python::scipy },
+impl Suite {
+    const fn of(
+        name: &'static str,
+        packages: &'static [&'static str],
+        run: fn(&Preload) -> Result<Outcome>,
+    ) -> Self {
+        Self { name, packages, quick: false, factors: false, ilp64: false, run }
+    }
+
+    const fn quick(self) -> Self {
+        Self { quick: true, ..self }
+    }
+
+    const fn with_factors(self) -> Self {
+        Self { factors: true, ..self }
+    }
+
+    const fn with_long_integers(self) -> Self {
+        Self { ilp64: true, ..self }
+    }
+}
+
+const SUITES: [Suite; 18] = [
+    Suite::of("blas2", netlib::PACKAGES, netlib::fortran_level2).quick(),
+    Suite::of("cblas2", netlib::PACKAGES, netlib::c_level2).quick(),
+    Suite::of("blas3", netlib::PACKAGES, netlib::fortran).quick(),
+    Suite::of("blas3-long", netlib::PACKAGES, netlib::fortran_long).quick(),
+    Suite::of("blas3-ilp64", netlib::ILP64_PACKAGES, netlib::fortran_ilp64).with_long_integers(),
+    Suite::of("blas3-newer", netlib::NEWER_PACKAGES, netlib::newer),
+    Suite::of("cblas3", netlib::PACKAGES, netlib::c).quick(),
+    Suite::of("cblas3-ilp64", netlib::ILP64_PACKAGES, netlib::c_ilp64).with_long_integers(),
+    Suite::of("lapack", lapack::PACKAGES, lapack::run).with_factors(),
+    Suite::of("openblas", openblas::PACKAGES, openblas::run).with_factors(),
+    Suite::of("numpy", python::PACKAGES, python::numpy).with_factors(),
+    Suite::of("scipy", python::PACKAGES, python::scipy).with_factors(),
+    Suite::of("numpy-wheel", wheels::PACKAGES, wheels::numpy),
+    Suite::of("scipy-wheel", wheels::PACKAGES, wheels::scipy).with_factors(),
+    Suite::of("r", r::PACKAGES, r::run).with_factors(),
+    Suite::of("octave", octave::PACKAGES, octave::run).with_factors(),
+    Suite::of("hpl", hpl::PACKAGES, hpl::run),
+    Suite::of("scalapack", scalapack::PACKAGES, scalapack::run).with_factors(),
 ];
 
 /// How much of a suite passed.
@@ -80,6 +125,7 @@ impl fmt::Display for Outcome {
 
 /// Libraries in the order in which the loader is to take them.
 struct Preload {
+    /// The last is the library under test.
     libraries: Vec<PathBuf>,
     /// Where the Debian packages have their libraries and testers.
     folder: PathBuf,
@@ -90,20 +136,23 @@ impl Preload {
     fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         let paths: Vec<_> = self.libraries.iter().map(|path| path.display().to_string()).collect();
-        let reference = ["blas", "lapack"].map(|of| self.folder.join(of).display().to_string());
-        command.env("LD_PRELOAD", paths.join(":")).env("LD_LIBRARY_PATH", reference.join(":"));
+        command.env("LD_PRELOAD", paths.join(":")).env("LD_LIBRARY_PATH", self.reference());
         command.stdin(Stdio::null());
         command
+    }
+
+    /// The folders of the reference BLAS and LAPACK.
+    fn reference(&self) -> String {
+        ["blas", "lapack"].map(|of| self.folder.join(of).display().to_string()).join(":")
+    }
+
+    /// The library under test.
+    fn library(&self) -> Result<&Path> {
+        self.libraries.last().map(PathBuf::as_path).context("there is no library to test")
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let known = || SUITES.iter().map(|suite| suite.name).collect::<Vec<_>>().join(", ");
-    if let Some(name) =
-        args.names.iter().find(|&name| SUITES.iter().all(|suite| suite.name != name))
-    {
-        bail!("`{name}` is none of {}", known());
-    }
     let named =
         |suite: &&Suite| args.names.is_empty() || args.names.iter().any(|name| name == suite.name);
     let chosen: Vec<_> = SUITES.iter().filter(named).collect();
@@ -113,7 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(why) = missing(&chosen) {
         bail!("{why}");
     }
-    run_all(&chosen, args.broken)
+    if args.broken { run_broken(&chosen) } else { run_all(&chosen, None) }
 }
 
 /// The suites of `ci`, or why they cannot run here.
@@ -126,47 +175,71 @@ pub(crate) fn quick(require: bool) -> Result<Option<String>> {
         println!("SKIPPED: {why}");
         return Ok(Some(why));
     }
-    run_all(&chosen, false)?;
-    run_all(&chosen, true)?;
+    run_all(&chosen, None)?;
+    run_broken(&chosen)?;
     Ok(None)
 }
 
-fn run_all(chosen: &[&Suite], is_broken: bool) -> Result<()> {
-    let library = build()?;
+/// Runs suites on libraries that they must notice.
+fn run_broken(chosen: &[&Suite]) -> Result<()> {
+    run_all(chosen, Some(Broken::Products))?;
+    let of_factors: Vec<_> = chosen.iter().copied().filter(|suite| suite.factors).collect();
+    if of_factors.is_empty() { Ok(()) } else { run_all(&of_factors, Some(Broken::Factors)) }
+}
+
+fn run_all(chosen: &[&Suite], broken: Option<Broken>) -> Result<()> {
     let scratch = tempfile::tempdir()?;
-    let mut libraries = vec![library];
-    if is_broken {
-        libraries.insert(0, broken::build(scratch.path())?);
-    }
-    let preload = Preload { libraries, folder: folder()? };
+    let long = match chosen.iter().any(|suite| suite.ilp64) {
+        true => Some(build(&["--features", "ilp64"], &scratch.path().join("ilp64"))?),
+        false => None,
+    };
+    let usual = build(&[], scratch.path())?;
+    let broken_library = broken.map(|broken| broken::build(scratch.path(), broken)).transpose()?;
+    let folder = folder()?;
     let mut bad = Vec::new();
     for suite in chosen {
-        let outcome = (suite.run)(&preload).with_context(|| format!("suite {}", suite.name))?;
+        let library = if suite.ilp64 { long.as_ref() } else { Some(&usual) };
+        let libraries = broken_library.iter().chain(library).cloned().collect();
+        let preload = Preload { libraries, folder: folder.clone() };
+        let outcome = (suite.run)(&preload).with_context(|| format!("suite {}", suite.name));
+        // Whoever does not survive a broken library has noticed it.
+        let outcome = match (outcome, broken) {
+            (Err(error), Some(_)) => Outcome {
+                passed: 0,
+                expected: 1,
+                complaints: vec![format!("{error:#}").lines().take(3).collect()],
+            },
+            (outcome, _) => outcome?,
+        };
         println!("{:12} {outcome}", suite.name);
-        if outcome.is_good() == is_broken {
+        if outcome.is_good() == broken.is_some() {
             bad.push(suite.name);
         }
     }
-    match (bad.is_empty(), is_broken) {
-        (true, false) => Ok(()),
-        (true, true) => {
-            println!("each of these suites has noticed the library of wrong products");
+    match (bad.is_empty(), broken) {
+        (true, None) => Ok(()),
+        (true, Some(broken)) => {
+            println!("each of these suites has noticed the library of {broken}");
             Ok(())
         }
-        (false, false) => bail!("not everything passed: {}", bad.join(", ")),
-        (false, true) => bail!("wrong products went unnoticed: {}", bad.join(", ")),
+        (false, None) => bail!("not everything passed: {}", bad.join(", ")),
+        (false, Some(broken)) => bail!("{broken} went unnoticed: {}", bad.join(", ")),
     }
 }
 
-/// Builds the library as a package of its own: in a build of the whole workspace it has more features.
-fn build() -> Result<PathBuf> {
+/// Builds the library as a package of its own, since in a build of the whole workspace it has more features, and copies
+/// it to a folder.
+fn build(features: &[&str], to: &Path) -> Result<PathBuf> {
     let mut cargo = command::cargo();
-    command::run(cargo.args(["build", "-p", "tessera-blas"]))?;
+    command::run(cargo.args(["build", "-p", "tessera-blas"]).args(features))?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| crate::modules::root().join("target"), PathBuf::from);
     let library = target.join("debug/libtessera_blas.so");
     anyhow::ensure!(library.exists(), "there is no {}", library.display());
-    Ok(library)
+    fs::create_dir_all(to)?;
+    let copy = to.join("libtessera_blas.so");
+    fs::copy(&library, &copy)?;
+    Ok(copy)
 }
 
 /// Debian's folder of libraries for this architecture.

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task says what it does")]
 
 mod assemble;
+mod blas_deb;
 mod blas_suites;
 mod build_ptx;
 mod check_ptx;
@@ -49,6 +50,7 @@ enum Task {
     Sanitize(sanitize::Args),
     Neon(neon::Args),
     BlasSuites(blas_suites::Args),
+    BlasDeb(blas_deb::Args),
     Ci(ci::Args),
 }
 
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Task::Sanitize(args) => sanitize::run(&args).map(drop),
         Task::Neon(args) => neon::run(&args),
         Task::BlasSuites(args) => blas_suites::run(&args),
+        Task::BlasDeb(args) => blas_deb::run(&args),
         Task::Ci(args) => ci::run(&args),
     };
     match done {

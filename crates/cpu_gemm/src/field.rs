@@ -79,7 +79,7 @@ pub trait Field:
     + 'static
 {
     /// The type of the real part: the type itself, of real numbers.
-    type Real: Field<Real = Self::Real>;
+    type Real: RealNumber;
     /// Whether there is an imaginary part.
     const IS_COMPLEX: bool;
     /// Additive identity.
@@ -95,6 +95,14 @@ pub trait Field:
     #[must_use]
     fn re(self) -> Self::Real;
 
+    /// The imaginary part; zero, of real numbers.
+    #[must_use]
+    fn im(self) -> Self::Real;
+
+    /// The number of these parts; of a real number the imaginary one is left out.
+    #[must_use]
+    fn from_parts(re: Self::Real, im: Self::Real) -> Self;
+
     /// The number with that real part and no imaginary one.
     #[must_use]
     fn from_re(re: Self::Real) -> Self;
@@ -106,6 +114,26 @@ pub trait Field:
     /// `self / by`; complex numbers without needless overflow, by the larger of the divisor's parts.
     #[must_use]
     fn divide(self, by: Self) -> Self;
+}
+
+/// A real number of level 3, `f32` or `f64`, with what factorisations ask of it beyond sums and products.
+pub trait RealNumber: Field<Real = Self> + PartialOrd {
+    /// The distance from 1 to the next larger number.
+    const EPSILON: Self;
+    /// The smallest number whose reciprocal does not overflow.
+    const SAFE_MIN: Self;
+
+    /// The absolute value.
+    #[must_use]
+    fn abs(self) -> Self;
+
+    /// The square root.
+    #[must_use]
+    fn sqrt(self) -> Self;
+
+    /// Whether it is neither infinite nor NaN.
+    #[must_use]
+    fn is_finite(self) -> bool;
 }
 
 pub(crate) mod sealed {
@@ -167,6 +195,16 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn im(self) -> Self {
+                0.0
+            }
+
+            #[inline(always)]
+            fn from_parts(re: Self, _: Self) -> Self {
+                re
+            }
+
+            #[inline(always)]
             fn from_re(re: Self) -> Self {
                 re
             }
@@ -179,6 +217,26 @@ macro_rules! real {
             #[inline(always)]
             fn divide(self, by: Self) -> Self {
                 self / by
+            }
+        }
+
+        impl RealNumber for $real {
+            const EPSILON: Self = <$real>::EPSILON;
+            const SAFE_MIN: Self = <$real>::MIN_POSITIVE;
+
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                self.is_finite()
             }
         }
 
@@ -196,6 +254,16 @@ macro_rules! real {
             #[inline(always)]
             fn re(self) -> $real {
                 self.re
+            }
+
+            #[inline(always)]
+            fn im(self) -> $real {
+                self.im
+            }
+
+            #[inline(always)]
+            fn from_parts(re: $real, im: $real) -> Self {
+                Self::new(re, im)
             }
 
             #[inline(always)]

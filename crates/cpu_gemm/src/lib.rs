@@ -40,6 +40,7 @@
 mod blocking;
 mod buffer;
 mod cache_line;
+mod columns;
 mod complex;
 mod compute;
 mod context;
@@ -91,9 +92,10 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
+pub use crate::columns::{add_multiple, conjugate_dot, largest, multiply_by, norm};
 pub use crate::context::CpuContext;
 pub use crate::error::Error;
-pub use crate::field::{Complex, Factor, Field};
+pub use crate::field::{Complex, Factor, Field, RealNumber};
 pub use crate::gemm::{gemm, gemm_by, gemm_in_tiles, has_tiles, uses_matrix_units};
 pub use crate::gemm_triangle::gemm_triangle;
 pub use crate::gemm_typed::gemm_typed;

@@ -46,44 +46,6 @@ pub fn triangle<T: Field>(
     Ok(())
 }
 
-/// A number as its parts.
-pub(crate) trait Split: Field {
-    /// Real and imaginary part.
-    fn split(self) -> (Self::Real, Self::Real);
-    /// The number of these parts.
-    fn join(re: Self::Real, im: Self::Real) -> Self;
-}
-
-macro_rules! split {
-    ($($real:ty),*) => {$(
-        impl Split for $real {
-            #[inline(always)]
-            fn split(self) -> (Self, Self) {
-                (self, 0.0)
-            }
-
-            #[inline(always)]
-            fn join(re: Self, _: Self) -> Self {
-                re
-            }
-        }
-
-        impl Split for num_complex::Complex<$real> {
-            #[inline(always)]
-            fn split(self) -> ($real, $real) {
-                (self.re, self.im)
-            }
-
-            #[inline(always)]
-            fn join(re: $real, im: $real) -> Self {
-                Self::new(re, im)
-            }
-        }
-    )*};
-}
-
-split!(f32, f64);
-
 /// Real numbers of which there is a kernel for triangles.
 pub(crate) trait TriangleKernel: Parts {
     /// The function for triangles, and how many elements one of its registers has.
@@ -124,7 +86,7 @@ type Coefficients<T> = [T; BLOCK * BLOCK];
 struct Panel([MaybeUninit<u8>; BLOCK * VECTORS * REGISTER]);
 
 /// [`triangle`], the sizes being right.
-pub(crate) fn compute<R: TriangleKernel, T: Split<Real = R>>(
+pub(crate) fn compute<R: TriangleKernel, T: Field<Real = R>>(
     task: Task,
     alpha: T,
     a: Factor<'_, T>,
@@ -140,7 +102,8 @@ pub(crate) fn compute<R: TriangleKernel, T: Split<Real = R>>(
     for i in 0..n {
         let range = if task.upper { i..n } else { 0..i + 1 };
         for p in range.filter(|&p| p != i || !task.unit) {
-            (re[i * BLOCK + p], im[i * BLOCK + p]) = a.get(i, p).split();
+            let element = a.get(i, p);
+            (re[i * BLOCK + p], im[i * BLOCK + p]) = (element.re(), element.im());
         }
     }
     let (function, lanes) = R::triangle_function(context.isa());
@@ -161,12 +124,12 @@ pub(crate) fn compute<R: TriangleKernel, T: Split<Real = R>>(
             sides.each(|element, re_at, im_at| {
                 // SAFETY: an element of this thread's part of B.
                 let value = unsafe { element.read() };
-                let (re, im) = (if alpha == T::ONE { value } else { alpha * value }).split();
+                let value = if alpha == T::ONE { value } else { alpha * value };
                 // SAFETY: its place in the panel, which is this thread's own.
-                unsafe { re_at.write(re) };
+                unsafe { re_at.write(value.re()) };
                 if T::IS_COMPLEX {
                     // SAFETY: as above.
-                    unsafe { im_at.write(im) };
+                    unsafe { im_at.write(value.im()) };
                 }
             });
             let (re, im) = (re.as_ptr(), im.as_ptr());
@@ -182,7 +145,7 @@ pub(crate) fn compute<R: TriangleKernel, T: Split<Real = R>>(
                     false => R::ZERO,
                 };
                 // SAFETY: an element of this thread's part of B.
-                unsafe { element.write(T::join(re, im)) };
+                unsafe { element.write(T::from_parts(re, im)) };
             });
         }
     });
@@ -199,7 +162,7 @@ struct Sides<T, R> {
     row_len: usize,
 }
 
-impl<T: Split<Real = R>, R> Sides<T, R> {
+impl<T: Field<Real = R>, R> Sides<T, R> {
     fn of(b: &mut ViewMut<'_, T>, panel: *mut R, row_len: usize) -> Self {
         Self {
             rows: b.rows(),

@@ -172,6 +172,22 @@ impl<'a, T> View<'a, T> {
         Self { at, rows, cols, layout, elements: PhantomData }
     }
 
+    /// A column as a slice, where its elements lie side by side.
+    ///
+    /// # Panics
+    /// Where there is no such column.
+    #[must_use]
+    pub fn column(&self, col: usize) -> Option<&'a [T]> {
+        assert!(col < self.cols, "invariant: the column exists");
+        if self.layout.order == Order::RowMajor && self.rows > 1 {
+            return None;
+        }
+        let first = self.at.wrapping_add(offset(self.layout, 0, col));
+        // SAFETY: `rows` elements of the matrix from there on, which may be read, and nobody writes, for `'a`. Of no
+        // rows the address may be anything.
+        (self.rows > 0).then(|| unsafe { std::slice::from_raw_parts(first, self.rows) })
+    }
+
     /// From one row to the next, and from one column to the next.
     pub(crate) fn strides(&self) -> (usize, usize) {
         match self.layout.order {
@@ -251,6 +267,22 @@ impl<'a, T> ViewMut<'a, T> {
     pub fn split_cols(self, col: usize) -> (Self, Self) {
         let (before, behind) = self.transposed().split_rows(col);
         (before.transposed(), behind.transposed())
+    }
+
+    /// A column as a slice, where its elements lie side by side.
+    ///
+    /// # Panics
+    /// Where there is no such column.
+    #[must_use]
+    pub fn column_mut(&mut self, col: usize) -> Option<&mut [T]> {
+        assert!(col < self.cols, "invariant: the column exists");
+        if self.layout.order == Order::RowMajor && self.rows > 1 {
+            return None;
+        }
+        let first = self.at.wrapping_add(offset(self.layout, 0, col));
+        // SAFETY: `rows` elements of the matrix from there on, which this view alone has while it is borrowed. Of no
+        // rows the address may be anything.
+        (self.rows > 0).then(|| unsafe { std::slice::from_raw_parts_mut(first, self.rows) })
     }
 
     /// Writes an element.

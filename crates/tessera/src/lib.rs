@@ -27,6 +27,8 @@
 //!   the program runs: nothing of CUDA is needed to build, and without a driver products stay on the CPU.
 //! - [`blas3`] is level 3 of BLAS on the CPU, of real and complex numbers: products with symmetric, Hermitian
 //!   and triangular matrices, rank-k updates, triangular solves.
+//! - [`blas2`] is a part of level 2: a matrix times a vector, updates of rank one, triangular solves.
+//! - [`lapack`] is LU, Cholesky and QR on the CPU, and the solves that stand on them.
 //! - [`gpu`] and [`select`] are what the engine stands on, for programs that measure or place products
 //!   themselves.
 //!
@@ -36,10 +38,12 @@
 //! is not told one, and `TESSERA_LIBCUDA`, the CUDA driver's library where the loader does not find it.
 
 mod accuracy;
+pub mod blas2;
 pub mod blas3;
 mod element;
 mod engine;
 mod error;
+pub mod lapack;
 mod matrix;
 pub mod memory;
 mod row_major;

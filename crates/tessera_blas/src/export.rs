@@ -8,6 +8,8 @@
 //! | 32 bits | `dgemm_`, `scipy_dgemm_` | `cblas_dgemm`, `scipy_cblas_dgemm` |
 //! | 64 bits | `dgemm_64_`, `dgemm_64`, `scipy_dgemm_64_` | `cblas_dgemm64_`, `cblas_dgemm_64`, `scipy_cblas_dgemm64_` |
 //!
+//! With the feature `ilp64` all integers have 64 bits.
+//!
 //! Letters, sizes and factors come as references: Fortran passes addresses, which are never null. The hidden
 //! lengths of letters are not looked at, since programs in C often leave them out.
 
@@ -43,11 +45,11 @@ pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
 /// A function under each spelling of a name. In its parameters, its result and its body `I` is the type of integers.
 macro_rules! export {
     (fortran $name:tt $parameters:tt $(-> $result:ident)? $body:block) => {
-        export!(@each i32 [("", "_") ("scipy_", "_")] $name $parameters [$($result)?] $body);
+        export!(@each $crate::int::Plain [("", "_") ("scipy_", "_")] $name $parameters [$($result)?] $body);
         export!(@each i64 [("", "_64_") ("", "_64") ("scipy_", "_64_")] $name $parameters [$($result)?] $body);
     };
     (c $name:tt $parameters:tt $(-> $result:ident)? $body:block) => {
-        export!(@each i32 [("cblas_", "") ("scipy_cblas_", "")] $name $parameters [$($result)?] $body);
+        export!(@each $crate::int::Plain [("cblas_", "") ("scipy_cblas_", "")] $name $parameters [$($result)?] $body);
         export!(@each i64 [("cblas_", "64_") ("cblas_", "_64") ("scipy_cblas_", "64_")]
             $name $parameters [$($result)?] $body);
     };

@@ -1,7 +1,14 @@
 //! Integers of both sizes.
 
+/// The integers of names without a suffix.
+#[cfg(not(feature = "ilp64"))]
+pub(crate) type Plain = i32;
+/// The integers of names without a suffix.
+#[cfg(feature = "ilp64")]
+pub(crate) type Plain = i64;
+
 /// An integer argument: of 32 bits (LP64) or 64 (ILP64).
-pub(crate) trait Int: Copy + 'static {
+pub(crate) trait Int: Copy + PartialEq + Send + Sync + 'static {
     /// The number, if it is not negative.
     fn size(self) -> Option<usize>;
 

@@ -26,7 +26,7 @@ macro_rules! check {
 }
 
 /// Whether a leading dimension is enough for columns of `rows` elements.
-fn holds<I: Int>(ld: I, rows: usize) -> bool {
+pub(crate) fn holds<I: Int>(ld: I, rows: usize) -> bool {
     ld.size().is_some_and(|ld| ld >= rows.max(1))
 }
 
@@ -61,7 +61,7 @@ pub(crate) unsafe fn view_mut<'a, T, I: Int>(
 }
 
 /// Multiply-adds of real numbers.
-fn work<T: Field>(m: usize, n: usize, k: usize) -> usize {
+pub(crate) fn work<T: Field>(m: usize, n: usize, k: usize) -> usize {
     let each = if T::IS_COMPLEX { 4 } else { 1 };
     m.saturating_mul(n).saturating_mul(k).saturating_mul(each)
 }

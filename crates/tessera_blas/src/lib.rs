@@ -1,7 +1,7 @@
-//! Level 3 of BLAS under the names by which programs call it.
+//! Level 3 of BLAS, and the LU, Cholesky and QR of LAPACK, under the names by which programs call them.
 //!
-//! `libtessera_blas.so` is put before a program's own BLAS, as docs/blas.md tells; what it does not have, levels
-//! 1 and 2 but for `isamax`, stays with the library below. As a Rust library the crate gives the same symbols to a program that
+//! `libtessera_blas.so` is put before a program's own BLAS, as docs/blas.md tells; what it does not have, such as most
+//! of levels 1 and 2, stays with the library below. As a Rust library the crate gives the same symbols to a program that
 //! links it:
 //!
 //! ```
@@ -28,9 +28,12 @@
 //! symbols.rs, narrow_symbols.rs  one table of names each
 //! int.rs, letters.rs, cblas.rs   integers, letters and enumerations as the library's types
 //! level3.rs                      arguments checked in BLAS' order, pointers made views, tessera::blas3 called
+//! level2.rs, level2_symbols.rs   the same of vectors, and tessera::blas2
 //! batch.rs                       products by the dozen
 //! narrow.rs, bytes.rs            products of 16-bit floats and of bytes
 //! isamax.rs                      what a loader asks for to know a BLAS
+//! lapack.rs                      arguments checked in LAPACK's order, tessera::lapack called
+//! lapack_symbols.rs              its table of names
 //! xerbla.rs                      who is told of a wrong argument
 //! threads.rs                     on how many threads, and what a fork does to them
 //! ```
@@ -50,7 +53,11 @@ mod cblas;
 mod export;
 mod int;
 mod isamax;
+mod lapack;
+mod lapack_symbols;
 mod letters;
+mod level2;
+mod level2_symbols;
 mod level3;
 mod narrow;
 mod narrow_symbols;

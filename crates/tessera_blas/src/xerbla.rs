@@ -41,7 +41,11 @@ macro_rules! address_of {
 }
 
 address_of!("tessera_blas_address_of_xerbla", "xerbla_");
+#[cfg(not(feature = "ilp64"))]
 address_of!("tessera_blas_address_of_xerbla_64", "xerbla_64_");
+// Where all integers are as long, so are those of the handler by the usual name.
+#[cfg(feature = "ilp64")]
+address_of!("tessera_blas_address_of_xerbla_64", "xerbla_");
 address_of!("tessera_blas_address_of_cblas_xerbla", "cblas_xerbla");
 address_of!("tessera_blas_address_of_row_major_strg", "RowMajorStrg");
 
@@ -54,8 +58,9 @@ unsafe extern "C" {
 
 /// A Fortran handler: the routine's name, the argument's number, and the length of the name.
 pub(crate) type Xerbla<I> = unsafe extern "C-unwind" fn(*const u8, *const I, usize);
-/// A handler in C: the argument's number, the routine's name, and a format with what it prints.
-type CblasXerbla = unsafe extern "C-unwind" fn(c_int, *const c_char, *const c_char, ...);
+/// A handler in C: the argument's number, the routine's name, and a format with what it prints. Of the number one with
+/// shorter integers takes the lower half.
+type CblasXerbla = unsafe extern "C-unwind" fn(i64, *const c_char, *const c_char, ...);
 
 /// Integers have a handler each.
 pub(crate) trait Handler: Int {
@@ -128,7 +133,7 @@ impl Report for C {
                 set_row_major(self.row_major);
                 // SAFETY: a handler by this name has these parameters, and the format asks for no others. As above,
                 // nothing is to be cleaned up.
-                unsafe { handler(number, self.name.as_ptr(), c"".as_ptr()) };
+                unsafe { handler(number.into(), self.name.as_ptr(), c"".as_ptr()) };
                 set_row_major(false);
             }
         }
@@ -146,6 +151,8 @@ impl C {
         let name = self.name.to_bytes();
         let is = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
         let swaps: &[(i32, i32)] = match self.row_major {
+            true if is(b"gemv") => &[(3, 4)],
+            true if is(b"ger") => &[(2, 3), (6, 8)],
             true if is(b"gemm_s8u8s32") => &[(5, 6), (10, 13)],
             true if is(b"gemmt") => &[(9, 11)],
             true if is(b"batch_strided") => &[(4, 5), (9, 12)],
@@ -191,6 +198,8 @@ mod tests {
         assert_eq!([4, 5, 8].map(|n| of(c"cblas_zhemm", n)), [5, 4, 8]);
         assert_eq!([6, 7, 10].map(|n| of(c"cblas_ctrsm", n)), [7, 6, 10]);
         assert_eq!([4, 5].map(|n| of(c"cblas_ssyrk", n)), [4, 5]);
+        assert_eq!([3, 4, 9].map(|n| of(c"cblas_dgemv", n)), [4, 3, 9]);
+        assert_eq!([2, 3, 6, 8, 10].map(|n| of(c"cblas_cgerc", n)), [3, 2, 8, 6, 10]);
         assert_eq!(C { name: c"cblas_dgemm", row_major: false }.of_caller(4), 4);
     }
 }

@@ -1,6 +1,6 @@
 //! The linear algebra in the tests of Debian's NumPy and SciPy, which call BLAS as a shared library.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -22,32 +22,54 @@ pub(super) fn numpy(preload: &Preload) -> Result<Outcome> {
     let core = |name: &str| format!("numpy/core/tests/test_{name}.py");
     let tests = ["multiarray", "einsum", "numeric"].map(core);
     let folders = ["numpy/linalg/tests".to_owned(), "numpy/matrixlib/tests".to_owned()];
-    pytest(preload, tests.iter().chain(&folders), 3408)
+    let tests: Vec<_> = tests.iter().chain(&folders).map(in_library).collect();
+    pytest(preload, "/usr/bin/python3", &[], &tests, 3408, &[])
 }
 
 /// Tests of SciPy 1.10.1.
 pub(super) fn scipy(preload: &Preload) -> Result<Outcome> {
-    pytest(preload, ["scipy/linalg/tests".to_owned()].iter(), 3574)
+    let tests = [in_library("scipy/linalg/tests")];
+    pytest(preload, "/usr/bin/python3", &[], &tests, 3574, &[])
 }
 
-fn pytest<'a>(
+fn in_library(test: impl AsRef<Path>) -> PathBuf {
+    Path::new(LIBRARY).join(test)
+}
+
+/// What passes of some files' tests in a Python, `chosen` being arguments that choose among them, and `explained` the
+/// ends of the names of those that may fail, for a reason that is told where they are named.
+pub(super) fn pytest(
     preload: &Preload,
-    tests: impl Iterator<Item = &'a String>,
+    python: impl AsRef<Path>,
+    chosen: &[&str],
+    tests: &[PathBuf],
     expected: usize,
+    explained: &[&str],
 ) -> Result<Outcome> {
     let scratch = tempfile::tempdir()?;
-    let mut python = preload.command("/usr/bin/python3");
-    python.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-    python.args(tests.map(|test| Path::new(LIBRARY).join(test)));
-    let text = output_of(&mut python, scratch.path())?;
+    let mut command = preload.command(python);
+    command
+        .args(["-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"])
+        .args(chosen)
+        .args(tests);
+    let text = output_of(&mut command, scratch.path())?;
     let last = || text.lines().rev().take(20).collect::<Vec<_>>().join("\n");
     let passed = counted(&text, "passed").with_context(|| format!("no summary in:\n{}", last()))?;
-    let mut complaints: Vec<String> =
-        text.lines().filter(|line| line.starts_with("FAILED")).map(str::to_owned).collect();
-    for kind in ["failed", "error", "errors"] {
-        complaints.extend(counted(&text, kind).map(|number| format!("{number} {kind}")));
+    let failed = text.lines().filter(|line| line.starts_with("FAILED"));
+    let name = |line: &str| line.split_whitespace().nth(1).unwrap_or_default().to_owned();
+    let is_explained =
+        |line: &&str| explained.iter().any(|&explained| name(line).ends_with(explained));
+    let (may_fail, failures): (Vec<&str>, Vec<&str>) = failed.partition(is_explained);
+    if !may_fail.is_empty() {
+        println!("{} failures are explained in xtask/src/blas_suites", may_fail.len());
     }
-    Ok(Outcome { passed, expected, complaints })
+    let mut complaints: Vec<String> = failures.into_iter().map(str::to_owned).collect();
+    for kind in ["failed", "error", "errors"] {
+        let count = counted(&text, kind).unwrap_or(0);
+        let count = if kind == "failed" { count.saturating_sub(may_fail.len()) } else { count };
+        complaints.extend((count > 0).then(|| format!("{count} {kind}")));
+    }
+    Ok(Outcome { passed, expected: expected - may_fail.len(), complaints })
 }
 
 /// The number before a word of the last line.

@@ -53,7 +53,7 @@ pub fn gemm_typed<T: CpuTypes>(
 }
 
 /// [`gemm`] of factors whose sizes fit.
-pub(super) fn product<T: Field>(
+pub(crate) fn product<T: Field>(
     alpha: T,
     a: Factor<'_, T>,
     b: Factor<'_, T>,

@@ -52,3 +52,7 @@ pub use self::options::{Diag, Op, Side, Uplo};
 pub use self::rank_k::{gemmtr, her2k, herk, syr2k, syrk};
 pub use self::symmetric::{hemm, symm};
 pub use self::triangular::{trmm, trsm};
+
+pub(crate) use self::gemm::product;
+pub(crate) use self::sizes::{check_size, half};
+pub(crate) use self::triangular::triangular;

@@ -44,7 +44,7 @@ pub enum Op {
 
 impl Op {
     /// That matrix.
-    pub(super) fn of<T>(self, view: View<'_, T>) -> Factor<'_, T> {
+    pub(crate) fn of<T>(self, view: View<'_, T>) -> Factor<'_, T> {
         let plain = Factor::plain(view);
         match self {
             Self::NoTrans => plain,

@@ -3,7 +3,7 @@
 use crate::error::Error;
 
 /// Checks the size of an operand.
-pub(super) fn check_size(
+pub(crate) fn check_size(
     routine: &'static str,
     matrix: &'static str,
     (rows, cols): (usize, usize),
@@ -16,6 +16,6 @@ pub(super) fn check_size(
 }
 
 /// Where a matrix of `n` rows is halved: at a multiple of `unit`.
-pub(super) fn half(n: usize, unit: usize) -> usize {
+pub(crate) fn half(n: usize, unit: usize) -> usize {
     (n / 2).next_multiple_of(unit).min(n - 1)
 }

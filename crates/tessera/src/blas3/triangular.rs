@@ -74,14 +74,12 @@ fn compute<T: Field>(
     }
     let upper = (uplo == Uplo::Upper) != flips;
     let task = Task { solve, upper, unit: diag == Diag::Unit };
-    if b.cols() > 0 {
-        halve(task, alpha, a, b, context);
-    }
+    triangular(task, alpha, a, b, context);
     Ok(())
 }
 
-/// The task for A on the left, by halves of A.
-fn halve<T: Field>(
+/// The task for A on the left, by halves of A; A is square and fits B.
+pub(crate) fn triangular<T: Field>(
     task: Task,
     alpha: T,
     a: Factor<'_, T>,
@@ -89,6 +87,9 @@ fn halve<T: Field>(
     context: &CpuContext,
 ) {
     let n = b.rows();
+    if b.cols() == 0 {
+        return;
+    }
     if n <= BLOCK {
         triangle(task, alpha, a, b, context).expect("invariant: A is square and fits B");
         return;
@@ -103,13 +104,13 @@ fn halve<T: Field>(
     };
     let mut of_far = of_far;
     if task.solve {
-        halve(task, alpha, far, of_far.reborrow(), context);
+        triangular(task, alpha, far, of_far.reborrow(), context);
         let known = Factor::plain(of_far.as_view());
         product(-T::ONE, beside, known, alpha, of_near.reborrow(), context);
-        halve(task, T::ONE, near, of_near, context);
+        triangular(task, T::ONE, near, of_near, context);
     } else {
-        halve(task, alpha, near, of_near.reborrow(), context);
+        triangular(task, alpha, near, of_near.reborrow(), context);
         product(alpha, beside, Factor::plain(of_far.as_view()), T::ONE, of_near, context);
-        halve(task, alpha, far, of_far, context);
+        triangular(task, alpha, far, of_far, context);
     }
 }

@@ -1,0 +1,159 @@
+//! Those routines of level 2 of BLAS that LAPACK spends time in: a matrix times a vector, an update of rank one, and a
+//! triangular solve of one right-hand side.
+//!
+//! Vectors are views of one column in any storage order, so that their elements may be apart. The routines are those of
+//! [`blas3`](crate::blas3) with one column, and keep its promises; of real numbers the bits are those that the column
+//! would have among others, so that one right-hand side gets what many get.
+
+use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut, add_multiple, conjugate_dot};
+use gemm_spec::Order;
+
+use crate::blas3::{Diag, Op, Side, Uplo, check_size, product, trsm};
+use crate::error::Error;
+
+/// `y = alpha * op(A) * x + beta * y`.
+///
+/// # Errors
+/// [`Error::Operand`] where the sizes do not fit together; y is then unchanged.
+pub fn gemv<T: Field>(
+    op: Op,
+    alpha: T,
+    a: View<'_, T>,
+    x: View<'_, T>,
+    beta: T,
+    mut y: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let a = op.of(a);
+    let (rows, k) = (y.rows(), a.view.cols());
+    check_size("gemv", "y", (rows, y.cols()), (rows, 1))?;
+    check_size("gemv", "op(A)", (a.view.rows(), k), (rows, k))?;
+    check_size("gemv", "x", (x.rows(), x.cols()), (k, 1))?;
+    let is_in_columns = a.view.layout().order == Order::ColMajor;
+    if T::IS_COMPLEX && alpha != T::ZERO && k > 0 && is_in_columns != a.conjugated {
+        // What is packed for products of complex numbers is worth its copy only where there are many columns.
+        if is_in_columns {
+            add_columns(alpha, a.view, x, beta, y, context);
+            return Ok(());
+        }
+        if x.column(0).is_some() {
+            dot_rows(alpha, a.view, x, beta, &mut y, context);
+            return Ok(());
+        }
+    }
+    product(alpha, a, Factor::plain(x), beta, y, context);
+    Ok(())
+}
+
+/// Rows whose sums are taken at once.
+const ROWS: usize = 128;
+
+/// `y = alpha * A * x + beta * y`, column by column.
+fn add_columns<T: Field>(
+    alpha: T,
+    a: View<'_, T>,
+    x: View<'_, T>,
+    beta: T,
+    mut y: ViewMut<'_, T>,
+    context: &CpuContext,
+) {
+    let (rows, k) = (a.rows(), a.cols());
+    for first in (0..rows).step_by(ROWS) {
+        let end = rows.min(first + ROWS);
+        let mut sums = [T::ZERO; ROWS];
+        let block = a.part(first..end, 0..k);
+        for p in 0..k {
+            if let Some(column) = block.column(p) {
+                add_multiple(x.get(p, 0), column, &mut sums, context);
+            }
+        }
+        for (row, sum) in (first..end).zip(sums) {
+            finish(alpha, sum, beta, &mut y, row);
+        }
+    }
+}
+
+/// `y = alpha * conj(A) * x + beta * y`, row by row, where rows and x lie side by side.
+fn dot_rows<T: Field>(
+    alpha: T,
+    a: View<'_, T>,
+    x: View<'_, T>,
+    beta: T,
+    y: &mut ViewMut<'_, T>,
+    context: &CpuContext,
+) {
+    let rows = a.transposed();
+    for row in 0..y.rows() {
+        if let (Some(line), Some(x)) = (rows.column(row), x.column(0)) {
+            finish(alpha, conjugate_dot(line, x, context), beta, y, row);
+        }
+    }
+}
+
+/// `y = alpha * sum + beta * y` of one element, which is not read where beta is zero.
+fn finish<T: Field>(alpha: T, sum: T, beta: T, y: &mut ViewMut<'_, T>, row: usize) {
+    let before = if beta == T::ZERO { T::ZERO } else { beta * y.get(row, 0) };
+    y.set(row, 0, before.add_product(alpha, sum));
+}
+
+/// `A = alpha * x * y^T + A`, or with [`Op::ConjTrans`] `A = alpha * x * y^H + A`.
+///
+/// # Errors
+/// [`Error::Operand`] where the sizes do not fit together; A is then unchanged.
+pub fn ger<T: Field>(
+    op: Op,
+    alpha: T,
+    x: View<'_, T>,
+    y: View<'_, T>,
+    a: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    check_size("ger", "x", (x.rows(), x.cols()), (a.rows(), 1))?;
+    check_size("ger", "y", (y.rows(), y.cols()), (a.cols(), 1))?;
+    if alpha == T::ZERO {
+        return Ok(());
+    }
+    let conjugates = op == Op::ConjTrans;
+    // The lines of A are its columns; else A^T = alpha * y * x^T + A^T.
+    let (mut a, along, across, of_along) = match a.layout().order {
+        Order::ColMajor => (a, x, y, false),
+        Order::RowMajor => (a.transposed(), y, x, conjugates),
+    };
+    let of_across = conjugates && !of_along;
+    let take = |of: View<'_, T>, at, conjugated| {
+        let element: T = of.get(at, 0);
+        if conjugated { element.conj() } else { element }
+    };
+    let rows = a.rows();
+    for first in (0..rows).step_by(ROWS) {
+        let end = rows.min(first + ROWS);
+        let mut piece = [T::ZERO; ROWS];
+        for (at, element) in (first..end).zip(&mut piece) {
+            *element = take(along, at, of_along);
+        }
+        let mut block = a.reborrow().part(first..end, 0..across.rows());
+        for col in 0..block.cols() {
+            let by = alpha * take(across, col, of_across);
+            if let Some(column) = block.column_mut(col) {
+                add_multiple(by, &piece, column, context);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Solves `op(A) * x = b` with a triangular A; x takes the place of b.
+///
+/// # Errors
+/// [`Error::Operand`] where A is not square or does not fit b, which is then unchanged.
+pub fn trsv<T: Field>(
+    uplo: Uplo,
+    op: Op,
+    diag: Diag,
+    a: View<'_, T>,
+    b: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    check_size("trsv", "b", (b.rows(), b.cols()), (a.cols(), 1))?;
+    trsm(Side::Left, uplo, op, diag, T::ONE, a, b, context)
+}
