@@ -55,7 +55,7 @@ pub use element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 pub use engine::{Device, Engine, EngineBuilder, Placement, gemm};
 pub use error::Error;
 #[cfg(feature = "cuda")]
-pub use error::{EntryMismatch, PtxFault};
+pub use error::{EntryMismatch, OperandFault, PtxFault};
 pub use gemm_spec::{
     Batch, BatchItem, DType, Layout, Operand, Order, Problem, ShapeError, Types, Unsupported, bf16,
     f16,

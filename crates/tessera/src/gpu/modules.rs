@@ -120,6 +120,7 @@ impl Modules {
         let missing = || Error::Cuda {
             during: format!("looking for {symbol}"),
             reason: "no kernel of the registry has this entry".to_owned(),
+            code: None,
         };
         let slot = SLOTS.get(&(arch, symbol)).ok_or_else(missing)?;
         let functions = &self.loaded(&self.slots[*slot])?.functions;
@@ -195,7 +196,7 @@ impl Modules {
         let ptx = module.ptx();
         arguments::check(&format!("{}.ptx", module.place()), ptx, module.forms())?;
         let during = || format!("compiling {}.ptx for {}", module.place(), self.device);
-        let failed = |reason: String| Error::Cuda { during: during(), reason };
+        let failed = |reason: String| Error::Cuda { during: during(), reason, code: None };
         let text = CString::new(ptx).map_err(|_| failed("the PTX holds a NUL byte".into()))?;
         let driver = self.context.driver();
         let (handle, _) = driver.load_module_logged(&text, false).map_err(|failure| {
@@ -220,7 +221,8 @@ impl Modules {
 
     /// Looks up the entries of a loaded module.
     fn find_entries(&self, module: Module, loaded: &mut LoadedModule) -> Result<(), Error> {
-        let failed = |reason: String| Error::Cuda { during: self.during(module), reason };
+        let failed =
+            |reason: String| Error::Cuda { during: self.during(module), reason, code: None };
         let driver = self.context.driver();
         for form in module.forms() {
             let name = CString::new(form.symbol)

@@ -1,0 +1,724 @@
+//! Products whose operands are on the device already: picked and loaded once, launched often.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cuda_lazy::{CaptureMode, DevicePtr, FunctionAttribute, LineCopy, RawStream};
+use gemm_spec::plan::{Addresses, Band, Planner};
+use gemm_spec::{KernelSpec, Order, with_gemm_types};
+use kernels_gpu::Kernel;
+
+use super::context::Context;
+use super::desc::{Described, GemmBatch, GemmDesc};
+use super::launch::Launcher;
+use super::refused;
+use crate::accuracy::Accuracy;
+use crate::element::GemmTypes;
+use crate::error::Error;
+
+/// Of what a workspace's address is a multiple.
+const WORKSPACE_ALIGNMENT: u64 = 256;
+/// Of what TMA asks the addresses of operands to be multiples.
+const TMA_ALIGNMENT: u64 = gemm_spec::tensor::ALIGNMENT;
+
+/// What a [`Plan`] may count on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PlanLimits {
+    /// Most bytes of workspace that a run will be given. Kernels that need more are not picked.
+    pub workspace: u64,
+    /// Bytes of which the addresses of A, B, C and D are multiples, a power of two. Where it is less than 16,
+    /// operands that TMA loads are copied to the workspace first.
+    pub alignment: u64,
+}
+
+impl Default for PlanLimits {
+    /// Whatever workspace the kernel that suits best needs, and operands at multiples of 16 bytes.
+    fn default() -> Self {
+        Self { workspace: u64::MAX, alignment: TMA_ALIGNMENT }
+    }
+}
+
+/// Addresses on the device of the first elements of the operands of one product. C may be D, where both have
+/// one layout. What is not read may be 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operands {
+    /// The first element of A.
+    pub a: DevicePtr,
+    /// The first element of B.
+    pub b: DevicePtr,
+    /// The first element of C.
+    pub c: DevicePtr,
+    /// The first element of D.
+    pub d: DevicePtr,
+}
+
+impl Operands {
+    const fn in_order(self) -> [DevicePtr; 4] {
+        [self.a, self.b, self.c, self.d]
+    }
+}
+
+/// Device memory for a run besides its operands, whose content is whatever it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Workspace {
+    /// Where it begins: a multiple of 256.
+    pub address: DevicePtr,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+impl Workspace {
+    /// None, for plans that need none.
+    pub const NONE: Self = Self { address: 0, bytes: 0 };
+}
+
+/// Why a plan cannot run on what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OperandFault {
+    /// The address is 0.
+    Null,
+    /// The address is no multiple of what the plan counts on.
+    Misaligned {
+        /// The address.
+        address: DevicePtr,
+        /// What it should be a multiple of.
+        alignment: u64,
+    },
+    /// C is where D is, in another layout.
+    InPlace,
+    /// The driver knows no memory of a device there.
+    NotOnDevice {
+        /// The address.
+        address: DevicePtr,
+    },
+    /// The memory is another device's.
+    OtherDevice {
+        /// The device, as the driver numbers it.
+        device: i32,
+        /// The plan's.
+        wanted: i32,
+    },
+    /// The matrix is of another context than the stream.
+    OtherContext,
+    /// There are fewer bytes than needed.
+    TooShort {
+        /// Bytes there are.
+        bytes: u64,
+        /// Bytes needed.
+        needed: u64,
+    },
+    /// There are more or fewer addresses than products.
+    Count {
+        /// Addresses that were given.
+        given: usize,
+        /// Products.
+        products: usize,
+    },
+}
+
+impl fmt::Display for OperandFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Null => f.write_str("is null; pass the address of device memory"),
+            Self::Misaligned { address, alignment } => write!(
+                f,
+                "is at {address:#x}, no multiple of {alignment}; plan with a smaller alignment"
+            ),
+            Self::InPlace => f.write_str(
+                "is where D is, in another layout; give both one layout, or D a place of its own",
+            ),
+            Self::NotOnDevice { address } => {
+                write!(f, "is at {address:#x}, where the driver knows no device memory")
+            }
+            Self::OtherDevice { device, wanted } => {
+                write!(f, "is on device {device}, the plan runs on device {wanted}")
+            }
+            Self::OtherContext => f.write_str("is of another context than the stream"),
+            Self::TooShort { bytes, needed } => {
+                write!(f, "has {bytes} bytes, and {needed} are needed")
+            }
+            Self::Count { given, products } => {
+                write!(f, "are given for {given} products, and the plan is of {products}")
+            }
+        }
+    }
+}
+
+/// What holds for each result of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises {
+    /// Whether each element of D is one chain of fused multiply-adds over k in order, rounded once, so that
+    /// its bits are those of the CPU engine and of every other kernel that promises this.
+    pub is_chain: bool,
+    /// The strictest contract that the kernel keeps.
+    pub accuracy: Accuracy,
+    /// Ranges of k that are summed apart and added in order.
+    pub ranges: u32,
+}
+
+impl fmt::Display for Promises {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = match (self.is_chain, self.ranges) {
+            (true, _) => "one chain of fused multiply-adds: the bits of the CPU engine".to_owned(),
+            (false, 1) => "sums in an order of the kernel's own".to_owned(),
+            (false, ranges) => format!("sums of {ranges} ranges of k, added in order"),
+        };
+        write!(f, "{order}; {} accuracy; the same bits each time", self.accuracy)
+    }
+}
+
+/// A product on the device, ready to be launched: the kernel is picked, its code is loaded.
+///
+/// What is picked is a pure function of the descriptor, the device and the limits. It depends neither on how
+/// much memory is free nor on addresses or streams: two plans of the same descriptor on devices of one kind
+/// give the same bits.
+///
+/// [`Plan::run`] launches and does no more, so that it can be captured in a CUDA graph. A plan is cheap to
+/// clone, any number of threads may run it at once, and it keeps its context's modules alive.
+///
+/// ```no_run
+/// // Not run: it needs a GPU. docs/embed.md has the whole program.
+/// use tessera::Types;
+/// use tessera::gpu::{Context, GemmDesc, Plan, PlanLimits, Workspace};
+///
+/// let context = Context::current()?;
+/// let plan = Plan::new(&context, GemmDesc::new(Types::F32, 64, 64, 64), PlanLimits::default())?;
+/// # let (a, b, d, workspace, stream) = (0, 0, 0, Workspace::NONE, std::ptr::null_mut());
+/// // SAFETY: A, B and D are matrices of 64 x 64 that nothing but this stream's work uses.
+/// unsafe { plan.run(stream, a, b, 0, d, workspace)? };
+/// # Ok::<(), tessera::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Plan(Arc<Planned>);
+
+/// Threads may share a plan.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Plan>();
+};
+
+struct Planned {
+    context: Context,
+    desc: GemmDesc,
+    limits: PlanLimits,
+    choice: Choice,
+}
+
+/// What a descriptor comes to on a device.
+struct Choice {
+    kernel: Kernel,
+    /// The products that are launched, with a row-major D.
+    launched: GemmDesc,
+    /// Whether A and B have changed places in them.
+    exchanged: bool,
+    /// Ranges of k.
+    ranges: u32,
+    workspace_bytes: u64,
+}
+
+impl Plan {
+    /// Picks the kernel for a product and has the driver load it, which may take seconds where it compiles
+    /// PTX. It may be called while a stream is captured: nothing is put into any stream.
+    ///
+    /// # Errors
+    /// [`Error::Descriptor`] where layouts, strides and scalars do not fit, [`Error::NoKernel`] where no
+    /// kernel computes such a product within the limits, and what loading a kernel may answer.
+    pub fn new(context: &Context, desc: GemmDesc, limits: PlanLimits) -> Result<Self, Error> {
+        Self::make(context, desc, limits, None)
+    }
+
+    /// The same for one kernel, whether it suits the product or not.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; [`Error::Unsupported`] where the kernel cannot compute such a product,
+    /// [`Error::Accuracy`] where it does not keep to the descriptor's accuracy.
+    pub fn with_kernel(
+        context: &Context,
+        desc: GemmDesc,
+        limits: PlanLimits,
+        kernel: Kernel,
+    ) -> Result<Self, Error> {
+        Self::make(context, desc, limits, Some(kernel))
+    }
+
+    fn make(
+        context: &Context,
+        desc: GemmDesc,
+        limits: PlanLimits,
+        kernel: Option<Kernel>,
+    ) -> Result<Self, Error> {
+        let misfit = |reason| Error::Descriptor { plan: desc.to_string(), reason };
+        desc.check().map_err(misfit)?;
+        if !limits.alignment.is_power_of_two() {
+            let reason =
+                format!("the alignment is {}, and must be a power of two", limits.alignment);
+            return Err(misfit(reason));
+        }
+        if desc.reads_c() && desc.c.order != desc.d.order {
+            return Err(misfit("C and D must be in one order where C is read".to_owned()));
+        }
+        let choice = with_gemm_types!(desc.types, T => {
+            Choice::new::<T>(context, &desc, limits, kernel)
+        })?;
+        load(context, choice.kernel)?;
+        Ok(Self(Arc::new(Planned { context: context.clone(), desc, limits, choice })))
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn desc(&self) -> &GemmDesc {
+        &self.0.desc
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// The kernel that computes it.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.0.choice.kernel
+    }
+
+    /// Bytes of device memory that a run needs besides its operands. Runs that may overlap each other need
+    /// one each.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> u64 {
+        self.0.choice.workspace_bytes
+    }
+
+    /// What holds for its results.
+    #[must_use]
+    pub fn promises(&self) -> Promises {
+        let spec = self.kernel().spec();
+        let strict = Accuracy::Componentwise;
+        Promises {
+            is_chain: spec.is_chain(),
+            accuracy: if strict.admits(spec) { strict } else { Accuracy::Fp32 },
+            ranges: self.0.choice.ranges,
+        }
+    }
+
+    /// The plan in words, one line for each thing that can be said of it.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let Planned { context, desc, limits, choice } = &*self.0;
+        let spec = choice.kernel.spec();
+        let products = desc.batch.count();
+        let launched = choice.launched.batch.count();
+        let how = match (products, launched) {
+            (1, _) => "one product".to_owned(),
+            (_, 1) => format!("{products} products as one of {} rows", choice.launched.m),
+            _ => format!("{products} products, one after the other"),
+        };
+        format!(
+            "product: {desc} on {context:?}\n\
+             kernel: {}, {}\n\
+             launches: {how}\n\
+             promises: {}\n\
+             workspace: {} bytes\n\
+             alignment: {} bytes",
+            spec.id,
+            spec.about,
+            self.promises(),
+            choice.workspace_bytes,
+            limits.alignment,
+        )
+    }
+
+    /// Queues `D = alpha * A * B + beta * C` in a stream and returns without waiting. It only launches: it
+    /// allocates no device memory, waits for nothing, holds no lock, and leaves the calling thread's current
+    /// context as it was. A C apart from D is copied to D first.
+    ///
+    /// Any stream of the context will do: one of another library's, the legacy default stream (null or 0x1),
+    /// that of the calling thread (0x2), and one that is being captured.
+    ///
+    /// # Errors
+    /// [`Error::DeviceOperand`] where an address is null or not aligned or the workspace is too short, with
+    /// nothing launched; [`Error::Cuda`] where the driver refuses. A kernel that fails while it runs shows in
+    /// a later call, of this library or of another: such faults stay with the context, and every call after
+    /// it answers with the same code.
+    ///
+    /// # Safety
+    /// 1. The addresses are valid in the plan's context for the matrices of its descriptor. D overlaps neither
+    ///    A nor B, and C only where it is D.
+    /// 2. The workspace is as long as it says, and nothing but the stream's work uses it.
+    /// 3. `stream` is a stream of the context. Until its work is over nobody writes A, B or C, or reads or
+    ///    writes D, but work that the stream orders. The same holds for each launch of a graph that it is
+    ///    captured for.
+    pub unsafe fn run(
+        &self,
+        stream: RawStream,
+        a: DevicePtr,
+        b: DevicePtr,
+        c: DevicePtr,
+        d: DevicePtr,
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let planned = &*self.0;
+        let GemmBatch::Strided { .. } = planned.desc.batch else {
+            let products = planned.desc.batch.count();
+            return Err(planned.fault("addresses", OperandFault::Count { given: 1, products }));
+        };
+        if planned.desc.is_empty() {
+            return Ok(());
+        }
+        let operands = Operands { a, b, c, d };
+        planned.check_workspace(workspace)?;
+        planned.check_addresses(operands)?;
+        with_gemm_types!(planned.desc.types, T => {
+            // SAFETY: the caller's promises.
+            unsafe { planned.launch::<T>(stream, &[operands], workspace) }
+        })
+        .map_err(|error| planned.during(error))
+    }
+
+    /// The same for a batch of [pointers](GemmBatch::Pointers): each product has addresses of its own.
+    ///
+    /// # Errors
+    /// As [`Plan::run`], and [`Error::DeviceOperand`] where there are more or fewer than the products of the
+    /// descriptor. All addresses are checked before anything is launched.
+    ///
+    /// # Safety
+    /// As [`Plan::run`] for the addresses of each product; no D overlaps an operand of another product.
+    pub unsafe fn run_array(
+        &self,
+        stream: RawStream,
+        operands: &[Operands],
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let planned = &*self.0;
+        let (given, products) = (operands.len(), planned.desc.batch.count());
+        let is_array = matches!(planned.desc.batch, GemmBatch::Pointers { .. });
+        if given != products || !is_array {
+            return Err(planned.fault("addresses", OperandFault::Count { given, products }));
+        }
+        if planned.desc.is_empty() {
+            return Ok(());
+        }
+        planned.check_workspace(workspace)?;
+        operands.iter().try_for_each(|&operands| planned.check_addresses(operands))?;
+        with_gemm_types!(planned.desc.types, T => {
+            // SAFETY: the caller's promises.
+            unsafe { planned.launch::<T>(stream, operands, workspace) }
+        })
+        .map_err(|error| planned.during(error))
+    }
+
+    /// Asks the driver whether operands and workspace are what [`Plan::run`] needs: memory of this device,
+    /// as long as the matrices. It is for programs that want to know before they run; a run itself asks
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`Error::DeviceOperand`] for the first that is not, and [`Error::Cuda`].
+    pub fn check(&self, operands: Operands, workspace: Workspace) -> Result<(), Error> {
+        let planned = &*self.0;
+        if planned.desc.is_empty() {
+            return Ok(());
+        }
+        planned.check_workspace(workspace)?;
+        planned.check_addresses(operands)?;
+        let count = match planned.desc.batch {
+            GemmBatch::Strided { count, .. } => count,
+            GemmBatch::Pointers { .. } => 1,
+        };
+        for (matrix, address) in planned.desc.matrices().iter().zip(operands.in_order()) {
+            if matrix.used {
+                let bytes = matrix.extent(count)? as u64;
+                planned.check_memory(matrix.name, address, bytes)?;
+            }
+        }
+        let needed = planned.choice.workspace_bytes;
+        match needed {
+            0 => Ok(()),
+            _ => planned.check_memory("the workspace", workspace.address, needed),
+        }
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.name())
+    }
+}
+
+impl Choice {
+    /// The kernel of a product on a device, or what a given one does for it.
+    fn new<T: GemmTypes>(
+        context: &Context,
+        desc: &GemmDesc,
+        limits: PlanLimits,
+        kernel: Option<Kernel>,
+    ) -> Result<Self, Error> {
+        let (canonical, exchanged) = desc.canonical();
+        let launched = stacked(&canonical);
+        let model = context.model();
+        let needed = |spec: &KernelSpec| workspace_bytes::<T>(context, &launched, limits, spec);
+        let picked = match kernel {
+            Some(kernel) => {
+                if !desc.accuracy.admits(kernel.spec()) {
+                    let (kernel, accuracy) = (kernel.spec().id, desc.accuracy);
+                    return Err(Error::Accuracy { kernel, accuracy });
+                }
+                kernel
+            }
+            None => {
+                let can = |kernel: &Kernel| {
+                    let spec = kernel.spec();
+                    desc.accuracy.admits(spec)
+                        && needed(spec).is_ok_and(|bytes| bytes <= limits.workspace)
+                };
+                // Where nothing is written any kernel will do.
+                let sizes = [launched.m.max(1), launched.n.max(1), launched.k];
+                model.best_where(desc.types, sizes, can).ok_or_else(|| Error::NoKernel {
+                    types: desc.types,
+                    accuracy: desc.accuracy,
+                    device: context.info().name.clone(),
+                })?
+            }
+        };
+        let workspace_bytes = needed(picked.spec())?;
+        if workspace_bytes > limits.workspace {
+            let fault = OperandFault::TooShort { bytes: limits.workspace, needed: workspace_bytes };
+            let plan = format!("{desc} by {} on {context:?}", picked.spec().id);
+            return Err(Error::DeviceOperand { plan, operand: "the workspace", fault });
+        }
+        let ranges = model.ranges(picked.spec(), &launched.problem::<T>());
+        Ok(Self { kernel: picked, launched, exchanged, ranges, workspace_bytes })
+    }
+}
+
+/// The same products as one where that is one: with a common B, and the rows of each A and D right behind
+/// those of the one before.
+fn stacked(desc: &GemmDesc) -> GemmDesc {
+    let GemmBatch::Strided { count, a_stride, b_stride: 0, d_stride, .. } = desc.batch else {
+        return *desc;
+    };
+    let rows = |layout: gemm_spec::Layout, stride: usize| {
+        layout.order == Order::RowMajor && desc.m.checked_mul(layout.ld) == Some(stride)
+    };
+    match desc.m.checked_mul(count) {
+        Some(m) if count > 1 && rows(desc.a, a_stride) && rows(desc.d, d_stride) => {
+            GemmDesc { m, batch: GemmBatch::ONE, ..*desc }
+        }
+        _ => *desc,
+    }
+}
+
+/// Bytes of workspace that a kernel needs for a product, wherever the operands are within the limits.
+fn workspace_bytes<T: GemmTypes>(
+    context: &Context,
+    launched: &GemmDesc,
+    limits: PlanLimits,
+    spec: &KernelSpec,
+) -> Result<u64, Error> {
+    if launched.is_empty() {
+        return Ok(0);
+    }
+    let problem = launched.problem::<T>();
+    let ranges = context.model().ranges(spec, &problem);
+    let bytes_at = |a: u64, b: u64| {
+        let addresses = Addresses { a, b, c: 0 };
+        let planner =
+            Planner::new(spec, &problem, addresses, context.limits(), Band::whole(problem.m));
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
+        Ok::<u64, Error>(planner.map_err(unsupported)?.with_ranges(ranges).workspace_bytes())
+    };
+    // Operands are copied where they do not begin at a multiple of 16 bytes: the first where the limits do
+    // not say that they do, the others where their stride does not keep to it.
+    let (a, b) = match launched.batch {
+        GemmBatch::Strided { count, a_stride, b_stride, .. } => {
+            let size = |operand: gemm_spec::Operand| launched.types.of(operand).size();
+            let strays = |stride: usize, size: usize| {
+                count > 1 && !(stride as u64 * size as u64).is_multiple_of(TMA_ALIGNMENT)
+            };
+            (
+                strays(a_stride, size(gemm_spec::Operand::A)),
+                strays(b_stride, size(gemm_spec::Operand::B)),
+            )
+        }
+        GemmBatch::Pointers { .. } => (false, false),
+    };
+    let unaligned = limits.alignment < TMA_ALIGNMENT;
+    let at = |strays: bool| u64::from(strays || unaligned);
+    bytes_at(at(a), at(b))
+}
+
+/// Has the driver load a kernel, whatever is being captured meanwhile.
+fn load(context: &Context, kernel: Kernel) -> Result<(), Error> {
+    let during = || refused(format!("loading {}", kernel.spec().id));
+    // Loading may not be done while another stream is captured, unless the thread says that it knows.
+    let _relaxed = context.driver().in_capture_mode(CaptureMode::Relaxed).map_err(during())?;
+    context.load(kernel)?;
+    let _current = context.enter()?;
+    for form in kernel.spec().forms() {
+        let function = context.function(kernel.spec().arch, form.symbol)?;
+        // A driver that loads lazily does so here at the latest, and not in a run.
+        // SAFETY: the function is of a module of this context, which keeps it loaded.
+        unsafe { context.driver().func_get_attribute(function, FunctionAttribute::NUM_REGS) }
+            .map_err(during())?;
+    }
+    Ok(())
+}
+
+impl Planned {
+    fn name(&self) -> String {
+        format!("{} by {} on {:?}", self.desc, self.choice.kernel.spec().id, self.context)
+    }
+
+    fn fault(&self, operand: &'static str, fault: OperandFault) -> Error {
+        Error::DeviceOperand { plan: self.name(), operand, fault }
+    }
+
+    /// An error of the driver's, with the plan.
+    fn during(&self, error: Error) -> Error {
+        let Error::Cuda { during, reason, code } = error else { return error };
+        Error::Cuda { during: format!("{during} of {}", self.name()), reason, code }
+    }
+
+    fn check_workspace(&self, workspace: Workspace) -> Result<(), Error> {
+        let needed = self.choice.workspace_bytes;
+        if needed == 0 {
+            return Ok(());
+        }
+        let Workspace { address, bytes } = workspace;
+        let fault = if bytes < needed {
+            OperandFault::TooShort { bytes, needed }
+        } else if address == 0 {
+            OperandFault::Null
+        } else if !address.is_multiple_of(WORKSPACE_ALIGNMENT) {
+            OperandFault::Misaligned { address, alignment: WORKSPACE_ALIGNMENT }
+        } else {
+            return Ok(());
+        };
+        Err(self.fault("the workspace", fault))
+    }
+
+    fn check_addresses(&self, operands: Operands) -> Result<(), Error> {
+        let matrices = self.desc.matrices();
+        for (matrix, address) in matrices.iter().zip(operands.in_order()) {
+            if !matrix.used {
+                continue;
+            }
+            let alignment = self.limits.alignment.max(matrix.bytes as u64);
+            if address == 0 {
+                return Err(self.fault(matrix.name, OperandFault::Null));
+            }
+            if !address.is_multiple_of(alignment) {
+                let fault = OperandFault::Misaligned { address, alignment };
+                return Err(self.fault(matrix.name, fault));
+            }
+        }
+        let [_, _, c, d] = &matrices;
+        let apart = c.lines() != d.lines() || c.stride_bytes() != d.stride_bytes();
+        if self.desc.reads_c() && operands.c == operands.d && apart {
+            return Err(self.fault("C", OperandFault::InPlace));
+        }
+        Ok(())
+    }
+
+    /// Asks the driver whether there is memory of this device.
+    fn check_memory(
+        &self,
+        operand: &'static str,
+        address: DevicePtr,
+        needed: u64,
+    ) -> Result<(), Error> {
+        let _current = self.context.enter()?;
+        let found = self.context.driver().pointer_info(address);
+        let found = found.map_err(|error| refused(format!("looking at {operand}"))(error))?;
+        let Some(info) = found.filter(|info| info.on_device) else {
+            return Err(self.fault(operand, OperandFault::NotOnDevice { address }));
+        };
+        let wanted = self.context.driver_context().device();
+        if info.device != wanted {
+            let fault = OperandFault::OtherDevice { device: info.device, wanted };
+            return Err(self.fault(operand, fault));
+        }
+        let bytes = (info.start + info.bytes as u64).saturating_sub(address);
+        // A driver that does not know the allocation says that it has no bytes.
+        if info.bytes != 0 && bytes < needed {
+            return Err(self.fault(operand, OperandFault::TooShort { bytes, needed }));
+        }
+        Ok(())
+    }
+
+    /// Queues the products whose operands are at the given addresses and at the batch's strides from them.
+    ///
+    /// # Safety
+    /// As [`Plan::run`], whose checks have passed.
+    unsafe fn launch<T: GemmTypes>(
+        &self,
+        stream: RawStream,
+        operands: &[Operands],
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let Self { choice, context, desc, .. } = self;
+        let launcher = Launcher::new(context, stream)?;
+        let [.., c, d] = desc.matrices();
+        for &operands in operands {
+            if desc.reads_c() && operands.c != operands.d {
+                // SAFETY: the caller's promise.
+                unsafe { self.bring_c(&launcher, (&c, operands.c), (&d, operands.d))? };
+            }
+        }
+        let spec = choice.kernel.spec();
+        let problem = choice.launched.problem::<T>();
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
+        let [a, b, _, d] = choice.launched.matrices();
+        let strides = [a, b, d].map(|matrix| matrix.stride_bytes());
+        let strided = match choice.launched.batch {
+            GemmBatch::Strided { count, .. } => count,
+            GemmBatch::Pointers { .. } => 1,
+        };
+        for first in operands {
+            let (a, b) = if choice.exchanged { (first.b, first.a) } else { (first.a, first.b) };
+            for at in 0..strided as u64 {
+                let addresses = Addresses {
+                    a: a + at * strides[0],
+                    b: b + at * strides[1],
+                    c: first.d + at * strides[2],
+                };
+                let band = Band::whole(problem.m);
+                let planner = Planner::new(spec, &problem, addresses, context.limits(), band)
+                    .map_err(unsupported)?
+                    .with_ranges(choice.ranges);
+                debug_assert!(planner.workspace_bytes() <= choice.workspace_bytes);
+                let plan = planner.plan(workspace.address).map_err(unsupported)?;
+                // SAFETY: the operands are the caller's promise; the workspace has as many bytes as the plan
+                // for addresses within the limits needs, and the stream uses it in order.
+                unsafe { launcher.carry_out(spec.arch, &plan)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues copies of the C of each product to its D.
+    ///
+    /// # Safety
+    /// As [`Plan::run`].
+    unsafe fn bring_c(
+        &self,
+        launcher: &Launcher<'_>,
+        (c, from): (&Described, DevicePtr),
+        (d, to): (&Described, DevicePtr),
+    ) -> Result<(), Error> {
+        let (lines, bytes, from_pitch) = c.lines();
+        let (_, _, to_pitch) = d.lines();
+        let count = match self.desc.batch {
+            GemmBatch::Strided { count, .. } => count,
+            GemmBatch::Pointers { .. } => 1,
+        };
+        for at in 0..count as u64 {
+            let (from, to) = (from + at * c.stride_bytes(), to + at * d.stride_bytes());
+            let copy = LineCopy { lines, bytes, from_pitch, to_pitch };
+            // SAFETY: the caller's promise: both matrices are there, and apart from each other.
+            unsafe { self.context.driver().copy_lines(launcher.stream(), to, from, copy) }
+                .map_err(|error| refused("copying C to D")(error))?;
+        }
+        Ok(())
+    }
+}
