@@ -115,7 +115,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/vector_loads.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "d0ff25b765c99accc1eb2da66585bd66aa3ad65896ede77290febc03f8f432c0",
+            ptx_sha256: "12aecf9f7948d35e6ed68cffa25ea65623e421f39f7efac723a68d58b7b76fa4",
             image_sha256: "3120dbaea53338d968e2865f567d8f80d4e1469f4f24832062d003d7b9e95deb",
             ptxas: "13.0.88",
         }),
@@ -127,8 +127,20 @@
         assembled: Some(Assembled {
             image: image!("sm_70/warp_tile.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "2e8614c179eb7e793e5bc570551e58dacd14a70af7c0619540fcc382edb9ab65",
+            ptx_sha256: "7e82d99df515c601ddd1cd8655975f2082b38b24c28f2f04620ddff355bce6f4",
             image_sha256: "9495d5a8b6adf06faf5d6171086ec5078b09d35fc44894062dd81c2aadd20175",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm70,
+        name: "helpers",
+        ptx: include_str!("sm_70/helpers.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_70/helpers.fatbin"),
+            archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
+            ptx_sha256: "8e4993d15e999524502fa30d6a42abe6b822b9ee2bf6c69a4b699cdcda54c134",
+            image_sha256: "12e80de1dd235e99a493c1ad3fb507e3a904b672c07a596c7874e377ad436576",
             ptxas: "13.0.88",
         }),
     },
@@ -362,18 +374,6 @@
     },
     Files {
         arch: Arch::Sm90a,
-        name: "tensor_128x160",
-        ptx: include_str!("sm_90a/tensor_128x160.ptx"),
-        assembled: Some(Assembled {
-            image: image!("sm_90a/tensor_128x160.fatbin"),
-            archs: &["sm_90a"],
-            ptx_sha256: "586d847da3294c4cd0b62ebf9200c04f62fe3957d7f9cf3baf77e67b41b9b82c",
-            image_sha256: "843382479dc71c868255424ae2346e626997a392c0ef5847169603f9b838e3d5",
-            ptxas: "13.0.88",
-        }),
-    },
-    Files {
-        arch: Arch::Sm90a,
         name: "tensor_128x192",
         ptx: include_str!("sm_90a/tensor_128x192.ptx"),
         assembled: Some(Assembled {
@@ -465,6 +465,18 @@
             archs: &["sm_90a"],
             ptx_sha256: "fc7d92447923f1a2c1aeade6ce9799c7b9d41dec47dc4f1c8b3bc96529635a61",
             image_sha256: "9b7e93ebf1fe709fa301816be4b014cf60e16d1259899dd4e6b628004bda04af",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm90a,
+        name: "tensor_128x160",
+        ptx: include_str!("sm_90a/tensor_128x160.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_90a/tensor_128x160.fatbin"),
+            archs: &["sm_90a"],
+            ptx_sha256: "586d847da3294c4cd0b62ebf9200c04f62fe3957d7f9cf3baf77e67b41b9b82c",
+            image_sha256: "843382479dc71c868255424ae2346e626997a392c0ef5847169603f9b838e3d5",
             ptxas: "13.0.88",
         }),
     },

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cuda_lazy::Driver;
-use gemm_spec::GemmTypes;
-use gemm_spec::params::{GemmParams, Params as _};
+use gemm_spec::params::{GemmParams, Params, TransposeParams};
+use gemm_spec::{AccType, GemmTypes};
 use kernels_gpu::{EmulatedCall, EmulatedEntry, Module};
 
 use crate::capture;
@@ -767,6 +767,12 @@ unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedC
         | EmulatedEntry::SplitMnMajor(_)
         | EmulatedEntry::Probe(_)
         | EmulatedEntry::Fallback(_) => None,
+        EmulatedEntry::Transpose(_) => {
+            // SAFETY: a pointer for each parameter, each to a value of its type.
+            let params = unsafe { read::<TransposeParams>(AccType::F32, from) };
+            // SAFETY: the entry's own parameters, for which its obligations hold until the launch is over.
+            unsafe { EmulatedCall::new(entry, params) }
+        }
     }
 }
 
@@ -779,20 +785,20 @@ unsafe fn bind_to<T: GemmTypes>(
     from: *mut *mut c_void,
 ) -> Option<EmulatedCall> {
     // SAFETY: a pointer for each parameter, each to a value of its type.
-    let params = unsafe { read::<T>(from) };
+    let params = unsafe { read::<GemmParams<T>>(T::TYPES.acc(), from) };
     // SAFETY: the entry's own parameters, for which its obligations hold until the launch is over.
     unsafe { EmulatedCall::new(entry, params) }
 }
 
-/// The arguments of an entry for elements of a type.
+/// The arguments of an entry whose accumulators are of that type.
 ///
 /// # Safety
 /// `from` points to as many pointers as the entry has parameters, each to a value of its type.
-unsafe fn read<T: GemmTypes>(from: *mut *mut c_void) -> GemmParams<T> {
-    let mut params = MaybeUninit::<GemmParams<T>>::uninit();
-    let fields = GemmParams::<T>::LIST.iter().zip(GemmParams::<T>::OFFSETS).enumerate();
+unsafe fn read<P: Params>(acc: AccType, from: *mut *mut c_void) -> P {
+    let mut params = MaybeUninit::<P>::uninit();
+    let fields = P::LIST.iter().zip(P::OFFSETS).enumerate();
     for (at, (param, &offset)) in fields {
-        let size = param.ty.size(T::TYPES.acc());
+        let size = param.ty.size(acc);
         // SAFETY: one of the pointers, of which there is one for each parameter.
         let value = unsafe { *from.wrapping_add(at) }.cast::<u8>();
         let field = params.as_mut_ptr().cast::<u8>().wrapping_add(offset);

@@ -244,6 +244,47 @@ fn column_major_matrices_are_multiplied_in_place() {
     no_faults();
 }
 
+/// Any mixture of orders: what a kernel cannot read is brought into rows first, in the workspace.
+#[test]
+fn every_mixture_of_orders_gives_the_reference() {
+    let _alone = alone();
+    let context = Context::primary(0).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let of = |order, rows: usize, cols: usize, padding: usize| match order {
+        Order::RowMajor => Layout::row_major(cols + padding),
+        Order::ColMajor => Layout::col_major(rows + padding),
+    };
+    let orders = [Order::RowMajor, Order::ColMajor];
+    for types in types_of(&context) {
+        for (m, n, k) in [(37, 45, 70), (1, 9, 33), (33, 1, 5), (6, 7, 1)] {
+            for mixture in 0..16 {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|bit| orders[mixture >> bit & 1]);
+                let (a_stride, b_stride, d_stride) = ((m + 4) * (k + 4), 0, (m + 4) * (n + 4));
+                let batch = GemmBatch::Strided {
+                    count: 2,
+                    a_stride,
+                    b_stride,
+                    c_stride: d_stride,
+                    d_stride,
+                };
+                let desc = GemmDesc::new(types, m, n, k)
+                    .with_layouts(of(a, m, k, 1), of(b, k, n, 2), of(c, m, n, 3))
+                    .with_d(of(d, m, n, 4))
+                    .with_scalars(1.0, if mixture == 9 { 0.0 } else { -1.0 })
+                    .with_batch(batch);
+                let plan = Plan::new(&context, desc, PlanLimits::default()).unwrap();
+                with_gemm_types!(types, T => compare::<T>(&context, &plan, &stream));
+                if (types, mixture, m) == (Types::F64, 9, 37) {
+                    let explained = plan.explain();
+                    assert!(explained.contains("B brought into rows first"), "{explained}");
+                    assert!(plan.workspace_bytes() > 0);
+                }
+            }
+        }
+    }
+    no_faults();
+}
+
 /// A run asks the driver for launches alone.
 #[test]
 fn a_run_allocates_nothing_waits_for_nothing_and_loads_nothing() {
@@ -861,6 +902,11 @@ fn device_matrices_are_multiplied_in_their_stream() {
             assert_eq!(found.get(row, col), Some(right), "{row} {col}");
         }
     }
+    // Written through a transposed view: D^T is column-major where D is row-major.
+    let mut e = DeviceMatrix::<f64>::zeros(&stream, 5, 3).unwrap();
+    stream.gemm(1.0, top, square, 0.0, &mut e.view_mut().transposed()).unwrap();
+    let found = e.to_host(&stream).unwrap();
+    assert!((0..5).all(|col| (0..3).all(|row| found.get(col, row) == Some(sum(row, col)))));
     // Foreign memory.
     let memory = Bytes::of(&context, &[1f64, 2.0, 3.0, 4.0]);
     let layout = Layout::row_major(2);

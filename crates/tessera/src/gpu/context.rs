@@ -196,6 +196,11 @@ impl Context {
         self.0.modules.load(Module::of_kernel(kernel.spec()))
     }
 
+    /// Loads what brings operands into rows, likewise.
+    pub(super) fn load_common(&self) -> Result<(), Error> {
+        self.0.modules.load(std::iter::once(Module::common()))
+    }
+
     /// An entry, whose module is loaded on first use. It lives as long as this.
     pub(super) fn function(&self, arch: Arch, symbol: &str) -> Result<RawFunction, Error> {
         self.0.modules.function(arch, symbol)

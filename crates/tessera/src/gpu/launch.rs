@@ -5,9 +5,10 @@ use std::ffi::c_void;
 use cuda_lazy::{
     CurrentContext, DataType, LaunchConfig, RawStream, Swizzle, TensorMapDesc, TensorMapError,
 };
-use gemm_spec::params::{Params, TensorMap};
+use gemm_spec::params::{Params, TensorMap, TransposeParams};
 use gemm_spec::plan::{self, Arguments, Launch, LaunchPlan, MapDesc, Step};
-use gemm_spec::{Arch, DType, Grid};
+use gemm_spec::{Arch, Block, DType, Grid, HelperEntry, transpose};
+use kernels_gpu::Module;
 
 use super::context::Context;
 use super::refused;
@@ -16,6 +17,23 @@ use crate::error::Error;
 
 /// Most parameters of an entry.
 const MOST_PARAMS: usize = 16;
+
+/// What a launch is of, without its arguments.
+#[derive(Clone, Copy)]
+struct Shape {
+    symbol: &'static str,
+    grid: Grid,
+    cluster: u32,
+    block: Block,
+    shared_bytes: u32,
+}
+
+impl<T: GemmTypes> From<&Launch<T>> for Shape {
+    fn from(launch: &Launch<T>) -> Self {
+        let &Launch { symbol, grid, cluster, block, shared_bytes, .. } = launch;
+        Self { symbol, grid, cluster, block, shared_bytes }
+    }
+}
 
 /// A stream of a context, which is current meanwhile, to put launches into.
 pub(super) struct Launcher<'c> {
@@ -49,6 +67,20 @@ impl<'c> Launcher<'c> {
         Ok(())
     }
 
+    /// Queues an exchange of rows and columns.
+    ///
+    /// # Safety
+    /// `from` and `to` are valid for the lines that the parameters name, aligned to their elements, until it
+    /// is over; the stream is one of the context.
+    pub(super) unsafe fn exchange(&self, params: TransposeParams) -> Result<(), Error> {
+        let multiprocessors = self.context.limits().multiprocessors;
+        let Some(grid) = transpose::grid(&params, multiprocessors) else { return Ok(()) };
+        let HelperEntry { symbol, block, shared_bytes, .. } = kernels_gpu::TRANSPOSE;
+        let shape = Shape { symbol, grid, cluster: 1, block, shared_bytes };
+        // SAFETY: the caller's promise; the launch has the block and the shared memory of the entry.
+        unsafe { self.start(Module::common().arch, shape, params) }
+    }
+
     /// Queues one step of a plan for a kernel of that module.
     ///
     /// # Safety
@@ -79,34 +111,35 @@ impl<'c> Launcher<'c> {
         reason = "one argument for every list of parameters"
     )]
     unsafe fn launch<T: GemmTypes>(&self, arch: Arch, launch: &Launch<T>) -> Result<(), Error> {
+        let shape = Shape::from(launch);
         // SAFETY: the plan pairs each entry with the parameters that its specification names, which the
         // committed PTX was compared with (`arguments`); what they point to is the caller's promise.
         unsafe {
             match &launch.arguments {
-                Arguments::Gemm(params) => self.start(arch, launch, *params),
-                Arguments::SumRanges(params) => self.start(arch, launch, *params),
+                Arguments::Gemm(params) => self.start(arch, shape, *params),
+                Arguments::SumRanges(params) => self.start(arch, shape, *params),
                 Arguments::Tma(tma) => {
                     let [a, b, c] = &tma.maps;
                     let mut params = tma.params;
                     params.a_map = self.encode(a)?;
                     params.b_map = self.encode(b)?;
                     params.c_map = if c == a { params.a_map } else { self.encode(c)? };
-                    self.start(arch, launch, params)
+                    self.start(arch, shape, params)
                 }
                 Arguments::TmaSimt(tma) => {
                     let [a, b] = &tma.maps;
                     let mut params = tma.params;
                     params.a_map = self.encode(a)?;
                     params.b_map = self.encode(b)?;
-                    self.start(arch, launch, params)
+                    self.start(arch, shape, params)
                 }
-                Arguments::Limbs(params) => self.start(arch, launch, *params),
-                Arguments::Pad(params) => self.start(arch, launch, *params),
-                Arguments::SplitKMajor(params) => self.start(arch, launch, *params),
-                Arguments::RowAmax(params) => self.start(arch, launch, *params),
-                Arguments::SplitMnMajor(params) => self.start(arch, launch, *params),
-                Arguments::Probe(params) => self.start(arch, launch, *params),
-                Arguments::Fallback(params) => self.start(arch, launch, *params),
+                Arguments::Limbs(params) => self.start(arch, shape, *params),
+                Arguments::Pad(params) => self.start(arch, shape, *params),
+                Arguments::SplitKMajor(params) => self.start(arch, shape, *params),
+                Arguments::RowAmax(params) => self.start(arch, shape, *params),
+                Arguments::SplitMnMajor(params) => self.start(arch, shape, *params),
+                Arguments::Probe(params) => self.start(arch, shape, *params),
+                Arguments::Fallback(params) => self.start(arch, shape, *params),
             }
         }
     }
@@ -116,10 +149,10 @@ impl<'c> Launcher<'c> {
     /// # Safety
     /// The parameters are the entry's, and its obligations hold for them, the grid, the block and the shared
     /// memory until the launch is over.
-    unsafe fn start<T: GemmTypes, P: Params>(
+    unsafe fn start<P: Params>(
         &self,
         arch: Arch,
-        launch: &Launch<T>,
+        launch: Shape,
         mut params: P,
     ) -> Result<(), Error> {
         const { assert!(P::OFFSETS.len() <= MOST_PARAMS) };

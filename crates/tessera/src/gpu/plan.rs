@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use cuda_lazy::{CaptureMode, DevicePtr, FunctionAttribute, LineCopy, RawStream};
+use gemm_spec::params::TransposeParams;
 use gemm_spec::plan::{Addresses, Band, Planner};
-use gemm_spec::{KernelSpec, Order, with_gemm_types};
-use kernels_gpu::Kernel;
+use gemm_spec::{KernelSpec, Layout, Order, Unsupported, with_gemm_types};
+use kernels_gpu::{Kernel, Module};
 
 use super::context::Context;
 use super::desc::{Described, GemmBatch, GemmDesc};
@@ -208,13 +209,11 @@ struct Planned {
 /// What a descriptor comes to on a device.
 struct Choice {
     kernel: Kernel,
-    /// The products that are launched, with a row-major D.
-    launched: GemmDesc,
-    /// Whether A and B have changed places in them.
-    exchanged: bool,
+    product: Prepared,
+    /// Whether A and B have changed places in it.
+    swapped: bool,
     /// Ranges of k.
     ranges: u32,
-    workspace_bytes: u64,
 }
 
 impl Plan {
@@ -255,13 +254,12 @@ impl Plan {
                 format!("the alignment is {}, and must be a power of two", limits.alignment);
             return Err(misfit(reason));
         }
-        if desc.reads_c() && desc.c.order != desc.d.order {
-            return Err(misfit("C and D must be in one order where C is read".to_owned()));
-        }
         let choice = with_gemm_types!(desc.types, T => {
             Choice::new::<T>(context, &desc, limits, kernel)
         })?;
-        load(context, choice.kernel)?;
+        let exchanges = choice.product.exchanged.iter().any(Option::is_some)
+            || desc.reads_c() && desc.c.order != desc.d.order;
+        load(context, choice.kernel, exchanges)?;
         Ok(Self(Arc::new(Planned { context: context.clone(), desc, limits, choice })))
     }
 
@@ -287,7 +285,7 @@ impl Plan {
     /// one each.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
-        self.0.choice.workspace_bytes
+        self.0.choice.product.workspace_bytes
     }
 
     /// What holds for its results.
@@ -308,12 +306,16 @@ impl Plan {
         let Planned { context, desc, limits, choice } = &*self.0;
         let spec = choice.kernel.spec();
         let products = desc.batch.count();
-        let launched = choice.launched.batch.count();
+        let launched = choice.product.launched.batch.count();
         let how = match (products, launched) {
             (1, _) => "one product".to_owned(),
-            (_, 1) => format!("{products} products as one of {} rows", choice.launched.m),
+            (_, 1) => format!("{products} products as one of {} rows", choice.product.launched.m),
             _ => format!("{products} products, one after the other"),
         };
+        let names = if choice.swapped { ["B", "A"] } else { ["A", "B"] };
+        let exchanged = names.into_iter().zip(&choice.product.exchanged);
+        let exchanged = exchanged.filter_map(|(name, exchange)| exchange.as_ref().map(|_| name));
+        let how = exchanged.fold(how, |how, name| how + ", " + name + " brought into rows first");
         format!(
             "product: {desc} on {context:?}\n\
              kernel: {}, {}\n\
@@ -324,7 +326,7 @@ impl Plan {
             spec.id,
             spec.about,
             self.promises(),
-            choice.workspace_bytes,
+            choice.product.workspace_bytes,
             limits.alignment,
         )
     }
@@ -431,7 +433,7 @@ impl Plan {
                 planned.check_memory(matrix.name, address, bytes)?;
             }
         }
-        let needed = planned.choice.workspace_bytes;
+        let needed = planned.choice.product.workspace_bytes;
         match needed {
             0 => Ok(()),
             _ => planned.check_memory("the workspace", workspace.address, needed),
@@ -453,10 +455,10 @@ impl Choice {
         limits: PlanLimits,
         kernel: Option<Kernel>,
     ) -> Result<Self, Error> {
-        let (canonical, exchanged) = desc.canonical();
+        let (canonical, swapped) = desc.canonical();
         let launched = stacked(&canonical);
         let model = context.model();
-        let needed = |spec: &KernelSpec| workspace_bytes::<T>(context, &launched, limits, spec);
+        let prepared = |spec: &KernelSpec| Prepared::new::<T>(context, &launched, limits, spec);
         let picked = match kernel {
             Some(kernel) => {
                 if !desc.accuracy.admits(kernel.spec()) {
@@ -468,8 +470,8 @@ impl Choice {
             None => {
                 let can = |kernel: &Kernel| {
                     let spec = kernel.spec();
-                    desc.accuracy.admits(spec)
-                        && needed(spec).is_ok_and(|bytes| bytes <= limits.workspace)
+                    let within = |prepared: Prepared| prepared.workspace_bytes <= limits.workspace;
+                    desc.accuracy.admits(spec) && prepared(spec).is_ok_and(within)
                 };
                 // Where nothing is written any kernel will do.
                 let sizes = [launched.m.max(1), launched.n.max(1), launched.k];
@@ -480,14 +482,15 @@ impl Choice {
                 })?
             }
         };
-        let workspace_bytes = needed(picked.spec())?;
-        if workspace_bytes > limits.workspace {
-            let fault = OperandFault::TooShort { bytes: limits.workspace, needed: workspace_bytes };
+        let product = prepared(picked.spec())?;
+        let needed = product.workspace_bytes;
+        if needed > limits.workspace {
+            let fault = OperandFault::TooShort { bytes: limits.workspace, needed };
             let plan = format!("{desc} by {} on {context:?}", picked.spec().id);
             return Err(Error::DeviceOperand { plan, operand: "the workspace", fault });
         }
-        let ranges = model.ranges(picked.spec(), &launched.problem::<T>());
-        Ok(Self { kernel: picked, launched, exchanged, ranges, workspace_bytes })
+        let ranges = model.ranges(picked.spec(), &product.launched.problem::<T>());
+        Ok(Self { kernel: picked, product, swapped, ranges })
     }
 }
 
@@ -497,7 +500,7 @@ fn stacked(desc: &GemmDesc) -> GemmDesc {
     let GemmBatch::Strided { count, a_stride, b_stride: 0, d_stride, .. } = desc.batch else {
         return *desc;
     };
-    let rows = |layout: gemm_spec::Layout, stride: usize| {
+    let rows = |layout: Layout, stride: usize| {
         layout.order == Order::RowMajor && desc.m.checked_mul(layout.ld) == Some(stride)
     };
     match desc.m.checked_mul(count) {
@@ -508,12 +511,99 @@ fn stacked(desc: &GemmDesc) -> GemmDesc {
     }
 }
 
+/// The products that a kernel launches, and what is done before.
+struct Prepared {
+    /// With a row-major D, and with A and B in orders that the kernel reads.
+    launched: GemmDesc,
+    /// Which of A and B are first brought into rows, in a part of the workspace.
+    exchanged: [Option<Exchange>; 2],
+    /// Where the kernel's own workspace begins.
+    own_at: u64,
+    workspace_bytes: u64,
+}
+
+/// A column-major operand and its row-major copy.
+#[derive(Clone, Copy)]
+struct Exchange {
+    /// Columns, which are lines of the operand, and their elements.
+    cols: u32,
+    rows: u32,
+    /// Bytes of an element.
+    size: u32,
+    /// From one column to the next, in elements.
+    ld: u64,
+    /// From one row of the copy to the next, in elements.
+    pitch: u64,
+    /// Where the copy is in the workspace.
+    at: u64,
+}
+
+impl Prepared {
+    fn new<T: GemmTypes>(
+        context: &Context,
+        desc: &GemmDesc,
+        limits: PlanLimits,
+        spec: &KernelSpec,
+    ) -> Result<Self, Error> {
+        let mut launched = *desc;
+        let (mut exchanged, mut own_at) = ([None; 2], 0);
+        if !spec.reads_any_order() {
+            let (m, n, k) = (desc.m, desc.n, desc.k);
+            let copies = desc.reads_factors();
+            let factors = [
+                (&mut launched.a, (m, k), desc.types.a().size()),
+                (&mut launched.b, (k, n), desc.types.b().size()),
+            ];
+            for ((layout, (rows, cols), size), exchange) in factors.into_iter().zip(&mut exchanged)
+            {
+                let too_large = Error::Unsupported {
+                    kernel: spec.id,
+                    reason: Unsupported::TooLarge { m, n, k },
+                };
+                if in_rows(layout, rows, cols) {
+                    continue;
+                }
+                let pitch = cols.next_multiple_of(COPY_BYTES / size);
+                let ld = layout.ld as u64;
+                *layout = Layout::row_major(pitch);
+                if !copies {
+                    continue;
+                }
+                let bytes = rows.checked_mul(pitch).and_then(|len| len.checked_mul(size));
+                let counts = [cols, rows, size].map(u32::try_from);
+                let (Some(bytes), [Ok(cols), Ok(rows), Ok(size)]) = (bytes, counts) else {
+                    return Err(too_large);
+                };
+                let pitch = pitch as u64;
+                *exchange = Some(Exchange { cols, rows, size, ld, pitch, at: own_at });
+                own_at += (bytes as u64).next_multiple_of(WORKSPACE_ALIGNMENT);
+            }
+        }
+        let aligned = exchanged.map(|exchange| exchange.is_some());
+        let own = workspace_bytes::<T>(context, &launched, limits, spec, aligned)?;
+        Ok(Self { launched, exchanged, own_at, workspace_bytes: own_at + own })
+    }
+}
+
+/// Of what the bytes of a line of a copy are a multiple.
+const COPY_BYTES: usize = 16;
+
+/// Whether a matrix can be read row by row; one of a single column is given the layout for it.
+fn in_rows(layout: &mut Layout, rows: usize, cols: usize) -> bool {
+    let is_line = cols == 1 || rows == 1 && layout.ld == 1;
+    if layout.order == Order::ColMajor && is_line {
+        *layout = Layout::row_major(cols);
+    }
+    layout.order == Order::RowMajor
+}
+
 /// Bytes of workspace that a kernel needs for a product, wherever the operands are within the limits.
 fn workspace_bytes<T: GemmTypes>(
     context: &Context,
     launched: &GemmDesc,
     limits: PlanLimits,
     spec: &KernelSpec,
+    aligned: [bool; 2],
 ) -> Result<u64, Error> {
     if launched.is_empty() {
         return Ok(0);
@@ -543,19 +633,24 @@ fn workspace_bytes<T: GemmTypes>(
         GemmBatch::Pointers { .. } => (false, false),
     };
     let unaligned = limits.alignment < TMA_ALIGNMENT;
-    let at = |strays: bool| u64::from(strays || unaligned);
-    bytes_at(at(a), at(b))
+    let at = |strays: bool, aligned: bool| u64::from(!aligned && (strays || unaligned));
+    bytes_at(at(a, aligned[0]), at(b, aligned[1]))
 }
 
-/// Has the driver load a kernel, whatever is being captured meanwhile.
-fn load(context: &Context, kernel: Kernel) -> Result<(), Error> {
+/// Has the driver load a kernel, and what brings operands into rows, whatever is being captured meanwhile.
+fn load(context: &Context, kernel: Kernel, exchanges: bool) -> Result<(), Error> {
     let during = || refused(format!("loading {}", kernel.spec().id));
     // Loading may not be done while another stream is captured, unless the thread says that it knows.
     let _relaxed = context.driver().in_capture_mode(CaptureMode::Relaxed).map_err(during())?;
     context.load(kernel)?;
+    if exchanges {
+        context.load_common()?;
+    }
     let _current = context.enter()?;
-    for form in kernel.spec().forms() {
-        let function = context.function(kernel.spec().arch, form.symbol)?;
+    let own = kernel.spec().forms().map(|form| (kernel.spec().arch, form.symbol));
+    let common = exchanges.then(|| (Module::common().arch, kernels_gpu::TRANSPOSE.symbol));
+    for (arch, symbol) in own.chain(common) {
+        let function = context.function(arch, symbol)?;
         // A driver that loads lazily does so here at the latest, and not in a run.
         // SAFETY: the function is of a module of this context, which keeps it loaded.
         unsafe { context.driver().func_get_attribute(function, FunctionAttribute::NUM_REGS) }
@@ -580,7 +675,7 @@ impl Planned {
     }
 
     fn check_workspace(&self, workspace: Workspace) -> Result<(), Error> {
-        let needed = self.choice.workspace_bytes;
+        let needed = self.choice.product.workspace_bytes;
         if needed == 0 {
             return Ok(());
         }
@@ -666,28 +761,42 @@ impl Planned {
             }
         }
         let spec = choice.kernel.spec();
-        let problem = choice.launched.problem::<T>();
+        let product = &choice.product;
+        let problem = product.launched.problem::<T>();
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
-        let [a, b, _, d] = choice.launched.matrices();
+        let [a, b, _, d] = product.launched.matrices();
         let strides = [a, b, d].map(|matrix| matrix.stride_bytes());
-        let strided = match choice.launched.batch {
+        let strided = match product.launched.batch {
             GemmBatch::Strided { count, .. } => count,
             GemmBatch::Pointers { .. } => 1,
         };
         for first in operands {
-            let (a, b) = if choice.exchanged { (first.b, first.a) } else { (first.a, first.b) };
+            let factors = if choice.swapped { [first.b, first.a] } else { [first.a, first.b] };
+            // Where the copy of each factor is from, once there is one.
+            let mut copied = [None; 2];
             for at in 0..strided as u64 {
-                let addresses = Addresses {
-                    a: a + at * strides[0],
-                    b: b + at * strides[1],
-                    c: first.d + at * strides[2],
-                };
+                let mut places = [0, 1].map(|of| factors[of] + at * strides[of]);
+                for ((place, copied), exchange) in
+                    places.iter_mut().zip(&mut copied).zip(product.exchanged)
+                {
+                    let Some(exchange) = exchange else { continue };
+                    let from = std::mem::replace(place, workspace.address + exchange.at);
+                    if copied.replace(from) != Some(from) {
+                        // SAFETY: the operand is the caller's promise, and the workspace has room for its
+                        // copy, which the stream's work before this no longer reads.
+                        unsafe { launcher.exchange(exchange.params(from, *place))? };
+                    }
+                }
+                let [a, b] = places;
+                let addresses = Addresses { a, b, c: first.d + at * strides[2] };
                 let band = Band::whole(problem.m);
                 let planner = Planner::new(spec, &problem, addresses, context.limits(), band)
                     .map_err(unsupported)?
                     .with_ranges(choice.ranges);
-                debug_assert!(planner.workspace_bytes() <= choice.workspace_bytes);
-                let plan = planner.plan(workspace.address).map_err(unsupported)?;
+                debug_assert!(
+                    product.own_at + planner.workspace_bytes() <= product.workspace_bytes
+                );
+                let plan = planner.plan(workspace.address + product.own_at).map_err(unsupported)?;
                 // SAFETY: the operands are the caller's promise; the workspace has as many bytes as the plan
                 // for addresses within the limits needs, and the stream uses it in order.
                 unsafe { launcher.carry_out(spec.arch, &plan)? };
@@ -708,17 +817,55 @@ impl Planned {
     ) -> Result<(), Error> {
         let (lines, bytes, from_pitch) = c.lines();
         let (_, _, to_pitch) = d.lines();
+        let exchange =
+            if self.desc.c.order == self.desc.d.order { None } else { Some(self.c_to_d()?) };
         let count = match self.desc.batch {
             GemmBatch::Strided { count, .. } => count,
             GemmBatch::Pointers { .. } => 1,
         };
         for at in 0..count as u64 {
             let (from, to) = (from + at * c.stride_bytes(), to + at * d.stride_bytes());
+            if let Some(exchange) = exchange {
+                // SAFETY: the caller's promise: both matrices are there, and apart from each other.
+                unsafe { launcher.exchange(exchange.params(from, to))? };
+                continue;
+            }
             let copy = LineCopy { lines, bytes, from_pitch, to_pitch };
-            // SAFETY: the caller's promise: both matrices are there, and apart from each other.
+            // SAFETY: as above.
             unsafe { self.context.driver().copy_lines(launcher.stream(), to, from, copy) }
                 .map_err(|error| refused("copying C to D")(error))?;
         }
         Ok(())
+    }
+    /// How C gets into the other order of D.
+    fn c_to_d(&self) -> Result<Exchange, Error> {
+        let [.., c, _] = self.desc.matrices();
+        let (lines, bytes, _) = c.lines();
+        let counts = [lines, bytes / c.bytes, c.bytes].map(u32::try_from);
+        let [Ok(cols), Ok(rows), Ok(size)] = counts else {
+            let GemmDesc { m, n, k, .. } = self.desc;
+            let reason = Unsupported::TooLarge { m, n, k };
+            return Err(Error::Unsupported { kernel: kernels_gpu::TRANSPOSE.symbol, reason });
+        };
+        let (ld, pitch) = (self.desc.c.ld as u64, self.desc.d.ld as u64);
+        Ok(Exchange { cols, rows, size, ld, pitch, at: 0 })
+    }
+}
+
+impl Exchange {
+    /// What the helper takes for an operand and its copy at these addresses.
+    fn params(self, from: DevicePtr, to: DevicePtr) -> TransposeParams {
+        let Self { cols, rows, size, ld, pitch, at: _ } = self;
+        let pointer =
+            |address| usize::try_from(address).expect("invariant: a pointer holds an address");
+        TransposeParams {
+            rows: cols,
+            cols: rows,
+            size,
+            from: std::ptr::with_exposed_provenance(pointer(from)),
+            ld,
+            to: std::ptr::with_exposed_provenance_mut(pointer(to)),
+            pitch,
+        }
     }
 }
