@@ -67,3 +67,8 @@ pub use row_major::row_major;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// Those of docs/embed.md, which are compiled as such; tests/device.rs runs them.
+#[cfg(all(doctest, feature = "cuda"))]
+#[doc = include_str!("../../../docs/embed.md")]
+mod embed {}

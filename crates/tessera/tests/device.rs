@@ -13,12 +13,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cuda_lazy::{CaptureMode, DeviceMemory, Event, Graph, Timing};
 use gemm_spec::{Convert, Operand, Order, with_gemm_types};
 use tessera::gpu::{
-    Context, DeviceMatMut, DeviceMatRef, DeviceMatrix, GemmBatch, GemmDesc, Gpu, KERNELS, Kernel,
-    OperandFault, Operands, Plan, PlanLimits, Stream, Workspace,
+    Context, DeviceMatMut, DeviceMatRef, DeviceMatrix, GemmBatch, GemmDesc, Gpu, GroupedPlan,
+    KERNELS, Kernel, OperandFault, Operands, Plan, PlanLimits, Stream, Workspace,
 };
 use tessera::{
     Accuracy, Batch, CpuContext, DType, Error, GemmTypes, Layout, MatMut, Matrix, Problem, Types,
 };
+
+#[path = "../examples/device_matrix.rs"]
+mod device_matrix;
+#[path = "../examples/device_plan.rs"]
+mod device_plan;
 
 /// The driver's counters and memory are those of the process.
 fn alone() -> MutexGuard<'static, ()> {
@@ -798,6 +803,49 @@ fn batches_are_computed_by_pointers() {
     no_faults();
 }
 
+/// Products of sizes of their own, one of them with nothing to do.
+#[test]
+fn groups_are_computed_with_one_workspace() {
+    let _alone = alone();
+    let context = Context::primary(0).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let (n, k) = (24, 3000);
+    let descs = [7, 0, 40].map(|m| {
+        GemmDesc::new(Types::F32, m, n, k).with_layouts(
+            Layout::col_major(m.max(1)),
+            Layout::row_major(n),
+            Layout::row_major(n),
+        )
+    });
+    let group = GroupedPlan::new(&context, &descs, PlanLimits::default()).unwrap();
+    let each = group.plans().iter().map(Plan::workspace_bytes);
+    assert_eq!(Some(group.workspace_bytes()), each.max());
+    let b = numbers::<f32, f32>(k * n, 2, |value| value as f32);
+    let on_b = Bytes::of(&context, &b);
+    let factors = descs.map(|desc| numbers::<f32, f32>(desc.m * k, 1, |value| value as f32));
+    let on_a = [0, 1, 2].map(|at: usize| Bytes::of(&context, &factors[at]));
+    let on_d = descs.map(|desc| Bytes::of(&context, &vec![0f32; desc.m * n]));
+    let room = Bytes::unwritten(&context, usize::try_from(group.workspace_bytes()).unwrap());
+    let workspace = Workspace { address: room.at(), bytes: group.workspace_bytes() };
+    let operands = [0, 1, 2].map(|at: usize| Operands {
+        a: on_a[at].at(),
+        b: on_b.at(),
+        c: 0,
+        d: on_d[at].at(),
+    });
+    // SAFETY: the memory is that of the descriptors' matrices, and outlives the wait below.
+    unsafe { group.run(stream.as_raw(), &operands, workspace).unwrap() };
+    stream.synchronize().unwrap();
+    for at in [0, 2] {
+        let right = expected::<f32>(&descs[at], &factors[at], &b, &[], &vec![0.0; descs[at].m * n]);
+        assert_eq!(on_d[at].read::<f32>(right.len()), right, "{at}");
+    }
+    // SAFETY: nothing is launched.
+    let few = unsafe { group.run(stream.as_raw(), &operands[1..], workspace) };
+    assert!(matches!(few, Err(Error::DeviceOperand { operand: "addresses", .. })), "{few:?}");
+    no_faults();
+}
+
 /// Addresses that are multiples of an element alone, where a plan was made for such.
 #[test]
 fn misaligned_operands_have_plans_of_their_own() {
@@ -950,6 +998,64 @@ fn device_matrices_that_do_not_fit_are_refused() {
         };
         assert_eq!((operand, fault), ("A", OperandFault::OtherContext));
         assert!(a.to_host(&elsewhere).is_err());
+    }
+    no_faults();
+}
+
+/// The programs of docs/embed.md are those of the examples, and they run.
+#[test]
+fn the_programs_of_the_document_run() {
+    let _alone = alone();
+    let document = include_str!("../../../docs/embed.md");
+    for program in
+        [include_str!("../examples/device_matrix.rs"), include_str!("../examples/device_plan.rs")]
+    {
+        let (_, code) = program.split_once("\n\n").unwrap();
+        // A test calls it from outside.
+        let code = code.replace("pub(crate) fn main", "fn main");
+        assert!(document.contains(code.trim()), "docs/embed.md does not show\n{code}");
+    }
+    device_matrix::main().unwrap();
+    device_plan::main().unwrap();
+    no_faults();
+}
+
+/// NaN where nothing is read, and where something is.
+#[test]
+fn what_is_not_read_cannot_spoil_the_result() {
+    let _alone = alone();
+    let context = Context::primary(0).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let (m, n, k) = (5, 6, 7);
+    let nan = |len: usize| Bytes::of(&context, &vec![f32::NAN; len]);
+    let ones = |len: usize| Bytes::of(&context, &vec![1f32; len]);
+    let run = |alpha, beta, [a, b, c, d]: [&Bytes; 4], d_apart: bool| {
+        let desc = GemmDesc::new(Types::F32, m, n, k).with_scalars(alpha, beta);
+        let plan = Plan::new(&context, desc, PlanLimits::default()).unwrap();
+        let c = if d_apart { c.at() } else { d.at() };
+        // SAFETY: the memory is that of the descriptor's matrices, and outlives the wait below.
+        unsafe {
+            plan.run(stream.as_raw(), a.at(), b.at(), c, d.at(), Workspace::NONE).unwrap();
+        }
+        stream.synchronize().unwrap();
+        d.read::<f32>(m * n)
+    };
+    // C, and what D was before.
+    let found = run(1.0, 0.0, [&ones(m * k), &ones(k * n), &nan(m * n), &nan(m * n)], true);
+    assert_eq!(found, [7.0; 30]);
+    // A and B.
+    let found = run(0.0, 2.0, [&nan(m * k), &nan(k * n), &ones(m * n), &nan(m * n)], true);
+    assert_eq!(found, [2.0; 30]);
+    let found = run(0.0, 3.0, [&nan(m * k), &nan(k * n), &nan(m * n), &ones(m * n)], false);
+    assert_eq!(found, [3.0; 30]);
+    // A NaN in row 2 of A is in row 2 of D, whatever the other factor is.
+    let mut one = vec![1f32; m * k];
+    one[2 * k + 3] = f32::NAN;
+    let zeros = Bytes::of(&context, &vec![0f32; k * n]);
+    let found = run(1.0, 0.0, [&Bytes::of(&context, &one), &zeros, &nan(m * n), &nan(m * n)], true);
+    for (at, value) in found.iter().enumerate() {
+        assert_eq!(value.is_nan(), at / n == 2, "{at}: {value}");
+        assert!(value.is_nan() || *value == 0.0);
     }
     no_faults();
 }

@@ -7,7 +7,7 @@ use cuda_lazy::{DeviceMemory, DevicePtr, LineCopy};
 use gemm_spec::{Layout, Order, ShapeError};
 
 use super::context::Context;
-use super::plan::OperandFault;
+use super::operands::OperandFault;
 use super::refused;
 use super::stream::{Stream, allocate};
 use crate::element::{Element, bytes, bytes_mut};

@@ -7,16 +7,19 @@
 
 mod arguments;
 mod bands;
+mod choice;
 mod context;
 mod copies;
 mod desc;
 mod device;
+mod grouped;
 mod host_path;
 mod launch;
 mod listing;
 mod matrix;
 mod mismatch;
 mod modules;
+mod operands;
 mod pitched;
 mod plan;
 mod queue;
@@ -32,12 +35,14 @@ pub use cuda_lazy::{DevicePtr, DriverError, RawContext, RawStream};
 pub use desc::{GemmBatch, GemmDesc};
 pub use device::{Gpu, KernelCode};
 pub use gemm_spec::plan::Addresses;
+pub use grouped::GroupedPlan;
 pub use host_path::{HostPath, HostTimes};
 pub use kernels_gpu::{KERNELS, Kernel};
 pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
 pub use matrix::{DeviceMatMut, DeviceMatRef, DeviceMatrix};
 pub use mismatch::EntryMismatch;
-pub use plan::{OperandFault, Operands, Plan, PlanLimits, Promises, Workspace};
+pub use operands::{OperandFault, Operands, PlanLimits, Workspace};
+pub use plan::{Plan, Promises};
 pub use stream::Stream;
 
 use crate::error::Error;

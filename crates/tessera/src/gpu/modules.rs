@@ -9,7 +9,9 @@ use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cuda_lazy::{Context, Driver, DriverError, FunctionAttribute, RawFunction, RawModule};
+use cuda_lazy::{
+    CaptureMode, Context, Driver, DriverError, FunctionAttribute, RawFunction, RawModule,
+};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
 use kernels_gpu::Module;
 
@@ -150,6 +152,11 @@ impl Modules {
     /// Has the driver load a module: its machine code where it has some for this GPU, else its PTX, which
     /// the driver compiles. A driver that is older than the machine code refuses it and takes the PTX.
     fn open(&self, module: Module) -> Result<LoadedModule, Error> {
+        // Loading may not be done while a stream is captured, unless the thread says that it knows. Each
+        // thread says so for itself.
+        let driver = self.context.driver();
+        let relaxed = driver.in_capture_mode(CaptureMode::Relaxed);
+        let _relaxed = relaxed.map_err(refused(self.during(module)))?;
         let _current = self.context.enter().map_err(refused(self.during(module)))?;
         let started = Instant::now();
         let mut loaded = match self.load_image(module) {

@@ -4,147 +4,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use cuda_lazy::{CaptureMode, DevicePtr, FunctionAttribute, LineCopy, RawStream};
-use gemm_spec::params::TransposeParams;
 use gemm_spec::plan::{Addresses, Band, Planner};
-use gemm_spec::{KernelSpec, Layout, Order, Unsupported, with_gemm_types};
+use gemm_spec::{Unsupported, with_gemm_types};
 use kernels_gpu::{Kernel, Module};
 
+use super::choice::{Choice, Exchange};
 use super::context::Context;
 use super::desc::{Described, GemmBatch, GemmDesc};
 use super::launch::Launcher;
+use super::operands::{OperandFault, Operands, PlanLimits, WORKSPACE_ALIGNMENT, Workspace};
 use super::refused;
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 use crate::error::Error;
-
-/// Of what a workspace's address is a multiple.
-const WORKSPACE_ALIGNMENT: u64 = 256;
-/// Of what TMA asks the addresses of operands to be multiples.
-const TMA_ALIGNMENT: u64 = gemm_spec::tensor::ALIGNMENT;
-
-/// What a [`Plan`] may count on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PlanLimits {
-    /// Most bytes of workspace that a run will be given. Kernels that need more are not picked.
-    pub workspace: u64,
-    /// Bytes of which the addresses of A, B, C and D are multiples, a power of two. Where it is less than 16,
-    /// operands that TMA loads are copied to the workspace first.
-    pub alignment: u64,
-}
-
-impl Default for PlanLimits {
-    /// Whatever workspace the kernel that suits best needs, and operands at multiples of 16 bytes.
-    fn default() -> Self {
-        Self { workspace: u64::MAX, alignment: TMA_ALIGNMENT }
-    }
-}
-
-/// Addresses on the device of the first elements of the operands of one product. C may be D, where both have
-/// one layout. What is not read may be 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Operands {
-    /// The first element of A.
-    pub a: DevicePtr,
-    /// The first element of B.
-    pub b: DevicePtr,
-    /// The first element of C.
-    pub c: DevicePtr,
-    /// The first element of D.
-    pub d: DevicePtr,
-}
-
-impl Operands {
-    const fn in_order(self) -> [DevicePtr; 4] {
-        [self.a, self.b, self.c, self.d]
-    }
-}
-
-/// Device memory for a run besides its operands, whose content is whatever it was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Workspace {
-    /// Where it begins: a multiple of 256.
-    pub address: DevicePtr,
-    /// How long it is.
-    pub bytes: u64,
-}
-
-impl Workspace {
-    /// None, for plans that need none.
-    pub const NONE: Self = Self { address: 0, bytes: 0 };
-}
-
-/// Why a plan cannot run on what it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OperandFault {
-    /// The address is 0.
-    Null,
-    /// The address is no multiple of what the plan counts on.
-    Misaligned {
-        /// The address.
-        address: DevicePtr,
-        /// What it should be a multiple of.
-        alignment: u64,
-    },
-    /// C is where D is, in another layout.
-    InPlace,
-    /// The driver knows no memory of a device there.
-    NotOnDevice {
-        /// The address.
-        address: DevicePtr,
-    },
-    /// The memory is another device's.
-    OtherDevice {
-        /// The device, as the driver numbers it.
-        device: i32,
-        /// The plan's.
-        wanted: i32,
-    },
-    /// The matrix is of another context than the stream.
-    OtherContext,
-    /// There are fewer bytes than needed.
-    TooShort {
-        /// Bytes there are.
-        bytes: u64,
-        /// Bytes needed.
-        needed: u64,
-    },
-    /// There are more or fewer addresses than products.
-    Count {
-        /// Addresses that were given.
-        given: usize,
-        /// Products.
-        products: usize,
-    },
-}
-
-impl fmt::Display for OperandFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Null => f.write_str("is null; pass the address of device memory"),
-            Self::Misaligned { address, alignment } => write!(
-                f,
-                "is at {address:#x}, no multiple of {alignment}; plan with a smaller alignment"
-            ),
-            Self::InPlace => f.write_str(
-                "is where D is, in another layout; give both one layout, or D a place of its own",
-            ),
-            Self::NotOnDevice { address } => {
-                write!(f, "is at {address:#x}, where the driver knows no device memory")
-            }
-            Self::OtherDevice { device, wanted } => {
-                write!(f, "is on device {device}, the plan runs on device {wanted}")
-            }
-            Self::OtherContext => f.write_str("is of another context than the stream"),
-            Self::TooShort { bytes, needed } => {
-                write!(f, "has {bytes} bytes, and {needed} are needed")
-            }
-            Self::Count { given, products } => {
-                write!(f, "are given for {given} products, and the plan is of {products}")
-            }
-        }
-    }
-}
 
 /// What holds for each result of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,16 +76,6 @@ struct Planned {
     desc: GemmDesc,
     limits: PlanLimits,
     choice: Choice,
-}
-
-/// What a descriptor comes to on a device.
-struct Choice {
-    kernel: Kernel,
-    product: Prepared,
-    /// Whether A and B have changed places in it.
-    swapped: bool,
-    /// Ranges of k.
-    ranges: u32,
 }
 
 impl Plan {
@@ -447,200 +309,10 @@ impl fmt::Debug for Plan {
     }
 }
 
-impl Choice {
-    /// The kernel of a product on a device, or what a given one does for it.
-    fn new<T: GemmTypes>(
-        context: &Context,
-        desc: &GemmDesc,
-        limits: PlanLimits,
-        kernel: Option<Kernel>,
-    ) -> Result<Self, Error> {
-        let (canonical, swapped) = desc.canonical();
-        let launched = stacked(&canonical);
-        let model = context.model();
-        let prepared = |spec: &KernelSpec| Prepared::new::<T>(context, &launched, limits, spec);
-        let picked = match kernel {
-            Some(kernel) => {
-                if !desc.accuracy.admits(kernel.spec()) {
-                    let (kernel, accuracy) = (kernel.spec().id, desc.accuracy);
-                    return Err(Error::Accuracy { kernel, accuracy });
-                }
-                kernel
-            }
-            None => {
-                let can = |kernel: &Kernel| {
-                    let spec = kernel.spec();
-                    let within = |prepared: Prepared| prepared.workspace_bytes <= limits.workspace;
-                    desc.accuracy.admits(spec) && prepared(spec).is_ok_and(within)
-                };
-                // Where nothing is written any kernel will do.
-                let sizes = [launched.m.max(1), launched.n.max(1), launched.k];
-                model.best_where(desc.types, sizes, can).ok_or_else(|| Error::NoKernel {
-                    types: desc.types,
-                    accuracy: desc.accuracy,
-                    device: context.info().name.clone(),
-                })?
-            }
-        };
-        let product = prepared(picked.spec())?;
-        let needed = product.workspace_bytes;
-        if needed > limits.workspace {
-            let fault = OperandFault::TooShort { bytes: limits.workspace, needed };
-            let plan = format!("{desc} by {} on {context:?}", picked.spec().id);
-            return Err(Error::DeviceOperand { plan, operand: "the workspace", fault });
-        }
-        let ranges = model.ranges(picked.spec(), &product.launched.problem::<T>());
-        Ok(Self { kernel: picked, product, swapped, ranges })
-    }
-}
-
-/// The same products as one where that is one: with a common B, and the rows of each A and D right behind
-/// those of the one before.
-fn stacked(desc: &GemmDesc) -> GemmDesc {
-    let GemmBatch::Strided { count, a_stride, b_stride: 0, d_stride, .. } = desc.batch else {
-        return *desc;
-    };
-    let rows = |layout: Layout, stride: usize| {
-        layout.order == Order::RowMajor && desc.m.checked_mul(layout.ld) == Some(stride)
-    };
-    match desc.m.checked_mul(count) {
-        Some(m) if count > 1 && rows(desc.a, a_stride) && rows(desc.d, d_stride) => {
-            GemmDesc { m, batch: GemmBatch::ONE, ..*desc }
-        }
-        _ => *desc,
-    }
-}
-
-/// The products that a kernel launches, and what is done before.
-struct Prepared {
-    /// With a row-major D, and with A and B in orders that the kernel reads.
-    launched: GemmDesc,
-    /// Which of A and B are first brought into rows, in a part of the workspace.
-    exchanged: [Option<Exchange>; 2],
-    /// Where the kernel's own workspace begins.
-    own_at: u64,
-    workspace_bytes: u64,
-}
-
-/// A column-major operand and its row-major copy.
-#[derive(Clone, Copy)]
-struct Exchange {
-    /// Columns, which are lines of the operand, and their elements.
-    cols: u32,
-    rows: u32,
-    /// Bytes of an element.
-    size: u32,
-    /// From one column to the next, in elements.
-    ld: u64,
-    /// From one row of the copy to the next, in elements.
-    pitch: u64,
-    /// Where the copy is in the workspace.
-    at: u64,
-}
-
-impl Prepared {
-    fn new<T: GemmTypes>(
-        context: &Context,
-        desc: &GemmDesc,
-        limits: PlanLimits,
-        spec: &KernelSpec,
-    ) -> Result<Self, Error> {
-        let mut launched = *desc;
-        let (mut exchanged, mut own_at) = ([None; 2], 0);
-        if !spec.reads_any_order() {
-            let (m, n, k) = (desc.m, desc.n, desc.k);
-            let copies = desc.reads_factors();
-            let factors = [
-                (&mut launched.a, (m, k), desc.types.a().size()),
-                (&mut launched.b, (k, n), desc.types.b().size()),
-            ];
-            for ((layout, (rows, cols), size), exchange) in factors.into_iter().zip(&mut exchanged)
-            {
-                let too_large = Error::Unsupported {
-                    kernel: spec.id,
-                    reason: Unsupported::TooLarge { m, n, k },
-                };
-                if in_rows(layout, rows, cols) {
-                    continue;
-                }
-                let pitch = cols.next_multiple_of(COPY_BYTES / size);
-                let ld = layout.ld as u64;
-                *layout = Layout::row_major(pitch);
-                if !copies {
-                    continue;
-                }
-                let bytes = rows.checked_mul(pitch).and_then(|len| len.checked_mul(size));
-                let counts = [cols, rows, size].map(u32::try_from);
-                let (Some(bytes), [Ok(cols), Ok(rows), Ok(size)]) = (bytes, counts) else {
-                    return Err(too_large);
-                };
-                let pitch = pitch as u64;
-                *exchange = Some(Exchange { cols, rows, size, ld, pitch, at: own_at });
-                own_at += (bytes as u64).next_multiple_of(WORKSPACE_ALIGNMENT);
-            }
-        }
-        let aligned = exchanged.map(|exchange| exchange.is_some());
-        let own = workspace_bytes::<T>(context, &launched, limits, spec, aligned)?;
-        Ok(Self { launched, exchanged, own_at, workspace_bytes: own_at + own })
-    }
-}
-
-/// Of what the bytes of a line of a copy are a multiple.
-const COPY_BYTES: usize = 16;
-
-/// Whether a matrix can be read row by row; one of a single column is given the layout for it.
-fn in_rows(layout: &mut Layout, rows: usize, cols: usize) -> bool {
-    let is_line = cols == 1 || rows == 1 && layout.ld == 1;
-    if layout.order == Order::ColMajor && is_line {
-        *layout = Layout::row_major(cols);
-    }
-    layout.order == Order::RowMajor
-}
-
-/// Bytes of workspace that a kernel needs for a product, wherever the operands are within the limits.
-fn workspace_bytes<T: GemmTypes>(
-    context: &Context,
-    launched: &GemmDesc,
-    limits: PlanLimits,
-    spec: &KernelSpec,
-    aligned: [bool; 2],
-) -> Result<u64, Error> {
-    if launched.is_empty() {
-        return Ok(0);
-    }
-    let problem = launched.problem::<T>();
-    let ranges = context.model().ranges(spec, &problem);
-    let bytes_at = |a: u64, b: u64| {
-        let addresses = Addresses { a, b, c: 0 };
-        let planner =
-            Planner::new(spec, &problem, addresses, context.limits(), Band::whole(problem.m));
-        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
-        Ok::<u64, Error>(planner.map_err(unsupported)?.with_ranges(ranges).workspace_bytes())
-    };
-    // Operands are copied where they do not begin at a multiple of 16 bytes: the first where the limits do
-    // not say that they do, the others where their stride does not keep to it.
-    let (a, b) = match launched.batch {
-        GemmBatch::Strided { count, a_stride, b_stride, .. } => {
-            let size = |operand: gemm_spec::Operand| launched.types.of(operand).size();
-            let strays = |stride: usize, size: usize| {
-                count > 1 && !(stride as u64 * size as u64).is_multiple_of(TMA_ALIGNMENT)
-            };
-            (
-                strays(a_stride, size(gemm_spec::Operand::A)),
-                strays(b_stride, size(gemm_spec::Operand::B)),
-            )
-        }
-        GemmBatch::Pointers { .. } => (false, false),
-    };
-    let unaligned = limits.alignment < TMA_ALIGNMENT;
-    let at = |strays: bool, aligned: bool| u64::from(!aligned && (strays || unaligned));
-    bytes_at(at(a, aligned[0]), at(b, aligned[1]))
-}
-
 /// Has the driver load a kernel, and what brings operands into rows, whatever is being captured meanwhile.
 fn load(context: &Context, kernel: Kernel, exchanges: bool) -> Result<(), Error> {
     let during = || refused(format!("loading {}", kernel.spec().id));
-    // Loading may not be done while another stream is captured, unless the thread says that it knows.
+    // A driver that loads lazily may do so below, see `Modules::open`.
     let _relaxed = context.driver().in_capture_mode(CaptureMode::Relaxed).map_err(during())?;
     context.load(kernel)?;
     if exchanges {
@@ -837,6 +509,7 @@ impl Planned {
         }
         Ok(())
     }
+
     /// How C gets into the other order of D.
     fn c_to_d(&self) -> Result<Exchange, Error> {
         let [.., c, _] = self.desc.matrices();
@@ -849,23 +522,5 @@ impl Planned {
         };
         let (ld, pitch) = (self.desc.c.ld as u64, self.desc.d.ld as u64);
         Ok(Exchange { cols, rows, size, ld, pitch, at: 0 })
-    }
-}
-
-impl Exchange {
-    /// What the helper takes for an operand and its copy at these addresses.
-    fn params(self, from: DevicePtr, to: DevicePtr) -> TransposeParams {
-        let Self { cols, rows, size, ld, pitch, at: _ } = self;
-        let pointer =
-            |address| usize::try_from(address).expect("invariant: a pointer holds an address");
-        TransposeParams {
-            rows: cols,
-            cols: rows,
-            size,
-            from: std::ptr::with_exposed_provenance(pointer(from)),
-            ld,
-            to: std::ptr::with_exposed_provenance_mut(pointer(to)),
-            pitch,
-        }
     }
 }
