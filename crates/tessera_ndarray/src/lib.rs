@@ -1,4 +1,4 @@
-//! Matrix products of [ndarray](ndarray)'s arrays by the engine of [tessera].
+//! Matrix products of [ndarray]'s arrays by the engine of [tessera].
 //!
 //! ```
 //! use ndarray::array;
