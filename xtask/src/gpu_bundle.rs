@@ -27,8 +27,9 @@ const LARGEST: u64 = 50 << 20;
 const TESTS: [(&str, &str); 4] =
     [("cuda_lazy", "cust"), ("tessera", "gpu"), ("tessera", "device"), ("host", "kernels")];
 
-/// The examples that measure on a GPU, and their package.
-const EXAMPLES: (&str, [&str; 1]) = ("tessera", ["device_gemm"]);
+/// The examples that measure on a GPU or need one, and their packages.
+const EXAMPLES: [(&str, &str); 2] =
+    [("tessera", "device_gemm"), ("tessera-cudarc", "cudarc_product")];
 
 pub(crate) fn run(_: &Args) -> Result<()> {
     let messages = command::output(&mut build())?;
@@ -91,11 +92,10 @@ fn build() -> Command {
 
 /// Builds the examples, likewise.
 fn build_examples() -> Command {
-    let (package, examples) = EXAMPLES;
     let mut cargo = command::cargo();
-    cargo.args(["build", "--message-format=json-render-diagnostics", "--package", package]);
-    for example in examples {
-        cargo.args(["--example", example]);
+    cargo.args(["build", "--message-format=json-render-diagnostics"]);
+    for (package, example) in EXAMPLES {
+        cargo.args(["--package", package, "--example", example]);
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", "");
     cargo

@@ -26,6 +26,15 @@ impl Default for PlanLimits {
     }
 }
 
+impl PlanLimits {
+    /// The same with the largest alignment, of those that make a difference, that all addresses have.
+    #[must_use]
+    pub fn for_addresses(self, addresses: &[DevicePtr]) -> Self {
+        let all = addresses.iter().fold(TMA_ALIGNMENT, |all, address| all | address);
+        Self { alignment: 1 << all.trailing_zeros(), ..self }
+    }
+}
+
 /// Addresses on the device of the first elements of the operands of one product. C may be D, where both have
 /// one layout. What is not read may be 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use cuda_lazy::{DeviceMemory, DevicePtr, RawStream};
+use cuda_lazy::{DeviceMemory, RawStream};
 use gemm_spec::{Layout, Problem};
 
 use super::context::Context;
@@ -91,6 +91,12 @@ impl Stream {
     #[must_use]
     pub fn with_accuracy(self, accuracy: Accuracy) -> Self {
         Self { accuracy, ..self }
+    }
+
+    /// The contract for the products of [`Stream::gemm`].
+    #[must_use]
+    pub fn accuracy(&self) -> Accuracy {
+        self.accuracy
     }
 
     /// The driver's handle, a `CUstream`, good as long as `self`.
@@ -201,7 +207,7 @@ impl Stream {
             }
         }
         let addresses = [a.address(), b.address(), c.address()];
-        let limits = PlanLimits { alignment: alignment(&addresses), ..PlanLimits::default() };
+        let limits = PlanLimits::default().for_addresses(&addresses);
         let [a, b, c] = addresses;
         let mut kept = self.kept();
         let plan = kept.plan(&self.context, desc, limits)?;
@@ -284,12 +290,6 @@ impl Kept {
         let (_, _, plan) = plans.last().expect("invariant: it was found or put there");
         Ok(plan.clone())
     }
-}
-
-/// The largest power of two up to what TMA asks for of which all addresses are multiples.
-fn alignment(addresses: &[DevicePtr]) -> u64 {
-    let all = addresses.iter().fold(PlanLimits::default().alignment, |all, address| all | address);
-    1 << all.trailing_zeros()
 }
 
 /// Allocates device memory, whose content is whatever it was.
