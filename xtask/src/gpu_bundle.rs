@@ -25,7 +25,7 @@ const LARGEST: u64 = 50 << 20;
 
 /// The test targets that use a GPU, and the packages that have them.
 const TESTS: [(&str, &str); 4] =
-    [("cuda_lazy", "cust"), ("tessera", "gpu"), ("tessera", "device"), ("host", "kernels")];
+    [("cuda_lazy", "cust"), ("tessera", "device"), ("tessera", "gpu"), ("host", "kernels")];
 
 /// The examples that measure on a GPU or need one, and their packages.
 const EXAMPLES: [(&str, &str); 2] =
