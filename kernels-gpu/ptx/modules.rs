@@ -139,8 +139,8 @@
         assembled: Some(Assembled {
             image: image!("sm_70/helpers.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "8e4993d15e999524502fa30d6a42abe6b822b9ee2bf6c69a4b699cdcda54c134",
-            image_sha256: "12e80de1dd235e99a493c1ad3fb507e3a904b672c07a596c7874e377ad436576",
+            ptx_sha256: "f44ea7c4a999a5debc31ad6a9fe94a512a57a869bdd45a50c85090a6f57b7f56",
+            image_sha256: "5d1ebc05559d8425453156fcb4f5d01d1daa974a40c7b1892be0aa36df7f76e9",
             ptxas: "13.0.88",
         }),
     },
