@@ -4,7 +4,7 @@ use std::any::Any;
 
 use gemm_spec::params::{
     FallbackParams, GemmParams, LimbParams, PadParams, Params, ProbeParams, RowAmaxParams,
-    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams, TransposeParams,
 };
 
 use crate::EMULATED;
@@ -65,6 +65,8 @@ entries! {
     Limbs(LimbParams),
     /// Of the helper that copies an operand.
     Pad(PadParams),
+    /// Of the helper that exchanges rows and columns.
+    Transpose(TransposeParams),
     /// Of the helper that splits a K-major operand.
     SplitKMajor(SplitKMajorParams),
     /// Of the helper that finds the largest magnitudes.

@@ -49,6 +49,8 @@ mod tensor;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod tiled;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
+mod transpose;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod vector_loads;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
 mod warp_tile;
@@ -66,6 +68,11 @@ pub use kernel::Kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use module::{Assembled, Module};
 
+/// What brings an operand into rows for the kernels that read rows alone. It runs on every GPU, and is
+/// in the module of its arch's helpers.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const TRANSPOSE: gemm_spec::HelperEntry = transpose::ENTRY;
+
 /// Lists the kernels: each module's specification, and its entries as functions for the emulator.
 #[cfg(not(target_arch = "nvptx64"))]
 macro_rules! registry {
@@ -77,6 +84,7 @@ macro_rules! registry {
         const EMULATED: &[&[(&str, EmulatedEntry)]] =
             &[
                 sum_parts::EMULATED,
+                transpose::EMULATED,
                 tensor::EMULATED_PAD,
                 tensor::EMULATED_SUM,
                 limbs::EMULATED_FALLBACK,

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use gemm_spec::{Arch, EntryForm, KernelSpec};
 
-use crate::KERNELS;
+use crate::{KERNELS, TRANSPOSE};
 
 /// Entries that the driver loads together. Each kernel has a module of its own, so that its first
 /// launch waits for nothing else; what several kernels launch beside their own entries is one more
@@ -69,6 +69,12 @@ impl Module {
         [Self { arch, name: spec.id }].into_iter().chain(helpers)
     }
 
+    /// The module of what brings operands into rows, whatever the kernel is.
+    #[must_use]
+    pub fn common() -> Self {
+        Self { arch: COMMON_ARCH, name: Self::HELPERS }
+    }
+
     /// The module of an entry of that arch.
     #[must_use]
     pub fn of_entry(arch: Arch, symbol: &str) -> Option<Self> {
@@ -111,7 +117,9 @@ impl Module {
 static TABLE: LazyLock<Vec<(Module, Vec<EntryForm>)>> = LazyLock::new(|| {
     let mut table = Vec::new();
     for arch in Arch::ALL {
-        let mut helping: Vec<EntryForm> = Vec::new();
+        // What kernels of any arch launch is in the module of the oldest.
+        let common = (arch == COMMON_ARCH).then(|| TRANSPOSE.form());
+        let mut helping: Vec<EntryForm> = common.into_iter().collect();
         for spec in KERNELS.iter().filter(|spec| spec.arch == arch) {
             let own = spec.forms().take(spec.entries.len()).collect();
             table.push((Module { arch, name: spec.id }, own));
@@ -127,6 +135,9 @@ static TABLE: LazyLock<Vec<(Module, Vec<EntryForm>)>> = LazyLock::new(|| {
     }
     table
 });
+
+/// The arch of what kernels of any arch launch.
+const COMMON_ARCH: Arch = Arch::Sm70;
 
 /// What a kernel launches beside its own entries.
 fn helpers(spec: &KernelSpec) -> impl Iterator<Item = EntryForm> {
@@ -174,6 +185,7 @@ mod tests {
         let mut symbols: Vec<_> = KERNELS
             .iter()
             .flat_map(|spec| spec.forms().map(|form| (spec.arch.target_cpu(), form.symbol)))
+            .chain([(COMMON_ARCH.target_cpu(), TRANSPOSE.symbol)])
             .collect();
         symbols.sort_unstable();
         symbols.dedup();

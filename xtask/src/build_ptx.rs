@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .arch(arch.target_cpu())
             .generator("`cargo xtask build-ptx`")
             .sources(modules::root(), &modules::SOURCES)
-            .entry_directives(modules::kernels(arch).flat_map(modules::directives).collect());
+            .entry_directives(modules::directives(arch));
         if let Some(library) = &device.library {
             builder = builder.library(library);
         }

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<Option<String>> {
         }
         let kernels: Vec<&KernelSpec> = modules::users(module).collect();
         let here = |symbol: &str| Module::of_entry(module.arch, symbol) == Some(module);
-        let found = shape::faults(&parsed, &kernels, here);
+        let found = shape::faults(&parsed, &kernels, modules::common(module), here);
         faults.extend(found.iter().map(|f| format!("{file}: {f}")));
         entries += parsed.entries.len();
     }
@@ -114,42 +114,42 @@ fn assemble(
         }
         assemblies.push((target, assembly));
     }
-    for spec in modules::users(module) {
-        for form in spec.forms() {
-            if Module::of_entry(arch, form.symbol) != Some(module) {
-                continue;
-            }
-            // A helper that several kernels share has one row.
-            if rows.iter().any(|row| row.entry == form.symbol) {
-                continue;
-            }
-            let mut registers = Vec::new();
-            for (target, assembly) in &assemblies {
-                match usage(assembly, &form) {
-                    Some(usage) => {
-                        let excess = excesses(usage, &form);
-                        faults.extend(excess.iter().map(|f| format!("{file} for {target}: {f}")));
-                        registers.push(Registers {
-                            arch: (*target).to_owned(),
-                            count: usage.registers,
-                            limited: !usage.min_blocks_ignored,
-                        });
-                    }
-                    None => faults.push(format!(
-                        "{file} for {target}: the assembler does not speak of {}",
-                        form.symbol
-                    )),
-                }
-            }
-            rows.push(Row {
-                kernel: spec.id,
-                entry: form.symbol,
-                arch: arch.target_cpu(),
-                registers,
-                limit: form.max_registers(),
-                shared_bytes: form.shared_bytes,
-            });
+    let own = modules::users(module).flat_map(|spec| spec.forms().map(|form| (spec.id, form)));
+    let common = modules::common(module).into_iter().map(|form| (module.name, form));
+    for (kernel, form) in own.chain(common) {
+        if Module::of_entry(arch, form.symbol) != Some(module) {
+            continue;
         }
+        // A helper that several kernels share has one row.
+        if rows.iter().any(|row| row.entry == form.symbol) {
+            continue;
+        }
+        let mut registers = Vec::new();
+        for (target, assembly) in &assemblies {
+            match usage(assembly, &form) {
+                Some(usage) => {
+                    let excess = excesses(usage, &form);
+                    faults.extend(excess.iter().map(|f| format!("{file} for {target}: {f}")));
+                    registers.push(Registers {
+                        arch: (*target).to_owned(),
+                        count: usage.registers,
+                        limited: !usage.min_blocks_ignored,
+                    });
+                }
+                None => faults.push(format!(
+                    "{file} for {target}: the assembler does not speak of {}",
+                    form.symbol
+                )),
+            }
+        }
+        rows.push(Row {
+            kernel,
+            entry: form.symbol,
+            arch: arch.target_cpu(),
+            registers,
+            limit: form.max_registers(),
+            shared_bytes: form.shared_bytes,
+        });
     }
     Ok(())
 }

@@ -24,11 +24,17 @@ pub(crate) struct Args {}
 const LARGEST: u64 = 50 << 20;
 
 /// The test targets that use a GPU, and the packages that have them.
-const TESTS: [(&str, &str); 3] = [("cuda_lazy", "cust"), ("tessera", "gpu"), ("host", "kernels")];
+const TESTS: [(&str, &str); 4] =
+    [("cuda_lazy", "cust"), ("tessera", "device"), ("tessera", "gpu"), ("host", "kernels")];
+
+/// The examples that measure on a GPU or need one, and their packages.
+const EXAMPLES: [(&str, &str); 2] =
+    [("tessera", "device_gemm"), ("tessera-cudarc", "cudarc_product")];
 
 pub(crate) fn run(_: &Args) -> Result<()> {
     let messages = command::output(&mut build())?;
     let program = executables(&messages, false)?;
+    let examples = executables(&command::output(&mut build_examples())?, false)?;
     let tests = executables(&messages, true)?;
     let [program] = &program[..] else {
         bail!("the build gave {} programs called tessera, not one", program.len());
@@ -45,6 +51,9 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     fs::create_dir_all(&test_folder)
         .with_context(|| format!("creating {}", test_folder.display()))?;
     stripped(&program.path, &folder.join("tessera"))?;
+    for example in &examples {
+        stripped(&example.path, &folder.join(&example.target))?;
+    }
     let mut names: Vec<String> = Vec::new();
     for test in &tests {
         let name = format!("{}-{}", test.package, test.target);
@@ -77,6 +86,17 @@ fn build() -> Command {
         cargo.args(["--package", package, "--test", test]);
     }
     // Empty, so that no `target-cpu=native` of the user's configuration gets in.
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", "");
+    cargo
+}
+
+/// Builds the examples, likewise.
+fn build_examples() -> Command {
+    let mut cargo = command::cargo();
+    cargo.args(["build", "--message-format=json-render-diagnostics"]);
+    for (package, example) in EXAMPLES {
+        cargo.args(["--package", package, "--example", example]);
+    }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", "");
     cargo
 }

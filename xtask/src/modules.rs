@@ -67,6 +67,11 @@ pub(crate) fn users(module: Module) -> impl Iterator<Item = &'static KernelSpec>
     kernels(module.arch).filter(move |spec| Module::of_kernel(spec).any(|of| of == module))
 }
 
+/// The entries of a module that are no kernel's own, but what kernels of any arch launch.
+pub(crate) fn common(module: Module) -> Vec<EntryForm> {
+    if module == Module::common() { vec![kernels_gpu::TRANSPOSE.form()] } else { Vec::new() }
+}
+
 /// Every file below the folder of the modules, from the root, folders with `/`; none where there is no
 /// folder.
 pub(crate) fn committed() -> Vec<String> {
@@ -91,8 +96,8 @@ pub(crate) fn is_wanted(file: &str) -> bool {
     file == LIST || Module::all().any(of)
 }
 
-/// What the entries of a kernel promise about their launches.
-pub(crate) fn directives(spec: &KernelSpec) -> Vec<EntryDirectives> {
+/// What the entries of an arch promise about their launches.
+pub(crate) fn directives(arch: Arch) -> Vec<EntryDirectives> {
     let promise = |form: EntryForm| {
         let maps = form.params.iter().enumerate();
         maps.filter(|(_, param)| param.ty == ParamType::TensorMap).fold(
@@ -102,7 +107,8 @@ pub(crate) fn directives(spec: &KernelSpec) -> Vec<EntryDirectives> {
             |directives, (index, _)| directives.param_align(index, ParamType::TENSOR_MAP_ALIGN),
         )
     };
-    spec.forms().map(promise).collect()
+    let of_modules = Module::all().filter(|module| module.arch == arch).flat_map(common);
+    kernels(arch).flat_map(KernelSpec::forms).chain(of_modules).map(promise).collect()
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use gemm_spec::{EntryForm, KernelSpec};
 use ptx_text::{PtxEntry, PtxModule};
 
 /// All that is wrong with a module, one sentence each; empty where nothing is. `here` says which of the
-/// kernels' entries are the module's.
+/// kernels' entries are the module's, `common` are those that are no kernel's own.
 pub(crate) fn faults(
     module: &PtxModule,
     kernels: &[&KernelSpec],
+    common: Vec<EntryForm>,
     here: impl Fn(&str) -> bool,
 ) -> Vec<String> {
     let mut faults = Vec::new();
@@ -21,10 +22,13 @@ pub(crate) fn faults(
             if expected.insert(wanted.symbol, wanted).is_some_and(|form| own || form != wanted) {
                 faults.push(format!("{}: the registry has this symbol twice", wanted.symbol));
             }
-            match module.entry(wanted.symbol) {
-                Ok(entry) => faults.extend(entry_faults(entry, &wanted)),
-                Err(_) => faults.push(format!("{}: the module has no such entry", wanted.symbol)),
-            }
+        }
+    }
+    expected.extend(common.into_iter().map(|form| (form.symbol, form)));
+    for (symbol, wanted) in &expected {
+        match module.entry(symbol) {
+            Ok(entry) => faults.extend(entry_faults(entry, wanted)),
+            Err(_) => faults.push(format!("{symbol}: the module has no such entry")),
         }
     }
     let mut present = BTreeSet::new();
@@ -108,7 +112,7 @@ mod tests {
     const TYPES: &str = "u32 u32 u32 f64 u64 u64 u64 u64 f64 u64 u64";
 
     fn faults_of(module: &PtxModule) -> String {
-        faults(module, &[&SPEC], |_| true).join("\n")
+        faults(module, &[&SPEC], Vec::new(), |_| true).join("\n")
     }
 
     #[test]
@@ -122,7 +126,8 @@ mod tests {
         let text = faults_of(&module("tiled_f65", TYPES, "ret;"));
         assert!(text.contains("tiled_f64: the module has no such entry"), "{text}");
         assert!(text.contains("tiled_f65: no kernel of the registry"), "{text}");
-        let twice = faults(&module("tiled_f64", TYPES, "ret;"), &[&SPEC, &SPEC], |_| true);
+        let twice =
+            faults(&module("tiled_f64", TYPES, "ret;"), &[&SPEC, &SPEC], Vec::new(), |_| true);
         assert!(twice.iter().any(|fault| fault.contains("twice")), "{twice:?}");
     }
 
@@ -153,7 +158,8 @@ mod tests {
             launch: LaunchShape::SingleBlock, // 1024 threads
             ..SPEC
         };
-        let text = faults(&module("tiled_f64", TYPES, "ret;"), &[&larger], |_| true).join("\n");
+        let text = faults(&module("tiled_f64", TYPES, "ret;"), &[&larger], Vec::new(), |_| true)
+            .join("\n");
         assert!(text.contains("states 256 on threads, not 1024"), "{text}");
     }
 }

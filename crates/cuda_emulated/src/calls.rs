@@ -1,18 +1,21 @@
 //! The driver's functions, as `cuda.h` declares them.
 
-use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use cuda_lazy::Driver;
-use gemm_spec::GemmTypes;
-use gemm_spec::params::{GemmParams, Params as _};
+use gemm_spec::params::{GemmParams, Params, TransposeParams};
+use gemm_spec::{AccType, GemmTypes};
 use kernels_gpu::{EmulatedCall, EmulatedEntry, Module};
 
+use crate::capture;
+use crate::contexts::{self, ContextId, DEVICES, current};
 use crate::world::{
-    INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, KernelLaunch, MEMORY_BYTES, NO_BINARY_FOR_GPU,
-    NOT_FOUND, OUT_OF_MEMORY, Operation, SUCCESS, World, copy, with,
+    INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, KernelLaunch, Lines,
+    MEMORY_BYTES, NO_BINARY_FOR_GPU, NOT_FOUND, OUT_OF_MEMORY, Operation, SUCCESS, StreamId, World,
+    copy, with,
 };
 
 /// Puts this driver in the place of libcuda for the whole process; the same each time.
@@ -23,24 +26,6 @@ pub fn install() -> &'static Driver {
     // SAFETY: each function below has the signature that `cuda.h` gives its name.
     let driver = unsafe { cuda_lazy::load_with(resolve) };
     driver.expect("no other driver was loaded")
-}
-
-/// How many devices there are. They have their memory in common.
-const DEVICES: c_int = 2;
-
-thread_local! {
-    /// The handles of the contexts on this thread's stack.
-    static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The handle of a device's primary context.
-fn primary(device: c_int) -> usize {
-    0x10 * (device.unsigned_abs() as usize + 1)
-}
-
-/// The context that is current for this thread; 0 where there is none.
-fn current() -> usize {
-    CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(0))
 }
 
 /// Writes an answer to where the caller wants it.
@@ -71,6 +56,26 @@ fn call(name: &'static str, body: impl FnOnce(&mut World) -> c_int) -> c_int {
     })
 }
 
+/// A call that may not be made while a stream is captured.
+fn call_outside_captures(name: &'static str, body: impl FnOnce(&mut World) -> c_int) -> c_int {
+    call(name, |world| match world.captures.forbid() {
+        SUCCESS => body(world),
+        refused => refused,
+    })
+}
+
+/// A call on a stream of the current context.
+fn call_on(
+    name: &'static str,
+    stream: *mut c_void,
+    body: impl FnOnce(&mut World, StreamId) -> c_int,
+) -> c_int {
+    call(name, |world| match world.stream(stream.addr()) {
+        Some(stream) => body(world, stream),
+        None => INVALID_HANDLE,
+    })
+}
+
 fn pointer(handle: usize) -> *mut c_void {
     std::ptr::without_provenance_mut(handle)
 }
@@ -86,7 +91,7 @@ unsafe extern "C" fn driver_version(version: *mut c_int) -> c_int {
 
 unsafe extern "C" fn device_get(device: *mut c_int, ordinal: c_int) -> c_int {
     if !(0..DEVICES).contains(&ordinal) {
-        return 101; // CUDA_ERROR_INVALID_DEVICE
+        return INVALID_DEVICE;
     }
     // SAFETY: as above.
     unsafe { answer(device, ordinal) }
@@ -134,48 +139,102 @@ unsafe extern "C" fn device_attribute(value: *mut c_int, attribute: c_int, _: c_
     unsafe { answer(value, known) }
 }
 
-unsafe extern "C" fn primary_retain(context: *mut *mut c_void, device: c_int) -> c_int {
-    with(|world| world.called("cuDevicePrimaryCtxRetain"));
-    // SAFETY: as above.
-    unsafe { answer(context, pointer(primary(device))) }
+/// Counts a call that needs no current context.
+fn counted(name: &'static str, body: impl FnOnce(&mut World) -> c_int) -> c_int {
+    with(|world| {
+        world.called(name);
+        body(world)
+    })
 }
 
-unsafe extern "C" fn primary_release(_: c_int) -> c_int {
-    with(|world| world.called("cuDevicePrimaryCtxRelease"));
-    SUCCESS
-}
-
-unsafe extern "C" fn push_current(context: *mut c_void) -> c_int {
-    CURRENT.with_borrow_mut(|stack| stack.push(context.addr()));
-    SUCCESS
-}
-
-unsafe extern "C" fn pop_current(context: *mut *mut c_void) -> c_int {
-    match CURRENT.with_borrow_mut(Vec::pop) {
-        None => INVALID_CONTEXT,
-        // SAFETY: as above.
-        Some(popped) => unsafe { answer(context, pointer(popped)) },
+/// Writes what was found to where the caller wants it, or answers why there is none.
+///
+/// # Safety
+/// `to` is null or valid for a write.
+unsafe fn answer_result<T>(to: *mut T, found: Result<T, c_int>) -> c_int {
+    match found {
+        // SAFETY: the caller's promise.
+        Ok(value) => unsafe { answer(to, value) },
+        Err(code) => code,
     }
 }
 
-unsafe extern "C" fn set_current(context: *mut c_void) -> c_int {
-    // It replaces the top of the stack; with null it takes it away.
-    CURRENT.with_borrow_mut(|stack| {
-        stack.pop();
-        if !context.is_null() {
-            stack.push(context.addr());
+unsafe extern "C" fn primary_retain(context: *mut *mut c_void, device: c_int) -> c_int {
+    counted("cuDevicePrimaryCtxRetain", |world| {
+        // SAFETY: as above.
+        unsafe { answer_result(context, world.contexts.retain(device).map(pointer)) }
+    })
+}
+
+unsafe extern "C" fn primary_release(device: c_int) -> c_int {
+    counted("cuDevicePrimaryCtxRelease", |world| world.contexts.release(device))
+}
+
+unsafe extern "C" fn primary_state(device: c_int, flags: *mut c_uint, active: *mut c_int) -> c_int {
+    counted("cuDevicePrimaryCtxGetState", |world| {
+        // SAFETY: as above.
+        match unsafe { answer(flags, 0) } {
+            // SAFETY: as above.
+            SUCCESS => unsafe {
+                answer_result(active, world.contexts.is_active(device).map(c_int::from))
+            },
+            refused => refused,
         }
-    });
-    SUCCESS
+    })
+}
+
+unsafe extern "C" fn context_create(context: *mut *mut c_void, _: c_uint, device: c_int) -> c_int {
+    counted("cuCtxCreate", |world| {
+        // SAFETY: as above.
+        unsafe { answer_result(context, world.contexts.create(device).map(pointer)) }
+    })
+}
+
+unsafe extern "C" fn context_destroy(context: *mut c_void) -> c_int {
+    counted("cuCtxDestroy", |world| world.contexts.destroy(context.addr()))
+}
+
+unsafe extern "C" fn push_current(context: *mut c_void) -> c_int {
+    counted("cuCtxPushCurrent", |world| world.contexts.push(context.addr()))
+}
+
+unsafe extern "C" fn pop_current(context: *mut *mut c_void) -> c_int {
+    counted("cuCtxPopCurrent", |_| {
+        let popped = contexts::pop().map(pointer).ok_or(INVALID_CONTEXT);
+        // SAFETY: as above.
+        unsafe { answer_result(context, popped) }
+    })
+}
+
+unsafe extern "C" fn set_current(context: *mut c_void) -> c_int {
+    counted("cuCtxSetCurrent", |world| world.contexts.set(context.addr()))
 }
 
 unsafe extern "C" fn get_current(context: *mut *mut c_void) -> c_int {
-    // SAFETY: as above.
-    unsafe { answer(context, pointer(current())) }
+    counted("cuCtxGetCurrent", |_| {
+        // SAFETY: as above.
+        unsafe { answer(context, pointer(current())) }
+    })
+}
+
+unsafe extern "C" fn context_device(device: *mut c_int) -> c_int {
+    counted("cuCtxGetDevice", |world| {
+        let found = world.contexts.device(current()).ok_or(INVALID_CONTEXT);
+        // SAFETY: as above.
+        unsafe { answer_result(device, found) }
+    })
+}
+
+unsafe extern "C" fn context_id(context: *mut c_void, id: *mut u64) -> c_int {
+    counted("cuCtxGetId", |world| {
+        let found = world.contexts.id(context.addr()).ok_or(INVALID_CONTEXT);
+        // SAFETY: as above.
+        unsafe { answer_result(id, found) }
+    })
 }
 
 unsafe extern "C" fn context_synchronize() -> c_int {
-    call("cuCtxSynchronize", World::run_everything)
+    call_outside_captures("cuCtxSynchronize", World::run_everything)
 }
 
 unsafe extern "C" fn memory_info(free: *mut usize, total: *mut usize) -> c_int {
@@ -195,7 +254,7 @@ fn place(address: u64) -> usize {
 }
 
 unsafe extern "C" fn allocate(address: *mut u64, bytes: usize) -> c_int {
-    call("cuMemAlloc", |world| match world.allocate_device(bytes) {
+    call_outside_captures("cuMemAlloc", |world| match world.allocate_device(bytes) {
         // SAFETY: as above.
         Some(at) if bytes > 0 => unsafe { answer(address, at as u64) },
         Some(_) => INVALID_VALUE,
@@ -204,11 +263,11 @@ unsafe extern "C" fn allocate(address: *mut u64, bytes: usize) -> c_int {
 }
 
 unsafe extern "C" fn free(address: u64) -> c_int {
-    call("cuMemFree", |world| world.free_device(place(address)))
+    call_outside_captures("cuMemFree", |world| world.free_device(place(address)))
 }
 
 unsafe extern "C" fn allocate_host(memory: *mut *mut c_void, bytes: usize) -> c_int {
-    call("cuMemAllocHost", |world| {
+    call_outside_captures("cuMemAllocHost", |world| {
         let at = world.allocate_pinned(bytes);
         // SAFETY: as above.
         unsafe { answer(memory, std::ptr::with_exposed_provenance_mut(at)) }
@@ -216,11 +275,11 @@ unsafe extern "C" fn allocate_host(memory: *mut *mut c_void, bytes: usize) -> c_
 }
 
 unsafe extern "C" fn free_host(memory: *mut c_void) -> c_int {
-    call("cuMemFreeHost", |world| world.free_pinned(memory.addr()))
+    call_outside_captures("cuMemFreeHost", |world| world.free_pinned(memory.addr()))
 }
 
 unsafe extern "C" fn to_device(to: u64, from: *const c_void, bytes: usize) -> c_int {
-    call("cuMemcpyHtoD", |world| {
+    call_outside_captures("cuMemcpyHtoD", |world| {
         if !world.is_on_device(place(to), bytes) {
             return INVALID_VALUE;
         }
@@ -230,7 +289,7 @@ unsafe extern "C" fn to_device(to: u64, from: *const c_void, bytes: usize) -> c_
 }
 
 unsafe extern "C" fn to_host(to: *mut c_void, from: u64, bytes: usize) -> c_int {
-    call("cuMemcpyDtoH", |world| {
+    call_outside_captures("cuMemcpyDtoH", |world| {
         if !world.is_on_device(place(from), bytes) {
             return INVALID_VALUE;
         }
@@ -240,7 +299,7 @@ unsafe extern "C" fn to_host(to: *mut c_void, from: u64, bytes: usize) -> c_int 
 }
 
 unsafe extern "C" fn on_device(to: u64, from: u64, bytes: usize) -> c_int {
-    call("cuMemcpyDtoD", |world| {
+    call_outside_captures("cuMemcpyDtoD", |world| {
         let (to, from) = (place(to), place(from));
         if !world.is_on_device(to, bytes) || !world.is_on_device(from, bytes) {
             return INVALID_VALUE;
@@ -256,12 +315,12 @@ unsafe extern "C" fn to_device_async(
     bytes: usize,
     stream: *mut c_void,
 ) -> c_int {
-    call("cuMemcpyHtoDAsync", |world| {
-        if !world.is_on_device(place(to), bytes) || !world.has_stream(stream.addr()) {
+    call_on("cuMemcpyHtoDAsync", stream, |world, stream| {
+        if !world.is_on_device(place(to), bytes) {
             return INVALID_VALUE;
         }
         let from = from.expose_provenance();
-        world.queue(stream.addr(), Operation::Copy { to: place(to), from, bytes });
+        world.queue(stream, Operation::Copy { to: place(to), from, bytes });
         SUCCESS
     })
 }
@@ -272,12 +331,12 @@ unsafe extern "C" fn to_host_async(
     bytes: usize,
     stream: *mut c_void,
 ) -> c_int {
-    call("cuMemcpyDtoHAsync", |world| {
-        if !world.is_on_device(place(from), bytes) || !world.has_stream(stream.addr()) {
+    call_on("cuMemcpyDtoHAsync", stream, |world, stream| {
+        if !world.is_on_device(place(from), bytes) {
             return INVALID_VALUE;
         }
         let to = to.expose_provenance();
-        world.queue(stream.addr(), Operation::Copy { to, from: place(from), bytes });
+        world.queue(stream, Operation::Copy { to, from: place(from), bytes });
         SUCCESS
     })
 }
@@ -288,11 +347,11 @@ unsafe extern "C" fn fill_async(
     bytes: usize,
     stream: *mut c_void,
 ) -> c_int {
-    call("cuMemsetD8Async", |world| {
-        if !world.is_on_device(place(at), bytes) || !world.has_stream(stream.addr()) {
+    call_on("cuMemsetD8Async", stream, |world, stream| {
+        if !world.is_on_device(place(at), bytes) {
             return INVALID_VALUE;
         }
-        world.queue(stream.addr(), Operation::Fill { at: place(at), value, bytes });
+        world.queue(stream, Operation::Fill { at: place(at), value, bytes });
         SUCCESS
     })
 }
@@ -304,19 +363,202 @@ unsafe extern "C" fn stream_create(stream: *mut *mut c_void, _: c_uint, _: c_int
     })
 }
 
+unsafe extern "C" fn on_device_async(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
+    call_on("cuMemcpyDtoDAsync", stream, |world, stream| {
+        let (to, from) = (place(to), place(from));
+        if !world.is_on_device(to, bytes) || !world.is_on_device(from, bytes) {
+            return INVALID_VALUE;
+        }
+        world.queue(stream, Operation::Copy { to, from, bytes });
+        SUCCESS
+    })
+}
+
+/// `CUDA_MEMCPY2D`.
+#[repr(C)]
+struct Copy2d {
+    from: Place2d,
+    to: Place2d,
+    width: usize,
+    height: usize,
+}
+
+/// One side of it.
+#[repr(C)]
+struct Place2d {
+    x_in_bytes: usize,
+    y: usize,
+    memory_type: c_uint,
+    host: *mut c_void,
+    device: u64,
+    array: *mut c_void,
+    pitch: usize,
+}
+
+impl Place2d {
+    /// `CU_MEMORYTYPE_DEVICE`.
+    const DEVICE: c_uint = 2;
+
+    /// Where it begins.
+    fn start(&self) -> usize {
+        let start = match self.memory_type {
+            Self::DEVICE => place(self.device),
+            _ => self.host.expose_provenance(),
+        };
+        start + self.y * self.pitch + self.x_in_bytes
+    }
+
+    /// Whether the lines are where they may be, as far as that can be told.
+    fn holds(&self, world: &World, copied: &Lines) -> bool {
+        self.pitch >= copied.bytes
+            && (self.memory_type != Self::DEVICE
+                || world.is_on_device(self.start(), copied.extent(self.pitch)))
+    }
+}
+
+unsafe extern "C" fn lines_async(copy: *const Copy2d, stream: *mut c_void) -> c_int {
+    call_on("cuMemcpy2DAsync", stream, |world, stream| {
+        // SAFETY: the caller's description, by the driver's contract.
+        let Copy2d { from, to, width, height } = unsafe { &*copy };
+        let copied = Lines {
+            to: to.start(),
+            to_pitch: to.pitch,
+            from: from.start(),
+            from_pitch: from.pitch,
+            bytes: *width,
+            lines: *height,
+        };
+        if !from.holds(world, &copied) || !to.holds(world, &copied) {
+            return INVALID_VALUE;
+        }
+        world.queue(stream, Operation::CopyLines(copied));
+        SUCCESS
+    })
+}
+
+/// `CU_POINTER_ATTRIBUTE_CONTEXT` and the others that can be asked for.
+const OF_CONTEXT: c_int = 1;
+const OF_MEMORY_TYPE: c_int = 2;
+const OF_DEVICE: c_int = 9;
+const OF_START: c_int = 11;
+const OF_BYTES: c_int = 12;
+
+unsafe extern "C" fn pointer_attributes(
+    count: c_uint,
+    attributes: *mut c_int,
+    values: *mut *mut c_void,
+    address: u64,
+) -> c_int {
+    counted("cuPointerGetAttributes", |world| {
+        let address = place(address);
+        let found = world.allocation(address);
+        let (start, bytes, context) = found.unwrap_or((0, 0, 0));
+        let memory_type: c_uint = match found {
+            Some(_) => 2,
+            None if world.is_pinned(address) => 1,
+            None => 0,
+        };
+        for at in 0..count as usize {
+            // SAFETY: as many attributes as the caller says, by the driver's contract.
+            let attribute = unsafe { *attributes.wrapping_add(at) };
+            // SAFETY: and as many places.
+            let to = unsafe { *values.wrapping_add(at) };
+            let code = match attribute {
+                // SAFETY: each place is of the type of its attribute, by the driver's contract.
+                OF_CONTEXT => unsafe { answer(to.cast(), pointer(context)) },
+                // SAFETY: as above.
+                OF_MEMORY_TYPE => unsafe { answer(to.cast(), memory_type) },
+                OF_DEVICE => {
+                    let device: c_int = world.contexts.device(context).unwrap_or(-1);
+                    // SAFETY: as above.
+                    unsafe { answer(to.cast(), device) }
+                }
+                // SAFETY: as above.
+                OF_START => unsafe { answer(to.cast(), start as u64) },
+                // SAFETY: as above.
+                OF_BYTES => unsafe { answer(to.cast(), bytes) },
+                _ => INVALID_VALUE,
+            };
+            if code != SUCCESS {
+                return code;
+            }
+        }
+        SUCCESS
+    })
+}
+
 unsafe extern "C" fn stream_destroy(stream: *mut c_void) -> c_int {
     call("cuStreamDestroy", |world| world.destroy_stream(stream.addr()))
 }
 
 unsafe extern "C" fn stream_synchronize(stream: *mut c_void) -> c_int {
-    call("cuStreamSynchronize", |world| match world.has_stream(stream.addr()) {
-        true => world.run(stream.addr(), usize::MAX),
-        false => INVALID_HANDLE,
+    call_on("cuStreamSynchronize", stream, |world, stream| {
+        match world.captures.is_capturing(stream) {
+            true => world.captures.forbid().max(crate::world::CAPTURE_UNSUPPORTED),
+            false => world.run(stream, usize::MAX),
+        }
     })
 }
 
 unsafe extern "C" fn stream_wait(stream: *mut c_void, event: *mut c_void, _: c_uint) -> c_int {
-    call("cuStreamWaitEvent", |world| world.wait(stream.addr(), event.addr()))
+    call_on("cuStreamWaitEvent", stream, |world, stream| world.wait(stream, event.addr()))
+}
+
+unsafe extern "C" fn is_capturing(stream: *mut c_void, status: *mut c_int) -> c_int {
+    call_on("cuStreamIsCapturing", stream, |world, stream| {
+        // SAFETY: as above.
+        unsafe { answer(status, c_int::from(world.captures.is_capturing(stream))) }
+    })
+}
+
+unsafe extern "C" fn begin_capture(stream: *mut c_void, mode: c_int) -> c_int {
+    call_on("cuStreamBeginCapture", stream, |world, stream| world.captures.begin(stream, mode))
+}
+
+unsafe extern "C" fn end_capture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int {
+    call_on("cuStreamEndCapture", stream, |world, stream| {
+        let ended = world.end_capture(stream).map(pointer);
+        // SAFETY: as above.
+        unsafe { answer_result(graph, ended) }
+    })
+}
+
+unsafe extern "C" fn exchange_capture_mode(mode: *mut c_int) -> c_int {
+    counted("cuThreadExchangeStreamCaptureMode", |_| {
+        // SAFETY: the caller's number, by the driver's contract.
+        let wanted = unsafe { *mode };
+        // SAFETY: as above.
+        unsafe { answer(mode, capture::exchange_mode(wanted)) }
+    })
+}
+
+unsafe extern "C" fn graph_instantiate(
+    exec: *mut *mut c_void,
+    graph: *mut c_void,
+    _: u64,
+) -> c_int {
+    call("cuGraphInstantiateWithFlags", |world| {
+        let made = world.instantiate(graph.addr()).map(pointer);
+        // SAFETY: as above.
+        unsafe { answer_result(exec, made) }
+    })
+}
+
+unsafe extern "C" fn graph_launch(exec: *mut c_void, stream: *mut c_void) -> c_int {
+    call_on("cuGraphLaunch", stream, |world, stream| world.launch_graph(exec.addr(), stream))
+}
+
+unsafe extern "C" fn graph_exec_destroy(exec: *mut c_void) -> c_int {
+    call("cuGraphExecDestroy", |world| world.destroy_graph(exec.addr()))
+}
+
+unsafe extern "C" fn graph_destroy(graph: *mut c_void) -> c_int {
+    call("cuGraphDestroy", |world| world.destroy_graph(graph.addr()))
 }
 
 unsafe extern "C" fn event_create(event: *mut *mut c_void, _: c_uint) -> c_int {
@@ -331,7 +573,7 @@ unsafe extern "C" fn event_destroy(event: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn event_record(event: *mut c_void, stream: *mut c_void) -> c_int {
-    call("cuEventRecord", |world| world.record(event.addr(), stream.addr()))
+    call_on("cuEventRecord", stream, |world, stream| world.record(event.addr(), stream))
 }
 
 unsafe extern "C" fn event_query(event: *mut c_void) -> c_int {
@@ -372,7 +614,7 @@ unsafe extern "C" fn module_load(
     });
     // For a test to tell what was loaded.
     let name = if is_fat { "fat binary" } else { "PTX" };
-    call("cuModuleLoadDataEx", |world| {
+    call_outside_captures("cuModuleLoadDataEx", |world| {
         world.called(name);
         let text = if is_fat {
             if world.refuses_images() {
@@ -388,7 +630,8 @@ unsafe extern "C" fn module_load(
             // it until this returns.
             unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy().into_owned()
         };
-        let module_handle = Box::into_raw(Box::new(text));
+        let loaded = LoadedModule { text, context: current() };
+        let module_handle = Box::into_raw(Box::new(loaded));
         // SAFETY: as above.
         unsafe { answer(module, module_handle.cast()) }
     })
@@ -412,15 +655,22 @@ unsafe fn assembled_from(image: *const u8) -> Option<&'static str> {
 }
 
 unsafe extern "C" fn module_unload(module: *mut c_void) -> c_int {
-    call("cuModuleUnload", |_| {
+    call_outside_captures("cuModuleUnload", |_| {
         // SAFETY: made by `module_load`, and unloaded once, by the driver's contract.
-        drop(unsafe { Box::from_raw(module.cast::<String>()) });
+        drop(unsafe { Box::from_raw(module.cast::<LoadedModule>()) });
         SUCCESS
     })
 }
 
+/// A module, by its handle.
+struct LoadedModule {
+    text: String,
+    context: ContextId,
+}
+
 /// A function of a module, by its handle.
 struct Function {
+    context: ContextId,
     symbol: &'static str,
     /// Where there is none it cannot be launched: its instructions are those of Hopper alone.
     entry: Option<EmulatedEntry>,
@@ -435,16 +685,24 @@ unsafe extern "C" fn module_function(
         // SAFETY: the name ends in NUL and is kept until this returns, by the driver's contract.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         // SAFETY: made by `module_load`, and not unloaded yet, by the driver's contract.
-        let text = unsafe { &*module.cast::<String>() };
+        let LoadedModule { text, context } = unsafe { &*module.cast::<LoadedModule>() };
         if !text.contains(&format!(".entry {name}(")) {
             return NOT_FOUND;
         }
         let entry = kernels_gpu::emulated_entry(&name);
         // Kept for good: a test asks for each once.
         let symbol: &'static str = Box::leak(name.into_owned().into_boxed_str());
-        let found: &'static Function = Box::leak(Box::new(Function { symbol, entry }));
+        let found: &'static Function =
+            Box::leak(Box::new(Function { context: *context, symbol, entry }));
         // SAFETY: as above.
         unsafe { answer(function, std::ptr::from_ref(found).cast_mut().cast()) }
+    })
+}
+
+unsafe extern "C" fn function_get_attribute(value: *mut c_int, _: c_int, _: *mut c_void) -> c_int {
+    call("cuFuncGetAttribute", |_| {
+        // SAFETY: as above.
+        unsafe { answer(value, 32) }
     })
 }
 
@@ -465,11 +723,11 @@ unsafe extern "C" fn launch(
     arguments: *mut *mut c_void,
     _: *mut *mut c_void,
 ) -> c_int {
-    call("cuLaunchKernel", |world| {
+    call_on("cuLaunchKernel", stream, |world, stream| {
         // SAFETY: a handle of `module_function`, which is kept for good.
-        let &Function { symbol, entry } = unsafe { &*function.cast::<Function>() };
+        let &Function { context, symbol, entry } = unsafe { &*function.cast::<Function>() };
         let Some(entry) = entry else { return INVALID_HANDLE };
-        if !world.has_stream(stream.addr()) {
+        if context != current() {
             return INVALID_HANDLE;
         }
         // SAFETY: an array of pointers, one for each parameter of the entry, by the driver's contract.
@@ -481,7 +739,7 @@ unsafe extern "C" fn launch(
             block: (block_x, block_y, block_z),
             shared_bytes: shared_bytes as usize,
         };
-        world.queue(stream.addr(), Operation::Launch(Box::new(launch)));
+        world.queue(stream, Operation::Launch(Arc::new(launch)));
         SUCCESS
     })
 }
@@ -509,6 +767,12 @@ unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedC
         | EmulatedEntry::SplitMnMajor(_)
         | EmulatedEntry::Probe(_)
         | EmulatedEntry::Fallback(_) => None,
+        EmulatedEntry::Transpose(_) => {
+            // SAFETY: a pointer for each parameter, each to a value of its type.
+            let params = unsafe { read::<TransposeParams>(AccType::F32, from) };
+            // SAFETY: the entry's own parameters, for which its obligations hold until the launch is over.
+            unsafe { EmulatedCall::new(entry, params) }
+        }
     }
 }
 
@@ -521,20 +785,20 @@ unsafe fn bind_to<T: GemmTypes>(
     from: *mut *mut c_void,
 ) -> Option<EmulatedCall> {
     // SAFETY: a pointer for each parameter, each to a value of its type.
-    let params = unsafe { read::<T>(from) };
+    let params = unsafe { read::<GemmParams<T>>(T::TYPES.acc(), from) };
     // SAFETY: the entry's own parameters, for which its obligations hold until the launch is over.
     unsafe { EmulatedCall::new(entry, params) }
 }
 
-/// The arguments of an entry for elements of a type.
+/// The arguments of an entry whose accumulators are of that type.
 ///
 /// # Safety
 /// `from` points to as many pointers as the entry has parameters, each to a value of its type.
-unsafe fn read<T: GemmTypes>(from: *mut *mut c_void) -> GemmParams<T> {
-    let mut params = MaybeUninit::<GemmParams<T>>::uninit();
-    let fields = GemmParams::<T>::LIST.iter().zip(GemmParams::<T>::OFFSETS).enumerate();
+unsafe fn read<P: Params>(acc: AccType, from: *mut *mut c_void) -> P {
+    let mut params = MaybeUninit::<P>::uninit();
+    let fields = P::LIST.iter().zip(P::OFFSETS).enumerate();
     for (at, (param, &offset)) in fields {
-        let size = param.ty.size(T::TYPES.acc());
+        let size = param.ty.size(acc);
         // SAFETY: one of the pointers, of which there is one for each parameter.
         let value = unsafe { *from.wrapping_add(at) }.cast::<u8>();
         let field = params.as_mut_ptr().cast::<u8>().wrapping_add(offset);
@@ -558,6 +822,11 @@ fn resolve(name: &CStr) -> Option<NonNull<c_void>> {
         b"cuDeviceGetAttribute" => device_attribute as *mut c_void,
         b"cuDevicePrimaryCtxRetain" => primary_retain as *mut c_void,
         b"cuDevicePrimaryCtxRelease_v2" => primary_release as *mut c_void,
+        b"cuDevicePrimaryCtxGetState" => primary_state as *mut c_void,
+        b"cuCtxCreate_v2" => context_create as *mut c_void,
+        b"cuCtxDestroy_v2" => context_destroy as *mut c_void,
+        b"cuCtxGetDevice" => context_device as *mut c_void,
+        b"cuCtxGetId" => context_id as *mut c_void,
         b"cuCtxPushCurrent_v2" => push_current as *mut c_void,
         b"cuCtxPopCurrent_v2" => pop_current as *mut c_void,
         b"cuCtxSetCurrent" => set_current as *mut c_void,
@@ -573,11 +842,22 @@ fn resolve(name: &CStr) -> Option<NonNull<c_void>> {
         b"cuMemcpyDtoD_v2" => on_device as *mut c_void,
         b"cuMemcpyHtoDAsync_v2" => to_device_async as *mut c_void,
         b"cuMemcpyDtoHAsync_v2" => to_host_async as *mut c_void,
+        b"cuMemcpyDtoDAsync_v2" => on_device_async as *mut c_void,
+        b"cuMemcpy2DAsync_v2" => lines_async as *mut c_void,
+        b"cuPointerGetAttributes" => pointer_attributes as *mut c_void,
         b"cuMemsetD8Async" => fill_async as *mut c_void,
         b"cuStreamCreateWithPriority" => stream_create as *mut c_void,
         b"cuStreamDestroy_v2" => stream_destroy as *mut c_void,
         b"cuStreamSynchronize" => stream_synchronize as *mut c_void,
         b"cuStreamWaitEvent" => stream_wait as *mut c_void,
+        b"cuStreamIsCapturing" => is_capturing as *mut c_void,
+        b"cuStreamBeginCapture_v2" => begin_capture as *mut c_void,
+        b"cuStreamEndCapture" => end_capture as *mut c_void,
+        b"cuThreadExchangeStreamCaptureMode" => exchange_capture_mode as *mut c_void,
+        b"cuGraphInstantiateWithFlags" => graph_instantiate as *mut c_void,
+        b"cuGraphLaunch" => graph_launch as *mut c_void,
+        b"cuGraphExecDestroy" => graph_exec_destroy as *mut c_void,
+        b"cuGraphDestroy" => graph_destroy as *mut c_void,
         b"cuEventCreate" => event_create as *mut c_void,
         b"cuEventDestroy_v2" => event_destroy as *mut c_void,
         b"cuEventRecord" => event_record as *mut c_void,
@@ -587,6 +867,7 @@ fn resolve(name: &CStr) -> Option<NonNull<c_void>> {
         b"cuModuleLoadDataEx" => module_load as *mut c_void,
         b"cuModuleUnload" => module_unload as *mut c_void,
         b"cuModuleGetFunction" => module_function as *mut c_void,
+        b"cuFuncGetAttribute" => function_get_attribute as *mut c_void,
         b"cuFuncSetAttribute" => function_attribute as *mut c_void,
         b"cuLaunchKernel" => launch as *mut c_void,
         _ => return None,

@@ -10,6 +10,10 @@
 //!   copy, a kernel or a use of staging memory that lacks an event to wait for therefore meets data that
 //!   is not there yet, or no longer, and gives a wrong result each time.
 //! - Addresses outside of allocations are refused, as is a call without a current context.
+//! - A stream, a module's function and a launch must be of the current context, and a context that nobody
+//!   retains or that was destroyed cannot be entered.
+//! - A call that may not be made while a stream is captured is refused and voids the capture, unless the
+//!   thread's mode allows it.
 //! - Freeing pinned memory that queued work still uses is a [fault](faults).
 //!
 //! A module is PTX or one of the fat binaries made from it; [`refuse_images`] makes it a driver that is too
@@ -18,7 +22,9 @@
 //! Times between events are those of this machine and mean nothing.
 
 mod calls;
+mod capture;
+mod contexts;
 mod world;
 
 pub use calls::install;
-pub use world::{MEMORY_BYTES, count, faults, refuse_images};
+pub use world::{MEMORY_BYTES, calls, count, faults, refuse_images};

@@ -1,37 +1,56 @@
 //! What the driver keeps: memory, streams, events, modules.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use cuda_std::emulate::{self, Buffer, Launch};
 use kernels_gpu::EmulatedCall;
 
+use crate::capture::Captures;
+use crate::contexts::{ContextId, Contexts, current};
+
 /// `CUDA_SUCCESS` and the codes that are answered here.
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const INVALID_VALUE: i32 = 1;
 pub(crate) const OUT_OF_MEMORY: i32 = 2;
+pub(crate) const INVALID_DEVICE: i32 = 101;
 pub(crate) const INVALID_CONTEXT: i32 = 201;
 pub(crate) const NO_BINARY_FOR_GPU: i32 = 209;
 pub(crate) const INVALID_HANDLE: i32 = 400;
 pub(crate) const NOT_FOUND: i32 = 500;
 pub(crate) const NOT_READY: i32 = 600;
+pub(crate) const ILLEGAL_ADDRESS: i32 = 700;
 pub(crate) const LAUNCH_FAILED: i32 = 719;
+pub(crate) const CAPTURE_UNSUPPORTED: i32 = 900;
+pub(crate) const CAPTURE_INVALIDATED: i32 = 901;
 
 /// Bytes of the device's memory.
 pub const MEMORY_BYTES: usize = 64 << 20;
 
-/// A stream, by its handle; 0 is the default stream.
+/// A stream, by its handle, or by what [`World::stream`] gives a default stream.
 pub(crate) type StreamId = usize;
+
+/// `CU_STREAM_LEGACY`, which null is, too, and `CU_STREAM_PER_THREAD`.
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
 
 /// Everything, behind one lock.
 #[derive(Default)]
 pub(crate) struct World {
-    /// Device memory: first address, and the words that hold it.
-    device: BTreeMap<usize, Box<[u64]>>,
+    pub(crate) contexts: Contexts,
+    pub(crate) captures: Captures,
+    /// Device memory, by its first address.
+    device: BTreeMap<usize, Allocation>,
+    /// The context that each was allocated in.
+    allocated_in: HashMap<usize, ContextId>,
     /// Pinned memory.
-    pinned: BTreeMap<usize, Box<[u64]>>,
+    pinned: BTreeMap<usize, Allocation>,
     streams: HashMap<StreamId, Stream>,
+    /// The default streams of contexts, and of their threads.
+    default_streams: HashMap<(ContextId, Option<ThreadId>), StreamId>,
     /// Where an event was recorded last.
     events: HashMap<usize, Option<Recorded>>,
     next_handle: usize,
@@ -52,9 +71,40 @@ struct Recorded {
     at: Option<Instant>,
 }
 
+/// Memory that was allocated, at a multiple of [`UNIT`] bytes.
+struct Allocation {
+    /// More words than there are, so that some of them begin at such an address.
+    words: Box<[u64]>,
+    /// The words that there are.
+    range: Range<usize>,
+}
+
+/// As the driver, in bytes.
+const UNIT: usize = 512;
+
+impl Allocation {
+    fn new(bytes: usize) -> Self {
+        let len = bytes.div_ceil(size_of::<u64>()).max(1);
+        // What was never written is no number that a product could give.
+        let words = vec![0x7ff4_dead_7fa4_dead_u64; len + UNIT / 8].into_boxed_slice();
+        let address = words.as_ptr().addr();
+        let skipped = (address.next_multiple_of(UNIT) - address) / size_of::<u64>();
+        Self { words, range: skipped..skipped + len }
+    }
+
+    fn words(&mut self) -> &mut [u64] {
+        &mut self.words[self.range.clone()]
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<u64>() * self.range.len()
+    }
+}
+
 /// What a stream was given.
 #[derive(Default)]
 struct Stream {
+    context: ContextId,
     queue: VecDeque<Operation>,
     /// Operations that are done.
     done: usize,
@@ -67,12 +117,32 @@ impl Stream {
 }
 
 /// Work in a stream; addresses are of host memory, as all is.
+#[derive(Clone)]
 pub(crate) enum Operation {
     Copy { to: usize, from: usize, bytes: usize },
+    CopyLines(Lines),
     Fill { at: usize, value: u8, bytes: usize },
     Wait { stream: StreamId, after: usize },
     Reach { event: usize },
-    Launch(Box<KernelLaunch>),
+    Launch(Arc<KernelLaunch>),
+}
+
+/// Lines that are copied, each `from_pitch` and `to_pitch` bytes behind the one before.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines {
+    pub(crate) to: usize,
+    pub(crate) to_pitch: usize,
+    pub(crate) from: usize,
+    pub(crate) from_pitch: usize,
+    pub(crate) bytes: usize,
+    pub(crate) lines: usize,
+}
+
+impl Lines {
+    /// Bytes from the first to the end of the last line of that pitch.
+    pub(crate) fn extent(&self, pitch: usize) -> usize {
+        self.lines.saturating_sub(1) * pitch + self.bytes
+    }
 }
 
 /// A launch of an entry with the parameters of a GEMM.
@@ -96,6 +166,12 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut World) -> R) -> R {
 #[must_use]
 pub fn count(function: &str) -> usize {
     with(|world| world.calls.get(function).copied().unwrap_or(0))
+}
+
+/// How often each function of the driver was called so far.
+#[must_use]
+pub fn calls() -> HashMap<&'static str, usize> {
+    with(|world| world.calls.clone())
 }
 
 /// Whether modules of machine code are refused from now on, as where they have none for the device.
@@ -129,13 +205,14 @@ impl World {
 
     /// Bytes of the device's memory that nobody has.
     pub(crate) fn free_bytes(&self) -> usize {
-        MEMORY_BYTES - self.device.values().map(|words| size_of_val(&**words)).sum::<usize>()
+        MEMORY_BYTES - self.device.values().map(Allocation::bytes).sum::<usize>()
     }
 
     pub(crate) fn allocate_device(&mut self, bytes: usize) -> Option<usize> {
-        // As the driver, in units of 512 bytes.
-        let bytes = bytes.checked_next_multiple_of(512)?;
-        (bytes <= self.free_bytes()).then(|| allocate(&mut self.device, bytes))
+        let bytes = bytes.checked_next_multiple_of(UNIT)?;
+        let address = (bytes <= self.free_bytes()).then(|| allocate(&mut self.device, bytes))?;
+        self.allocated_in.insert(address, current());
+        Some(address)
     }
 
     pub(crate) fn free_device(&mut self, address: usize) -> i32 {
@@ -145,6 +222,7 @@ impl World {
         // The driver waits for work that may use it.
         let code = self.run_everything();
         self.device.remove(&address);
+        self.allocated_in.remove(&address);
         code
     }
 
@@ -153,10 +231,12 @@ impl World {
     }
 
     pub(crate) fn free_pinned(&mut self, address: usize) -> i32 {
-        let Some(words) = self.pinned.get(&address) else { return INVALID_VALUE };
-        let range = address..address + size_of_val(&**words);
+        let Some(memory) = self.pinned.get(&address) else { return INVALID_VALUE };
+        let range = address..address + memory.bytes();
         let uses = |operation: &Operation| match operation {
-            Operation::Copy { to, from, .. } => range.contains(to) || range.contains(from),
+            Operation::Copy { to, from, .. } | Operation::CopyLines(Lines { to, from, .. }) => {
+                range.contains(to) || range.contains(from)
+            }
             Operation::Fill { .. }
             | Operation::Wait { .. }
             | Operation::Reach { .. }
@@ -173,12 +253,26 @@ impl World {
     /// Whether some bytes are all of one allocation on the device.
     pub(crate) fn is_on_device(&self, address: usize, bytes: usize) -> bool {
         let below = self.device.range(..=address).next_back();
-        below.is_some_and(|(start, words)| address + bytes <= start + size_of_val(&**words))
+        below.is_some_and(|(start, memory)| address + bytes <= start + memory.bytes())
+    }
+
+    /// The allocation on the device that an address is in: where it begins, its bytes, its context.
+    pub(crate) fn allocation(&self, address: usize) -> Option<(usize, usize, ContextId)> {
+        let (&start, memory) = self.device.range(..=address).next_back()?;
+        let bytes = memory.bytes();
+        let context = self.allocated_in.get(&start).copied().unwrap_or(0);
+        (address < start + bytes).then_some((start, bytes, context))
+    }
+
+    /// Whether an address is of pinned memory.
+    pub(crate) fn is_pinned(&self, address: usize) -> bool {
+        let below = self.pinned.range(..=address).next_back();
+        below.is_some_and(|(start, memory)| address < start + memory.bytes())
     }
 
     pub(crate) fn create_stream(&mut self) -> StreamId {
         let id = self.handle();
-        self.streams.insert(id, Stream::default());
+        self.streams.insert(id, Stream { context: current(), ..Stream::default() });
         id
     }
 
@@ -188,12 +282,31 @@ impl World {
         code
     }
 
-    pub(crate) fn has_stream(&self, id: StreamId) -> bool {
-        id == 0 || self.streams.contains_key(&id)
+    /// The stream that a handle means for this thread and its current context, to which it must belong.
+    pub(crate) fn stream(&mut self, handle: usize) -> Option<StreamId> {
+        let context = current();
+        let of = match handle {
+            0 | LEGACY => (context, None),
+            PER_THREAD => (context, Some(thread::current().id())),
+            own => {
+                let stream = self.streams.get(&own)?;
+                return (stream.context == context).then_some(own);
+            }
+        };
+        if let Some(&id) = self.default_streams.get(&of) {
+            return Some(id);
+        }
+        let id = self.create_stream();
+        self.default_streams.insert(of, id);
+        Some(id)
     }
 
+    /// Gives a stream an operation, or the graph that it is captured for.
     pub(crate) fn queue(&mut self, id: StreamId, operation: Operation) {
-        self.streams.entry(id).or_default().queue.push_back(operation);
+        match self.captures.of(id) {
+            Some(captured) => captured.push(operation),
+            None => self.streams.entry(id).or_default().queue.push_back(operation),
+        }
     }
 
     pub(crate) fn create_event(&mut self) -> usize {
@@ -207,8 +320,11 @@ impl World {
     }
 
     pub(crate) fn record(&mut self, event: usize, stream: StreamId) -> i32 {
-        if !self.events.contains_key(&event) || !self.has_stream(stream) {
+        if !self.events.contains_key(&event) {
             return INVALID_HANDLE;
+        }
+        if self.captures.is_capturing(stream) {
+            return CAPTURE_UNSUPPORTED;
         }
         let after = self.streams.entry(stream).or_default().given() + 1;
         self.queue(stream, Operation::Reach { event });
@@ -221,6 +337,7 @@ impl World {
             None => INVALID_HANDLE,
             // Nothing to wait for.
             Some(None) => SUCCESS,
+            Some(Some(_)) if self.captures.is_capturing(stream) => CAPTURE_UNSUPPORTED,
             Some(&Some(Recorded { stream: other, after, .. })) => {
                 self.queue(stream, Operation::Wait { stream: other, after });
                 SUCCESS
@@ -289,7 +406,18 @@ impl World {
                 copy(to, from, bytes);
                 SUCCESS
             }
+            Operation::CopyLines(copied) => {
+                for line in 0..copied.lines {
+                    let to = copied.to + line * copied.to_pitch;
+                    copy(to, copied.from + line * copied.from_pitch, copied.bytes);
+                }
+                SUCCESS
+            }
             Operation::Fill { at, value, bytes } => {
+                if !self.is_on_device(at, bytes) {
+                    // A graph may outlive the memory that it uses.
+                    return ILLEGAL_ADDRESS;
+                }
                 let to: *mut u8 = std::ptr::with_exposed_provenance_mut(at);
                 // SAFETY: when it was queued the bytes were checked to be of an allocation on the device,
                 // which is freed only after all that was queued is done; nobody else touches it, since
@@ -316,21 +444,19 @@ impl World {
 
     fn launch(&mut self, launch: &KernelLaunch) -> Result<(), String> {
         let shape = Launch::new(launch.grid, launch.block).with_shared_bytes(launch.shared_bytes);
-        let shape = self
-            .device
-            .values_mut()
-            .fold(shape, |shape, words| shape.with_buffer(Buffer::output("device memory", words)));
+        let shape = self.device.values_mut().fold(shape, |shape, memory| {
+            shape.with_buffer(Buffer::output("device memory", memory.words()))
+        });
         // The emulator checks each access against the device's allocations, which the lock on the world
         // keeps from changing.
         emulate::run(&shape, || launch.call.call()).map_err(|fault| fault.to_string())
     }
 }
 
-fn allocate(memory: &mut BTreeMap<usize, Box<[u64]>>, bytes: usize) -> usize {
-    // What was never written is no number that a product could give.
-    let mut words = vec![0x7ff4_dead_7fa4_dead_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
-    let address = words.as_mut_ptr().expose_provenance();
-    memory.insert(address, words);
+fn allocate(memory: &mut BTreeMap<usize, Allocation>, bytes: usize) -> usize {
+    let mut allocation = Allocation::new(bytes);
+    let address = allocation.words().as_mut_ptr().expose_provenance();
+    memory.insert(address, allocation);
     address
 }
 

@@ -3,7 +3,9 @@
 use std::ffi::{c_int, c_uint};
 use std::mem::{align_of, offset_of, size_of};
 
-use crate::RawStream;
+use std::ffi::c_void;
+
+use crate::{DevicePtr, RawStream};
 
 /// `CUlaunchAttribute`. The driver's value is a union of 64 bytes; the attributes used here begin
 /// with one, two or three 32-bit words, and the rest is zero.
@@ -46,6 +48,51 @@ const _: () = {
         assert!(offset_of!(RawLaunchConfig, stream) == 32);
         assert!(offset_of!(RawLaunchConfig, attributes) == 40);
         assert!(offset_of!(RawLaunchConfig, attribute_count) == 48);
+    }
+};
+
+/// `CUDA_MEMCPY2D`: lines of `width` bytes, from one matrix of bytes to another.
+#[repr(C)]
+pub(crate) struct RawCopy2d {
+    pub(crate) from: RawPlace2d,
+    pub(crate) to: RawPlace2d,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+/// One side of a [`RawCopy2d`].
+#[repr(C)]
+pub(crate) struct RawPlace2d {
+    x_in_bytes: usize,
+    y: usize,
+    memory_type: c_uint,
+    host: *mut c_void,
+    device: DevicePtr,
+    array: *mut c_void,
+    pitch: usize,
+}
+
+impl RawPlace2d {
+    /// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
+    const HOST: c_uint = 1;
+    const DEVICE: c_uint = 2;
+
+    /// A matrix on the device.
+    pub(crate) const fn on_device(device: DevicePtr, pitch: usize) -> Self {
+        Self { memory_type: Self::DEVICE, device, ..Self::on_host(std::ptr::null_mut(), pitch) }
+    }
+
+    /// A matrix in host memory.
+    pub(crate) const fn on_host(host: *mut c_void, pitch: usize) -> Self {
+        let array = std::ptr::null_mut();
+        Self { x_in_bytes: 0, y: 0, memory_type: Self::HOST, host, device: 0, array, pitch }
+    }
+}
+
+const _: () = {
+    if size_of::<usize>() == 8 {
+        assert!(size_of::<RawPlace2d>() == 56 && offset_of!(RawPlace2d, host) == 24);
+        assert!(size_of::<RawCopy2d>() == 128 && offset_of!(RawCopy2d, width) == 112);
     }
 };
 

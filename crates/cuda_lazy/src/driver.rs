@@ -82,7 +82,7 @@ impl Driver {
     }
 
     /// A driver behind a table that a test has filled.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "trampolines", target_os = "linux", target_arch = "x86_64"))]
     pub(crate) fn over(table: &'static Table) -> Self {
         Self { table, library: None }
     }

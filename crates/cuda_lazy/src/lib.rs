@@ -26,7 +26,7 @@
 //! - [`load`] opens the driver's library and fills the table. `cuInit` and `cuDriverGetVersion`, the
 //!   two calls that a program may make first, load the driver by themselves; so `cust::init` works with
 //!   no word to this crate, but a program that wants the reason for a failure calls [`load`] before it.
-//! - [`Driver`] adds the calls that `cust` lacks, and [`Context`], [`Stream`], [`Event`],
+//! - [`Driver`] adds the calls that `cust` lacks, and [`Context`], [`Stream`], [`Event`], [`Graph`],
 //!   [`DeviceMemory`] and [`PinnedMemory`] own what the driver hands out, for programs that do without
 //!   `cust`; all go through the same table.
 //!
@@ -57,10 +57,12 @@ mod context;
 mod device;
 mod driver;
 mod error;
+mod graph;
 mod launch;
 mod library;
 mod memory;
 mod module;
+mod pointer;
 mod raw;
 mod stream;
 #[macro_use]
@@ -85,11 +87,13 @@ pub use attribute::{DeviceAttribute, DriverVersion, FunctionAttribute, Uuid};
 pub use context::{Context, CurrentContext};
 pub use driver::{Driver, MemoryInfo, load, load_with};
 pub use error::{Attempt, DriverError, LoadError};
+pub use graph::{CaptureMode, CaptureModeGuard, Graph};
 pub use launch::LaunchConfig;
 pub use library::LIBRARY_VARIABLE;
 pub use memory::{DeviceMemory, PinnedMemory};
 pub use module::{JitFailure, JitLog};
-pub use stream::{Event, Stream, Timing};
+pub use pointer::PointerInfo;
+pub use stream::{Event, LineCopy, Stream, Timing};
 pub use tensor_map::{
     DataType, Interleave, L2Promotion, OobFill, Swizzle, TensorMapDesc, TensorMapError,
 };
@@ -98,6 +102,10 @@ pub use tensor_map::{
 pub type RawContext = *mut c_void;
 /// `CUevent`.
 pub type RawEvent = *mut c_void;
+/// `CUgraph`.
+pub type RawGraph = *mut c_void;
+/// `CUgraphExec`.
+pub type RawGraphExec = *mut c_void;
 /// `CUmodule`: what `cust` keeps inside of a module.
 pub type RawModule = *mut c_void;
 /// `CUfunction`: `cust`'s `Function::to_raw`, cast.

@@ -6,12 +6,13 @@
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 use std::mem::transmute;
 
-use crate::abi::RawLaunchConfig;
-use crate::abi::TensorMap;
+use crate::abi::{RawCopy2d, RawLaunchConfig, TensorMap};
 use crate::attribute::Uuid;
 use crate::symbols::Symbol;
 use crate::table::Table;
-use crate::{DevicePtr, RawContext, RawEvent, RawFunction, RawModule, RawStream};
+use crate::{
+    DevicePtr, RawContext, RawEvent, RawFunction, RawGraph, RawGraphExec, RawModule, RawStream,
+};
 
 macro_rules! declare {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
@@ -60,6 +61,18 @@ declare! {
     fn cuDevicePrimaryCtxRetain(context: *mut RawContext, device: c_int);
     /// Gives a retained primary context back.
     fn cuDevicePrimaryCtxRelease_v2(device: c_int);
+    /// Whether the primary context of a device is retained by anybody.
+    fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int);
+    /// Creates a context and makes it current.
+    fn cuCtxCreate_v2(context: *mut RawContext, flags: c_uint, device: c_int);
+    /// Destroys a context.
+    fn cuCtxDestroy_v2(context: RawContext);
+    /// The context that is current for the calling thread.
+    fn cuCtxGetCurrent(context: *mut RawContext);
+    /// The device of the context that is current.
+    fn cuCtxGetDevice(device: *mut c_int);
+    /// What tells a context from every other of the process.
+    fn cuCtxGetId(context: RawContext, id: *mut u64);
     /// Makes a context current for the calling thread, above the one that is.
     fn cuCtxPushCurrent_v2(context: RawContext);
     /// Makes the context below current again.
@@ -115,6 +128,17 @@ declare! {
     fn cuMemcpyHtoDAsync_v2(to: DevicePtr, from: *const c_void, bytes: usize, stream: RawStream);
     /// Queues a copy from device to host.
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: DevicePtr, bytes: usize, stream: RawStream);
+    /// Queues a copy on the device.
+    fn cuMemcpyDtoDAsync_v2(to: DevicePtr, from: DevicePtr, bytes: usize, stream: RawStream);
+    /// Queues a copy of lines of the same length.
+    fn cuMemcpy2DAsync_v2(copy: *const RawCopy2d, stream: RawStream);
+    /// What the driver knows about an address.
+    fn cuPointerGetAttributes(
+        count: c_uint,
+        attributes: *mut c_int,
+        values: *mut *mut c_void,
+        address: DevicePtr,
+    );
     /// Queues a fill of device memory.
     fn cuMemsetD8Async(at: DevicePtr, value: c_uchar, bytes: usize, stream: RawStream);
     /// Creates a stream.
@@ -125,6 +149,22 @@ declare! {
     fn cuStreamSynchronize(stream: RawStream);
     /// Makes later work of a stream wait for an event.
     fn cuStreamWaitEvent(stream: RawStream, event: RawEvent, flags: c_uint);
+    /// Whether a stream is being captured.
+    fn cuStreamIsCapturing(stream: RawStream, status: *mut c_int);
+    /// Lets what a stream is given go to a graph.
+    fn cuStreamBeginCapture_v2(stream: RawStream, mode: c_int);
+    /// Ends that, and gives the graph.
+    fn cuStreamEndCapture(stream: RawStream, graph: *mut RawGraph);
+    /// Sets what the calling thread may do while streams are captured, and gives what it could before.
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int);
+    /// Makes a graph ready to be launched.
+    fn cuGraphInstantiateWithFlags(exec: *mut RawGraphExec, graph: RawGraph, flags: u64);
+    /// Queues all work of a graph.
+    fn cuGraphLaunch(exec: RawGraphExec, stream: RawStream);
+    /// Destroys what can be launched.
+    fn cuGraphExecDestroy(exec: RawGraphExec);
+    /// Destroys a graph.
+    fn cuGraphDestroy(graph: RawGraph);
     /// Creates an event.
     fn cuEventCreate(event: *mut RawEvent, flags: c_uint);
     /// Destroys an event.

@@ -1,9 +1,10 @@
 //! Streams and events.
 
-use std::ffi::c_uint;
+use std::ffi::{c_uint, c_void};
 use std::ptr;
 use std::time::Duration;
 
+use crate::abi::{RawCopy2d, RawPlace2d};
 use crate::error::{DriverError, NOT_READY};
 use crate::{Context, DevicePtr, Driver, RawEvent, RawStream, raw};
 
@@ -135,8 +136,124 @@ impl Drop for Stream {
     }
 }
 
+/// Lines of the same length, each `from_pitch` and `to_pitch` bytes from the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineCopy {
+    /// Lines.
+    pub lines: usize,
+    /// Bytes of a line.
+    pub bytes: usize,
+    /// From the beginning of a line to that of the next, where they are read.
+    pub from_pitch: usize,
+    /// The same where they are written.
+    pub to_pitch: usize,
+}
+
 /// The same for streams of a caller's own, by their handles.
 impl Driver {
+    /// Waits until nothing that was queued in a stream is under way.
+    ///
+    /// # Errors
+    /// What the driver answers, also for a launch that failed.
+    ///
+    /// # Safety
+    /// The stream is one of the current context.
+    pub unsafe fn stream_synchronize(&self, stream: RawStream) -> Result<(), DriverError> {
+        // SAFETY: the caller's promise.
+        let code = unsafe { raw::cuStreamSynchronize(self.table(), stream) };
+        self.check("cuStreamSynchronize", code)
+    }
+
+    /// `cuMemcpyDtoDAsync` where the lines are one piece, else `cuMemcpy2DAsync`: queues a copy of lines on
+    /// the device.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// Both are addresses with all lines behind them, which do not overlap. Until the copy is over nobody
+    /// writes what is read, and nothing but later work of this stream uses what is written. The stream is one
+    /// of the current context.
+    pub unsafe fn copy_lines(
+        &self,
+        stream: RawStream,
+        to: DevicePtr,
+        from: DevicePtr,
+        copy: LineCopy,
+    ) -> Result<(), DriverError> {
+        let LineCopy { lines, bytes, from_pitch, to_pitch } = copy;
+        if lines <= 1 || (from_pitch == bytes && to_pitch == bytes) {
+            // SAFETY: the caller's promise.
+            let code =
+                unsafe { raw::cuMemcpyDtoDAsync_v2(self.table(), to, from, lines * bytes, stream) };
+            return self.check("cuMemcpyDtoDAsync", code);
+        }
+        let (from, to) =
+            (RawPlace2d::on_device(from, from_pitch), RawPlace2d::on_device(to, to_pitch));
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_2d(stream, from, to, copy) }
+    }
+
+    /// The same from host memory.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// As [`Driver::copy_lines`]; the host's memory stays as it is until the copy is over.
+    pub unsafe fn copy_lines_to_device(
+        &self,
+        stream: RawStream,
+        to: DevicePtr,
+        from: *const u8,
+        copy: LineCopy,
+    ) -> Result<(), DriverError> {
+        let host = from.cast_mut().cast::<c_void>();
+        let LineCopy { from_pitch, to_pitch, .. } = copy;
+        let (from, to) =
+            (RawPlace2d::on_host(host, from_pitch), RawPlace2d::on_device(to, to_pitch));
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_2d(stream, from, to, copy) }
+    }
+
+    /// The same to host memory.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// As [`Driver::copy_lines`]; nobody uses the host's memory until the copy is over.
+    pub unsafe fn copy_lines_to_host(
+        &self,
+        stream: RawStream,
+        to: *mut u8,
+        from: DevicePtr,
+        copy: LineCopy,
+    ) -> Result<(), DriverError> {
+        let LineCopy { from_pitch, to_pitch, .. } = copy;
+        let (from, to) =
+            (RawPlace2d::on_device(from, from_pitch), RawPlace2d::on_host(to.cast(), to_pitch));
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_2d(stream, from, to, copy) }
+    }
+
+    /// Queues a copy of lines.
+    ///
+    /// # Safety
+    /// As [`Driver::copy_lines`].
+    unsafe fn copy_2d(
+        &self,
+        stream: RawStream,
+        from: RawPlace2d,
+        to: RawPlace2d,
+        LineCopy { lines, bytes, .. }: LineCopy,
+    ) -> Result<(), DriverError> {
+        let copy = RawCopy2d { from, to, width: bytes, height: lines };
+        // SAFETY: the description is a local that outlives the call; the rest is the caller's promise.
+        let code = unsafe { raw::cuMemcpy2DAsync_v2(self.table(), &copy, stream) };
+        self.check("cuMemcpy2DAsync", code)
+    }
+
     /// `cuMemsetD8Async`: queues a fill of bytes on the device.
     ///
     /// # Errors
@@ -229,6 +346,35 @@ impl Event {
         let code =
             unsafe { raw::cuEventRecord(self.context.driver().table(), self.raw, stream.raw) };
         self.context.driver().check("cuEventRecord", code)
+    }
+
+    /// Records it behind all that was queued in a stream that is somebody else's.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// The stream is one of the event's context, which is current.
+    pub unsafe fn record_raw(&self, stream: RawStream) -> Result<(), DriverError> {
+        let driver = self.context.driver();
+        // SAFETY: the event is alive; the stream is the caller's promise.
+        let code = unsafe { raw::cuEventRecord(driver.table(), self.raw, stream) };
+        driver.check("cuEventRecord", code)
+    }
+
+    /// Lets everything that such a stream is given from now on wait for what the event was recorded behind.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// As [`Event::record_raw`].
+    pub unsafe fn order_raw(&self, stream: RawStream) -> Result<(), DriverError> {
+        let driver = self.context.driver();
+        // SAFETY: the event is alive, and the driver keeps what it waits for; the stream is the caller's
+        // promise.
+        let code = unsafe { raw::cuStreamWaitEvent(driver.table(), stream, self.raw, 0) };
+        driver.check("cuStreamWaitEvent", code)
     }
 
     /// Whether all that it was recorded behind is done.

@@ -125,15 +125,26 @@ macro_rules! for_each_symbol {
             cuTexObjectGetResourceViewDesc
 
             // --- what `cust` lacks and `Driver` offers ---
+            cuCtxGetId
             cuDeviceGetPCIBusId
             cuDeviceGetUuid
+            cuDevicePrimaryCtxGetState
             cuFuncSetAttribute
             cuGetErrorName
+            cuGraphExecDestroy
+            cuGraphInstantiateWithFlags
+            cuGraphLaunch
             cuLaunchKernelEx
             cuMemHostRegister_v2
             cuMemHostUnregister
+            cuMemcpy2DAsync_v2
             cuOccupancyMaxActiveClusters
+            cuPointerGetAttributes
+            cuStreamBeginCapture_v2
+            cuStreamEndCapture
+            cuStreamIsCapturing
             cuTensorMapEncodeTiled
+            cuThreadExchangeStreamCaptureMode
         }
     };
 }

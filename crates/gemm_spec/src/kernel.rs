@@ -3,7 +3,7 @@
 use crate::index::ceil_div;
 use crate::params::{
     FallbackParams, GemmParams, LimbParams, PadParams, Param, Params, ProbeParams, RowAmaxParams,
-    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams, TransposeParams,
 };
 use crate::split::Limbs;
 use crate::split_k::KSharing;
@@ -147,6 +147,8 @@ pub struct HelperEntry {
 pub enum HelperRole {
     /// Copies an operand to lines of another pitch: [`PadParams`].
     Pad,
+    /// Exchanges rows and columns of an operand: [`TransposeParams`]. It is no kernel's own.
+    Transpose,
     /// Splits a K-major operand: [`SplitKMajorParams`].
     SplitKMajor,
     /// Finds the largest magnitudes of the rows of an MN-major operand, which scale the rows:
@@ -177,6 +179,7 @@ impl HelperRole {
     pub const fn params(self) -> &'static [Param] {
         match self {
             Self::Pad => PadParams::LIST,
+            Self::Transpose => TransposeParams::LIST,
             Self::SplitKMajor => SplitKMajorParams::LIST,
             Self::RowAmax => RowAmaxParams::LIST,
             Self::SplitMnMajor => SplitMnMajorParams::LIST,
@@ -232,7 +235,9 @@ impl EntryForm {
 }
 
 impl HelperEntry {
-    const fn form(&self) -> EntryForm {
+    /// The entry as its launches and the assembler see it.
+    #[must_use]
+    pub const fn form(&self) -> EntryForm {
         EntryForm {
             symbol: self.symbol,
             acc: AccType::F32,

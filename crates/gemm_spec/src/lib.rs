@@ -1,6 +1,6 @@
 //! What the host and the device must agree on, written once.
 //!
-//! Six things live here, in reading order:
+//! Seven things live here, in reading order:
 //!
 //! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
 //!   its operands, and the checks that its buffers are long enough;
@@ -11,7 +11,8 @@
 //!   else;
 //! * [`index`]: the pure maps from blocks and threads to matrix elements;
 //! * [`split_k`]: how ranges of k are summed apart;
-//! * [`warpgroup`] and [`split`]: the maps of the tensor-core kernels.
+//! * [`warpgroup`] and [`split`]: the maps of the tensor-core kernels;
+//! * [`transpose`]: the tiles in which an operand's rows and columns are exchanged.
 //!
 //! The crate has no unsafe code, is `no_std` on the device, and has no dependency there; on the host
 //! it takes the types of 16 bits from `half`.
@@ -38,6 +39,7 @@ pub mod scheduler;
 pub mod split;
 pub mod split_k;
 pub mod tensor;
+pub mod transpose;
 mod types;
 pub mod warpgroup;
 

@@ -302,6 +302,27 @@ params! { $
 }
 
 params! { $
+    /// What the helper takes that exchanges rows and columns of an operand, whose elements it moves as they
+    /// are.
+    TransposeParams {
+        /// Lines of the operand, each contiguous.
+        rows: u32,
+        /// Elements of a line.
+        cols: u32,
+        /// Bytes of an element: 2, 4 or 8.
+        size: u32,
+        /// The operand, aligned to its elements.
+        from: (const u16),
+        /// From one of its lines to the next, in elements.
+        ld: u64,
+        /// What it becomes, aligned likewise.
+        to: (mut u16),
+        /// From one of its lines to the next, in elements.
+        pitch: u64,
+    }
+}
+
+params! { $
     /// What the helper takes that splits a K-major operand, a block a row.
     SplitKMajorParams {
         /// Elements of a row.
@@ -489,6 +510,7 @@ mod tests {
         is_described::<TmaParams<f32>>(AccType::F32);
         is_described::<TmaSimtParams<f32>>(AccType::F32);
         is_described::<PadParams>(AccType::F32);
+        is_described::<TransposeParams>(AccType::F32);
         is_described::<SplitKMajorParams>(AccType::F32);
         is_described::<RowAmaxParams>(AccType::F32);
         is_described::<SplitMnMajorParams>(AccType::F32);

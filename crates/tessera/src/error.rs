@@ -128,8 +128,55 @@ pub enum Error {
     Cuda {
         /// What was being done, with the kernel's name where there is one.
         during: String,
-        /// The driver's code and words.
+        /// The call, the code's name and the driver's words.
         reason: String,
+        /// The driver's code, a `CUresult`, where it was the driver that refused.
+        code: Option<i32>,
+    },
+    /// The descriptor of a product on the device does not fit together.
+    #[cfg(feature = "cuda")]
+    #[error("{plan}: {reason}")]
+    Descriptor {
+        /// The product.
+        plan: String,
+        /// What is wrong, and what would mend it.
+        reason: String,
+    },
+    /// A stream is being captured, and its workspace would be the graph's, too.
+    #[cfg(feature = "cuda")]
+    #[error(
+        "{plan} needs a workspace, which a stream that is being captured does not lend: run the plan with one \
+             of the graph's own"
+    )]
+    Capturing {
+        /// The plan.
+        plan: String,
+    },
+    /// A matrix has not that many rows and columns.
+    #[error("there are no rows {rows:?} and columns {cols:?} in a matrix of {} x {}", of.0, of.1)]
+    Part {
+        /// The rows that were asked for.
+        rows: std::ops::Range<usize>,
+        /// The columns that were asked for.
+        cols: std::ops::Range<usize>,
+        /// Rows and columns that there are.
+        of: (usize, usize),
+    },
+    /// A matrix is copied between host and device in one order alone.
+    #[error(
+        "a copy between host and device keeps the order of rows and columns; transpose one of the views"
+    )]
+    CopyOrder,
+    /// What a plan was given to run on is not what it was made for; nothing was launched.
+    #[cfg(feature = "cuda")]
+    #[error("{plan}: {operand} {fault}")]
+    DeviceOperand {
+        /// The plan.
+        plan: String,
+        /// `A`, `B`, `C`, `D` or `the workspace`.
+        operand: &'static str,
+        /// What is wrong.
+        fault: OperandFault,
     },
 }
 
@@ -196,7 +243,7 @@ pub enum PtxFault {
 }
 
 #[cfg(feature = "cuda")]
-pub use crate::gpu::EntryMismatch;
+pub use crate::gpu::{EntryMismatch, OperandFault};
 
 #[cfg(test)]
 mod tests {

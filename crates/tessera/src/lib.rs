@@ -59,7 +59,7 @@ pub use element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 pub use engine::{Device, Engine, EngineBuilder, Placement, gemm};
 pub use error::Error;
 #[cfg(feature = "cuda")]
-pub use error::{EntryMismatch, PtxFault};
+pub use error::{EntryMismatch, OperandFault, PtxFault};
 pub use gemm_spec::{
     Batch, BatchItem, DType, Layout, Operand, Order, Problem, ShapeError, Types, Unsupported, bf16,
     f16,
@@ -71,3 +71,8 @@ pub use row_major::row_major;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// Those of docs/embed.md, which are compiled as such; tests/device.rs runs them.
+#[cfg(all(doctest, feature = "cuda"))]
+#[doc = include_str!("../../../docs/embed.md")]
+mod embed {}

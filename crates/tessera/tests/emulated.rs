@@ -26,7 +26,7 @@ fn deterministic_choices_do_not_depend_on_free_memory() {
     let chosen = build(true).placement(&problem).unwrap();
     let taken = {
         let gpu = Gpu::open(0).unwrap();
-        cuda_lazy::DeviceMemory::new(gpu.context(), 40 << 20).unwrap()
+        cuda_lazy::DeviceMemory::new(gpu.context().driver_context(), 40 << 20).unwrap()
     };
     assert_eq!(build(true).placement(&problem).unwrap(), chosen);
     assert!(matches!(build(false).placement(&problem), Err(Error::NoKernel { .. })));

@@ -272,12 +272,13 @@ fn the_products_of_a_batch_are_those_of_each() {
     cpu.gemm_slices(&problem, &a, &b, &mut right).unwrap();
     let bytes =
         |data: &[f32]| data.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
-    let memory = |len: usize| cuda_lazy::DeviceMemory::new(gpu.context(), 4 * len).unwrap();
+    let memory =
+        |len: usize| cuda_lazy::DeviceMemory::new(gpu.context().driver_context(), 4 * len).unwrap();
     let (mut on_a, mut on_b, on_c) = (memory(a.len()), memory(b.len()), memory(right.len()));
     on_a.write(0, &bytes(&a)).unwrap();
     on_b.write(0, &bytes(&b)).unwrap();
     let addresses = Addresses { a: on_a.address(), b: on_b.address(), c: on_c.address() };
-    let stream = cuda_lazy::Stream::new(gpu.context()).unwrap();
+    let stream = cuda_lazy::Stream::new(gpu.context().driver_context()).unwrap();
     // One workspace for the ranges of k of all three.
     for id in ["split_k_32x64", "naive"] {
         // SAFETY: the memory is the operands', each product's tightly packed, and outlives the wait below.
@@ -296,14 +297,15 @@ fn the_products_of_a_batch_are_those_of_each() {
 fn operands_on_the_device_are_multiplied_in_the_callers_stream() {
     let _alone = alone();
     let gpu = Gpu::open(0).unwrap();
-    let stream = cuda_lazy::Stream::new(gpu.context()).unwrap();
+    let stream = cuda_lazy::Stream::new(gpu.context().driver_context()).unwrap();
     let problem = Problem::<f64>::new(33, 18, 40);
     let a = drawn(&problem, Operand::A, f64::from);
     let b = drawn(&problem, Operand::B, f64::from);
     let right = expected(&problem, &a, &b, &vec![0.0; 33 * 18]);
     let bytes =
         |data: &[f64]| data.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
-    let memory = |len: usize| cuda_lazy::DeviceMemory::new(gpu.context(), 8 * len).unwrap();
+    let memory =
+        |len: usize| cuda_lazy::DeviceMemory::new(gpu.context().driver_context(), 8 * len).unwrap();
     let (mut on_a, mut on_b, on_c) = (memory(a.len()), memory(b.len()), memory(right.len()));
     on_a.write(0, &bytes(&a)).unwrap();
     on_b.write(0, &bytes(&b)).unwrap();

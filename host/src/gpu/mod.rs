@@ -28,6 +28,6 @@ fn refused(during: impl Into<String>) -> impl FnOnce(CudaError) -> Error {
     let during = during.into();
     move |code| {
         let reason = format!("{code} ({})", code as u32);
-        tessera::Error::Cuda { during, reason }.into()
+        tessera::Error::Cuda { during, reason, code: None }.into()
     }
 }

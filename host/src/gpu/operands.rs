@@ -291,7 +291,8 @@ fn same_gpu(one: &Gpu, other: &Gpu) -> Result<(), Error> {
         one.library().info().index,
         other.library().info().index
     );
-    Err(tessera::Error::Cuda { during: "using two buffers together".to_owned(), reason }.into())
+    let during = "using two buffers together".to_owned();
+    Err(tessera::Error::Cuda { during, reason, code: None }.into())
 }
 
 /// Launches a kernel, or a library's product, `count` times without a gap, cycling through the sets from

@@ -3,20 +3,17 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cuda_lazy::{Context, DeviceMemory, RawFunction, Stream};
-use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
+use cuda_lazy::{DeviceMemory, Stream};
+use gemm_spec::DeviceLimits;
 use kernels_gpu::{Kernel, Module};
 
+use super::context::{Context, retain};
 use super::host_path::Staging;
-use super::listing::{DeviceInfo, count, describe, start};
-use super::modules::Modules;
+use super::listing::DeviceInfo;
 use super::refused;
 use super::workspace::Workspaces;
 use crate::error::Error;
 use crate::select::DeviceModel;
-
-/// Threads in a block on every device since compute capability 2.0.
-const MAX_THREADS_PER_BLOCK: u32 = 1024;
 
 /// In which form a GPU takes its kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,11 +31,7 @@ pub enum KernelCode {
 /// The driver loads the code of a kernel when it is first launched, and keeps it; so it does the memory
 /// that the largest product so far took besides its operands.
 pub struct Gpu {
-    info: DeviceInfo,
-    /// By its attributes alone.
-    model: DeviceModel,
     // Dropped in this order: what lives in the context goes before the context.
-    modules: Modules,
     workspaces: Workspaces,
     /// What operands in host memory travel through.
     staging: Mutex<Option<Staging>>,
@@ -69,54 +62,33 @@ impl Gpu {
     /// As [`Gpu::open`].
     pub fn open_with(index: u32, code: KernelCode) -> Result<Self, Error> {
         let started = Instant::now();
-        let count = count()?;
-        if index >= count {
-            return Err(Error::NoSuchDevice { index, count });
-        }
-        let info = describe(index)?;
-        let during = || format!("opening device {index} ({})", info.name);
-        let driver = start()?;
-        let device = driver.device(index).map_err(refused(during()))?;
-        let context = Context::primary(driver, device).map_err(refused(during()))?;
-        let stream = Stream::new(&context).map_err(refused(during()))?;
-        let limits = DeviceLimits {
-            compute_capability: info.compute_capability,
-            max_threads_per_block: MAX_THREADS_PER_BLOCK,
-            max_shared_bytes: info.shared_bytes_per_block.max(SHARED_WITHOUT_OPT_IN),
-            multiprocessors: info.multiprocessors,
-        };
-        let modules = Modules::new(&context, limits, &info.name, code);
-        tracing::debug!(device = info.name, time = ?started.elapsed(), "opened");
-        Ok(Self {
-            model: DeviceModel::new(limits, info.clock_mhz),
-            info,
-            modules,
-            workspaces: Workspaces::default(),
-            staging: Mutex::new(None),
-            stream,
-            context,
-        })
+        let context = Context::alone(index, retain(index)?, code)?;
+        let during = || format!("opening device {index} ({})", context.info().name);
+        let stream = Stream::new(context.driver_context()).map_err(refused(during()))?;
+        tracing::debug!(device = context.info().name, time = ?started.elapsed(), "opened");
+        Ok(Self { workspaces: Workspaces::default(), staging: Mutex::new(None), stream, context })
     }
 
     /// What the device is.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
-        &self.info
+        self.context.info()
     }
 
     /// What the device allows a kernel.
     #[must_use]
     pub fn limits(&self) -> &DeviceLimits {
-        self.model.limits()
+        self.context.limits()
     }
 
     /// What it is predicted to take for products, by its attributes.
     #[must_use]
     pub fn model(&self) -> &DeviceModel {
-        &self.model
+        self.context.model()
     }
 
-    /// The device's primary context, which this retains.
+    /// The device's primary context, which this retains. [`Plan`](super::Plan)s that are made in it use this
+    /// GPU's modules.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.context
@@ -139,7 +111,7 @@ impl Gpu {
     /// Bytes of device memory that nobody has.
     fn unused_memory(&self) -> Result<u64, Error> {
         let failed = || refused("reading free memory");
-        let _current = self.context.enter().map_err(failed())?;
+        let _current = self.context.enter()?;
         let memory = self.context.driver().mem_get_info().map_err(failed())?;
         Ok(memory.free as u64)
     }
@@ -176,7 +148,7 @@ impl Gpu {
         if bytes > available {
             return Err(short());
         }
-        DeviceMemory::new(&self.context, len).map_err(|error| {
+        DeviceMemory::new(self.context.driver_context(), len).map_err(|error| {
             if error.is_out_of_memory() {
                 return short();
             }
@@ -197,21 +169,22 @@ impl Gpu {
     /// than that, it compiles the PTX.
     #[must_use]
     pub fn has_machine_code(&self, kernel: Kernel) -> bool {
-        Module::of_kernel(kernel.spec()).all(|module| self.modules.image(module).is_some())
+        Module::of_kernel(kernel.spec())
+            .all(|module| self.context.modules().image(module).is_some())
     }
 
     /// How long the driver took to compile kernels from PTX, those in use added up: zero where it loaded
     /// machine code for them. It is part of no measurement.
     #[must_use]
     pub fn compile_time(&self) -> Duration {
-        self.modules.time(true)
+        self.context.modules().time(true)
     }
 
     /// How long the driver took to load the machine code of kernels, those in use added up. It is part of
     /// no measurement.
     #[must_use]
     pub fn load_time(&self) -> Duration {
-        self.modules.time(false)
+        self.context.modules().time(false)
     }
 
     /// The stream of this GPU's own products.
@@ -224,7 +197,7 @@ impl Gpu {
     /// # Errors
     /// [`Error::Ptx`], and [`Error::Cuda`] where the driver refuses the kernel's code.
     pub fn load(&self, kernel: Kernel) -> Result<(), Error> {
-        self.modules.load(Module::of_kernel(kernel.spec()))
+        self.context.load(kernel)
     }
 
     /// Loads what launches of several kernels take from the driver, several at once; those that this GPU
@@ -234,19 +207,14 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::load`], of one kernel that was refused; the others are loaded.
     pub fn load_all(&self, kernels: &[Kernel]) -> Result<(), Error> {
-        let runs = |kernel: &&Kernel| kernel.arch.runs_on(self.info.compute_capability);
+        let runs = |kernel: &&Kernel| kernel.arch.runs_on(self.info().compute_capability);
         let kernels = kernels.iter().filter(runs);
-        self.modules.load(kernels.flat_map(|kernel| Module::of_kernel(kernel.spec())))
-    }
-
-    /// An entry, whose module is loaded on first use. It lives as long as this.
-    pub(super) fn function(&self, arch: Arch, symbol: &str) -> Result<RawFunction, Error> {
-        self.modules.function(arch, symbol)
+        self.context.modules().load(kernels.flat_map(|kernel| Module::of_kernel(kernel.spec())))
     }
 }
 
 impl std::fmt::Debug for Gpu {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gpu").field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("Gpu").field("info", self.info()).finish_non_exhaustive()
     }
 }

@@ -22,7 +22,7 @@ use kernels_gpu::Kernel;
 use rayon::ThreadPool;
 
 use super::bands::{Pipeline, Plan};
-use super::launch::Queue;
+use super::queue::Queue;
 use super::schedule::{Chunk, Schedule, Step};
 use super::staging::{DeviceBytes, Lane};
 use super::{Gpu, refused};
@@ -174,7 +174,7 @@ impl HostPath<'_> {
         call(match &mut *staging {
             Some(staging) if staging.up.slots() == slots => staging,
             other => {
-                let context = self.gpu.context();
+                let context = self.gpu.context().driver_context();
                 let (up, down) = (Lane::new(context, slots)?, Lane::new(context, slots)?);
                 other.insert(Staging { memory: None, up, down })
             }

@@ -2,119 +2,84 @@
 
 use std::ffi::c_void;
 
-use cuda_lazy::{CurrentContext, DataType, LaunchConfig, RawStream, Swizzle, TensorMapDesc};
-use gemm_spec::params::{Params, TensorMap};
-use gemm_spec::plan::{self, Addresses, Arguments, Band, Launch, MapDesc, Planner, Step};
-use gemm_spec::split::FALL_BACK;
-use gemm_spec::{Arch, DType, Grid, Problem, Unsupported};
-use kernels_gpu::Kernel;
+use cuda_lazy::{
+    CurrentContext, DataType, LaunchConfig, RawStream, Swizzle, TensorMapDesc, TensorMapError,
+};
+use gemm_spec::params::{Params, TensorMap, TransposeParams};
+use gemm_spec::plan::{self, Arguments, Launch, LaunchPlan, MapDesc, Step};
+use gemm_spec::{Arch, Block, DType, Grid, HelperEntry, transpose};
+use kernels_gpu::Module;
 
-use super::{Gpu, refused};
+use super::context::Context;
+use super::refused;
 use crate::element::GemmTypes;
 use crate::error::Error;
 
 /// Most parameters of an entry.
 const MOST_PARAMS: usize = 16;
 
-impl Gpu {
-    /// Puts the launches of `C = alpha * A * B + beta * C` into a stream and returns without waiting.
-    ///
-    /// Operands are on the device. A kernel's modules are loaded on first use ([`Gpu::load`] does it
-    /// before). Memory that a kernel needs besides its operands is kept by this [`Gpu`] for the stream.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] where the kernel cannot run the problem, [`Error::OutOfMemory`] where its
-    /// workspace does not fit, [`Error::Ptx`], and [`Error::Cuda`] where the driver refuses. A kernel that
-    /// fails while it runs shows in a later call.
-    ///
-    /// # Safety
-    /// 1. The addresses are of this GPU's context, aligned to their elements, and valid for the problem's
-    ///    operands at their leading dimensions; C overlaps neither A nor B.
-    /// 2. `stream` is a stream of this GPU's context and outlives its work. Until that is over nobody writes
-    ///    A or B, or reads or writes C, but work that this stream orders.
-    pub unsafe fn enqueue<T: GemmTypes>(
-        &self,
-        stream: RawStream,
-        kernel: Kernel,
-        problem: &Problem<T>,
-        addresses: Addresses,
-    ) -> Result<(), Error> {
-        let queue = Queue::new(self, stream)?;
-        // SAFETY: the caller's promises; the product is whole.
-        unsafe { queue.enqueue(kernel, problem, addresses, Band::whole(problem.m)) }
+/// What a launch is of, without its arguments.
+#[derive(Clone, Copy)]
+struct Shape {
+    symbol: &'static str,
+    grid: Grid,
+    cluster: u32,
+    block: Block,
+    shared_bytes: u32,
+    overlaps: bool,
+}
+
+impl<T: GemmTypes> From<&Launch<T>> for Shape {
+    fn from(launch: &Launch<T>) -> Self {
+        let &Launch { symbol, grid, cluster, block, shared_bytes, overlaps, .. } = launch;
+        Self { symbol, grid, cluster, block, shared_bytes, overlaps }
     }
 }
 
-/// A stream of a GPU whose context is current, to put launches into.
-pub(super) struct Queue<'g> {
-    pub(super) gpu: &'g Gpu,
-    pub(super) stream: RawStream,
-    _current: CurrentContext<'g>,
+/// A stream of a context, which is current meanwhile, to put launches into.
+pub(super) struct Launcher<'c> {
+    context: &'c Context,
+    stream: RawStream,
+    _current: CurrentContext<'c>,
 }
 
-impl<'g> Queue<'g> {
-    pub(super) fn new(gpu: &'g Gpu, stream: RawStream) -> Result<Self, Error> {
-        let failed = |error| refused(format!("using device {}", gpu.info().index))(error);
-        let _current = gpu.context().enter().map_err(failed)?;
-        Ok(Self { gpu, stream, _current })
+impl<'c> Launcher<'c> {
+    pub(super) fn new(context: &'c Context, stream: RawStream) -> Result<Self, Error> {
+        Ok(Self { context, stream, _current: context.enter()? })
     }
 
-    /// Queues the launches of a product by a kernel.
+    pub(super) fn stream(&self) -> RawStream {
+        self.stream
+    }
+
+    /// Queues the steps of a plan for a kernel of that arch.
     ///
     /// # Safety
-    /// The addresses are those of operands that are valid for the problem; C overlaps neither A nor B and
-    /// nobody else uses it. A band after the first comes right behind the one before it, and B is the
-    /// same.
-    pub(super) unsafe fn enqueue<T: GemmTypes>(
+    /// What the steps access is valid until they are over, and the stream is one of the context.
+    pub(super) unsafe fn carry_out<T: GemmTypes>(
         &self,
-        kernel: Kernel,
-        problem: &Problem<T>,
-        addresses: Addresses,
-        band: Band,
+        arch: Arch,
+        plan: &LaunchPlan<T>,
     ) -> Result<(), Error> {
-        let spec = kernel.spec();
-        let limits = self.gpu.limits();
-        // A band is summed as the whole product would be.
-        let ranges = self.gpu.model().ranges(spec, &Problem { m: band.all, ..*problem });
-        let unsupported = |reason: Unsupported| Error::Unsupported { kernel: spec.id, reason };
-        let planner = Planner::new(spec, problem, addresses, limits, band)
-            .map_err(unsupported)?
-            .with_ranges(ranges);
-        let carry_out = |workspace: u64| {
-            let plan = planner.plan(workspace).map_err(unsupported)?;
-            for step in &plan.steps {
-                // SAFETY: the operands are the caller's promise, the workspace has the bytes that the plan
-                // asks for and this stream alone uses it, in order: so what the plan's steps access is
-                // valid for them.
-                unsafe { self.step(spec.arch, step)? };
-            }
-            Ok(())
-        };
-        match planner.workspace_bytes() {
-            0 => carry_out(0),
-            bytes => self.with_workspace(bytes, carry_out),
+        for step in &plan.steps {
+            // SAFETY: the caller's promise.
+            unsafe { self.step(arch, step)? };
         }
+        Ok(())
     }
 
-    /// Whether limbs could not hold the product in bands that was queued last: in which band that was found,
-    /// nobody knows. Waits for all that the stream was given.
-    pub(super) fn fell_back<T: GemmTypes>(
-        &self,
-        kernel: Kernel,
-        problem: &Problem<T>,
-        band: Band,
-    ) -> Result<bool, Error> {
-        let spec = kernel.spec();
-        let Some(flags_at) = Planner::range_flags(spec, problem, band) else { return Ok(false) };
-        self.with_workspace(flags_at + size_of::<u32>() as u64, |at| {
-            let mut flags = [0; size_of::<u32>()];
-            let driver = self.gpu.context().driver();
-            // SAFETY: the flags are within the workspace, whose last user's work this copy follows in the
-            // stream and waits for.
-            unsafe { driver.read_in_order(self.stream, &mut flags, at + flags_at) }
-                .map_err(refused("reading the flags of a product"))?;
-            Ok(u32::from_ne_bytes(flags) & FALL_BACK != 0)
-        })
+    /// Queues an exchange of rows and columns.
+    ///
+    /// # Safety
+    /// `from` and `to` are valid for the lines that the parameters name, aligned to their elements, until it
+    /// is over; the stream is one of the context.
+    pub(super) unsafe fn exchange(&self, params: TransposeParams) -> Result<(), Error> {
+        let multiprocessors = self.context.limits().multiprocessors;
+        let Some(grid) = transpose::grid(&params, multiprocessors) else { return Ok(()) };
+        let HelperEntry { symbol, block, shared_bytes, .. } = kernels_gpu::TRANSPOSE;
+        let shape = Shape { symbol, grid, cluster: 1, block, shared_bytes, overlaps: false };
+        // SAFETY: the caller's promise; the launch has the block and the shared memory of the entry.
+        unsafe { self.start(Module::common().arch, shape, params) }
     }
 
     /// Queues one step of a plan for a kernel of that module.
@@ -124,7 +89,7 @@ impl<'g> Queue<'g> {
     unsafe fn step<T: GemmTypes>(&self, arch: Arch, step: &Step<T>) -> Result<(), Error> {
         match step {
             &Step::Fill { address, bytes, value } => {
-                let driver = self.gpu.context().driver();
+                let driver = self.context.driver();
                 let bytes = usize::try_from(bytes)
                     .expect("invariant: a part of a workspace, which fits the address space");
                 // SAFETY: a part of the workspace, by the plan; the caller keeps it until the step is over.
@@ -141,40 +106,41 @@ impl<'g> Queue<'g> {
     /// Queues a launch.
     ///
     /// # Safety
-    /// As [`Queue::step`].
+    /// As [`Launcher::step`].
     #[expect(
         clippy::multiple_unsafe_ops_per_block,
         reason = "one argument for every list of parameters"
     )]
     unsafe fn launch<T: GemmTypes>(&self, arch: Arch, launch: &Launch<T>) -> Result<(), Error> {
+        let shape = Shape::from(launch);
         // SAFETY: the plan pairs each entry with the parameters that its specification names, which the
         // committed PTX was compared with (`arguments`); what they point to is the caller's promise.
         unsafe {
             match &launch.arguments {
-                Arguments::Gemm(params) => self.start(arch, launch, *params),
-                Arguments::SumRanges(params) => self.start(arch, launch, *params),
+                Arguments::Gemm(params) => self.start(arch, shape, *params),
+                Arguments::SumRanges(params) => self.start(arch, shape, *params),
                 Arguments::Tma(tma) => {
                     let [a, b, c] = &tma.maps;
                     let mut params = tma.params;
                     params.a_map = self.encode(a)?;
                     params.b_map = self.encode(b)?;
                     params.c_map = if c == a { params.a_map } else { self.encode(c)? };
-                    self.start(arch, launch, params)
+                    self.start(arch, shape, params)
                 }
                 Arguments::TmaSimt(tma) => {
                     let [a, b] = &tma.maps;
                     let mut params = tma.params;
                     params.a_map = self.encode(a)?;
                     params.b_map = self.encode(b)?;
-                    self.start(arch, launch, params)
+                    self.start(arch, shape, params)
                 }
-                Arguments::Limbs(params) => self.start(arch, launch, *params),
-                Arguments::Pad(params) => self.start(arch, launch, *params),
-                Arguments::SplitKMajor(params) => self.start(arch, launch, *params),
-                Arguments::RowAmax(params) => self.start(arch, launch, *params),
-                Arguments::SplitMnMajor(params) => self.start(arch, launch, *params),
-                Arguments::Probe(params) => self.start(arch, launch, *params),
-                Arguments::Fallback(params) => self.start(arch, launch, *params),
+                Arguments::Limbs(params) => self.start(arch, shape, *params),
+                Arguments::Pad(params) => self.start(arch, shape, *params),
+                Arguments::SplitKMajor(params) => self.start(arch, shape, *params),
+                Arguments::RowAmax(params) => self.start(arch, shape, *params),
+                Arguments::SplitMnMajor(params) => self.start(arch, shape, *params),
+                Arguments::Probe(params) => self.start(arch, shape, *params),
+                Arguments::Fallback(params) => self.start(arch, shape, *params),
             }
         }
     }
@@ -184,14 +150,14 @@ impl<'g> Queue<'g> {
     /// # Safety
     /// The parameters are the entry's, and its obligations hold for them, the grid, the block and the shared
     /// memory until the launch is over.
-    unsafe fn start<T: GemmTypes, P: Params>(
+    unsafe fn start<P: Params>(
         &self,
         arch: Arch,
-        launch: &Launch<T>,
+        launch: Shape,
         mut params: P,
     ) -> Result<(), Error> {
         const { assert!(P::OFFSETS.len() <= MOST_PARAMS) };
-        let function = self.gpu.function(arch, launch.symbol)?;
+        let function = self.context.function(arch, launch.symbol)?;
         let Grid { x, y, z } = launch.grid;
         let config = LaunchConfig {
             shared_bytes: launch.shared_bytes,
@@ -207,9 +173,9 @@ impl<'g> Queue<'g> {
             *address = base.wrapping_byte_add(offset);
         }
         let addresses = &mut addresses[..P::OFFSETS.len()];
-        let driver = self.gpu.context().driver();
-        // SAFETY: (1) the function is of a module of this context, which a queue keeps current, and the
-        // stream is that context's by the contract of whoever made the queue; (2) the addresses are those
+        let driver = self.context.driver();
+        // SAFETY: (1) the function is of a module of this context, which the launcher keeps current, and the
+        // stream is that context's by the contract of `carry_out`; (2) the addresses are those
         // of the fields of `params`, which outlives the call that copies them; (3) is the caller's
         // promise.
         unsafe { driver.launch_kernel_ex(function, &config, addresses) }
@@ -234,10 +200,12 @@ impl<'g> Queue<'g> {
             },
             ..TensorMapDesc::new(data_type, map.address, &map.dims, &strides, &map.box_dims)
         };
-        let encoded = self.gpu.context().driver().encode_tiled(&desc);
-        encoded.map(|map| TensorMap(map.words())).map_err(|error| Error::Cuda {
-            during: "describing an operand to TMA".to_owned(),
-            reason: error.to_string(),
+        let encoded = self.context.driver().encode_tiled(&desc);
+        encoded.map(|map| TensorMap(map.words())).map_err(|error| {
+            let code =
+                if let TensorMapError::Driver(error) = &error { Some(error.code) } else { None };
+            let during = "describing an operand to TMA".to_owned();
+            Error::Cuda { during, reason: error.to_string(), code }
         })
     }
 }

@@ -105,10 +105,8 @@ pub fn devices() -> Result<Vec<DeviceInfo>, Error> {
 
 /// An attribute of a GPU; one that is negative counts as 0.
 fn attribute(index: u32, device: i32, attribute: DeviceAttribute) -> Result<u32, Error> {
-    let value = start()?.device_attribute(device, attribute).map_err(|error| Error::Cuda {
-        during: format!("describing device {index}"),
-        reason: error.to_string(),
-    })?;
+    let value = start()?.device_attribute(device, attribute);
+    let value = value.map_err(|error| refused(format!("describing device {index}"))(error))?;
     Ok(u32::try_from(value).unwrap_or(0))
 }
 

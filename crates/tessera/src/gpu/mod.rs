@@ -1,38 +1,54 @@
 //! Products on an NVIDIA GPU.
 //!
-//! [`Gpu`] is a device with its modules and memory; [`HostPath`] multiplies operands in host memory,
-//! [`Gpu::enqueue`] those that are on the device already. [`KERNELS`] lists the kernels there are.
+//! Operands that are on the device already: a [`Plan`] is a product in a [`Context`] that was picked and
+//! loaded once and is launched often, in any stream; [`DeviceMatrix`] and [`Stream`] are the convenience over
+//! it, which keeps memory, workspace and plans. Operands in host memory: [`Gpu`] is a device with what its
+//! products share, and [`HostPath`] the way through it. [`KERNELS`] lists the kernels there are.
 
 mod arguments;
 mod bands;
+mod choice;
+mod context;
 mod copies;
+mod desc;
 mod device;
+mod grouped;
 mod host_path;
 mod launch;
 mod listing;
+mod matrix;
 mod mismatch;
 mod modules;
+mod operands;
 mod pitched;
+mod plan;
+mod queue;
 mod schedule;
 mod staging;
+mod stream;
 mod workspace;
 
 pub use bands::Pipeline;
+pub use context::Context;
 pub use copies::HostMemory;
-pub use cuda_lazy::{Context, DevicePtr, RawStream};
+pub use cuda_lazy::{DevicePtr, DriverError, RawContext, RawStream};
+pub use desc::{GemmBatch, GemmDesc};
 pub use device::{Gpu, KernelCode};
 pub use gemm_spec::plan::Addresses;
+pub use grouped::GroupedPlan;
 pub use host_path::{HostPath, HostTimes};
 pub use kernels_gpu::{KERNELS, Kernel};
 pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
+pub use matrix::{DeviceMatMut, DeviceMatRef, DeviceMatrix};
 pub use mismatch::EntryMismatch;
-
-use cuda_lazy::DriverError;
+pub use operands::{OperandFault, Operands, PlanLimits, Workspace};
+pub use plan::{Plan, Promises};
+pub use stream::Stream;
 
 use crate::error::Error;
 
 /// Turns a refusal of the driver into this library's error.
 fn refused(during: impl Into<String>) -> impl FnOnce(DriverError) -> Error {
     let during = during.into();
-    move |error| Error::Cuda { during, reason: error.to_string() }
+    move |error| Error::Cuda { during, reason: error.to_string(), code: Some(error.code) }
 }

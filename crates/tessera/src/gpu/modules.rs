@@ -9,7 +9,9 @@ use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cuda_lazy::{Context, Driver, DriverError, FunctionAttribute, RawFunction, RawModule};
+use cuda_lazy::{
+    CaptureMode, Context, Driver, DriverError, FunctionAttribute, RawFunction, RawModule,
+};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
 use kernels_gpu::Module;
 
@@ -120,6 +122,7 @@ impl Modules {
         let missing = || Error::Cuda {
             during: format!("looking for {symbol}"),
             reason: "no kernel of the registry has this entry".to_owned(),
+            code: None,
         };
         let slot = SLOTS.get(&(arch, symbol)).ok_or_else(missing)?;
         let functions = &self.loaded(&self.slots[*slot])?.functions;
@@ -149,6 +152,11 @@ impl Modules {
     /// Has the driver load a module: its machine code where it has some for this GPU, else its PTX, which
     /// the driver compiles. A driver that is older than the machine code refuses it and takes the PTX.
     fn open(&self, module: Module) -> Result<LoadedModule, Error> {
+        // Loading may not be done while a stream is captured, unless the thread says that it knows. Each
+        // thread says so for itself.
+        let driver = self.context.driver();
+        let relaxed = driver.in_capture_mode(CaptureMode::Relaxed);
+        let _relaxed = relaxed.map_err(refused(self.during(module)))?;
         let _current = self.context.enter().map_err(refused(self.during(module)))?;
         let started = Instant::now();
         let mut loaded = match self.load_image(module) {
@@ -195,7 +203,7 @@ impl Modules {
         let ptx = module.ptx();
         arguments::check(&format!("{}.ptx", module.place()), ptx, module.forms())?;
         let during = || format!("compiling {}.ptx for {}", module.place(), self.device);
-        let failed = |reason: String| Error::Cuda { during: during(), reason };
+        let failed = |reason: String| Error::Cuda { during: during(), reason, code: None };
         let text = CString::new(ptx).map_err(|_| failed("the PTX holds a NUL byte".into()))?;
         let driver = self.context.driver();
         let (handle, _) = driver.load_module_logged(&text, false).map_err(|failure| {
@@ -220,7 +228,8 @@ impl Modules {
 
     /// Looks up the entries of a loaded module.
     fn find_entries(&self, module: Module, loaded: &mut LoadedModule) -> Result<(), Error> {
-        let failed = |reason: String| Error::Cuda { during: self.during(module), reason };
+        let failed =
+            |reason: String| Error::Cuda { during: self.during(module), reason, code: None };
         let driver = self.context.driver();
         for form in module.forms() {
             let name = CString::new(form.symbol)

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use cuda_lazy::{DeviceMemory, DevicePtr, RawStream};
 
 use super::Gpu;
-use super::launch::Queue;
+use super::queue::Queue;
 use crate::error::Error;
 
 /// One workspace for each stream: what a stream is given runs in order, so one product's use of its
@@ -52,7 +52,7 @@ impl Queue<'_> {
         call: impl FnOnce(DevicePtr) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let mut all = self.gpu.workspaces().0.lock().unwrap_or_else(PoisonError::into_inner);
-        let stream = key(self.stream);
+        let stream = key(self.stream());
         let found = all.iter().position(|one| one.stream == stream);
         let fits = |at: usize| all[at].memory.len() as u64 >= bytes;
         let at = match found {
@@ -89,7 +89,7 @@ impl Gpu {
     pub fn fill_workspaces(&self, value: u8) -> Result<(), Error> {
         let mut all = self.workspaces().0.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = || super::refused("filling a workspace");
-        self.context().synchronize().map_err(failed())?;
+        self.context().synchronize()?;
         for one in all.iter_mut() {
             let bytes = vec![value; one.memory.len()];
             one.memory.write(0, &bytes).map_err(failed())?;

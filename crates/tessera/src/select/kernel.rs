@@ -127,21 +127,30 @@ impl DeviceModel {
         accuracy: Accuracy,
     ) -> Option<Kernel> {
         let sizes = [problem.m, problem.n, problem.k];
-        let can = |kernel: &Kernel| {
+        self.best_where(T::TYPES, sizes, |kernel| {
             let spec = kernel.spec();
             let problem = in_order(problem, spec);
             accuracy.admits(spec)
                 && spec.supports(&problem, self.limits()).is_ok()
                 && fits(&problem, spec, free)
-        };
-        let by_rule = self.by_rule(T::TYPES, sizes, can)?;
+        })
+    }
+
+    /// The kernel that suits a product of m, n and k on this device among those that can compute it.
+    pub(crate) fn best_where(
+        &self,
+        types: Types,
+        sizes: [usize; 3],
+        can: impl Fn(&Kernel) -> bool,
+    ) -> Option<Kernel> {
+        let by_rule = self.by_rule(types, sizes, &can)?;
         let measured =
-            |kernel: &Kernel| self.measured().factor(kernel.spec().id, T::TYPES, sizes).is_some();
+            |kernel: &Kernel| self.measured().factor(kernel.spec().id, types, sizes).is_some();
         if !measured(&by_rule) {
             return Some(by_rule);
         }
-        let others = self.candidates(T::TYPES, sizes).into_iter().filter(measured).filter(can);
-        self.fastest(T::TYPES, sizes, std::iter::once(by_rule).chain(others))
+        let others = self.candidates(types, sizes).into_iter().filter(measured).filter(can);
+        self.fastest(types, sizes, std::iter::once(by_rule).chain(others))
     }
 
     /// The first of the kernels with the shortest predicted time.

@@ -1,0 +1,231 @@
+//! What a descriptor comes to on a device: a kernel, the products that it launches, and the workspace.
+
+use cuda_lazy::DevicePtr;
+use gemm_spec::params::TransposeParams;
+use gemm_spec::plan::{Addresses, Band, Planner};
+use gemm_spec::{KernelSpec, Layout, Order, Unsupported};
+use kernels_gpu::Kernel;
+
+use super::context::Context;
+use super::desc::{GemmBatch, GemmDesc};
+use super::operands::{OperandFault, PlanLimits, TMA_ALIGNMENT, WORKSPACE_ALIGNMENT};
+use crate::element::GemmTypes;
+use crate::error::Error;
+
+/// What a descriptor comes to on a device.
+pub(super) struct Choice {
+    pub(super) kernel: Kernel,
+    pub(super) product: Prepared,
+    /// Whether A and B have changed places in it.
+    pub(super) swapped: bool,
+    /// Ranges of k.
+    pub(super) ranges: u32,
+}
+
+impl Choice {
+    /// The kernel of a product on a device, or what a given one does for it.
+    pub(super) fn new<T: GemmTypes>(
+        context: &Context,
+        desc: &GemmDesc,
+        limits: PlanLimits,
+        kernel: Option<Kernel>,
+    ) -> Result<Self, Error> {
+        let (canonical, swapped) = desc.canonical();
+        let launched = stacked(&canonical);
+        let model = context.model();
+        let prepared = |spec: &KernelSpec| Prepared::new::<T>(context, &launched, limits, spec);
+        let picked = match kernel {
+            Some(kernel) => {
+                if !desc.accuracy.admits(kernel.spec()) {
+                    let (kernel, accuracy) = (kernel.spec().id, desc.accuracy);
+                    return Err(Error::Accuracy { kernel, accuracy });
+                }
+                kernel
+            }
+            None => {
+                let can = |kernel: &Kernel| {
+                    let spec = kernel.spec();
+                    let within = |prepared: Prepared| prepared.workspace_bytes <= limits.workspace;
+                    desc.accuracy.admits(spec) && prepared(spec).is_ok_and(within)
+                };
+                // Where nothing is written any kernel will do.
+                let sizes = [launched.m.max(1), launched.n.max(1), launched.k];
+                model.best_where(desc.types, sizes, can).ok_or_else(|| Error::NoKernel {
+                    types: desc.types,
+                    accuracy: desc.accuracy,
+                    device: context.info().name.clone(),
+                })?
+            }
+        };
+        let product = prepared(picked.spec())?;
+        let needed = product.workspace_bytes;
+        if needed > limits.workspace {
+            let fault = OperandFault::TooShort { bytes: limits.workspace, needed };
+            let plan = format!("{desc} by {} on {context:?}", picked.spec().id);
+            return Err(Error::DeviceOperand { plan, operand: "the workspace", fault });
+        }
+        let ranges = model.ranges(picked.spec(), &product.launched.problem::<T>());
+        Ok(Self { kernel: picked, product, swapped, ranges })
+    }
+}
+
+/// The same products as one where that is one: with a common B, and the rows of each A and D right behind
+/// those of the one before.
+fn stacked(desc: &GemmDesc) -> GemmDesc {
+    let GemmBatch::Strided { count, a_stride, b_stride: 0, d_stride, .. } = desc.batch else {
+        return *desc;
+    };
+    let rows = |layout: Layout, stride: usize| {
+        layout.order == Order::RowMajor && desc.m.checked_mul(layout.ld) == Some(stride)
+    };
+    match desc.m.checked_mul(count) {
+        Some(m) if count > 1 && rows(desc.a, a_stride) && rows(desc.d, d_stride) => {
+            GemmDesc { m, batch: GemmBatch::ONE, ..*desc }
+        }
+        _ => *desc,
+    }
+}
+
+/// The products that a kernel launches, and what is done before.
+pub(super) struct Prepared {
+    /// With a row-major D, and with A and B in orders that the kernel reads.
+    pub(super) launched: GemmDesc,
+    /// Which of A and B are first brought into rows, in a part of the workspace.
+    pub(super) exchanged: [Option<Exchange>; 2],
+    /// Where the kernel's own workspace begins.
+    pub(super) own_at: u64,
+    pub(super) workspace_bytes: u64,
+}
+
+/// A column-major operand and its row-major copy.
+#[derive(Clone, Copy)]
+pub(super) struct Exchange {
+    /// Columns, which are lines of the operand, and their elements.
+    pub(super) cols: u32,
+    pub(super) rows: u32,
+    /// Bytes of an element.
+    pub(super) size: u32,
+    /// From one column to the next, in elements.
+    pub(super) ld: u64,
+    /// From one row of the copy to the next, in elements.
+    pub(super) pitch: u64,
+    /// Where the copy is in the workspace.
+    pub(super) at: u64,
+}
+
+impl Prepared {
+    fn new<T: GemmTypes>(
+        context: &Context,
+        desc: &GemmDesc,
+        limits: PlanLimits,
+        spec: &KernelSpec,
+    ) -> Result<Self, Error> {
+        let mut launched = *desc;
+        let (mut exchanged, mut own_at) = ([None; 2], 0);
+        if !spec.reads_any_order() {
+            let (m, n, k) = (desc.m, desc.n, desc.k);
+            let copies = desc.reads_factors();
+            let factors = [
+                (&mut launched.a, (m, k), desc.types.a().size()),
+                (&mut launched.b, (k, n), desc.types.b().size()),
+            ];
+            for ((layout, (rows, cols), size), exchange) in factors.into_iter().zip(&mut exchanged)
+            {
+                let too_large = Error::Unsupported {
+                    kernel: spec.id,
+                    reason: Unsupported::TooLarge { m, n, k },
+                };
+                if in_rows(layout, rows, cols) {
+                    continue;
+                }
+                let pitch = cols.next_multiple_of(COPY_BYTES / size);
+                let ld = layout.ld as u64;
+                *layout = Layout::row_major(pitch);
+                if !copies {
+                    continue;
+                }
+                let bytes = rows.checked_mul(pitch).and_then(|len| len.checked_mul(size));
+                let counts = [cols, rows, size].map(u32::try_from);
+                let (Some(bytes), [Ok(cols), Ok(rows), Ok(size)]) = (bytes, counts) else {
+                    return Err(too_large);
+                };
+                let pitch = pitch as u64;
+                *exchange = Some(Exchange { cols, rows, size, ld, pitch, at: own_at });
+                own_at += (bytes as u64).next_multiple_of(WORKSPACE_ALIGNMENT);
+            }
+        }
+        let aligned = exchanged.map(|exchange| exchange.is_some());
+        let own = workspace_bytes::<T>(context, &launched, limits, spec, aligned)?;
+        Ok(Self { launched, exchanged, own_at, workspace_bytes: own_at + own })
+    }
+}
+
+/// Of what the bytes of a line of a copy are a multiple.
+const COPY_BYTES: usize = 16;
+
+/// Whether a matrix can be read row by row; one of a single column is given the layout for it.
+fn in_rows(layout: &mut Layout, rows: usize, cols: usize) -> bool {
+    let is_line = cols == 1 || rows == 1 && layout.ld == 1;
+    if layout.order == Order::ColMajor && is_line {
+        *layout = Layout::row_major(cols);
+    }
+    layout.order == Order::RowMajor
+}
+
+/// Bytes of workspace that a kernel needs for a product, wherever the operands are within the limits.
+fn workspace_bytes<T: GemmTypes>(
+    context: &Context,
+    launched: &GemmDesc,
+    limits: PlanLimits,
+    spec: &KernelSpec,
+    aligned: [bool; 2],
+) -> Result<u64, Error> {
+    if launched.is_empty() {
+        return Ok(0);
+    }
+    let problem = launched.problem::<T>();
+    let ranges = context.model().ranges(spec, &problem);
+    let bytes_at = |a: u64, b: u64| {
+        let addresses = Addresses { a, b, c: 0 };
+        let planner =
+            Planner::new(spec, &problem, addresses, context.limits(), Band::whole(problem.m));
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
+        Ok::<u64, Error>(planner.map_err(unsupported)?.with_ranges(ranges).workspace_bytes())
+    };
+    // Operands are copied where they do not begin at a multiple of 16 bytes: the first where the limits do
+    // not say that they do, the others where their stride does not keep to it.
+    let (a, b) = match launched.batch {
+        GemmBatch::Strided { count, a_stride, b_stride, .. } => {
+            let size = |operand: gemm_spec::Operand| launched.types.of(operand).size();
+            let strays = |stride: usize, size: usize| {
+                count > 1 && !(stride as u64 * size as u64).is_multiple_of(TMA_ALIGNMENT)
+            };
+            (
+                strays(a_stride, size(gemm_spec::Operand::A)),
+                strays(b_stride, size(gemm_spec::Operand::B)),
+            )
+        }
+        GemmBatch::Pointers { .. } => (false, false),
+    };
+    let unaligned = limits.alignment < TMA_ALIGNMENT;
+    let at = |strays: bool, aligned: bool| u64::from(!aligned && (strays || unaligned));
+    bytes_at(at(a, aligned[0]), at(b, aligned[1]))
+}
+
+impl Exchange {
+    /// What the helper takes for an operand and its copy at these addresses.
+    pub(super) fn params(self, from: DevicePtr, to: DevicePtr) -> TransposeParams {
+        let Self { cols, rows, size, ld, pitch, at: _ } = self;
+        let pointer =
+            |address| usize::try_from(address).expect("invariant: a pointer holds an address");
+        TransposeParams {
+            rows: cols,
+            cols: rows,
+            size,
+            from: std::ptr::with_exposed_provenance(pointer(from)),
+            ld,
+            to: std::ptr::with_exposed_provenance_mut(pointer(to)),
+            pitch,
+        }
+    }
+}

@@ -1,0 +1,526 @@
+//! Products whose operands are on the device already: picked and loaded once, launched often.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cuda_lazy::{CaptureMode, DevicePtr, FunctionAttribute, LineCopy, RawStream};
+use gemm_spec::plan::{Addresses, Band, Planner};
+use gemm_spec::{Unsupported, with_gemm_types};
+use kernels_gpu::{Kernel, Module};
+
+use super::choice::{Choice, Exchange};
+use super::context::Context;
+use super::desc::{Described, GemmBatch, GemmDesc};
+use super::launch::Launcher;
+use super::operands::{OperandFault, Operands, PlanLimits, WORKSPACE_ALIGNMENT, Workspace};
+use super::refused;
+use crate::accuracy::Accuracy;
+use crate::element::GemmTypes;
+use crate::error::Error;
+
+/// What holds for each result of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises {
+    /// Whether each element of D is one chain of fused multiply-adds over k in order, rounded once, so that
+    /// its bits are those of the CPU engine and of every other kernel that promises this.
+    pub is_chain: bool,
+    /// The strictest contract that the kernel keeps.
+    pub accuracy: Accuracy,
+    /// Ranges of k that are summed apart and added in order.
+    pub ranges: u32,
+}
+
+impl fmt::Display for Promises {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = match (self.is_chain, self.ranges) {
+            (true, _) => "one chain of fused multiply-adds: the bits of the CPU engine".to_owned(),
+            (false, 1) => "sums in an order of the kernel's own".to_owned(),
+            (false, ranges) => format!("sums of {ranges} ranges of k, added in order"),
+        };
+        write!(f, "{order}; {} accuracy; the same bits each time", self.accuracy)
+    }
+}
+
+/// A product on the device, ready to be launched: the kernel is picked, its code is loaded.
+///
+/// What is picked is a pure function of the descriptor, the device and the limits. It depends neither on how
+/// much memory is free nor on addresses or streams: two plans of the same descriptor on devices of one kind
+/// give the same bits.
+///
+/// [`Plan::run`] launches and does no more, so that it can be captured in a CUDA graph. A plan is cheap to
+/// clone, any number of threads may run it at once, and it keeps its context's modules alive.
+///
+/// ```no_run
+/// // Not run: it needs a GPU. docs/embed.md has the whole program.
+/// use tessera::Types;
+/// use tessera::gpu::{Context, GemmDesc, Plan, PlanLimits, Workspace};
+///
+/// let context = Context::current()?;
+/// let plan = Plan::new(&context, GemmDesc::new(Types::F32, 64, 64, 64), PlanLimits::default())?;
+/// # let (a, b, d, workspace, stream) = (0, 0, 0, Workspace::NONE, std::ptr::null_mut());
+/// // SAFETY: A, B and D are matrices of 64 x 64 that nothing but this stream's work uses.
+/// unsafe { plan.run(stream, a, b, 0, d, workspace)? };
+/// # Ok::<(), tessera::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Plan(Arc<Planned>);
+
+/// Threads may share a plan.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Plan>();
+};
+
+struct Planned {
+    context: Context,
+    desc: GemmDesc,
+    limits: PlanLimits,
+    choice: Choice,
+}
+
+impl Plan {
+    /// Picks the kernel for a product and has the driver load it, which may take seconds where it compiles
+    /// PTX. It may be called while a stream is captured: nothing is put into any stream.
+    ///
+    /// # Errors
+    /// [`Error::Descriptor`] where layouts, strides and scalars do not fit, [`Error::NoKernel`] where no
+    /// kernel computes such a product within the limits, and what loading a kernel may answer.
+    pub fn new(context: &Context, desc: GemmDesc, limits: PlanLimits) -> Result<Self, Error> {
+        Self::make(context, desc, limits, None)
+    }
+
+    /// The same for one kernel, whether it suits the product or not.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; [`Error::Unsupported`] where the kernel cannot compute such a product,
+    /// [`Error::Accuracy`] where it does not keep to the descriptor's accuracy.
+    pub fn with_kernel(
+        context: &Context,
+        desc: GemmDesc,
+        limits: PlanLimits,
+        kernel: Kernel,
+    ) -> Result<Self, Error> {
+        Self::make(context, desc, limits, Some(kernel))
+    }
+
+    fn make(
+        context: &Context,
+        desc: GemmDesc,
+        limits: PlanLimits,
+        kernel: Option<Kernel>,
+    ) -> Result<Self, Error> {
+        let misfit = |reason| Error::Descriptor { plan: desc.to_string(), reason };
+        desc.check().map_err(misfit)?;
+        if !limits.alignment.is_power_of_two() {
+            let reason =
+                format!("the alignment is {}, and must be a power of two", limits.alignment);
+            return Err(misfit(reason));
+        }
+        let choice = with_gemm_types!(desc.types, T => {
+            Choice::new::<T>(context, &desc, limits, kernel)
+        })?;
+        let exchanges = choice.product.exchanged.iter().any(Option::is_some)
+            || desc.reads_c() && desc.c.order != desc.d.order;
+        load(context, choice.kernel, exchanges)?;
+        Ok(Self(Arc::new(Planned { context: context.clone(), desc, limits, choice })))
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn desc(&self) -> &GemmDesc {
+        &self.0.desc
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// The kernel that computes it.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.0.choice.kernel
+    }
+
+    /// Bytes of device memory that a run needs besides its operands. Runs that may overlap each other need
+    /// one each.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> u64 {
+        self.0.choice.product.workspace_bytes
+    }
+
+    /// What holds for its results.
+    #[must_use]
+    pub fn promises(&self) -> Promises {
+        let spec = self.kernel().spec();
+        let strict = Accuracy::Componentwise;
+        Promises {
+            is_chain: spec.is_chain(),
+            accuracy: if strict.admits(spec) { strict } else { Accuracy::Fp32 },
+            ranges: self.0.choice.ranges,
+        }
+    }
+
+    /// The plan in words, one line for each thing that can be said of it.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let Planned { context, desc, limits, choice } = &*self.0;
+        let spec = choice.kernel.spec();
+        let products = desc.batch.count();
+        let launched = choice.product.launched.batch.count();
+        let how = match (products, launched) {
+            (1, _) => "one product".to_owned(),
+            (_, 1) => format!("{products} products as one of {} rows", choice.product.launched.m),
+            _ => format!("{products} products, one after the other"),
+        };
+        let names = if choice.swapped { ["B", "A"] } else { ["A", "B"] };
+        let exchanged = names.into_iter().zip(&choice.product.exchanged);
+        let exchanged = exchanged.filter_map(|(name, exchange)| exchange.as_ref().map(|_| name));
+        let how = exchanged.fold(how, |how, name| how + ", " + name + " brought into rows first");
+        format!(
+            "product: {desc} on {context:?}\n\
+             kernel: {}, {}\n\
+             launches: {how}\n\
+             promises: {}\n\
+             workspace: {} bytes\n\
+             alignment: {} bytes",
+            spec.id,
+            spec.about,
+            self.promises(),
+            choice.product.workspace_bytes,
+            limits.alignment,
+        )
+    }
+
+    /// Queues `D = alpha * A * B + beta * C` in a stream and returns without waiting. It only launches: it
+    /// allocates no device memory, waits for nothing, holds no lock, and leaves the calling thread's current
+    /// context as it was. A C apart from D is copied to D first.
+    ///
+    /// Any stream of the context will do: one of another library's, the legacy default stream (null or 0x1),
+    /// that of the calling thread (0x2), and one that is being captured.
+    ///
+    /// # Errors
+    /// [`Error::DeviceOperand`] where an address is null or not aligned or the workspace is too short, with
+    /// nothing launched; [`Error::Cuda`] where the driver refuses. A kernel that fails while it runs shows in
+    /// a later call, of this library or of another: such faults stay with the context, and every call after
+    /// it answers with the same code.
+    ///
+    /// # Safety
+    /// 1. The addresses are valid in the plan's context for the matrices of its descriptor. D overlaps neither
+    ///    A nor B, and C only where it is D.
+    /// 2. The workspace is as long as it says, and nothing but the stream's work uses it.
+    /// 3. `stream` is a stream of the context. Until its work is over nobody writes A, B or C, or reads or
+    ///    writes D, but work that the stream orders. The same holds for each launch of a graph that it is
+    ///    captured for.
+    pub unsafe fn run(
+        &self,
+        stream: RawStream,
+        a: DevicePtr,
+        b: DevicePtr,
+        c: DevicePtr,
+        d: DevicePtr,
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let planned = &*self.0;
+        let GemmBatch::Strided { .. } = planned.desc.batch else {
+            let products = planned.desc.batch.count();
+            return Err(planned.fault("addresses", OperandFault::Count { given: 1, products }));
+        };
+        if planned.desc.is_empty() {
+            return Ok(());
+        }
+        let operands = Operands { a, b, c, d };
+        planned.check_workspace(workspace)?;
+        planned.check_addresses(operands)?;
+        with_gemm_types!(planned.desc.types, T => {
+            // SAFETY: the caller's promises.
+            unsafe { planned.launch::<T>(stream, &[operands], workspace) }
+        })
+        .map_err(|error| planned.during(error))
+    }
+
+    /// The same for a batch of [pointers](GemmBatch::Pointers): each product has addresses of its own.
+    ///
+    /// # Errors
+    /// As [`Plan::run`], and [`Error::DeviceOperand`] where there are more or fewer than the products of the
+    /// descriptor. All addresses are checked before anything is launched.
+    ///
+    /// # Safety
+    /// As [`Plan::run`] for the addresses of each product; no D overlaps an operand of another product.
+    pub unsafe fn run_array(
+        &self,
+        stream: RawStream,
+        operands: &[Operands],
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let planned = &*self.0;
+        let (given, products) = (operands.len(), planned.desc.batch.count());
+        let is_array = matches!(planned.desc.batch, GemmBatch::Pointers { .. });
+        if given != products || !is_array {
+            return Err(planned.fault("addresses", OperandFault::Count { given, products }));
+        }
+        if planned.desc.is_empty() {
+            return Ok(());
+        }
+        planned.check_workspace(workspace)?;
+        operands.iter().try_for_each(|&operands| planned.check_addresses(operands))?;
+        with_gemm_types!(planned.desc.types, T => {
+            // SAFETY: the caller's promises.
+            unsafe { planned.launch::<T>(stream, operands, workspace) }
+        })
+        .map_err(|error| planned.during(error))
+    }
+
+    /// Asks the driver whether operands and workspace are what [`Plan::run`] needs: memory of this device,
+    /// as long as the matrices. It is for programs that want to know before they run; a run itself asks
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`Error::DeviceOperand`] for the first that is not, and [`Error::Cuda`].
+    pub fn check(&self, operands: Operands, workspace: Workspace) -> Result<(), Error> {
+        let planned = &*self.0;
+        if planned.desc.is_empty() {
+            return Ok(());
+        }
+        planned.check_workspace(workspace)?;
+        planned.check_addresses(operands)?;
+        let count = match planned.desc.batch {
+            GemmBatch::Strided { count, .. } => count,
+            GemmBatch::Pointers { .. } => 1,
+        };
+        for (matrix, address) in planned.desc.matrices().iter().zip(operands.in_order()) {
+            if matrix.used {
+                let bytes = matrix.extent(count)? as u64;
+                planned.check_memory(matrix.name, address, bytes)?;
+            }
+        }
+        let needed = planned.choice.product.workspace_bytes;
+        match needed {
+            0 => Ok(()),
+            _ => planned.check_memory("the workspace", workspace.address, needed),
+        }
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.name())
+    }
+}
+
+/// Has the driver load a kernel, and what brings operands into rows, whatever is being captured meanwhile.
+fn load(context: &Context, kernel: Kernel, exchanges: bool) -> Result<(), Error> {
+    let during = || refused(format!("loading {}", kernel.spec().id));
+    // A driver that loads lazily may do so below, see `Modules::open`.
+    let _relaxed = context.driver().in_capture_mode(CaptureMode::Relaxed).map_err(during())?;
+    context.load(kernel)?;
+    if exchanges {
+        context.load_common()?;
+    }
+    let _current = context.enter()?;
+    let own = kernel.spec().forms().map(|form| (kernel.spec().arch, form.symbol));
+    let common = exchanges.then(|| (Module::common().arch, kernels_gpu::TRANSPOSE.symbol));
+    for (arch, symbol) in own.chain(common) {
+        let function = context.function(arch, symbol)?;
+        // A driver that loads lazily does so here at the latest, and not in a run.
+        // SAFETY: the function is of a module of this context, which keeps it loaded.
+        unsafe { context.driver().func_get_attribute(function, FunctionAttribute::NUM_REGS) }
+            .map_err(during())?;
+    }
+    Ok(())
+}
+
+impl Planned {
+    fn name(&self) -> String {
+        format!("{} by {} on {:?}", self.desc, self.choice.kernel.spec().id, self.context)
+    }
+
+    fn fault(&self, operand: &'static str, fault: OperandFault) -> Error {
+        Error::DeviceOperand { plan: self.name(), operand, fault }
+    }
+
+    /// An error of the driver's, with the plan.
+    fn during(&self, error: Error) -> Error {
+        let Error::Cuda { during, reason, code } = error else { return error };
+        Error::Cuda { during: format!("{during} of {}", self.name()), reason, code }
+    }
+
+    fn check_workspace(&self, workspace: Workspace) -> Result<(), Error> {
+        let needed = self.choice.product.workspace_bytes;
+        if needed == 0 {
+            return Ok(());
+        }
+        let Workspace { address, bytes } = workspace;
+        let fault = if bytes < needed {
+            OperandFault::TooShort { bytes, needed }
+        } else if address == 0 {
+            OperandFault::Null
+        } else if !address.is_multiple_of(WORKSPACE_ALIGNMENT) {
+            OperandFault::Misaligned { address, alignment: WORKSPACE_ALIGNMENT }
+        } else {
+            return Ok(());
+        };
+        Err(self.fault("the workspace", fault))
+    }
+
+    fn check_addresses(&self, operands: Operands) -> Result<(), Error> {
+        let matrices = self.desc.matrices();
+        for (matrix, address) in matrices.iter().zip(operands.in_order()) {
+            if !matrix.used {
+                continue;
+            }
+            let alignment = self.limits.alignment.max(matrix.bytes as u64);
+            if address == 0 {
+                return Err(self.fault(matrix.name, OperandFault::Null));
+            }
+            if !address.is_multiple_of(alignment) {
+                let fault = OperandFault::Misaligned { address, alignment };
+                return Err(self.fault(matrix.name, fault));
+            }
+        }
+        let [_, _, c, d] = &matrices;
+        let apart = c.lines() != d.lines() || c.stride_bytes() != d.stride_bytes();
+        if self.desc.reads_c() && operands.c == operands.d && apart {
+            return Err(self.fault("C", OperandFault::InPlace));
+        }
+        Ok(())
+    }
+
+    /// Asks the driver whether there is memory of this device.
+    fn check_memory(
+        &self,
+        operand: &'static str,
+        address: DevicePtr,
+        needed: u64,
+    ) -> Result<(), Error> {
+        let _current = self.context.enter()?;
+        let found = self.context.driver().pointer_info(address);
+        let found = found.map_err(|error| refused(format!("looking at {operand}"))(error))?;
+        let Some(info) = found.filter(|info| info.on_device) else {
+            return Err(self.fault(operand, OperandFault::NotOnDevice { address }));
+        };
+        let wanted = self.context.driver_context().device();
+        if info.device != wanted {
+            let fault = OperandFault::OtherDevice { device: info.device, wanted };
+            return Err(self.fault(operand, fault));
+        }
+        let bytes = (info.start + info.bytes as u64).saturating_sub(address);
+        // A driver that does not know the allocation says that it has no bytes.
+        if info.bytes != 0 && bytes < needed {
+            return Err(self.fault(operand, OperandFault::TooShort { bytes, needed }));
+        }
+        Ok(())
+    }
+
+    /// Queues the products whose operands are at the given addresses and at the batch's strides from them.
+    ///
+    /// # Safety
+    /// As [`Plan::run`], whose checks have passed.
+    unsafe fn launch<T: GemmTypes>(
+        &self,
+        stream: RawStream,
+        operands: &[Operands],
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let Self { choice, context, desc, .. } = self;
+        let launcher = Launcher::new(context, stream)?;
+        let [.., c, d] = desc.matrices();
+        for &operands in operands {
+            if desc.reads_c() && operands.c != operands.d {
+                // SAFETY: the caller's promise.
+                unsafe { self.bring_c(&launcher, (&c, operands.c), (&d, operands.d))? };
+            }
+        }
+        let spec = choice.kernel.spec();
+        let product = &choice.product;
+        let problem = product.launched.problem::<T>();
+        let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
+        let [a, b, _, d] = product.launched.matrices();
+        let strides = [a, b, d].map(|matrix| matrix.stride_bytes());
+        let strided = match product.launched.batch {
+            GemmBatch::Strided { count, .. } => count,
+            GemmBatch::Pointers { .. } => 1,
+        };
+        for first in operands {
+            let factors = if choice.swapped { [first.b, first.a] } else { [first.a, first.b] };
+            // Where the copy of each factor is from, once there is one.
+            let mut copied = [None; 2];
+            for at in 0..strided as u64 {
+                let mut places = [0, 1].map(|of| factors[of] + at * strides[of]);
+                for ((place, copied), exchange) in
+                    places.iter_mut().zip(&mut copied).zip(product.exchanged)
+                {
+                    let Some(exchange) = exchange else { continue };
+                    let from = std::mem::replace(place, workspace.address + exchange.at);
+                    if copied.replace(from) != Some(from) {
+                        // SAFETY: the operand is the caller's promise, and the workspace has room for its
+                        // copy, which the stream's work before this no longer reads.
+                        unsafe { launcher.exchange(exchange.params(from, *place))? };
+                    }
+                }
+                let [a, b] = places;
+                let addresses = Addresses { a, b, c: first.d + at * strides[2] };
+                let band = Band::whole(problem.m);
+                let planner = Planner::new(spec, &problem, addresses, context.limits(), band)
+                    .map_err(unsupported)?
+                    .with_ranges(choice.ranges);
+                debug_assert!(
+                    product.own_at + planner.workspace_bytes() <= product.workspace_bytes
+                );
+                let plan = planner.plan(workspace.address + product.own_at).map_err(unsupported)?;
+                // SAFETY: the operands are the caller's promise; the workspace has as many bytes as the plan
+                // for addresses within the limits needs, and the stream uses it in order.
+                unsafe { launcher.carry_out(spec.arch, &plan)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues copies of the C of each product to its D.
+    ///
+    /// # Safety
+    /// As [`Plan::run`].
+    unsafe fn bring_c(
+        &self,
+        launcher: &Launcher<'_>,
+        (c, from): (&Described, DevicePtr),
+        (d, to): (&Described, DevicePtr),
+    ) -> Result<(), Error> {
+        let (lines, bytes, from_pitch) = c.lines();
+        let (_, _, to_pitch) = d.lines();
+        let exchange =
+            if self.desc.c.order == self.desc.d.order { None } else { Some(self.c_to_d()?) };
+        let count = match self.desc.batch {
+            GemmBatch::Strided { count, .. } => count,
+            GemmBatch::Pointers { .. } => 1,
+        };
+        for at in 0..count as u64 {
+            let (from, to) = (from + at * c.stride_bytes(), to + at * d.stride_bytes());
+            if let Some(exchange) = exchange {
+                // SAFETY: the caller's promise: both matrices are there, and apart from each other.
+                unsafe { launcher.exchange(exchange.params(from, to))? };
+                continue;
+            }
+            let copy = LineCopy { lines, bytes, from_pitch, to_pitch };
+            // SAFETY: as above.
+            unsafe { self.context.driver().copy_lines(launcher.stream(), to, from, copy) }
+                .map_err(|error| refused("copying C to D")(error))?;
+        }
+        Ok(())
+    }
+
+    /// How C gets into the other order of D.
+    fn c_to_d(&self) -> Result<Exchange, Error> {
+        let [.., c, _] = self.desc.matrices();
+        let (lines, bytes, _) = c.lines();
+        let counts = [lines, bytes / c.bytes, c.bytes].map(u32::try_from);
+        let [Ok(cols), Ok(rows), Ok(size)] = counts else {
+            let GemmDesc { m, n, k, .. } = self.desc;
+            let reason = Unsupported::TooLarge { m, n, k };
+            return Err(Error::Unsupported { kernel: kernels_gpu::TRANSPOSE.symbol, reason });
+        };
+        let (ld, pitch) = (self.desc.c.ld as u64, self.desc.d.ld as u64);
+        Ok(Exchange { cols, rows, size, ld, pitch, at: 0 })
+    }
+}

@@ -1,0 +1,309 @@
+//! A stream with what products in it need beside their operands.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use cuda_lazy::{DeviceMemory, RawStream};
+use gemm_spec::{Layout, Problem};
+
+use super::context::Context;
+use super::desc::GemmDesc;
+use super::matrix::{DeviceMatMut, DeviceMatRef};
+use super::operands::{OperandFault, Operands, PlanLimits, Workspace};
+use super::plan::Plan;
+use super::refused;
+use crate::accuracy::Accuracy;
+use crate::element::{AccOf, Element, GemmTypes, MultiplyInto};
+use crate::error::Error;
+
+/// Plans that a stream remembers.
+const REMEMBERED: usize = 64;
+/// `CU_STREAM_PER_THREAD`: each thread that names it has a stream of its own.
+const PER_THREAD: usize = 2;
+
+/// A CUDA stream, with the workspace that its products share and the plans that were made for it.
+///
+/// What a stream is given runs in order, so that one workspace serves all of it. It grows with the largest
+/// product; [`Stream::reserve`] gets it at once. Programs that bring a workspace of their own use
+/// [`Plan::run`].
+pub struct Stream {
+    handle: Handle,
+    accuracy: Accuracy,
+    kept: Mutex<Kept>,
+    context: Context,
+}
+
+/// A stream serves many threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Stream>();
+};
+
+enum Handle {
+    Own(cuda_lazy::Stream),
+    Foreign(Foreign),
+}
+
+/// Somebody else's stream.
+struct Foreign(RawStream);
+
+// SAFETY: the driver's calls may be made from any thread, and a stream's handle is only a name to them.
+unsafe impl Send for Foreign {}
+// SAFETY: as above.
+unsafe impl Sync for Foreign {}
+
+/// What a stream keeps from one product to the next.
+#[derive(Default)]
+struct Kept {
+    /// The one used last comes last.
+    plans: Vec<(GemmDesc, PlanLimits, Plan)>,
+    /// One for each thread where each thread has a stream of its own, else one.
+    workspaces: Vec<(Option<ThreadId>, DeviceMemory)>,
+}
+
+impl Stream {
+    /// A stream of its own, which neither waits for the legacy default stream nor makes it wait.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`].
+    pub fn new(context: &Context) -> Result<Self, Error> {
+        let stream = cuda_lazy::Stream::new(context.driver_context());
+        let stream = stream.map_err(refused("creating a stream"))?;
+        Ok(Self::with(context, Handle::Own(stream)))
+    }
+
+    /// A stream by the driver's handle, a `CUstream`, of which it remains the property: the legacy default
+    /// stream is null or 0x1, that of the calling thread 0x2.
+    ///
+    /// # Safety
+    /// It is a stream of that context, and is not destroyed before this value.
+    #[must_use]
+    pub unsafe fn from_raw(context: &Context, stream: RawStream) -> Self {
+        Self::with(context, Handle::Foreign(Foreign(stream)))
+    }
+
+    fn with(context: &Context, handle: Handle) -> Self {
+        let accuracy = Accuracy::default();
+        Self { handle, accuracy, kept: Mutex::default(), context: context.clone() }
+    }
+
+    /// The same with another contract for the products of [`Stream::gemm`].
+    #[must_use]
+    pub fn with_accuracy(self, accuracy: Accuracy) -> Self {
+        Self { accuracy, ..self }
+    }
+
+    /// The contract for the products of [`Stream::gemm`].
+    #[must_use]
+    pub fn accuracy(&self) -> Accuracy {
+        self.accuracy
+    }
+
+    /// The driver's handle, a `CUstream`, good as long as `self`.
+    #[must_use]
+    pub fn as_raw(&self) -> RawStream {
+        match &self.handle {
+            Handle::Own(stream) => stream.as_raw(),
+            Handle::Foreign(Foreign(stream)) => *stream,
+        }
+    }
+
+    /// The context that it belongs to.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Waits until nothing that was queued is under way.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`], also for a kernel that failed meanwhile.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        let _current = self.context.enter()?;
+        // SAFETY: a stream of the context that was entered, which lives as long as this value.
+        unsafe { self.context.driver().stream_synchronize(self.as_raw()) }
+            .map_err(refused("waiting for a stream"))
+    }
+
+    /// Gets a workspace of at least that many bytes, so that no later product of no more allocates any.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] and [`Error::Cuda`].
+    pub fn reserve(&self, bytes: u64) -> Result<(), Error> {
+        self.workspace(&mut self.kept(), bytes).map(drop)
+    }
+
+    /// A plan for products in this stream, or the one that was made for the same product before.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn plan(&self, desc: GemmDesc, limits: PlanLimits) -> Result<Plan, Error> {
+        self.kept().plan(&self.context, desc, limits)
+    }
+
+    /// Queues a plan's product with this stream's workspace, which is allocated where it is too short.
+    ///
+    /// # Errors
+    /// As [`Plan::run`]; [`Error::OutOfMemory`]; [`Error::Capturing`] where the plan needs a workspace and the
+    /// stream is being captured: its graph would use the workspace whenever it is launched.
+    ///
+    /// # Safety
+    /// As [`Plan::run`].
+    pub unsafe fn run(&self, plan: &Plan, operands: Operands) -> Result<(), Error> {
+        // Held to the end, so that two threads' launches with one workspace are not mixed.
+        let mut kept = self.kept();
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(&mut kept, plan, operands) }
+    }
+
+    /// # Safety
+    /// As [`Stream::run`].
+    unsafe fn run_with(
+        &self,
+        kept: &mut Kept,
+        plan: &Plan,
+        Operands { a, b, c, d }: Operands,
+    ) -> Result<(), Error> {
+        let workspace = match plan.workspace_bytes() {
+            0 => Workspace::NONE,
+            _ if self.is_capturing()? => {
+                return Err(Error::Capturing { plan: format!("{plan:?}") });
+            }
+            bytes => self.workspace(kept, bytes)?,
+        };
+        // SAFETY: the caller's promise for the operands; the workspace is this stream's alone.
+        unsafe { plan.run(self.as_raw(), a, b, c, d, workspace) }
+    }
+
+    /// Queues `C = alpha * A * B + beta * C` and returns without waiting. Any order, part and transposed view
+    /// of a matrix will do. With `beta == 0` C is not read, with `alpha == 0` neither A nor B is.
+    ///
+    /// Work of other streams with the same matrices is not waited for: events order it.
+    ///
+    /// # Errors
+    /// [`Error::InnerDim`] and [`Error::OuterDim`] where the sizes do not fit, [`Error::DeviceOperand`] where
+    /// a matrix is of another context, else as [`Plan::new`] and [`Stream::run`].
+    pub fn gemm<A: MultiplyInto<B, C>, B: Element, C: Element>(
+        &self,
+        alpha: AccOf<A, B, C>,
+        a: DeviceMatRef<'_, A>,
+        b: DeviceMatRef<'_, B>,
+        beta: AccOf<A, B, C>,
+        c: &mut DeviceMatMut<'_, C>,
+    ) -> Result<(), Error> {
+        let (m, n, k) = (a.rows(), b.cols(), a.cols());
+        if k != b.rows() {
+            return Err(Error::InnerDim { a_rows: m, a_cols: k, b_rows: b.rows(), b_cols: n });
+        }
+        if (c.rows(), c.cols()) != (m, n) {
+            return Err(Error::OuterDim { rows: c.rows(), cols: c.cols(), m, n });
+        }
+        let desc =
+            self.desc::<A::Types>([m, n, k], [a.layout(), b.layout(), c.layout()], alpha, beta);
+        for (operand, context) in [("A", a.context()), ("B", b.context()), ("C", c.context())] {
+            if !context.is(&self.context) {
+                let fault = OperandFault::OtherContext;
+                return Err(Error::DeviceOperand { plan: desc.to_string(), operand, fault });
+            }
+        }
+        let addresses = [a.address(), b.address(), c.address()];
+        let limits = PlanLimits::default().for_addresses(&addresses);
+        let [a, b, c] = addresses;
+        let mut kept = self.kept();
+        let plan = kept.plan(&self.context, desc, limits)?;
+        // SAFETY: (1) the views are of this context and as long as their layouts say; C is borrowed
+        // exclusively, so that it is apart from the others, and is D. (2) The workspace is this stream's. (3)
+        // The stream is of the context. Whoever frees a matrix waits for the work that uses it, as the driver
+        // does; nobody reads its elements as anything but numbers, whatever other streams do to them.
+        unsafe { self.run_with(&mut kept, &plan, Operands { a, b, c, d: c }) }
+    }
+
+    fn desc<T: GemmTypes>(
+        &self,
+        [m, n, k]: [usize; 3],
+        [a, b, c]: [Layout; 3],
+        alpha: T::Acc,
+        beta: T::Acc,
+    ) -> GemmDesc {
+        let problem = Problem::<T>::new(m, n, k).with_layouts(a, b, c).with_scalars(alpha, beta);
+        GemmDesc::of(&problem).with_accuracy(self.accuracy)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_capturing(&self) -> Result<bool, Error> {
+        let _current = self.context.enter()?;
+        // SAFETY: a stream of the context that was entered, which lives as long as this value.
+        unsafe { self.context.driver().is_capturing(self.as_raw()) }
+            .map_err(refused("asking whether a stream is captured"))
+    }
+
+    /// The stream's workspace, of that many bytes at least.
+    fn workspace(&self, kept: &mut Kept, bytes: u64) -> Result<Workspace, Error> {
+        let owner = (self.as_raw().addr() == PER_THREAD).then(|| thread::current().id());
+        let all = &mut kept.workspaces;
+        let found = all.iter().position(|(own, _)| *own == owner);
+        if let Some(at) = found {
+            let memory = &all[at].1;
+            if memory.len() as u64 >= bytes {
+                return Ok(Workspace { address: memory.address(), bytes: memory.len() as u64 });
+            }
+            // The old one goes first: there may be no room for both. The driver waits for its users.
+            all.swap_remove(at);
+        }
+        let memory = allocate(&self.context, bytes, "the workspace of a stream")?;
+        let workspace = Workspace { address: memory.address(), bytes: memory.len() as u64 };
+        all.push((owner, memory));
+        Ok(workspace)
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("handle", &self.as_raw()).finish_non_exhaustive()
+    }
+}
+
+impl Kept {
+    fn plan(
+        &mut self,
+        context: &Context,
+        desc: GemmDesc,
+        limits: PlanLimits,
+    ) -> Result<Plan, Error> {
+        let plans = &mut self.plans;
+        // The one used last is likely used next.
+        let found = plans.iter().rposition(|(own, within, _)| *own == desc && *within == limits);
+        if let Some(at) = found {
+            if at + 1 != plans.len() {
+                plans[at..].rotate_left(1);
+            }
+        } else {
+            let plan = Plan::new(context, desc, limits)?;
+            if plans.len() == REMEMBERED {
+                plans.remove(0);
+            }
+            plans.push((desc, limits, plan));
+        }
+        let (_, _, plan) = plans.last().expect("invariant: it was found or put there");
+        Ok(plan.clone())
+    }
+}
+
+/// Allocates device memory, whose content is whatever it was.
+pub(super) fn allocate(context: &Context, bytes: u64, what: &str) -> Result<DeviceMemory, Error> {
+    let short = || Error::OutOfMemory {
+        what: format!("{what} on {context:?}"),
+        needed: u128::from(bytes),
+        available: None,
+    };
+    let len = usize::try_from(bytes).map_err(|_| short())?;
+    DeviceMemory::new(context.driver_context(), len).map_err(|error| {
+        if error.is_out_of_memory() {
+            return short();
+        }
+        refused(format!("allocating {what}"))(error)
+    })
+}
