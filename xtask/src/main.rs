@@ -9,6 +9,7 @@
 mod assemble;
 mod blas_suites;
 mod build_ptx;
+mod c_library;
 mod check_ptx;
 mod ci;
 mod command;
@@ -49,6 +50,7 @@ enum Task {
     Sanitize(sanitize::Args),
     Neon(neon::Args),
     BlasSuites(blas_suites::Args),
+    CLibrary(c_library::Args),
     Ci(ci::Args),
 }
 
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Task::Sanitize(args) => sanitize::run(&args).map(drop),
         Task::Neon(args) => neon::run(&args),
         Task::BlasSuites(args) => blas_suites::run(&args),
+        Task::CLibrary(args) => c_library::run(&args),
         Task::Ci(args) => ci::run(&args),
     };
     match done {
