@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::{command, modules};
+use crate::{command, modules, venv};
 
 /// Install the C library: libtessera.so, libtessera.a, tessera.h and tessera.pc
 ///
@@ -39,8 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = modules::root();
     let prefix = std::path::absolute(&args.prefix)?;
     let folder = if args.profile == "dev" { "debug" } else { &args.profile };
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    let built = target.join(folder);
+    let built = venv::target().join(folder);
     let (include, lib) = (prefix.join("include"), prefix.join("lib"));
     fs::create_dir_all(lib.join("pkgconfig"))?;
     fs::create_dir_all(&include)?;

@@ -20,11 +20,14 @@ mod modules;
 mod neon;
 mod packages;
 mod peers;
+mod python;
 mod registers;
 mod sanitize;
 mod shape;
 mod toolchain;
 mod toolkit;
+mod venv;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -51,6 +54,8 @@ enum Task {
     Neon(neon::Args),
     BlasSuites(blas_suites::Args),
     CLibrary(c_library::Args),
+    Wheel(wheel::Args),
+    PythonTests(python::Args),
     Ci(ci::Args),
 }
 
@@ -67,6 +72,8 @@ fn main() -> ExitCode {
         Task::Neon(args) => neon::run(&args),
         Task::BlasSuites(args) => blas_suites::run(&args),
         Task::CLibrary(args) => c_library::run(&args),
+        Task::Wheel(args) => wheel::run(&args),
+        Task::PythonTests(args) => python::run(&args).map(drop),
         Task::Ci(args) => ci::run(&args),
     };
     match done {
