@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{command, modules, venv};
+use crate::{command, modules, venv, wheel};
 
 /// Run the tests of the Python package: NumPy's own of matmul, ours, and the type stubs
 ///
@@ -88,6 +88,10 @@ fn package() -> Result<PathBuf> {
         if path.is_file() {
             copy(&path, &package.join(path.file_name().unwrap_or_default()))?;
         }
+    }
+    let exported = wheel::exports(&built.join("libtessera_py.so"))?;
+    if exported.iter().ne(["PyInit__native"]) {
+        bail!("libtessera_py.so exports more than its module: {exported:?}");
     }
     copy(&built.join("libtessera_py.so"), &package.join("_native.abi3.so"))?;
     copy(&built.join("libtessera_blas.so"), &package.join("lib/libtessera_blas.so"))?;

@@ -46,7 +46,7 @@
 #define TESSERA_UNITS_ALL 3
 
 // What computes products: threads, a GPU, and the memory that they keep. Any number of threads may use one
-// at once. It does not survive a fork: a child makes its own.
+// at once. It does not survive a fork: a child makes its own, as it does of the one for the process.
 typedef struct tessera_engine tessera_engine;
 
 // What a function returns: TESSERA_SUCCESS, or why it did nothing.

@@ -3,9 +3,9 @@
 #![expect(non_camel_case_types, reason = "the names of C")]
 
 use std::num::NonZeroUsize;
-use std::sync::OnceLock;
 
 use tessera::{Accuracy, CpuUnits, Device, Engine};
+use tessera_raw::PerProcess;
 
 use crate::guard::guard;
 use crate::sized::{self, Sized};
@@ -65,13 +65,13 @@ unsafe impl Sized for tessera_engine_options {
 }
 
 /// What computes products: threads, a GPU, and the memory that they keep. Any number of threads may use one
-/// at once. It does not survive a fork: a child makes its own.
+/// at once. It does not survive a fork: a child makes its own, as it does of the one for the process.
 pub struct tessera_engine {
     engine: Engine,
 }
 
 /// The one for the whole process, which is made when it is first used.
-static PROCESS: OnceLock<tessera_engine> = OnceLock::new();
+static PROCESS: PerProcess<Engine> = PerProcess::new();
 
 /// The engine at an address, or of the process.
 ///
@@ -82,12 +82,7 @@ pub(crate) unsafe fn engine_at<'a>(at: *const tessera_engine) -> Result<&'a Engi
     if let Some(own) = unsafe { at.as_ref() } {
         return Ok(&own.engine);
     }
-    if let Some(process) = PROCESS.get() {
-        return Ok(&process.engine);
-    }
-    let engine = Engine::auto()?;
-    // Another thread may have been faster: its engine serves both.
-    Ok(&PROCESS.get_or_init(|| tessera_engine { engine }).engine)
+    Ok(PROCESS.get_or_try_make(Engine::auto)?)
 }
 
 /// Makes an engine; where options is NULL with the usual settings.

@@ -1,5 +1,6 @@
 //! Calls as programs make them: every product of the list, wrong arguments, many threads.
 
+#![cfg(unix)]
 #![expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
 
 use std::ffi::{CStr, c_char};
@@ -155,6 +156,40 @@ fn many_threads_share_an_engine_and_the_process_has_one() {
             });
         }
     });
+}
+
+/// The parent's threads are not the child's: with its engine the child would wait for ever.
+#[test]
+fn a_child_has_an_engine_of_its_own() {
+    let n = 256;
+    let multiply = || {
+        let (a, mut c) = (vec![1.0f64; n * n], vec![f64::NAN; n * n]);
+        let a = matrix(TESSERA_F64, a.as_ptr(), n, n, [n as isize, 1]);
+        let to = matrix(TESSERA_F64, c.as_mut_ptr(), n, n, [n as isize, 1]);
+        // SAFETY: the vectors hold the matrices.
+        let status =
+            unsafe { tessera_gemm(null(), 1.0, &raw const a, &raw const a, 0.0, &raw const to) };
+        status == TESSERA_SUCCESS && c.iter().all(|&it| it == n as f64)
+    };
+    assert!(multiply());
+    // SAFETY: the child multiplies and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let right = multiply();
+        // SAFETY: nothing is to be cleaned up.
+        unsafe { libc::_exit(i32::from(!right)) };
+    }
+    let (mut status, begun) = (-1, std::time::Instant::now());
+    // SAFETY: the child's number, and room for its status.
+    while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
+        if begun.elapsed().as_secs() > 30 {
+            // SAFETY: a child of this test's own.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            panic!("the child hangs");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(status, 0);
 }
 
 #[test]

@@ -136,3 +136,25 @@ fn the_program_in_fortran() {
     let text = printed(&compiler, &["-Wall", "-Wextra", "-Werror"], "first_product.f90");
     assert_eq!(text, "  7.0  8.0\n 16.0 17.0\n");
 }
+
+/// The document shows the program that runs above, and names tests that are there.
+#[test]
+fn the_document_is_that_of_the_programs() {
+    let read = |path: PathBuf| std::fs::read_to_string(&path).expect("it is there");
+    let document = read(folder().join("../../docs/embed-c.md"));
+    let program = read(folder().join("../../docs/embed/first_product.c"));
+    assert!(document.contains(&format!("```c\n{program}```")), "another program is shown");
+    let sources =
+        ["src/guard.rs", "src/sized.rs", "tests/calls.rs", "tests/header.rs", "tests/languages.rs"];
+    let mut text: String = sources.map(|path| read(folder().join(path))).concat();
+    text += &read(folder().join("../tessera_raw/tests/products.rs"));
+    let promises = document.split("| promise | test |").nth(1).expect("there is a table");
+    let names = promises.lines().filter(|line| line.starts_with("| ")).flat_map(|line| {
+        line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default().split(", ")
+    });
+    let names: Vec<&str> = names.map(|name| name.trim_matches('`')).collect();
+    assert!(names.len() > 8, "{names:?}");
+    for name in names {
+        assert!(text.contains(&format!("fn {name}()")), "there is no test {name}");
+    }
+}

@@ -28,7 +28,7 @@ impl Family {
     }
 
     /// A result, which is an array of NumPy's, as one of this library, without a copy. One of bfloat16, which
-    /// NumPy cannot lend, comes as uint16.
+    /// NumPy cannot lend, comes as int16.
     pub(crate) fn take<'py>(
         self,
         result: Bound<'py, PyAny>,

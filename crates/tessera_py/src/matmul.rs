@@ -195,14 +195,15 @@ fn is_small(operands: &Operands, batch: &Batch) -> bool {
     sizes.into_iter().fold(1, usize::saturating_mul) <= SMALL
 }
 
-/// A new array of NumPy's for what is written; of bfloat16 for another library as uint16, which NumPy lends.
+/// A new array of NumPy's for what is written; of bfloat16 for another library as int16, which
+/// every library takes.
 fn empty<'py>(py: Python<'py>, product: &Product<'py>) -> PyResult<Bound<'py, PyAny>> {
     let shape = product.shapes.result();
     let (kind, is_numpy) = (product.written, product.a.family == Family::NumPy);
     let dtype = if is_numpy && product.a.kind == Some(kind) {
         product.a.object.getattr(intern!(py, "dtype"))?
     } else if kind == Kind::BF16 && !is_numpy {
-        numpy::dtype(py, Kind::U16)?
+        numpy::dtype(py, Kind::I16)?
     } else {
         numpy::dtype(py, kind)?
     };

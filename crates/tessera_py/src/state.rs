@@ -1,19 +1,16 @@
 //! Engines, and what a fork does to them.
 //!
-//! An engine is made for the first product that asks for its settings, and kept. A pool of threads does not
-//! survive a fork: a child forgets its parent's engines, with whatever locks others may have held in them, and
-//! makes its own.
+//! An engine is made for the first product that asks for its settings, and kept. A child of a fork makes its own.
 
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
-
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tessera::{Accuracy, Device, Engine};
-use tessera_raw::Place;
+use tessera_raw::{PerProcess, Place};
 
 use crate::settings;
 
@@ -32,42 +29,15 @@ struct State {
     engines: Mutex<Vec<(Settings, &'static Engine)>>,
 }
 
-/// This process' state; null until it is first needed, and again in a child.
-static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
+/// This process' state.
+static STATE: PerProcess<State> = PerProcess::new();
 /// How many threads the program asked for; 0 where it did not.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 fn state() -> &'static State {
-    let at = STATE.load(Ordering::Acquire);
-    // SAFETY: what is not null is a state that was leaked below.
-    if let Some(state) = unsafe { at.as_ref() } {
-        return state;
-    }
-    forget_in_children();
-    let new = Box::into_raw(Box::new(State::default()));
-    let there = STATE.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
-    let at = match there {
-        Ok(_) => new,
-        Err(first) => {
-            // SAFETY: made above, and nobody else has seen it.
-            drop(unsafe { Box::from_raw(new) });
-            first
-        }
-    };
-    // SAFETY: either was leaked: the one above, or that of a thread that was faster.
-    unsafe { &*at }
-}
-
-/// Has children forget the state: its threads are not theirs, and its locks may be held by nobody.
-fn forget_in_children() {
-    extern "C" fn forget() {
-        STATE.store(null_mut(), Ordering::Release);
-    }
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the handler stores to an atomic, which a child may do, and the module is never unloaded.
-        unsafe { libc::pthread_atfork(None, None, Some(forget)) };
-    });
+    let made = STATE.get_or_try_make(|| Ok::<_, Infallible>(State::default()));
+    let Ok(state) = made;
+    state
 }
 
 /// The engine of these settings, made if need be.

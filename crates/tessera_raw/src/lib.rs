@@ -21,16 +21,17 @@
 //! # Shape
 //!
 //! ```text
-//! scalar.rs    types of elements as values; which products there are
-//! strided.rs   a matrix at an address; whether the library takes it as it lies
-//! pack.rs      copies of those that it does not, and of a C back to its place
-//! batch.rs     where the operands of each product begin, and batches that are one product
-//! factors.rs   alpha and beta as numbers of the sums' type
-//! place.rs     the engine, and how many threads
-//! product.rs   one product of known types, by views or on the GPU
-//! integers.rs  products of 64-bit integers, which the library itself does not have
-//! multiply.rs  types and batches taken apart
-//! explain.rs   what would be done
+//! scalar.rs       types of elements as values; which products there are
+//! strided.rs      a matrix at an address; whether the library takes it as it lies
+//! pack.rs         copies of those that it does not, and of a C back to its place
+//! batch.rs        where the operands of each product begin, and batches that are one product
+//! factors.rs      alpha and beta as numbers of the sums' type
+//! place.rs        the engine, and how many threads
+//! product.rs      one product of known types, by views or on the GPU
+//! integers.rs     products of 64-bit integers, which the library itself does not have
+//! multiply.rs     types and batches taken apart
+//! explain.rs      what would be done
+//! per_process.rs  what a process makes once, and a child of a fork anew
 //! ```
 
 mod batch;
@@ -39,6 +40,7 @@ mod factors;
 mod integers;
 mod multiply;
 mod pack;
+mod per_process;
 mod place;
 mod product;
 mod scalar;
@@ -48,6 +50,7 @@ pub use batch::Batch;
 pub use explain::{Explanation, explain};
 pub use factors::Factors;
 pub use multiply::{Failure, Operands, multiply};
+pub use per_process::PerProcess;
 pub use place::Place;
 pub use scalar::Scalar;
 pub use strided::Strided;

@@ -190,22 +190,23 @@ impl<T: Plain> Way<T> {
         }
     }
 
-    /// The operand of one product. What it is copied to is kept in `own`.
+    /// The operand of one product, copied where it `must` be apart from C's slice. What it is copied to is kept
+    /// in `own`.
     ///
     /// # Safety
     /// As [`pack`].
     unsafe fn laid(
         &self,
         matrix: Strided,
-        what: &str,
+        (what, must): (&str, bool),
         context: &CpuContext,
         own: &mut Option<Packed<T>>,
     ) -> Result<Laid<T>, Error> {
         let Strided { rows, cols, .. } = matrix;
         let (at, layout) = match self {
-            Self::InPlace(layout) => (matrix.at.cast(), *layout),
+            Self::InPlace(layout) if !must => (matrix.at.cast(), *layout),
             Self::Once(packed) => (packed.elements.as_ptr().cast_mut(), packed.layout),
-            Self::Each => {
+            Self::InPlace(_) | Self::Each => {
                 // SAFETY: the caller's promise.
                 let packed = own.insert(unsafe { pack(matrix, what, context) }?);
                 (packed.elements.as_mut_ptr(), packed.layout)
@@ -262,12 +263,18 @@ unsafe fn each<P: Product>(
 
     let one = |number: usize, context: &CpuContext| -> Result<(), Error> {
         let [to_a, to_b, to_c] = batch.offsets(number);
+        let (a, b, to) = (a.moved(to_a), b.moved(to_b), c.moved(to_c));
+        // The GPU takes slices, which hold what is between lines, too: parts of one matrix side by side would
+        // overlap.
+        let side_by_side =
+            |it: &Strided, size| on_gpu && is_read && it.may_overlap(size, &to, size_of::<P::C>());
+        let must_a = side_by_side(&a, size_of::<P::A>());
+        let must_b = side_by_side(&b, size_of::<P::B>());
         let (mut own_a, mut own_b) = (None, None);
         // SAFETY: the caller's promise.
-        let a = unsafe { way_a.laid(a.moved(to_a), "A", context, &mut own_a) }?;
+        let a = unsafe { way_a.laid(a, ("A", must_a), context, &mut own_a) }?;
         // SAFETY: the caller's promise.
-        let b = unsafe { way_b.laid(b.moved(to_b), "B", context, &mut own_b) }?;
-        let to = c.moved(to_c);
+        let b = unsafe { way_b.laid(b, ("B", must_b), context, &mut own_b) }?;
         let mut copied = match in_place_c {
             Some(_) => None,
             None if product.reads_c() => {
