@@ -98,7 +98,7 @@ typedef struct tessera_matrix {
   int32_t reserved;
 } tessera_matrix;
 
-// Several products of equal sizes, their operands being so many elements apart: 0 for an A or B that
+// Several products of equal sizes, their operands these numbers of elements apart: 0 for an A or B that
 // all of them share.
 typedef struct tessera_batch {
   // sizeof(tessera_batch)
@@ -125,7 +125,7 @@ typedef struct tessera_gemm_options {
   double beta;
   // Its imaginary part, for complex types.
   double beta_imaginary;
-  // At most so many threads of the engine; 0 for all.
+  // The largest number of the engine's threads; 0 for all.
   size_t threads;
   // More than one product, or NULL.
   const struct tessera_batch *batch;
@@ -149,10 +149,10 @@ typedef struct tessera_gemm_options {
 // The upper half of a float; C may be of float
 #define TESSERA_BF16 6
 
-// float _Complex, std::complex<float>
+// `float _Complex`, `std::complex<float>`
 #define TESSERA_COMPLEX64 7
 
-// double _Complex, std::complex<double>
+// `double _Complex`, `std::complex<double>`
 #define TESSERA_COMPLEX128 8
 
 // It is done.
@@ -240,7 +240,7 @@ tessera_status tessera_gemm_with(const struct tessera_engine *engine,
 //
 // The caller promises:
 // As `tessera_gemm_with`, but that neither elements nor their addresses are looked at; `text` has room for
-// so many bytes.
+// `capacity` bytes.
 tessera_status tessera_explain(const struct tessera_engine *engine,
                                const struct tessera_gemm_options *options,
                                const struct tessera_matrix *a,

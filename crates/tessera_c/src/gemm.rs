@@ -12,7 +12,7 @@ use crate::matrix::{scalar_of, tessera_matrix};
 use crate::sized::{self, Sized};
 use crate::status::{Fault, tessera_status};
 
-/// Several products of equal sizes, their operands being so many elements apart: 0 for an A or B that
+/// Several products of equal sizes, their operands these numbers of elements apart: 0 for an A or B that
 /// all of them share.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub struct tessera_gemm_options {
     pub beta: f64,
     /// Its imaginary part, for complex types.
     pub beta_imaginary: f64,
-    /// At most so many threads of the engine; 0 for all.
+    /// The largest number of the engine's threads; 0 for all.
     pub threads: usize,
     /// More than one product, or NULL.
     pub batch: *const tessera_batch,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn tessera_gemm_with(
 ///
 /// # Safety
 /// As `tessera_gemm_with`, but that neither elements nor their addresses are looked at; `text` has room for
-/// so many bytes.
+/// `capacity` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tessera_explain(
     engine: *const tessera_engine,

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Nothing unwinds into a caller: a panic inside is a fault of this library, and comes out as
-//! [`TESSERA_INTERNAL_ERROR`](status::TESSERA_INTERNAL_ERROR).
+//! [`TESSERA_INTERNAL_ERROR`].
 
 mod engine;
 mod gemm;

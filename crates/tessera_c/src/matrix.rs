@@ -26,9 +26,9 @@ pub const TESSERA_I8: tessera_dtype = 4;
 pub const TESSERA_F16: tessera_dtype = 5;
 /// The upper half of a float; C may be of float
 pub const TESSERA_BF16: tessera_dtype = 6;
-/// float _Complex, std::complex<float>
+/// `float _Complex`, `std::complex<float>`
 pub const TESSERA_COMPLEX64: tessera_dtype = 7;
-/// double _Complex, std::complex<double>
+/// `double _Complex`, `std::complex<double>`
 pub const TESSERA_COMPLEX128: tessera_dtype = 8;
 
 /// The number of a type. Programs hold them: none ever changes.

@@ -222,7 +222,7 @@ fn options_batch_complex_factors_and_threads() {
     // i * a * i
     assert_eq!(c, [[-0.0, -1.0], [-2.0, 0.0], [0.0, 3.0]]);
     let mut text = [0x7f as c_char; 30];
-    // SAFETY: as above, and there is room for so many bytes.
+    // SAFETY: as above, and there is room for 29 bytes.
     let status = unsafe { tessera_explain(engine.0, options, a, a, c_, text.as_mut_ptr(), 29) };
     assert_eq!(status, TESSERA_SUCCESS);
     // SAFETY: a zero byte was written.

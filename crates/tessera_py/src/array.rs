@@ -1,4 +1,4 @@
-//! An array of whatever library, as it lies in memory.
+//! An array of whatever library, and where it is in memory.
 
 use std::ffi::CStr;
 use std::slice;

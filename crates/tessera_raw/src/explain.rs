@@ -18,13 +18,13 @@ pub struct Explanation {
     pub device: String,
     /// The units of the CPU, or the kernel.
     pub by: String,
-    /// At most so many threads of the CPU.
+    /// The largest number of the CPU's threads.
     pub threads: usize,
     /// How many products there are once those are merged that share a factor.
     pub products: usize,
     /// Rows, columns and steps of each.
     pub sizes: [usize; 3],
-    /// Whether A, B and C are copied because the library does not take them as they lie.
+    /// Whether A, B and C are copied because the library does not take them in place.
     pub copied: [bool; 3],
 }
 

@@ -22,7 +22,7 @@
 //!
 //! ```text
 //! scalar.rs       types of elements as values; which products there are
-//! strided.rs      a matrix at an address; whether the library takes it as it lies
+//! strided.rs      a matrix at an address; whether the library takes it in place
 //! pack.rs         copies of those that it does not, and of a C back to its place
 //! batch.rs        where the operands of each product begin, and batches that are one product
 //! factors.rs      alpha and beta as numbers of the sums' type

@@ -169,7 +169,7 @@ pub(crate) enum Way<T> {
 }
 
 impl<T: Plain> Way<T> {
-    /// The way of an operand that is read, and is so many bytes apart from one product to the next.
+    /// The way of an operand, given its strides from one product to the next and whether it is read.
     ///
     /// # Safety
     /// As [`pack`].
@@ -216,7 +216,7 @@ impl<T: Plain> Way<T> {
     }
 }
 
-/// The layout by which the library takes each operand of a batch as it lies.
+/// The layout by which the library takes each operand of a batch in place.
 pub(crate) fn in_place<T>(matrix: &Strided, strides: &[isize]) -> Option<Layout> {
     let aligned = |stride: &isize| stride.unsigned_abs().is_multiple_of(align_of::<T>());
     matrix.layout(size_of::<T>(), align_of::<T>()).filter(|_| strides.iter().all(aligned))

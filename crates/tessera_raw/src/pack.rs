@@ -1,4 +1,4 @@
-//! Copies of matrices that the library does not take as they lie.
+//! Copies of matrices that the library does not take in place.
 
 use std::mem::MaybeUninit;
 

@@ -10,7 +10,7 @@ use tessera::Engine;
 pub struct Place<'e> {
     /// The engine.
     pub engine: &'e Engine,
-    /// At most so many of its threads; all of them if `None`.
+    /// The largest number of its threads; all of them if `None`.
     pub threads: Option<NonZeroUsize>,
 }
 

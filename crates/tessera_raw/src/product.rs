@@ -11,7 +11,7 @@ use crate::integers;
 use crate::place::Place;
 use crate::scalar::Plain;
 
-/// A matrix that the library takes as it lies.
+/// A matrix that the library takes in place.
 pub(crate) struct Laid<T> {
     pub(crate) at: *mut T,
     pub(crate) rows: usize,

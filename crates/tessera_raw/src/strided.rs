@@ -45,7 +45,7 @@ impl Strided {
         }
     }
 
-    /// The same matrix so many bytes further on.
+    /// The same matrix at an address that many bytes further on.
     #[must_use]
     pub const fn moved(self, bytes: isize) -> Self {
         Self { at: self.at.wrapping_offset(bytes), ..self }
@@ -102,7 +102,7 @@ impl Strided {
         Err(ShapeError::TooLarge { operand, rows, cols })
     }
 
-    /// The layout by which the library takes the matrix as it lies: rows or columns are contiguous and do
+    /// The layout by which the library takes the matrix in place: rows or columns are contiguous and do
     /// not overlap, and the elements are aligned.
     pub(crate) fn layout(&self, size: usize, align: usize) -> Option<Layout> {
         if self.is_empty() {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn contiguous_lines_are_taken_as_they_lie() {
+    fn contiguous_lines_are_taken_in_place() {
         let layout = |matrix: Strided| matrix.layout(4, 4);
         assert_eq!(layout(at(3, 5, 20, 4)), Some(Layout::row_major(5)));
         assert_eq!(layout(at(3, 5, 28, 4)), Some(Layout::row_major(7)));
