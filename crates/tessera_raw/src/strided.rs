@@ -113,6 +113,10 @@ impl Strided {
         if !self.at.addr().is_multiple_of(align) {
             return None;
         }
+        // One contiguous column is a column rather than rows of one element.
+        if self.cols == 1 && row == Some(1) {
+            return Some(Layout::col_major(self.rows));
+        }
         if col.is_none_or(|col| col == 1) && row.is_none_or(|row| row >= self.cols) {
             return Some(Layout::row_major(row.unwrap_or(self.cols)));
         }
@@ -151,6 +155,8 @@ mod tests {
         // Every third element, as one row and as one column.
         assert_eq!(layout(at(1, 5, 0, 12)), Some(Layout::col_major(3)));
         assert_eq!(layout(at(5, 1, 12, -8)), Some(Layout::row_major(3)));
+        assert_eq!(layout(at(5, 1, 4, 0)), Some(Layout::col_major(5)));
+        assert_eq!(layout(at(1, 5, 0, 4)), Some(Layout::row_major(5)));
         assert_eq!(layout(at(1, 1, 0, -3)), Some(Layout::row_major(1)));
         assert!(layout(at(0, 5, -1, 3)).is_some());
     }
