@@ -207,7 +207,11 @@ fn empty<'py>(py: Python<'py>, product: &Product<'py>) -> PyResult<Bound<'py, Py
     } else {
         numpy::dtype(py, kind)?
     };
-    numpy::empty(py, &shape, &dtype)
+    if is_numpy {
+        numpy::empty(py, &shape, &dtype)
+    } else {
+        numpy::empty_aligned(py, &shape, &dtype, kind.size())
+    }
 }
 
 /// Copies C to where the result will be.

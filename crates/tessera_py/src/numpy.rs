@@ -3,7 +3,7 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyModule, PyTuple, PyType};
+use pyo3::types::{PyDict, PyModule, PySlice, PyTuple, PyType};
 
 use crate::kind::Kind;
 
@@ -51,6 +51,31 @@ pub(crate) fn empty<'py>(
     let shape = PyTuple::new(py, shape)?;
     module(py)?.call_method1(intern!(py, "empty"), (shape, dtype))
 }
+
+/// The same with its elements at a multiple of 64 bytes: what JAX asks of memory that it takes without a copy.
+pub(crate) fn empty_aligned<'py>(
+    py: Python<'py>,
+    shape: &[usize],
+    dtype: &Bound<'py, PyAny>,
+    size: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = shape.iter().try_fold(size, |all, &count| all.checked_mul(count));
+    let with_room = bytes.and_then(|bytes| bytes.checked_add(ALIGNED)).unwrap_or(usize::MAX);
+    let bytes = bytes.unwrap_or(usize::MAX);
+    let room = empty(py, &[with_room], &self::dtype(py, Kind::U8)?)?;
+    let at: usize = room.getattr(intern!(py, "ctypes"))?.getattr(intern!(py, "data"))?.extract()?;
+    let first = at.next_multiple_of(ALIGNED) - at;
+    let part = room.get_item(PySlice::new(
+        py,
+        first.cast_signed(),
+        first.wrapping_add(bytes).cast_signed(),
+        1,
+    ))?;
+    let elements = part.call_method1(intern!(py, "view"), (dtype,))?;
+    elements.call_method1(intern!(py, "reshape"), (PyTuple::new(py, shape)?,))
+}
+
+const ALIGNED: usize = 64;
 
 /// NumPy's type of a kind. That of bfloat16 is another package's, which registers it.
 pub(crate) fn dtype(py: Python<'_>, kind: Kind) -> PyResult<Bound<'_, PyAny>> {

@@ -1,6 +1,8 @@
 """Arrays of other libraries: in without a copy, and out as their own."""
 
 import ctypes
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -92,6 +94,36 @@ def test_a_refusal_of_the_lender_comes_through():
         tessera.matmul(Refuses(np.ones((3, 3))), np.ones((3, 3)))
 
 
+def spied(monkeypatch, module):
+    """The addresses of what a library is given by DLPack."""
+    given, original = [], module.from_dlpack
+
+    def from_dlpack(array):
+        given.append(array.ctypes.data)
+        return original(array)
+
+    monkeypatch.setattr(module, "from_dlpack", from_dlpack)
+    return given
+
+
+def test_torch_takes_results_without_a_copy(monkeypatch):
+    torch = pytest.importorskip("torch")
+    given = spied(monkeypatch, torch)
+    for dtype in (torch.float32, torch.bfloat16):
+        for n in (1, 5, 300):
+            a = torch.ones((n, n), dtype=dtype)
+            assert tessera.matmul(a, a).data_ptr() == given[-1]
+
+
+def test_jax_takes_results_without_a_copy(monkeypatch):
+    dlpack = pytest.importorskip("jax.dlpack")
+    jnp = pytest.importorskip("jax.numpy")
+    given = spied(monkeypatch, dlpack)
+    for n in (1, 5, 300):
+        a = jnp.ones((n, n))
+        assert tessera.matmul(a, a).unsafe_buffer_pointer() == given[-1]
+
+
 def test_torch(rng):
     torch = pytest.importorskip("torch")
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.complex64):
@@ -122,3 +154,32 @@ def test_jax(rng):
         np.testing.assert_array_equal(np.asarray(found, "f"), np.asarray(a @ a.T, "f"))
     with pytest.raises(ValueError, match="read-only"):
         tessera.matmul(a, a.T, out=a)
+
+
+COPIES = """
+import resource, numpy as np, tessera
+
+class Lent:
+    def __init__(self, array): self.array = array
+    def __dlpack_device__(self): return self.array.__dlpack_device__()
+    def __dlpack__(self, **options): return self.array.__dlpack__(**options)
+    def __array_namespace__(self): return np
+
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+a, x = np.ones((8192, 8192), "f"), np.ones(8192, "f")
+tessera.matmul(x, x)
+before = peak()
+tessera.matmul(a, x), tessera.matmul(x, a.T), tessera.matmul(Lent(a), Lent(x))
+in_place = peak()
+tessera.matmul(a[::-1], x)
+print(in_place - before, peak() - in_place)
+"""
+
+
+def test_operands_are_not_copied():
+    """The most memory in use, in MiB: of a matrix of 256 a copy would be seen, as that of one upside down is."""
+    done = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    in_place, copied = map(int, done.stdout.split())
+    assert in_place < 64 and copied > 200, done.stdout
