@@ -3,7 +3,9 @@
 use anyhow::Result;
 
 use crate::toolchain::Unavailable;
-use crate::{assemble, blas_suites, build_ptx, check_ptx, command, docs, packages, sanitize};
+use crate::{
+    assemble, blas_suites, build_ptx, check_ptx, command, docs, packages, python, sanitize,
+};
 
 /// Run exactly what CI runs, in its order, up to the first failure
 ///
@@ -69,6 +71,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     eprintln!("$ cargo xtask blas-suites blas3 blas3-long cblas3");
     let suites = blas_suites::quick(args.require)?;
     skipped.extend(suites.map(|why| format!("cargo xtask blas-suites: {why}")));
+
+    eprintln!("$ cargo xtask python-tests");
+    let tested = python::run(&python::Args { wheel: None, require: args.require })?;
+    skipped.extend(tested.map(|why| format!("cargo xtask python-tests: {why}")));
 
     if std::env::var_os("GEMM_REQUIRE_GPU").is_none() {
         skipped.push("kernels on a GPU: `cargo xtask gpu-bundle` gathers what tests them".into());

@@ -25,6 +25,22 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs a command in the workspace's root and returns what it says on stderr.
+pub(crate) fn messages(command: &mut Command) -> Result<String> {
+    let line = command_line(command);
+    eprintln!("$ {line}");
+    let output = command
+        .current_dir(crate::modules::root())
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("`{line}` could not be started"))?;
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        bail!("`{line}` failed with {}:\n{messages}", output.status);
+    }
+    Ok(messages)
+}
+
 /// Runs a command in the workspace's root and returns its stdout; stderr goes where ours goes.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = command_line(command);

@@ -10,6 +10,7 @@ mod assemble;
 mod blas_deb;
 mod blas_suites;
 mod build_ptx;
+mod c_library;
 mod check_ptx;
 mod ci;
 mod command;
@@ -20,11 +21,14 @@ mod modules;
 mod neon;
 mod packages;
 mod peers;
+mod python;
 mod registers;
 mod sanitize;
 mod shape;
 mod toolchain;
 mod toolkit;
+mod venv;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -51,6 +55,9 @@ enum Task {
     Neon(neon::Args),
     BlasSuites(blas_suites::Args),
     BlasDeb(blas_deb::Args),
+    CLibrary(c_library::Args),
+    Wheel(wheel::Args),
+    PythonTests(python::Args),
     Ci(ci::Args),
 }
 
@@ -67,6 +74,9 @@ fn main() -> ExitCode {
         Task::Neon(args) => neon::run(&args),
         Task::BlasSuites(args) => blas_suites::run(&args),
         Task::BlasDeb(args) => blas_deb::run(&args),
+        Task::CLibrary(args) => c_library::run(&args),
+        Task::Wheel(args) => wheel::run(&args),
+        Task::PythonTests(args) => python::run(&args).map(drop),
         Task::Ci(args) => ci::run(&args),
     };
     match done {

@@ -1,13 +1,10 @@
 //! Finding `ptxas`, the one tool here that is not Rust.
 
-use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use cuda_builder::command::line as command_line;
 use cuda_builder::ptxas::Ptxas;
 
-use crate::modules;
+use crate::venv;
 
 /// The release line whose register counts the documents state.
 pub(crate) const RELEASE: &str = "13.0";
@@ -16,13 +13,11 @@ const PACKAGE: &str = "nvidia-cuda-nvcc==13.0.*";
 /// `ptxas` of a virtual environment under the target folder, made if need be; else one on PATH.
 /// The error says in a line why there is none.
 pub(crate) fn ptxas() -> Result<Ptxas, String> {
-    let target = env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| modules::root().join("target"), |dir| modules::root().join(dir));
-    let venv = target.join("ptxas-venv");
+    let venv = venv::target().join("ptxas-venv");
     if let Some(ptxas) = within(&venv) {
         return Ok(ptxas);
     }
-    let reason = match install(&venv) {
+    let reason = match venv::install(&venv, &[PACKAGE]) {
         Ok(()) => match within(&venv) {
             Some(ptxas) => return Ok(ptxas),
             None => format!("{PACKAGE} holds no ptxas that runs on this machine"),
@@ -56,31 +51,4 @@ fn subfolders(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
-}
-
-fn install(venv: &Path) -> Result<(), String> {
-    eprintln!("{PACKAGE} goes into {}, over the network", venv.display());
-    let mut make = Command::new("python3");
-    make.args(["-m", "venv"]).arg(venv);
-    quietly(&mut make)?;
-    let mut pip = Command::new(venv.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE]);
-    quietly(&mut pip)
-}
-
-/// Runs a command whose failure is a reason, not an error.
-fn quietly(command: &mut Command) -> Result<(), String> {
-    let line = command_line(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("`{line}` could not be started: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned()
-        + &String::from_utf8_lossy(&output.stdout);
-    let last = said.lines().rfind(|line| !line.trim().is_empty());
-    let last = last.map_or(String::new(), |line| format!(": {}", line.trim()));
-    Err(format!("`{line}` failed with {}{last}", output.status))
 }

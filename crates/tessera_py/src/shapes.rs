@@ -1,0 +1,146 @@
+//! NumPy's rules of shapes: a vector is a row on the left and a column on the right, what is before the last
+//! two dimensions is a stack of matrices, and stacks are broadcast.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tessera_raw::{Batch, Strided};
+
+use crate::array::Array;
+
+/// A stack of matrices.
+struct Stack {
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+    first: Strided,
+}
+
+/// Two stacks that are multiplied.
+pub(crate) struct Shapes {
+    a: Stack,
+    b: Stack,
+    /// The dimensions of the stack that comes of it.
+    stack: Vec<usize>,
+    /// Whether A was a vector, and B.
+    vectors: [bool; 2],
+}
+
+fn stack(array: &Array<'_>, name: &str, is_left: bool) -> PyResult<(Stack, bool)> {
+    let (at, dimensions) = (array.at, array.shape.len());
+    match dimensions {
+        0 => Err(PyValueError::new_err(format!(
+            "matmul: {name} has no dimensions, at least one is needed; a product by a number is *"
+        ))),
+        1 => {
+            let row = Strided {
+                at,
+                rows: 1,
+                cols: array.shape[0],
+                row_stride: 0,
+                col_stride: array.strides[0],
+            };
+            let first = if is_left { row } else { row.transposed() };
+            Ok((Stack { shape: Vec::new(), strides: Vec::new(), first }, true))
+        }
+        _ => {
+            let (shape, sizes) = array.shape.split_at(dimensions - 2);
+            let (strides, steps) = array.strides.split_at(dimensions - 2);
+            let (rows, cols, row_stride, col_stride) = (sizes[0], sizes[1], steps[0], steps[1]);
+            let first = Strided { at, rows, cols, row_stride, col_stride };
+            Ok((Stack { shape: shape.to_vec(), strides: strides.to_vec(), first }, false))
+        }
+    }
+}
+
+impl Shapes {
+    /// The stacks of two arrays.
+    pub(crate) fn of(a: &Array<'_>, b: &Array<'_>) -> PyResult<Self> {
+        let ((a, a_vector), (b, b_vector)) = (stack(a, "a", true)?, stack(b, "b", false)?);
+        if a.first.cols != b.first.rows {
+            return Err(PyValueError::new_err(format!(
+                "matmul: a has {} columns and b has {} rows, they must be as many",
+                a.first.cols, b.first.rows
+            )));
+        }
+        let dimensions = a.shape.len().max(b.shape.len());
+        let of = |shape: &[usize], at: usize| {
+            let missing = dimensions - shape.len();
+            if at < missing { 1 } else { shape[at - missing] }
+        };
+        let mut stack = Vec::new();
+        for at in 0..dimensions {
+            stack.push(match (of(&a.shape, at), of(&b.shape, at)) {
+                (1, other) | (other, 1) => other,
+                (one, other) if one == other => one,
+                _ => {
+                    return Err(PyValueError::new_err(format!(
+                        "matmul: stacks of {:?} and {:?} matrices cannot be broadcast together",
+                        a.shape, b.shape
+                    )));
+                }
+            });
+        }
+        Ok(Self { a, b, stack, vectors: [a_vector, b_vector] })
+    }
+
+    /// The shape of the result.
+    pub(crate) fn result(&self) -> Vec<usize> {
+        let mut shape = self.stack.clone();
+        if !self.vectors[0] {
+            shape.push(self.a.first.rows);
+        }
+        if !self.vectors[1] {
+            shape.push(self.b.first.cols);
+        }
+        shape
+    }
+
+    /// Whether both were vectors, so that the result is a number.
+    pub(crate) fn is_number(&self) -> bool {
+        self.vectors == [true; 2]
+    }
+
+    /// The products whose results lie at an address with the strides of the result's shape.
+    pub(crate) fn products(&self, at: *mut u8, strides: &[isize]) -> ([Strided; 3], Batch) {
+        let mut own = strides[self.stack.len()..].iter();
+        let mut next = |vector: bool| if vector { 0 } else { own.next().copied().unwrap_or(0) };
+        let (row_stride, col_stride) = (next(self.vectors[0]), next(self.vectors[1]));
+        let (rows, cols) = (self.a.first.rows, self.b.first.cols);
+        let c = Strided { at, rows, cols, row_stride, col_stride };
+        let broadcast = |of: &Stack| {
+            let missing = self.stack.len() - of.shape.len();
+            let stride = |at: usize| match at.checked_sub(missing) {
+                Some(at) if of.shape[at] > 1 => of.strides[at],
+                _ => 0,
+            };
+            (0..self.stack.len()).map(stride).collect::<Vec<_>>()
+        };
+        let batch = Batch {
+            shape: self.stack.clone(),
+            a: broadcast(&self.a),
+            b: broadcast(&self.b),
+            c: strides[..self.stack.len()].to_vec(),
+        };
+        ([self.a.first, self.b.first, c], batch)
+    }
+}
+
+/// Strides with which an array has another shape, as NumPy broadcasts it.
+pub(crate) fn broadcast(array: &Array<'_>, name: &str, shape: &[usize]) -> PyResult<Vec<isize>> {
+    let refused = || {
+        PyValueError::new_err(format!(
+            "matmul: {name} of shape {:?} cannot be broadcast to the result's, {shape:?}",
+            array.shape
+        ))
+    };
+    let missing = shape.len().checked_sub(array.shape.len()).ok_or_else(refused)?;
+    let mut strides = vec![0; missing];
+    for ((&own, &stride), &wanted) in array.shape.iter().zip(&array.strides).zip(&shape[missing..])
+    {
+        strides.push(match own {
+            _ if own == wanted => stride,
+            1 => 0,
+            _ => return Err(refused()),
+        });
+    }
+    Ok(strides)
+}

@@ -1,0 +1,355 @@
+//! Types and batches taken apart: what is left are products of known types.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cpu_gemm::{CpuContext, run_on};
+use gemm_spec::{Layout, Operand, Types};
+use tessera::blas3::Complex;
+use tessera::{Error, GemmTypes, Placement};
+
+use crate::batch::Batch;
+use crate::factors::Factors;
+use crate::pack::{Packed, pack, unpack};
+use crate::place::Place;
+use crate::product::{Laid, OfField, OfIntegers, Product, Typed};
+use crate::scalar::{Plain, Scalar};
+use crate::strided::Strided;
+
+/// The matrices of a product, or of the first one of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands {
+    /// The types of A, B and C.
+    pub scalars: [Scalar; 3],
+    /// The left factor.
+    pub a: Strided,
+    /// The right factor.
+    pub b: Strided,
+    /// The result.
+    pub c: Strided,
+}
+
+/// Why there is no product.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The library says why.
+    #[error(transparent)]
+    Library(#[from] Error),
+    /// Nothing multiplies these types.
+    #[error("there are no products of {a} by {b} with a C of {c}; there are: {}", known())]
+    Types {
+        /// Elements of A.
+        a: Scalar,
+        /// Elements of B.
+        b: Scalar,
+        /// Elements of C.
+        c: Scalar,
+    },
+    /// A factor cannot be what sums are multiplied by.
+    #[error("{name} is {}, which is no number of type {sums}, in which sums are computed", complex(*re, *im))]
+    Factor {
+        /// Which.
+        name: &'static str,
+        /// Its real part.
+        re: f64,
+        /// Its imaginary part.
+        im: f64,
+        /// The type of sums.
+        sums: &'static str,
+    },
+}
+
+/// All products that there are.
+fn known() -> String {
+    let names = Types::ALL.map(|it| format!("{} by {} to {}", it.a(), it.b(), it.c())).join(", ");
+    let same = [Scalar::Complex64, Scalar::Complex128, Scalar::Int64].map(Scalar::name);
+    format!("{names}, and {} by the same", same.join(", "))
+}
+
+fn complex(re: f64, im: f64) -> String {
+    if im == 0.0 { re.to_string() } else { format!("{re} + {im}i") }
+}
+
+/// Does something with the product of some types: `with_product!(scalars, factors, product => ...)`.
+macro_rules! with_product {
+    ($scalars:expr, $factors:expr, $product:ident => $value:expr) => {{
+        let (scalars, factors): ([Scalar; 3], &Factors) = ($scalars, $factors);
+        match scalars {
+            [Scalar::Complex64, Scalar::Complex64, Scalar::Complex64] => {
+                let (alpha, beta) = factors.of::<Complex<f32>>()?;
+                let $product = OfField { alpha, beta };
+                $value
+            }
+            [Scalar::Complex128, Scalar::Complex128, Scalar::Complex128] => {
+                let (alpha, beta) = factors.of::<Complex<f64>>()?;
+                let $product = OfField { alpha, beta };
+                $value
+            }
+            [Scalar::Int64, Scalar::Int64, Scalar::Int64] => {
+                let (alpha, beta) = factors.of::<i64>()?;
+                let $product = OfIntegers { alpha, beta };
+                $value
+            }
+            [a, b, c] => {
+                let Some(types) = $crate::multiply::types(a, b, c) else {
+                    return Err(Failure::Types { a, b, c });
+                };
+                gemm_spec::with_gemm_types!(types, T => {
+                    let (alpha, beta) = factors.of::<<T as gemm_spec::GemmTypes>::Acc>()?;
+                    let $product = Typed::<T> { alpha, beta };
+                    $value
+                })
+            }
+        }
+    }};
+}
+pub(crate) use with_product;
+
+/// The library's products of these types, where there are such.
+pub(crate) fn types(a: Scalar, b: Scalar, c: Scalar) -> Option<Types> {
+    let (Scalar::Real(a), Scalar::Real(b), Scalar::Real(c)) = (a, b, c) else { return None };
+    Types::ALL.into_iter().find(|it| (it.a(), it.b(), it.c()) == (a, b, c))
+}
+
+/// `C = alpha * A * B + beta * C` for each product of a batch.
+///
+/// # Errors
+/// [`Failure::Types`], [`Failure::Factor`], and of the library's errors those of sizes, before anything is
+/// written; others when the first of a batch may be written already.
+///
+/// # Safety
+/// What is read of each A and B can be read, and nobody writes it meanwhile; each C can be read and
+/// written, and nobody else does either. With alpha zero A and B are not read, with beta zero C is not.
+/// Where the engine may use a GPU this holds for the memory between rows or columns, too.
+pub unsafe fn multiply(
+    place: &Place<'_>,
+    factors: &Factors,
+    operands: &Operands,
+    batch: &Batch,
+) -> Result<(), Failure> {
+    check(operands, batch)?;
+    with_product!(operands.scalars, factors, product => {
+        // SAFETY: the caller's promise.
+        unsafe { each(&product, place, operands, batch) }?;
+    });
+    Ok(())
+}
+
+/// Whether the sizes fit, and an address space holds the operands.
+pub(crate) fn check(operands: &Operands, batch: &Batch) -> Result<(), Error> {
+    let Operands { scalars, a, b, c } = operands;
+    if a.cols != b.rows {
+        let (a_rows, a_cols, b_rows, b_cols) = (a.rows, a.cols, b.rows, b.cols);
+        return Err(Error::InnerDim { a_rows, a_cols, b_rows, b_cols });
+    }
+    if (c.rows, c.cols) != (a.rows, b.cols) {
+        return Err(Error::OuterDim { rows: c.rows, cols: c.cols, m: a.rows, n: b.cols });
+    }
+    let each = [(Operand::A, a), (Operand::B, b), (Operand::C, c)];
+    for ((operand, matrix), scalar) in each.into_iter().zip(scalars) {
+        matrix.check(operand, scalar.size())?;
+    }
+    if batch.count().is_none() {
+        let what = "a batch of more products than can be counted".to_owned();
+        return Err(Error::OutOfMemory { what, needed: u128::MAX, available: None });
+    }
+    Ok(())
+}
+
+/// How an operand of a batch comes to the library.
+pub(crate) enum Way<T> {
+    /// As it lies.
+    InPlace(Layout),
+    /// As one copy for all products.
+    Once(Packed<T>),
+    /// As a copy for each product.
+    Each,
+}
+
+impl<T: Plain> Way<T> {
+    /// The way of an operand, given its strides from one product to the next and whether it is read.
+    ///
+    /// # Safety
+    /// As [`pack`].
+    unsafe fn of(
+        matrix: Strided,
+        strides: &[isize],
+        (what, is_read): (&str, bool),
+        context: &CpuContext,
+    ) -> Result<Self, Error> {
+        match in_place::<T>(&matrix, strides) {
+            Some(layout) => Ok(Self::InPlace(layout)),
+            None if !is_read => Ok(Self::InPlace(Layout::row_major(matrix.cols))),
+            None if strides.iter().all(|&stride| stride == 0) => {
+                // SAFETY: the caller's promise.
+                Ok(Self::Once(unsafe { pack(matrix, what, context) }?))
+            }
+            None => Ok(Self::Each),
+        }
+    }
+
+    /// The operand of one product, copied where it `must` be apart from C's slice. What it is copied to is kept
+    /// in `own`.
+    ///
+    /// # Safety
+    /// As [`pack`].
+    unsafe fn laid(
+        &self,
+        matrix: Strided,
+        (what, must): (&str, bool),
+        context: &CpuContext,
+        own: &mut Option<Packed<T>>,
+    ) -> Result<Laid<T>, Error> {
+        let Strided { rows, cols, .. } = matrix;
+        let (at, layout) = match self {
+            Self::InPlace(layout) if !must => (matrix.at.cast(), *layout),
+            Self::Once(packed) => (packed.elements.as_ptr().cast_mut(), packed.layout),
+            Self::InPlace(_) | Self::Each => {
+                // SAFETY: the caller's promise.
+                let packed = own.insert(unsafe { pack(matrix, what, context) }?);
+                (packed.elements.as_mut_ptr(), packed.layout)
+            }
+        };
+        Ok(Laid { at, rows, cols, layout })
+    }
+}
+
+/// The layout by which the library takes each operand of a batch in place.
+pub(crate) fn in_place<T>(matrix: &Strided, strides: &[isize]) -> Option<Layout> {
+    let aligned = |stride: &isize| stride.unsigned_abs().is_multiple_of(align_of::<T>());
+    matrix.layout(size_of::<T>(), align_of::<T>()).filter(|_| strides.iter().all(aligned))
+}
+
+/// Multiply-adds of one product up to which the products of a batch run side by side, each on one thread.
+const SIDE_BY_SIDE: usize = 1 << 23;
+/// Multiply-adds that are worth one more thread, and that a thread takes at once.
+const WORK_PER_THREAD: usize = 1 << 16;
+const WORK_PER_TICKET: usize = 1 << 14;
+
+/// Computes the products of a batch whose sizes fit.
+///
+/// # Safety
+/// As [`multiply`].
+unsafe fn each<P: Product>(
+    product: &P,
+    place: &Place<'_>,
+    operands: &Operands,
+    batch: &Batch,
+) -> Result<(), Error> {
+    let (batch, [a, b, c]) = batch.folded([operands.a, operands.b, operands.c]);
+    let count = batch.count().unwrap_or(0);
+    if count == 0 || c.is_empty() {
+        return Ok(());
+    }
+    let context = place.context();
+    let is_read = product.reads_factors() && a.cols > 0;
+    // SAFETY: the caller's promise.
+    let way_a = unsafe { Way::<P::A>::of(a, &batch.a, ("A", is_read), &context) }?;
+    // SAFETY: the caller's promise.
+    let way_b = unsafe { Way::<P::B>::of(b, &batch.b, ("B", is_read), &context) }?;
+    let in_place_c = in_place::<P::C>(&c, &batch.c);
+    let layout = |in_place: &dyn Fn() -> Option<Layout>, cols: usize| {
+        in_place().unwrap_or_else(|| Layout::row_major(cols))
+    };
+    let sizes = [c.rows, c.cols, a.cols];
+    let layouts = [
+        layout(&|| in_place::<P::A>(&a, &batch.a), a.cols),
+        layout(&|| in_place::<P::B>(&b, &batch.b), b.cols),
+        layout(&|| in_place_c, c.cols),
+    ];
+    let on_gpu = product.placement(place, sizes, layouts)? != Placement::Cpu;
+
+    let one = |number: usize, context: &CpuContext| -> Result<(), Error> {
+        let [to_a, to_b, to_c] = batch.offsets(number);
+        let (a, b, to) = (a.moved(to_a), b.moved(to_b), c.moved(to_c));
+        // The GPU takes slices, which hold what is between lines, too: parts of one matrix side by side would
+        // overlap.
+        let side_by_side =
+            |it: &Strided, size| on_gpu && is_read && it.may_overlap(size, &to, size_of::<P::C>());
+        let must_a = side_by_side(&a, size_of::<P::A>());
+        let must_b = side_by_side(&b, size_of::<P::B>());
+        let (mut own_a, mut own_b) = (None, None);
+        // SAFETY: the caller's promise.
+        let a = unsafe { way_a.laid(a, ("A", must_a), context, &mut own_a) }?;
+        // SAFETY: the caller's promise.
+        let b = unsafe { way_b.laid(b, ("B", must_b), context, &mut own_b) }?;
+        let mut copied = match in_place_c {
+            Some(_) => None,
+            None if product.reads_c() => {
+                // SAFETY: the caller's promise.
+                Some(unsafe { pack::<P::C>(to, "C", context) }?)
+            }
+            None => Some(zeros::<P::C>(to)?),
+        };
+        let (at, layout) = match (&mut copied, in_place_c) {
+            (Some(copy), _) => (copy.elements.as_mut_ptr(), copy.layout),
+            (None, layout) => (to.at.cast(), layout.unwrap_or(Layout::row_major(to.cols))),
+        };
+        let laid = Laid { at, rows: to.rows, cols: to.cols, layout };
+        if on_gpu {
+            // SAFETY: the caller's promise, and copies are this function's own.
+            unsafe { product.on_gpu((&a, &b, &laid), place) }?;
+        } else {
+            // SAFETY: as above.
+            unsafe { product.on_cpu((&a, &b, &laid), context) }?;
+        }
+        if let Some(copy) = &copied {
+            // SAFETY: the caller's promise.
+            unsafe { unpack(copy, to) };
+        }
+        Ok(())
+    };
+
+    let work = c.rows.saturating_mul(c.cols).saturating_mul(a.cols.max(1));
+    let worth = work.saturating_mul(count) / WORK_PER_THREAD;
+    let threads = context.threads().min(worth).min(count);
+    if on_gpu || threads <= 1 || work > SIDE_BY_SIDE {
+        return (0..count).try_for_each(|number| one(number, &context));
+    }
+    let alone = context.limited_to(NonZeroUsize::MIN);
+    let at_once = (WORK_PER_TICKET / work.max(1)).max(1);
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    run_on(context.pool(), threads, || {
+        loop {
+            let first = next.fetch_add(at_once, Ordering::Relaxed);
+            if first >= count {
+                break;
+            }
+            let numbers = first..count.min(first.saturating_add(at_once));
+            if let Err(error) = numbers.into_iter().try_for_each(|number| one(number, &alone)) {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                break;
+            }
+        }
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// A C that is not read.
+fn zeros<T: Plain>(matrix: Strided) -> Result<Packed<T>, Error> {
+    let count = matrix.rows.saturating_mul(matrix.cols);
+    let mut elements: Vec<T> = Vec::new();
+    elements.try_reserve_exact(count).map_err(|_| Error::OutOfMemory {
+        what: format!("a copy of C, {} x {}", matrix.rows, matrix.cols),
+        needed: (count as u128).saturating_mul(size_of::<T>() as u128),
+        available: None,
+    })?;
+    // SAFETY: any bytes are an element.
+    elements.resize(count, unsafe { std::mem::zeroed() });
+    Ok(Packed { elements, layout: Layout::row_major(matrix.cols) })
+}
+
+/// Only types of the library's list have elements of the bindings.
+const _: () = {
+    const fn is_known<T: GemmTypes<A: Plain, B: Plain, C: Plain>>() {}
+    macro_rules! known_types {
+        ([] $({
+            $(#[$condition:meta])? $variant:ident, $name:ident, $types:ty, $four:tt, $usual:ident
+        })+) => {
+            $(is_known::<$types>();)+
+        };
+    }
+    gemm_spec::for_each_gemm_types!([known_types]);
+};
