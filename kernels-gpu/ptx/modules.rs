@@ -362,18 +362,6 @@
     },
     Files {
         arch: Arch::Sm90a,
-        name: "tensor_128x160",
-        ptx: include_str!("sm_90a/tensor_128x160.ptx"),
-        assembled: Some(Assembled {
-            image: image!("sm_90a/tensor_128x160.fatbin"),
-            archs: &["sm_90a"],
-            ptx_sha256: "586d847da3294c4cd0b62ebf9200c04f62fe3957d7f9cf3baf77e67b41b9b82c",
-            image_sha256: "843382479dc71c868255424ae2346e626997a392c0ef5847169603f9b838e3d5",
-            ptxas: "13.0.88",
-        }),
-    },
-    Files {
-        arch: Arch::Sm90a,
         name: "tensor_128x192",
         ptx: include_str!("sm_90a/tensor_128x192.ptx"),
         assembled: Some(Assembled {
@@ -465,6 +453,18 @@
             archs: &["sm_90a"],
             ptx_sha256: "fc7d92447923f1a2c1aeade6ce9799c7b9d41dec47dc4f1c8b3bc96529635a61",
             image_sha256: "9b7e93ebf1fe709fa301816be4b014cf60e16d1259899dd4e6b628004bda04af",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm90a,
+        name: "tensor_128x160",
+        ptx: include_str!("sm_90a/tensor_128x160.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_90a/tensor_128x160.fatbin"),
+            archs: &["sm_90a"],
+            ptx_sha256: "586d847da3294c4cd0b62ebf9200c04f62fe3957d7f9cf3baf77e67b41b9b82c",
+            image_sha256: "843382479dc71c868255424ae2346e626997a392c0ef5847169603f9b838e3d5",
             ptxas: "13.0.88",
         }),
     },
