@@ -33,7 +33,7 @@ pub struct Options {
     pub dropped: Option<Instruction>,
     /// When threads run, and when copies and products are done.
     pub order: Order,
-    /// Multiprocessors of the device: persistent kernels have no more blocks, which so have more tiles.
+    /// SMs of the device: persistent kernels have no more blocks, which so have more tiles.
     pub multiprocessors: u32,
 }
 

@@ -107,7 +107,7 @@ fn shapes(spec: Kernel) -> Vec<Shape> {
     shapes
 }
 
-/// Orders of events with multiprocessors; only the kernels for Hopper have several.
+/// Orders of events with SMs; only the kernels for Hopper have several.
 fn orders(spec: Kernel, seeds: &[u64]) -> Vec<(Order, u32)> {
     let mut orders = vec![(Order::Late, LIMITS.multiprocessors)];
     match spec.arch {

@@ -82,7 +82,7 @@ fn shapes(spec: Kernel) -> Vec<Case> {
     }
 }
 
-/// Drops each instruction once, on one multiprocessor.
+/// Drops each instruction once, on one SM.
 pub(super) fn lacks_no_instruction<T: ScalarTypes>(_: Backend, spec: Kernel) -> Result<(), Failed> {
     let mut defects: Vec<(Instruction, Option<String>)> = Vec::new();
     for case in shapes(spec) {

@@ -196,7 +196,7 @@ pub enum PtxFault {
 }
 
 #[cfg(feature = "cuda")]
-pub use crate::gpu::EntryMismatch;
+pub use crate::mismatch::EntryMismatch;
 
 #[cfg(test)]
 mod tests {

@@ -42,6 +42,8 @@ mod engine;
 mod error;
 mod matrix;
 pub mod memory;
+#[cfg(feature = "cuda")]
+mod mismatch;
 mod row_major;
 
 #[cfg(feature = "cuda")]

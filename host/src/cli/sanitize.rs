@@ -59,8 +59,8 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         for report in &all.reports {
             print(&format!("  {report}\n"))?;
         }
-        let fine = exit.unwrap_or(Exit::Fine) == Exit::Fine && all.reports.is_empty();
-        exit = Some(if fine { Exit::Fine } else { Exit::Wrong });
+        let fine = exit.unwrap_or(Exit::Success) == Exit::Success && all.reports.is_empty();
+        exit = Some(if fine { Exit::Success } else { Exit::Wrong });
     }
     Ok(exit.unwrap_or_else(|| nothing_ran::exit(DeviceChoice::Emulate, std::iter::empty())))
 }

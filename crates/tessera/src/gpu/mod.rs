@@ -10,13 +10,13 @@ mod device;
 mod host_path;
 mod launch;
 mod listing;
-mod mismatch;
 mod modules;
 mod pitched;
 mod schedule;
 mod staging;
 mod workspace;
 
+pub use crate::mismatch::EntryMismatch;
 pub use bands::Pipeline;
 pub use copies::HostMemory;
 pub use cuda_lazy::{Context, DevicePtr, RawStream};
@@ -25,7 +25,6 @@ pub use gemm_spec::plan::Addresses;
 pub use host_path::{HostPath, HostTimes};
 pub use kernels_gpu::{KERNELS, Kernel};
 pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
-pub use mismatch::EntryMismatch;
 
 use cuda_lazy::DriverError;
 
