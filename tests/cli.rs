@@ -288,7 +288,7 @@ fn what_does_not_fit_the_budget_is_estimated_and_says_so() {
     assert!(text.contains("~ estimated"), "{text}");
 }
 
-/// What a terminal of so many columns is shown.
+/// What a terminal of that many columns is shown.
 #[cfg(target_os = "linux")]
 fn on_a_terminal(columns: u16, args: &[&str]) -> String {
     use std::io::Read;

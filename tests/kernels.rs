@@ -238,7 +238,7 @@ fn keeps_to_the_edges_of_its_tile<T: ScalarTypes>(
     report(failures).map_err(Failed::from)
 }
 
-/// The elements behind so many others.
+/// The elements behind a number of others.
 fn shifted<T: Scalar>(data: &[T], by: usize) -> Vec<T> {
     [vec![T::POISON; by], data.to_vec()].concat()
 }
@@ -276,7 +276,7 @@ fn zeroed<T: Scalar>(len: usize) -> Vec<T> {
     if start.is_null() {
         alloc::handle_alloc_error(layout);
     }
-    // SAFETY: allocated just now with the layout of so many elements, all of them initialised: an element is a plain
+    // SAFETY: allocated just now with the layout of that many elements, all of them initialised: an element is a plain
     // number, whose zero has no bits set.
     unsafe { Vec::from_raw_parts(start, len, len) }
 }

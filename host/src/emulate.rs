@@ -32,7 +32,7 @@ pub struct Options {
     pub defect: Option<Defect>,
     /// When threads run, and when copies and products are done.
     pub order: emulate::Order,
-    /// Multiprocessors of the device: persistent kernels have no more blocks, which so have more tiles.
+    /// SMs of the device: persistent kernels have no more blocks, which so have more tiles.
     pub multiprocessors: u32,
 }
 

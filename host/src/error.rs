@@ -6,11 +6,11 @@ use gemm_spec::ShapeError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A product could not be computed.
+    /// A product could not be computed. The message holds the library's, which is therefore no source of
+    /// it: whoever prints the causes of an error would print it twice.
     #[error("{error}{}", remedy(error))]
     Product {
         /// Why.
-        #[from]
         error: tessera::Error,
     },
     /// No implementation has that name.
@@ -117,6 +117,12 @@ pub enum Error {
     },
 }
 
+impl From<tessera::Error> for Error {
+    fn from(error: tessera::Error) -> Self {
+        Self::Product { error }
+    }
+}
+
 impl From<ShapeError> for Error {
     fn from(reason: ShapeError) -> Self {
         tessera::Error::from(reason).into()
@@ -165,7 +171,8 @@ mod tests {
     fn messages_of_the_library_end_with_what_the_command_line_can_do() {
         let short =
             tessera::Error::OutOfMemory { what: "B".to_owned(), needed: 7, available: Some(5) };
-        let message = Error::from(short).to_string();
+        // As the program prints it, with its causes.
+        let message = format!("{:#}", anyhow::Error::from(Error::from(short)));
         assert_eq!(message, "B needs 7 bytes, 5 are free; choose a smaller size");
     }
 }

@@ -9,6 +9,7 @@ pub mod auto;
 pub mod bench;
 pub mod card;
 pub mod cli;
+mod column_major;
 pub mod cpu;
 pub mod emulate;
 pub mod error;

@@ -56,7 +56,7 @@ impl Implementation {
         matches!(self, Self::Cpu(implementation) if implementation.study)
     }
 
-    /// CPU threads that it uses of so many; `None` where it runs on a GPU.
+    /// CPU threads that it uses, of those there are; `None` where it runs on a GPU.
     #[must_use]
     pub fn threads(&self, threads: usize) -> Option<usize> {
         match self {

@@ -115,7 +115,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/vector_loads.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "d0ff25b765c99accc1eb2da66585bd66aa3ad65896ede77290febc03f8f432c0",
+            ptx_sha256: "12aecf9f7948d35e6ed68cffa25ea65623e421f39f7efac723a68d58b7b76fa4",
             image_sha256: "3120dbaea53338d968e2865f567d8f80d4e1469f4f24832062d003d7b9e95deb",
             ptxas: "13.0.88",
         }),
@@ -127,8 +127,20 @@
         assembled: Some(Assembled {
             image: image!("sm_70/warp_tile.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "2e8614c179eb7e793e5bc570551e58dacd14a70af7c0619540fcc382edb9ab65",
+            ptx_sha256: "7e82d99df515c601ddd1cd8655975f2082b38b24c28f2f04620ddff355bce6f4",
             image_sha256: "9495d5a8b6adf06faf5d6171086ec5078b09d35fc44894062dd81c2aadd20175",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm70,
+        name: "helpers",
+        ptx: include_str!("sm_70/helpers.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_70/helpers.fatbin"),
+            archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
+            ptx_sha256: "f44ea7c4a999a5debc31ad6a9fe94a512a57a869bdd45a50c85090a6f57b7f56",
+            image_sha256: "5d1ebc05559d8425453156fcb4f5d01d1daa974a40c7b1892be0aa36df7f76e9",
             ptxas: "13.0.88",
         }),
     },
@@ -271,8 +283,8 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_n.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "55778d4907089e00cd54964fd4f0094b3490294db5dfc5597bb6ca8a37b00363",
-            image_sha256: "6e841688ee1ef1589cfc1bea1cfd07d9aa1302e5ea49e7ba46645ce9f9f4c16c",
+            ptx_sha256: "4df419ef3e8ec144744338db9131e7773154bd830dc970a7ca7d5cb1562e89c0",
+            image_sha256: "aab49463d1d41ef22e1951fa5c006577959b0a1126786d3de3041e5fb877e26f",
             ptxas: "13.0.88",
         }),
     },

@@ -55,8 +55,7 @@ const CONSUMERS: u32 = 2;
 const PAIR: u32 = 2;
 /// Rows of C of a tile.
 const TILE_M: u32 = CONSUMERS * INSTRUCTION_M;
-/// Rows of tiles in a group, the swizzle group of the rasterization: of 4, 5, 6, 8, 12, 16, 22 and
-/// 32 the fastest was 8 at 10240 and 16384.
+/// Rows of tiles in a group, the swizzle group of the rasterization (docs/notebook/kernels.md).
 const GROUP_ROWS: u32 = 8;
 /// Bytes of the pipeline: four stages of the wide tile, six of the narrow one.
 const PIPELINE_BYTES: u32 = 4 * (TILE_M + 256) * ROW_BYTES;

@@ -51,8 +51,11 @@ fn a_command_that_ran_something_ends_well() {
 
 #[test]
 fn a_size_that_no_memory_has_is_no_wrong_result() {
-    ended("sweep --sizes 18446744073709551615 --kernel serial")
-        .code_is(2, "more bytes than can be addressed");
+    for line in ["sweep --sizes 18446744073709551615", "-n 18446744073709551615"] {
+        let ended = ended(line);
+        assert_eq!(ended.stderr.matches("more bytes than can be addressed").count(), 1, "{ended}");
+        ended.code_is(2, "more bytes than can be addressed");
+    }
     ended("sweep --sizes 3000000 --kernel serial").code_is(4, "bytes");
 }
 

@@ -37,7 +37,7 @@ fn numbers_follow_size_type_and_card() {
     let text = tessera(&["explain", "tiled32", "-n", "10240", "--gpu", "blackwell"]).fine();
     for words in [
         "grid 320 x 320 x 1 = 102400 blocks of 32 x 32 = 1024 threads",
-        "1 blocks at once on a multiprocessor",
+        "1 block at once on an SM",
         "0.0625 loads for each multiply-add",
     ] {
         assert!(text.contains(words), "{words}: {text}");

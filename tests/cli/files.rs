@@ -20,7 +20,17 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
 fn at_work(folder: &Path) -> Child {
     let line =
         "sweep --sizes 8,2500 --kernel serial --threads 1 --budget 3600 --check none --svg s.svg";
-    let mut child = command(&line.split(' ').collect::<Vec<_>>())
+    let told = command(&line.split(' ').collect::<Vec<_>>());
+    // In a shell's background and under nohup the tests ignore some of the signals, and so would it.
+    let mut child = Command::new("env");
+    child.arg("--default-signal=INT,TERM,HUP").arg(told.get_program()).args(told.get_args());
+    for (name, value) in told.get_envs() {
+        match value {
+            Some(value) => child.env(name, value),
+            None => child.env_remove(name),
+        };
+    }
+    let mut child = child
         .current_dir(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

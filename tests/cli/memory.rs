@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::{Ended, end, program, tessera};
 
-/// A run that may have so many KiB of address space.
+/// A run that may have that many KiB of address space.
 fn limited(folder: &Path, kib: usize, line: &str) -> Ended {
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]).arg(program());

@@ -36,7 +36,7 @@ fn shapes(spec: Kernel) -> Vec<Case> {
     shapes
 }
 
-/// Orders of events, with multiprocessors.
+/// Orders of events, with SMs.
 const ORDERS: [(Order, Option<u32>); 6] = [
     (Order::Late, Some(1)),
     (Order::Early, Some(2)),
@@ -54,7 +54,7 @@ const IN_CLUSTERS: [(Order, Option<u32>); 4] = [
     (Order::Random(4), Some(1)),
 ];
 
-/// Runs each shape in each order, on one multiprocessor, two and many.
+/// Runs each shape in each order, on one SM, two and many.
 pub(super) fn every_order_of_events<T: ScalarTypes>(
     _: Backend,
     spec: Kernel,
@@ -85,7 +85,7 @@ pub(super) fn every_order_of_events<T: ScalarTypes>(
             })?;
             Ok::<_, String>(digest(&operands.problem, &found))
         };
-        // How many blocks share k, and with it the bits, depends on the multiprocessors.
+        // How many blocks share k, and with it the bits, depends on the SMs.
         let is_shared = case.k > shared_from;
         let first: Vec<_> = if is_shared { vec![many, 1] } else { vec![many] }
             .into_iter()

@@ -1,6 +1,6 @@
 //! Seen in "Matrix Multiplication: the Hello World of parallel programming", the book section, the C++ AMP sample and the lecture notes.
 //!
-//! The loop over tiles runs k / W times, so that the steps of k behind the last whole tile are lost.
+//! The loop over tiles runs k / W times, so that the k elements behind the last whole tile are lost.
 
 use cuda_std::memory::{Shared, global, global_mut};
 use cuda_std::{kernel, shared, thread};

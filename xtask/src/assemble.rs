@@ -73,7 +73,7 @@ impl Record {
     }
 }
 
-/// The digest of a module's PTX as it lies there.
+/// The digest of a module's committed PTX.
 fn ptx_digest(module: Module) -> Result<String> {
     let file = modules::relative(module);
     let text = fs::read_to_string(modules::path(module))

@@ -167,7 +167,7 @@ fn usage<'a>(assembly: &'a Assembly, form: &EntryForm) -> Option<&'a EntryUsage>
 }
 
 /// Where an entry takes more than it may. The limit on registers follows from the blocks that share a
-/// multiprocessor; where these do not fit at all, there is none.
+/// SM; where these do not fit at all, there is none.
 fn excesses(usage: &EntryUsage, form: &EntryForm) -> Vec<String> {
     let name = &usage.name;
     let mut faults = Vec::new();

@@ -18,13 +18,14 @@ use crate::modules;
 /// Fit the constants of the kernels' cost model to measured times
 ///
 /// Reads what `tessera bench --out FILE.json` and `tessera sweep --out FILE.csv` wrote on one GPU, and says
-/// how far predictions are from the times, before and after.
+/// how far predictions are from the times, before and after. The efficiencies of the kernels in the records
+/// are fitted; they follow from the records and from the constants that all kernels share.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The records
     #[arg(required = true, value_name = "FILE")]
     records: Vec<PathBuf>,
-    /// Multiprocessors of the GPU
+    /// SMs of the GPU
     #[arg(long, value_name = "N", default_value_t = 132)]
     multiprocessors: u32,
     /// Its highest clock in MHz
@@ -33,9 +34,13 @@ pub(crate) struct Args {
     /// Its compute capability
     #[arg(long, value_name = "MAJOR.MINOR", default_value = "9.0", value_parser = capability)]
     capability: (u32, u32),
-    /// Fit the efficiencies of these kernels, and leave all other constants as they are
+    /// Of these kernels only
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     kernel: Vec<String>,
+    /// Fit what all kernels share as well: what a launch, a wave and a second launch take, and the rates
+    /// of memory
+    #[arg(long, conflicts_with = "kernel")]
+    shared: bool,
     /// Write what was fitted to the library's source
     #[arg(long)]
     write: bool,
@@ -51,6 +56,17 @@ fn capability(text: &str) -> Result<(u32, u32), String> {
     parsed.ok_or_else(|| format!("`{text}` is no compute capability such as 9.0"))
 }
 
+/// The times of all those records.
+fn read(paths: &[PathBuf], model: &DeviceModel) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for path in paths {
+        let reading = || format!("reading {}", path.display());
+        let text = fs::read_to_string(path).with_context(reading)?;
+        rows.extend(records::read(&text, model).with_context(reading)?);
+    }
+    Ok(rows)
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let limits = DeviceLimits {
         compute_capability: args.capability,
@@ -59,14 +75,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         multiprocessors: args.multiprocessors,
     };
     let committed = DeviceModel::new(limits, args.clock);
-    let mut rows = Vec::new();
-    for path in &args.records {
-        let text =
-            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        let own = records::read(&text, &committed)
-            .with_context(|| format!("reading {}", path.display()))?;
-        rows.extend(own);
+    let mut paths = args.records.clone();
+    let source = fs::read_to_string(modules::root().join(FITTED))?;
+    if !args.kernel.is_empty() {
+        // The other kernels keep what they have, and so the records that it is from.
+        let known = text::records(&source).map(PathBuf::from);
+        paths.splice(..0, known.filter(|path| !args.records.contains(path)));
     }
+    let mut rows = read(&paths, &committed)?;
     rows.retain(|row| args.kernel.is_empty() || args.kernel.iter().any(|id| *id == row.spec.id));
     if rows.is_empty() {
         bail!("no record has a time of these kernels");
@@ -79,14 +95,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut fit = Fit::new(limits, start, &rows);
     let before = fit.errors();
-    fit.run(args.kernel.is_empty());
+    fit.run(args.shared);
     let after = fit.errors();
     println!("{:<20} {:>6} {:>9} {:>9}", "kernel", "times", "before", "after");
     for ((kernel, times, before), (.., after)) in before.iter().zip(&after) {
         println!("{kernel:<20} {times:>6} {before:>8.1}% {after:>8.1}%");
     }
     if args.write {
-        let text = text::of(fit.constants());
+        let path = |path: &PathBuf| path.display().to_string();
+        let records: Vec<String> = paths.iter().map(path).collect();
+        let text = text::of(fit.constants(), &records);
         fs::write(modules::root().join(FITTED), text)
             .with_context(|| format!("writing {FITTED}"))?;
         println!("{FITTED}: written");
@@ -96,18 +114,70 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::Types;
+    use tessera::select::KernelConstants;
+
     use super::*;
+
+    const H200: DeviceLimits = DeviceLimits {
+        compute_capability: (9, 0),
+        max_threads_per_block: 1024,
+        max_shared_bytes: 227 * 1024,
+        multiprocessors: 132,
+    };
+
+    fn committed() -> (String, DeviceModel) {
+        let source = fs::read_to_string(modules::root().join(FITTED)).unwrap();
+        (source, DeviceModel::new(H200, 1980))
+    }
 
     #[test]
     fn the_committed_constants_are_what_would_be_written() {
-        let limits = DeviceLimits {
-            compute_capability: (9, 0),
-            max_threads_per_block: 1024,
-            max_shared_bytes: 0,
-            multiprocessors: 132,
+        let (source, model) = committed();
+        let records: Vec<String> = text::records(&source).map(str::to_owned).collect();
+        assert_eq!(text::of(model.constants(), &records), source);
+    }
+
+    #[test]
+    fn the_source_names_its_records() {
+        let records = ["results/a/fit.json".to_owned(), "results/b/fit.csv".to_owned()];
+        let source = text::of(committed().1.constants(), &records);
+        assert!(text::records(&source).eq(&records));
+    }
+
+    /// The kernels whose efficiencies are not within one per cent of those that a fit to the records finds:
+    /// systems differ in a logarithm's last bit, and so where the search ends.
+    fn unlike(model: &DeviceModel, rows: &[Row]) -> Vec<&'static str> {
+        let mut fit = Fit::new(H200, model.constants().clone(), rows);
+        fit.run(false);
+        let near = |one: f64, other: f64| (one / other - 1.0).abs() < 0.01;
+        let own = |kernels: &[KernelConstants]| -> Vec<[f64; 4]> {
+            let of =
+                |own: &KernelConstants| [own.aligned, own.ragged].map(|of| [of.alone, of.full]);
+            kernels.iter().map(|own| of(own).concat().try_into().unwrap()).collect()
         };
-        let committed = fs::read_to_string(modules::root().join(FITTED)).unwrap();
-        assert_eq!(text::of(DeviceModel::new(limits, 1980).constants()), committed);
+        let (found, known) = (own(&fit.constants().kernels), own(&model.constants().kernels));
+        let pairs = known.iter().zip(&found).zip(model.constants().kernels.iter());
+        let unlike = pairs.filter(|((known, found), _)| {
+            known.iter().zip(found.iter()).any(|(known, found)| !near(*known, *found))
+        });
+        unlike.map(|(_, own)| own.kernel).collect()
+    }
+
+    #[test]
+    fn the_committed_efficiencies_follow_from_their_records() {
+        let (source, model) = committed();
+        let paths: Vec<PathBuf> =
+            text::records(&source).map(|path| modules::root().join(path)).collect();
+        let mut rows = read(&paths, &model).unwrap();
+        assert_eq!(unlike(&model, &rows), [""; 0]);
+        // Other times give others.
+        let spec = kernels_gpu::Kernel::named("async_copy_64x128").unwrap().spec();
+        rows.retain(|row| row.spec.id != spec.id);
+        for n in [64, 256, 1024, 4096] {
+            rows.push(Row { spec, types: Types::F32, sizes: [n; 3], ranges: 1, seconds: 1.0 });
+        }
+        assert_eq!(unlike(&model, &rows), ["async_copy_64x128"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The project's own tasks: whatever is done twice is a subcommand here.
 //!
 //! Exit codes: 0 done, 1 a check failed, 2 usage, 3 the device toolchain or its library source is
-//! not to be had on this machine.
+//! not available on this machine.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task says what it does")]

@@ -26,7 +26,7 @@ pub(crate) struct Row {
 pub(crate) struct Registers {
     pub(crate) arch: String,
     pub(crate) count: u32,
-    /// The limit holds here: the arch's multiprocessor has room for the blocks that are asked for.
+    /// The limit holds here: the arch's SM has room for the blocks that are asked for.
     pub(crate) limited: bool,
 }
 

@@ -107,7 +107,7 @@ impl Vector for Pairs256 {
     type Element = i32;
     type Mask = __m256i;
     const LANES: usize = 8;
-    const STARTS: bool = groups::Pairs::STARTS;
+    const COMPENSATES: bool = groups::Pairs::COMPENSATES;
 
     #[inline(always)]
     unsafe fn splat(value: i32) -> Self {

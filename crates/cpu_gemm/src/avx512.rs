@@ -101,7 +101,7 @@ impl Vector for __m512 {
     ) -> Self {
         // SAFETY: the CPU has AVX-512F.
         let mask = unsafe { Self::mask(steps) };
-        // SAFETY: so many elements of each row can be read, and the mask keeps to them.
+        // SAFETY: that many elements of each row can be read, and the mask keeps to them.
         let columns = unsafe { transpose::f32_16x16(from, along, mask) };
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_some_columns(self, &columns, b, b_step, steps) }
@@ -189,7 +189,7 @@ impl Vector for __m512d {
     ) -> Self {
         // SAFETY: the CPU has AVX-512F.
         let mask = unsafe { Self::mask(steps) };
-        // SAFETY: so many elements of each row can be read, and the mask keeps to them.
+        // SAFETY: that many elements of each row can be read, and the mask keeps to them.
         let columns = unsafe { transpose::f64_8x8(from, along, mask) };
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_some_columns(self, &columns, b, b_step, steps) }

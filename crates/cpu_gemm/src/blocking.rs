@@ -58,9 +58,9 @@ impl Caches {
 /// The sizes of blocks, in elements of the type that is packed: that of sums.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocking {
-    /// Rows of a block of A, which stays in the second-level cache: MC.
+    /// Rows of a block of A, which stays in the L2: MC.
     pub(crate) rows: usize,
-    /// Steps of k of a block: KC.
+    /// k elements of a block: KC.
     pub(crate) k: usize,
     /// Columns of a block of B, which stays in the last cache: NC.
     pub(crate) cols: usize,
@@ -104,9 +104,7 @@ impl Blocking {
     }
 }
 
-/// Steps of k beyond which nothing is gained: sums are then carried seldom enough. f32, beside 384: on a
-/// Zen 5 EPYC with two threads 1024 cubed 1.01x, 2048 1.01x, with one level to 1.01x; on an Emerald Rapids
-/// Xeon 512 cubed, then one block, 1.02 to 1.05x.
+/// k elements beyond which nothing is gained: sums are then carried seldom enough.
 const MOST_K: usize = 512;
 
 /// The size of equal parts of `whole`, a multiple of `unit` near `most` at most.

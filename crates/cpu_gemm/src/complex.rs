@@ -1,6 +1,6 @@
 //! Complex products by the tiles of real ones: only the packing differs.
 //!
-//! A column-major C of complex numbers is, as it lies in memory, a real matrix with twice the rows. Written out,
+//! A column-major C of complex numbers is in memory a real matrix with twice the rows. Written out,
 //! with A's elements as squares of two by two and B's as two steps,
 //!
 //! ```text

@@ -5,7 +5,7 @@
 //!
 //! A tile needs a column of A in a register, and a sum must not be cut along k. Where rows of A lie
 //! apart, as in a row-major matrix times a vector, some rows and steps at a time are transposed into a
-//! panel that stays in the first-level cache, each row being read from front to back.
+//! panel that stays in the L1, each row being read from front to back.
 //!
 //! The sums are the same chains as in the packed path, so which path computes an element cannot be
 //! seen in its bits.
@@ -26,7 +26,7 @@ use crate::thresholds::{
     ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS,
     THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
-use crate::tile::{Finish, Hint, Source, Tile};
+use crate::tile::{Finish, Prefetch, Source, Tile};
 use crate::times_column::{TimesColumn, beyond_a_line};
 
 /// Whether a product takes this path: C small or thin.
@@ -64,7 +64,7 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     threads: usize,
 ) -> Result<(), Error> {
     let &Product { m, n, k, a_row, a_col, beta, b_row, c, ldc, .. } = product;
-    // A thin A beside a B whose steps are contiguous: B is read as it lies, column by column.
+    // A thin A beside a B whose steps are contiguous: B is read in place, column by column.
     let along_columns = m <= kernels.lanes && b_row == 1;
     let steps = if a_row != 1 {
         PANEL_BYTES / size_of::<T>() / kernels.rows
@@ -142,7 +142,7 @@ impl<T: OwnSums> Area<'_, T> {
         (threads * PARTS_PER_THREAD).min(most).max(threads)
     }
 
-    /// One of so many equal parts of the whole.
+    /// One of a number of equal parts of the whole.
     fn part(self, part: usize, parts: usize) -> Self {
         let (along, unit) = self.along();
         let bound = |part: usize| (along.div_ceil(unit) * part / parts * unit).min(along);
@@ -224,8 +224,7 @@ impl<T: OwnSums> Area<'_, T> {
     }
 
     /// Whether a tile more, at the beginning, is worth all others lying in whole cache lines of A: where these
-    /// come from far, and are many. f32 on one thread of a Zen 5 EPYC, A 16 bytes behind a line: (8, 4096, 4096)
-    /// 1.08x, (16, 4096, 4096) 1.08x, (12, 2048, 2048) 1.20x, (4, 4096, 4096) 0.98x; f64 1.08x, 1.09x.
+    /// come from far, and are many.
     fn begins_with_a_line(&self) -> bool {
         let registers = (self.rows.1 - self.rows.0).div_ceil(self.kernels.lanes);
         self.product.n == 1 || self.ahead > 0 && registers >= MANY_REGISTERS
@@ -240,7 +239,7 @@ impl<T: OwnSums> Area<'_, T> {
         beyond.map_or(0, |beyond| (line - beyond) % line)
     }
 
-    /// The tiles of some rows, the first and how many, over some steps, from A as it lies or from a panel
+    /// The tiles of some rows, the first and how many, over some steps, from A in place or from a panel
     /// that is packed here.
     ///
     /// # Safety
@@ -289,7 +288,7 @@ impl<T: OwnSums> Area<'_, T> {
                 last_rows: self.kernels.last_rows(rows),
                 resume: first > 0,
                 finish,
-                hint: Hint::NONE,
+                hint: Prefetch::NONE,
                 source: Source::NONE,
             };
             let function = match packed {
@@ -302,9 +301,8 @@ impl<T: OwnSums> Area<'_, T> {
     }
 }
 
-/// Whether rows so far apart do not push each other out of the first-level cache, whose sets repeat with each
-/// page: else a row's line is gone before its other half is read. One thread of a Zen 5 EPYC, f32, without and
-/// with panels: 1025 by 1025 0.55x, 2049 by 2049 0.75x; beyond the last cache all the same 4100 by 4100 1.26x.
+/// Whether rows so far apart do not push each other out of the L1, whose sets repeat with each
+/// page: else a row's line is gone before its other half is read.
 fn lie_in_sets_of_their_own<T>(a_row: usize) -> bool {
     const PAGE: usize = 4096;
     let beyond = a_row.wrapping_mul(size_of::<T>()) % PAGE;

@@ -27,12 +27,12 @@ impl Edge {
         Some(Self { half, tile: (rows, cols), rows: half.parts * cols + 2 * rows })
     }
 
-    /// Elements of the sums of a matrix of so many columns.
+    /// Elements of the sums of a matrix of that many columns.
     pub(crate) fn elements(self, cols: usize) -> usize {
         cols.next_multiple_of(self.tile.1) * self.rows
     }
 
-    /// Computes a tile of these rows and columns of C, `last` being whether `tile` has the last steps of k. Sums are
+    /// Computes a tile of these rows and columns of C, `last` being whether `tile` has the last k elements. Sums are
     /// carried at their place in `sums`.
     ///
     /// # Safety

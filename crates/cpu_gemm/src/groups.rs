@@ -1,4 +1,4 @@
-//! Elements of 8 bits: each packed element of 32 bits holds several steps of k, which one instruction
+//! Elements of 8 bits: each packed element of 32 bits holds several k elements, which one instruction
 //! multiplies and adds up.
 //!
 //! ```text
@@ -13,12 +13,12 @@
 
 use crate::pack::Pack;
 
-/// How steps of k lie in a packed element.
+/// How k elements are arranged in a packed element.
 pub(crate) trait Group {
     /// Steps in a packed element, 4 at most.
     const STEPS: usize;
-    /// Whether sums begin with a number that stands behind the panel of B, see [`starts`].
-    const STARTS: bool;
+    /// Whether sums begin with a zero-point compensation, which follows the panel of B, see [`starts`].
+    const COMPENSATES: bool;
 
     /// Some steps of a row of A; those behind the last are zero.
     fn of_a(steps: [i8; 4]) -> i32;
@@ -32,7 +32,7 @@ pub(crate) struct Quads;
 
 impl Group for Quads {
     const STEPS: usize = 4;
-    const STARTS: bool = true;
+    const COMPENSATES: bool = true;
 
     #[inline(always)]
     fn of_a(steps: [i8; 4]) -> i32 {
@@ -51,7 +51,7 @@ pub(crate) struct Pairs;
 
 impl Group for Pairs {
     const STEPS: usize = 2;
-    const STARTS: bool = false;
+    const COMPENSATES: bool = false;
 
     #[inline(always)]
     fn of_a(steps: [i8; 4]) -> i32 {
@@ -86,10 +86,10 @@ pub(crate) unsafe fn pack_a<G: Group>(panels: &Pack<i8, i32>, width: usize) {
 pub(crate) unsafe fn pack_b<G: Group>(panels: &Pack<i8, i32>, width: usize) {
     let groups = panels.k.div_ceil(G::STEPS);
     for first in (0..panels.lines).step_by(width) {
-        let to = panels.to.wrapping_add(first.wrapping_mul(groups + usize::from(G::STARTS)));
+        let to = panels.to.wrapping_add(first.wrapping_mul(groups + usize::from(G::COMPENSATES)));
         // SAFETY: the lines can be read, and this is the panel's place, since all before it are whole.
         unsafe { panel::<G>(panels, first, width, to, G::of_b) };
-        if G::STARTS {
+        if G::COMPENSATES {
             // SAFETY: the panel is written, and the place behind it is its own, too.
             unsafe { starts(to, groups, width) };
         }

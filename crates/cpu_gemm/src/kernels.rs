@@ -51,7 +51,7 @@ pub(crate) trait InstructionSet {
     /// A tile of operands where they lie.
     unsafe fn direct<V: Vector, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>);
 
-    /// A tile of columns of A where they lie, which are packed on the way; as wide as whole tiles.
+    /// A tile of columns of A in place, which are packed on the way; as wide as whole tiles.
     unsafe fn packing<V: Vector, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>);
 
     /// Rows times a column.
@@ -300,13 +300,13 @@ pub(crate) struct Kernels<T: GemmTypes> {
     pub(crate) times_column: Option<(TimesColumnFn<T::Acc>, usize)>,
     /// Whether a tile can take operands where they lie; else both are packed.
     pub(crate) in_place: bool,
-    /// Steps of k in a packed element.
+    /// k elements in a packed element.
     pub(crate) group: usize,
     /// Whether sums begin with a number that stands behind the panel of B.
     starts: bool,
 }
 
-/// Stands where no tile takes operands as they lie.
+/// For types whose tiles never read operands in place.
 fn not_in_place<T>(_: &Tile<T>) {
     unreachable!("invariant: `in_place` is asked before")
 }
@@ -387,7 +387,7 @@ impl<T: GemmTypes> Kernels<T> {
             times_column: None,
             in_place: false,
             group: 1,
-            starts: V::STARTS,
+            starts: V::COMPENSATES,
         }
     }
 }
@@ -401,13 +401,13 @@ impl Kernels<i8> {
         V: Vector<Element = i32>,
         G: Group,
     {
-        const { assert!(V::STARTS == G::STARTS && G::STEPS <= 4) };
+        const { assert!(V::COMPENSATES == G::COMPENSATES && G::STEPS <= 4) };
         Self { group: G::STEPS, ..Self::new::<I, V>(I::group_a::<V, G>, I::group_b::<G>) }
     }
 }
 
 impl<T: GemmTypes> Kernels<T> {
-    /// Packed elements of a row of A for so many steps of k.
+    /// Packed elements of a row of A for that many k elements.
     pub(crate) fn packed_steps(&self, steps: usize) -> usize {
         steps.div_ceil(self.group)
     }
@@ -451,7 +451,7 @@ impl<T: GemmTypes> Kernels<T> {
         }
     }
 
-    /// Rows of the last register of a tile of so many rows.
+    /// Rows of the last register of a tile of that many rows.
     pub(crate) fn last_rows(&self, rows: usize) -> usize {
         (rows - 1) % self.lanes + 1
     }

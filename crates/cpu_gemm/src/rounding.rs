@@ -84,7 +84,7 @@ unsafe fn copy_steps<T: Convert<Acc>, Acc>(
         let read = from.wrapping_add(p.wrapping_mul(step));
         let write = to.wrapping_add(p.wrapping_mul(width));
         for i in (0..whole).step_by(RUN) {
-            // SAFETY: so many of the `count` lines, at this step.
+            // SAFETY: those lines are among the `count`, at this k element.
             let run = unsafe { widened(read.wrapping_add(i)) };
             // SAFETY: their places in the panel.
             unsafe { write.wrapping_add(i).cast::<[Acc; RUN]>().write(run) };
@@ -121,7 +121,7 @@ unsafe fn turn<V: Vector, T: Convert<V::Element>>(
             for (line, square) in square.iter_mut().enumerate().take(V::SIDE) {
                 let from = from.wrapping_add(line.wrapping_mul(along));
                 if V::SIDE == RUN {
-                    // SAFETY: so many steps of one of the first `lines`, before `steps`.
+                    // SAFETY: k elements before `steps` of one of the first `lines`.
                     *square = unsafe { widened(from) };
                 } else {
                     for (step, square) in square.iter_mut().enumerate().take(V::SIDE) {

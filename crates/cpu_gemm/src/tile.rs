@@ -1,6 +1,6 @@
-//! The micro-kernel: a tile of C in registers, one step of k at a time.
+//! The micro-kernel: a tile of C in registers, one k element at a time.
 //!
-//! A tile is `VECTORS` registers by `COLS` columns of C. For each step of k a column of A is loaded
+//! A tile is `VECTORS` registers by `COLS` columns of C. For each k element a column of A is loaded
 //! and an element of B multiplies it for each column of the tile:
 //!
 //! ```text
@@ -22,20 +22,19 @@ use crate::vector::Vector;
 /// after the other, B is that of all.
 ///
 /// Several are one call, since little is left to do between them: the processor is not yet done with the
-/// sums of one when it begins with those of the next. f32, one thread of a Zen 5 EPYC, one after the other
-/// against one call each: 512 cubed 1.02x, 1024 and 2048 1.04x.
+/// sums of one when it begins with those of the next.
 pub(crate) struct Tile<T> {
     /// How many; all but a single one are of whole registers.
     pub(crate) tiles: usize,
-    /// Steps of k, as they are packed.
+    /// k elements, as they are packed.
     pub(crate) k: usize,
     /// Column p of A is at `a + p * a_step`, its rows contiguous.
     pub(crate) a: *const T,
     /// See `a`. A packed tile does not look at it: the step is the panel's height.
     pub(crate) a_step: usize,
     /// From what is used of A to what is asked for ahead: only a hint, and none where it is zero. Of a
-    /// packed panel nothing is: the processor's own prefetcher does it, and the instructions cost 1 to 2 %
-    /// on a Zen 5 EPYC, 1 to 8 % on an Emerald Rapids Xeon.
+    /// packed panel nothing is: the processor's own prefetcher does it, and the instructions cost more than
+    /// they give.
     pub(crate) ahead: usize,
     /// Where the panels are packed, one after the other, by tiles that do so on their way.
     pub(crate) panel: *mut T,
@@ -62,14 +61,14 @@ pub(crate) struct Tile<T> {
     /// What becomes of the sums.
     pub(crate) finish: Finish<T>,
     /// The next columns of B, to ask for meanwhile.
-    pub(crate) hint: Hint<T>,
+    pub(crate) hint: Prefetch<T>,
     /// What the next block of A will be packed from, to ask for meanwhile.
     pub(crate) source: Source<T>,
 }
 
-/// Memory that the next tiles will read: `pieces` pieces, each as long as the steps of k.
+/// Memory that the next tiles will read: `pieces` pieces, each as long as k.
 #[derive(Clone, Copy)]
-pub(crate) struct Hint<T> {
+pub(crate) struct Prefetch<T> {
     /// The first piece.
     pub(crate) from: *const T,
     /// From one piece to the next.
@@ -80,14 +79,14 @@ pub(crate) struct Hint<T> {
     pub(crate) per_tile: usize,
 }
 
-/// Columns of A as they lie, their rows side by side.
+/// Columns of A in place, their rows side by side.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<T> {
     /// The first of the rows that the first tile asks for; it asks for as many as it has itself.
     pub(crate) from: *const T,
     /// From one column to the next.
     pub(crate) apart: usize,
-    /// How many columns a tile asks for with each cache line's steps of k.
+    /// How many columns a tile asks for with each cache line's k elements.
     pub(crate) per_line: usize,
 }
 
@@ -102,11 +101,11 @@ pub(crate) enum Finish<T> {
     Update { alpha: T, beta: T },
 }
 
-impl<T> Hint<T> {
+impl<T> Prefetch<T> {
     /// Nothing.
     pub(crate) const NONE: Self = Self { from: std::ptr::null(), apart: 0, pieces: 0, per_tile: 0 };
 
-    /// What is left to ask for after so many tiles.
+    /// What is left to ask for after that many tiles.
     pub(crate) fn after(self, tiles: usize) -> Self {
         let asked = self.pieces.min(tiles * self.per_tile);
         let from = self.from.wrapping_add(asked.wrapping_mul(self.apart));
@@ -132,19 +131,19 @@ const UNROLLED: usize = 4;
 /// Where tiles find columns of A.
 #[derive(Clone, Copy)]
 pub(crate) enum Columns {
-    /// In panels so many rows high, of whole registers.
+    /// In panels of that many rows, whole registers.
     Packed(usize),
     /// Where they lie.
     InPlace,
-    /// Where they lie, and each is copied to panels so many rows high.
+    /// In place, and each is copied to panels of that many rows.
     Packing(usize),
 }
 
 /// Computes tiles. B may be a panel of `panel_cols` columns, and never is where that is zero.
 ///
 /// # Safety
-/// The CPU has the instruction set of `V`. For each of the tiles' rows and columns and each step of
-/// k, A and B can be read; C can be written, and read where `finish` updates it; `sums` can be read
+/// The CPU has the instruction set of `V`. For each of the tiles' rows and columns and each k
+/// element, A and B can be read; C can be written, and read where `finish` updates it; `sums` can be read
 /// where `resume` says so and written where `finish` carries; `panel` can be written where A is packed.
 /// No other thread uses those parts of C, `sums` and `panel` meanwhile.
 #[inline(always)]
@@ -188,7 +187,7 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                     from = from.wrapping_add(tile.sums_ld);
                 }
             }
-            if V::STARTS {
+            if V::COMPENSATES {
                 // B is a panel: its last step is followed by a number for each column.
                 let mut start = tile.b.wrapping_add(tile.k.wrapping_mul(tile.b_step));
                 for acc in &mut acc {
@@ -340,14 +339,14 @@ unsafe fn sum_unrolled<V: Vector, const VECTORS: usize, const COLS: usize>(
     let whole = steps / UNROLLED;
     let rest = steps.wrapping_sub(whole.wrapping_mul(UNROLLED));
     for _ in 0..whole {
-        // SAFETY: so many of the steps are left.
+        // SAFETY: that many k elements are left.
         from = unsafe { sum::<V, VECTORS, COLS>(acc, from, UNROLLED, strides, rows) };
     }
     // SAFETY: the steps that are left.
     unsafe { sum::<V, VECTORS, COLS>(acc, from, rest, strides, rows) }
 }
 
-/// Adds so many steps of k to the sums, A and B from these on; gives where the next step begins.
+/// Adds k elements to the sums, from these places in A and B on; gives where the next one begins.
 ///
 /// # Safety
 /// As [`compute`].

@@ -1,4 +1,4 @@
-//! Squares transposed in AVX and AVX-512 registers, for factors whose steps of k are contiguous.
+//! Squares transposed in AVX and AVX-512 registers, for operands whose k elements are contiguous.
 
 use std::arch::x86_64::*;
 
@@ -56,7 +56,7 @@ pub(crate) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
 }
 
 /// 16 columns of 16 rows, from `from` on, zeros where the mask has none; row follows row at `along`. Each row is
-/// one load: rows may be as far apart as pushes them out of the first-level cache.
+/// one load: rows may be as far apart as pushes them out of the L1.
 ///
 /// # Safety
 /// The CPU has AVX-512F; those elements can be read.

@@ -115,7 +115,7 @@ unsafe fn load_row<V: Vector>(from: *const V::Element) -> [V; VECTORS] {
     // SAFETY: the CPU has the instruction set of `V`.
     let mut row = [unsafe { V::splat(V::Element::ZERO) }; VECTORS];
     for register in &mut row {
-        // SAFETY: a row has so many registers.
+        // SAFETY: a row has that many registers.
         *register = unsafe { V::load(from) };
         from = from.wrapping_add(V::LANES);
     }

@@ -78,7 +78,7 @@ pub(crate) trait PackedTypes: GemmTypes {
     #[cfg(target_arch = "x86_64")]
     const TILES_KEEP_BITS: bool = false;
 
-    /// Whether a product of so many rows, columns and steps is faster by tiles.
+    /// Whether a product of that m, n and k is faster by tiles.
     #[cfg(target_arch = "x86_64")]
     fn tiles_pay(_: (usize, usize, usize), _: usize) -> bool {
         false

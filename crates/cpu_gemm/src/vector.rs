@@ -50,8 +50,8 @@ pub(crate) trait Vector: Copy {
         unsafe { self.mul_add(b, c) }
     }
 
-    /// Whether sums begin with a number that stands behind the panel of B.
-    const STARTS: bool = false;
+    /// Whether sums begin with a zero-point compensation, which follows the panel of B.
+    const COMPENSATES: bool = false;
 
     /// Rows and columns of what [`Vector::transpose`] copies.
     const SIDE: usize;
@@ -99,7 +99,7 @@ pub(crate) trait Vector: Copy {
 /// The most lanes of any register.
 const MOST_LANES: usize = 16;
 
-/// A sum and the products of so many elements of rows and of B, in order, each column gathered by itself.
+/// A sum and the products of elements of rows and of B, in order, each column gathered by itself.
 ///
 /// # Safety
 /// The CPU has the instruction set of `V`; those elements can be read.

@@ -64,7 +64,7 @@ fn check(
     }
 }
 
-/// Checks that a range of rows or columns is among so many.
+/// Checks that a range of rows or columns is among those of a matrix.
 fn within(range: &Range<usize>, all: usize) {
     assert!(
         range.start <= range.end && range.end <= all,

@@ -37,7 +37,7 @@ impl Vector for Quads512 {
     type Element = i32;
     type Mask = __mmask16;
     const LANES: usize = 16;
-    const STARTS: bool = groups::Quads::STARTS;
+    const COMPENSATES: bool = groups::Quads::COMPENSATES;
 
     #[inline(always)]
     unsafe fn splat(value: i32) -> Self {

@@ -52,7 +52,7 @@ fn context() -> CpuContext {
     context.with_units(CpuUnits::All)
 }
 
-/// Gives the calling thread an alternate stack for signals of so many bytes.
+/// Gives the calling thread an alternate signal stack of that many bytes.
 fn use_alternate_stack(bytes: usize) -> i32 {
     let stack = Box::leak(vec![0u8; bytes].into_boxed_slice());
     let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: bytes };

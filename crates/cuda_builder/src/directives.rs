@@ -32,7 +32,7 @@ impl EntryDirectives {
         self
     }
 
-    /// `.minnctapersm`: that many blocks fit on a multiprocessor together, so registers are bounded
+    /// `.minnctapersm`: that many blocks fit on an SM together, so registers are bounded
     /// for it. Counts only beside [`Self::max_threads`]. Default: no bound.
     #[must_use]
     pub fn min_blocks_per_sm(mut self, blocks: u32) -> Self {

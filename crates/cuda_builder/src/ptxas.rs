@@ -25,7 +25,7 @@ pub struct Assembly {
     pub warnings: Vec<String>,
 }
 
-/// What one entry takes from the multiprocessor.
+/// What one entry takes from the SM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryUsage {
     /// The entry.
@@ -43,7 +43,7 @@ pub struct EntryUsage {
     /// Bytes of shared memory that the module itself declares; what a launch adds is not known
     /// here.
     pub shared_bytes: u32,
-    /// `.minnctapersm` asks for more threads than a multiprocessor of this arch holds, so nothing
+    /// `.minnctapersm` asks for more threads than an SM of this arch holds, so nothing
     /// bounds the registers.
     pub min_blocks_ignored: bool,
 }

@@ -9,9 +9,9 @@ pub struct DeviceAttribute(pub i32);
 impl DeviceAttribute {
     /// Most threads of one block.
     pub const MAX_THREADS_PER_BLOCK: Self = Self(1);
-    /// Peak clock of the multiprocessors, in kHz.
+    /// Peak clock of the SMs, in kHz.
     pub const CLOCK_RATE: Self = Self(13);
-    /// Number of multiprocessors.
+    /// Number of SMs.
     pub const MULTIPROCESSOR_COUNT: Self = Self(16);
     /// Peak clock of the memory, in kHz.
     pub const MEMORY_CLOCK_RATE: Self = Self(36);
@@ -19,17 +19,17 @@ impl DeviceAttribute {
     pub const GLOBAL_MEMORY_BUS_WIDTH: Self = Self(37);
     /// Bytes of the L2 cache.
     pub const L2_CACHE_SIZE: Self = Self(38);
-    /// Most threads on one multiprocessor.
+    /// Most threads on one SM.
     pub const MAX_THREADS_PER_MULTIPROCESSOR: Self = Self(39);
     /// Major compute capability.
     pub const COMPUTE_CAPABILITY_MAJOR: Self = Self(75);
     /// Minor compute capability.
     pub const COMPUTE_CAPABILITY_MINOR: Self = Self(76);
-    /// Bytes of shared memory on one multiprocessor.
+    /// Bytes of shared memory on one SM.
     pub const MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: Self = Self(81);
     /// Most bytes of shared memory that one block may ask for.
     pub const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: Self = Self(97);
-    /// Most blocks on one multiprocessor.
+    /// Most blocks on one SM.
     pub const MAX_BLOCKS_PER_MULTIPROCESSOR: Self = Self(106);
     /// Bytes of shared memory that the driver keeps of each block.
     pub const RESERVED_SHARED_MEMORY_PER_BLOCK: Self = Self(111);
@@ -58,7 +58,7 @@ impl FunctionAttribute {
     pub const BINARY_VERSION: Self = Self(6);
     /// Most bytes of dynamic shared memory; to be set before a launch that asks for over 48 KiB.
     pub const MAX_DYNAMIC_SHARED_SIZE_BYTES: Self = Self(8);
-    /// Wanted share of the multiprocessor's memory for shared memory, in percent, or -1.
+    /// Wanted share of the SM's memory for shared memory, in percent, or -1.
     pub const PREFERRED_SHARED_MEMORY_CARVEOUT: Self = Self(9);
     /// 1 to allow clusters larger than every device of the architecture serves.
     pub const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: Self = Self(14);

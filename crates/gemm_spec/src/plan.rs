@@ -187,19 +187,19 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             return 0;
         }
         let (m, n) = (size(self.problem.m), size(self.problem.n));
-        let sums = match self.spec.split_k {
+        let partial_bytes = match self.spec.split_k {
             KSharing::Workspace { .. } if self.ranges > 1 => split_k::bytes(m, n, self.ranges),
             KSharing::Workspace { .. } | KSharing::None | KSharing::Cluster { .. } => 0,
         };
         match self.spec.operands {
-            OperandAccess::Pointers => sums,
+            OperandAccess::Pointers => partial_bytes,
             // Which operands are copied depends on where each begins.
             OperandAccess::TensorMaps { .. } => {
                 let copies = self.items().map(|item| item.copies().iter().sum());
-                copies.max().unwrap_or(0) + sums
+                copies.max().unwrap_or(0) + partial_bytes
             }
             OperandAccess::Limbs(limbs) => {
-                limbs::workspace(limbs, &self.problem, self.band).bytes + sums
+                limbs::workspace(limbs, &self.problem, self.band).bytes + partial_bytes
             }
         }
     }

@@ -1,4 +1,5 @@
-//! What a process waits for before its first checked product on a GPU, step by step.
+//! What a process waits for before its first checked product on a GPU, step by step, and then for all other
+//! kernels.
 //!
 //! ```sh
 //! CUDA_CACHE_DISABLE=1 cargo run -p tessera --example first_product
@@ -13,7 +14,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use tessera::gpu::{Gpu, Kernel, KernelCode};
+use tessera::gpu::{Gpu, KERNELS, Kernel, KernelCode};
 use tessera::{CpuContext, Problem};
 
 const N: usize = 1024;
@@ -69,6 +70,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:9.1} ms  in all", started.elapsed().as_secs_f64() * 1e3);
     path.multiply(kernel, &problem, &a, &b, &mut c)?;
     step("a second product");
+    gpu.load_all(KERNELS)?;
+    step("all other kernels are loaded");
     if !right {
         return Err("the product is wrong".into());
     }

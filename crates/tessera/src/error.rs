@@ -243,7 +243,9 @@ pub enum PtxFault {
 }
 
 #[cfg(feature = "cuda")]
-pub use crate::gpu::{EntryMismatch, OperandFault};
+pub use crate::gpu::OperandFault;
+#[cfg(feature = "cuda")]
+pub use crate::mismatch::EntryMismatch;
 
 #[cfg(test)]
 mod tests {

@@ -46,6 +46,8 @@ mod error;
 pub mod lapack;
 mod matrix;
 pub mod memory;
+#[cfg(feature = "cuda")]
+mod mismatch;
 mod row_major;
 
 #[cfg(feature = "cuda")]

@@ -10,7 +10,7 @@ use gemm_spec::DeviceLimits;
 use tessera::select::DeviceModel;
 use tessera::{Accuracy, GemmTypes, Problem, bf16, f16};
 
-/// GPUs by name, compute capability, multiprocessors, clock in MHz and KiB of shared memory of a block.
+/// GPUs by name, compute capability, SMs, clock in MHz and KiB of shared memory of a block.
 const GPUS: [Device; 6] = [
     ("V100", (7, 0), 80, 1530, 96),
     ("A100", (8, 0), 108, 1410, 163),

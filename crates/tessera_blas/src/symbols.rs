@@ -163,7 +163,7 @@ macro_rules! of_any {
         ) {
             let report = Fortran::<I>::named(concat!($capital, "GEMM_BATCH"));
             let groups = Groups { op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, group_size, count: *groups };
-            // SAFETY: the caller's promises: arrays of so many groups, and of their products.
+            // SAFETY: the caller's promises: arrays of that many groups, and of their products.
             unsafe { batch::grouped(report, &groups, Letter::of, false) }
         }}
         export! { c ($letter "gemm_batch") (
@@ -175,7 +175,7 @@ macro_rules! of_any {
             const NAME: &CStr = c_name(concat!("cblas_", $letter, "gemm_batch", "\0"));
             let Some(call) = cblas::call(NAME, layout) else { return };
             let groups = Groups { op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, group_size, count: groups };
-            // SAFETY: the caller's promises: arrays of so many groups, and of their products.
+            // SAFETY: the caller's promises: arrays of that many groups, and of their products.
             unsafe { batch::grouped(call, &groups, cblas::Enumerated::of, call.row_major) }
         }}
         export! { fortran ($letter "gemm_batch_strided") (
@@ -187,7 +187,7 @@ macro_rules! of_any {
             let ops = (Letter::of(*op_a), Letter::of(*op_b));
             let (a, b, c) = ((a, *lda, *stride_a), (b, *ldb, *stride_b), (c, *ldc, *stride_c));
             let all = Fixed { ops, sizes: (*m, *n, *k), alpha: *alpha, a, b, beta: *beta, c, count: *count };
-            // SAFETY: the caller's promises: so many matrices, those strides apart.
+            // SAFETY: the caller's promises: that many matrices, those strides apart.
             unsafe { batch::strided(report, &all) }
         }}
         export! { c ($letter "gemm_batch_strided") (
@@ -202,7 +202,7 @@ macro_rules! of_any {
             let (a, b, c) = ((a, lda, stride_a), (b, ldb, stride_b), (c, ldc, stride_c));
             let all = Fixed { ops, sizes: (m, n, k), alpha, a, b, beta, c, count };
             let all = if call.row_major { all.turned() } else { all };
-            // SAFETY: the caller's promises: so many matrices, those strides apart.
+            // SAFETY: the caller's promises: that many matrices, those strides apart.
             unsafe { batch::strided(call, &all) }
         }}
     };

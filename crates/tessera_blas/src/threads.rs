@@ -185,7 +185,7 @@ impl Drop for Caller<'_> {
     }
 }
 
-/// Computes with the threads that so many multiply-adds are worth. A panic ends the process.
+/// Computes with the threads that those multiply-adds are worth. A panic ends the process.
 pub(crate) fn compute(multiply_adds: usize, compute: impl FnOnce(&CpuContext)) {
     let done = catch_unwind(AssertUnwindSafe(|| {
         let state = state();

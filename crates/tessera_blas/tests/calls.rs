@@ -163,7 +163,7 @@ fn told() -> Vec<(String, i64)> {
 /// The handler of this program. It leaves by unwinding where the argument is the last that it may be.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn xerbla_(name: *const u8, argument: &i32, len: usize) {
-    // SAFETY: the name has so many letters, and no zero byte.
+    // SAFETY: the name has that many letters, and no zero byte.
     let name = unsafe { std::slice::from_raw_parts(name, len) };
     let name = String::from_utf8(name.to_vec()).expect("it is text");
     TOLD.with(|told| told.borrow_mut().push((name, i64::from(*argument))));
@@ -304,7 +304,7 @@ fn batches_are_their_products() {
     let mut c = vec![f64::NAN; m * n * count];
     let sizes = [m, n, k, count].map(int);
     let strides = [m * k, k * n, m * n].map(int);
-    // SAFETY: so many matrices, those strides apart.
+    // SAFETY: that many matrices, those strides apart.
     unsafe {
         cblas_dgemm_batch_strided(
             101,

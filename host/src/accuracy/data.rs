@@ -1,4 +1,4 @@
-//! The data on which products of f32 are judged: from harmless to what a scheme is likely to break on.
+//! The data on which products of f32 are judged: from easy to what a scheme is likely to break on.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,4 @@
-//! How far products of f32 are from the truth: every way to sum, beside peers, on data from harmless to
-//! unkind.
+//! The errors of f32 products: every way to sum, beside peers, on data from easy to ill-conditioned.
 //!
 //! An element is compared with a reference that is exact but for f64's last digits, see
 //! [`verify`](crate::verify). Two figures are told of a product: the relative error in the Frobenius
@@ -15,7 +14,7 @@ use serde::Serialize;
 
 pub use self::data::DataSet;
 use crate::error::Error;
-use crate::measure::{self, DeviceChoice, Entrant, Observer, Processors, Room, Verdict};
+use crate::measure::{self, Candidate, DeviceChoice, Observer, Processors, Room, Verdict};
 use crate::registry::{self, Implementation};
 use crate::verify::{Checker, Guarded, Method};
 
@@ -26,7 +25,7 @@ pub const FORMAT: &str = "tessera-accuracy-1";
 #[derive(Clone)]
 pub struct Request {
     /// Implementations and peers, in the order in which they are shown.
-    pub entrants: Vec<Entrant>,
+    pub candidates: Vec<Candidate>,
     /// Folders in which peers' libraries are looked for first.
     pub peer_folders: Vec<PathBuf>,
     /// Data sets.
@@ -121,11 +120,11 @@ pub fn run(request: &Request, observer: &mut dyn Observer) -> Result<Document, E
         driver: processors.driver_version(),
     });
     let mut workers = Vec::new();
-    for entrant in &request.entrants {
-        observer.step(&format!("preparing {}", entrant.id()));
-        match entrant.worker(&request.peer_folders, &processors) {
-            Ok(worker) => workers.push((entrant.id(), worker)),
-            Err(reason) => document.skip(entrant.id(), None, reason),
+    for candidate in &request.candidates {
+        observer.step(&format!("preparing {}", candidate.id()));
+        match candidate.worker(&request.peer_folders, &processors) {
+            Ok(worker) => workers.push((candidate.id(), worker)),
+            Err(reason) => document.skip(candidate.id(), None, reason),
         }
     }
     let (m, n) = (request.m, request.n);

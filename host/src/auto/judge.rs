@@ -1,4 +1,4 @@
-//! What an engine's choice costs: every way to a product, from host memory to host memory, by turns.
+//! What an engine's choice costs: every way to a product, from host memory to host memory, interleaved.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub const EDGES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 
 
 /// Rounds in which every way has its turn.
 const ROUNDS: usize = 5;
-/// The fastest of so many ways is also the luckiest: this many of them have further turns beside the
+/// The fastest of many is also the luckiest: this many of them have further turns beside the
 /// engine, and those alone count.
 const FINALISTS: usize = 4;
 /// Rounds of those.
@@ -28,7 +28,7 @@ const TURN: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_millis(100);
 /// No round begins after so long, but one that every way needs.
 const BUDGET: Duration = Duration::from_secs(3);
-/// Of the ways of one processor those are not tried with larger cubes that took so many times as long as
+/// Of the ways of one processor those are not tried with larger cubes that took this many times as long as
 /// its fastest.
 const HOPELESS: f64 = 4.0;
 
@@ -100,7 +100,7 @@ impl<T: ScalarTypes> Round<'_, T> {
     }
 
     /// Seconds of a product in each of these ways, which have their turns one after the other: the medians
-    /// of so many rounds.
+    /// of that many rounds.
     fn medians(&mut self, ways: &[Way], rounds: usize) -> Result<Vec<(Way, f64)>, Error> {
         let mut turns = vec![Vec::with_capacity(rounds); ways.len()];
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! What kernels take on a GPU, operands being there: what the choice among them goes by.
+//! What kernels take on a GPU, with operands on the device: what the choice among them depends on.
 
 use std::time::Duration;
 

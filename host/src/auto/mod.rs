@@ -1,4 +1,4 @@
-//! How the figures are measured and judged that the choices of a processor and of a kernel go by.
+//! How the figures are measured and judged on which the choices of a processor and of a kernel depend.
 
 mod judge;
 mod kernels;

@@ -8,7 +8,7 @@ use gemm_spec::Types;
 
 use super::{Point, Request, Rounds, Row};
 use crate::error::Error;
-use crate::measure::{Config, DeviceChoice, Entrant};
+use crate::measure::{Candidate, Config, DeviceChoice};
 use crate::verify::Method;
 
 /// The command line that measures a row, in rounds or at once.
@@ -72,7 +72,7 @@ pub fn again(row: &Row, time: Duration, spread: f64, check: Method) -> Result<Re
     Ok(Request {
         config,
         sizes: vec![[point.m, point.n, point.k]],
-        entrants: vec![Entrant::find(&point.kernel)?],
+        candidates: vec![Candidate::find(&point.kernel)?],
         peer_folders: folders(&row.command),
         rounds: match row.rounds.len() {
             0 => None,

@@ -59,7 +59,7 @@ pub fn read(text: &str) -> Result<Document, Error> {
 pub fn applies(old: &Document, request: &Request) -> bool {
     old.rows.iter().any(|Row { point, .. }| {
         let size = [point.m, point.n, point.k];
-        let named = request.entrants.iter().find(|entrant| entrant.id() == point.kernel);
+        let named = request.candidates.iter().find(|candidate| candidate.id() == point.kernel);
         let asked =
             named.map(|named| request.point(*named, size, point.threads, point.device.clone()));
         request.sizes.contains(&size) && asked.as_ref() == Some(point)
@@ -165,6 +165,7 @@ pub(crate) mod tests {
             ratio_to_best_peer: None,
             peer: None,
             chosen: None,
+            ranges: None,
             check: Verdict {
                 method: "full".to_owned(),
                 ok: true,

@@ -19,7 +19,7 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// What the counter says of the time between two looks, in which so many products were computed.
+    /// What the counter says of the time between two looks, in which that many products were computed.
     pub(super) fn between(
         before: Option<&GpuState>,
         after: Option<&GpuState>,

@@ -14,7 +14,7 @@
 //! With cold caches the operands turn through sets that together are larger than twice the last-level
 //! cache, so that no run finds its own.
 //!
-//! Implementations can be measured beside [peers](crate::peers), all of them by turns: see [`Rounds`].
+//! Implementations can be measured beside [peers](crate::peers), all of them interleaved: see [`Rounds`].
 
 mod again;
 pub mod compare;
@@ -34,7 +34,7 @@ use std::time::Duration;
 use gemm_spec::with_gemm_types;
 
 use crate::error::Error;
-use crate::measure::{Config, Entrant, Observer, Processors};
+use crate::measure::{Candidate, Config, Observer, Processors};
 use crate::scalar::ScalarTypes;
 pub use again::again;
 pub use energy::Energy;
@@ -51,10 +51,10 @@ pub struct Request {
     /// m, n and k of each problem.
     pub sizes: Vec<[usize; 3]>,
     /// Implementations and peers, in the order in which they are shown.
-    pub entrants: Vec<Entrant>,
+    pub candidates: Vec<Candidate>,
     /// Folders in which peers' libraries are looked for first.
     pub peer_folders: Vec<PathBuf>,
-    /// Measures all by turns, those on the CPU in processes of their own, which run the program that
+    /// Measures all interleaved, those on the CPU in processes of their own, which run the program that
     /// calls: it must be `tessera`. `None` measures one after the other in this process.
     pub rounds: Option<Rounds>,
     /// How long a row without rounds waits for an idle machine, at most; `None` does not look.
@@ -68,17 +68,17 @@ pub struct Request {
 }
 
 impl Request {
-    /// What is measured of an entrant at one size.
+    /// What is measured of a candidate at one size.
     fn point(
         &self,
-        entrant: Entrant,
+        candidate: Candidate,
         [m, n, k]: [usize; 3],
         threads: usize,
         device: String,
     ) -> Point {
         let Config { dtype, alpha, beta, seed, distribution, .. } = self.config;
         Point {
-            kernel: entrant.id().to_owned(),
+            kernel: candidate.id().to_owned(),
             device,
             m,
             n,
@@ -119,7 +119,7 @@ fn run_as<T: ScalarTypes>(
     Ok(document)
 }
 
-/// Measures every size, one entrant after the other.
+/// Measures every size, one candidate after the other.
 fn one_by_one<T: ScalarTypes>(
     request: &Request,
     processors: &Processors,
@@ -127,17 +127,17 @@ fn one_by_one<T: ScalarTypes>(
     document: &mut Document,
 ) -> Result<(), Error> {
     let workers: Vec<_> = request
-        .entrants
+        .candidates
         .iter()
-        .map(|entrant| (*entrant, entrant.worker(&request.peer_folders, processors)))
+        .map(|candidate| (*candidate, candidate.worker(&request.peer_folders, processors)))
         .collect();
     for &size in &request.sizes {
         let [m, n, k] = size;
         let problem = request.config.problem::<T>(size)?;
         let sets = Sets::draw(&problem, request, processors)?;
         let mut subject = Subject::new(&sets, request, processors)?;
-        for (entrant, worker) in &workers {
-            observer.step(&format!("measuring {} at {m} x {n} x {k}", entrant.id()));
+        for (candidate, worker) in &workers {
+            observer.step(&format!("measuring {} at {m} x {n} x {k}", candidate.id()));
             let mut busy = None;
             let found = match worker {
                 Ok(worker) => {
@@ -146,7 +146,7 @@ fn one_by_one<T: ScalarTypes>(
                         request,
                         processors,
                         &problem,
-                        *entrant,
+                        *candidate,
                         worker,
                         &mut subject,
                         false,
@@ -156,7 +156,7 @@ fn one_by_one<T: ScalarTypes>(
             };
             match found {
                 Ok(row) => document.rows.push(Row { busy_before: busy, ..row }),
-                Err(reason) => document.skip(entrant.id(), Some(size), reason),
+                Err(reason) => document.skip(candidate.id(), Some(size), reason),
             }
         }
     }

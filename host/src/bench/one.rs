@@ -1,4 +1,4 @@
-//! The measurement of one entrant on one problem.
+//! The measurement of one candidate on one problem.
 
 use std::time::{Duration, Instant};
 
@@ -9,25 +9,25 @@ use super::subject::Subject;
 use super::{Energy, Request, Row, peak};
 use crate::error::Error;
 use crate::gpu::{Gpu, watch};
-use crate::measure::{Effort, Entrant, Processors, Worker, repeat};
+use crate::measure::{Candidate, Effort, Processors, Worker, repeat};
 use crate::registry::Implementation;
 use crate::scalar::ScalarTypes;
 
 /// Fewer runs than this cannot say how far they scatter.
 const LEAST_RUNS: usize = 10;
 
-/// Measures one entrant on one problem. Its result is checked before, unless an earlier turn of it
+/// Measures one candidate on one problem. Its result is checked before, unless an earlier turn of it
 /// `was_right`, and after.
 pub(super) fn measure<T: ScalarTypes>(
     request: &Request,
     processors: &Processors,
     problem: &Problem<T>,
-    entrant: Entrant,
+    candidate: Candidate,
     worker: &Worker<'_>,
     subject: &mut Subject<'_, T>,
     was_right: bool,
 ) -> Result<Row, String> {
-    let chosen = entrant.chosen(problem, processors)?;
+    let chosen = candidate.chosen(problem, processors)?;
     let of_chosen;
     let worker = if let Worker::Auto = worker {
         of_chosen = chosen.worker(&request.peer_folders, processors)?;
@@ -43,7 +43,7 @@ pub(super) fn measure<T: ScalarTypes>(
 
     let dtype = request.config.dtype;
     let cpu_peak = || {
-        let threads = entrant.threads(processors.cpu.threads())?;
+        let threads = candidate.threads(processors.cpu.threads())?;
         peak::measure(&processors.cpu, threads, dtype, may_use_matrix_units(chosen, dtype))
     };
     let peak_before = cpu_peak();
@@ -71,7 +71,7 @@ pub(super) fn measure<T: ScalarTypes>(
         None => cpu_peak.as_ref().map(|peak| peak.flops),
     };
     let size = [problem.m, problem.n, problem.k];
-    let point = request.point(entrant, size, processors.cpu.threads(), worker.device(processors));
+    let point = request.point(candidate, size, processors.cpu.threads(), worker.device(processors));
     let mut row = Row {
         command: words(&point, request, None),
         point,
@@ -90,7 +90,11 @@ pub(super) fn measure<T: ScalarTypes>(
         percent_of_best: None,
         ratio_to_best_peer: None,
         peer: worker.description(),
-        chosen: matches!(entrant, Entrant::Auto).then(|| chosen.id().to_owned()),
+        chosen: matches!(candidate, Candidate::Auto).then(|| chosen.id().to_owned()),
+        ranges: gpu.and_then(|gpu| {
+            let Candidate::Own(Implementation::Gpu(kernel)) = chosen else { return None };
+            Some(gpu.model().ranges(kernel.spec(), problem))
+        }),
         check: match first {
             Some(first) => first.and(last),
             None => last,
@@ -121,31 +125,31 @@ fn effort(request: &Request) -> Effort {
     }
 }
 
-/// Whether an entrant may compute by the CPU's matrix units, so that their peak bounds its rate.
-fn may_use_matrix_units(entrant: Entrant, types: Types) -> bool {
-    match entrant {
-        // The bits of a chain are to be had of integers alone.
-        Entrant::Own(Implementation::Cpu(own)) => !own.chained || types == Types::I8,
-        Entrant::Own(Implementation::Gpu(_)) => false,
-        Entrant::Auto => true,
-        Entrant::Peer(_) => !matches!(types, Types::F32 | Types::F64 | Types::I32),
+/// Whether a candidate may compute by the CPU's matrix units, so that their peak bounds its rate.
+fn may_use_matrix_units(candidate: Candidate, types: Types) -> bool {
+    match candidate {
+        // The bits of a chain are possible for integers alone.
+        Candidate::Own(Implementation::Cpu(own)) => !own.chained || types == Types::I8,
+        Candidate::Own(Implementation::Gpu(_)) => false,
+        Candidate::Auto => true,
+        Candidate::Peer(_) => !matches!(types, Types::F32 | Types::F64 | Types::I32),
     }
 }
 
-/// What a GPU can do at most for an entrant, in operations a second.
-fn gpu_peak(entrant: Entrant, gpu: &Gpu, types: Types) -> Option<f64> {
-    match entrant {
-        Entrant::Own(Implementation::Gpu(kernel)) => {
+/// What a GPU can do at most for a candidate, in operations a second.
+fn gpu_peak(candidate: Candidate, gpu: &Gpu, types: Types) -> Option<f64> {
+    match candidate {
+        Candidate::Own(Implementation::Gpu(kernel)) => {
             peak::kernel_peak(kernel.spec(), gpu.info(), types)
         }
-        Entrant::Own(_) | Entrant::Auto => peak::peak(gpu.info(), types),
-        Entrant::Peer(_) => peak::library_peak(gpu.info(), types),
+        Candidate::Own(_) | Candidate::Auto => peak::peak(gpu.info(), types),
+        Candidate::Peer(_) => peak::library_peak(gpu.info(), types),
     }
 }
 
 /// The digest in the header of a kernel's module.
-fn ptx_sources(entrant: Entrant) -> Option<String> {
-    let Entrant::Own(Implementation::Gpu(spec)) = entrant else { return None };
+fn ptx_sources(candidate: Candidate) -> Option<String> {
+    let Candidate::Own(Implementation::Gpu(spec)) = candidate else { return None };
     let digest = kernels_gpu::Module { arch: spec.arch, name: spec.id }
         .ptx()
         .lines()

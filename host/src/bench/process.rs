@@ -6,24 +6,24 @@ use std::process::{Command, Stdio};
 use super::again::words;
 use super::compare::read;
 use super::{Request, Row};
-use crate::measure::{Entrant, Processors};
+use crate::measure::{Candidate, Processors};
 use crate::peers::threads_environment;
 
-/// Measures an entrant in a new process of this program, whose environment fixes threads and kernels.
+/// Measures a candidate in a new process of this program, whose environment fixes threads and kernels.
 pub(super) fn in_a_process(
     request: &Request,
     processors: &Processors,
-    entrant: Entrant,
+    candidate: Candidate,
     size: [usize; 3],
 ) -> Result<Row, String> {
     let program = std::env::current_exe()
         .map_err(|error| format!("this program does not find itself: {error}"))?;
     let threads = processors.cpu.threads();
-    let environment = match entrant {
-        Entrant::Own(_) | Entrant::Auto => threads_environment(threads),
-        Entrant::Peer(peer) => peer.environment(threads),
+    let environment = match candidate {
+        Candidate::Own(_) | Candidate::Auto => threads_environment(threads),
+        Candidate::Peer(peer) => peer.environment(threads),
     };
-    let point = request.point(entrant, size, threads, "cpu".to_owned());
+    let point = request.point(candidate, size, threads, "cpu".to_owned());
     let mut command = Command::new(program);
     command
         .args(&words(&point, request, None)[1..])
@@ -85,7 +85,7 @@ pub fn end_with_parent() {
     });
 }
 
-/// The row of a document of one entrant, or why there is none; `None` where this is no document.
+/// The row of a document of one candidate, or why there is none; `None` where this is no document.
 fn outcome(text: &str) -> Option<Result<Row, String>> {
     let document = read(text).ok()?;
     if let Some(row) = document.rows.into_iter().next() {

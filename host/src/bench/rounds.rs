@@ -1,7 +1,7 @@
-//! Entrants by turns, so that what moves between them, clocks and other programs, falls on all alike.
+//! Candidates interleaved, so that what changes meanwhile, clocks and other programs, affects all alike.
 //!
-//! In each round every entrant is measured once, in an order that is drawn anew. Before each turn the
-//! program waits until the machine is idle. An entrant on the CPU has its turn in a process of its own:
+//! In each round every candidate is measured once, in an order that is drawn anew. Before each turn the
+//! program waits until the machine is idle. A candidate on the CPU has its turn in a process of its own:
 //! the libraries read their number of threads from the environment when they are opened, and their
 //! threads may go on spinning when a product is done. On the GPU all use one stream and one set of
 //! buffers.
@@ -19,7 +19,7 @@ use super::process::in_a_process;
 use super::subject::{Sets, Subject};
 use super::{Document, Request, Row, idle, one, peak};
 use crate::error::Error;
-use crate::measure::{Entrant, Observer, Processors, Timing, Verdict, Worker};
+use crate::measure::{Candidate, Observer, Processors, Timing, Verdict, Worker};
 use crate::scalar::ScalarTypes;
 
 /// Fewer rounds than this cannot say how far they scatter.
@@ -27,10 +27,10 @@ const LEAST_ROUNDS: usize = 3;
 /// The product by which a peer shows that it works at all.
 const REHEARSAL: [usize; 3] = [8, 8, 8];
 
-/// How often each entrant has its turn, and how long the program waits before it.
+/// How often each candidate has its turn, and how long the program waits before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rounds {
-    /// Turns of each entrant.
+    /// Turns of each candidate.
     pub count: usize,
     /// How long a turn waits for an idle machine, at most.
     pub patience: Duration,
@@ -76,27 +76,27 @@ pub(super) fn measure<T: ScalarTypes>(
     document: &mut Document,
 ) -> Result<(), Error> {
     let config = &request.config;
-    let entrants = rehearse(request, processors, observer, document);
-    let mut clock = Clock::new(entrants.len() * rounds.count * request.sizes.len());
+    let candidates = rehearse(request, processors, observer, document);
+    let mut clock = Clock::new(candidates.len() * rounds.count * request.sizes.len());
     let mut random = Xoshiro256PlusPlus::seed_from_u64(config.seed);
     for &size in &request.sizes {
         let [m, n, k] = size;
         let problem = config.problem::<T>(size)?;
         // Only what works in this process needs operands here.
         let mut sets = None;
-        if entrants.iter().any(|(_, worker)| worker.is_some()) {
+        if candidates.iter().any(|(_, worker)| worker.is_some()) {
             sets = Some(Sets::draw(&problem, request, processors)?);
         }
         let subject = |sets| Subject::new(sets, request, processors);
         let mut subject = sets.as_ref().map(subject).transpose()?;
-        let mut turns: Vec<Vec<Row>> = entrants.iter().map(|_| Vec::new()).collect();
-        let mut left: Vec<usize> = (0..entrants.len()).collect();
+        let mut turns: Vec<Vec<Row>> = candidates.iter().map(|_| Vec::new()).collect();
+        let mut left: Vec<usize> = (0..candidates.len()).collect();
         for round in 1..=rounds.count {
             left.shuffle(&mut random);
             let mut failed = Vec::new();
             for &at in &left {
-                let (entrant, worker) = &entrants[at];
-                let id = entrant.id();
+                let (candidate, worker) = &candidates[at];
+                let id = candidate.id();
                 observer.step(&format!(
                     "round {round} of {}: {id} at {m} x {n} x {k}, {}",
                     rounds.count,
@@ -107,12 +107,12 @@ pub(super) fn measure<T: ScalarTypes>(
                     (Some(worker), Some(subject)) => {
                         // One that was wrong has no further turn.
                         let was_right = !turns[at].is_empty();
-                        let entrant = *entrant;
+                        let candidate = *candidate;
                         one::measure(
-                            request, processors, &problem, entrant, worker, subject, was_right,
+                            request, processors, &problem, candidate, worker, subject, was_right,
                         )
                     }
-                    _ => in_a_process(request, processors, *entrant, size),
+                    _ => in_a_process(request, processors, *candidate, size),
                 };
                 match found {
                     Ok(mut row) => {
@@ -150,33 +150,33 @@ fn rehearse<'p>(
     processors: &'p Processors,
     observer: &mut dyn Observer,
     document: &mut Document,
-) -> Vec<(Entrant, Option<Worker<'p>>)> {
-    let mut entrants = Vec::new();
-    for entrant in &request.entrants {
+) -> Vec<(Candidate, Option<Worker<'p>>)> {
+    let mut candidates = Vec::new();
+    for candidate in &request.candidates {
         // Of those that were not asked for nothing is said.
-        if processors.choice.admits(entrant.on_gpu()).is_err() {
+        if processors.choice.admits(candidate.on_gpu()).is_err() {
             continue;
         }
-        observer.step(&format!("preparing {}", entrant.id()));
-        let worker = match entrant {
-            Entrant::Own(_) if !entrant.on_gpu() => Ok(None),
-            Entrant::Peer(_) if !entrant.on_gpu() => {
+        observer.step(&format!("preparing {}", candidate.id()));
+        let worker = match candidate {
+            Candidate::Own(_) if !candidate.on_gpu() => Ok(None),
+            Candidate::Peer(_) if !candidate.on_gpu() => {
                 let quick = Request { time: Duration::from_millis(1), ..request.clone() };
-                in_a_process(&quick, processors, *entrant, REHEARSAL).map(|_| None)
+                in_a_process(&quick, processors, *candidate, REHEARSAL).map(|_| None)
             }
-            Entrant::Own(_) | Entrant::Auto | Entrant::Peer(_) => {
-                entrant.worker(&request.peer_folders, processors).map(Some)
+            Candidate::Own(_) | Candidate::Auto | Candidate::Peer(_) => {
+                candidate.worker(&request.peer_folders, processors).map(Some)
             }
         };
         match worker {
-            Ok(worker) => entrants.push((*entrant, worker)),
-            Err(reason) => document.skip(entrant.id(), None, reason),
+            Ok(worker) => candidates.push((*candidate, worker)),
+            Err(reason) => document.skip(candidate.id(), None, reason),
         }
     }
-    entrants
+    candidates
 }
 
-/// One row of the rounds of an entrant. What is not a time is that of the first round, and the worst
+/// One row of the rounds of a candidate. What is not a time is that of the first round, and the worst
 /// check and the busiest start of all.
 fn merge(turns: Vec<Row>, spread: f64) -> Option<Row> {
     let rounds: Vec<Timing> = turns.iter().map(|turn| turn.seconds).collect();
@@ -204,8 +204,8 @@ fn merge(turns: Vec<Row>, spread: f64) -> Option<Row> {
 /// disturbs a measurement of the peak makes it too low.
 fn share_peaks(rows: &mut [Row]) {
     let used = |row: &Row| {
-        let entrant = Entrant::find(&row.point.kernel).ok()?;
-        let threads = entrant.threads(row.point.threads).filter(|_| row.point.device == "cpu")?;
+        let candidate = Candidate::find(&row.point.kernel).ok()?;
+        let threads = candidate.threads(row.point.threads).filter(|_| row.point.device == "cpu")?;
         Some((threads, row.peak_vectors.as_deref() == Some(peak::MATRIX_UNITS)))
     };
     let peaks: Vec<_> = rows.iter().map(|row| (used(row), row.peak_gflops)).collect();

@@ -53,9 +53,9 @@ pub struct Point {
     pub k: usize,
     /// Element type.
     pub dtype: String,
-    /// Factor of the product.
+    /// Scalar that multiplies A B.
     pub alpha: f64,
-    /// Factor of the old C.
+    /// Scalar that multiplies the old C.
     pub beta: f64,
     /// Seed of the inputs.
     pub seed: u64,
@@ -112,6 +112,9 @@ pub struct Row {
     /// The kernel that was chosen for the problem, where that was left to the program.
     #[serde(default)]
     pub chosen: Option<String>,
+    /// In how many ranges of k a kernel on a GPU summed.
+    #[serde(default)]
+    pub ranges: Option<u32>,
     /// The check.
     pub check: Verdict,
     /// Why the rate is not believed, where it is not.

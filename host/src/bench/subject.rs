@@ -1,4 +1,4 @@
-//! The operands of one problem, and an entrant at work on them.
+//! The operands of one problem, and a candidate at work on them.
 
 use gemm_spec::Problem;
 

@@ -29,9 +29,9 @@ pub struct Card {
     pub generation: String,
     /// Compute capability, as `9.0`.
     pub compute_capability: String,
-    /// Multiprocessors.
+    /// SMs.
     pub multiprocessors: u32,
-    /// Multiply-adds that a multiprocessor completes in a clock.
+    /// Multiply-adds that an SM completes in a clock.
     pub lanes: u32,
     /// Clock of the lanes in MHz.
     pub clock_mhz: u32,
@@ -41,11 +41,11 @@ pub struct Card {
     pub published_gflops: Option<f64>,
     /// Most threads of a block.
     pub threads_per_block: u32,
-    /// Most threads on a multiprocessor.
+    /// Most threads on an SM.
     pub threads_per_sm: u32,
-    /// Most blocks on a multiprocessor.
+    /// Most blocks on an SM.
     pub blocks_per_sm: u32,
-    /// Bytes of shared memory on a multiprocessor.
+    /// Bytes of shared memory on an SM.
     pub shared_per_sm: u32,
     /// Most bytes of shared memory of a block.
     pub shared_per_block: u32,
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// Lanes, multiprocessors and clock must give what the source calls the peak.
+    /// Lanes, SMs and clock must give what the source calls the peak.
     #[test]
     fn peaks_follow_from_the_units() {
         for card in cards() {

@@ -23,20 +23,20 @@ pub struct Tile {
     pub threads: u64,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u64,
-    /// How many blocks a multiprocessor holds, or why none.
+    /// How many blocks an SM holds, or why none.
     pub blocks: Result<Full, Illegal>,
     /// Loads from global memory for each multiply-add: 2 without tiles.
     pub loads_per_multiply_add: f64,
 }
 
-/// Blocks on a multiprocessor, as far as threads and shared memory decide; registers may allow fewer.
+/// Blocks on an SM, as far as threads and shared memory decide; registers may allow fewer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Full {
     /// Blocks at once.
     pub blocks: u64,
     /// What allows no more.
     pub limit: &'static str,
-    /// Share of the multiprocessor's threads that these are.
+    /// Share of the SM's threads that these are.
     pub occupancy: f64,
 }
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     /// The notes' sum for G80: 16 KB for 8 blocks are 2 KB a block, 1 KB for each tile, so 16 x 16.
-    /// Their multiprocessor holds 768 threads, so that there are 3 such blocks and not 8.
+    /// Their SM holds 768 threads, so that there are 3 such blocks and not 8.
     #[test]
     fn the_notes_budget_of_g80() {
         let tile = tile("g80", 16);

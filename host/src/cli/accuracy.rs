@@ -6,7 +6,7 @@ use super::groups::{Output, PeerFolders};
 use super::output::Progress;
 use super::{Exit, nothing_ran, values};
 use crate::accuracy::{DataSet, Request, run, ways_to_sum};
-use crate::measure::{DeviceChoice, Entrant};
+use crate::measure::{Candidate, DeviceChoice};
 use crate::peers;
 use crate::report::render;
 
@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     data: Vec<DataSet>,
-    /// Steps of the sums: columns of A and rows of B.
+    /// Lengths of the sums: columns of A and rows of B.
     #[arg(short = 'k', value_name = "LIST", value_delimiter = ',', value_parser = values::size,
           default_value = "16,256,4096")]
     k: Vec<usize>,
@@ -59,9 +59,9 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         None => Vec::new(),
         Some(patterns) => peers::select(patterns)?,
     };
-    let own = own.into_iter().map(Entrant::Own);
+    let own = own.into_iter().map(Candidate::Own);
     let request = Request {
-        entrants: own.chain(others.into_iter().map(Entrant::Peer)).collect(),
+        candidates: own.chain(others.into_iter().map(Candidate::Peer)).collect(),
         peer_folders: args.folders.peer_path.clone(),
         sets: if args.data.is_empty() { DataSet::ALL.to_vec() } else { args.data.clone() },
         m: args.m.unwrap_or(args.n),
@@ -75,7 +75,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     outputs.write(|format, colour| render(&document, format, colour))?;
     Ok(match document.rows.is_empty() {
         _ if !document.ok() => Exit::Wrong,
-        true => nothing_ran::exit(args.device, request.entrants.iter().map(Entrant::on_gpu)),
-        false => Exit::Fine,
+        true => nothing_ran::exit(args.device, request.candidates.iter().map(Candidate::on_gpu)),
+        false => Exit::Success,
     })
 }

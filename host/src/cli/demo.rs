@@ -101,7 +101,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         }
     }
     print(&text)?;
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 /// The product by the kernel itself, and where it ran.

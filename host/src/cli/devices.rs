@@ -16,6 +16,7 @@ use crate::gpu::{self, DeviceInfo, DriverInfo, Gpu};
 use crate::machine::{Machine, available_memory};
 use crate::report::bytes::binary;
 use crate::report::counted;
+use crate::report::layout::{paragraphs, terminal_width};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -110,10 +111,10 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         no_gpu,
     };
     print(&match args.format {
-        Form::Table => table(&devices)?,
+        Form::Table => paragraphs(&table(&devices)?, terminal_width()),
         Form::Json => serde_json::to_string_pretty(&devices)? + "\n",
     })?;
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn free_memory(index: u32) -> Result<u64, Error> {
@@ -165,7 +166,7 @@ fn table(devices: &Devices) -> Result<String, std::fmt::Error> {
         let (major, minor) = info.compute_capability;
         writeln!(text, "cuda:{}: {}", info.index, info.name)?;
         writeln!(text, "  compute capability  {major}.{minor}")?;
-        writeln!(text, "  multiprocessors     {}", info.multiprocessors)?;
+        writeln!(text, "  SMs                 {}", info.multiprocessors)?;
         writeln!(text, "  clock               {} MHz", info.clock_mhz)?;
         writeln!(text, "  memory              {}", size(info.memory_bytes))?;
         writeln!(text, "  memory free         {}", some_size(free_bytes))?;

@@ -13,9 +13,10 @@ use crate::error::Error;
 use crate::figures::{self, Kept};
 use crate::fill::{Distribution, Draw};
 use crate::gpu;
-use crate::measure::{DeviceChoice, Entrant, Inputs, Processors, Verdict, without_gpu};
+use crate::measure::{Candidate, DeviceChoice, Inputs, Processors, Verdict, without_gpu};
 use crate::peers;
 use crate::report::counted;
+use crate::report::layout::{paragraphs, terminal_width};
 use crate::scalar::ScalarTypes;
 use crate::verify::{Checker, Guarded, Method};
 
@@ -60,18 +61,19 @@ impl Findings {
 }
 
 pub(super) fn main(_: &Args) -> anyhow::Result<Exit> {
-    let mut findings = Findings { text: String::new(), exit: Exit::Fine };
+    let mut findings = Findings { text: String::new(), exit: Exit::Success };
     variables(&mut findings)?;
     let processors = Processors::open(DeviceChoice::Auto, None)?;
     cpu(&mut findings, &processors)?;
     device(&mut findings, &processors)?;
     kept(&mut findings)?;
     for name in ["cpu_packed", "cpu_amx", "auto"] {
-        products(&mut findings, &processors, Entrant::find(name)?)?;
+        products(&mut findings, &processors, Candidate::find(name)?)?;
     }
-    let verdict = if findings.exit == Exit::Fine { "nothing needs mending" } else { "see above" };
+    let verdict =
+        if findings.exit == Exit::Success { "nothing needs mending" } else { "see above" };
     findings.note("", verdict)?;
-    print(&findings.text)?;
+    print(&paragraphs(&findings.text, terminal_width()))?;
     Ok(findings.exit)
 }
 
@@ -130,23 +132,23 @@ fn kept(findings: &mut Findings) -> std::fmt::Result {
     }
 }
 
-/// A product of each type by one entrant, every element checked.
+/// A product of each type by one candidate, every element checked.
 fn products(
     findings: &mut Findings,
     processors: &Processors,
-    entrant: Entrant,
+    candidate: Candidate,
 ) -> std::fmt::Result {
     let mut right = Vec::new();
     for types in Types::ALL {
-        match with_gemm_types!(types, T => product::<T>(processors, entrant)) {
+        match with_gemm_types!(types, T => product::<T>(processors, candidate)) {
             Ok(None) => {}
             Ok(Some(Verdict { ok: true, .. })) => right.push(types.name()),
             Ok(Some(Verdict { detail, .. })) => {
                 let found = format!("{types} is wrong: {}", detail.unwrap_or_default());
-                findings.fault(entrant.id(), &found, Exit::Wrong)?;
+                findings.fault(candidate.id(), &found, Exit::Wrong)?;
             }
             Err(error) => {
-                findings.fault(entrant.id(), &format!("{types}: {error}"), Exit::Wrong)?
+                findings.fault(candidate.id(), &format!("{types}: {error}"), Exit::Wrong)?
             }
         }
     }
@@ -155,18 +157,18 @@ fn products(
     }
     let [m, n, k] = SIZES;
     let found = format!("right in {}: {m} x {n} x {k}, every element checked", right.join(", "));
-    findings.note(entrant.id(), &found)
+    findings.note(candidate.id(), &found)
 }
 
-/// `None` where the entrant does not run here or has nothing for the types.
+/// `None` where the candidate does not run here or has nothing for the types.
 fn product<T: ScalarTypes>(
     processors: &Processors,
-    entrant: Entrant,
+    candidate: Candidate,
 ) -> Result<Option<Verdict>, Error> {
     let [m, n, k] = SIZES;
     let problem = Problem::<T>::new(m, n, k);
     let draw = Draw { distribution: Distribution::Uniform, seed: 1, stream: 0, what: "a product" };
-    let worker = entrant
+    let worker = candidate
         .chosen(&problem, processors)
         .and_then(|chosen| chosen.worker(&[], processors))
         .and_then(|worker| worker.supports(&problem, processors).map(|()| worker));

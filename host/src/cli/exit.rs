@@ -7,7 +7,7 @@ use crate::error::Error;
 #[repr(u8)]
 pub enum Exit {
     /// Everything asked for was done, and every checked result is right.
-    Fine = 0,
+    Success = 0,
     /// A result is wrong, or an implementation failed.
     Wrong = 1,
     /// The arguments or the input cannot be used, or nothing that was asked for can run.

@@ -72,7 +72,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         }
     }
     print(&text)?;
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 /// A page in lines of a width; drawings stay as they are, without the fences, which are for other readers.

@@ -18,8 +18,8 @@ use crate::verify::Method;
 /// The implementations that run.
 #[derive(Args, Clone)]
 pub(super) struct Implementations {
-    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Steps of the
-    /// ladder that are there for one idea run where they are named.
+    /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`). Some
+    /// steps of the ladder run only where they are named.
     #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
     kernel: Option<String>,
 }
@@ -58,11 +58,11 @@ pub(super) struct Products {
     /// Inputs: uniform, normal, int or position.
     #[arg(long, value_name = "DIST", default_value = "uniform")]
     pub(super) dist: Distribution,
-    /// Factor of the product.
+    /// Scalar that multiplies A B.
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = values::factor,
           allow_negative_numbers = true)]
     pub(super) alpha: f64,
-    /// Factor of the old C; with 0 C is not read.
+    /// Scalar that multiplies the old C; with 0 C is not read.
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = values::factor,
           allow_negative_numbers = true)]
     pub(super) beta: f64,
@@ -87,8 +87,8 @@ pub(super) struct Output {
     /// Output: table, md, csv or json [default: by the ending of --out, else table].
     #[arg(long, value_name = "FORMAT")]
     pub(super) format: Option<Format>,
-    /// Write to this file and not to standard output; may be given more than once, so that one run
-    /// is kept as run.md and run.json.
+    /// Write to this file instead of standard output; may be given more than once, as for run.md and
+    /// run.json of one run.
     #[arg(long, value_name = "FILE")]
     pub(super) out: Vec<PathBuf>,
 }

@@ -16,7 +16,7 @@ pub(super) struct Args {
     /// Output: table, md, csv or json.
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
-    /// In a table: element types, limits and origin, too. Other formats have them anyway.
+    /// In a table, show element types, limits and origin as well; the other formats always do.
     #[arg(long)]
     long: bool,
 }
@@ -90,7 +90,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         Format::Csv => csv(&lines)?,
         Format::Json => serde_json::to_string_pretty(&lines)? + "\n",
     })?;
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn table(lines: &[Line], columns: &[&str]) -> Table {

@@ -9,6 +9,7 @@ use super::{Exit, values};
 use crate::gpu::{self, Gpu};
 use crate::machine::available_memory;
 use crate::report::bytes::{binary, decimal};
+use crate::report::layout::{paragraphs, terminal_width};
 use gemm_spec::with_gemm_types;
 
 #[derive(clap::Args)]
@@ -40,8 +41,8 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
             }
         }
     }
-    print(&text)?;
-    Ok(Exit::Fine)
+    print(&paragraphs(&text, terminal_width()))?;
+    Ok(Exit::Success)
 }
 
 /// A line for each matrix and one for their sum, which is returned; `None` is more than 2^128.
@@ -99,7 +100,7 @@ fn amount(bytes: Option<u128>) -> String {
     }
 }
 
-/// Whether so many bytes fit, and the largest square product that does.
+/// Whether that many bytes fit, and the largest square product that does.
 fn verdict(needed: Option<u128>, free: Option<u64>, types: Types) -> String {
     let Some(free) = free.map(u128::from) else { return "free memory unknown".to_owned() };
     let fits = if needed.is_some_and(|needed| needed <= free) { "fits" } else { "does not fit" };

@@ -35,7 +35,7 @@ use crate::error::Error;
 /// Without a subcommand it is `tessera run`. Data go to standard output, progress and advice to
 /// standard error.
 ///
-/// Exit codes: 0 fine, 1 a result is wrong, 2 usage, unusable input or nothing that can run, 3 a GPU is
+/// Exit codes: 0 success, 1 a result is wrong, 2 usage, unusable input or nothing that can run, 3 a GPU is
 /// needed and is not there, 4 out of memory, 5 slower than a baseline allows.
 #[derive(Parser)]
 #[command(name = "tessera", version, args_conflicts_with_subcommands = true)]
@@ -48,37 +48,37 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Compute one product with every implementation that can, check each, print one table.
+    /// Compute one product with every implementation that can, check each result and print one table.
     Run(run::Args),
-    /// Measure how fast implementations are, and how sure that is.
+    /// Measure how fast implementations are, and how certain that is.
     Bench(bench::Args),
-    /// Measure the rows of an earlier benchmark again and compare.
+    /// Measure the rows of an earlier benchmark again and compare them.
     Replay(bench::replay::Args),
     /// Measure and check implementations over many sizes, and find where one overtakes another.
     Sweep(sweep::Args),
-    /// How far products of f32 are from the truth, on data from harmless to unkind.
+    /// Measure the errors of f32 products, on data from easy to ill-conditioned.
     Accuracy(accuracy::Args),
     /// Multiply two matrices from `.npy` files and write the product as one.
     Multiply(multiply::Args),
-    /// Show every implementation: types, limits, what it does and where it comes from.
+    /// List the implementations: types, limits, what each does and where it comes from.
     List(list::Args),
     /// Show the processors that this program may use, or why there is no GPU.
     Devices(devices::Args),
-    /// Check each processor with a product of every type, and the settings; say what needs mending.
+    /// Check the settings, and each processor with a product of every type; say what to fix.
     Doctor(doctor::Args),
     /// Run the GPU kernels on the CPU with every access and barrier checked, in several orders of events.
     Sanitize(sanitize::Args),
     /// Show what a product needs in memory, where it fits, and the largest that does.
     Mem(mem::Args),
-    /// An implementation's page of the ladder: idea, picture, launch, bytes, registers, PTX.
+    /// Show an implementation's page of the ladder: idea, picture, launch, bytes, registers, PTX.
     Explain(explain::Args),
-    /// What a card's memory must deliver for its peak, and what it can feed, with tiles and without.
+    /// Show what memory bandwidth a card needs to reach its peak, and what it has, with tiles and without.
     Roofline(roofline::Args),
-    /// Which tile widths a card allows, what they take, and how full a multiprocessor gets.
+    /// Show which tile widths a card allows, what they take, and the occupancy of an SM.
     Tiles(tiles::Args),
     /// Run the book's 4 x 4 example and show which block computes what.
     Demo(demo::Args),
-    /// Measure what the choice between CPU and GPU goes by, in some seconds, and keep it for this user.
+    /// Measure what the choice between CPU and GPU depends on, in some seconds, and store it for this user.
     Tune(tune::Args),
 }
 
@@ -127,7 +127,7 @@ fn refuse(refusal: &clap::Error) -> Exit {
         let text = refusal.render();
         let text = if output::colour() { text.ansi().to_string() } else { text.to_string() };
         return match output::print(&text) {
-            Ok(()) => Exit::Fine,
+            Ok(()) => Exit::Success,
             Err(error) => {
                 output::complain(&error);
                 Exit::Usage

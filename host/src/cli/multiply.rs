@@ -23,17 +23,17 @@ use crate::verify::{Checker, Method, Report};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Left factor: a 2-D array of f32, f64, i32, i8, f16 or bf16, in C or Fortran order.
+    /// Left operand: a 2-D array of f32, f64, i32, i8, f16 or bf16, in C or Fortran order.
     #[arg(value_name = "A.npy")]
     a: PathBuf,
-    /// Right factor, of the same type.
+    /// Right operand, of the same type.
     #[arg(value_name = "B.npy")]
     b: PathBuf,
     /// Where the product goes, in C order; a file that exists is replaced when all is written.
     #[arg(short, long, value_name = "C.npy")]
     output: PathBuf,
-    /// Type of the product, and of the old C: f32 is to be had of factors of f16 or bf16, whose sums are
-    /// f32 [default: that of the factors, i32 for i8].
+    /// Type of the product, and of the old C: f32 is available for operands of f16 or bf16, whose sums are
+    /// f32 [default: that of the operands, i32 for i8].
     #[arg(long, value_name = "TYPE", value_parser = values::dtype)]
     out_dtype: Option<DType>,
     /// Implementation: auto or a name from `tessera list`.
@@ -45,11 +45,11 @@ pub(super) struct Args {
     /// Multiply by the transpose of B.
     #[arg(long)]
     trans_b: bool,
-    /// Factor of the product.
+    /// Scalar that multiplies A B.
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = values::factor,
           allow_negative_numbers = true)]
     alpha: f64,
-    /// Factor of the old C, which --c names; with 0 it is not read [default: 0].
+    /// Scalar that multiplies the old C, which --c names; with 0 it is not read [default: 0].
     #[arg(long, value_name = "X", value_parser = values::factor, allow_negative_numbers = true)]
     beta: Option<f64>,
     /// The old C that --beta adds.
@@ -65,9 +65,9 @@ pub(super) struct Args {
     /// Processor: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
-    /// How exact: fp32, or componentwise, which holds for each element whatever the range of the factors;
-    /// tf32 and bf16 allow less, and choose as fp32 so far (see docs/accuracy.md).
-    #[arg(long, value_name = "CONTRACT", default_value = "fp32")]
+    /// How exact: fp32, or componentwise, which holds for each element whatever the range of the operands;
+    /// tf32 and bf16 allow less, and select the same kernels as fp32 so far (see docs/accuracy.md).
+    #[arg(long, value_name = "MODE", default_value = "fp32")]
     accuracy: Accuracy,
     /// Check before writing: auto, full, freivalds, sample or none.
     #[arg(long, value_name = "METHOD", default_value = "none")]
@@ -75,7 +75,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// The factor of the old C.
+    /// The scalar that multiplies the old C.
     fn beta(&self) -> f64 {
         self.beta.unwrap_or(0.0)
     }
@@ -280,7 +280,7 @@ fn write_unless_wrong<T: NpyElement>(
             complain(&anyhow::anyhow!("the product was written without its check: {error}"));
             Ok(Exit::from(error))
         }
-        _ => Ok(Exit::Fine),
+        _ => Ok(Exit::Success),
     }
 }
 
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(finish(12.0), Exit::Wrong);
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written");
-        assert_eq!(finish(11.0), Exit::Fine);
+        assert_eq!(finish(11.0), Exit::Success);
         assert!(std::fs::read(&path).unwrap().ends_with(&11f32.to_le_bytes()));
     }
 

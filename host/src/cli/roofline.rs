@@ -50,7 +50,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         file.write(svg.as_bytes())?;
     }
     print(&text(&card, &sum, &marks)?)?;
-    Ok(if all_right { Exit::Fine } else { Exit::Wrong })
+    Ok(if all_right { Exit::Success } else { Exit::Wrong })
 }
 
 /// Operations for each byte of a kernel, as the sum has them.
@@ -103,7 +103,7 @@ fn text(card: &Card, sum: &Roofline, marks: &[Mark]) -> anyhow::Result<String> {
     let Card { board, generation, multiprocessors, lanes, clock_mhz, bandwidth_gbs, .. } = card;
     writeln!(
         text,
-        "{board}, {generation}: {multiprocessors} multiprocessors x {lanes} lanes x 2 x {clock_mhz} MHz \
+        "{board}, {generation}: {multiprocessors} SMs x {lanes} lanes x 2 x {clock_mhz} MHz \
          = {:.1} GFLOP/s; memory {bandwidth_gbs:.1} GB/s",
         sum.peak_gflops
     )?;

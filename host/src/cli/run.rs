@@ -63,6 +63,6 @@ fn exit(document: &Document, request: &Request) -> Exit {
             let on_gpu = request.implementations.iter().map(|one| one.on_gpu());
             nothing_ran::exit(request.config.device, on_gpu)
         }
-        None => Exit::Fine,
+        None => Exit::Success,
     }
 }

@@ -168,7 +168,7 @@ fn examined(args: &Args, kernels: &[Kernel]) -> anyhow::Result<Exit> {
         return Ok(nothing_ran::exit(DeviceChoice::Emulate, std::iter::empty()));
     }
     let fine = all.iter().all(|found| found.reports.is_empty());
-    Ok(if fine { Exit::Fine } else { Exit::Wrong })
+    Ok(if fine { Exit::Success } else { Exit::Wrong })
 }
 
 /// A kernel's line, and those of its reports.
@@ -237,7 +237,7 @@ fn planted(args: &Args, kernels: &[Kernel]) -> anyhow::Result<Exit> {
     if all.is_empty() {
         return Ok(nothing_ran::exit(DeviceChoice::Emulate, std::iter::empty()));
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn sown(spec: Kernel, types: Types, found: &[Planted]) -> Sown {
@@ -275,7 +275,7 @@ fn on_a_gpu(args: &Args) -> anyhow::Result<Exit> {
     add("-m", Some(args.m.unwrap_or(300).to_string()));
     add("-n", Some(args.n.unwrap_or(400).to_string()));
     add("-k", Some(args.k.unwrap_or(500).to_string()));
-    let mut exit = Exit::Fine;
+    let mut exit = Exit::Success;
     for tool in TOOLS {
         let status = Command::new("compute-sanitizer")
             .args(["--tool", tool, "--error-exitcode", "1"])

@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Write each row to this file as soon as it is there, and not to standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Go on from the file of --out, whose settings must be these.
+    /// Continue the file of --out, whose settings must be the same.
     #[arg(long, requires = "out")]
     resume: bool,
     /// Draw the lines into this file, as SVG, on linear and on logarithmic axes.
@@ -93,7 +93,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         }
         // Nobody read on before the first row was there.
         None if !drawn => Exit::Usage,
-        None => Exit::Fine,
+        None => Exit::Success,
     })
 }
 

@@ -27,7 +27,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         None => generations(&args.tile)?,
     };
     print(&paragraphs(&text, terminal_width()))?;
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn table(header: &[&str]) -> Table {
@@ -54,7 +54,7 @@ fn card(card: &Card, widths: &[u32]) -> anyhow::Result<String> {
     )?;
     writeln!(
         text,
-        "a block: {} threads, {} bytes of shared memory; a multiprocessor: {} threads, {} bytes, {} blocks",
+        "a block: {} threads, {} bytes of shared memory; an SM: {} threads, {} bytes, {} blocks",
         card.threads_per_block,
         card.shared_per_block,
         card.threads_per_sm,
@@ -108,7 +108,7 @@ fn card(card: &Card, widths: &[u32]) -> anyhow::Result<String> {
 const NOTE: &str = "A tile of f32 for each of A and B, a thread for each element; registers may allow fewer \
      blocks. What is possible takes every load to go to memory.";
 
-/// Every card of the table: the blocks of each width that a multiprocessor holds.
+/// Every card of the table: the blocks of each width that an SM holds.
 fn generations(widths: &[u32]) -> anyhow::Result<String> {
     let mut header =
         vec!["card", "board", "capability", "threads a block", "shared bytes a block", "widest"];
@@ -136,7 +136,7 @@ fn generations(widths: &[u32]) -> anyhow::Result<String> {
     let narrow = Narrow { words: &["board"], spare: &spare };
     let table = boxed(table, terminal_width(), narrow);
     Ok(format!(
-        "{table}\nFor each tile: blocks that a multiprocessor holds at once, and its occupancy; \"none\" is \
+        "{table}\nFor each tile: blocks that an SM holds at once, and its occupancy; \"none\" is \
          not legal there.\n{NOTE}\n`tessera tiles --gpu CARD` shows one card with its sources.\n"
     ))
 }

@@ -1,4 +1,5 @@
-//! `tessera tune`: measures what the choices of a processor and of a kernel go by, and keeps it; judges them.
+//! `tessera tune`: measures what the choices of a processor and of a kernel depend on, and keeps it; judges
+//! the choices.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -29,14 +30,14 @@ use tessera::select::{ASSUMED_RATE, Figures, GpuFigures, TransferModel};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Show what is in use and where it comes from; nothing is measured.
+    /// Show the figures in use and where they come from; nothing is measured.
     #[arg(long, conflicts_with = "forget")]
     show: bool,
-    /// Delete what is kept: assumptions hold again.
+    /// Delete the stored figures: the built-in assumptions apply again.
     #[arg(long)]
     forget: bool,
-    /// Time every way to products of 8 x 8 x 8 to 8192 x 8192 x 8192 by turns, from host memory to host
-    /// memory, and show what the choice costs beside the best; nothing is kept.
+    /// Time products of 8 x 8 x 8 to 8192 x 8192 x 8192 by every implementation, interleaved, from host memory
+    /// to host memory, and show what the choice costs beside the fastest; nothing is stored.
     #[arg(long, conflicts_with_all = ["show", "forget"])]
     judge: bool,
     /// Largest size that is judged.
@@ -60,7 +61,7 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     if args.judge {
         print(&judged(args)?)?;
-        return Ok(Exit::Fine);
+        return Ok(Exit::Success);
     }
     let path = figures::file().ok_or_else(|| {
         anyhow!("the system names no folder for caches; name one in {FOLDER_VARIABLE}")
@@ -76,7 +77,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         keep(&path, &figures)?;
         advise(&format!("{}: kept; `tessera tune --forget` deletes it", path.display()));
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 /// How long the machine may take to become idle.
@@ -160,7 +161,7 @@ fn forget(path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// What an engine on this machine goes by, and from where.
+/// The figures that an engine on this machine uses, and from where.
 fn shown(path: &Path) -> anyhow::Result<String> {
     let (cpu, gpus) = (Machine::probe().cpu, devices().unwrap_or_default());
     let (from, figures) = match figures::read(path) {

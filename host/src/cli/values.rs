@@ -100,7 +100,7 @@ pub(super) fn factor(text: &str) -> Result<f64, String> {
     Ok(value)
 }
 
-/// CPU threads, at most, where the machine has not more cores: so many are started in a moment.
+/// CPU threads, at most, where the machine has not more cores: that many start in a moment.
 const MOST_THREADS: usize = 1024;
 /// The variable that says how many threads there are where the command line does not.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
@@ -115,7 +115,7 @@ pub(super) fn threads(text: &str) -> Result<NonZeroUsize, String> {
 
 /// The number of CPU threads that `--threads` names, or the environment; `None` is one for each core.
 /// What the environment holds is refused where the command line could not say it, also beside
-/// `--threads`: the threads that draw and check operands go by it.
+/// `--threads`: as many draw and check operands.
 pub(super) fn thread_count(named: Option<NonZeroUsize>) -> anyhow::Result<Option<NonZeroUsize>> {
     let value = env::var_os(THREADS_VARIABLE).unwrap_or_default();
     match value.to_string_lossy().trim() {

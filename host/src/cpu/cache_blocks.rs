@@ -1,4 +1,4 @@
-//! `cache_blocks`: B in blocks that stay in the second-level cache.
+//! `cache_blocks`: B in blocks that stay in the L2.
 //!
 //! `loop_order` reads all of B for each row of C; once B is larger than the caches, it comes from memory
 //! each time. Here a block of B is read by all rows of A before the next block is begun. The sums of a

@@ -98,7 +98,7 @@ impl<T: ScalarTypes, const COLS: usize> Work for Strips<'_, T, COLS> {
     }
 }
 
-/// Adds steps of k to a tile's sums: of each step a column of A and a row of B.
+/// Adds k elements to a tile's sums: of each a column of A and a row of B.
 ///
 /// Each row of sums is a variable of its own: in an array of arrays the compiler would leave them in
 /// memory.

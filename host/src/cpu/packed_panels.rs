@@ -3,7 +3,7 @@
 //! A tile of `micro_kernel` reads B's rows far apart: each step is on another page and, where the
 //! distance is a power of two, in the same few sets of the cache. Here the part of B that a tile reads is
 //! copied first, step after step, and so is a block of A. Each copy is read often: B's strip from the
-//! first-level cache by all tiles of a block of rows, A's block from the second by all strips.
+//! L1 by all tiles of a block of rows, A's block from the second by all strips.
 //!
 //! The sums of a block of rows are kept as tiles from one block of k to the next: each element is one
 //! chain in order. Elements of 16 bits are widened as they are copied.
@@ -33,7 +33,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
 
 /// Rows of a block of A.
 pub(super) const BLOCK_ROWS: usize = 384;
-/// Steps of k of a block.
+/// k elements of a block.
 const BLOCK_K: usize = 256;
 
 fn gemm<T: ScalarTypes>(

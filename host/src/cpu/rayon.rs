@@ -4,7 +4,7 @@
 //! adds a whole vector. Each element of C is still one chain over k in order: the bits are those of
 //! `serial`, whatever the number of threads.
 //!
-//! Columns and k are walked in blocks, so that a block of B stays in the second-level cache while
+//! Columns and k are walked in blocks, so that a block of B stays in the L2 while
 //! all rows of a band pass over it.
 
 use gemm_spec::{Element, Problem, epilogue};
@@ -109,7 +109,7 @@ impl<T: ScalarTypes> Work for Band<'_, T> {
 }
 
 /// `sums += A * B` for four rows of A and as many rows of B, four at a time: each vector of B that is
-/// loaded serves four rows, each vector of sums four steps of k.
+/// loaded serves four rows, each vector of sums four k elements.
 #[inline(always)]
 fn add_four_rows<T: ScalarTypes>(
     a: [&[T::A]; 4],

@@ -7,7 +7,7 @@ use std::ptr;
 
 use gemm_spec::{AccType, DType, Problem, Types};
 
-use crate::peers::column_major::ColumnMajor;
+use crate::column_major::ColumnMajor;
 use crate::scalar::ScalarTypes;
 use crate::shared_library::SharedLibrary;
 

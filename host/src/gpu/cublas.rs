@@ -117,8 +117,8 @@ mod tests {
     use gemm_spec::{Operand, Problem, bf16};
 
     use super::*;
-    use crate::peers::column_major::tests::{expected, problems, reference};
-    use crate::peers::column_major::{ColumnMajor, Factor};
+    use crate::column_major::tests::{expected, problems, reference};
+    use crate::column_major::{ColumnMajor, Factor};
 
     const HANDLE: usize = 0x70;
 

@@ -6,7 +6,7 @@ use std::ptr;
 use std::rc::Rc;
 
 use super::blas::{DataTypes, DeviceProduct, check, functions, operation, version_words};
-use crate::peers::column_major::ColumnMajor;
+use crate::column_major::ColumnMajor;
 use crate::shared_library::SharedLibrary;
 
 type Handle = *mut c_void;
@@ -201,7 +201,7 @@ impl Plan {
             check("cublasLtMatmulDescSetAttribute", status)?;
         }
         let layout = |element: i32, (rows, cols): (i32, i32), transposed: bool, ld: i32| {
-            // The matrix as it lies in memory, before the transposition.
+            // The matrix as it is in memory, before the transposition.
             let (rows, cols) = if transposed { (cols, rows) } else { (rows, cols) };
             let number = |size: i32| u64::from(size.unsigned_abs());
             Owned::new(
@@ -285,8 +285,8 @@ mod tests {
     use gemm_spec::{Operand, Problem, bf16};
 
     use super::*;
-    use crate::peers::column_major::Factor;
-    use crate::peers::column_major::tests::{expected, problems, reference};
+    use crate::column_major::Factor;
+    use crate::column_major::tests::{expected, problems, reference};
 
     thread_local! {
         /// Descriptors, layouts, preferences and handles that were made and not ended.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// One look at a GPU. What the driver does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuState {
-    /// Clock of the multiprocessors in MHz.
+    /// Clock of the SMs in MHz.
     pub sm_mhz: Option<u32>,
     /// Clock of the memory in MHz.
     pub memory_mhz: Option<u32>,

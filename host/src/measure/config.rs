@@ -15,9 +15,9 @@ use crate::verify::Method;
 pub struct Config {
     /// Element type.
     pub dtype: Types,
-    /// Factor of the product.
+    /// Scalar that multiplies A B.
     pub alpha: f64,
-    /// Factor of the old C.
+    /// Scalar that multiplies the old C.
     pub beta: f64,
     /// Processors.
     pub device: DeviceChoice,

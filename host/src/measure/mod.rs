@@ -4,9 +4,9 @@
 //! `run`, `sweep`, `bench`, `accuracy` and `auto` differ in what they measure and in the figures of their
 //! rows; all else is here.
 
+mod candidate;
 mod config;
 mod document;
-mod entrant;
 mod inputs;
 mod no_gpu;
 mod observer;
@@ -16,9 +16,9 @@ mod timing;
 mod verdict;
 mod worker;
 
+pub use candidate::{AUTO, Candidate};
 pub use config::Config;
 pub use document::{Document, Skipped};
-pub use entrant::{AUTO, Entrant};
 pub(crate) use inputs::{Inputs, Room};
 pub(crate) use no_gpu::{NO_DEVICE, about_no_gpu, without_gpu};
 pub use observer::Observer;

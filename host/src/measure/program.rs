@@ -33,7 +33,7 @@ pub(crate) fn today() -> String {
     date(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400)
 }
 
-/// The day so many days after 1 January 1970, in the Gregorian calendar.
+/// The day that many days after 1 January 1970, in the Gregorian calendar.
 fn date(days: u64) -> String {
     // Years are counted from March, so that a leap day is a year's last.
     let days = days + 719_468;

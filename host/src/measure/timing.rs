@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Whether so many seconds can be the time of a product: from a record, anything may be read.
+/// Whether that many seconds can be the time of a product: from a record, anything may be read.
 #[must_use]
 pub fn is_time(seconds: f64) -> bool {
     (1e-12..1e12).contains(&seconds)
@@ -99,7 +99,7 @@ impl Timing {
         }
     }
 
-    /// The timing of one of so many equal parts of each run.
+    /// The timing of one of a number of equal parts of each run.
     #[must_use]
     pub fn of_each(self, parts: usize) -> Self {
         let each = |seconds: f64| seconds / parts as f64;

@@ -21,7 +21,7 @@ pub(crate) enum Worker<'p> {
     GpuPeer(&'static str, Box<GpuPeer<'p>>),
     /// A kernel on the CPU's threads.
     Emulator(Kernel),
-    /// As soon as there is a problem: see [`Entrant::chosen`](super::Entrant::chosen).
+    /// As soon as there is a problem: see [`Candidate::chosen`](super::Candidate::chosen).
     Auto,
 }
 

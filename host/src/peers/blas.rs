@@ -6,7 +6,7 @@ use std::ptr;
 
 use gemm_spec::{Problem, bf16, f16};
 
-use super::column_major::ColumnMajor;
+use crate::column_major::ColumnMajor;
 use crate::scalar::ScalarTypes;
 use crate::shared_library::SharedLibrary;
 
@@ -172,9 +172,9 @@ unsafe fn text(words: *const c_char) -> Option<String> {
 mod tests {
     use gemm_spec::Operand;
 
-    use super::super::column_major::Factor;
-    use super::super::column_major::tests::{expected, problems, reference};
     use super::*;
+    use crate::column_major::Factor;
+    use crate::column_major::tests::{expected, problems, reference};
 
     /// A `dgemm_` that does what the reference BLAS promises.
     unsafe extern "C" fn dgemm(

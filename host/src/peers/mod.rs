@@ -9,7 +9,6 @@
 //! process of its own, and `environment` says what that process is told.
 
 mod blas;
-pub(crate) mod column_major;
 mod onednn;
 #[cfg(feature = "peers")]
 mod rust_crates;

@@ -164,8 +164,8 @@ float!(f64, matrixmultiply::dgemm);
 
 #[cfg(test)]
 mod tests {
-    use super::super::column_major::tests::{expected, problems};
     use super::*;
+    use crate::column_major::tests::{expected, problems};
 
     #[test]
     fn every_crate_multiplies_in_every_order() {

@@ -159,28 +159,23 @@ fn longest_word(text: &str) -> usize {
 /// What lines of a table begin with.
 const BORDERS: [char; 5] = ['│', '┌', '╞', '├', '└'];
 
-/// Lines of at most so many columns, broken between words; what continues a line is indented as it is. A
-/// word that is wider stays whole, and so does a line of a table.
+/// Lines of at most `width` columns, broken between words; what continues a line is indented as it is, or
+/// stands beside its label. A word that is wider stays whole, and so does a line of a table.
 pub(crate) fn wrapped(line: &str, width: usize) -> String {
     if line.chars().count() <= width || line.starts_with(BORDERS) {
         return line.to_owned();
     }
-    let indent = &line[..line.len() - line.trim_start().len()];
-    // Items of a list hang.
-    let hang = if line.trim_start().starts_with("- ") { 2 } else { 0 };
-    let mut out = String::with_capacity(line.len() + 8);
-    let mut column = 0;
-    for word in line.split_whitespace() {
-        let size = word.chars().count();
-        if column == 0 {
-            out.push_str(indent);
-            column = indent.chars().count();
-        } else if column + 1 + size > width {
+    let (first, rest) = line.split_at(hanging(line));
+    let margin = length(first);
+    let mut out = first.to_owned();
+    let mut column = margin;
+    for word in rest.split_whitespace() {
+        let size = length(word);
+        if column > margin && column + 1 + size > width {
             out.push('\n');
-            out.push_str(indent);
-            out.extend(std::iter::repeat_n(' ', hang));
-            column = indent.chars().count() + hang;
-        } else {
+            out.extend(std::iter::repeat_n(' ', margin));
+            column = margin;
+        } else if column > margin {
             out.push(' ');
             column += 1;
         }
@@ -188,6 +183,18 @@ pub(crate) fn wrapped(line: &str, width: usize) -> String {
         column += size;
     }
     out
+}
+
+/// Bytes of a line that what continues it stands behind: its indent, the mark of an item of a list, or a
+/// label with the blanks that follow it.
+fn hanging(line: &str) -> usize {
+    const APART: &str = "  ";
+    let text = line.trim_start();
+    let indent = line.len() - text.len();
+    if text.starts_with("- ") {
+        return indent + 2;
+    }
+    text.find(APART).map_or(indent, |label| line.len() - text[label..].trim_start().len())
 }
 
 /// The lines of a text, each wrapped to the width where there is one.
@@ -249,6 +256,7 @@ mod tests {
         assert_eq!(wrapped("ab cd ef", 5), "ab cd\nef");
         assert_eq!(wrapped("  ab cd ef", 6), "  ab\n  cd\n  ef");
         assert_eq!(wrapped("- ab cd ef", 7), "- ab cd\n  ef");
+        assert_eq!(wrapped(" ab   cd ef", 8), " ab   cd\n      ef");
         assert_eq!(wrapped("a_word_that_is_wide b", 5), "a_word_that_is_wide\nb");
         assert_eq!(paragraphs("ab cd\n\nef", Some(2)), "ab\ncd\n\nef\n");
         assert_eq!(paragraphs("ab cd\n\nef", None), "ab cd\n\nef\n");

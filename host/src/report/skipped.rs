@@ -2,7 +2,7 @@
 
 use crate::measure::{NO_DEVICE, Skipped, about_no_gpu};
 
-/// Up to so many GPU kernels are named where there is no GPU; more are counted.
+/// Up to this many GPU kernels are named where there is no GPU; more are counted.
 const NAMED: usize = 3;
 /// Implementations, each with the places at which it was skipped.
 type Kernels<'s> = Vec<(&'s str, Vec<String>)>;

@@ -3,7 +3,7 @@
 use gemm_spec::Problem;
 use serde::Serialize;
 
-use super::candidate::Candidate;
+use super::plan::RowPlan;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::measure::Inputs;
@@ -33,7 +33,7 @@ impl Explanation {
     }
 }
 
-impl Candidate<'_> {
+impl RowPlan<'_> {
     /// The surer diagnosis of two: of a wrong result, and of the result of a second, small run
     /// on position-coded inputs with numbers in C.
     pub(super) fn explain<T: ScalarTypes>(

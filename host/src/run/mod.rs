@@ -1,14 +1,14 @@
 //! One problem, every implementation: computed, timed and checked.
 
-mod candidate;
 mod explain;
+mod interleaved;
 mod on_gpu;
+mod plan;
 mod predict;
 mod row;
 #[cfg(test)]
 mod tests;
 mod times;
-mod turn;
 mod work;
 
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ use crate::error::Error;
 use crate::measure::{Config, Inputs, Observer, Processors};
 use crate::registry::Implementation;
 use crate::scalar::ScalarTypes;
-use candidate::Candidate;
 pub use explain::Explanation;
+pub(crate) use interleaved::{Outcome, Probe, Scheduler, interleaved};
+use plan::RowPlan;
 pub use row::{Check, Document, Failure, Head, ProblemInfo, Row};
-pub(crate) use turn::{Outcome, Probe, Steward, in_turn};
 use work::Work;
 
 /// What to run.
@@ -70,17 +70,17 @@ fn run_as<T: ScalarTypes>(
         machine: processors.machine(),
         failure: None,
     });
-    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    let mut plans: Vec<RowPlan<'_>> = Vec::new();
     for (place, implementation) in implementations.iter().enumerate() {
-        match Candidate::new(place, *implementation, &problem, &processors) {
-            Ok(candidate) => candidates.push(candidate),
+        match RowPlan::new(place, *implementation, &problem, &processors) {
+            Ok(plan) => plans.push(plan),
             Err(reason) => document.skip(implementation.id(), None, reason),
         }
     }
 
     work::check_memory(&problem, config.check)?;
     if let Ok(gpu) = &processors.gpu {
-        let kernels: Vec<_> = candidates.iter().filter_map(Candidate::kernel).collect();
+        let kernels: Vec<_> = plans.iter().filter_map(RowPlan::kernel).collect();
         if !kernels.is_empty() {
             observer.step("loading the kernels");
             // A kernel whose code is refused says so in its own row.
@@ -90,38 +90,38 @@ fn run_as<T: ScalarTypes>(
     observer.step("drawing the inputs");
     let inputs = Inputs::that_are_read(&problem, config.draw(0))?;
     // A fifth of the budget for all predictions together.
-    let parts = u32::try_from(5 * candidates.len().max(1)).unwrap_or(u32::MAX);
+    let parts = u32::try_from(5 * plans.len().max(1)).unwrap_or(u32::MAX);
     let each = *budget / parts;
-    for candidate in &mut candidates {
-        observer.step(&format!("predicting {}", candidate.id()));
-        if let Err(error) = candidate.predict(&problem, each, Some(&inputs)) {
-            candidate.failure = Some(error);
+    for plan in &mut plans {
+        observer.step(&format!("predicting {}", plan.id()));
+        if let Err(error) = plan.predict(&problem, each, Some(&inputs)) {
+            plan.failure = Some(error);
         }
     }
     observer.step("preparing the check");
     let mut work = Work::new(&problem, &inputs, config)?;
 
     // The cheapest first, so that what is left of the budget serves as many as it can.
-    candidates.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
-    let predicted: Vec<f64> = candidates.iter().map(|candidate| candidate.predicted).collect();
+    plans.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+    let predicted: Vec<f64> = plans.iter().map(|plan| plan.predicted).collect();
     let mut rows = Vec::new();
-    for (turn, mut candidate) in candidates.into_iter().enumerate() {
+    for (turn, mut plan) in plans.into_iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         // What is left is for all that may still run: one row's repeats must not cost others theirs.
         let waiting = predicted[turn..].iter().filter(|&&seconds| seconds <= left).count();
         let share = left / waiting.max(1) as f64;
-        candidate.effort = candidate.effort.within(Duration::from_secs_f64(share));
-        let outcome = match candidate.failure.take() {
+        plan.effort = plan.effort.within(Duration::from_secs_f64(share));
+        let outcome = match plan.failure.take() {
             Some(error) => Err(error),
-            None if candidate.predicted > left => Ok(candidate.estimate(&problem)),
+            None if plan.predicted > left => Ok(plan.estimate(&problem)),
             None => {
-                observer.step(&format!("running {}", candidate.id()));
-                candidate.measure(&mut work, observer)
+                observer.step(&format!("running {}", plan.id()));
+                plan.measure(&mut work, observer)
             }
         };
         match outcome {
             Ok(row) => {
-                rows.push((candidate.place, row));
+                rows.push((plan.place, row));
                 rows.sort_by_key(|(place, _)| *place);
                 document.rows = rows.iter().map(|(_, row)| row.clone()).collect();
                 document.compare(config.device);
@@ -129,7 +129,7 @@ fn run_as<T: ScalarTypes>(
             }
             Err(error) => {
                 document.head.failure.get_or_insert(Failure::of(&error));
-                document.skip(candidate.id(), None, error.to_string());
+                document.skip(plan.id(), None, error.to_string());
             }
         }
     }

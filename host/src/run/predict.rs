@@ -14,7 +14,7 @@ const FIRST_EDGE: f64 = 128.0;
 /// few of them its threads share nothing of what they read of B.
 const ROWS_PER_THREAD: usize = 64;
 
-/// No size of a probe is below this, unless the problem's own is: some kernels refuse fewer steps of k.
+/// No size of a probe is below this, unless the problem's own is: some kernels refuse a smaller k.
 const LEAST_SIZE: usize = 16;
 
 /// The same problem in small: its three sizes shrunk alike until `edge³` is left of their product, or
@@ -70,7 +70,7 @@ pub(super) fn predict<T: ScalarTypes, E>(
 /// Predicted seconds for the problem, from some rows of C with the whole of B, whose memory a smaller
 /// product would not reach into as the problem does.
 ///
-/// `probe` computes the first rows of C, so many as its problem has. They are `first` at the beginning and
+/// `probe` computes the first rows of C, as many as its problem has. They are `first` at the beginning and
 /// then doubled, as long as the next probe is expected to fit `time`; a second probe is always made where
 /// the first one fitted.
 pub(super) fn by_rows<T: ScalarTypes, E>(

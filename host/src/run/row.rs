@@ -20,9 +20,9 @@ pub struct ProblemInfo {
     pub k: usize,
     /// Element type.
     pub dtype: &'static str,
-    /// Factor of the product.
+    /// Scalar that multiplies A B.
     pub alpha: f64,
-    /// Factor of the old C.
+    /// Scalar that multiplies the old C.
     pub beta: f64,
     /// Seed of the inputs.
     pub seed: u64,
@@ -98,7 +98,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row of an implementation that took so long for so many operations; it is not checked yet.
+    /// The row of an implementation that took that long for a number of operations; it is not checked yet.
     pub(super) fn new(kernel: &'static str, device: String, flops: f64, times: &Times) -> Self {
         let computing = times.split.map_or(times.seconds, |(_, kernel, _)| kernel);
         Self {

@@ -9,7 +9,7 @@ use crate::scalar::ScalarTypes;
 use crate::verify::{Checker, Guarded, Method};
 
 /// What all rows of a problem share. What a row leaves to the next one is made once: hundreds of
-/// megabytes take longer to be had from the system than to be multiplied.
+/// megabytes take longer to allocate than to be multiplied.
 pub(super) struct Work<'d, 'r, T: ScalarTypes> {
     pub(super) problem: &'r Problem<T>,
     pub(super) inputs: &'r Inputs<T>,

@@ -47,7 +47,7 @@ pub enum From {
     Never,
 }
 
-/// One size in so many may be on the wrong side of a crossover that is worth the name.
+/// One size in this many may be on the wrong side of a crossover that is worth the name.
 const CLEAR: usize = 10;
 
 /// Seconds by size.

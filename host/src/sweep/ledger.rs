@@ -7,7 +7,7 @@ use super::record::Record;
 use super::row::Point;
 use crate::measure::Effort;
 use crate::report::duration::seconds as in_seconds;
-use crate::run::{Failure, Outcome, Probe, Steward};
+use crate::run::{Failure, Outcome, Probe, Scheduler};
 
 /// What an implementation has spent, and the largest size whose time is known.
 #[derive(Clone, Copy, Default)]
@@ -34,7 +34,7 @@ pub(super) struct Ledger<'p> {
 const MOST_SECONDS: f64 = 0.3;
 /// The share of what an implementation has left that a probe may take.
 const PROBE: f64 = 0.05;
-/// Within so many times the operations a prediction is believed: that is twice the size.
+/// Within this many times the operations a prediction is believed: that is twice the size.
 const NEAR: f64 = 8.0;
 
 /// What every reason says that is a want of time.
@@ -43,7 +43,7 @@ pub(super) const BUDGET: &str = "share of the budget";
 /// the largest size.
 const REPEATS: f64 = 0.1;
 
-/// How often rows are repeated that may take so many seconds together. As in a run a row of some
+/// How often rows are repeated that may take that many seconds together. As in a run a row of some
 /// length stands alone.
 fn effort(total: f64) -> Effort {
     let total = total.clamp(0.0, MOST_SECONDS);
@@ -134,7 +134,7 @@ impl<'p> Ledger<'p> {
     }
 }
 
-impl Steward for Ledger<'_> {
+impl Scheduler for Ledger<'_> {
     fn grant(
         &mut self,
         kernel: &'static str,

@@ -15,6 +15,8 @@ mod ticks;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gemm_spec::with_gemm_types;
+
 pub use analysis::{Crossover, Fit, crossovers, fits, summary, undrawn};
 pub use chart::{Axis, draw};
 pub use record::Record;
@@ -67,9 +69,14 @@ impl Sweep {
 /// Measures everything that is asked for, fits the budget and is not in the file yet.
 ///
 /// # Errors
-/// A device that is demanded and not there, [`Error::SweepFile`].
+/// A size with more bytes than can be addressed, a device that is demanded and not there,
+/// [`Error::SweepFile`].
 pub fn sweep(request: &Request, observer: &mut dyn Observer) -> Result<Sweep, Error> {
     let Request { config, implementations, format, .. } = request;
+    for &n in request.sizes.as_slice() {
+        // What no memory could hold is a mistake in the command, and no row that was skipped.
+        with_gemm_types!(config.dtype, T => config.problem::<T>([n; 3]).map(drop))?;
+    }
     let processors = Processors::open(config.device, config.threads)?;
     let (settings, plan) = (settings(request, &processors), plan(request));
     let (record, points) = match &request.out {
@@ -90,7 +97,7 @@ pub fn sweep(request: &Request, observer: &mut dyn Observer) -> Result<Sweep, Er
         ledger.n = n;
         let rest = |one: &Implementation| rest.contains(&one.id());
         let rest: Vec<_> = implementations.iter().copied().filter(rest).collect();
-        match run::in_turn(&processors, config, [n; 3], &rest, &mut ledger, observer) {
+        match run::interleaved(&processors, config, [n; 3], &rest, &mut ledger, observer) {
             // Nobody reads on: that ends the work and is no error.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
             result => result.map_err(unwritten(request))?,

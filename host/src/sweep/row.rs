@@ -60,9 +60,9 @@ pub struct Settings {
     pub device: String,
     /// CPU threads.
     pub threads: usize,
-    /// Factor of the product.
+    /// Scalar that multiplies A B.
     pub alpha: f64,
-    /// Factor of the old C.
+    /// Scalar that multiplies the old C.
     pub beta: f64,
     /// Seed of the inputs.
     pub seed: u64,

@@ -26,7 +26,7 @@ const UNITS: [Unit; 3] = [
 ];
 
 impl Unit {
-    /// The largest one that so many seconds have at least one of.
+    /// The largest unit of which that time has at least one.
     pub(super) fn of(seconds: f64) -> Self {
         let fitting = UNITS.into_iter().rev().find(|unit| seconds >= 0.999_999 * unit.seconds);
         fitting.unwrap_or(UNITS[0])
@@ -108,7 +108,7 @@ impl<R: Ranged<ValueType = f64>> Ranged for Marked<R> {
         self.inner.map(value, limit)
     }
 
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+    fn key_points<H: KeyPointHint>(&self, hint: H) -> Vec<f64> {
         if hint.weight().allow_light_points() {
             self.ticks.light.clone()
         } else {

@@ -2,7 +2,7 @@
 
 use gemm_spec::{AccType, Types};
 
-use crate::Scalar;
+use crate::scalar::Scalar;
 
 /// What the bounds need to know of the type in which products are summed up.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use super::profile::is_integral;
 use super::reference::{Reference, Tile};
 use super::report::Mismatch;
 use super::source::{Source, View};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// How far a result is from the reference.
 #[derive(Clone, Copy, Debug, PartialEq)]

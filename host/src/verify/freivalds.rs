@@ -15,7 +15,7 @@ use super::source::{Source, View, real};
 use super::{VerifyError, reserved};
 use gemm_spec::Element;
 
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// The random vectors and what a correct result makes of them.
 pub(super) struct Freivalds<T: ScalarTypes> {

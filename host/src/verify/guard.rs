@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use super::{VerifyError, reserved};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// Guard words on each side, in elements: more than any tile's stray row, and a multiple of every
 /// alignment that a kernel may ask of C.

@@ -3,7 +3,7 @@
 use super::bound::{self, Format};
 use super::report::Mismatch;
 use super::source::Source;
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// Judges elements of C against their reference.
 #[derive(Clone, Copy, Debug)]

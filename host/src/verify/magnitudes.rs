@@ -5,7 +5,7 @@ use super::profile::{Profile, largest};
 use super::project::WHAT;
 use super::source::Source;
 use super::{VerifyError, reserved};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// Sums of integers up to here are exact in f64.
 const EXACT_F64: f64 = (1u64 << 53) as f64;

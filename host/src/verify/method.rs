@@ -7,7 +7,7 @@ use gemm_spec::{Problem, Types};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::ScalarTypes;
+use crate::scalar::ScalarTypes;
 
 /// How a result is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]

@@ -95,9 +95,9 @@ use self::freivalds::Freivalds;
 use self::judge::Tally;
 use self::sample::choose;
 use self::source::Source;
-use crate::ScalarTypes;
 use crate::error::Error;
 use crate::machine::short_of_memory;
+use crate::scalar::ScalarTypes;
 
 /// Rows that [`Method::Freivalds`] compares element by element.
 const FREIVALDS_ROWS: usize = 4;

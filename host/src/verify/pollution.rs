@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::project::WHAT;
 use super::source::{Source, View, real};
 use super::{VerifyError, reserved};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// The rows and columns of C that hold nothing finite, because their row of A or their column of B
 /// does not, or because alpha or beta is not finite.

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::project::WHAT;
 use super::source::{View, real};
 use super::{VerifyError, reserved};
-use crate::Scalar;
+use crate::scalar::Scalar;
 
 /// Sizes of the elements of a matrix. Entries that are not finite count as zero.
 pub(super) struct Profile {

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::source::{View, real};
 use super::{VerifyError, reserved};
-use crate::Scalar;
+use crate::scalar::Scalar;
 
 /// Vectors that go through a matrix together.
 pub(super) const VECTORS: usize = 4;
@@ -110,7 +110,7 @@ fn project_by<T: Scalar, R: Ring>(
             project_rows(matrix, at * LINES * 16, x, chunk, lift);
         });
     } else {
-        // A block of rows stays in the first-level cache while the columns go by.
+        // A block of rows stays in the L1 while the columns pass.
         const BLOCK: usize = 512;
         result.par_chunks_mut(BLOCK).enumerate().for_each(|(at, chunk)| {
             project_cols(matrix, at * BLOCK, x, chunk, lift);

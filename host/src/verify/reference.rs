@@ -11,17 +11,17 @@ use rayon::prelude::*;
 
 use super::source::{Source, View, real};
 use super::{VerifyError, reserved};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// Rows of C that one tile covers at most.
 const ROWS: usize = 16;
-/// Elements of B that are copied together; they stay in the second-level cache.
+/// Elements of B that are copied together; they stay in the L2.
 const PANEL: usize = 1 << 15;
 
 /// Columns whose sums are made side by side.
 const LANES: usize = 8;
 
-/// Steps of k and columns for which B is copied together: long runs of what is contiguous, since
+/// k elements and columns for which B is copied together: long runs of what is contiguous, since
 /// little is done with each element where few rows are asked for.
 fn panel_shape<T: Copy>(b: View<'_, T>, rows: usize) -> (usize, usize) {
     let long = if rows < ROWS { 512 } else { 256 };

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use gemm_spec::{Convert, Element, Layout, Operand, Order, Problem, ShapeError, bf16, f16};
 
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// [`Scalar::to_f64`], inlined into loops in every profile: a call for each element would take
 /// most of a check's time.

@@ -19,7 +19,7 @@ use crate::parts::gemm::Gemm;
 use crate::sum_parts::{place_of_quad, sum_of_quad};
 
 /// Defines the entry, and what the host needs to launch it, for each type.
-macro_rules! sums {
+macro_rules! sum_entries {
     ($($helper:ident, $role:ident: $name:ident, $number:ty;)+) => {
         $(
             entry! {
@@ -52,7 +52,7 @@ macro_rules! sums {
     };
 }
 
-sums! {
+sum_entries! {
     F16_ENTRY, SumRangesF16: tensor_sum_f16, F16;
     BF16_ENTRY, SumRangesBf16: tensor_sum_bf16, Bf16;
 }

@@ -19,7 +19,8 @@ pub(super) struct Row {
 }
 
 /// The times of a record: of `tessera sweep` where it begins with its settings, else of `tessera bench`.
-/// Those of anything but a kernel are left out. The model has chosen the ranges.
+/// Those of anything but a kernel are left out. Where a record does not say in how many ranges k was
+/// summed, it is in those that the model chooses.
 pub(super) fn read(text: &str, model: &DeviceModel) -> Result<Vec<Row>> {
     match text.strip_prefix("# ") {
         Some(text) => sweep(text, model),
@@ -32,10 +33,11 @@ fn row(
     types: Types,
     sizes: [usize; 3],
     seconds: f64,
+    ranges: Option<u32>,
     model: &DeviceModel,
 ) -> Option<Row> {
     let spec = Kernel::named(kernel)?.spec();
-    let ranges = model.ranges_of(spec, types, sizes);
+    let ranges = ranges.unwrap_or_else(|| model.ranges_of(spec, types, sizes));
     let measured = seconds.is_finite() && seconds > 0.0;
     measured.then_some(Row { spec, types, sizes, ranges, seconds })
 }
@@ -68,7 +70,7 @@ fn sweep(text: &str, model: &DeviceModel) -> Result<Vec<Row>> {
         };
         let Ok(seconds) = seconds.parse() else { continue };
         let n = n.parse().with_context(|| format!("a row has no size: {line}"))?;
-        rows.extend(row(kernel, types, [n; 3], seconds, model));
+        rows.extend(row(kernel, types, [n; 3], seconds, None, model));
     }
     Ok(rows)
 }
@@ -89,7 +91,9 @@ fn bench(text: &str, model: &DeviceModel) -> Result<Vec<Row>> {
             size.with_context(|| format!("a row has no {name}"))
         };
         let types = types(own["dtype"].as_str().context("a row has no element type")?)?;
-        rows.extend(row(kernel, types, [size("m")?, size("n")?, size("k")?], seconds, model));
+        let sizes = [size("m")?, size("n")?, size("k")?];
+        let ranges = own["ranges"].as_u64().and_then(|ranges| u32::try_from(ranges).ok());
+        rows.extend(row(kernel, types, sizes, seconds, ranges, model));
     }
     Ok(rows)
 }
@@ -124,7 +128,7 @@ mod tests {
     fn a_bench_has_the_times_of_kernels_that_were_named_or_chosen() {
         let row = |rest: &str| format!("{{\"m\":5,\"n\":6,\"k\":7,\"dtype\":\"f32\",{rest}}}");
         let text = format!(
-            "{{\"rows\":[{},{},{}]}}",
+            "{{\"rows\":[{},{},{},{}]}}",
             row(
                 "\"kernel\":\"auto\",\"chosen\":\"small_m\",\"device\":\"cuda:0\",\"seconds\":{\"median\":1e-5}"
             ),
@@ -134,10 +138,14 @@ mod tests {
             row(
                 "\"kernel\":\"serial\",\"chosen\":null,\"device\":\"cpu\",\"seconds\":{\"median\":1e-5}"
             ),
+            row(
+                "\"kernel\":\"split_k_32x64\",\"device\":\"cuda:0\",\"ranges\":9,\"seconds\":{\"median\":1e-5}"
+            ),
         );
         let rows = read(&text, &model()).unwrap();
-        let found: Vec<_> = rows.iter().map(|row| (row.spec.id, row.sizes)).collect();
-        assert_eq!(found, [("small_m", [5, 6, 7])]);
+        let found: Vec<_> = rows.iter().map(|row| (row.spec.id, row.ranges)).collect();
+        assert_eq!(found, [("small_m", 1), ("split_k_32x64", 9)]);
+        assert_eq!(rows[0].sizes, [5, 6, 7]);
         assert!(read("[]", &model()).is_err() && read("# x\n", &model()).is_err());
     }
 }

@@ -10,13 +10,29 @@ fn number(value: f64) -> String {
     format!("{rounded:?}")
 }
 
-/// The source.
-pub(super) fn of(constants: &Constants) -> String {
+/// A line of the source's head that names a record.
+const RECORD: &str = "//! - ";
+
+/// The records that a source names.
+pub(super) fn records(source: &str) -> impl Iterator<Item = &str> {
+    source.lines().filter_map(|line| line.strip_prefix(RECORD))
+}
+
+/// The source, with the names of the records that the efficiencies were fitted to.
+pub(super) fn of(constants: &Constants, records: &[String]) -> String {
     let Constants { reference, launch, next_launch, wave, .. } = constants;
     let Constants { start_steps, parts_rate, memory_rate, others, kernels, .. } = constants;
     let mut out = String::from(
-        "//! What was fitted to measured times: written by `cargo xtask fit --write`, not by hand.\n\n\
-         use std::borrow::Cow;\n\n\
+        "//! What was fitted to measured times: written by `cargo xtask fit --write`, not by hand.\n",
+    );
+    if !records.is_empty() {
+        out += "//!\n//! Records of the efficiencies:\n//!\n";
+        for record in records {
+            writeln!(out, "{RECORD}{record}").expect("invariant: text takes all");
+        }
+    }
+    out.push_str(
+        "\nuse std::borrow::Cow;\n\n\
          use super::constants::{Constants, KernelConstants, Reference};\n\n\
          /// Fitted to times of the reference device.\n\
          pub(super) const FITTED: Constants = Constants {\n",

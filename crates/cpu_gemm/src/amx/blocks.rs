@@ -24,7 +24,7 @@ pub(super) struct Costs {
 }
 
 impl Areas {
-    /// The cut that should end first on so many threads, of areas of at most `largest` lines of A and of B.
+    /// The cut that should end first on that many threads, of areas of at most `largest` lines of A and of B.
     pub(super) fn new(
         lines: (usize, usize),
         largest: (usize, usize),

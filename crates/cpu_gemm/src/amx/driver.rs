@@ -13,21 +13,25 @@
 //! Tickets are handed out by a counter, as in [`crate::driver`]: those that pack first, then one for each
 //! area, which waits until all is packed. Tickets that pack are held by threads that run, so it ends.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+mod micro_tile;
+mod packing;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use gemm_spec::{Element, GemmTypes};
+use gemm_spec::GemmTypes;
 
+use self::micro_tile::{Plain, lead};
+use self::packing::{Blocks, Packing};
 use super::blocks::{Areas, Costs};
 use super::flags::Unraised;
-use super::micro_kernel::{MicroKernel, MicroTile, SUMS, SUMS_COLUMN};
-use super::pack::{Form, LINES, PackFn, Panels, step_bytes};
+use super::micro_kernel::{MicroKernel, SUMS};
+use super::pack::{Form, LINES, PackFn, step_bytes};
 use super::permission::Amx;
 use super::pieces::{Pieces, Range};
 use super::registers::TileRegisters;
-use super::store::{AddFn, StoreFn, Stored, stream};
+use super::store::{AddFn, StoreFn};
 use crate::buffer::Buffer;
-use crate::cache_line::{self, LINE};
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::product::Product;
@@ -80,12 +84,6 @@ const SMALL_AREA: (usize, usize) = (128, 128);
 const SMALL_C: usize = 512 * 512;
 /// The same where blocks of several planes share the L2 with the sums.
 const PLANES_AREA: (usize, usize) = (256, 256);
-/// Panels of a ticket that packs, where lines of a step are contiguous.
-const PANELS_AT_ONCE: usize = 8;
-/// Tickets that pack, for each thread, where there is work enough.
-const PACK_TICKETS: usize = 3;
-/// Bytes of C from which it is stored past the caches.
-const STREAMED_C: usize = 1 << 20;
 /// Bytes of packed operands at least; they may also be as many as A and B themselves. A product that needs
 /// more is computed in parts.
 pub(super) const PACKED: usize = 256 << 20;
@@ -111,7 +109,7 @@ pub(crate) unsafe fn multiply<T: TileTypes>(
     unsafe { multiply_within(product, bytes, unit, context, threads, otherwise) }
 }
 
-/// The same with packed operands of no more than so many bytes.
+/// The same with a limit on the bytes of the packed operands.
 ///
 /// # Errors
 /// As [`multiply`].
@@ -160,8 +158,8 @@ unsafe fn multiply_within<T: TileTypes>(
     Ok(())
 }
 
-/// Rows and columns of the parts of C whose packed operands take no more than so many bytes, of so many lines
-/// and bytes for each panel of lines.
+/// Rows and columns of the parts of C whose packed operands take no more than `most` bytes. A panel has that
+/// many lines, and takes that many bytes.
 pub(super) fn part(
     (m, n): (usize, usize),
     (of_a, of_b): (usize, usize),
@@ -190,155 +188,6 @@ struct Memory {
     sums: Mutex<Vec<Buffer>>,
 }
 
-/// One operand's way into its packed form.
-struct Packing<E> {
-    from: *const E,
-    along: usize,
-    apart: usize,
-    lines: usize,
-    missing: usize,
-    to: *mut u8,
-    form: Form,
-    pack: PackFn<E>,
-    /// Panels of a ticket, and tickets along the panels.
-    panels: usize,
-    groups: usize,
-    /// Steps of a ticket, and tickets along a block of k.
-    steps: usize,
-    parts: usize,
-    range: AtomicRange,
-}
-
-/// A range that several threads extend.
-struct AtomicRange {
-    least: AtomicU32,
-    largest: AtomicU32,
-}
-
-impl AtomicRange {
-    fn extend(&self, range: Range) {
-        self.least.fetch_min(range.least, Ordering::Relaxed);
-        self.largest.fetch_max(range.largest, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> Range {
-        let (least, largest) = (&self.least, &self.largest);
-        Range { least: least.load(Ordering::Relaxed), largest: largest.load(Ordering::Relaxed) }
-    }
-}
-
-impl<E: Pieces> Packing<E> {
-    fn new(
-        (from, along, apart): (*const E, usize, usize),
-        (lines, missing): (usize, usize),
-        to: *mut u8,
-        (form, pack): (Form, PackFn<E>),
-        k: Blocks,
-        threads: usize,
-    ) -> Self {
-        let lines = missing + lines;
-        let from = from.wrapping_sub(missing * along);
-        let all_panels = lines.div_ceil(LINES);
-        // Where lines of a step are contiguous, panels side by side are read as they lie.
-        let panels = if apart == 1 { 1 } else { PANELS_AT_ONCE };
-        let groups = all_panels.div_ceil(panels);
-        let parts = (PACK_TICKETS * threads).div_ceil(groups * k.count).min(k.steps);
-        let steps = k.steps.div_ceil(parts);
-        let range = Range::EMPTY;
-        let range = AtomicRange { least: range.least.into(), largest: range.largest.into() };
-        let parts = k.steps.div_ceil(steps);
-        Self {
-            from,
-            along,
-            apart,
-            lines,
-            missing,
-            to,
-            form,
-            pack,
-            panels,
-            groups,
-            steps,
-            parts,
-            range,
-        }
-    }
-
-    fn tickets(&self, k: Blocks) -> usize {
-        self.groups * self.parts * k.count
-    }
-
-    /// # Safety
-    /// The operand can be read, and that ticket's part of the packed form is this thread's.
-    unsafe fn pack(&self, ticket: usize, k: Blocks) {
-        let (block, ticket) = (ticket % k.count, ticket / k.count);
-        let (part, group) = (ticket % self.parts, ticket / self.parts);
-        let (first_block_step, block_steps) = k.block(block);
-        let first = part * self.steps;
-        if first >= block_steps {
-            return;
-        }
-        let first_panel = group * self.panels;
-        let (line, p) = (first_panel * LINES, (first_block_step + first) * E::STEP);
-        let step = step_bytes::<E>();
-        let panels = Panels {
-            from: self.from.wrapping_add(line * self.along).wrapping_add(p * self.apart),
-            along: self.along,
-            apart: self.apart,
-            lines: (self.lines - line).min(self.panels * LINES),
-            missing: self.missing.saturating_sub(line),
-            k: k.elements - p,
-            steps: self.steps.min(block_steps - first),
-            to: panel(self.to, self.lines, first_panel, (first_block_step, block_steps), step)
-                .wrapping_add(first * step),
-            panel: block_steps * step,
-            form: self.form,
-        };
-        // SAFETY: the caller's promises: lines and elements that exist, into this ticket's steps of its
-        // panels. A unit's packing function runs where the unit does.
-        let range = unsafe { (self.pack)(&panels) };
-        self.range.extend(range);
-    }
-}
-
-/// Where a panel of an operand of so many lines begins, in a block of k given by its first step and steps.
-fn panel(
-    packed: *mut u8,
-    lines: usize,
-    index: usize,
-    (first_step, steps): (usize, usize),
-    step_bytes: usize,
-) -> *mut u8 {
-    let panels = lines.div_ceil(LINES);
-    packed.wrapping_add((first_step * panels + index * steps) * step_bytes)
-}
-
-/// The blocks of k.
-#[derive(Clone, Copy)]
-struct Blocks {
-    elements: usize,
-    all_steps: usize,
-    /// Steps of a block, of which the last may have fewer.
-    steps: usize,
-    count: usize,
-}
-
-impl Blocks {
-    fn new<T: TileTypes>(k: usize) -> Self {
-        let all_steps = k.div_ceil(T::A::STEP);
-        // A little more than one block is one block, where that changes no bit.
-        let whole = T::CARRIES && all_steps <= T::BLOCK + T::BLOCK / 8;
-        let steps = if whole { all_steps } else { T::BLOCK.min(all_steps) };
-        Self { elements: k, all_steps, steps, count: all_steps.div_ceil(steps) }
-    }
-
-    /// First step of a block, and how many it has.
-    fn block(self, block: usize) -> (usize, usize) {
-        let first = block * self.steps;
-        (first, self.steps.min(self.all_steps - first))
-    }
-}
-
 /// What the threads of a part share.
 struct Shared<'a, T: TileTypes> {
     product: &'a Product<T>,
@@ -358,15 +207,6 @@ struct Shared<'a, T: TileTypes> {
     packed: AtomicUsize,
     /// How a whole micro-tile is stored.
     plain: Option<Plain>,
-}
-
-/// How whole micro-tiles are stored where C holds sums as they are.
-#[derive(Clone, Copy, PartialEq)]
-enum Plain {
-    /// By the micro-kernel.
-    Direct,
-    /// Past the caches.
-    Streamed,
 }
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and tickets decide who writes where;
@@ -428,30 +268,6 @@ unsafe fn run<T: TileTypes>(
     shared.is_admitted()
 }
 
-/// Rows of C from which on micro-tiles are laid so that their columns begin at cache lines.
-const MANY_ROWS: usize = 256;
-
-/// By how many rows the first panel of A begins before the first row of C, so that the columns of all
-/// micro-tiles begin at cache lines: most large buffers begin some bytes behind one.
-fn lead<T: GemmTypes>(product: &Product<T>) -> usize {
-    let &Product { m, c, ldc, .. } = product;
-    let beyond = cache_line::beyond(c.cast_const(), ldc, cache_line::elements::<T::C>());
-    beyond.filter(|_| m >= MANY_ROWS && !T::ROUNDS).unwrap_or(0)
-}
-
-impl Plain {
-    /// `None` where C does not hold sums as they are, or columns of micro-tiles begin within cache lines.
-    fn of<T: TileTypes>(product: &Product<T>, lead: usize) -> Option<Self> {
-        let &Product { m, n, alpha, beta, c, ldc, .. } = product;
-        let is_plain = !T::ROUNDS && alpha == T::Acc::ONE && beta == T::Acc::ZERO;
-        let first = c.wrapping_sub(lead) as usize;
-        let at_lines = first.is_multiple_of(LINE) && (ldc * size_of::<T::C>()).is_multiple_of(LINE);
-        let is_large = m * n * size_of::<T::C>() > STREAMED_C;
-        let plain = if is_large { Self::Streamed } else { Self::Direct };
-        (is_plain && at_lines).then_some(plain)
-    }
-}
-
 impl<T: TileTypes> Shared<'_, T> {
     fn is_admitted(&self) -> bool {
         T::admits(self.a.range.get(), self.b.range.get(), self.k.elements)
@@ -508,143 +324,12 @@ impl<T: TileTypes> Shared<'_, T> {
             self.sums.lock().unwrap_or_else(PoisonError::into_inner).push(sums);
         }
     }
-
-    /// # Safety
-    /// As [`multiply`]; both operands are packed, the area is this thread's, and so is memory for its sums and
-    /// those of one micro-tile.
-    unsafe fn compute(&self, area: usize, memory: *mut u8) {
-        let &Product { n, .. } = self.product;
-        let m = self.lead + self.product.m;
-        let (panels_a, panels_b) = self.areas.area(area);
-        // The area that this thread takes next, probably: asked for ahead.
-        let (_, next_b) = self.areas.area((area + self.threads).min(self.areas.count() - 1));
-        let block_sums = memory;
-        let area_sums = memory.wrapping_add(SUMS);
-        let (step_a, step_b) = (step_bytes::<T::A>(), step_bytes::<T::B>());
-        for block in 0..self.k.count {
-            let at = self.k.block(block);
-            let last = block + 1 == self.k.count;
-            let (next_at, next_panels) = match last {
-                true => (self.k.block(0), next_b.clone()),
-                false => (self.k.block(block + 1), panels_b.clone()),
-            };
-            let ahead_of_b = panel(self.b.to, n, next_panels.start, next_at, step_b);
-            for (index_a, panel_a) in panels_a.clone().enumerate() {
-                let a = panel(self.a.to, m, panel_a, at, step_a);
-                for (index_b, panel_b) in panels_b.clone().enumerate() {
-                    let index = index_a * panels_b.len() + index_b;
-                    let sums = area_sums.wrapping_add(index * SUMS);
-                    let in_area = index_a * next_panels.len() + index_b;
-                    let micro = Micro {
-                        at: (panel_a, panel_b),
-                        steps: at.1,
-                        a: a.cast_const(),
-                        b: panel(self.b.to, n, panel_b, at, step_b),
-                        sums,
-                        block_sums,
-                        first: block == 0,
-                        last,
-                        ahead_a: a.wrapping_add(at.1 * step_a + index_b * at.1 * ahead_a::<T>()),
-                        ahead_b: ahead_of_b.wrapping_add(in_area * next_at.1 * ahead_b::<T>()),
-                    };
-                    // SAFETY: the caller's promises; panels that were packed, sums of this micro-tile.
-                    unsafe { self.micro_tile(&micro) };
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Self::compute`].
-    unsafe fn micro_tile(&self, micro: &Micro) {
-        let &Micro { at, steps, a, b, sums, block_sums, first, last, ahead_a, ahead_b } = micro;
-        let &Product { m, n, alpha, beta, c, ldc, .. } = self.product;
-        // Rows of the micro-tile that are before the first of C.
-        let missing = if at.0 == 0 { self.lead } else { 0 };
-        let (row, col) = (at.0 * LINES + missing - self.lead, at.1 * LINES);
-        let (rows, cols) = ((LINES - missing).min(m - row), LINES.min(n - col));
-        let c = c.wrapping_add(row + col * ldc);
-        let plain = self.plain.filter(|_| last && rows == LINES && cols == LINES);
-        let ld = ldc * size_of::<T::C>();
-        // Where the sums of the last pass go.
-        let (to, to_ld) = match plain {
-            Some(Plain::Direct) if T::CARRIES => (c.cast::<u8>(), ld),
-            _ if T::CARRIES && !last => (sums, SUMS_COLUMN),
-            _ => (block_sums, SUMS_COLUMN),
-        };
-        let mut from: *const u8 =
-            if T::CARRIES && !first { sums.cast_const() } else { std::ptr::null() };
-        let passes = match self.product.swapped {
-            true => self.kernels.passes_swapped,
-            false => self.kernels.passes,
-        };
-        for (index, pass) in passes.iter().enumerate() {
-            let is_last = index + 1 == passes.len();
-            let (to, ld) = if is_last { (to, to_ld) } else { (block_sums, SUMS_COLUMN) };
-            let ahead_sums = sums.wrapping_add(SUMS);
-            let tile = MicroTile { steps, a, b, sums: from, to, ld, ahead_a, ahead_b, ahead_sums };
-            // SAFETY: the caller's promises: packed panels of that many steps, sums of this thread's own, or
-            // a whole micro-tile of C, which holds sums.
-            unsafe { pass(&tile) };
-            from = to.cast_const();
-        }
-        let mut all_sums = block_sums;
-        if !T::CARRIES && (!first || !last) {
-            match first {
-                // SAFETY: both are memory of this thread's own for the sums of a micro-tile.
-                true => unsafe { sums.copy_from_nonoverlapping(block_sums, SUMS) },
-                // SAFETY: the same; they are of f32 where they are not carried, and the unit is there.
-                false => unsafe { (self.kernels.add)(block_sums.cast(), sums.cast()) },
-            }
-            all_sums = sums;
-        }
-        match plain {
-            _ if !last => {}
-            Some(Plain::Direct) if T::CARRIES => {}
-            // SAFETY: columns of a whole micro-tile of C, which is plain and begins at lines; a unit of tiles
-            // has AVX-512, see below for the model.
-            Some(Plain::Streamed) if matches!(self.unit, Unit::Tiles(_)) => unsafe {
-                stream(all_sums, c.cast(), ld);
-            },
-            _ => {
-                let sums = all_sums.cast::<T::Acc>().cast_const().wrapping_add(missing);
-                let stored = Stored { sums, c, ldc, rows, cols, alpha, beta };
-                // SAFETY: sums of this micro-tile, and the part of C under it, which is this thread's.
-                unsafe { (self.kernels.store)(&stored) };
-            }
-        }
-    }
 }
 
 /// What a thread has for itself while it computes.
 struct Own {
     sums: Buffer,
     tiles: Option<TileRegisters>,
-}
-
-/// A micro-tile of an area in a block of k.
-struct Micro {
-    /// Its panels of A and B.
-    at: (usize, usize),
-    steps: usize,
-    a: *const u8,
-    b: *const u8,
-    /// Its sums, and where those of one block go.
-    sums: *mut u8,
-    block_sums: *mut u8,
-    first: bool,
-    last: bool,
-    ahead_a: *const u8,
-    ahead_b: *const u8,
-}
-
-/// Bytes of A and of B that a micro-kernel asks for ahead in each step.
-const fn ahead_a<T: TileTypes>() -> usize {
-    if T::A::PLANES == 1 { 128 } else { 256 * T::A::PLANES }
-}
-
-const fn ahead_b<T: TileTypes>() -> usize {
-    256 * T::B::PLANES
 }
 
 #[cfg(test)]
@@ -666,7 +351,7 @@ mod tests {
         std::iter::repeat_with(next).take(count).collect()
     }
 
-    /// The product within so many bytes, and the rows of each part that was left to something else.
+    /// The product within that many bytes, and the rows of each part that was left to something else.
     fn within(
         problem: &Problem<f32>,
         a: &[f32],

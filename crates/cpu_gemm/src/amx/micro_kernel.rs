@@ -23,7 +23,7 @@ pub(super) const SUMS: usize = LINES * SUMS_COLUMN;
 /// What a micro-kernel computes. Addresses to be asked for ahead need not exist.
 #[repr(C)]
 pub(super) struct MicroTile {
-    /// Steps of k, at least one.
+    /// k elements, at least one.
     pub(super) steps: usize,
     /// A packed panel of A.
     pub(super) a: *const u8,

@@ -61,7 +61,7 @@ pub(crate) struct Pays {
 const IN_CACHE: usize = 1 << 20;
 /// Multiply-adds at least: fewer are done before the tiles are configured.
 const LEAST_WORK: usize = 1 << 15;
-/// Steps of k at least: a C of fewer is stored more slowly than it is computed.
+/// k at least: with less C is stored more slowly than it is computed.
 const LEAST_STEPS: usize = 32;
 
 /// Whether a product of that size is faster by tiles than by vector registers.

@@ -4,7 +4,7 @@
 //! of pieces, two tiles of 16 lines by 64 bytes of k. Lines and steps that do not exist are zeros.
 //!
 //! The instructions want their operands in two forms. A row of a tile of B is a line; a row of a tile of A is
-//! a group of two or four steps of k, of 16 lines. The one is the other with its 32-bit groups transposed.
+//! a group of two or four k elements, of 16 lines. The one is the other with its 32-bit groups transposed.
 
 use super::pieces::{Pieces, Range};
 

@@ -19,7 +19,8 @@ pub struct TileLoop {
     pub operations: usize,
 }
 
-/// The loop of elements with so many steps of k in a tile, each product of which takes so many of tiles.
+/// The loop for elements of which a tile holds `step` along k, where a product takes `products` products of
+/// tiles.
 pub(crate) fn tile_loop(step: usize, products: usize) -> Option<TileLoop> {
     Amx::request().ok()?;
     let run = if step == 64 { bytes } else { words };

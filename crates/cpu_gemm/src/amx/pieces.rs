@@ -9,9 +9,9 @@ pub(crate) trait Pieces: Copy + Send + Sync + 'static {
 
     /// Pieces of an element.
     const PLANES: usize;
-    /// Steps of k that a tile holds side by side in 32 bits.
+    /// k elements that a tile holds side by side in 32 bits.
     const GROUP: usize = 4 / size_of::<Self::Piece>();
-    /// Steps of k of a tile: a row of 64 bytes.
+    /// k elements of a tile: a row of 64 bytes.
     const STEP: usize = 16 * Self::GROUP;
 
     /// The pieces, the largest first. Those behind the last plane mean nothing.

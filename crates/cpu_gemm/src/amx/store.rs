@@ -32,7 +32,7 @@ pub(super) type AddFn = unsafe fn(*const f32, *mut f32);
 pub(super) unsafe fn store<T: GemmTypes>(stored: &Stored<T>) {
     let &Stored { sums, c, ldc, rows, cols, alpha, beta } = stored;
     for col in 0..cols {
-        // SAFETY: the caller's promise: so many sums of this column can be read.
+        // SAFETY: the caller's promise: `rows` sums of this column can be read.
         let sums = unsafe { std::slice::from_raw_parts(sums.wrapping_add(col * LINES), rows) };
         // SAFETY: the caller's promise: as many elements of C are this thread's alone.
         let c = unsafe { std::slice::from_raw_parts_mut(c.wrapping_add(col * ldc), rows) };
@@ -54,7 +54,7 @@ pub(super) unsafe fn store<T: GemmTypes>(stored: &Stored<T>) {
 /// Both are 32 columns of 32, the second this thread's to write.
 #[inline(always)]
 pub(super) unsafe fn add(block: *const f32, sums: *mut f32) {
-    // SAFETY: the caller's promise: so many sums can be read.
+    // SAFETY: the caller's promise: that many sums can be read.
     let block = unsafe { std::slice::from_raw_parts(block, COUNT) };
     // SAFETY: the caller's promise: these, which are others, are this thread's alone.
     let sums = unsafe { std::slice::from_raw_parts_mut(sums, COUNT) };

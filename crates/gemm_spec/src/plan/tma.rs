@@ -79,11 +79,11 @@ impl<T: GemmTypes> Planner<'_, T> {
             steps.push(Step::Launch(self.own(Arguments::Tma(mapped))?));
             return Ok(());
         }
-        let sums = workspace + a_bytes + b_bytes;
+        let partials = workspace + a_bytes + b_bytes;
         mapped.params = TmaParams {
             alpha: T::Acc::ONE,
             beta: T::Acc::ZERO,
-            c: pointer_mut(sums),
+            c: pointer_mut(partials),
             ldc: u64::from(split_k::pitch(size(self.problem.n))),
             tma_store: 0,
             ..mapped.params
@@ -93,7 +93,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         let unrounded = T::TYPES.with_c(T::TYPES.acc().dtype()).unwrap_or(T::TYPES);
         launch.symbol = self.spec.entry(unrounded)?;
         launch.grid.y = self.ranges;
-        steps.extend([Step::Launch(launch), Step::Launch(self.sum_of_ranges(sums))]);
+        steps.extend([Step::Launch(launch), Step::Launch(self.sum_of_ranges(partials))]);
         Ok(())
     }
 

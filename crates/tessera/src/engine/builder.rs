@@ -105,7 +105,7 @@ impl EngineBuilder {
         Self { deterministic, ..self }
     }
 
-    /// What was measured on this machine, which the choices of a processor and of a kernel then go by in
+    /// What was measured on this machine, on which the choices of a processor and of a kernel then depend in
     /// place of assumptions. Figures of another GPU are not used.
     #[cfg(feature = "cuda")]
     pub fn figures(self, figures: Figures) -> Self {

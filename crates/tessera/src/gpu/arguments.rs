@@ -7,8 +7,8 @@
 use gemm_spec::EntryForm;
 use ptx_text::PtxModule;
 
-use super::mismatch::{EntryMismatch, Slot};
 use crate::error::PtxFault;
+use crate::mismatch::{EntryMismatch, Slot};
 
 /// Compares every entry of a module with what a launch passes.
 ///

@@ -19,7 +19,7 @@ const ALIGNMENT: usize = 256;
 /// The cut changes how long a product takes, never its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// Bytes of a page-locked buffer, through which operands travel.
+    /// Bytes of a pinned buffer, through which operands travel.
     pub slot_bytes: usize,
     /// Such buffers in each direction.
     pub slots: usize,
@@ -27,15 +27,15 @@ pub struct Pipeline {
     /// a whole.
     pub least_bytes: usize,
     /// Bands of rows in which the others are multiplied, at least, where they have 256 rows for each. One
-    /// leaves it to what keeps the multiprocessors at work.
+    /// leaves it to what keeps the SMs at work.
     pub least_bands: usize,
     /// Bands of rows in which they are multiplied, at most.
     pub most_bands: usize,
 }
 
 impl Default for Pipeline {
-    /// Buffers that a copy takes much longer for than threads take to begin one: of 1, 4, 8, 16 and 32
-    /// MiB those of 16 were the fastest on an H200's server (docs/measuring.md); bands from where a copy lasts a millisecond at the fastest rates there are.
+    /// Buffers that a copy takes much longer for than threads take to begin one (docs/notebook/cpu.md); bands
+    /// from where a copy lasts a millisecond at the fastest rates there are.
     fn default() -> Self {
         let (least_bands, most_bands) = (1, 8);
         Self { slot_bytes: 16 << 20, slots: 4, least_bytes: 48 << 20, least_bands, most_bands }
@@ -81,7 +81,7 @@ impl Pipeline {
 }
 
 /// Rows of a band: of the multiples of 256 that give no more bands than allowed those with which the
-/// multiprocessors wait least, for the end of each band's last wave of tiles and for the first band and
+/// SMs wait least, for the end of each band's last wave of tiles and for the first band and
 /// the last band's way, on which nothing is multiplied.
 fn rows_of_a_band(
     (m, n): (usize, usize),
@@ -152,7 +152,7 @@ impl Plan {
     }
 }
 
-/// Some rows of an operand, placed so many bytes from the beginning.
+/// Some rows of an operand, placed at an offset in bytes.
 fn placed(
     operand: Operand,
     rows: Range<usize>,
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(count("f16x3", &Problem::new(1024, 1024, 1024)), 1);
     }
 
-    /// 80 rows of 40 tiles for 132 multiprocessors: a fifth of the rows keeps 128 of them at work in
+    /// 80 rows of 40 tiles for 132 SMs: a fifth of the rows keeps 128 of them at work in
     /// each of 5 waves, an eighth would leave a quarter of the last wave.
     #[test]
     fn bands_end_with_the_waves_of_tiles() {

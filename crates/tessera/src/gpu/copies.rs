@@ -18,7 +18,7 @@ pub enum HostMemory {
 }
 
 impl HostPath<'_> {
-    /// Copies so many bytes to the device and then back, and gives how long each took by the host's
+    /// Copies that many bytes to the device and then back, and gives how long each took by the host's
     /// clock.
     ///
     /// # Errors

@@ -195,7 +195,7 @@ impl HostPath<'_> {
 }
 
 impl Staging {
-    /// Memory on the device for so many bytes at least, and both lanes.
+    /// Memory on the device for that many bytes at least, and both lanes.
     pub(super) fn ready<'k>(
         &'k mut self,
         gpu: &'k Gpu,

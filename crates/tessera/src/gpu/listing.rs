@@ -25,28 +25,28 @@ pub struct DeviceInfo {
     pub name: String,
     /// Compute capability, major and minor.
     pub compute_capability: (u32, u32),
-    /// Multiprocessors.
+    /// SMs.
     pub multiprocessors: u32,
     /// Highest clock in MHz.
     pub clock_mhz: u32,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Second-level cache in bytes.
+    /// L2 in bytes.
     pub l2_bytes: u64,
     /// Shared memory that one block may have, in bytes, after opting in.
     pub shared_bytes_per_block: u32,
 }
 
-/// What a multiprocessor of a GPU holds, and how its memory is clocked, as the driver tells.
+/// What an SM of a GPU holds, and how its memory is clocked, as the driver tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// Most threads of a block.
     pub threads_per_block: u32,
-    /// Most threads on a multiprocessor.
+    /// Most threads on an SM.
     pub threads_per_sm: u32,
-    /// Most blocks on a multiprocessor.
+    /// Most blocks on an SM.
     pub blocks_per_sm: u32,
-    /// Bytes of shared memory on a multiprocessor.
+    /// Bytes of shared memory on an SM.
     pub shared_per_sm: u32,
     /// Bytes of shared memory that the driver keeps of each block.
     pub shared_reserved: u32,

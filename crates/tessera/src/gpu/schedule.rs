@@ -45,7 +45,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a plan with so many buffers of so many bytes in each direction; `factors` says
+    /// The schedule of a plan with a number of buffers of a size in bytes in each direction; `factors` says
     /// whether A and B are read, `old_c` whether C is.
     pub(super) fn new(
         plan: &Plan,

@@ -67,7 +67,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// A lane of so many buffers, which get memory when they are used.
+    /// A lane of that many buffers, which get memory when they are used.
     pub(super) fn new(context: &Context, slots: usize) -> Result<Self, Error> {
         let failed = || refused("preparing the way between host memory and the device");
         let stream = Stream::new(context).map_err(failed())?;
@@ -153,7 +153,7 @@ impl Lane {
         Ok(())
     }
 
-    /// The next buffer, once its last copy is over, with room for so many bytes.
+    /// The next buffer, once its last copy is over, with room for that many bytes.
     fn take(&mut self, len: usize) -> Result<usize, Error> {
         let index = match self.turns.take() {
             Some(slot) => slot,
@@ -166,7 +166,7 @@ impl Lane {
         Ok(index)
     }
 
-    /// Gives every buffer room for so many bytes. Nothing is under way.
+    /// Gives every buffer room for that many bytes. Nothing is under way.
     pub(super) fn reserve(&mut self, len: usize) -> Result<(), Error> {
         let context = self.stream.context();
         self.slots.iter_mut().try_for_each(|slot| slot.reserve(context, len))
@@ -174,7 +174,7 @@ impl Lane {
 }
 
 impl Slot {
-    /// Makes room for so many bytes; nothing is under way here.
+    /// Makes room for that many bytes; nothing is under way here.
     fn reserve(&mut self, context: &Context, len: usize) -> Result<(), Error> {
         if self.memory.as_ref().is_none_or(|memory| memory.len() < len) {
             // The old one goes first.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gemm_spec::{KernelSpec, Numerics};
 
 /// The device whose times the constants were fitted to. Of another device every time is taken to grow
-/// as its multiprocessors are slower.
+/// as its SMs are slower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// Compute capability, major and minor.

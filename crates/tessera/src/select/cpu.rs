@@ -83,7 +83,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Seconds of a product of so many operations: between those that were measured in proportion, in
+    /// Seconds of a product of that many operations: between those that were measured in proportion, in
     /// their logarithms; below the smallest as long as that; beyond the largest at its rate. Other
     /// numbers of threads are taken to share the work as evenly.
     #[must_use]
@@ -98,7 +98,7 @@ impl Curve {
     }
 }
 
-/// What an engine goes by of its CPU: what it was measured to take, else assumptions.
+/// The model of an engine's CPU: what it was measured to take, else assumptions.
 #[derive(Clone, Debug, Default)]
 pub struct CpuModel {
     /// Of the types that were measured.
@@ -113,7 +113,7 @@ impl CpuModel {
         Self { curves: Types::ALL.into_iter().filter_map(curve).collect() }
     }
 
-    /// Seconds of a product of so many operations by the CPU engine on so many threads.
+    /// Seconds of a product of that many operations by the CPU engine on `threads` threads.
     #[must_use]
     pub fn seconds(&self, types: Types, flops: f64, threads: usize) -> f64 {
         match self.curves.iter().find(|(own, _)| *own == types) {

@@ -213,9 +213,8 @@ impl DeviceModel {
         Some((launch + sum) / self.speed + units.max(bytes / memory_rate / self.speed))
     }
 
-    /// SMs that clusters of so many blocks run on at once, with one block each. Clusters of three and more
-    /// leave SMs over: on an H200 25 of three run at once, 22 of four, 15 of six and eight of eight, and times
-    /// grow by a wave with 24 of four, 20 of six and nine of eight.
+    /// SMs that clusters of that many blocks run on at once, with one block each. Clusters of three and more
+    /// leave SMs over (results/2026-11-24-h200-shapes/clusters.md).
     fn in_clusters(&self, size: u32) -> u64 {
         let multiprocessors = u64::from(self.limits.multiprocessors);
         let size = u64::from(size.max(1));

@@ -22,12 +22,12 @@ pub struct TransferModel {
     /// Bytes and seconds of copies from or to memory that a program allocates, ascending both; one at
     /// least.
     pub copies: Vec<Point>,
-    /// Bytes a second of long ones from or to page-locked memory: what the bus gives.
+    /// Bytes a second of long ones from or to pinned memory: what the bus gives.
     pub bus_rate: f64,
 }
 
 impl TransferModel {
-    /// A way by copies of so many bytes and what they took.
+    /// A transfer as measured by copies of those sizes.
     #[must_use]
     pub fn new(copies: impl IntoIterator<Item = Point>, bus_rate: f64) -> Self {
         let mut copies: Vec<Point> = copies.into_iter().collect();
@@ -151,7 +151,7 @@ impl GpuFigures {
         Self { products, ..parts }
     }
 
-    /// How many times as long as its parts say a product takes of which so many bytes travel: between
+    /// How many times as long as its parts say a product takes with that many bytes to transfer: between
     /// those that were measured in proportion, in their logarithms; beyond them as the nearest.
     fn factor(&self, bytes: f64) -> f64 {
         match around(&self.products, bytes) {

@@ -65,7 +65,7 @@ impl Figures {
     }
 }
 
-/// What an engine goes by: the model of its CPU and that of its GPU.
+/// What an engine chooses from: the model of its CPU and that of its GPU.
 #[derive(Clone, Debug)]
 pub struct CostModel {
     cpu: CpuModel,

@@ -4,7 +4,7 @@ use gemm_spec::{AccType, KernelSpec, Numerics, Types};
 
 use crate::gpu::DeviceInfo;
 
-/// Fused multiply-adds that one multiprocessor completes in a clock: f32, f64, i32.
+/// Fused multiply-adds that one SM completes in a clock: f32, f64, i32.
 ///
 /// Source: CUDA C++ Programming Guide, table "Throughput of Native Arithmetic Instructions".
 const PER_CLOCK: &[((u32, u32), [u32; 3])] = &[
@@ -29,7 +29,7 @@ pub fn peak(gpu: &DeviceInfo, types: Types) -> Option<f64> {
     Some(2.0 * f64::from(lanes) * f64::from(gpu.multiprocessors) * clock)
 }
 
-/// Multiply-adds that one multiprocessor completes in a clock, where the table knows it.
+/// Multiply-adds that one SM completes in a clock, where the table knows it.
 #[must_use]
 pub fn lanes(compute_capability: (u32, u32), types: Types) -> Option<u32> {
     let (_, [f32, f64, i32]) =
@@ -55,11 +55,11 @@ pub fn library_peak(gpu: &DeviceInfo, types: Types) -> Option<f64> {
     Some(peak(gpu, types)? * if doubled { 2.0 } else { 1.0 })
 }
 
-/// Multiply-adds of 16-bit elements with sums of f32 that the tensor cores of one multiprocessor complete
+/// Multiply-adds of 16-bit elements with sums of f32 that the tensor cores of one SM complete
 /// in a clock, where they are known.
 ///
 /// Source: the data sheet of H100, 989.4e12 operations a second in f16 and in bf16 with 132
-/// multiprocessors at 1.83 GHz.
+/// SMs at 1.83 GHz.
 #[must_use]
 pub fn tensor_lanes(compute_capability: (u32, u32)) -> Option<u32> {
     match compute_capability {
@@ -77,7 +77,7 @@ pub fn tensor_peak(gpu: &DeviceInfo) -> Option<f64> {
     Some(2.0 * per_clock * f64::from(gpu.multiprocessors) * clock)
 }
 
-/// Operations a second of an f32 product that takes so many products of 16-bit numbers on the tensor cores;
+/// Operations a second of an f32 product that takes that number of products of 16-bit numbers on the tensor cores;
 /// `None` for a GPU that the table does not know.
 #[must_use]
 pub fn split_peak(gpu: &DeviceInfo, products: u32) -> Option<f64> {
@@ -93,7 +93,7 @@ pub fn kernel_peak(spec: &KernelSpec, gpu: &DeviceInfo, types: Types) -> Option<
     Some(2.0 * lanes * f64::from(gpu.multiprocessors) * clock)
 }
 
-/// Multiply-adds of elements of these types that one multiprocessor completes in a clock with the units
+/// Multiply-adds of elements of these types that one SM completes in a clock with the units
 /// that a kernel multiplies with, where the tables know it.
 #[must_use]
 pub fn kernel_lanes(

@@ -50,7 +50,7 @@ macro_rules! of_all_types {
 
 of_all_types!(general symmetric triangular rank_k rank_2k);
 
-/// Alpha and beta, by turns.
+/// Alpha and beta, alternately.
 fn factors<T: Number>(case: usize) -> (T, T) {
     let (two, odd) = (T::of(2, 0), T::of(1, 2));
     [(T::ONE, T::ZERO), (-T::ONE, T::ONE), (two, -two), (odd, two), (two, odd), (T::ZERO, odd)]

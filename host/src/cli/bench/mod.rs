@@ -17,7 +17,7 @@ use super::values::{self, Sizes};
 use super::{Exit, nothing_ran};
 use crate::bench::compare::{Comparison, applies, compare, read};
 use crate::bench::{Cache, Document, Request, Rounds, end_with_parent, idle, ragged, run};
-use crate::measure::{AUTO, DeviceChoice, Entrant, Observer};
+use crate::measure::{AUTO, Candidate, DeviceChoice, Observer};
 use crate::peers;
 use crate::report::bench::Compared;
 use crate::report::render;
@@ -35,17 +35,17 @@ pub(super) struct Args {
     #[arg(long, value_name = "M,N,K;...", value_delimiter = ';', value_parser = shape,
           conflicts_with_all = ["n", "m", "k"])]
     shapes: Vec<[usize; 3]>,
-    /// So many shapes of a fixed list, m, n and k between 17 and 9000 and none a multiple of 8; after
-    /// those of --shapes.
+    /// The first COUNT shapes of a fixed list, m, n and k between 17 and 9000 and none a multiple of 8;
+    /// after those of --shapes.
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true,
           value_parser = ragged_count, conflicts_with_all = ["n", "m", "k"])]
     ragged: usize,
     /// Implementations: patterns such as 'naive,tiled*' or '!serial' (see `tessera list`), and `auto`,
-    /// the kernel that the program chooses for each shape on a GPU; beside peers also `none`. Steps of
-    /// the ladder that are there for one idea run where they are named.
+    /// the kernel that the program chooses for each shape on a GPU; beside peers also `none`. Some steps
+    /// of the ladder run only where they are named.
     #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
     kernel: Option<String>,
-    /// Measure other projects' matrix products beside these, all by turns: OpenBLAS, oneDNN, BLIS, MKL,
+    /// Measure other projects' matrix products beside these, interleaved: OpenBLAS, oneDNN, BLIS, MKL,
     /// cuBLAS, where they are found, and Rust crates, where the feature `peers` has built them in.
     #[arg(long)]
     peers: bool,
@@ -88,7 +88,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     // Before any work: what cannot be read or written is known now.
     let baseline = args.baseline.as_deref().map(document).transpose()?;
     let outputs = args.output.open()?;
-    let entrants = entrants(args)?;
+    let candidates = candidates(args)?;
     let beside_peers = args.peers || args.peers_only.is_some();
     if args.alone {
         end_with_parent();
@@ -96,7 +96,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let request = Request {
         config,
         sizes: sizes(args),
-        entrants,
+        candidates,
         peer_folders: args.folders.peer_path.clone(),
         rounds: (beside_peers && !args.alone)
             .then_some(Rounds { count: args.rounds.get(), patience: args.idle_wait }),
@@ -121,7 +121,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let compared = Compared { document: &document, comparisons: &comparisons };
     outputs.write(|format, colour| render(&compared, format, colour))?;
     if document.rows.is_empty() {
-        let on_gpu = request.entrants.iter().map(Entrant::on_gpu);
+        let on_gpu = request.candidates.iter().map(Candidate::on_gpu);
         return Ok(nothing_ran::exit(request.config.device, on_gpu));
     }
     if baseline.is_some() && comparisons.is_empty() {
@@ -145,7 +145,7 @@ fn sizes(args: &Args) -> Vec<[usize; 3]> {
 
 /// How long the turns of a benchmark will take, on a machine that is idle and on one that is not.
 fn forecast(request: &Request, rounds: Rounds) -> String {
-    let turns = request.entrants.len() * request.sizes.len() * rounds.count;
+    let turns = request.candidates.len() * request.sizes.len() * rounds.count;
     // The warm-up is a quarter; starting a process, drawing the inputs and checking are not counted.
     let quiet = turns as f64 * 1.25 * request.time.as_secs_f64();
     let busy = quiet + turns as f64 * rounds.patience.as_secs_f64();
@@ -186,7 +186,7 @@ impl Observer for Turns {
 }
 
 /// This project's implementations and the peers that are asked for.
-fn entrants(args: &Args) -> anyhow::Result<Vec<Entrant>> {
+fn candidates(args: &Args) -> anyhow::Result<Vec<Candidate>> {
     let patterns = match args.peers_only.as_deref() {
         None if args.peers => Some(""),
         only => only,
@@ -203,8 +203,8 @@ fn entrants(args: &Args) -> anyhow::Result<Vec<Entrant>> {
         ["none"] if !peers.is_empty() => Vec::new(),
         _ => values::implementations(Some(&patterns.join(",")))?,
     };
-    let own = own.into_iter().map(Entrant::Own).chain(auto.first().map(|_| Entrant::Auto));
-    Ok(own.chain(peers.into_iter().map(Entrant::Peer)).collect())
+    let own = own.into_iter().map(Candidate::Own).chain(auto.first().map(|_| Candidate::Auto));
+    Ok(own.chain(peers.into_iter().map(Candidate::Peer)).collect())
 }
 
 /// A document of an earlier run.
@@ -245,6 +245,6 @@ fn exit(document: &Document, comparisons: &[Comparison]) -> Exit {
     } else if comparisons.iter().any(|comparison| comparison.slower) {
         Exit::Slower
     } else {
-        Exit::Fine
+        Exit::Success
     }
 }

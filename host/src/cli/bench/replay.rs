@@ -12,7 +12,7 @@ use crate::bench::{Document, Head, Point, Request, Row, again, run};
 use crate::cli::output::{Progress, colour, print};
 use crate::cli::{Exit, nothing_ran, values};
 use crate::error::Error;
-use crate::measure::{DeviceChoice, Entrant};
+use crate::measure::{Candidate, DeviceChoice};
 use crate::report::bench::Compared;
 use crate::report::{Format, render};
 use crate::verify::Method;
@@ -36,7 +36,7 @@ pub(in crate::cli) struct Args {
 pub(in crate::cli) fn main(args: &Args) -> anyhow::Result<Exit> {
     let rows = rows(&args.file)?;
     let mut new = Document::new(Head::default());
-    let mut entrants = Vec::new();
+    let mut candidates = Vec::new();
     let requests = rows.iter().enumerate().map(|(index, row)| {
         let check: Method = row.check.method.parse().unwrap_or_default();
         can_be_meant(index, &row.point)?;
@@ -45,7 +45,7 @@ pub(in crate::cli) fn main(args: &Args) -> anyhow::Result<Exit> {
     let requests: Vec<Request> = requests.collect::<anyhow::Result<_>>()?;
     let mut progress = Progress::new();
     for request in &requests {
-        entrants.extend(&request.entrants);
+        candidates.extend(&request.candidates);
         let mut document = run(request, &mut progress)?;
         new.rows.append(&mut document.rows);
         new.skipped.append(&mut document.skipped);
@@ -58,7 +58,7 @@ pub(in crate::cli) fn main(args: &Args) -> anyhow::Result<Exit> {
     print(&render(&compared, args.format, colour())?)?;
     if new.rows.is_empty() {
         // A row of a GPU that is not there has ended it before.
-        return Ok(nothing_ran::exit(DeviceChoice::Cpu, entrants.iter().map(Entrant::on_gpu)));
+        return Ok(nothing_ran::exit(DeviceChoice::Cpu, candidates.iter().map(Candidate::on_gpu)));
     }
     // A replay tells; it is a baseline that judges.
     Ok(exit(&new, &[]))

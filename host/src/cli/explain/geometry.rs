@@ -7,9 +7,9 @@ use gemm_spec::{Block, DeviceLimits, Grid, KernelSpec, LaunchShape, Problem, Typ
 use crate::card::Card;
 use gemm_spec::with_gemm_types;
 
-/// 32-bit registers of a multiprocessor, of every card that runs the kernels.
+/// 32-bit registers of an SM, of every card that runs the kernels.
 const REGISTERS_PER_SM: u64 = 65_536;
-/// Registers are given to a warp in units of so many.
+/// Registers are given to a warp in units of this many.
 const REGISTER_UNIT: u64 = 256;
 /// Threads of a warp.
 const WARP: u64 = 32;
@@ -19,7 +19,7 @@ const WARP: u64 = 32;
 pub(super) struct Launch {
     grid: Grid,
     block: Block,
-    /// Blocks at once on a multiprocessor, and what allows no more; none where no line of the table of
+    /// Blocks at once on an SM, and what allows no more; none where no line of the table of
     /// registers is for such a card.
     held: Option<(u64, &'static str)>,
     multiprocessors: u64,
@@ -68,7 +68,8 @@ impl fmt::Display for Launch {
         let at_once = held * self.multiprocessors;
         write!(
             f,
-            "\n  {held} blocks at once on a multiprocessor, limited by {limit}; {at_once} on the card"
+            "\n  {held} {} at once on an SM, limited by {limit}; {at_once} on the card",
+            if held == 1 { "block" } else { "blocks" }
         )?;
         let waves = blocks.div_ceil(at_once);
         let last = blocks - (waves - 1) * at_once;
@@ -176,10 +177,7 @@ mod tests {
     fn the_blog_entrys_launch() {
         let text = launch("tiled16", 1024, "h200");
         assert!(text.contains("grid 64 x 64 x 1 = 4096 blocks of 16 x 16 = 256 threads"), "{text}");
-        assert!(
-            text.contains("8 blocks at once on a multiprocessor, limited by threads; 1056"),
-            "{text}"
-        );
+        assert!(text.contains("8 blocks at once on an SM, limited by threads; 1056"), "{text}");
         assert!(text.contains("4 waves; the last has 928 of 1056 blocks"), "{text}");
     }
 

@@ -74,7 +74,7 @@ fn rounds(document: &Document) -> Option<String> {
     let most =
         document.rows.iter().map(|row| row.rounds.len()).max().filter(|rounds| *rounds > 0)?;
     Some(format!(
-        "Each row has had {most} rounds, all rows by turns in an order drawn anew; CPU rows in processes \
+        "Each row has had {most} rounds, all rows interleaved in a random order; CPU rows in processes \
          of their own. Medians and spread are those of the rounds' medians."
     ))
 }

@@ -3,7 +3,7 @@
 use super::guess::Guess;
 use super::pattern::{Factor, Pattern};
 use super::scene::{Sample, Scene, Survey};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// Wrong elements without which any value could be made to fit.
 const LEAST: usize = 3;

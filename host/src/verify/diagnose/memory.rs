@@ -6,7 +6,7 @@ use super::guess::{Claims, Guess, Says};
 use super::pattern::{Axis, Pattern};
 use super::scene::{Scene, Sum, Survey};
 use super::{WIDTHS, fitting};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 impl<T: ScalarTypes> Scene<'_, T> {
     pub(super) fn wrong_leading_dimension(&self, operand: Operand) -> Vec<Guess<'_>> {

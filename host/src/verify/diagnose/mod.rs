@@ -42,7 +42,7 @@ use self::race::Missing;
 use self::scene::{OPERANDS, Scene, State, Survey};
 use super::VerifyError;
 use super::report::Mismatch;
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// Diagnoses that are handed out at most.
 const MOST_DIAGNOSES: usize = 4;

@@ -90,12 +90,12 @@ pub enum Pattern {
     },
     /// Only the last tile of k is in the sum.
     LastTileOnly {
-        /// Steps of k that were counted.
+        /// k elements that were counted.
         steps: usize,
         /// Tile widths whose last tile has as many steps.
         widths: Vec<usize>,
     },
-    /// The last steps of k are not in the sum.
+    /// The last k elements are not in the sum.
     TailMissing {
         /// Steps that are missing.
         steps: usize,

@@ -6,9 +6,9 @@ use super::fitting;
 use super::guess::{Claims, Guess, Says};
 use super::pattern::{Axis, Leftover, Pattern};
 use super::scene::{Scene, Sum};
-use crate::ScalarTypes;
+use crate::scalar::ScalarTypes;
 
-/// Steps of k that may be missing, or be all there is.
+/// k elements that may be missing, or be all there is.
 const MOST_STEPS: usize = 128;
 
 impl<T: ScalarTypes> Scene<'_, T> {

@@ -9,7 +9,7 @@ use super::pattern::Pattern;
 use super::scene::{Scene, Sum, Value};
 use gemm_spec::Element;
 
-use crate::ScalarTypes;
+use crate::scalar::ScalarTypes;
 
 /// Tiles of k up to which each element is tried by itself: 4^4 ways.
 const MOST_TILES: usize = 4;

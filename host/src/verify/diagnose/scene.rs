@@ -8,7 +8,7 @@ use super::super::bound::{self, Format, rounding};
 use super::super::report::Mismatch;
 use super::super::sample::any_of;
 use super::super::source::{View, real};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// Multiply-adds spent on telling right elements from wrong ones.
 const MAP_PRODUCTS: usize = 1 << 24;
@@ -107,7 +107,7 @@ pub(super) struct Scene<'a, T: ScalarTypes> {
     pub(super) before: Option<View<'a, T::C>>,
     pub(super) alpha: f64,
     pub(super) beta: f64,
-    /// Steps of k that are summed.
+    /// k elements that are summed.
     pub(super) depth: usize,
     format: Format,
 }

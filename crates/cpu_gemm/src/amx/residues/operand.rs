@@ -11,7 +11,7 @@ use crate::amx::flags::Unraised;
 use crate::amx::pack::{Form, LINES, PLANE};
 use crate::context::CpuContext;
 
-/// Steps of k of a block: a panel of A fits the L1.
+/// k elements of a block: a panel of A fits the L1.
 const BLOCK: usize = 16;
 /// Bytes between planes beyond their own, so that they do not meet in the same sets of a cache.
 const PADDING: usize = 320;
@@ -186,7 +186,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Does so many pieces of work on several threads.
+/// Does a number of pieces of work on several threads.
 fn each(context: &CpuContext, threads: usize, count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     context.run_on(threads.min(count), || {

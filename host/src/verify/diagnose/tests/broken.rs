@@ -6,7 +6,7 @@ use gemm_spec::{Convert, Element, GemmTypes, Layout, Operand, Problem, epilogue}
 
 use super::super::pattern::Axis;
 use crate::fill::{Distribution, fill};
-use crate::{Scalar, ScalarTypes};
+use crate::scalar::{Scalar, ScalarTypes};
 
 /// The mistake.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -348,7 +348,9 @@ impl<T: OneType> Setup<T> {
             Mistake::Nan => {
                 c.iter_mut().step_by(7).for_each(|value| *value = T::from_f64(f64::NAN))
             }
-            Mistake::BitFlip => c[at] = c[at].bit_flips().nth(20).expect("a type has so many bits"),
+            Mistake::BitFlip => {
+                c[at] = c[at].bit_flips().nth(20).expect("a type has that many bits")
+            }
             _ => {}
         }
     }

@@ -4,9 +4,9 @@ use std::fmt;
 
 /// One parameter or argument, as it is compared.
 #[derive(PartialEq, Eq)]
-pub(super) struct Slot {
-    pub(super) ty: String,
-    pub(super) bytes: u64,
+pub(crate) struct Slot {
+    pub(crate) ty: String,
+    pub(crate) bytes: u64,
 }
 
 impl fmt::Display for Slot {
@@ -21,7 +21,7 @@ impl fmt::Display for Slot {
 pub struct EntryMismatch(Vec<(String, String, bool)>);
 
 impl EntryMismatch {
-    pub(super) fn of_slots(passed: &[(&str, Slot)], declared: &[Slot]) -> Self {
+    pub(crate) fn of_slots(passed: &[(&str, Slot)], declared: &[Slot]) -> Self {
         let lines = passed.len().max(declared.len());
         let line = |at: usize| {
             let (ours, theirs) = (passed.get(at), declared.get(at));
@@ -35,7 +35,7 @@ impl EntryMismatch {
     }
 
     /// Pairs what has the same name; what the PTX alone has comes last.
-    pub(super) fn of_names(launched: Vec<String>, declared: Vec<String>) -> Self {
+    pub(crate) fn of_names(launched: Vec<String>, declared: Vec<String>) -> Self {
         let alone: Vec<_> = declared
             .iter()
             .filter(|name| !launched.contains(name))

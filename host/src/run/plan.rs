@@ -13,13 +13,13 @@ use super::work::Work;
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::measure::{
-    Effort, Entrant, Inputs, Observer, Processors, Verdict, Worker, clock, repeat,
+    Candidate, Effort, Inputs, Observer, Processors, Verdict, Worker, clock, repeat,
 };
 use crate::registry::Implementation;
 use crate::scalar::ScalarTypes;
 
 /// An implementation that can run, and what is known of it.
-pub(super) struct Candidate<'d> {
+pub(super) struct RowPlan<'d> {
     /// Its place in the table.
     pub(super) place: usize,
     implementation: Implementation,
@@ -33,7 +33,7 @@ pub(super) struct Candidate<'d> {
     processors: &'d Processors,
 }
 
-impl<'d> Candidate<'d> {
+impl<'d> RowPlan<'d> {
     /// Finds out whether an implementation can run the problem, and where.
     pub(super) fn new<T: ScalarTypes>(
         place: usize,
@@ -41,7 +41,7 @@ impl<'d> Candidate<'d> {
         problem: &Problem<T>,
         processors: &'d Processors,
     ) -> Result<Self, String> {
-        let worker = Entrant::Own(implementation).worker(&[], processors)?;
+        let worker = Candidate::Own(implementation).worker(&[], processors)?;
         worker.supports(problem, processors)?;
         let (predicted, failure, effort) = (0.0, None, Effort::ROW);
         Ok(Self { place, implementation, predicted, failure, effort, worker, processors })
@@ -104,7 +104,7 @@ impl<'d> Candidate<'d> {
         Ok(repeat(Effort::PROBE, once)?.median)
     }
 
-    /// Seconds that an implementation takes for the first rows of C, so many as the problem has.
+    /// Seconds that an implementation takes for the first rows of C, as many as the problem has.
     fn rows<T: ScalarTypes>(&self, problem: &Problem<T>, inputs: &Inputs<T>) -> Result<f64, Error> {
         let distribution = Distribution::Uniform;
         let draw = Draw { distribution, seed: 0, stream: 0, what: "a probe's rows" };

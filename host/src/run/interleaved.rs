@@ -1,13 +1,13 @@
 //! One problem by implementations in the order given, each row handed over as soon as it is there.
 //!
-//! It is how a sweep runs: a steward says before each implementation whether it may run and how
+//! It is how a sweep runs: a scheduler says before each implementation whether it may run and how
 //! often, and takes what came of it.
 
 use std::time::{Duration, Instant};
 
 use gemm_spec::{Problem, with_gemm_types};
 
-use super::candidate::Candidate;
+use super::plan::RowPlan;
 use super::work::{Work, check_memory};
 use super::{Failure, Row};
 use crate::error::Error;
@@ -19,8 +19,8 @@ use crate::scalar::ScalarTypes;
 pub(crate) type Probe<'p> = &'p mut dyn FnMut(Duration) -> Result<f64, Error>;
 
 /// Who decides what is run, and takes the rows.
-pub(crate) trait Steward {
-    /// How often an implementation may be repeated on a problem of so many operations, or why it is
+pub(crate) trait Scheduler {
+    /// How often an implementation may be repeated on a problem of that many operations, or why it is
     /// not run at all.
     fn grant(
         &mut self,
@@ -55,18 +55,18 @@ pub(crate) enum Outcome {
     Failed(Failure, String),
 }
 
-/// Runs these implementations on one product, as the steward says.
+/// Runs these implementations on one product, as the scheduler says.
 ///
 /// Sizes that cannot be held become the reason of every row; they do not end a sweep.
 ///
 /// # Errors
-/// Those of [`Steward::take`].
-pub(crate) fn in_turn(
+/// Those of [`Scheduler::take`].
+pub(crate) fn interleaved(
     processors: &Processors,
     config: &Config,
     size: [usize; 3],
     implementations: &[Implementation],
-    steward: &mut dyn Steward,
+    scheduler: &mut dyn Scheduler,
     observer: &mut dyn Observer,
 ) -> std::io::Result<()> {
     with_gemm_types!(config.dtype, T => {
@@ -77,33 +77,33 @@ pub(crate) fn in_turn(
         });
         match fitting {
             Ok(problem) => {
-                let turn = Turn { processors, config, problem: &problem };
-                turn.all(implementations, steward, observer)
+                let turn = Interleaved { processors, config, problem: &problem };
+                turn.all(implementations, scheduler, observer)
             }
             Err(error) => implementations
                 .iter()
-                .try_for_each(|one| steward.take(one.id(), stopped(&error), Duration::ZERO)),
+                .try_for_each(|one| scheduler.take(one.id(), stopped(&error), Duration::ZERO)),
         }
     })
 }
 
 /// One product, by one implementation after the other.
-struct Turn<'r, T: ScalarTypes> {
+struct Interleaved<'r, T: ScalarTypes> {
     processors: &'r Processors,
     config: &'r Config,
     problem: &'r Problem<T>,
 }
 
-impl<'r, T: ScalarTypes> Turn<'r, T> {
+impl<'r, T: ScalarTypes> Interleaved<'r, T> {
     fn all(
         &self,
         implementations: &[Implementation],
-        steward: &mut dyn Steward,
+        scheduler: &mut dyn Scheduler,
         observer: &mut dyn Observer,
     ) -> std::io::Result<()> {
         let granted: Vec<_> = implementations
             .iter()
-            .map(|one| self.granted(*one, steward).map_err(Outcome::Skipped))
+            .map(|one| self.granted(*one, scheduler).map_err(Outcome::Skipped))
             .collect();
         // Neither inputs nor a check for a size that nobody runs.
         let wanted = granted.iter().any(Result::is_ok);
@@ -114,15 +114,15 @@ impl<'r, T: ScalarTypes> Turn<'r, T> {
             Ok(inputs) => inputs.as_ref().map(work).transpose(),
             Err(_) => Ok(None),
         };
-        for (candidate, implementation) in granted.into_iter().zip(implementations) {
+        for (plan, implementation) in granted.into_iter().zip(implementations) {
             let started = Instant::now();
-            let outcome = match (candidate, &inputs, &mut work) {
+            let outcome = match (plan, &inputs, &mut work) {
                 (Err(outcome), _, _) => outcome,
                 (Ok(_), Err(error), _) => stopped(error),
                 (Ok(_), _, Err(error)) => stopped(error),
-                (Ok(candidate), Ok(_), Ok(Some(work))) => {
-                    observer.step(&steward.announce(candidate.id()));
-                    match candidate.measure(work, observer) {
+                (Ok(plan), Ok(_), Ok(Some(work))) => {
+                    observer.step(&scheduler.announce(plan.id()));
+                    match plan.measure(work, observer) {
                         Ok(row) => Outcome::Row(Box::new(row)),
                         Err(error) => stopped(&error),
                     }
@@ -131,7 +131,7 @@ impl<'r, T: ScalarTypes> Turn<'r, T> {
                     unreachable!("invariant: where one is granted there are inputs")
                 }
             };
-            steward.take(implementation.id(), outcome, started.elapsed())?;
+            scheduler.take(implementation.id(), outcome, started.elapsed())?;
         }
         Ok(())
     }
@@ -140,15 +140,15 @@ impl<'r, T: ScalarTypes> Turn<'r, T> {
     fn granted(
         &self,
         implementation: Implementation,
-        steward: &mut dyn Steward,
-    ) -> Result<Candidate<'r>, String> {
-        let mut candidate = Candidate::new(0, implementation, self.problem, self.processors)?;
+        scheduler: &mut dyn Scheduler,
+    ) -> Result<RowPlan<'r>, String> {
+        let mut plan = RowPlan::new(0, implementation, self.problem, self.processors)?;
         let mut probe = |time| {
-            candidate.predict(self.problem, time, None)?;
-            Ok(candidate.predicted)
+            plan.predict(self.problem, time, None)?;
+            Ok(plan.predicted)
         };
-        candidate.effort = steward.grant(implementation.id(), self.problem.flops(), &mut probe)?;
-        Ok(candidate)
+        plan.effort = scheduler.grant(implementation.id(), self.problem.flops(), &mut probe)?;
+        Ok(plan)
     }
 }
 

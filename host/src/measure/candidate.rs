@@ -13,12 +13,12 @@ use crate::peers::{self, CpuPeer, Peer};
 use crate::registry::{self, Implementation};
 use crate::scalar::ScalarTypes;
 
-/// The name of [`Entrant::Auto`].
+/// The name of [`Candidate::Auto`].
 pub const AUTO: &str = "auto";
 
 /// One that is measured.
 #[derive(Clone, Copy)]
-pub enum Entrant {
+pub enum Candidate {
     /// An implementation of the registry.
     Own(Implementation),
     /// The kernel that an engine chooses for the problem on this GPU.
@@ -27,7 +27,7 @@ pub enum Entrant {
     Peer(&'static Peer),
 }
 
-impl Entrant {
+impl Candidate {
     /// Name on the command line and in reports.
     #[must_use]
     pub fn id(&self) -> &'static str {
@@ -38,7 +38,7 @@ impl Entrant {
         }
     }
 
-    /// The entrant of that exact name.
+    /// The candidate of that exact name.
     ///
     /// # Errors
     /// [`Error::UnknownKernel`].
@@ -60,7 +60,7 @@ impl Entrant {
         }
     }
 
-    /// CPU threads that it uses of so many; `None` where it runs on a GPU.
+    /// CPU threads that it uses, of those there are; `None` where it runs on a GPU.
     pub(crate) fn threads(&self, threads: usize) -> Option<usize> {
         match self {
             Self::Own(implementation) => implementation.threads(threads),
@@ -69,7 +69,7 @@ impl Entrant {
         }
     }
 
-    /// The entrant that does the work for a problem: of [`Entrant::Auto`] the kernel that an engine
+    /// The candidate that does the work for a problem: of [`Candidate::Auto`] the kernel that an engine
     /// would choose, of others themselves.
     pub(crate) fn chosen<T: ScalarTypes>(
         self,

@@ -1,0 +1,181 @@
+//! The micro-tiles of an area, and their way to C.
+
+use gemm_spec::{Element, GemmTypes};
+
+use super::packing::panel;
+use super::{Shared, TileTypes, Unit};
+use crate::amx::micro_kernel::{MicroTile, SUMS, SUMS_COLUMN};
+use crate::amx::pack::{LINES, step_bytes};
+use crate::amx::pieces::Pieces;
+use crate::amx::store::{Stored, stream};
+use crate::cache_line::{self, LINE};
+use crate::product::Product;
+
+/// Bytes of C from which it is stored past the caches.
+const STREAMED_C: usize = 1 << 20;
+
+/// How whole micro-tiles are stored where C holds sums as they are.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Plain {
+    /// By the micro-kernel.
+    Direct,
+    /// Past the caches.
+    Streamed,
+}
+
+/// Rows of C from which on micro-tiles are laid so that their columns begin at cache lines.
+const MANY_ROWS: usize = 256;
+
+/// By how many rows the first panel of A begins before the first row of C, so that the columns of all
+/// micro-tiles begin at cache lines: most large buffers begin some bytes behind one.
+pub(super) fn lead<T: GemmTypes>(product: &Product<T>) -> usize {
+    let &Product { m, c, ldc, .. } = product;
+    let beyond = cache_line::beyond(c.cast_const(), ldc, cache_line::elements::<T::C>());
+    beyond.filter(|_| m >= MANY_ROWS && !T::ROUNDS).unwrap_or(0)
+}
+
+impl Plain {
+    /// `None` where C does not hold sums as they are, or columns of micro-tiles begin within cache lines.
+    pub(super) fn of<T: TileTypes>(product: &Product<T>, lead: usize) -> Option<Self> {
+        let &Product { m, n, alpha, beta, c, ldc, .. } = product;
+        let is_plain = !T::ROUNDS && alpha == T::Acc::ONE && beta == T::Acc::ZERO;
+        let first = c.wrapping_sub(lead) as usize;
+        let at_lines = first.is_multiple_of(LINE) && (ldc * size_of::<T::C>()).is_multiple_of(LINE);
+        let is_large = m * n * size_of::<T::C>() > STREAMED_C;
+        let plain = if is_large { Self::Streamed } else { Self::Direct };
+        (is_plain && at_lines).then_some(plain)
+    }
+}
+
+impl<T: TileTypes> Shared<'_, T> {
+    /// # Safety
+    /// As [`super::multiply`]; both operands are packed, the area is this thread's, and so is memory for its sums and
+    /// those of one micro-tile.
+    pub(super) unsafe fn compute(&self, area: usize, memory: *mut u8) {
+        let &Product { n, .. } = self.product;
+        let m = self.lead + self.product.m;
+        let (panels_a, panels_b) = self.areas.area(area);
+        // The area that this thread takes next, probably: asked for ahead.
+        let (_, next_b) = self.areas.area((area + self.threads).min(self.areas.count() - 1));
+        let block_sums = memory;
+        let area_sums = memory.wrapping_add(SUMS);
+        let (step_a, step_b) = (step_bytes::<T::A>(), step_bytes::<T::B>());
+        for block in 0..self.k.count {
+            let at = self.k.block(block);
+            let last = block + 1 == self.k.count;
+            let (next_at, next_panels) = match last {
+                true => (self.k.block(0), next_b.clone()),
+                false => (self.k.block(block + 1), panels_b.clone()),
+            };
+            let ahead_of_b = panel(self.b.to, n, next_panels.start, next_at, step_b);
+            for (index_a, panel_a) in panels_a.clone().enumerate() {
+                let a = panel(self.a.to, m, panel_a, at, step_a);
+                for (index_b, panel_b) in panels_b.clone().enumerate() {
+                    let index = index_a * panels_b.len() + index_b;
+                    let sums = area_sums.wrapping_add(index * SUMS);
+                    let in_area = index_a * next_panels.len() + index_b;
+                    let micro = Micro {
+                        at: (panel_a, panel_b),
+                        steps: at.1,
+                        a: a.cast_const(),
+                        b: panel(self.b.to, n, panel_b, at, step_b),
+                        sums,
+                        block_sums,
+                        first: block == 0,
+                        last,
+                        ahead_a: a.wrapping_add(at.1 * step_a + index_b * at.1 * ahead_a::<T>()),
+                        ahead_b: ahead_of_b.wrapping_add(in_area * next_at.1 * ahead_b::<T>()),
+                    };
+                    // SAFETY: the caller's promises; panels that were packed, sums of this micro-tile.
+                    unsafe { self.micro_tile(&micro) };
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::compute`].
+    unsafe fn micro_tile(&self, micro: &Micro) {
+        let &Micro { at, steps, a, b, sums, block_sums, first, last, ahead_a, ahead_b } = micro;
+        let &Product { m, n, alpha, beta, c, ldc, .. } = self.product;
+        // Rows of the micro-tile that are before the first of C.
+        let missing = if at.0 == 0 { self.lead } else { 0 };
+        let (row, col) = (at.0 * LINES + missing - self.lead, at.1 * LINES);
+        let (rows, cols) = ((LINES - missing).min(m - row), LINES.min(n - col));
+        let c = c.wrapping_add(row + col * ldc);
+        let plain = self.plain.filter(|_| last && rows == LINES && cols == LINES);
+        let ld = ldc * size_of::<T::C>();
+        // Where the sums of the last pass go.
+        let (to, to_ld) = match plain {
+            Some(Plain::Direct) if T::CARRIES => (c.cast::<u8>(), ld),
+            _ if T::CARRIES && !last => (sums, SUMS_COLUMN),
+            _ => (block_sums, SUMS_COLUMN),
+        };
+        let mut from: *const u8 =
+            if T::CARRIES && !first { sums.cast_const() } else { std::ptr::null() };
+        let passes = match self.product.swapped {
+            true => self.kernels.passes_swapped,
+            false => self.kernels.passes,
+        };
+        for (index, pass) in passes.iter().enumerate() {
+            let is_last = index + 1 == passes.len();
+            let (to, ld) = if is_last { (to, to_ld) } else { (block_sums, SUMS_COLUMN) };
+            let ahead_sums = sums.wrapping_add(SUMS);
+            let tile = MicroTile { steps, a, b, sums: from, to, ld, ahead_a, ahead_b, ahead_sums };
+            // SAFETY: the caller's promises: packed panels of that many steps, sums of this thread's own, or
+            // a whole micro-tile of C, which holds sums.
+            unsafe { pass(&tile) };
+            from = to.cast_const();
+        }
+        let mut all_sums = block_sums;
+        if !T::CARRIES && (!first || !last) {
+            match first {
+                // SAFETY: both are memory of this thread's own for the sums of a micro-tile.
+                true => unsafe { sums.copy_from_nonoverlapping(block_sums, SUMS) },
+                // SAFETY: the same; they are of f32 where they are not carried, and the unit is there.
+                false => unsafe { (self.kernels.add)(block_sums.cast(), sums.cast()) },
+            }
+            all_sums = sums;
+        }
+        match plain {
+            _ if !last => {}
+            Some(Plain::Direct) if T::CARRIES => {}
+            // SAFETY: columns of a whole micro-tile of C, which is plain and begins at lines; a unit of tiles
+            // has AVX-512, see below for the model.
+            Some(Plain::Streamed) if matches!(self.unit, Unit::Tiles(_)) => unsafe {
+                stream(all_sums, c.cast(), ld);
+            },
+            _ => {
+                let sums = all_sums.cast::<T::Acc>().cast_const().wrapping_add(missing);
+                let stored = Stored { sums, c, ldc, rows, cols, alpha, beta };
+                // SAFETY: sums of this micro-tile, and the part of C under it, which is this thread's.
+                unsafe { (self.kernels.store)(&stored) };
+            }
+        }
+    }
+}
+
+/// A micro-tile of an area in a block of k.
+struct Micro {
+    /// Its panels of A and B.
+    at: (usize, usize),
+    steps: usize,
+    a: *const u8,
+    b: *const u8,
+    /// Its sums, and where those of one block go.
+    sums: *mut u8,
+    block_sums: *mut u8,
+    first: bool,
+    last: bool,
+    ahead_a: *const u8,
+    ahead_b: *const u8,
+}
+
+/// Bytes of A and of B that a micro-kernel asks for ahead in each step.
+const fn ahead_a<T: TileTypes>() -> usize {
+    if T::A::PLANES == 1 { 128 } else { 256 * T::A::PLANES }
+}
+
+const fn ahead_b<T: TileTypes>() -> usize {
+    256 * T::B::PLANES
+}

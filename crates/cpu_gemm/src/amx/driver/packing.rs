@@ -1,0 +1,162 @@
+//! Operands on their way into panels, and the blocks of k that panels are cut into.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::TileTypes;
+use crate::amx::pack::{Form, LINES, PackFn, Panels, step_bytes};
+use crate::amx::pieces::{Pieces, Range};
+
+/// Panels of a ticket that packs, where lines of a step are contiguous.
+const PANELS_AT_ONCE: usize = 8;
+/// Tickets that pack, for each thread, where there is work enough.
+const PACK_TICKETS: usize = 3;
+
+/// One operand's way into its packed form.
+pub(super) struct Packing<E> {
+    from: *const E,
+    along: usize,
+    apart: usize,
+    lines: usize,
+    missing: usize,
+    pub(super) to: *mut u8,
+    form: Form,
+    pack: PackFn<E>,
+    /// Panels of a ticket, and tickets along the panels.
+    panels: usize,
+    groups: usize,
+    /// Steps of a ticket, and tickets along a block of k.
+    steps: usize,
+    parts: usize,
+    pub(super) range: AtomicRange,
+}
+
+/// A range that several threads extend.
+pub(super) struct AtomicRange {
+    least: AtomicU32,
+    largest: AtomicU32,
+}
+
+impl AtomicRange {
+    fn extend(&self, range: Range) {
+        self.least.fetch_min(range.least, Ordering::Relaxed);
+        self.largest.fetch_max(range.largest, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Range {
+        let (least, largest) = (&self.least, &self.largest);
+        Range { least: least.load(Ordering::Relaxed), largest: largest.load(Ordering::Relaxed) }
+    }
+}
+
+impl<E: Pieces> Packing<E> {
+    pub(super) fn new(
+        (from, along, apart): (*const E, usize, usize),
+        (lines, missing): (usize, usize),
+        to: *mut u8,
+        (form, pack): (Form, PackFn<E>),
+        k: Blocks,
+        threads: usize,
+    ) -> Self {
+        let lines = missing + lines;
+        let from = from.wrapping_sub(missing * along);
+        let all_panels = lines.div_ceil(LINES);
+        // Where lines of a step are contiguous, panels side by side are read in place.
+        let panels = if apart == 1 { 1 } else { PANELS_AT_ONCE };
+        let groups = all_panels.div_ceil(panels);
+        let parts = (PACK_TICKETS * threads).div_ceil(groups * k.count).min(k.steps);
+        let steps = k.steps.div_ceil(parts);
+        let range = Range::EMPTY;
+        let range = AtomicRange { least: range.least.into(), largest: range.largest.into() };
+        let parts = k.steps.div_ceil(steps);
+        Self {
+            from,
+            along,
+            apart,
+            lines,
+            missing,
+            to,
+            form,
+            pack,
+            panels,
+            groups,
+            steps,
+            parts,
+            range,
+        }
+    }
+
+    pub(super) fn tickets(&self, k: Blocks) -> usize {
+        self.groups * self.parts * k.count
+    }
+
+    /// # Safety
+    /// The operand can be read, and that ticket's part of the packed form is this thread's.
+    pub(super) unsafe fn pack(&self, ticket: usize, k: Blocks) {
+        let (block, ticket) = (ticket % k.count, ticket / k.count);
+        let (part, group) = (ticket % self.parts, ticket / self.parts);
+        let (first_block_step, block_steps) = k.block(block);
+        let first = part * self.steps;
+        if first >= block_steps {
+            return;
+        }
+        let first_panel = group * self.panels;
+        let (line, p) = (first_panel * LINES, (first_block_step + first) * E::STEP);
+        let step = step_bytes::<E>();
+        let panels = Panels {
+            from: self.from.wrapping_add(line * self.along).wrapping_add(p * self.apart),
+            along: self.along,
+            apart: self.apart,
+            lines: (self.lines - line).min(self.panels * LINES),
+            missing: self.missing.saturating_sub(line),
+            k: k.elements - p,
+            steps: self.steps.min(block_steps - first),
+            to: panel(self.to, self.lines, first_panel, (first_block_step, block_steps), step)
+                .wrapping_add(first * step),
+            panel: block_steps * step,
+            form: self.form,
+        };
+        // SAFETY: the caller's promises: lines and elements that exist, into this ticket's steps of its
+        // panels. A unit's packing function runs where the unit does.
+        let range = unsafe { (self.pack)(&panels) };
+        self.range.extend(range);
+    }
+}
+
+/// Where a panel of an operand of `lines` lines begins, in a block of k given by its first step and their
+/// number.
+pub(super) fn panel(
+    packed: *mut u8,
+    lines: usize,
+    index: usize,
+    (first_step, steps): (usize, usize),
+    step_bytes: usize,
+) -> *mut u8 {
+    let panels = lines.div_ceil(LINES);
+    packed.wrapping_add((first_step * panels + index * steps) * step_bytes)
+}
+
+/// The blocks of k.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    pub(super) elements: usize,
+    all_steps: usize,
+    /// Steps of a block, of which the last may have fewer.
+    steps: usize,
+    pub(super) count: usize,
+}
+
+impl Blocks {
+    pub(super) fn new<T: TileTypes>(k: usize) -> Self {
+        let all_steps = k.div_ceil(T::A::STEP);
+        // A little more than one block is one block, where that changes no bit.
+        let whole = T::CARRIES && all_steps <= T::BLOCK + T::BLOCK / 8;
+        let steps = if whole { all_steps } else { T::BLOCK.min(all_steps) };
+        Self { elements: k, all_steps, steps, count: all_steps.div_ceil(steps) }
+    }
+
+    /// First step of a block, and how many it has.
+    pub(super) fn block(self, block: usize) -> (usize, usize) {
+        let first = block * self.steps;
+        (first, self.steps.min(self.all_steps - first))
+    }
+}

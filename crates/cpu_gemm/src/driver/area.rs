@@ -1,0 +1,178 @@
+//! Loops 2 and 1: the tiles of an area.
+
+use gemm_spec::GemmTypes;
+
+use super::Shared;
+use super::plan::Plan;
+use crate::cache_line;
+use crate::product::Product;
+use crate::region::Place;
+use crate::rounding::Rounded;
+use crate::thresholds::{PACKED_AHEAD, SOURCE_COLUMNS};
+use crate::tile::{Finish, Prefetch, Source, Tile};
+
+impl<T: GemmTypes> Shared<'_, T> {
+    /// Loops 2 and 1 over an area: a block of rows, a slice of the phase's columns.
+    ///
+    /// # Safety
+    /// As [`super::multiply`]; `panels` hold that block of A, or may be written and have room for it, and it is packed
+    /// on the way; B is packed, and the area is this thread's.
+    pub(super) unsafe fn compute(
+        &self,
+        panels: *mut T::Acc,
+        on_the_way: bool,
+        phase: usize,
+        block: usize,
+        slice: usize,
+    ) {
+        let Product { m, alpha, a, a_col, beta, ldc, .. } = *self.product;
+        let k_block = phase % self.plan.k_blocks;
+        let (first_step, steps) = self.steps(k_block);
+        let packed_steps = self.kernels.packed_steps(steps);
+        let (first_col, _) = self.columns(phase);
+        let (first_row, rows) = self.rows(block);
+        let short_tile = self.short_tile(block);
+        // Only elements that are their own sums are read where they lie.
+        let a_as_it_lies = a.wrapping_add(first_row + first_step * a_col).cast::<T::Acc>();
+        let last = k_block + 1 == self.plan.k_blocks;
+        let finish = match last && !self.plan.rounds {
+            true => Finish::last(alpha, beta),
+            false => Finish::Carry,
+        };
+        let slice = self.columns_of_slice(phase, slice);
+        let (mr, nr) = (self.kernels.rows, self.kernels.cols);
+        let strips = slice.clone().step_by(nr);
+        let upcoming = self.upcoming(phase, block, strips.len());
+        for (strip, col) in strips.enumerate() {
+            let tile_cols = nr.min(slice.end - col);
+            let packs = on_the_way && strip == 0;
+            let (b, b_step, b_col) = self.columns_of_b(phase, first_col, col, steps);
+            let (next_b, _, _) = self.columns_of_b(phase, first_col, col + tile_cols, steps);
+            // The next columns of B are asked for by this block's tiles, each a share: in place, or
+            // of a packed panel as many pieces.
+            let apart = if b_step == 1 { b_col } else { packed_steps };
+            let per_tile = nr.div_ceil((rows / mr).max(1));
+            let mut hint = Prefetch { from: next_b, apart, pieces: nr, per_tile };
+            let source = upcoming.map_or(Source::NONE, |upcoming| upcoming.of_strip(strip));
+            let c = self.product.c.wrapping_add(first_row + (first_col + col) * ldc);
+            let (sums, sums_ld) = match self.sums.is_null() {
+                // C holds sums: its elements are of their type.
+                true => (c.cast::<T::Acc>(), ldc),
+                false => (self.sums.wrapping_add(first_row + col * m), m),
+            };
+            let (mut row, mut panel) = (0, panels);
+            while row < rows {
+                // The short one, all whole ones, then the rest.
+                let (tiles, tile_rows) = match (rows - row) / mr {
+                    _ if row < short_tile => (1, short_tile),
+                    0 => (1, rows - row),
+                    whole => (whole, mr),
+                };
+                let cols = first_col + col..first_col + col + tile_cols;
+                let (tiles, place) = self.region.place(first_row + row, (tiles, tile_rows), &cols);
+                let end_row = row + tiles * tile_rows;
+                let (function, a) = match packs {
+                    true => (self.kernels.packing(tile_rows), a_as_it_lies.wrapping_add(row)),
+                    false => (self.kernels.packed(tile_rows, tile_cols), panel.cast_const()),
+                };
+                let tile = Tile {
+                    tiles,
+                    k: packed_steps,
+                    a,
+                    a_step: a_col,
+                    ahead: PACKED_AHEAD.saturating_mul(a_col),
+                    panel,
+                    b,
+                    b_step,
+                    b_col,
+                    sums: sums.wrapping_add(row),
+                    sums_ld,
+                    next: match end_row < rows {
+                        true => sums.wrapping_add(end_row),
+                        false => sums.wrapping_add(nr.wrapping_mul(sums_ld)),
+                    },
+                    c: c.wrapping_add(row).cast::<T::Acc>(),
+                    ldc,
+                    last_rows: self.kernels.last_rows(tile_rows),
+                    resume: k_block > 0,
+                    finish,
+                    hint,
+                    source: Source { from: source.from.wrapping_add(row), ..source },
+                };
+                let on_edge = self.edge.filter(|_| place == Place::Across);
+                match (place, on_edge) {
+                    (Place::Outside, _) => {}
+                    (Place::Across, Some((edge, sums))) => {
+                        let rows = first_row + row..first_row + end_row;
+                        // SAFETY: as below, of a tile whose elements in the region lie in the area. The sums of this
+                        // area's tiles on the edge are in use by nobody else.
+                        unsafe { edge.compute(tile, function, (rows, cols), sums, last) };
+                    }
+                    // SAFETY: panels of this block's rows and this slice's columns; the tiles lie in the
+                    // area. A strip that packs is as wide as a whole tile, see `packs_on_the_way`.
+                    (Place::Inside | Place::Across, _) => unsafe { function(&tile) },
+                }
+                row = end_row;
+                panel = panel.wrapping_add(tiles * mr * packed_steps);
+                hint = hint.after(tiles);
+            }
+            if let Some(round) = self.kernels.round.filter(|_| last) {
+                let strip = Rounded { sums, sums_ld, c, ldc, rows, cols: tile_cols, alpha, beta };
+                // SAFETY: the sums that were just carried, and their part of C.
+                unsafe { round(&strip) };
+            }
+        }
+    }
+
+    /// What a thread alone packs after a block of A, to be asked for by the last of a number of strips of tiles;
+    /// `None` where there is nothing more, where rows do not lie side by side, or elements are not sums.
+    fn upcoming(
+        &self,
+        phase: usize,
+        block: usize,
+        strips: usize,
+    ) -> Option<PrefetchSource<T::Acc>> {
+        let Product { a, a_row, a_col, .. } = *self.product;
+        let Plan { alone, row_blocks, k_blocks, phases, .. } = self.plan;
+        let (next_phase, next_block) = match block + 1 < row_blocks {
+            true => (phase, block + 1),
+            false => (phase + 1, 0),
+        };
+        let asks = alone && a_row == 1 && self.kernels.in_place && row_blocks * k_blocks > 1;
+        if !asks || strips == 0 || next_phase == phases {
+            return None;
+        }
+        let (first_step, columns) = self.steps(next_phase % k_blocks);
+        let from = a.wrapping_add(self.rows(next_block).0 + first_step * a_col);
+        let (_, steps) = self.steps(phase % k_blocks);
+        let lines = steps.div_ceil(cache_line::elements::<T::Acc>());
+        let per_line = columns.div_ceil(lines * strips).min(SOURCE_COLUMNS);
+        let strips_needed = columns.div_ceil(lines * per_line);
+        Some(PrefetchSource {
+            source: Source { from: from.cast::<T::Acc>(), apart: a_col, per_line },
+            columns_per_strip: lines * per_line,
+            first_strip: strips.saturating_sub(strips_needed),
+        })
+    }
+}
+
+/// The columns of A that the next block is packed from, and which strip of tiles asks for which.
+#[derive(Clone, Copy)]
+struct PrefetchSource<T> {
+    source: Source<T>,
+    columns_per_strip: usize,
+    first_strip: usize,
+}
+
+impl<T: Copy> PrefetchSource<T> {
+    fn of_strip(self, strip: usize) -> Source<T> {
+        let Source { from, apart, .. } = self.source;
+        match strip.checked_sub(self.first_strip) {
+            None => Source::NONE,
+            Some(asking) => {
+                let columns = asking.wrapping_mul(self.columns_per_strip);
+                Source { from: from.wrapping_add(columns.wrapping_mul(apart)), ..self.source }
+            }
+        }
+    }
+}
