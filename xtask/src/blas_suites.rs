@@ -97,7 +97,7 @@ const SUITES: [Suite; 18] = [
     Suite::of("r", r::PACKAGES, r::run).with_factors(),
     Suite::of("octave", octave::PACKAGES, octave::run).with_factors(),
     Suite::of("hpl", hpl::PACKAGES, hpl::run),
-    Suite::of("scalapack", scalapack::PACKAGES, scalapack::run).with_factors(),
+    Suite::of("scalapack", scalapack::PACKAGES, scalapack::run),
 ];
 
 /// How much of a suite passed.

@@ -17,8 +17,16 @@ const EXPECTED: usize = 4_229_485;
 /// condition of 1.3e6, and there the two orders differ by their rounding errors. On the tester's own operands,
 /// against substitution in extended precision, errors in the tester's norm are 50 for STRSM and 57 for STFSM with this
 /// library, and 68 for both with the reference BLAS, which passes because both of its results are wrong by the same.
-const EXPLAINED: [(&str, usize); 1] =
-    [("STFSM auxiliary routine:     1 out of  7776 tests failed to pass the threshold", 7776)];
+///
+/// Test 9 of SBD compares singular values that LAPACK finds by two algorithms, of one bidiagonal matrix: 54 units in the
+/// last place apart for a matrix of 40 rows, where 50 are allowed. BLAS takes part only in making the bidiagonal
+/// matrix, and rounding errors decide which matrices come out where the two algorithms differ by that much. With 150
+/// other seeds of the tester, and one size of blocks, the test fails for 4 of them with this library, and for 4 with the
+/// reference BLAS.
+const EXPLAINED: [(&str, usize); 2] = [
+    ("STFSM auxiliary routine:     1 out of  7776 tests failed to pass the threshold", 7776),
+    ("SBD:      1 out of  10260 tests failed to pass the threshold", 10260),
+];
 
 pub(super) fn run(preload: &Preload) -> Result<Outcome> {
     let scratch = tempfile::tempdir()?;
@@ -62,7 +70,7 @@ fn without_explained(mut outcome: Outcome) -> Outcome {
     let summary = format!("{} tests failed", explained.len());
     outcome.complaints.retain(|line| *line != summary);
     for tests in explained {
-        println!("lapack       1 failure is explained in xtask/src/blas_suites/lapack.rs");
+        println!("a failure is explained in xtask/src/blas_suites/lapack.rs");
         outcome.passed += tests;
         outcome.expected -= 1;
     }

@@ -17,13 +17,14 @@ pub(super) const PACKAGES: &[&str] = &[
 
 const LIBRARY: &str = "/usr/lib/python3/dist-packages";
 
-/// Tests of NumPy 1.24.2.
+/// Tests of NumPy 1.24.2. The reference LAPACK passes one more, which a preloaded library skips: its `dorgqr` is to find
+/// NumPy's own handler of wrong arguments, which is in a module that is loaded for NumPy alone.
 pub(super) fn numpy(preload: &Preload) -> Result<Outcome> {
     let core = |name: &str| format!("numpy/core/tests/test_{name}.py");
     let tests = ["multiarray", "einsum", "numeric"].map(core);
     let folders = ["numpy/linalg/tests".to_owned(), "numpy/matrixlib/tests".to_owned()];
     let tests: Vec<_> = tests.iter().chain(&folders).map(in_library).collect();
-    pytest(preload, "/usr/bin/python3", &[], &tests, 3408, &[])
+    pytest(preload, "/usr/bin/python3", &[], &tests, 3407, &[])
 }
 
 /// Tests of SciPy 1.10.1.

@@ -10,7 +10,7 @@
 //!
 //! let context = CpuContext::new(None)?;
 //! let mut a = [2.0, 1.0, 1.0, 3.0];
-//! let mut b = [3.0, 5.0];
+//! let mut b = [3.0f64, 5.0];
 //! let mut pivots = [0; 2];
 //! let matrix = ViewMut::new(&mut a, 2, 2, Layout::row_major(2))?;
 //! let x = ViewMut::new(&mut b, 2, 1, Layout::col_major(2))?;
