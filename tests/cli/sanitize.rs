@@ -47,6 +47,15 @@ fn one_product_runs_in_the_orders_that_are_named() {
     assert!(trace.contains("\"instruction\":\"wgmma.mma_async\""));
 }
 
+/// The command that a report names.
+#[test]
+fn a_report_is_repeated_by_its_command() {
+    let command = "sanitize --kernel tiled8 --dtype f64 -m 9 -n 11 -k 47 --padding 1,0,3 --beta -1 --orders \
+                   random --seeds 1 --seed 7 --multiprocessors 132";
+    let text = tessera(&command.split_whitespace().collect::<Vec<_>>()).fine();
+    assert!(text.starts_with("tiled8: 1 products in 1 runs, "), "{text}");
+}
+
 #[test]
 fn defects_are_planted_and_counted() {
     let text =
@@ -63,7 +72,8 @@ fn orders_and_sizes_that_make_no_sense_are_refused() {
     for (args, message) in [
         (&["--orders", "sideways"][..], "an order is late, early, starve"),
         (&["--orders", "random", "--seeds", "0"], "give --seeds 1 or more"),
-        (&["-m", "8"], "-n <N>"),
+        (&["-m", "8"][..], "-n <N>"),
+        (&["-m", "8", "-n", "8", "-k", "8", "--padding", "1"], "--padding takes three numbers"),
         (&["--multiprocessors", "0"], "0 is not in 1..=1024"),
         (&["--device", "cuda", "--plant"], "leave them or --device cuda out"),
     ] {

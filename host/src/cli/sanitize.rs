@@ -34,7 +34,7 @@ pub(super) struct Args {
     #[arg(short = 'k', value_name = "K", value_parser = values::size, requires_all = ["m", "n"])]
     k: Option<usize>,
     /// Elements between the rows of A, B and C, of the product that -m, -n and -k name.
-    #[arg(long, value_name = "A,B,C", value_delimiter = ',', num_args = 3, requires = "m")]
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', requires = "m")]
     padding: Option<Vec<usize>>,
     /// The factor of the old C, of that product.
     #[arg(long, value_name = "BETA", value_parser = values::factor, allow_negative_numbers = true, requires = "m")]
@@ -119,7 +119,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let shape = match (args.m, args.n, args.k) {
         (Some(m), Some(n), Some(k)) => {
             let padding = args.padding.as_deref().unwrap_or(&[0, 0, 0]);
-            let padding = padding.try_into().context("--padding takes three numbers")?;
+            let padding = padding.try_into().context("--padding takes three numbers, as 1,0,3")?;
             Some(Shape { sizes: [m, n, k], padding, beta: args.beta.unwrap_or(0.0) })
         }
         _ => None,
