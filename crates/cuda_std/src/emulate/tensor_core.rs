@@ -333,6 +333,10 @@ fn cut(total: i128, unit: i32) -> f32 {
         magnitude << -shift
     };
     let kept = u32::try_from(kept).expect("invariant: 24 bits are kept");
+    if kept == 0 {
+        // What is cut to nothing has no sign.
+        return 0.0;
+    }
     let field = if exponent < -126 { 0 } else { (exponent + 127).cast_unsigned() << 23 };
     f32::from_bits(sign | field | kept & 0x7f_ffff)
 }
