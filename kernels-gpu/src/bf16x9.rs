@@ -68,7 +68,6 @@ const fn spec(
         split_k: KSharing::Workspace { unit: BLOCK_K },
         numerics: Numerics::Limbs { products },
         helpers: HELPERS,
-        ..KernelSpec::PLAIN
     }
 }
 

@@ -72,7 +72,6 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         SUM,
         FALLBACK,
     ],
-    ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 

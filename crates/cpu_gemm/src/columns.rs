@@ -196,6 +196,7 @@ mod tests {
                 let mut scaled = x.clone();
                 multiply_by(alpha, &mut scaled, &context);
                 assert_eq!(scaled, x.iter().map(|x| alpha * x).collect::<Vec<_>>());
+                #[expect(clippy::cast_possible_truncation, reason = "they are small whole numbers")]
                 let re: Vec<f32> = x.iter().map(|x| x.re as f32).collect();
                 let squares: f32 = re.iter().map(|x| x * x).sum();
                 assert_eq!(norm(&re, &context), squares.sqrt());
