@@ -3,7 +3,8 @@
 //! The sixteen products of 16-bit factors and the old sum are added at once: the largest exponent among them
 //! is found, each term is cut toward zero 25 bits below it, the integers that remain are added exactly, and
 //! their sum is cut toward zero to an f32. The exponent of a product is the sum of its factors' exponents, not
-//! that of its value; subnormal numbers have the least exponent of their type, and zeros have none.
+//! that of its value; subnormal numbers have the least exponent of their type, and zeros have none. What is cut
+//! to nothing is +0.
 //!
 //! Source: MMA-Sim (arXiv 2511.10909), and Khattak and Mikaitis (arXiv 2512.07004); the H200's recorded digests
 //! of every kernel that multiplies on the tensor cores hold it to these bits.
@@ -12,6 +13,8 @@
 pub(super) const DEPTH: usize = 16;
 /// Bits below the largest exponent that a term keeps.
 const KEPT: i32 = 25;
+/// The least exponent that counts as the largest: of smaller terms a sum keeps no more.
+const LEAST_EXPONENT: i32 = -133;
 /// Columns whose sums are made together.
 const LANES: usize = 16;
 /// The exponent field of an f32.
@@ -298,6 +301,7 @@ fn sum(factors: &[[(f32, f32); 2]; DEPTH], c: f32) -> f32 {
     if largest == i32::MIN {
         return c;
     }
+    let largest = largest.max(LEAST_EXPONENT);
     let total: i128 = all
         .iter()
         .filter(|term| term.1 != i32::MIN)
