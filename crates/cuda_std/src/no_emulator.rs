@@ -3,8 +3,6 @@
 //! Kernels are then compiled for the host, and nothing there runs them: each function has the
 //! emulator's signature and panics.
 
-#![expect(clippy::extra_unused_type_parameters, reason = "the signatures are the emulator's")]
-
 type Dim3 = (u32, u32, u32);
 
 #[cold]
