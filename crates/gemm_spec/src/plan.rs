@@ -88,7 +88,7 @@ pub struct Launch<T: GemmTypes> {
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
     /// Whether it may begin before the launch ahead of it in the stream has ended, for which it then waits by
-    /// itself ([`Arch::overlaps`]).
+    /// itself ([`crate::Arch::overlaps`]).
     pub overlaps: bool,
     /// What the entry is called with.
     pub arguments: Arguments<T>,
