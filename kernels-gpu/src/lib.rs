@@ -68,7 +68,7 @@ pub use kernel::Kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use module::{Assembled, Module};
 
-/// What brings an operand into rows for the kernels that read rows alone. It runs on every GPU, and is
+/// What copies an operand to rows for the kernels that read rows alone. It runs on every GPU, and is
 /// in the module of its arch's helpers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const TRANSPOSE: gemm_spec::HelperEntry = transpose::ENTRY;

@@ -69,7 +69,7 @@ impl Module {
         [Self { arch, name: spec.id }].into_iter().chain(helpers)
     }
 
-    /// The module of what brings operands into rows, whatever the kernel is.
+    /// The module of what copies operands to rows, whatever the kernel is.
     #[must_use]
     pub fn common() -> Self {
         Self { arch: COMMON_ARCH, name: Self::HELPERS }

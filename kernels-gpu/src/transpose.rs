@@ -10,7 +10,7 @@
 //! Source    "An Efficient Matrix Transpose in CUDA C/C++"
 //!
 //! Kernels that find their operands by their addresses read them row by row. A column-major operand on the
-//! device is brought into rows by this first.
+//! device is copied to rows by this first.
 
 use cuda_std::memory::{global, global_mut};
 use cuda_std::{shared, thread};

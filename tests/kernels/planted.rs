@@ -98,7 +98,7 @@ fn all_instructions() -> Result<&'static [Known], String> {
     all.as_deref().map_err(Clone::clone)
 }
 
-/// Leaves each instruction out, on one multiprocessor; and plants each other operand in those at lines that no kernel
+/// Leaves each instruction out, on one SM; and plants each other operand in those at lines that no kernel
 /// before this one has.
 pub(super) fn hides_no_defect<T: ScalarTypes>(_: Backend, spec: Kernel) -> Result<(), Failed> {
     let before: Vec<Instruction> = all_instructions()?

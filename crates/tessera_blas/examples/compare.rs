@@ -53,7 +53,7 @@ struct Operands {
 /// Calls a routine with pointers, as Fortran does, the lengths of letters left out.
 macro_rules! call {
     ($library:ident, $name:expr, $($argument:expr),*) => {{
-        // SAFETY: a BLAS or LAPACK has a routine by this name that takes so many pointers and gives nothing.
+        // SAFETY: a BLAS or LAPACK has a routine by this name that takes that many pointers and gives nothing.
         let routine = unsafe { $library.get::<unsafe extern "C" fn($(call!(@ $argument)),*)>($name.as_bytes()) }?;
         // SAFETY: the pointers are of operands that are large enough, of the routine's type.
         unsafe { routine($($argument),*) };

@@ -109,7 +109,7 @@ thread_local! {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn xerbla_(name: *const u8, argument: &i32, len: usize) {
-    // SAFETY: the name has so many letters.
+    // SAFETY: the name has that many letters.
     let name = unsafe { std::slice::from_raw_parts(name, len) };
     let name = String::from_utf8(name.to_vec()).expect("it is text");
     TOLD.with(|told| told.borrow_mut().push((name, *argument)));

@@ -160,7 +160,7 @@ pub(crate) fn check(operands: &Operands, batch: &Batch) -> Result<(), Error> {
 
 /// How an operand of a batch comes to the library.
 pub(crate) enum Way<T> {
-    /// As it lies.
+    /// In place.
     InPlace(Layout),
     /// As one copy for all products.
     Once(Packed<T>),

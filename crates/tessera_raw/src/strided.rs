@@ -4,8 +4,8 @@ use gemm_spec::{Layout, Operand, ShapeError};
 
 /// A matrix at an address: element (row, col) is `row * row_stride + col * col_stride` bytes from there.
 ///
-/// Strides may be negative or zero, and addresses need no alignment: what the library does not take as it
-/// lies is copied.
+/// Strides may be negative or zero, and addresses need no alignment: what the library does not take in
+/// place is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Strided {
     /// Address of element (0, 0); anything where there is none.

@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// The first of their seeds.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Multiprocessors of the device, on each of which every order runs: persistent kernels have no more blocks.
+    /// SMs of the device, on each of which every order runs: persistent kernels have no more blocks.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     multiprocessors: Option<Vec<u32>>,
     /// Plant defects in the kernels for Hopper, in each instruction that orders something, and say which nothing shows.

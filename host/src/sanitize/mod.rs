@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) shape: Option<Shape>,
     /// Orders of events, where they are named.
     pub(crate) orders: Option<Vec<Order>>,
-    /// Multiprocessors, where they are named.
+    /// Numbers of SMs, where they are named.
     pub(crate) multiprocessors: Option<Vec<u32>>,
     /// Seeds of random orders.
     pub(crate) seeds: Vec<u64>,
@@ -214,7 +214,7 @@ fn shapes(spec: Kernel) -> Vec<Shape> {
     shapes
 }
 
-/// Orders of events with multiprocessors; only the kernels for Hopper have several.
+/// Orders of events with numbers of SMs; only the kernels for Hopper have several.
 fn orders(spec: Kernel, plan: &Plan) -> Vec<(Order, u32)> {
     let many = LIMITS.multiprocessors;
     let random = plan.seeds.iter().map(|&seed| Order::Random(seed));
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!((found.products, found.runs, found.reports.len()), (3, 18, 0));
         let found = examined("tensor_split_64x64", Types::F16F32, &Plan::default());
         assert_eq!((found.products, found.runs, found.reports.len()), (5, 20, 0));
-        // Those that are named, each on every number of multiprocessors that is.
+        // Those that are named, each on every number of SMs that is.
         let shape = Shape { sizes: [30, 40, 50], padding: [0; 3], beta: 0.0 };
         let plan = Plan {
             shape: Some(shape),

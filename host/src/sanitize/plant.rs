@@ -59,7 +59,7 @@ impl Instructions {
     }
 }
 
-/// One multiprocessor: a block has several tiles.
+/// One SM: a block has several tiles.
 const ONE: Options = Options {
     checked: true,
     skip_barrier: None,

@@ -1,4 +1,4 @@
-//! Tests of NumPy's and SciPy's wheels, whose own calls of BLAS and LAPACK go by `scipy_` names.
+//! Tests of NumPy's and SciPy's wheels, whose own calls of BLAS and LAPACK have `scipy_` names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -56,7 +56,7 @@ impl Buffer {
         Self { address, ..self }
     }
 
-    /// The same as a matrix whose lines of that many bytes begin so many bytes apart. What is between them may not be
+    /// The same as a matrix whose lines of that many bytes begin a pitch apart. What is between them may not be
     /// accessed.
     #[must_use]
     pub fn with_lines(self, bytes: usize, pitch: usize) -> Self {

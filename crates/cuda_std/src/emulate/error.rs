@@ -107,7 +107,7 @@ pub enum EmulationError {
         /// The element.
         element: i64,
     },
-    /// An access to what lies between the lines of a matrix in global memory.
+    /// An access to what is between the lines of a matrix in global memory.
     #[error(
         "outside the matrix: {access}, byte {byte} of line {line} of {buffer}, whose lines end before"
     )]

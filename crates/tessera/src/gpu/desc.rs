@@ -346,7 +346,7 @@ impl Described {
     }
 }
 
-/// What is wrong with a matrix, by its name: D goes by the name of C where shapes are checked.
+/// What is wrong with a matrix, by its name: D has the name of C where shapes are checked.
 fn of_d(why: ShapeError, name: &str) -> String {
     let text = why.to_string();
     match name {

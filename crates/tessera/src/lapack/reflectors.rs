@@ -25,7 +25,7 @@ impl<T: Field> Triangle<T> {
         Self([T::ZERO; PANEL * PANEL])
     }
 
-    /// T of so many reflectors, to be computed.
+    /// T of that many reflectors, to be computed.
     pub(super) fn of(&mut self, count: usize) -> ViewMut<'_, T> {
         let view = ViewMut::new(&mut self.0, count, count, Layout::col_major(count));
         view.expect("invariant: a block is no larger than a panel")
