@@ -240,15 +240,26 @@ pub fn problem_of<A: MultiplyInto<B, C>, B: Element, C: Element>(
     beta: AccOf<A, B, C>,
     c: &MatMut<'_, C>,
 ) -> Result<Problem<A::Types>, Error> {
-    let (m, n, k) = (a.rows(), b.cols(), a.cols());
-    if k != b.rows() {
-        return Err(Error::InnerDim { a_rows: m, a_cols: k, b_rows: b.rows(), b_cols: n });
-    }
-    if (c.rows(), c.cols()) != (m, n) {
-        return Err(Error::OuterDim { rows: c.rows(), cols: c.cols(), m, n });
-    }
+    let dims = [(a.rows(), a.cols()), (b.rows(), b.cols()), (c.rows(), c.cols())];
+    let [m, n, k] = sizes_of(dims)?;
     let problem = Problem::new(m, n, k).with_scalars(alpha, beta);
     Ok(problem.with_layouts(a.layout(), b.layout(), c.layout()))
+}
+
+/// m, n and k of a product, by the rows and columns of A, B and C.
+///
+/// # Errors
+/// [`Error::InnerDim`] and [`Error::OuterDim`] where they do not fit.
+pub(crate) fn sizes_of(
+    [(m, k), (b_rows, n), (rows, cols)]: [(usize, usize); 3],
+) -> Result<[usize; 3], Error> {
+    if k != b_rows {
+        return Err(Error::InnerDim { a_rows: m, a_cols: k, b_rows, b_cols: n });
+    }
+    if (rows, cols) != (m, n) {
+        return Err(Error::OuterDim { rows, cols, m, n });
+    }
+    Ok([m, n, k])
 }
 
 #[cfg(test)]

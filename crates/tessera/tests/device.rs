@@ -8,13 +8,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_lazy::{CaptureMode, DeviceMemory, Event, Graph, Timing};
 use gemm_spec::{Convert, Operand, Order, with_gemm_types};
 use tessera::gpu::{
     Context, DeviceMatMut, DeviceMatRef, DeviceMatrix, GemmBatch, GemmDesc, Gpu, GroupedPlan,
-    KERNELS, Kernel, OperandFault, Operands, Plan, PlanLimits, Stream, Workspace,
+    KERNELS, OperandFault, Operands, Plan, PlanLimits, Stream, Workspace,
 };
 use tessera::{
     Accuracy, Batch, CpuContext, DType, Error, GemmTypes, Layout, MatMut, Matrix, Problem, Types,
@@ -24,28 +23,9 @@ use tessera::{
 mod device_matrix;
 #[path = "../examples/device_plan.rs"]
 mod device_plan;
+mod driver;
 
-/// The driver's counters and memory are those of the process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if emulated() {
-        cuda_emulated::install();
-    }
-    guard
-}
-
-fn emulated() -> bool {
-    std::env::var_os("GEMM_REQUIRE_GPU").is_none_or(|value| value != "1")
-}
-
-fn no_faults() {
-    assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
-}
-
-fn kernel(id: &str) -> Kernel {
-    Kernel::named(id).expect("the registry has it")
-}
+use driver::{alone, emulated, kernel, no_faults};
 
 /// The driver's functions that were called since `before`, and how often.
 fn called_since(before: &HashMap<&'static str, usize>) -> HashMap<&'static str, usize> {

@@ -3,7 +3,6 @@
 //! `GEMM_REQUIRE_GPU=1` is set the same tests are of the first GPU.
 
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gemm_spec::{Convert, Element as _, Operand, Order};
 use tessera::gpu::{Addresses, Gpu, HostMemory, KERNELS, Kernel, KernelCode, Pipeline};
@@ -12,27 +11,9 @@ use tessera::{
     Matrix, Placement, Problem,
 };
 
-/// The driver's counters and memory are those of the process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if emulated() {
-        cuda_emulated::install();
-    }
-    guard
-}
+mod driver;
 
-fn emulated() -> bool {
-    std::env::var_os("GEMM_REQUIRE_GPU").is_none_or(|value| value != "1")
-}
-
-fn no_faults() {
-    assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
-}
-
-fn kernel(id: &str) -> Kernel {
-    Kernel::named(id).expect("the registry has it")
-}
+use driver::{alone, emulated, kernel, no_faults};
 
 /// Elements that tell where they are, in a buffer with padding.
 fn drawn<T: GemmTypes, E: Element>(

@@ -6,6 +6,10 @@ use std::cell::RefCell;
 
 use tessera_blas as _;
 
+mod guarded;
+
+use guarded::Guarded;
+
 unsafe extern "C-unwind" {
     fn dgetrf_(m: &i32, n: &i32, a: *mut f64, lda: &i32, pivots: *mut i32, info: *mut i32);
     fn dgetrf_64_(m: &i64, n: &i64, a: *mut f64, lda: &i64, pivots: *mut i64, info: *mut i64);
@@ -252,47 +256,6 @@ fn pivots_count_from_one() {
     // SAFETY: a matrix of two by two.
     unsafe { dpotrf_(&b'L', &2, a.as_mut_ptr(), &2, &raw mut info) };
     assert_eq!((a[2], info), (9.0, 2));
-}
-
-/// Memory between two pages that may not be touched.
-struct Guarded {
-    pages: *mut u8,
-    len: usize,
-}
-
-const PAGE: usize = 4096;
-
-impl Guarded {
-    fn new(len: usize) -> Self {
-        let inner = len.div_ceil(PAGE) * PAGE;
-        let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory at an address of the system's choice.
-        let pages =
-            unsafe { libc::mmap(std::ptr::null_mut(), inner + 2 * PAGE, protection, flags, -1, 0) };
-        assert_ne!(pages, libc::MAP_FAILED);
-        let pages: *mut u8 = pages.cast();
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: pages of the mapping above.
-        let done = unsafe { libc::mprotect(pages.wrapping_add(PAGE).cast(), inner, protection) };
-        assert_eq!(done, 0);
-        Self { pages, len: inner + 2 * PAGE }
-    }
-
-    /// Elements that end with the last page, or begin with the first.
-    fn slice(&mut self, len: usize, at_end: bool) -> &mut [f64] {
-        let bytes = len * size_of::<f64>();
-        let offset = if at_end { self.len - PAGE - bytes } else { PAGE };
-        let at = self.pages.wrapping_add(offset).cast();
-        // SAFETY: within the pages that can be read and written, which are zeroed, and aligned, since pages are.
-        unsafe { std::slice::from_raw_parts_mut(at, len) }
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        // SAFETY: the mapping, of which no slice is left.
-        unsafe { libc::munmap(self.pages.cast(), self.len) };
-    }
 }
 
 /// Operands that end where memory ends, or begin where it begins, and solve their systems: an access beside them ends

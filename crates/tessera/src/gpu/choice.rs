@@ -18,8 +18,6 @@ pub(super) struct Choice {
     pub(super) product: Prepared,
     /// Whether A and B have changed places in it.
     pub(super) swapped: bool,
-    /// Ranges of k.
-    pub(super) ranges: u32,
 }
 
 impl Choice {
@@ -64,8 +62,7 @@ impl Choice {
             let plan = format!("{desc} by {} on {context:?}", picked.spec().id);
             return Err(Error::DeviceOperand { plan, operand: "the workspace", fault });
         }
-        let ranges = model.ranges(picked.spec(), &product.launched.problem::<T>());
-        Ok(Self { kernel: picked, product, swapped, ranges })
+        Ok(Self { kernel: picked, product, swapped })
     }
 }
 
@@ -92,6 +89,8 @@ pub(super) struct Prepared {
     pub(super) launched: GemmDesc,
     /// Which of A and B are first brought into rows, in a part of the workspace.
     pub(super) exchanged: [Option<Exchange>; 2],
+    /// Ranges of k.
+    pub(super) ranges: u32,
     /// Where the kernel's own workspace begins.
     pub(super) own_at: u64,
     pub(super) workspace_bytes: u64,
@@ -155,8 +154,9 @@ impl Prepared {
             }
         }
         let aligned = exchanged.map(|exchange| exchange.is_some());
-        let own = workspace_bytes::<T>(context, &launched, limits, spec, aligned)?;
-        Ok(Self { launched, exchanged, own_at, workspace_bytes: own_at + own })
+        let ranges = context.model().ranges(spec, &launched.problem::<T>());
+        let own = workspace_bytes::<T>(context, (&launched, ranges), limits, spec, aligned)?;
+        Ok(Self { launched, exchanged, ranges, own_at, workspace_bytes: own_at + own })
     }
 }
 
@@ -172,10 +172,11 @@ fn in_rows(layout: &mut Layout, rows: usize, cols: usize) -> bool {
     layout.order == Order::RowMajor
 }
 
-/// Bytes of workspace that a kernel needs for a product, wherever the operands are within the limits.
+/// Bytes of workspace that a kernel needs for a product in that many ranges of k, wherever the operands are within
+/// the limits.
 fn workspace_bytes<T: GemmTypes>(
     context: &Context,
-    launched: &GemmDesc,
+    (launched, ranges): (&GemmDesc, u32),
     limits: PlanLimits,
     spec: &KernelSpec,
     aligned: [bool; 2],
@@ -184,7 +185,6 @@ fn workspace_bytes<T: GemmTypes>(
         return Ok(0);
     }
     let problem = launched.problem::<T>();
-    let ranges = context.model().ranges(spec, &problem);
     let bytes_at = |a: u64, b: u64| {
         let addresses = Addresses { a, b, c: 0 };
         let planner =

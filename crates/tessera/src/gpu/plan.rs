@@ -158,7 +158,7 @@ impl Plan {
         Promises {
             is_chain: spec.is_chain(),
             accuracy: if strict.admits(spec) { strict } else { Accuracy::Fp32 },
-            ranges: self.0.choice.ranges,
+            ranges: self.0.choice.product.ranges,
         }
     }
 
@@ -464,7 +464,7 @@ impl Planned {
                 let band = Band::whole(problem.m);
                 let planner = Planner::new(spec, &problem, addresses, context.limits(), band)
                     .map_err(unsupported)?
-                    .with_ranges(choice.ranges);
+                    .with_ranges(product.ranges);
                 debug_assert!(
                     product.own_at + planner.workspace_bytes() <= product.workspace_bytes
                 );

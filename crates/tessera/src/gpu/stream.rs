@@ -15,6 +15,7 @@ use super::refused;
 use crate::accuracy::Accuracy;
 use crate::element::{AccOf, Element, GemmTypes, MultiplyInto};
 use crate::error::Error;
+use crate::matrix::sizes_of;
 
 /// Plans that a stream remembers.
 const REMEMBERED: usize = 64;
@@ -191,15 +192,8 @@ impl Stream {
         beta: AccOf<A, B, C>,
         c: &mut DeviceMatMut<'_, C>,
     ) -> Result<(), Error> {
-        let (m, n, k) = (a.rows(), b.cols(), a.cols());
-        if k != b.rows() {
-            return Err(Error::InnerDim { a_rows: m, a_cols: k, b_rows: b.rows(), b_cols: n });
-        }
-        if (c.rows(), c.cols()) != (m, n) {
-            return Err(Error::OuterDim { rows: c.rows(), cols: c.cols(), m, n });
-        }
-        let desc =
-            self.desc::<A::Types>([m, n, k], [a.layout(), b.layout(), c.layout()], alpha, beta);
+        let sizes = sizes_of([(a.rows(), a.cols()), (b.rows(), b.cols()), (c.rows(), c.cols())])?;
+        let desc = self.desc::<A::Types>(sizes, [a.layout(), b.layout(), c.layout()], alpha, beta);
         for (operand, context) in [("A", a.context()), ("B", b.context()), ("C", c.context())] {
             if !context.is(&self.context) {
                 let fault = OperandFault::OtherContext;
