@@ -186,7 +186,8 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         if self.is_nothing() {
             return 0;
         }
-        let (m, n) = (size(self.problem.m), size(self.problem.n));
+        // As many bytes for every band, so that none loses what the first has left of B.
+        let (m, n) = (size(self.band.tallest), size(self.problem.n));
         let partial_bytes = match self.spec.split_k {
             KSharing::Workspace { .. } if self.ranges > 1 => split_k::bytes(m, n, self.ranges),
             KSharing::Workspace { .. } | KSharing::None | KSharing::Cluster { .. } => 0,

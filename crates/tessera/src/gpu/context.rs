@@ -196,7 +196,7 @@ impl Context {
         self.0.modules.load(Module::of_kernel(kernel.spec()))
     }
 
-    /// Loads what brings operands into rows, likewise.
+    /// Loads what copies operands to rows, likewise.
     pub(super) fn load_common(&self) -> Result<(), Error> {
         self.0.modules.load(std::iter::once(Module::common()))
     }

@@ -309,7 +309,7 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// Has the driver load a kernel, and what brings operands into rows, whatever is being captured meanwhile.
+/// Has the driver load a kernel, and what copies operands to rows, whatever is being captured meanwhile.
 fn load(context: &Context, kernel: Kernel, exchanges: bool) -> Result<(), Error> {
     let during = || refused(format!("loading {}", kernel.spec().id));
     // A driver that loads lazily may do so below, see `Modules::open`.
