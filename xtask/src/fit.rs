@@ -1,6 +1,7 @@
 //! `cargo xtask fit`: the constants of the kernels' cost model, from measured times.
 
 mod records;
+mod regret;
 mod search;
 mod text;
 
@@ -12,6 +13,7 @@ use gemm_spec::DeviceLimits;
 use tessera::select::{DeviceModel, Reference};
 
 use self::records::Row;
+use self::regret::{Regret, Worst};
 use self::search::Fit;
 use crate::modules;
 
@@ -37,10 +39,13 @@ pub(crate) struct Args {
     /// Of these kernels only
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// Fit what all kernels share as well: what a launch, a wave and a second launch take, and the rates
+    /// Fit what all kernels share as well: what a launch, a second one and a copy take, and the rates
     /// of memory
     #[arg(long, conflicts_with = "kernel")]
     shared: bool,
+    /// Print each time with its prediction
+    #[arg(long)]
+    rows: bool,
     /// Write what was fitted to the library's source
     #[arg(long)]
     write: bool,
@@ -56,14 +61,19 @@ fn capability(text: &str) -> Result<(u32, u32), String> {
     parsed.ok_or_else(|| format!("`{text}` is no compute capability such as 9.0"))
 }
 
-/// The times of all those records.
+/// The times of all those records, of kernels that a choice may come to: those for thin products, of such
+/// products alone.
 fn read(paths: &[PathBuf], model: &DeviceModel) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for path in paths {
         let reading = || format!("reading {}", path.display());
         let text = fs::read_to_string(path).with_context(reading)?;
         rows.extend(records::read(&text, model).with_context(reading)?);
     }
+    rows.retain(|row| {
+        let candidates = model.candidates(row.types, row.sizes);
+        candidates.iter().any(|kernel| kernel.id == row.spec.id)
+    });
     Ok(rows)
 }
 
@@ -95,11 +105,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut fit = Fit::new(limits, start, &rows);
     let before = fit.errors();
+    let choice = |fit: &Fit<'_>| regret::of(&fit.model(), &rows);
+    let chosen_before = choice(&fit);
     fit.run(args.shared);
     let after = fit.errors();
     println!("{:<20} {:>6} {:>9} {:>9}", "kernel", "times", "before", "after");
     for ((kernel, times, before), (.., after)) in before.iter().zip(&after) {
         println!("{kernel:<20} {times:>6} {before:>8.1}% {after:>8.1}%");
+    }
+    for (of, regrets) in [("before", chosen_before), ("after", choice(&fit))] {
+        for (types, Regret { products, mean, worst }) in regrets {
+            let Worst { factor, sizes: [m, n, k], chosen, fastest } = worst;
+            println!(
+                "choice {of}, {types}: {mean:.3} times the fastest kernel's time in the mean of {products} \
+                 products; at most {factor:.2}, {m} x {n} x {k} by {chosen}, not {fastest}"
+            );
+        }
+    }
+    if args.rows {
+        for (row, predicted) in fit.predictions() {
+            let Row { spec, types, sizes: [m, n, k], ranges, seconds } = row;
+            let (measured, predicted) = (seconds * 1e6, predicted / 1e3);
+            let (id, types) = (spec.id, types.name());
+            println!("{id} {types} {m} x {n} x {k} / {ranges}: {measured:.1} us, {predicted:.1}");
+        }
     }
     if args.write {
         let path = |path: &PathBuf| path.display().to_string();

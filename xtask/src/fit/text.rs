@@ -20,7 +20,7 @@ pub(super) fn records(source: &str) -> impl Iterator<Item = &str> {
 
 /// The source, with the names of the records that the efficiencies were fitted to.
 pub(super) fn of(constants: &Constants, records: &[String]) -> String {
-    let Constants { reference, launch, next_launch, wave, .. } = constants;
+    let Constants { reference, launch, next_launch, padded_copy, wave, .. } = constants;
     let Constants { start_steps, parts_rate, memory_rate, others, kernels, .. } = constants;
     let mut out = String::from(
         "//! What was fitted to measured times: written by `cargo xtask fit --write`, not by hand.\n",
@@ -48,6 +48,7 @@ pub(super) fn of(constants: &Constants, records: &[String]) -> String {
     for (name, value) in [
         ("launch", launch),
         ("next_launch", next_launch),
+        ("padded_copy", padded_copy),
         ("wave", wave),
         ("start_steps", start_steps),
         ("parts_rate", parts_rate),
@@ -61,7 +62,8 @@ pub(super) fn of(constants: &Constants, records: &[String]) -> String {
     for own in kernels.iter() {
         let [aligned, ragged] = [own.aligned, own.ragged]
             .map(|of| format!("[{}, {}]", number(of.alone), number(of.full)));
-        line(format!("    KernelConstants::new(\"{}\", {aligned}, {ragged}),", own.kernel));
+        let (kernel, wave) = (own.kernel, number(own.wave));
+        line(format!("    KernelConstants::new(\"{kernel}\", {aligned}, {ragged}, {wave}),"));
     }
     line("]),".to_owned());
     out + "};\n"

@@ -43,21 +43,24 @@ pub struct KernelConstants {
     pub aligned: Efficiency,
     /// With any other n, where copies are of 4 bytes, or any other rows.
     pub ragged: Efficiency,
+    /// Nanoseconds that a wave of its blocks takes besides its k elements, on the reference device: it waits
+    /// for its first tiles, and for its last stores.
+    pub wave: f64,
 }
 
 impl KernelConstants {
-    /// Efficiencies with one block of an SM and with all that fit.
+    /// Efficiencies with one block of an SM and with all that fit, and what a wave takes.
     #[must_use]
-    pub const fn new(kernel: &'static str, aligned: [f64; 2], ragged: [f64; 2]) -> Self {
+    pub const fn new(kernel: &'static str, aligned: [f64; 2], ragged: [f64; 2], wave: f64) -> Self {
         const fn of([alone, full]: [f64; 2]) -> Efficiency {
             Efficiency { alone, full }
         }
-        Self { kernel, aligned: of(aligned), ragged: of(ragged) }
+        Self { kernel, aligned: of(aligned), ragged: of(ragged), wave }
     }
 
     /// The same however many blocks an SM has, and for all rows.
-    const fn same(kernel: &'static str, efficiency: f64) -> Self {
-        Self::new(kernel, [efficiency; 2], [efficiency; 2])
+    const fn same(kernel: &'static str, efficiency: f64, wave: f64) -> Self {
+        Self::new(kernel, [efficiency; 2], [efficiency; 2], wave)
     }
 
     /// For a B of n columns whose rows are adjacent.
@@ -77,8 +80,9 @@ pub struct Constants {
     pub launch: f64,
     /// What a second launch in the same stream adds: it begins when the first has ended.
     pub next_launch: f64,
-    /// What a wave of blocks takes besides its k elements: it waits for its first tiles, and for its last
-    /// stores.
+    /// What a copy of an operand takes whose rows TMA cannot address, however small the operand is.
+    pub padded_copy: f64,
+    /// What a wave of blocks takes of kernels without constants of their own.
     pub wave: f64,
     /// k elements that take as long as what a block does besides: the less there is to overlap with, the
     /// more a tile's way to the SM and back counts.
@@ -106,7 +110,7 @@ impl Constants {
                 Numerics::Limbs { .. } => limbs,
                 Numerics::TensorCore => tensor,
             };
-            KernelConstants::same(spec.id, efficiency)
+            KernelConstants::same(spec.id, efficiency, self.wave)
         })
     }
 }

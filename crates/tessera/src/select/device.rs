@@ -1,7 +1,7 @@
 //! The cost model of a GPU: its attributes, what `tessera tune` measured, and what kernels then take.
 
 use gemm_spec::split_k::KSharing;
-use gemm_spec::tensor::COPY_ALIGNMENT;
+use gemm_spec::tensor::{ALIGNMENT, COPY_ALIGNMENT};
 use gemm_spec::{
     DType, DeviceLimits, Element as _, KernelSpec, Operand, OperandAccess, Problem, Types, split_k,
 };
@@ -11,6 +11,7 @@ use super::fitted::FITTED;
 use super::gpu::{GpuFigures, Workload};
 use super::measured::Measured;
 use super::peak::{kernel_lanes, lanes};
+use super::thin::THIN;
 use crate::element::GemmTypes;
 use crate::gpu::Pipeline;
 
@@ -49,6 +50,13 @@ fn is_in_lines(types: Types, [n, k]: [usize; 2]) -> bool {
 /// one of them reads the others' sums, of the reference device.
 const CLUSTER_SUM: f64 = 900.0;
 const CLUSTER_RATE: f64 = 60.0;
+
+/// Lines of a tile that a kernel multiplies for that many of C: those for thin products have code for each
+/// power of two, others multiply all.
+fn multiplied(tile: u32, lines: usize) -> u32 {
+    let thin = tile as usize <= THIN && lines < tile as usize;
+    u32::try_from(lines).ok().filter(|_| thin).map_or(tile, u32::next_power_of_two)
+}
 
 impl DeviceModel {
     /// A device by its attributes; a clock of 0 is taken for that of the reference.
@@ -171,8 +179,8 @@ impl DeviceModel {
         [m, n, k]: [usize; 3],
         ranges: u32,
     ) -> Option<f64> {
-        let Constants { launch, next_launch, parts_rate, memory_rate, start_steps, .. } =
-            self.constants;
+        let Constants { launch, next_launch, padded_copy, .. } = self.constants;
+        let Constants { parts_rate, memory_rate, start_steps, .. } = self.constants;
         let tile = spec.launch.tile()?;
         let grid = spec.grid(m, n).ok()?;
         // A single range ends where k does.
@@ -186,7 +194,8 @@ impl DeviceModel {
             }
             (_, KSharing::None) => k as f64,
         };
-        let work = 2.0 * f64::from(tile.m) * f64::from(tile.n) * (steps + start_steps);
+        let (rows, columns) = (multiplied(tile.m, m), multiplied(tile.n, n));
+        let work = 2.0 * f64::from(rows) * f64::from(columns) * (steps + start_steps);
         let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
         let blocks = blocks * u64::from(ranges.max(1));
         let at_once = match spec.split_k {
@@ -210,7 +219,14 @@ impl DeviceModel {
         let (m, n, k) = (m as f64, n as f64, k as f64);
         let of = |elements: f64, dtype: DType| elements * dtype.size() as f64;
         let bytes = of(m * k, types.a()) + of(k * n, types.b()) + of(m * n, types.c());
-        Some((launch + sum) / self.speed + units.max(bytes / memory_rate / self.speed))
+        // Each operand whose rows TMA cannot address is copied first.
+        let copied = |rows: f64, width: f64, dtype: DType| {
+            let copies = matches!(spec.operands, OperandAccess::TensorMaps { .. })
+                && of(width, dtype) % ALIGNMENT as f64 != 0.0;
+            if copies { padded_copy + 2.0 * of(rows * width, dtype) / memory_rate } else { 0.0 }
+        };
+        let copies = copied(m, k, types.a()) + copied(k, n, types.b());
+        Some((launch + sum + copies) / self.speed + units.max(bytes / memory_rate / self.speed))
     }
 
     /// SMs that clusters of that many blocks run on at once, with one block each. Clusters of three and more
@@ -251,7 +267,7 @@ impl DeviceModel {
         let (waves, rest) = (busiest / resident, busiest % resident);
         let wave = |blocks: u64| {
             let rate = (efficiency.with(blocks, resident) * peak).max(f64::MIN_POSITIVE);
-            self.constants.wave / self.speed + blocks as f64 * work / rate
+            constants.wave / self.speed + blocks as f64 * work / rate
         };
         let last = if rest == 0 { 0.0 } else { wave(rest) };
         waves as f64 * wave(resident) + last
@@ -345,7 +361,7 @@ mod tests {
     const K: usize = 10_000;
 
     fn constants() -> Constants {
-        let own = KernelConstants::new("k", [0.2, 0.38], [0.1, 0.19]);
+        let own = KernelConstants::new("k", [0.2, 0.38], [0.1, 0.19], FITTED.wave);
         Constants { kernels: vec![own].into(), ..FITTED }
     }
 

@@ -1,4 +1,24 @@
 //! What was fitted to measured times: written by `cargo xtask fit --write`, not by hand.
+//!
+//! Records of the efficiencies:
+//!
+//! - results/2026-11-25-h200-fit/bf16-drawn-1.json
+//! - results/2026-11-25-h200-fit/bf16-drawn-2.json
+//! - results/2026-11-25-h200-fit/bf16-drawn-3.json
+//! - results/2026-11-25-h200-fit/bf16-ragged.json
+//! - results/2026-11-25-h200-fit/bf16-shapes-1.json
+//! - results/2026-11-25-h200-fit/bf16-shapes-2.json
+//! - results/2026-11-25-h200-fit/bf16-squares-small.json
+//! - results/2026-11-25-h200-fit/bf16-squares.json
+//! - results/2026-11-25-h200-fit/f32-drawn-1.json
+//! - results/2026-11-25-h200-fit/f32-drawn-2.json
+//! - results/2026-11-25-h200-fit/f32-ragged.json
+//! - results/2026-11-25-h200-fit/f32-shapes-1.json
+//! - results/2026-11-25-h200-fit/f32-shapes-2.json
+//! - results/2026-11-25-h200-fit/f32-squares-small.json
+//! - results/2026-11-25-h200-fit/f32-squares.json
+//! - results/2026-11-25-h200-fit/small-m.json
+//! - results/2026-11-25-h200-fit/small-n.json
 
 use std::borrow::Cow;
 
@@ -9,33 +29,34 @@ pub(super) const FITTED: Constants = Constants {
     reference: Reference { compute_capability: (9, 0), clock_mhz: 1980 },
     launch: 2700.0,
     next_launch: 2000.0,
+    padded_copy: 4000.0,
     wave: 770.0,
     start_steps: 60.0,
     parts_rate: 4600.0,
     memory_rate: 4000.0,
     others: [0.58, 0.58, 0.64],
     kernels: Cow::Borrowed(&[
-        KernelConstants::new("async_copy_32x64", [0.41035, 0.60567], [0.27225, 0.62342]),
-        KernelConstants::new("async_copy_32x128", [0.46757, 0.74179], [0.30185, 0.67866]),
-        KernelConstants::new("async_copy_64x128", [0.55832, 0.73587], [0.55832, 0.6175]),
-        KernelConstants::new("async_copy_64x256", [0.7122, 0.79111], [0.53859, 0.54253]),
-        KernelConstants::new("async_copy_128x256", [0.81084, 0.81084], [0.62342, 0.62342]),
-        KernelConstants::new("split_k_32x64", [0.47743, 0.63329], [0.38273, 0.58594]),
-        KernelConstants::new("split_k_64x64", [0.51294, 0.69642], [0.54845, 0.66485]),
-        KernelConstants::new("split_k_32x128", [0.51689, 0.70431], [0.50308, 0.72404]),
-        KernelConstants::new("split_k_64x128", [0.60961, 0.77336], [0.53464, 0.6175]),
-        KernelConstants::new("split_k_128x64", [0.33341, 0.6392], [0.30185, 0.61158]),
-        KernelConstants::new("small_m", [0.29593, 0.50505], [0.29593, 0.50505]),
-        KernelConstants::new("small_n", [0.29593, 0.50505], [0.29593, 0.50505]),
-        KernelConstants::new("tensor_128x128", [0.58446, 0.79951], [0.58446, 0.57687]),
-        KernelConstants::new("tensor_128x256", [0.61652, 0.81302], [0.61652, 0.65686]),
-        KernelConstants::new("tensor_128x160", [0.6, 0.81], [0.6, 0.55717]),
-        KernelConstants::new("tensor_128x192", [0.6, 0.82578], [0.6, 0.55717]),
-        KernelConstants::new("tensor_pair_128x192", [0.61, 0.80267], [0.61, 0.7075]),
-        KernelConstants::new("tensor_pair_128x256", [0.61, 0.78106], [0.61, 0.77099]),
-        KernelConstants::new("tensor_split_64x64", [0.38, 0.40506], [0.38, 0.2175]),
-        KernelConstants::new("tensor_split_64x128", [0.38, 0.57594], [0.38, 0.38]),
-        KernelConstants::new("tensor_split_128x64", [0.5, 0.52681], [0.5, 0.31221]),
-        KernelConstants::new("tensor_split_128x128", [0.62, 0.6652], [0.62, 0.48464]),
+        KernelConstants::new("async_copy_32x64", [0.43867, 0.58562], [0.28043, 0.6299], 778.34754),
+        KernelConstants::new("async_copy_32x128", [0.49659, 0.81633], [0.29438, 0.67479], 358.6412),
+        KernelConstants::new("async_copy_64x128", [0.60416, 0.7286], [0.54581, 0.51122], 300.01764),
+        KernelConstants::new("async_copy_64x256", [0.7874, 0.7996], [0.62392, 0.59411], 1170.13258),
+        KernelConstants::new("async_copy_128x256", [0.58, 0.86513], [0.58, 0.61109], 1879.26235),
+        KernelConstants::new("split_k_32x64", [0.61944, 0.67956], [0.49984, 0.59786], 1562.14417),
+        KernelConstants::new("split_k_64x64", [0.54979, 0.7453], [0.55122, 0.65561], 344.99255),
+        KernelConstants::new("split_k_32x128", [0.6326, 0.74162], [0.5867, 0.67638], 1798.42637),
+        KernelConstants::new("split_k_64x128", [0.61875, 0.76629], [0.55446, 0.63761], 1448.94963),
+        KernelConstants::new("split_k_128x64", [0.33894, 0.66273], [0.29482, 0.6132], 300.02406),
+        KernelConstants::new("small_m", [0.10908, 0.21232], [0.58, 0.25305], 4719.81331),
+        KernelConstants::new("small_n", [0.26815, 0.09955], [0.99991, 0.99999], 4664.014),
+        KernelConstants::new("tensor_128x128", [0.64, 0.80653], [0.64, 0.77916], 502.04885),
+        KernelConstants::new("tensor_128x256", [0.64, 0.88935], [0.64, 0.8243], 1027.18743),
+        KernelConstants::new("tensor_128x160", [0.64, 0.73823], [0.64, 0.63834], 1793.30349),
+        KernelConstants::new("tensor_128x192", [0.64, 0.89525], [0.64, 0.74601], 706.15159),
+        KernelConstants::new("tensor_pair_128x192", [0.64, 0.83121], [0.64, 0.85122], 1344.24398),
+        KernelConstants::new("tensor_pair_128x256", [0.64, 0.823], [0.64, 0.78652], 1066.29693),
+        KernelConstants::new("tensor_split_64x64", [0.64, 0.54773], [0.64, 0.3617], 1345.02389),
+        KernelConstants::new("tensor_split_64x128", [0.64, 0.54859], [0.64, 0.42512], 1038.95062),
+        KernelConstants::new("tensor_split_128x64", [0.64, 0.55995], [0.64, 0.38735], 1121.21823),
+        KernelConstants::new("tensor_split_128x128", [0.64, 0.74372], [0.64, 0.52115], 1274.6672),
     ]),
 };
