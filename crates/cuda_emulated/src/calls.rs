@@ -12,11 +12,12 @@ use kernels_gpu::{EmulatedCall, EmulatedEntry, Module};
 
 use crate::capture;
 use crate::contexts::{self, ContextId, DEVICES, current};
-use crate::world::{
-    INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, KernelLaunch, Lines,
-    MEMORY_BYTES, NO_BINARY_FOR_GPU, NOT_FOUND, OUT_OF_MEMORY, Operation, SUCCESS, StreamId, World,
-    copy, with,
+use crate::operation::{KernelLaunch, Lines, Operation, StreamId};
+use crate::status::{
+    CAPTURE_UNSUPPORTED, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE,
+    LAUNCH_FAILED, NO_BINARY_FOR_GPU, NOT_FOUND, OUT_OF_MEMORY, SUCCESS,
 };
+use crate::world::{MEMORY_BYTES, World, copy, with};
 
 /// Puts this driver in the place of libcuda for the whole process; the same each time.
 ///
@@ -50,7 +51,7 @@ fn call(name: &'static str, body: impl FnOnce(&mut World) -> c_int) -> c_int {
             return INVALID_CONTEXT;
         }
         if world.is_broken() {
-            return crate::world::LAUNCH_FAILED;
+            return LAUNCH_FAILED;
         }
         body(world)
     })
@@ -499,7 +500,7 @@ unsafe extern "C" fn stream_destroy(stream: *mut c_void) -> c_int {
 unsafe extern "C" fn stream_synchronize(stream: *mut c_void) -> c_int {
     call_on("cuStreamSynchronize", stream, |world, stream| {
         match world.captures.is_capturing(stream) {
-            true => world.captures.forbid().max(crate::world::CAPTURE_UNSUPPORTED),
+            true => world.captures.forbid().max(CAPTURE_UNSUPPORTED),
             false => world.run(stream, usize::MAX),
         }
     })
@@ -554,11 +555,11 @@ unsafe extern "C" fn graph_launch(exec: *mut c_void, stream: *mut c_void) -> c_i
 }
 
 unsafe extern "C" fn graph_exec_destroy(exec: *mut c_void) -> c_int {
-    call("cuGraphExecDestroy", |world| world.destroy_graph(exec.addr()))
+    call("cuGraphExecDestroy", |world| world.captures.destroy_graph(exec.addr()))
 }
 
 unsafe extern "C" fn graph_destroy(graph: *mut c_void) -> c_int {
-    call("cuGraphDestroy", |world| world.destroy_graph(graph.addr()))
+    call("cuGraphDestroy", |world| world.captures.destroy_graph(graph.addr()))
 }
 
 unsafe extern "C" fn event_create(event: *mut *mut c_void, _: c_uint) -> c_int {

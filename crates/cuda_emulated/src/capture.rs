@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::thread::{self, ThreadId};
 
-use crate::world::{
-    CAPTURE_INVALIDATED, CAPTURE_UNSUPPORTED, INVALID_HANDLE, Operation, SUCCESS, StreamId, World,
-};
+use crate::operation::{Operation, StreamId};
+use crate::status::{CAPTURE_INVALIDATED, CAPTURE_UNSUPPORTED, INVALID_HANDLE, SUCCESS};
 
 /// `CU_STREAM_CAPTURE_MODE_GLOBAL`, `_THREAD_LOCAL` and `_RELAXED`.
 const GLOBAL: i32 = 0;
@@ -75,44 +74,29 @@ impl Captures {
         self.under_way.insert(stream, capture);
         SUCCESS
     }
+
+    /// Ends a capture; gives what was captured.
+    pub(crate) fn end(&mut self, stream: StreamId) -> Result<Vec<Operation>, i32> {
+        let capture = self.under_way.remove(&stream).ok_or(INVALID_HANDLE)?;
+        if capture.invalid { Err(CAPTURE_INVALIDATED) } else { Ok(capture.operations) }
+    }
+
+    /// A graph of those operations under that handle.
+    pub(crate) fn keep(&mut self, graph: usize, operations: Vec<Operation>) {
+        self.graphs.insert(graph, operations);
+    }
+
+    /// The operations of a graph.
+    pub(crate) fn graph(&self, graph: usize) -> Result<Vec<Operation>, i32> {
+        self.graphs.get(&graph).cloned().ok_or(INVALID_HANDLE)
+    }
+
+    pub(crate) fn destroy_graph(&mut self, graph: usize) -> i32 {
+        self.graphs.remove(&graph).map_or(INVALID_HANDLE, |_| SUCCESS)
+    }
 }
 
 /// Whether a capture is of this thread, which has not said that it knows what it does.
 fn is_own(capture: &Capture, mode: i32) -> bool {
     capture.thread == thread::current().id() && mode != RELAXED
-}
-
-impl World {
-    /// Ends a capture; gives the graph.
-    pub(crate) fn end_capture(&mut self, stream: StreamId) -> Result<usize, i32> {
-        let capture = self.captures.under_way.remove(&stream).ok_or(INVALID_HANDLE)?;
-        if capture.invalid {
-            return Err(CAPTURE_INVALIDATED);
-        }
-        let graph = self.handle();
-        self.captures.graphs.insert(graph, capture.operations);
-        Ok(graph)
-    }
-
-    /// The same graph under another handle.
-    pub(crate) fn instantiate(&mut self, graph: usize) -> Result<usize, i32> {
-        let operations = self.captures.graphs.get(&graph).cloned().ok_or(INVALID_HANDLE)?;
-        let exec = self.handle();
-        self.captures.graphs.insert(exec, operations);
-        Ok(exec)
-    }
-
-    pub(crate) fn launch_graph(&mut self, graph: usize, stream: StreamId) -> i32 {
-        let Some(operations) = self.captures.graphs.get(&graph).cloned() else {
-            return INVALID_HANDLE;
-        };
-        for operation in operations {
-            self.queue(stream, operation);
-        }
-        SUCCESS
-    }
-
-    pub(crate) fn destroy_graph(&mut self, graph: usize) -> i32 {
-        self.captures.graphs.remove(&graph).map_or(INVALID_HANDLE, |_| SUCCESS)
-    }
 }

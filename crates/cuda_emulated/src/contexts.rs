@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use crate::world::{INVALID_CONTEXT, INVALID_DEVICE, SUCCESS};
+use crate::status::{INVALID_CONTEXT, INVALID_DEVICE, SUCCESS};
 
 /// How many devices there are. They have their memory in common.
 pub(crate) const DEVICES: i32 = 2;

@@ -24,6 +24,8 @@
 mod calls;
 mod capture;
 mod contexts;
+mod operation;
+mod status;
 mod world;
 
 pub use calls::install;

@@ -2,36 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use cuda_std::emulate::{self, Buffer, Launch};
-use kernels_gpu::EmulatedCall;
 
 use crate::capture::Captures;
 use crate::contexts::{ContextId, Contexts, current};
-
-/// `CUDA_SUCCESS` and the codes that are answered here.
-pub(crate) const SUCCESS: i32 = 0;
-pub(crate) const INVALID_VALUE: i32 = 1;
-pub(crate) const OUT_OF_MEMORY: i32 = 2;
-pub(crate) const INVALID_DEVICE: i32 = 101;
-pub(crate) const INVALID_CONTEXT: i32 = 201;
-pub(crate) const NO_BINARY_FOR_GPU: i32 = 209;
-pub(crate) const INVALID_HANDLE: i32 = 400;
-pub(crate) const NOT_FOUND: i32 = 500;
-pub(crate) const NOT_READY: i32 = 600;
-pub(crate) const ILLEGAL_ADDRESS: i32 = 700;
-pub(crate) const LAUNCH_FAILED: i32 = 719;
-pub(crate) const CAPTURE_UNSUPPORTED: i32 = 900;
-pub(crate) const CAPTURE_INVALIDATED: i32 = 901;
+use crate::operation::{KernelLaunch, Lines, Operation, StreamId};
+use crate::status::{
+    CAPTURE_UNSUPPORTED, ILLEGAL_ADDRESS, INVALID_HANDLE, INVALID_VALUE, LAUNCH_FAILED, NOT_READY,
+    SUCCESS,
+};
 
 /// Bytes of the device's memory.
 pub const MEMORY_BYTES: usize = 64 << 20;
-
-/// A stream, by its handle, or by what [`World::stream`] gives a default stream.
-pub(crate) type StreamId = usize;
 
 /// `CU_STREAM_LEGACY`, which null is, too, and `CU_STREAM_PER_THREAD`.
 const LEGACY: usize = 1;
@@ -114,44 +100,6 @@ impl Stream {
     fn given(&self) -> usize {
         self.done + self.queue.len()
     }
-}
-
-/// Work in a stream; addresses are of host memory, as all is.
-#[derive(Clone)]
-pub(crate) enum Operation {
-    Copy { to: usize, from: usize, bytes: usize },
-    CopyLines(Lines),
-    Fill { at: usize, value: u8, bytes: usize },
-    Wait { stream: StreamId, after: usize },
-    Reach { event: usize },
-    Launch(Arc<KernelLaunch>),
-}
-
-/// Lines that are copied, each `from_pitch` and `to_pitch` bytes behind the one before.
-#[derive(Clone, Copy)]
-pub(crate) struct Lines {
-    pub(crate) to: usize,
-    pub(crate) to_pitch: usize,
-    pub(crate) from: usize,
-    pub(crate) from_pitch: usize,
-    pub(crate) bytes: usize,
-    pub(crate) lines: usize,
-}
-
-impl Lines {
-    /// Bytes from the first to the end of the last line of that pitch.
-    pub(crate) fn extent(&self, pitch: usize) -> usize {
-        self.lines.saturating_sub(1) * pitch + self.bytes
-    }
-}
-
-/// A launch of an entry with the parameters of a GEMM.
-pub(crate) struct KernelLaunch {
-    pub(crate) symbol: &'static str,
-    pub(crate) call: EmulatedCall,
-    pub(crate) grid: (u32, u32, u32),
-    pub(crate) block: (u32, u32, u32),
-    pub(crate) shared_bytes: usize,
 }
 
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
@@ -306,6 +254,32 @@ impl World {
         match self.captures.of(id) {
             Some(captured) => captured.push(operation),
             None => self.streams.entry(id).or_default().queue.push_back(operation),
+        }
+    }
+
+    /// Ends a capture; gives the graph.
+    pub(crate) fn end_capture(&mut self, stream: StreamId) -> Result<usize, i32> {
+        let operations = self.captures.end(stream)?;
+        let graph = self.handle();
+        self.captures.keep(graph, operations);
+        Ok(graph)
+    }
+
+    /// The same graph under another handle.
+    pub(crate) fn instantiate(&mut self, graph: usize) -> Result<usize, i32> {
+        let operations = self.captures.graph(graph)?;
+        let exec = self.handle();
+        self.captures.keep(exec, operations);
+        Ok(exec)
+    }
+
+    pub(crate) fn launch_graph(&mut self, graph: usize, stream: StreamId) -> i32 {
+        match self.captures.graph(graph) {
+            Ok(operations) => {
+                operations.into_iter().for_each(|operation| self.queue(stream, operation));
+                SUCCESS
+            }
+            Err(code) => code,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use gemm_spec::{ShapeError, Unsupported};
 
+use crate::accuracy::Accuracy;
+
 /// Why a product could not be computed, or an engine not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -74,7 +76,7 @@ pub enum Error {
         /// The types of the product.
         types: gemm_spec::Types,
         /// The accuracy mode.
-        accuracy: crate::Accuracy,
+        accuracy: Accuracy,
         /// The GPU.
         device: String,
     },
@@ -84,7 +86,7 @@ pub enum Error {
         /// Its name.
         kernel: &'static str,
         /// The accuracy mode.
-        accuracy: crate::Accuracy,
+        accuracy: Accuracy,
     },
     /// There is no GPU that can be used.
     #[error("no CUDA device: {reason}")]
@@ -243,9 +245,9 @@ pub enum PtxFault {
 }
 
 #[cfg(feature = "cuda")]
-pub use crate::gpu::OperandFault;
-#[cfg(feature = "cuda")]
 pub use crate::mismatch::EntryMismatch;
+#[cfg(feature = "cuda")]
+pub use crate::operand_fault::OperandFault;
 
 #[cfg(test)]
 mod tests {

@@ -40,6 +40,8 @@
 mod accuracy;
 pub mod blas2;
 pub mod blas3;
+#[cfg(feature = "cuda")]
+mod device_info;
 mod element;
 mod engine;
 mod error;
@@ -48,6 +50,10 @@ mod matrix;
 pub mod memory;
 #[cfg(feature = "cuda")]
 mod mismatch;
+#[cfg(feature = "cuda")]
+mod operand_fault;
+#[cfg(feature = "cuda")]
+mod pipeline;
 mod row_major;
 
 #[cfg(feature = "cuda")]

@@ -7,6 +7,7 @@
 //! dlpack.rs   the C structs of the exchange between array libraries
 //! array.rs    an array of whatever library: address, shape, strides, type
 //! numpy.rs    what is asked of NumPy
+//! failure.rs  exceptions
 //! family.rs   the library that an array is of, and results for it
 //! shapes.rs   NumPy's rules of shapes: vectors, stacks, broadcasting
 //! copies.rs   arrays copied in place
@@ -20,6 +21,7 @@
 mod array;
 mod copies;
 mod dlpack;
+mod failure;
 mod family;
 mod kind;
 mod matmul;

@@ -1,37 +1,19 @@
 //! A product from arguments to result.
 
-use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tessera::{DType, Error};
+use tessera::DType;
 use tessera_raw::{Batch, Factors, Failure, Operands, Scalar, explain as explain_raw, multiply};
 
 use crate::array::Array;
 use crate::copies::{Lies, copy, is_same, may_overlap};
+use crate::failure::failure;
 use crate::family::Family;
 use crate::kind::{Kind, Way};
 use crate::shapes::{Shapes, broadcast};
 use crate::{numpy, settings, state};
-
-/// What is said of a failure in Python.
-pub(crate) fn failure(failure: impl Into<Failure>) -> PyErr {
-    let failure = failure.into();
-    let text = failure.to_string();
-    if matches!(failure, Failure::Types { .. }) {
-        PyTypeError::new_err(text)
-    } else if matches!(
-        failure,
-        Failure::Factor { .. }
-            | Failure::Library(Error::Shape(_) | Error::InnerDim { .. } | Error::OuterDim { .. })
-    ) {
-        PyValueError::new_err(text)
-    } else if matches!(failure, Failure::Library(Error::OutOfMemory { .. })) {
-        PyMemoryError::new_err(text)
-    } else {
-        PyRuntimeError::new_err(text)
-    }
-}
 
 /// The factors of a product, converted to what they are multiplied as.
 struct Product<'py> {

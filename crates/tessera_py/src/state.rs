@@ -12,6 +12,7 @@ use pyo3::types::PyDict;
 use tessera::{Accuracy, Device, Engine};
 use tessera_raw::{PerProcess, Place};
 
+use crate::failure::failure;
 use crate::settings;
 
 /// What an engine is made by.
@@ -105,7 +106,7 @@ pub(crate) fn set_num_threads(threads: Option<isize>) -> PyResult<()> {
 /// How many threads a large product uses.
 #[pyfunction]
 pub(crate) fn get_num_threads() -> PyResult<usize> {
-    let place = place(Device::Cpu, Accuracy::default(), None).map_err(crate::matmul::failure)?;
+    let place = place(Device::Cpu, Accuracy::default(), None).map_err(failure)?;
     Ok(place.threads.map_or_else(|| place.engine.cpu_context().threads(), NonZeroUsize::get))
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn get_num_threads() -> PyResult<usize> {
 #[pyfunction]
 pub(crate) fn config(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let found = py.detach(|| place(Device::Auto, Accuracy::default(), None));
-    let place = found.map_err(crate::matmul::failure)?;
+    let place = found.map_err(failure)?;
     let context = place.engine.cpu_context();
     let config = PyDict::new(py);
     config.set_item("version", env!("CARGO_PKG_VERSION"))?;

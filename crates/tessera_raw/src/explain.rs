@@ -6,7 +6,8 @@ use tessera::blas3::Complex;
 
 use crate::batch::Batch;
 use crate::factors::Factors;
-use crate::multiply::{Failure, Operands, check, in_place, with_product};
+use crate::failure::Failure;
+use crate::multiply::{Operands, check, in_place, with_product};
 use crate::place::Place;
 use crate::product::{OfField, OfIntegers, Product, Typed};
 use crate::scalar::Scalar;

@@ -2,7 +2,7 @@
 
 use tessera::blas3::Complex;
 
-use crate::multiply::Failure;
+use crate::failure::Failure;
 
 /// Alpha and beta, each a real and an imaginary part.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -25,6 +25,7 @@
 //! strided.rs      a matrix at an address; whether the library takes it in place
 //! pack.rs         copies of those that it does not, and of a C back to its place
 //! batch.rs        where the operands of each product begin, and batches that are one product
+//! failure.rs      why there is no product
 //! factors.rs      alpha and beta as numbers of the sums' type
 //! place.rs        the engine, and how many threads
 //! product.rs      one product of known types, by views or on the GPU
@@ -37,6 +38,7 @@
 mod batch;
 mod explain;
 mod factors;
+mod failure;
 mod integers;
 mod multiply;
 mod pack;
@@ -49,7 +51,8 @@ mod strided;
 pub use batch::Batch;
 pub use explain::{Explanation, explain};
 pub use factors::Factors;
-pub use multiply::{Failure, Operands, multiply};
+pub use failure::Failure;
+pub use multiply::{Operands, multiply};
 pub use per_process::PerProcess;
 pub use place::Place;
 pub use scalar::Scalar;

@@ -11,6 +11,7 @@ use tessera::{Error, GemmTypes, Placement};
 
 use crate::batch::Batch;
 use crate::factors::Factors;
+use crate::failure::Failure;
 use crate::pack::{Packed, pack, unpack};
 use crate::place::Place;
 use crate::product::{Laid, OfField, OfIntegers, Product, Typed};
@@ -28,48 +29,6 @@ pub struct Operands {
     pub b: Strided,
     /// The result.
     pub c: Strided,
-}
-
-/// Why there is no product.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Failure {
-    /// The library says why.
-    #[error(transparent)]
-    Library(#[from] Error),
-    /// Nothing multiplies these types.
-    #[error("there are no products of {a} by {b} with a C of {c}; there are: {}", known())]
-    Types {
-        /// Elements of A.
-        a: Scalar,
-        /// Elements of B.
-        b: Scalar,
-        /// Elements of C.
-        c: Scalar,
-    },
-    /// A factor cannot be what sums are multiplied by.
-    #[error("{name} is {}, which is no number of type {sums}, in which sums are computed", complex(*re, *im))]
-    Factor {
-        /// Which.
-        name: &'static str,
-        /// Its real part.
-        re: f64,
-        /// Its imaginary part.
-        im: f64,
-        /// The type of sums.
-        sums: &'static str,
-    },
-}
-
-/// All products that there are.
-fn known() -> String {
-    let names = Types::ALL.map(|it| format!("{} by {} to {}", it.a(), it.b(), it.c())).join(", ");
-    let same = [Scalar::Complex64, Scalar::Complex128, Scalar::Int64].map(Scalar::name);
-    format!("{names}, and {} by the same", same.join(", "))
-}
-
-fn complex(re: f64, im: f64) -> String {
-    if im == 0.0 { re.to_string() } else { format!("{re} + {im}i") }
 }
 
 /// Does something with the product of some types: `with_product!(scalars, factors, product => ...)`.

@@ -8,9 +8,10 @@ use kernels_gpu::Kernel;
 
 use super::context::Context;
 use super::desc::{GemmBatch, GemmDesc};
-use super::operands::{OperandFault, PlanLimits, TMA_ALIGNMENT, WORKSPACE_ALIGNMENT};
+use super::operands::{PlanLimits, TMA_ALIGNMENT, WORKSPACE_ALIGNMENT};
 use crate::element::GemmTypes;
 use crate::error::Error;
+use crate::operand_fault::OperandFault;
 
 /// What a descriptor comes to on a device.
 pub(super) struct Choice {

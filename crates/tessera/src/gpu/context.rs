@@ -6,9 +6,10 @@ use cuda_lazy::{CurrentContext, Driver, RawContext, RawFunction};
 use gemm_spec::{Arch, DeviceLimits, SHARED_WITHOUT_OPT_IN};
 use kernels_gpu::{Kernel, Module};
 
-use super::listing::{DeviceInfo, count, describe, start};
+use super::listing::{count, describe, start};
 use super::modules::Modules;
 use super::{KernelCode, refused};
+use crate::device_info::DeviceInfo;
 use crate::error::Error;
 use crate::select::DeviceModel;
 

@@ -9,9 +9,10 @@ use kernels_gpu::{Kernel, Module};
 
 use super::context::{Context, retain};
 use super::host_path::Staging;
-use super::listing::DeviceInfo;
+
 use super::refused;
 use super::workspace::Workspaces;
+use crate::device_info::DeviceInfo;
 use crate::error::Error;
 use crate::select::DeviceModel;
 

@@ -4,9 +4,10 @@ use cuda_lazy::RawStream;
 
 use super::context::Context;
 use super::desc::GemmDesc;
-use super::operands::{OperandFault, Operands, PlanLimits, Workspace};
+use super::operands::{Operands, PlanLimits, Workspace};
 use super::plan::Plan;
 use crate::error::Error;
+use crate::operand_fault::OperandFault;
 
 /// Several products, each of sizes of its own, that share a workspace: as those of a mixture of experts.
 ///

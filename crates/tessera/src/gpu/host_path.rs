@@ -21,13 +21,14 @@ use gemm_spec::{Element as _, Operand, Problem};
 use kernels_gpu::Kernel;
 use rayon::ThreadPool;
 
-use super::bands::{Pipeline, Plan};
+use super::bands::Plan;
 use super::queue::Queue;
 use super::schedule::{Chunk, Schedule, Step};
 use super::staging::{DeviceBytes, Lane};
 use super::{Gpu, refused};
 use crate::element::{GemmTypes, bytes, bytes_mut};
 use crate::error::Error;
+use crate::pipeline::Pipeline;
 
 /// What is kept from one product to the next.
 pub(super) struct Staging {

@@ -3,6 +3,7 @@
 use cuda_lazy::{DeviceAttribute, Driver};
 
 use super::refused;
+use crate::device_info::DeviceInfo;
 use crate::error::Error;
 
 /// The driver.
@@ -13,28 +14,6 @@ pub struct DriverInfo {
     pub cuda: String,
     /// The kernel driver's own version, where the system tells it.
     pub version: Option<String>,
-}
-
-/// One GPU.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct DeviceInfo {
-    /// Its number, as `--device cuda:I` takes it.
-    pub index: u32,
-    /// Its name.
-    pub name: String,
-    /// Compute capability, major and minor.
-    pub compute_capability: (u32, u32),
-    /// SMs.
-    pub multiprocessors: u32,
-    /// Highest clock in MHz.
-    pub clock_mhz: u32,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// L2 in bytes.
-    pub l2_bytes: u64,
-    /// Shared memory that one block may have, in bytes, after opting in.
-    pub shared_bytes_per_block: u32,
 }
 
 /// What an SM of a GPU holds, and how its memory is clocked, as the driver tells.

@@ -6,13 +6,14 @@ use std::ops::Range;
 use cuda_lazy::{DeviceMemory, DevicePtr, LineCopy};
 use gemm_spec::{Layout, Order, ShapeError};
 
+use super::allocate::allocate;
 use super::context::Context;
-use super::operands::OperandFault;
 use super::refused;
-use super::stream::{Stream, allocate};
+use super::stream::Stream;
 use crate::element::{Element, bytes, bytes_mut};
 use crate::error::Error;
 use crate::matrix::{MatRef, Matrix};
+use crate::operand_fault::OperandFault;
 
 /// A matrix on the device and its memory, which is freed with it. Its lines begin at multiples of 16 bytes,
 /// so that kernels read them as they are.

@@ -5,6 +5,7 @@
 //! it, which keeps memory, workspace and plans. Operands in host memory: [`Gpu`] is a device with what its
 //! products share, and [`HostPath`] the way through it. [`KERNELS`] lists the kernels there are.
 
+mod allocate;
 mod arguments;
 mod bands;
 mod choice;
@@ -12,6 +13,7 @@ mod context;
 mod copies;
 mod desc;
 mod device;
+mod eager;
 mod grouped;
 mod host_path;
 mod launch;
@@ -27,8 +29,10 @@ mod staging;
 mod stream;
 mod workspace;
 
+pub use crate::device_info::DeviceInfo;
 pub use crate::mismatch::EntryMismatch;
-pub use bands::Pipeline;
+pub use crate::operand_fault::OperandFault;
+pub use crate::pipeline::Pipeline;
 pub use context::Context;
 pub use copies::HostMemory;
 pub use cuda_lazy::{DevicePtr, DriverError, RawContext, RawStream};
@@ -38,9 +42,9 @@ pub use gemm_spec::plan::Addresses;
 pub use grouped::GroupedPlan;
 pub use host_path::{HostPath, HostTimes};
 pub use kernels_gpu::{KERNELS, Kernel};
-pub use listing::{Capacity, DeviceInfo, DriverInfo, capacity, devices, driver};
+pub use listing::{Capacity, DriverInfo, capacity, devices, driver};
 pub use matrix::{DeviceMatMut, DeviceMatRef, DeviceMatrix};
-pub use operands::{OperandFault, Operands, PlanLimits, Workspace};
+pub use operands::{Operands, PlanLimits, Workspace};
 pub use plan::{Plan, Promises};
 pub use stream::Stream;
 

@@ -12,11 +12,12 @@ use super::choice::{Choice, Exchange};
 use super::context::Context;
 use super::desc::{Described, GemmBatch, GemmDesc};
 use super::launch::Launcher;
-use super::operands::{OperandFault, Operands, PlanLimits, WORKSPACE_ALIGNMENT, Workspace};
+use super::operands::{Operands, PlanLimits, WORKSPACE_ALIGNMENT, Workspace};
 use super::refused;
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 use crate::error::Error;
+use crate::operand_fault::OperandFault;
 
 /// What holds for each result of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

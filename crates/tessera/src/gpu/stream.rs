@@ -4,18 +4,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use cuda_lazy::{DeviceMemory, RawStream};
-use gemm_spec::{Layout, Problem};
 
+use super::allocate::allocate;
 use super::context::Context;
 use super::desc::GemmDesc;
-use super::matrix::{DeviceMatMut, DeviceMatRef};
-use super::operands::{OperandFault, Operands, PlanLimits, Workspace};
+use super::operands::{Operands, PlanLimits, Workspace};
 use super::plan::Plan;
 use super::refused;
 use crate::accuracy::Accuracy;
-use crate::element::{AccOf, Element, GemmTypes, MultiplyInto};
 use crate::error::Error;
-use crate::matrix::sizes_of;
 
 /// Plans that a stream remembers.
 const REMEMBERED: usize = 64;
@@ -176,51 +173,20 @@ impl Stream {
         unsafe { plan.run(self.as_raw(), a, b, c, d, workspace) }
     }
 
-    /// Queues `C = alpha * A * B + beta * C` and returns without waiting. Any order, part and transposed view
-    /// of a matrix will do. With `beta == 0` C is not read, with `alpha == 0` neither A nor B is.
+    /// Queues a product with the plan that this stream has for it, or that is made now.
     ///
-    /// Work of other streams with the same matrices is not waited for: events order it.
-    ///
-    /// # Errors
-    /// [`Error::InnerDim`] and [`Error::OuterDim`] where the sizes do not fit, [`Error::DeviceOperand`] where
-    /// a matrix is of another context, else as [`Plan::new`] and [`Stream::run`].
-    pub fn gemm<A: MultiplyInto<B, C>, B: Element, C: Element>(
+    /// # Safety
+    /// As [`Stream::run`].
+    pub(super) unsafe fn run_described(
         &self,
-        alpha: AccOf<A, B, C>,
-        a: DeviceMatRef<'_, A>,
-        b: DeviceMatRef<'_, B>,
-        beta: AccOf<A, B, C>,
-        c: &mut DeviceMatMut<'_, C>,
+        desc: GemmDesc,
+        limits: PlanLimits,
+        operands: Operands,
     ) -> Result<(), Error> {
-        let sizes = sizes_of([(a.rows(), a.cols()), (b.rows(), b.cols()), (c.rows(), c.cols())])?;
-        let desc = self.desc::<A::Types>(sizes, [a.layout(), b.layout(), c.layout()], alpha, beta);
-        for (operand, context) in [("A", a.context()), ("B", b.context()), ("C", c.context())] {
-            if !context.is(&self.context) {
-                let fault = OperandFault::OtherContext;
-                return Err(Error::DeviceOperand { plan: desc.to_string(), operand, fault });
-            }
-        }
-        let addresses = [a.address(), b.address(), c.address()];
-        let limits = PlanLimits::default().for_addresses(&addresses);
-        let [a, b, c] = addresses;
         let mut kept = self.kept();
         let plan = kept.plan(&self.context, desc, limits)?;
-        // SAFETY: (1) the views are of this context and as long as their layouts say; C is borrowed
-        // exclusively, so that it is apart from the others, and is D. (2) The workspace is this stream's. (3)
-        // The stream is of the context. Whoever frees a matrix waits for the work that uses it, as the driver
-        // does; nobody reads its elements as anything but numbers, whatever other streams do to them.
-        unsafe { self.run_with(&mut kept, &plan, Operands { a, b, c, d: c }) }
-    }
-
-    fn desc<T: GemmTypes>(
-        &self,
-        [m, n, k]: [usize; 3],
-        [a, b, c]: [Layout; 3],
-        alpha: T::Acc,
-        beta: T::Acc,
-    ) -> GemmDesc {
-        let problem = Problem::<T>::new(m, n, k).with_layouts(a, b, c).with_scalars(alpha, beta);
-        GemmDesc::of(&problem).with_accuracy(self.accuracy)
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(&mut kept, &plan, operands) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -284,20 +250,4 @@ impl Kept {
         let (_, _, plan) = plans.last().expect("invariant: it was found or put there");
         Ok(plan.clone())
     }
-}
-
-/// Allocates device memory, whose content is whatever it was.
-pub(super) fn allocate(context: &Context, bytes: u64, what: &str) -> Result<DeviceMemory, Error> {
-    let short = || Error::OutOfMemory {
-        what: format!("{what} on {context:?}"),
-        needed: u128::from(bytes),
-        available: None,
-    };
-    let len = usize::try_from(bytes).map_err(|_| short())?;
-    DeviceMemory::new(context.driver_context(), len).map_err(|error| {
-        if error.is_out_of_memory() {
-            return short();
-        }
-        refused(format!("allocating {what}"))(error)
-    })
 }

@@ -13,7 +13,7 @@ use super::measured::Measured;
 use super::peak::{kernel_lanes, lanes};
 use super::thin::THIN;
 use crate::element::GemmTypes;
-use crate::gpu::Pipeline;
+use crate::pipeline::Pipeline;
 
 /// What a GPU takes for a product, by each of the kernels.
 ///

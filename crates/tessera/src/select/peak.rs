@@ -2,7 +2,7 @@
 
 use gemm_spec::{AccType, KernelSpec, Numerics, Types};
 
-use crate::gpu::DeviceInfo;
+use crate::device_info::DeviceInfo;
 
 /// Fused multiply-adds that one SM completes in a clock: f32, f64, i32.
 ///

@@ -1,0 +1,59 @@
+//! Products of matrices on a GPU, queued at once: the plan is the stream's.
+
+use gemm_spec::{Layout, Problem};
+
+use super::desc::GemmDesc;
+use super::matrix::{DeviceMatMut, DeviceMatRef};
+use super::operands::{Operands, PlanLimits};
+use super::stream::Stream;
+use crate::element::{AccOf, Element, GemmTypes, MultiplyInto};
+use crate::error::Error;
+use crate::matrix::sizes_of;
+use crate::operand_fault::OperandFault;
+
+impl Stream {
+    /// Queues `C = alpha * A * B + beta * C` and returns without waiting. Any order, part and transposed view
+    /// of a matrix will do. With `beta == 0` C is not read, with `alpha == 0` neither A nor B is.
+    ///
+    /// Work of other streams with the same matrices is not waited for: events order it.
+    ///
+    /// # Errors
+    /// [`Error::InnerDim`] and [`Error::OuterDim`] where the sizes do not fit, [`Error::DeviceOperand`] where
+    /// a matrix is of another context, else as [`Plan::new`](super::plan::Plan::new) and [`Stream::run`].
+    pub fn gemm<A: MultiplyInto<B, C>, B: Element, C: Element>(
+        &self,
+        alpha: AccOf<A, B, C>,
+        a: DeviceMatRef<'_, A>,
+        b: DeviceMatRef<'_, B>,
+        beta: AccOf<A, B, C>,
+        c: &mut DeviceMatMut<'_, C>,
+    ) -> Result<(), Error> {
+        let sizes = sizes_of([(a.rows(), a.cols()), (b.rows(), b.cols()), (c.rows(), c.cols())])?;
+        let desc = self.desc::<A::Types>(sizes, [a.layout(), b.layout(), c.layout()], alpha, beta);
+        for (operand, context) in [("A", a.context()), ("B", b.context()), ("C", c.context())] {
+            if !context.is(self.context()) {
+                let fault = OperandFault::OtherContext;
+                return Err(Error::DeviceOperand { plan: desc.to_string(), operand, fault });
+            }
+        }
+        let addresses = [a.address(), b.address(), c.address()];
+        let limits = PlanLimits::default().for_addresses(&addresses);
+        let [a, b, c] = addresses;
+        // SAFETY: (1) the views are of this context and as long as their layouts say; C is borrowed
+        // exclusively, so that it is apart from the others, and is D. (2) The workspace is this stream's. (3)
+        // The stream is of the context. Whoever frees a matrix waits for the work that uses it, as the driver
+        // does; nobody reads its elements as anything but numbers, whatever other streams do to them.
+        unsafe { self.run_described(desc, limits, Operands { a, b, c, d: c }) }
+    }
+
+    fn desc<T: GemmTypes>(
+        &self,
+        [m, n, k]: [usize; 3],
+        [a, b, c]: [Layout; 3],
+        alpha: T::Acc,
+        beta: T::Acc,
+    ) -> GemmDesc {
+        let problem = Problem::<T>::new(m, n, k).with_layouts(a, b, c).with_scalars(alpha, beta);
+        GemmDesc::of(&problem).with_accuracy(self.accuracy())
+    }
+}
