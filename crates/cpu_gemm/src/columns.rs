@@ -47,6 +47,11 @@ compiled! {
     /// The sum of the products of the conjugates of `x` and the elements of `y`, as far as both go.
     fn conjugate_dot(x: &[T], y: &[T]) -> T = conjugate_dot_body;
 
+    /// `y = y + alpha * column`, and the sum of the products of the elements of `column` and `x`, as far as all go; of
+    /// one of the two with the column's conjugates, if so asked.
+    fn add_multiple_and_dot(alpha: T, column: &[T], x: &[T], y: &mut [T], conjugates: Conjugates) -> T
+        = add_multiple_and_dot_body;
+
     /// `x = alpha * x`.
     fn multiply_by(alpha: T, x: &mut [T]) = multiply_by_body;
 
@@ -63,6 +68,61 @@ fn add_multiple_body<T: Field>(alpha: T, x: &[T], y: &mut [T]) {
     for (y, &x) in y.iter_mut().zip(x) {
         *y = y.add_product(alpha, x);
     }
+}
+
+/// Where [`add_multiple_and_dot`] takes conjugates of its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conjugates {
+    /// In neither.
+    None,
+    /// In what is added.
+    Added,
+    /// In the sum of products.
+    Dot,
+}
+
+#[inline(always)]
+fn add_multiple_and_dot_body<T: Field>(
+    alpha: T,
+    column: &[T],
+    x: &[T],
+    y: &mut [T],
+    conjugates: Conjugates,
+) -> T {
+    match conjugates {
+        Conjugates::None => both(alpha, column, x, y, |of| of, |of| of),
+        Conjugates::Added => both(alpha, column, x, y, T::conj, |of| of),
+        Conjugates::Dot => both(alpha, column, x, y, |of| of, T::conj),
+    }
+}
+
+/// The column is read once.
+#[inline(always)]
+fn both<T: Field>(
+    alpha: T,
+    column: &[T],
+    x: &[T],
+    y: &mut [T],
+    added: impl Fn(T) -> T,
+    multiplied: impl Fn(T) -> T,
+) -> T {
+    let len = column.len().min(x.len()).min(y.len());
+    let (columns, xs) = (column[..len].chunks_exact(LANES), x[..len].chunks_exact(LANES));
+    let (column_rest, x_rest) = (columns.remainder(), xs.remainder());
+    let mut ys = y[..len].chunks_exact_mut(LANES);
+    let mut sums = [T::ZERO; LANES];
+    for ((column, x), y) in columns.zip(xs).zip(&mut ys) {
+        for lane in 0..LANES {
+            y[lane] = y[lane].add_product(alpha, added(column[lane]));
+            sums[lane] = sums[lane].add_product(multiplied(column[lane]), x[lane]);
+        }
+    }
+    let rest = column_rest.iter().zip(x_rest).zip(ys.into_remainder()).zip(&mut sums);
+    for (((&column, &x), y), sum) in rest {
+        *y = y.add_product(alpha, added(column));
+        *sum = sum.add_product(multiplied(column), x);
+    }
+    halved(sums)
 }
 
 #[inline(always)]
@@ -193,6 +253,21 @@ mod tests {
                 assert_eq!(sum, expected);
                 let dot = x.iter().zip(&y).fold(Complex::ZERO, |sum, (x, y)| sum + x.conj() * y);
                 assert_eq!(conjugate_dot(&x, &y, &context), dot);
+                for conjugates in [Conjugates::None, Conjugates::Added, Conjugates::Dot] {
+                    let of = |x: Complex<f64>, at| if conjugates == at { x.conj() } else { x };
+                    let added: Vec<_> = x
+                        .iter()
+                        .zip(&y)
+                        .map(|(&x, y)| y + alpha * of(x, Conjugates::Added))
+                        .collect();
+                    let dot = x
+                        .iter()
+                        .zip(&y)
+                        .fold(Complex::ZERO, |sum, (&x, y)| sum + of(x, Conjugates::Dot) * y);
+                    let mut sum = y.clone();
+                    let found = add_multiple_and_dot(alpha, &x, &y, &mut sum, conjugates, &context);
+                    assert_eq!((found, sum), (dot, added), "{conjugates:?}");
+                }
                 let mut scaled = x.clone();
                 multiply_by(alpha, &mut scaled, &context);
                 assert_eq!(scaled, x.iter().map(|x| alpha * x).collect::<Vec<_>>());

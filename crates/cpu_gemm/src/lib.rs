@@ -92,7 +92,9 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
-pub use crate::columns::{add_multiple, conjugate_dot, largest, multiply_by, norm};
+pub use crate::columns::{
+    Conjugates, add_multiple, add_multiple_and_dot, conjugate_dot, largest, multiply_by, norm,
+};
 pub use crate::context::CpuContext;
 pub use crate::error::Error;
 pub use crate::field::{Complex, Factor, Field, RealNumber};

@@ -1,11 +1,16 @@
-//! Those routines of level 2 of BLAS that LAPACK spends time in: a matrix times a vector, an update of rank one, and a
-//! triangular solve of one right-hand side.
+//! Those routines of level 2 of BLAS that LAPACK spends time in: a matrix times a vector, also a symmetric or Hermitian
+//! one, an update of rank one, and a triangular solve of one right-hand side.
 //!
 //! Vectors are views of one column in any storage order, so that their elements may be apart. The routines are those of
 //! [`blas3`](crate::blas3) with one column, and keep its promises; of real numbers the bits are those that the column
 //! would have among others, so that one right-hand side gets what many get.
 
-use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut, add_multiple, conjugate_dot};
+use std::ops::Range;
+
+use cpu_gemm::{
+    Conjugates, CpuContext, Factor, Field, View, ViewMut, add_multiple, add_multiple_and_dot,
+    conjugate_dot,
+};
 use gemm_spec::Order;
 
 use crate::blas3::{Diag, Op, Side, Uplo, check_size, product, trsm};
@@ -138,6 +143,123 @@ pub fn ger<T: Field>(
                 add_multiple(by, &piece, column, context);
             }
         }
+    }
+    Ok(())
+}
+
+/// `y = alpha * A * x + beta * y` with a symmetric A, of which one triangle is read.
+///
+/// # Errors
+/// [`Error::Operand`] where the sizes do not fit together; y is then unchanged.
+pub fn symv<T: Field>(
+    uplo: Uplo,
+    alpha: T,
+    a: View<'_, T>,
+    x: View<'_, T>,
+    beta: T,
+    y: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    of_a_triangle("symv", false, uplo, alpha, a, x, beta, y, context)
+}
+
+/// `y = alpha * A * x + beta * y` with a Hermitian A, of which one triangle is read, and of its diagonal the real parts;
+/// of real numbers [`symv`].
+///
+/// # Errors
+/// [`Error::Operand`] where the sizes do not fit together; y is then unchanged.
+pub fn hemv<T: Field>(
+    uplo: Uplo,
+    alpha: T,
+    a: View<'_, T>,
+    x: View<'_, T>,
+    beta: T,
+    y: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    of_a_triangle("hemv", true, uplo, alpha, a, x, beta, y, context)
+}
+
+/// The product with a matrix of which one triangle is stored. Each element is read once: it is multiplied by an element
+/// of x, and its counterpart by another.
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+fn of_a_triangle<T: Field>(
+    name: &'static str,
+    hermitian: bool,
+    uplo: Uplo,
+    alpha: T,
+    a: View<'_, T>,
+    x: View<'_, T>,
+    beta: T,
+    mut y: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let n = a.rows();
+    check_size(name, "A", (n, a.cols()), (n, n))?;
+    check_size(name, "x", (x.rows(), x.cols()), (n, 1))?;
+    check_size(name, "y", (y.rows(), y.cols()), (n, 1))?;
+    for row in 0..n {
+        let before = if beta == T::ZERO { T::ZERO } else { beta * y.get(row, 0) };
+        y.set(row, 0, before);
+    }
+    if alpha == T::ZERO {
+        return Ok(());
+    }
+    // The columns of the stored triangle are contiguous; those of a row-major one are the rows of A.
+    let (a, uplo, conjugates) = match (a.layout().order, hermitian) {
+        (Order::ColMajor, false) => (a, uplo, Conjugates::None),
+        (Order::ColMajor, true) => (a, uplo, Conjugates::Dot),
+        (Order::RowMajor, false) => (a.transposed(), uplo.flipped(), Conjugates::None),
+        (Order::RowMajor, true) => (a.transposed(), uplo.flipped(), Conjugates::Added),
+    };
+    // Nothing of the other triangle, which may be anybody's.
+    let stored =
+        |rows: Range<usize>, col: usize| a.part(rows, col..col + 1).column(0).unwrap_or_default();
+    let part_of_x = |rows: Range<usize>| {
+        let mut part = [T::ZERO; ROWS];
+        for (row, part) in rows.zip(&mut part) {
+            *part = x.get(row, 0);
+        }
+        part
+    };
+    let mut add = |rows: Range<usize>, sums: &[T; ROWS]| {
+        for (row, &sum) in rows.zip(sums) {
+            let element = y.get(row, 0).add_product(alpha, sum);
+            y.set(row, 0, element);
+        }
+    };
+    for first in (0..n).step_by(ROWS) {
+        let end = n.min(first + ROWS);
+        let (x_here, mut sums_here) = (part_of_x(first..end), [T::ZERO; ROWS]);
+        for col in first..end {
+            let rows = if uplo == Uplo::Lower { col + 1..end } else { first..col };
+            let here = rows.start - first..rows.end - first;
+            let (by, x, sums) = (x_here[col - first], &x_here[here.clone()], &mut sums_here[here]);
+            let dot = add_multiple_and_dot(by, stored(rows, col), x, sums, conjugates, context);
+            let diagonal = a.get(col, col);
+            let diagonal = if hermitian { T::from_re(diagonal.re()) } else { diagonal };
+            let sum = &mut sums_here[col - first];
+            *sum = (*sum + dot).add_product(diagonal, by);
+        }
+        let others = if uplo == Uplo::Lower { end..n } else { 0..first };
+        for start in others.clone().step_by(ROWS) {
+            let rows = start..others.end.min(start + ROWS);
+            let (x_there, mut sums_there) = (part_of_x(rows.clone()), [T::ZERO; ROWS]);
+            for col in first..end {
+                let (by, column) = (x_here[col - first], stored(rows.clone(), col));
+                let dot = add_multiple_and_dot(
+                    by,
+                    column,
+                    &x_there,
+                    &mut sums_there,
+                    conjugates,
+                    context,
+                );
+                sums_here[col - first] = sums_here[col - first] + dot;
+            }
+            add(rows, &sums_there);
+        }
+        add(first..end, &sums_here);
     }
     Ok(())
 }

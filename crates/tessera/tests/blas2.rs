@@ -1,6 +1,6 @@
 //! Level 2 against level 3 of one column, and its rules of NaN.
 
-use tessera::blas2::{gemv, ger, trsv};
+use tessera::blas2::{gemv, ger, hemv, symv, trsv};
 use tessera::blas3::{self, Complex, Diag, Field, Op, Side, Uplo, View, ViewMut};
 use tessera::{CpuContext, Layout};
 
@@ -60,6 +60,63 @@ fn a_vector_is_a_column() {
     }
     check(values, 1.5, -0.75);
     check(complex, Complex::new(2.0, -1.0), Complex::new(0.0, 3.0));
+}
+
+/// The whole matrix, made of one triangle, gives the same; the other triangle holds NaN, and so does the imaginary part
+/// of a Hermitian diagonal. All sums are of small integers.
+#[test]
+fn one_triangle_stands_for_the_matrix() {
+    let context = CpuContext::alone();
+    let nan = Complex::new(f64::NAN, f64::NAN);
+    let (alpha, beta) = (Complex::new(2.0, -1.0), Complex::new(0.0, 3.0));
+    for n in [1, 2, 7, 16, 40, 127, 128, 129, 300] {
+        let layouts = [Layout::col_major(n + 2), Layout::row_major(n + 1)];
+        for (layout, uplo, hermitian, step) in layouts.into_iter().flat_map(|layout| {
+            let uplos = [Uplo::Lower, Uplo::Upper].into_iter();
+            uplos.flat_map(move |uplo| [(layout, uplo, false, 1), (layout, uplo, true, 3)])
+        }) {
+            let len = layout.required_len(n, n).expect("it is small");
+            let (mut stored, mut whole) = (vec![nan; len], vec![Complex::ZERO; n * n]);
+            let drawn = complex(n * n, 1);
+            for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let is_stored = if uplo == Uplo::Lower { i >= j } else { i <= j };
+                if !is_stored {
+                    continue;
+                }
+                let mut element = drawn[i * n + j];
+                stored[layout.index(i, j)] = element;
+                if hermitian && i == j {
+                    stored[layout.index(i, i)].im = f64::NAN;
+                    element.im = 0.0;
+                }
+                whole[i * n + j] = element;
+                whole[j * n + i] = if hermitian { element.conj() } else { element };
+            }
+            let (x, before) = (complex(n * step, 2), complex(n * step, 3));
+            let (mut found, mut right) = (before.clone(), before.clone());
+            let a = View::new(&stored, n, n, layout).expect("it fits");
+            let line = Layout::row_major(step);
+            let y = ViewMut::new(&mut found, n, 1, line).expect("it fits");
+            let product = if hermitian { hemv } else { symv };
+            product(uplo, alpha, a, column(&x, n, step), beta, y, &context).expect("it fits");
+            let a = View::new(&whole, n, n, Layout::row_major(n)).expect("it fits");
+            let y = ViewMut::new(&mut right, n, 1, line).expect("it fits");
+            gemv(Op::NoTrans, alpha, a, column(&x, n, step), beta, y, &context).expect("it fits");
+            assert_eq!(found, right, "{n} {layout:?} {uplo:?} {hermitian}");
+            // With beta zero y is not read, with alpha zero A is not.
+            let zero = Complex::ZERO;
+            let mut of_nan = vec![nan; n];
+            let a = View::new(&stored, n, n, layout).expect("it fits");
+            let y = ViewMut::new(&mut of_nan, n, 1, Layout::col_major(n)).expect("it fits");
+            product(uplo, ONE, a, column(&x, n, step), zero, y, &context).expect("it fits");
+            assert!(of_nan.iter().all(|y| y.re.is_finite() && y.im.is_finite()));
+            let unread = [nan];
+            let a = View::new(&unread, 1, 1, Layout::col_major(1)).expect("it fits");
+            let y = ViewMut::new(&mut of_nan, 1, 1, Layout::col_major(1)).expect("it fits");
+            product(uplo, zero, a, column(&x, 1, 1), zero, y, &context).expect("it fits");
+            assert_eq!(of_nan[0], zero);
+        }
+    }
 }
 
 #[test]

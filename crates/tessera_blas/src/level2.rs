@@ -170,6 +170,73 @@ pub(crate) unsafe fn gemv<T: Field, I: Int>(
     });
 }
 
+/// `symv` and `hemv`: of real numbers they are the same.
+///
+/// # Safety
+/// See the [module](self).
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+pub(crate) unsafe fn hemv<T: Field, I: Int>(
+    report: impl Report,
+    uplo: Option<Uplo>,
+    n: I,
+    alpha: T,
+    a: Stored<*const T, I>,
+    (x, step_of_x): (*const T, I),
+    beta: T,
+    (y, step_of_y): (*mut T, I),
+) {
+    let Some(uplo) = uplo else { return report.wrong(1) };
+    let Some(n) = n.size() else { return report.wrong(2) };
+    check! { report,
+        5: holds(a.ld, n);
+        7: moves(step_of_x);
+        10: moves(step_of_y);
+    }
+    if n == 0 || alpha == T::ZERO && beta == T::ONE {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let a = unsafe { View::from_raw(a.at, n, n, a.layout()) };
+    let (of_x, of_y) = (Line::of(step_of_x), Line::of(step_of_y));
+    // One thread: the product is as fast as memory.
+    compute(0, |context| {
+        let with_y = |mut y: ViewMut<'_, T>| {
+            if !of_x.reversed {
+                // SAFETY: the caller's promise.
+                let x = unsafe { View::from_raw(x, n, 1, of_x.layout(n)) };
+                return blas2::hemv(uplo, alpha, a, x, beta, y, context).expect(FITS);
+            }
+            let with_x = |of: Range<usize>, x: View<'_, T>| {
+                let beta = if of.start == 0 { beta } else { T::ONE };
+                let mut add = |op, part: View<'_, T>, rows: Range<usize>, beta| {
+                    let y = y.reborrow().part(rows, 0..1);
+                    blas2::gemv(op, alpha, part, x, beta, y, context).expect(FITS);
+                };
+                // What is stored beside the piece's own block, above it or below, and what is stored across.
+                let (before, after) = (0..of.start, of.end..n);
+                let columns = |rows: &Range<usize>| a.part(rows.clone(), of.clone());
+                let rows = |cols: &Range<usize>| a.part(of.clone(), cols.clone());
+                match uplo {
+                    Uplo::Lower => {
+                        add(Op::ConjTrans, rows(&before), before.clone(), beta);
+                        add(Op::NoTrans, columns(&after), after.clone(), beta);
+                    }
+                    Uplo::Upper => {
+                        add(Op::NoTrans, columns(&before), before.clone(), beta);
+                        add(Op::ConjTrans, rows(&after), after.clone(), beta);
+                    }
+                }
+                let (block, y) = (a.part(of.clone(), of.clone()), y.reborrow().part(of, 0..1));
+                blas2::hemv(uplo, alpha, block, x, beta, y, context).expect(FITS);
+            };
+            // SAFETY: the caller's promise.
+            unsafe { in_pieces((x, of_x), n, with_x) };
+        };
+        // SAFETY: the caller's promise.
+        unsafe { in_place((y, of_y), n, with_y) };
+    });
+}
+
 /// `ger`, `geru`, and `gerc`, which conjugates y.
 ///
 /// # Safety

@@ -67,6 +67,35 @@ macro_rules! of_any {
     };
 }
 
+/// A product with a symmetric or Hermitian matrix.
+macro_rules! hemv {
+    ($t:ty, $given:ty, $letter:literal, $name:literal, $fortran:literal) => {
+        export! { fortran ($letter $name) (
+            uplo: &u8, n: &I, alpha: &$t, a: *const $t, lda: &I, x: *const $t, step_of_x: &I,
+            beta: &$t, y: *mut $t, step_of_y: &I,
+        ) {
+            let report = Fortran::<I>::named($fortran);
+            let a = Stored { at: a, ld: *lda, order: Order::ColMajor };
+            let (uplo, x, y) = (Letter::of(*uplo), (x, *step_of_x), (y, *step_of_y));
+            // SAFETY: the caller's promises, those of BLAS.
+            unsafe { level2::hemv(report, uplo, *n, *alpha, a, x, *beta, y) }
+        }}
+        export! { c ($letter $name) (
+            layout: i32, uplo: i32, n: I, alpha: $given, a: *const $t, lda: I, x: *const $t,
+            step_of_x: I, beta: $given, y: *mut $t, step_of_y: I,
+        ) {
+            const NAME: &CStr = c_name(concat!("cblas_", $letter, $name, "\0"));
+            let Some(call) = call(NAME, layout) else { return };
+            let Some(uplo) = <Uplo as Enumerated>::of(uplo) else { return call.no_such_value(2) };
+            let (alpha, beta): ($t, $t) = (alpha.given(), beta.given());
+            let a = Stored { at: a, ld: lda, order: order(call.row_major) };
+            let (x, y) = ((x, step_of_x), (y, step_of_y));
+            // SAFETY: the caller's promises, those of BLAS.
+            unsafe { level2::hemv(call, Some(uplo), n, alpha, a, x, beta, y) }
+        }}
+    };
+}
+
 /// An update of rank one.
 macro_rules! ger {
     ($t:ty, $given:ty, $letter:literal, $name:literal, $fortran:literal, $conjugates:literal) => {
@@ -99,6 +128,10 @@ of_any!(f32, f32, "s", "S");
 of_any!(f64, f64, "d", "D");
 of_any!(Complex<f32>, &Complex<f32>, "c", "C");
 of_any!(Complex<f64>, &Complex<f64>, "z", "Z");
+hemv!(f32, f32, "s", "symv", "SSYMV ");
+hemv!(f64, f64, "d", "symv", "DSYMV ");
+hemv!(Complex<f32>, &Complex<f32>, "c", "hemv", "CHEMV ");
+hemv!(Complex<f64>, &Complex<f64>, "z", "hemv", "ZHEMV ");
 ger!(f32, f32, "s", "ger", "SGER  ", false);
 ger!(f64, f64, "d", "ger", "DGER  ", false);
 ger!(Complex<f32>, &Complex<f32>, "c", "geru", "CGERU ", false);
