@@ -295,8 +295,8 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_small.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "edd1343a90700b63c2f91abf041d697e21d3bc778eab3c57c2d02ac68370d352",
-            image_sha256: "8a3ed1283d853e329a21311553624a8dd20de65136bc50bd323b773edcc733d8",
+            ptx_sha256: "662fc03e2013e2dcc16aa762769fadf03d915be26cf6527d00a362800a2c809c",
+            image_sha256: "eb49d5b3c936803fd60f1f13f36a2af3b26dd9f5e3f3b3d87694db6c8add20c6",
             ptxas: "13.0.88",
         }),
     },

@@ -4,18 +4,18 @@
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major, each a stride behind that of the product
 //!           before; f32, f64, and f16 and bf16 with accumulators and scalars of f32 and a C of the same type or
 //!           of f32
-//! Launch    block (128,1,1); along x, for each group of products the tiles of C of 32 x 64, or less where C is
-//!           smaller (`gemm_spec::batched`)
-//! Shared    the operands of the group as accumulators, or some k elements of them: as many bytes as they need, at
-//!           most 32 KiB, or 64 of f64
+//! Launch    block (128,1,1); along x, as many as are resident together; they share the tiles of C of 32 x 64, or
+//!           less where C is smaller, of the groups of products (`gemm_spec::batched`)
+//! Shared    two stages of the operands of a group as accumulators, or some k elements of them: as many bytes as
+//!           they need, at most 32 KiB, or 64 of f64
 //! Requires  m, n >= 1; packets of 16 bytes are loaded where operands have no gaps, or aligned lines
 //! Cost      2mnk flop a product; each element is loaded once, if C is one tile
 //! Bound by  memory to about n = 32 (f32) of square products; shared memory from there on
 //! Source    own
 //!
 //! A normal kernel has a block for a product, most of whose threads have nothing to do, and a launch for each.
-//! Here a block loads the operands of all its products at once, which is enough bytes in flight for the memory,
-//! while other blocks of the SM multiply.
+//! Here a block loads the operands of a whole group at once, which is enough bytes in flight for the memory, while
+//! it multiplies those of the group before.
 //!
 //! ```text
 //!   global memory   [A 0][A 1][A 2][A 3]  ...      [B 0][B 1][B 2][B 3]  ...
@@ -32,15 +32,13 @@ mod multiply;
 mod number;
 
 use cuda_std::arch::sm80::{commit_group, wait_group};
-use cuda_std::memory::{Global, global, global_mut};
+use cuda_std::memory::{Global, Shared, global, global_mut};
 use cuda_std::{shared, thread};
-use gemm_spec::batched::{
-    A_COL_MAJOR, B_COL_MAJOR, COLUMNS, MOST_ROWS, Partition, THREADS, TILE_M, TILE_N,
-};
+use gemm_spec::batched::{A_COL_MAJOR, B_COL_MAJOR, MOST_ROWS, Partition, THREADS, TILE_M, TILE_N};
 use gemm_spec::params::BatchedParams;
 use gemm_spec::{
-    Arch, Block, Element as _, Entry, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList,
-    Tile, Types,
+    Accumulator, Arch, Block, Element as _, Entry, KernelSpec, LaunchShape, MinBlocks,
+    OperandAccess, ParamList, Tile, Types,
 };
 
 use self::fill::{Source, div_rem, tiles};
@@ -99,99 +97,178 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         rows: 1,
     },
     shared_elements: Partition::MOST_SHARED,
-    min_blocks_per_sm: MinBlocks { narrow: 7, wide: 5 },
+    min_blocks_per_sm: MinBlocks { narrow: 4, wide: 3 },
     params: ParamList::Batched,
     operands: OperandAccess::Batched,
     ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
 
-/// Computes a tile of each product of a block's group.
+/// Computes tiles of groups of products, the next one's operands being loaded meanwhile.
 ///
 /// # Safety
 /// The obligations of the entries.
 #[inline(always)]
 unsafe fn batched_small<I: Input, O: Output<Acc = I::Acc>>(params: BatchedParams<I::Acc>) {
-    let BatchedParams { m, n, k, count, group, chunk, tile_m, tile_n, rows: thread_rows, .. } =
-        params;
     let thread = thread::thread_idx_x();
-    let across = tiles(n, tile_n);
-    let (at, tile) = div_rem(thread::block_idx_x(), tiles(m, tile_m) * across);
-    let (tile_row, tile_col) = div_rem(tile, across);
-    let (row0, col0) = (tile_row * tile_m, tile_col * tile_n);
-    let (rows, cols) = (tile_m.min(m - row0), tile_n.min(n - col0));
-    let first = at * group;
-    let products = group.min(count - first);
-
-    let (row_step, col_step) = (tiles(rows, thread_rows), cols.div_ceil(COLUMNS));
-    let (product, place) = div_rem(thread, row_step * col_step);
-    let (row, col) = div_rem(place, col_step);
-    let place = Place { rows, row, row_step, thread_rows, cols, col, col_step };
-
+    let (step, last) = (thread::grid_dim_x(), params.tiles);
+    let BatchedParams { tile_m, tile_n, rows, group, chunk, .. } = params;
+    let partition = Partition { tile_m, tile_n, rows, group, chunk };
     // SAFETY: obligation 2 provides the bytes; the barriers below keep writes and reads apart.
-    let a = unsafe { shared::launch_sized::<Quad<I::Acc>>() }.cast::<I::Acc>();
-    let b =
-        a.wrapping_add(
-            Partition { tile_m, tile_n, rows: thread_rows, group, chunk }.b_at() as usize
-        );
+    let stages = unsafe { shared::launch_sized::<Quad<I::Acc>>() }.cast::<I::Acc>();
+    let stage = |at: u32| {
+        let a = stages.wrapping_add((at * partition.stage_elements()) as usize);
+        (a, a.wrapping_add(partition.b_at() as usize))
+    };
+
     let mut acc = [[I::Acc::ZERO; 4]; MOST_ROWS as usize];
-    let mut done = 0;
-    while done < k {
-        let steps = chunk.min(k - done);
-        if done > 0 {
-            // SAFETY: `k` is the same in all threads of the block, so all are here.
+    let mut place = Place::NONE;
+    // What is multiplied, nothing at first, and what is loaded.
+    let mut work = Work { tile: last, ..Work::of(&params, last) };
+    let (mut work_at, mut load_stage) = ((0, 0), 0);
+    let mut load = Work::of(&params, thread::block_idx_x());
+    loop {
+        let is_loaded = load.tile < last;
+        let mut load_at = (0, 0);
+        if is_loaded && params.k > 0 {
+            // SAFETY: the obligations; the barrier below was passed since the stage was read.
+            load_at = unsafe { load.start::<I>(&params, stage(load_stage), thread) };
+        }
+        commit_group();
+        if work.tile < last {
+            if work.done == 0 {
+                if !place.is_some() || params.m > tile_m || params.n > tile_n {
+                    place = Place::of(work.rows, work.cols, rows, thread);
+                }
+                acc = [[I::Acc::ZERO; 4]; MOST_ROWS as usize];
+            }
+            wait_group::<1>();
+            // SAFETY: all threads of the block go the same way.
+            unsafe { thread::sync_threads() };
+            let (product, steps) = (place.product, work.steps);
+            if product < work.products && steps > 0 {
+                let (a, b) = stage(1 - load_stage);
+                let a = a.wrapping_add((work_at.0 + product * work.rows * steps) as usize);
+                let b = b.wrapping_add((work_at.1 + product * steps * work.cols) as usize);
+                match rows {
+                    // SAFETY: the product's operands, visible since the barrier.
+                    1 => unsafe { accumulate::<_, 1>(&mut acc, &place, (a, b), steps) },
+                    // SAFETY: the same.
+                    2 => unsafe { accumulate::<_, 2>(&mut acc, &place, (a, b), steps) },
+                    // SAFETY: the same.
+                    _ => unsafe { accumulate::<_, 4>(&mut acc, &place, (a, b), steps) },
+                }
+            }
+            if work.done + steps >= params.k && product < work.products {
+                let offset = u64::from(work.first + product) * params.c_stride
+                    + u64::from(work.row0) * params.ldc
+                    + u64::from(work.col0);
+                // SAFETY: obligation 1.
+                let c = unsafe { global_mut(params.c) }.cast::<O>().wrapping_add(offset as usize);
+                // SAFETY: obligation 1; each element is one thread's.
+                unsafe { store::<O>(&acc, &place, (params.alpha, params.beta), c, params.ldc) };
+            }
+            // SAFETY: all threads of the block go the same way.
             unsafe { thread::sync_threads() };
         }
-        let by_columns = params.orders & A_COL_MAJOR != 0;
+        if !is_loaded {
+            break;
+        }
+        (work, work_at) = (load, load_at);
+        load = if load.done + load.steps < params.k {
+            load.next_chunk(&params)
+        } else {
+            Work::of(&params, load.tile + step)
+        };
+        load_stage = 1 - load_stage;
+    }
+}
+
+/// Some k elements of a tile of each product of a group.
+#[derive(Clone, Copy)]
+struct Work {
+    /// Which tile of which group, among all of the launch.
+    tile: u32,
+    /// The first product of the group, and how many there are.
+    first: u32,
+    products: u32,
+    row0: u32,
+    rows: u32,
+    col0: u32,
+    cols: u32,
+    /// The k elements before these, and their number.
+    done: u32,
+    steps: u32,
+}
+
+impl Work {
+    /// The first k elements of a tile, which may be behind the last one.
+    #[inline(always)]
+    fn of<T: Accumulator>(params: &BatchedParams<T>, tile: u32) -> Self {
+        let &BatchedParams { m, n, k, count, group, chunk, tile_m, tile_n, .. } = params;
+        let (mut at, mut row0, mut col0) = (tile, 0, 0);
+        if m > tile_m || n > tile_n {
+            let across = tiles(n, tile_n);
+            let (of_group, in_product) = div_rem(tile, tiles(m, tile_m) * across);
+            let (tile_row, tile_col) = div_rem(in_product, across);
+            (at, row0, col0) = (of_group, tile_row * tile_m, tile_col * tile_n);
+        }
+        let first = at.saturating_mul(group);
+        Self {
+            tile,
+            first,
+            products: group.min(count.saturating_sub(first)),
+            row0,
+            rows: tile_m.min(m - row0),
+            col0,
+            cols: tile_n.min(n - col0),
+            done: 0,
+            steps: chunk.min(k),
+        }
+    }
+
+    /// The k elements after these.
+    #[inline(always)]
+    fn next_chunk<T: Accumulator>(&self, params: &BatchedParams<T>) -> Self {
+        let done = self.done + self.steps;
+        Self { done, steps: params.chunk.min(params.k - done), ..*self }
+    }
+
+    /// Loads the operands into a stage, and says at which of its elements they begin.
+    ///
+    /// # Safety
+    /// Obligation 1 of the entries; nobody accesses the stage until the thread has waited for its copies and all
+    /// have met at a barrier.
+    #[inline(always)]
+    unsafe fn start<I: Input>(
+        &self,
+        params: &BatchedParams<I::Acc>,
+        (a, b): (Shared<I::Acc>, Shared<I::Acc>),
+        thread: u32,
+    ) -> (u32, u32) {
+        let &Self { first, products, row0, rows, col0, cols, done, steps, .. } = self;
         let operand = Operand {
             base: params.a,
             first: u64::from(first) * params.a_stride,
             ld: params.lda,
             stride: params.a_stride,
-            by_columns,
+            by_columns: params.orders & A_COL_MAJOR != 0,
         };
         // SAFETY: obligation 1.
         let source = unsafe { operand.part::<I>((row0, rows), (done, steps), products) };
-        // SAFETY: nobody reads the memory any more, and all meet at the barrier below.
+        // SAFETY: the caller's promise.
         let a_at = unsafe { source.load(a, thread) };
-        let by_columns = params.orders & B_COL_MAJOR != 0;
         let operand = Operand {
             base: params.b,
             first: u64::from(first) * params.b_stride,
             ld: params.ldb,
             stride: params.b_stride,
-            by_columns,
+            by_columns: params.orders & B_COL_MAJOR != 0,
         };
         // SAFETY: obligation 1.
         let source = unsafe { operand.part::<I>((done, steps), (col0, cols), products) };
-        // SAFETY: as for A.
-        let b_at = unsafe { source.load(b, thread) };
-        commit_group();
-        wait_group::<0>();
-        // SAFETY: all threads of the block are here.
-        unsafe { thread::sync_threads() };
-        if product < products {
-            let a = a.wrapping_add((a_at + product * rows * steps) as usize);
-            let b = b.wrapping_add((b_at + product * steps * cols) as usize);
-            match thread_rows {
-                // SAFETY: the product's operands, visible since the barrier.
-                1 => unsafe { accumulate::<_, 1>(&mut acc, &place, (a, b), steps) },
-                // SAFETY: the same.
-                2 => unsafe { accumulate::<_, 2>(&mut acc, &place, (a, b), steps) },
-                // SAFETY: the same.
-                _ => unsafe { accumulate::<_, 4>(&mut acc, &place, (a, b), steps) },
-            }
-        }
-        done += steps;
-    }
-    if product < products {
-        let offset = u64::from(first + product) * params.c_stride
-            + u64::from(row0) * params.ldc
-            + u64::from(col0);
-        // SAFETY: obligation 1.
-        let c = unsafe { global_mut(params.c) }.cast::<O>().wrapping_add(offset as usize);
-        // SAFETY: obligation 1; each element is one thread's.
-        unsafe { store::<O>(&acc, &place, (params.alpha, params.beta), c, params.ldc) };
+        // SAFETY: the caller's promise.
+        (a_at, unsafe { source.load(b, thread) })
     }
 }
 

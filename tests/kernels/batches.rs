@@ -127,7 +127,10 @@ fn one_batch<T: ScalarTypes>(
         }
     });
     let before = found.clone();
-    emulate::run(spec, &problem, &a[shift..], &b[shift..], &mut found)
+    // On a single SM blocks have several groups, on many one each.
+    let multiprocessors = if shift == 0 { 1 } else { emulate::LIMITS.multiprocessors };
+    let options = emulate::Options { multiprocessors, ..emulate::Options::default() };
+    emulate::run_with(options, spec, &problem, &a[shift..], &b[shift..], &mut found)
         .map_err(|error| error.to_string())?;
     let mut is_element = vec![false; found.len()];
     for (at, row, col) in places(count, m, n) {

@@ -10,6 +10,9 @@
 //!   [ thread tiles of product 0 ] [ those of product 1 ] ...   at most 128 threads
 //! ```
 //!
+//! A block goes from group to group, a launch's blocks apart, and loads the operands of the next one while it
+//! computes: shared memory has two stages. Where k is longer than a stage has room for, a stage has a chunk of it.
+//!
 //! What a product's threads are changes none of its bits: each element of C is one chain.
 
 use crate::index::ceil_div;
@@ -22,8 +25,10 @@ pub const COLUMNS: u32 = 4;
 pub const TILE_N: u32 = 64;
 /// Most rows of it, so that its thread tiles have a thread each.
 pub const TILE_M: u32 = THREADS * COLUMNS / TILE_N * MOST_ROWS;
-/// Accumulators that fit the shared memory of a block: operands are widened when they are stored there.
-pub const SHARED_ELEMENTS: u32 = 8192;
+/// Stages of shared memory: one is loaded while another is multiplied.
+pub const STAGES: u32 = 2;
+/// Accumulators that fit a stage, but for what aligns them: operands are widened when they are stored there.
+pub const STAGE_ELEMENTS: u32 = 4096;
 /// Elements by which an operand may begin later in shared memory, so that it is aligned there as it is in global
 /// memory.
 pub const MISFIT: u32 = 8;
@@ -81,7 +86,7 @@ impl Partition {
             }
             it = Self { group: more.most_products(k), ..more };
         }
-        let room = SHARED_ELEMENTS / (it.group * (tile_m + tile_n));
+        let room = STAGE_ELEMENTS / (it.group * (tile_m + tile_n));
         it.chunk = if k <= room { k.max(1) } else { (room / 8 * 8).max(1) };
         it
     }
@@ -94,30 +99,31 @@ impl Partition {
 
     fn most_products(&self, k: u32) -> u32 {
         let elements = (self.tile_m + self.tile_n) * k.clamp(1, USUAL_K);
-        (THREADS / self.threads()).min(SHARED_ELEMENTS / elements).max(1)
+        (THREADS / self.threads()).min(STAGE_ELEMENTS / elements).max(1)
     }
 
-    /// Where B is in a block's shared memory, in accumulators: behind A.
+    /// Where B is in a stage, in accumulators: behind A.
     #[must_use]
     pub const fn b_at(&self) -> u32 {
         (self.group * self.tile_m * self.chunk + MISFIT).next_multiple_of(MISFIT)
     }
 
-    /// Accumulators for which a block has shared memory.
+    /// Accumulators of a stage.
     #[must_use]
-    pub const fn shared_elements(&self) -> u32 {
+    pub const fn stage_elements(&self) -> u32 {
         self.b_at() + (self.group * self.tile_n * self.chunk + MISFIT).next_multiple_of(MISFIT)
     }
 
-    /// Most of them of any partition.
-    pub const MOST_SHARED: u32 = SHARED_ELEMENTS + 4 * MISFIT;
+    /// Most accumulators of a block's stages, of any partition.
+    pub const MOST_SHARED: u32 = STAGES * (STAGE_ELEMENTS + 4 * MISFIT);
 
-    /// Blocks of a launch for that many products of m and n, where a launch can have them.
+    /// Tiles of groups that the blocks share for that many products of m and n, where a number of 31 bits counts
+    /// them.
     #[must_use]
-    pub fn blocks(&self, [m, n]: [u32; 2], count: u32) -> Option<u32> {
+    pub fn tiles(&self, [m, n]: [u32; 2], count: u32) -> Option<u32> {
         let tiles = ceil_div(m, self.tile_m).checked_mul(ceil_div(n, self.tile_n))?;
-        let blocks = tiles.checked_mul(ceil_div(count, self.group))?;
-        i32::try_from(blocks).is_ok().then_some(blocks)
+        let all = tiles.checked_mul(ceil_div(count, self.group))?;
+        i32::try_from(all).is_ok().then_some(all)
     }
 }
 
@@ -143,12 +149,12 @@ mod tests {
         for (sizes, count, it) in all() {
             assert!(it.group >= 1 && it.group * it.threads() <= THREADS, "{sizes:?} {it:?}");
             assert!(it.rows.is_power_of_two() && it.rows <= MOST_ROWS, "{it:?}");
-            assert!(it.shared_elements() <= Partition::MOST_SHARED, "{sizes:?} {it:?}");
+            assert!(STAGES * it.stage_elements() <= Partition::MOST_SHARED, "{sizes:?} {it:?}");
             assert!(it.chunk >= 1 && (it.chunk >= sizes[2] || it.chunk.is_multiple_of(8)));
             assert!(it.tile_m <= sizes[0] && it.tile_n <= sizes[1], "{sizes:?} {it:?}");
             let tiles = ceil_div(sizes[0], it.tile_m) * ceil_div(sizes[1], it.tile_n);
-            let blocks = it.blocks([sizes[0], sizes[1]], count).unwrap();
-            assert!(blocks * it.group >= tiles * count && blocks >= tiles);
+            let all = it.tiles([sizes[0], sizes[1]], count).unwrap();
+            assert!(all * it.group >= tiles * count && all >= tiles);
         }
     }
 
@@ -156,7 +162,7 @@ mod tests {
     fn a_small_batch_is_on_more_sms() {
         let of = |count| Partition::new([32, 32, 32], count, 132);
         assert!(of(100).rows < of(10_000).rows && of(100).group < of(10_000).group);
-        assert_eq!(of(10_000).blocks([32, 32], 10_000), Some(10_000 / of(10_000).group));
-        assert_eq!(of(10_000).blocks([u32::MAX, u32::MAX], 10_000), None);
+        assert_eq!(of(10_000).tiles([32, 32], 10_000), Some(10_000 / of(10_000).group));
+        assert_eq!(of(10_000).tiles([u32::MAX, u32::MAX], 10_000), None);
     }
 }

@@ -272,6 +272,8 @@ params! { $
         group: u32,
         /// k elements that a block has in shared memory at a time.
         chunk: u32,
+        /// Tiles of groups that the blocks share.
+        tiles: u32,
     }
 }
 

@@ -1,14 +1,47 @@
 //! The element types of operands and of C, and what differs between them.
 
 use cuda_std::arch::sm80::convert;
+use cuda_std::memory::SharedAddress;
 use gemm_spec::Accumulator;
 
 use crate::parts::quad::Quad;
 
+/// An accumulator that is read from shared memory.
+pub(super) trait Shareable: Accumulator {
+    /// Four neighbours, read here and not later, in 16 bytes an instruction.
+    ///
+    /// # Safety
+    /// They are in shared memory at a multiple of 16 bytes, written before a barrier.
+    unsafe fn four(at: SharedAddress<Self>) -> [Self; 4];
+}
+
+impl Shareable for f32 {
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn four(at: SharedAddress<Self>) -> [Self; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { at.read_quad() }
+    }
+}
+
+impl Shareable for f64 {
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn four(at: SharedAddress<Self>) -> [Self; 4] {
+        let number = |low: u32, high: u32| Self::from_bits(u64::from(high) << 32 | u64::from(low));
+        let at = at.cast::<u32>();
+        // SAFETY: the caller's promise, for the first two.
+        let [a, b, c, d] = unsafe { at.read_quad() };
+        // SAFETY: the same, for the others.
+        let [e, f, g, h] = unsafe { at.wrapping_add(4).read_quad() };
+        [number(a, b), number(c, d), number(e, f), number(g, h)]
+    }
+}
+
 /// A type of operands.
 pub(super) trait Input: Copy {
     /// What it is widened to, and its products are summed in.
-    type Acc: Accumulator;
+    type Acc: Shareable;
     /// Neighbours that one instruction reads: 16 bytes.
     type Packet: Copy;
     /// A packet that was not read.

@@ -1,9 +1,12 @@
 //! The launch of a batch by a kernel of which a block computes several products.
 
 use super::{Arguments, Planner, Step, pointer, pointer_mut, size};
-use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition};
+use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition, STAGES};
 use crate::params::BatchedParams;
 use crate::{GemmTypes, Grid, Order, Unsupported};
+
+/// Bytes of shared memory that a resident block takes besides its own.
+const BYTES_OF_BLOCK: u32 = 1024;
 
 impl<T: GemmTypes> Planner<'_, T> {
     /// The products of the batch by one launch.
@@ -18,7 +21,11 @@ impl<T: GemmTypes> Planner<'_, T> {
         let acc_bytes = T::TYPES.acc().dtype().size();
         let multiprocessors = self.limits.multiprocessors;
         let partition = Partition::new(sizes, count, multiprocessors);
-        let blocks = partition.blocks([m, n], count).ok_or(refused)?;
+        let tiles = partition.tiles([m, n], count).ok_or(refused)?;
+        let shared_bytes = STAGES * partition.stage_elements() * size(acc_bytes);
+        // As many as are resident together; each SM keeps some bytes of shared memory for itself.
+        let fit = self.limits.max_shared_bytes / (shared_bytes + BYTES_OF_BLOCK);
+        let resident = fit.clamp(1, self.spec.min_blocks(T::TYPES)) * multiprocessors;
         let col_major = |order, flag| if order == Order::ColMajor { flag } else { 0 };
         let Partition { tile_m, tile_n, rows, group, chunk } = partition;
         let params = BatchedParams {
@@ -44,10 +51,11 @@ impl<T: GemmTypes> Planner<'_, T> {
             rows,
             group,
             chunk,
+            tiles,
         };
         let mut launch = self.own(Arguments::Batched(params))?;
-        launch.grid = Grid { x: blocks, y: 1, z: 1 };
-        launch.shared_bytes = partition.shared_elements() * size(acc_bytes);
+        launch.grid = Grid { x: tiles.min(resident.max(1)), y: 1, z: 1 };
+        launch.shared_bytes = shared_bytes;
         steps.push(Step::Launch(launch));
         Ok(())
     }
