@@ -329,8 +329,11 @@ mod cublas {
             count: usize,
             [a, b, d]: [u64; 3],
         ) -> Result<(), String> {
-            let pointer =
-                |address: u64| ptr::with_exposed_provenance_mut::<c_void>(address as usize);
+            let pointer = |address: u64| {
+                let address = usize::try_from(address).map_err(|error| error.to_string())?;
+                Ok::<_, String>(ptr::with_exposed_provenance_mut::<c_void>(address))
+            };
+            let (a, b, d) = (pointer(a)?, pointer(b)?, pointer(d)?);
             let (single, double) = ([1f32, 0.0], [1f64, 0.0]);
             let scalars: [*const c_void; 2] = match compute {
                 70 => [(&raw const double[0]).cast(), (&raw const double[1]).cast()],
@@ -349,16 +352,16 @@ mod cublas {
                     side,
                     side,
                     scalars[0],
-                    pointer(b),
+                    b,
                     element,
                     side,
                     stride,
-                    pointer(a),
+                    a,
                     element,
                     side,
                     stride,
                     scalars[1],
-                    pointer(d),
+                    d,
                     element,
                     side,
                     stride,
