@@ -6,6 +6,8 @@
 
 #![expect(clippy::print_stdout, reason = "it says what was not tested, and what a soak ran")]
 
+#[path = "kernels/batches.rs"]
+mod batches;
 #[path = "kernels/corners.rs"]
 mod corners;
 #[path = "kernels/digests.rs"]
@@ -476,6 +478,9 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
     let first = spec.entries.first().is_some_and(|entry| entry.types == T::TYPES);
     if backend == Backend::Emulator || first {
         properties.push(("indices_above_two_to_the_31st", indices_above_two_to_the_31st::<T>));
+    }
+    if backend == Backend::Emulator {
+        properties.push(("takes_batches", batches::takes_batches::<T>));
     }
     if spec.reads_any_order() {
         properties.push(("takes_every_order", orders::takes_every_order::<T>));

@@ -4,7 +4,7 @@ use std::ptr::with_exposed_provenance_mut;
 
 use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, TensorMap};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Planner, Step};
-use gemm_spec::{DeviceLimits, Element, GemmTypes, Operand, Order, Problem};
+use gemm_spec::{DeviceLimits, Element, GemmTypes, Operand, OperandAccess, Order, Problem};
 use kernels_gpu::{EmulatedCall, Kernel};
 use tessera::select::DeviceModel;
 
@@ -121,7 +121,15 @@ fn run_kernel<T: ScalarTypes>(
         let (rows, cols) = problem.dims(which);
         let (layout, size) = (problem.layout(which), T::TYPES.of(which).size());
         let line = if layout.order == Order::RowMajor { cols } else { rows };
-        let buffer = buffer.in_window(number).with_lines(line * size, layout.ld * size);
+        let buffer = buffer.in_window(number);
+        // Several matrices have no pitch of their own, and where there is nothing between lines they may be read
+        // as one piece.
+        let in_one_piece = spec.spec().operands == OperandAccess::Batched && line == layout.ld;
+        let buffer = if problem.batch.is_one() && !in_one_piece {
+            buffer.with_lines(line * size, layout.ld * size)
+        } else {
+            buffer
+        };
         if is_read { buffer } else { buffer.unwritten() }
     };
     let a_buffer = operand(Buffer::input("A", a), 0, Operand::A, reads_factors);
@@ -200,6 +208,7 @@ fn shape<T: GemmTypes>(launch: &plan::Launch<T>) -> Launch {
         Arguments::TmaSimt(tma) => with_maps(shape, &tma.maps),
         Arguments::Limbs(_) => shape.asynchronous(),
         Arguments::Gemm(_)
+        | Arguments::Batched(_)
         | Arguments::SumRanges(_)
         | Arguments::Pad(_)
         | Arguments::SplitKMajor(_)
@@ -242,6 +251,7 @@ unsafe fn call<T: GemmTypes>(launch: &plan::Launch<T>) -> EmulatedCall {
     let call = unsafe {
         match &launch.arguments {
             Arguments::Gemm(params) => EmulatedCall::new(entry, *params),
+            Arguments::Batched(params) => EmulatedCall::new(entry, *params),
             Arguments::SumRanges(params) => EmulatedCall::new(entry, *params),
             Arguments::Tma(tma) => EmulatedCall::new(entry, tma.params),
             Arguments::TmaSimt(tma) => EmulatedCall::new(entry, tma.params),

@@ -211,7 +211,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_32x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "2cd7ffc1b142add48b5c2876baca134d9faea86c65a9809d0a1be309d788dadc",
+            ptx_sha256: "6c0e4c6214b54f72c3201a1d812b94e3f9ae815edce53311a486fecf1a63625b",
             image_sha256: "b3c7190f112bb58fdc42aa4c84d971b31bd7509c74c4dfba9b6964f188afcb6f",
             ptxas: "13.0.88",
         }),
@@ -223,7 +223,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_64x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "af7ba539339f24f8f15720bffb26dbc9bcc919b52bb8bb16cba0201accb3281b",
+            ptx_sha256: "d92d3214ee546b917b6d8f6938c3b24cad89bf1a3ee5e431a29625fa0aa52b3e",
             image_sha256: "d72c0e7f16eb1c62d24909eec1e942174f7c226bedf193ee3cce457b4b0e52de",
             ptxas: "13.0.88",
         }),
@@ -235,7 +235,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_32x128.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "cfd44aa8b3905333f7baac325fbf392442c0caa629d4665b2a58551931e26729",
+            ptx_sha256: "36af18db8cd9e78fbfa9cbd3b312f1a0002cf51f9c9cd4c22d43d109bbfaaffb",
             image_sha256: "a68e06ba994eabc4b782f0a2ed6b153930ded9e08247b7562e6c28e241766261",
             ptxas: "13.0.88",
         }),
@@ -247,7 +247,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_64x128.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "3d711e04325d395748afdcd4477b4236f05d7c340ba1c82febdce20eace49258",
+            ptx_sha256: "ab526e4a4e4a1e7c875192d3b0bad82920c0fbea7970468a37941a3bbeb33c49",
             image_sha256: "306cb5f965014b86af558f824385fdbb4aac33ae1e3b1132a3275c7ea6d1bf27",
             ptxas: "13.0.88",
         }),
@@ -259,7 +259,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_128x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "26f2c8b4474764f16abc7c2112bb1b4543298716530a8b5b1af87618401f499a",
+            ptx_sha256: "8aae99812a6375b5536e70e311ab2e423aca76fec3e941f7f7d7f53423c670d4",
             image_sha256: "a5929045d679a84a5486594d7e1417e60a567c44702a84a6419fff964323212f",
             ptxas: "13.0.88",
         }),
@@ -271,7 +271,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_m.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "6e72324cf6d529576a928e2492408d8bddca3b7cc1b2ac7f50bb3920f519abed",
+            ptx_sha256: "828ae30ce1d907140e1d3d3cb1dadcab1ed72f0b1a14f14f636503a5611a3365",
             image_sha256: "6f1e1501901d7f1d25e271d17684d8277efafcabf2ac66fd37aae51792483459",
             ptxas: "13.0.88",
         }),
@@ -283,8 +283,20 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_n.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "4df419ef3e8ec144744338db9131e7773154bd830dc970a7ca7d5cb1562e89c0",
+            ptx_sha256: "1e4c8175e210a4fd0106f1ea11017337b058087bf899ff6438c1638c322d664f",
             image_sha256: "aab49463d1d41ef22e1951fa5c006577959b0a1126786d3de3041e5fb877e26f",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm80,
+        name: "batched_small",
+        ptx: include_str!("sm_80/batched_small.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_80/batched_small.fatbin"),
+            archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
+            ptx_sha256: "662fc03e2013e2dcc16aa762769fadf03d915be26cf6527d00a362800a2c809c",
+            image_sha256: "eb49d5b3c936803fd60f1f13f36a2af3b26dd9f5e3f3b3d87694db6c8add20c6",
             ptxas: "13.0.88",
         }),
     },
@@ -295,7 +307,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/helpers.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "a4f786c6fc20d3e245e03e8898bdc979a53093d5e59256a2bda5b9e77fb144cd",
+            ptx_sha256: "a8321ac01df54f586260660f26f118d748ac4ef28e08f3ab197608284db59bd2",
             image_sha256: "81d1790c7bc509827f397274c99c14020e343f596b422f4e36ef2246b3c6a08f",
             ptxas: "13.0.88",
         }),

@@ -3,8 +3,9 @@
 use std::any::Any;
 
 use gemm_spec::params::{
-    FallbackParams, GemmParams, LimbParams, PadParams, Params, ProbeParams, RowAmaxParams,
-    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams, TransposeParams,
+    BatchedParams, FallbackParams, GemmParams, LimbParams, PadParams, Params, ProbeParams,
+    RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+    TransposeParams,
 };
 
 use crate::EMULATED;
@@ -57,6 +58,10 @@ entries! {
     F64(GemmParams<f64>),
     /// Of a GEMM of i32.
     I32(GemmParams<i32>),
+    /// Of one that computes a batch.
+    Batched(BatchedParams<f32>),
+    /// The same with accumulators of f64.
+    BatchedF64(BatchedParams<f64>),
     /// Of one whose operands TMA loads for the tensor cores.
     Tma(TmaParams<f32>),
     /// Of one whose operands TMA loads for the FP32 units.

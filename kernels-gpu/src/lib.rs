@@ -15,6 +15,8 @@
 
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod async_copy;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod batched_small;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod bf16x9;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
@@ -121,6 +123,7 @@ registry! {
     split_k::{TILE_128X64, EMULATED_128X64},
     small_m::{SPEC, EMULATED},
     small_n::{SPEC, EMULATED},
+    batched_small::{SPEC, EMULATED},
     bf16x9::{NINE, EMULATED},
     bf16x9::{SIX, EMULATED},
     f16x3::{SPEC, EMULATED},

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cuda_lazy::Driver;
-use gemm_spec::params::{GemmParams, Params, TransposeParams};
+use gemm_spec::params::{BatchedParams, GemmParams, Params, TransposeParams};
 use gemm_spec::{AccType, GemmTypes};
 use kernels_gpu::{EmulatedCall, EmulatedEntry, Module};
 
@@ -758,6 +758,18 @@ unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedC
         EmulatedEntry::F64(_) => unsafe { bind_to::<f64>(entry, from) },
         // SAFETY: the parameters of this entry are those of i32.
         EmulatedEntry::I32(_) => unsafe { bind_to::<i32>(entry, from) },
+        EmulatedEntry::Batched(_) => {
+            // SAFETY: a pointer for each parameter, each to a value of its type.
+            let params = unsafe { read::<BatchedParams<f32>>(AccType::F32, from) };
+            // SAFETY: the entry's own parameters, for which its obligations hold until the launch is over.
+            unsafe { EmulatedCall::new(entry, params) }
+        }
+        EmulatedEntry::BatchedF64(_) => {
+            // SAFETY: a pointer for each parameter, each to a value of its type.
+            let params = unsafe { read::<BatchedParams<f64>>(AccType::F64, from) };
+            // SAFETY: the entry's own parameters, for which its obligations hold until the launch is over.
+            unsafe { EmulatedCall::new(entry, params) }
+        }
         // The device is older than those that have the instructions of these.
         EmulatedEntry::Tma(_)
         | EmulatedEntry::TmaSimt(_)

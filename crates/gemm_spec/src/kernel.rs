@@ -2,8 +2,9 @@
 
 use crate::index::ceil_div;
 use crate::params::{
-    FallbackParams, GemmParams, LimbParams, PadParams, Param, Params, ProbeParams, RowAmaxParams,
-    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams, TransposeParams,
+    BatchedParams, FallbackParams, GemmParams, LimbParams, PadParams, Param, Params, ProbeParams,
+    RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+    TransposeParams,
 };
 use crate::split::Limbs;
 use crate::split_k::KSharing;
@@ -74,6 +75,8 @@ pub struct KernelSpec {
 pub enum ParamList {
     /// [`GemmParams`].
     Gemm,
+    /// [`BatchedParams`].
+    Batched,
     /// [`TmaParams`].
     Tma,
     /// [`TmaSimtParams`].
@@ -88,6 +91,7 @@ impl ParamList {
     pub const fn list(self) -> &'static [Param] {
         match self {
             Self::Gemm => GemmParams::<f32>::LIST,
+            Self::Batched => BatchedParams::<f32>::LIST,
             Self::Tma => TmaParams::<f32>::LIST,
             Self::TmaSimt => TmaSimtParams::<f32>::LIST,
             Self::Limbs => LimbParams::LIST,
@@ -100,6 +104,8 @@ impl ParamList {
 pub enum OperandAccess {
     /// By their addresses; both are row-major.
     Pointers,
+    /// By their addresses, in either order; a launch computes all products of a batch, see [`crate::batched`].
+    Batched,
     /// By tensor maps, see [`crate::tensor`]. [`HelperRole::Pad`] first copies what TMA cannot address.
     TensorMaps {
         /// Whether A and B can be in either order, not row-major alone.
@@ -347,7 +353,7 @@ impl KernelSpec {
         match self.operands {
             OperandAccess::Pointers => false,
             OperandAccess::TensorMaps { any_order, .. } => any_order,
-            OperandAccess::Limbs(_) => true,
+            OperandAccess::Batched | OperandAccess::Limbs(_) => true,
         }
     }
 
@@ -355,7 +361,9 @@ impl KernelSpec {
     #[must_use]
     pub const fn least_k(&self) -> usize {
         match self.operands {
-            OperandAccess::Pointers | OperandAccess::TensorMaps { .. } => 0,
+            OperandAccess::Pointers | OperandAccess::Batched | OperandAccess::TensorMaps { .. } => {
+                0
+            }
             OperandAccess::Limbs(_) => crate::split::LEAST_K,
         }
     }
@@ -370,6 +378,7 @@ impl KernelSpec {
             if self.shares_by_workspace() { crate::split_k::most_bytes(m, n, k) } else { 0 };
         match self.operands {
             OperandAccess::Pointers => ranges,
+            OperandAccess::Batched => 0,
             OperandAccess::TensorMaps { .. } => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand, 0);
                 bytes(Operand::A) + bytes(Operand::B) + ranges
@@ -380,11 +389,18 @@ impl KernelSpec {
         }
     }
 
-    /// Bytes of shared memory in a block.
+    /// Bytes of shared memory in a block, or the most of them where launches differ: of elements of A, or of
+    /// accumulators where operands are widened before they are stored there.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "an element has 8 bytes at most")]
     pub const fn shared_bytes(&self, types: Types) -> u32 {
-        self.shared_elements * types.a().size() as u32
+        let element = match self.operands {
+            OperandAccess::Batched => types.acc().dtype(),
+            OperandAccess::Pointers
+            | OperandAccess::TensorMaps { .. }
+            | OperandAccess::Limbs(_) => types.a(),
+        };
+        self.shared_elements * element.size() as u32
     }
 
     /// Checks the specification itself, at compile time: `const _: () = SPEC.check();`.
@@ -425,6 +441,13 @@ impl KernelSpec {
             OperandAccess::Pointers => {
                 assert!(matches!(self.params, ParamList::Gemm));
                 assert!(!self.shares_by_workspace() || self.has(HelperRole::SumRanges));
+            }
+            OperandAccess::Batched => {
+                assert!(matches!(self.params, ParamList::Batched));
+                assert!(matches!(self.launch, LaunchShape::Grouped { .. }));
+                assert!(self.max_threads() == crate::batched::THREADS);
+                assert!(self.shared_elements >= crate::batched::Partition::MOST_SHARED);
+                assert!(!self.split_k.is_possible(), "a product has one block a tile");
             }
             OperandAccess::TensorMaps { cluster, .. } => {
                 assert!(matches!(self.params, ParamList::Tma | ParamList::TmaSimt));
@@ -549,7 +572,7 @@ impl KernelSpec {
     #[must_use]
     pub const fn cluster(&self) -> u32 {
         match self.operands {
-            OperandAccess::Pointers | OperandAccess::Limbs(_) => 1,
+            OperandAccess::Pointers | OperandAccess::Batched | OperandAccess::Limbs(_) => 1,
             OperandAccess::TensorMaps { cluster, .. } => cluster,
         }
     }

@@ -1,6 +1,6 @@
 //! What the host and the device must agree on, written once.
 //!
-//! Seven things live here, in reading order:
+//! Eight things live here, in reading order:
 //!
 //! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
 //!   its operands, and the checks that its buffers are long enough;
@@ -12,6 +12,7 @@
 //! * [`index`]: the pure maps from blocks and threads to matrix elements;
 //! * [`split_k`]: how ranges of k are summed apart;
 //! * [`warpgroup`] and [`split`]: the maps of the tensor-core kernels;
+//! * [`batched`]: how blocks share out a batch of small products;
 //! * [`transpose`]: the tiles in which an operand's rows and columns are exchanged.
 //!
 //! The crate has no unsafe code, is `no_std` on the device, and has no dependency there; on the host
@@ -23,6 +24,7 @@
 
 mod arch;
 mod batch;
+pub mod batched;
 mod dtype;
 mod element;
 #[cfg(not(target_arch = "nvptx64"))]

@@ -226,6 +226,58 @@ params! { $
 }
 
 params! { $
+    /// What an entry takes that computes a batch, several products a block, with accumulators of `T`. The types
+    /// of the operands are the entry's; their strides are in elements. The blocks share the batch out as a
+    /// [`crate::batched::Partition`] says.
+    BatchedParams<T> {
+        /// Rows of each A and C.
+        m: u32,
+        /// Columns of each B and C.
+        n: u32,
+        /// Columns of each A, rows of each B; zero if there is nothing to accumulate.
+        k: u32,
+        /// Products.
+        count: u32,
+        /// The scalar that multiplies the products.
+        alpha: acc,
+        /// The first A.
+        a: (const u8),
+        /// From one line of A to the next.
+        lda: u64,
+        /// From one A to the next.
+        a_stride: u64,
+        /// The first B.
+        b: (const u8),
+        /// From one line of B to the next.
+        ldb: u64,
+        /// From one B to the next.
+        b_stride: u64,
+        /// The scalar that multiplies the old C.
+        beta: acc,
+        /// The first C, row-major.
+        c: (mut u8),
+        /// From one row of C to the next.
+        ldc: u64,
+        /// From one C to the next.
+        c_stride: u64,
+        /// Which operands are column-major: [`crate::batched::A_COL_MAJOR`], [`crate::batched::B_COL_MAJOR`].
+        orders: u32,
+        /// Rows of C of a block's tile of a product.
+        tile_m: u32,
+        /// Columns of it.
+        tile_n: u32,
+        /// Rows of a thread tile.
+        rows: u32,
+        /// Products of a block.
+        group: u32,
+        /// k elements that a block has in shared memory at a time.
+        chunk: u32,
+        /// Tiles of groups that the blocks share.
+        tiles: u32,
+    }
+}
+
+params! { $
     /// What an entry takes whose operands TMA loads for the tensor cores, with accumulators of `T`. The types
     /// of the operands are the entry's.
     TmaParams<T> {
@@ -507,6 +559,8 @@ mod tests {
         is_described::<GemmParams<f32>>(AccType::F32);
         is_described::<GemmParams<f64>>(AccType::F64);
         is_described::<GemmParams<i32>>(AccType::I32);
+        is_described::<BatchedParams<f32>>(AccType::F32);
+        is_described::<BatchedParams<f64>>(AccType::F64);
         is_described::<TmaParams<f32>>(AccType::F32);
         is_described::<TmaSimtParams<f32>>(AccType::F32);
         is_described::<PadParams>(AccType::F32);

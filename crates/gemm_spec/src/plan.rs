@@ -4,6 +4,7 @@
 //! the device allows and in how many ranges k is to be summed. What it gives is carried out step by step by the driver
 //! (`tessera::gpu`) and by the emulator (`host::emulate`), which know nothing of kernels.
 
+mod batched;
 mod limbs;
 mod tma;
 
@@ -11,7 +12,7 @@ use core::ptr::with_exposed_provenance;
 
 pub use self::tma::{MapDesc, Swizzle};
 use crate::params::{
-    FallbackParams, GemmParams, LimbParams, PadParams, ProbeParams, RowAmaxParams,
+    BatchedParams, FallbackParams, GemmParams, LimbParams, PadParams, ProbeParams, RowAmaxParams,
     SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
 };
 use crate::split_k::KSharing;
@@ -108,6 +109,8 @@ pub struct Mapped<P, const MAPS: usize> {
 pub enum Arguments<T: GemmTypes> {
     /// A kernel that finds its operands by their addresses.
     Gemm(GemmParams<T>),
+    /// A kernel that computes a batch.
+    Batched(BatchedParams<T::Acc>),
     /// [`HelperRole::SumRanges`], or what does the same for a narrower C.
     SumRanges(GemmParams<T::Acc>),
     /// A kernel that gets tensor maps of A, B and C: encoded, they take their places in the parameters.
@@ -148,7 +151,7 @@ pub struct Planner<'p, T: GemmTypes> {
 
 impl<'p, T: GemmTypes> Planner<'p, T> {
     /// `C = alpha * A * B + beta * C` by a kernel, for operands at these addresses. The products of a batch
-    /// come one after the other.
+    /// come one after the other, but by a kernel whose launches compute all of them.
     ///
     /// # Errors
     /// What [`KernelSpec::supports`] says of one product.
@@ -194,6 +197,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         };
         match self.spec.operands {
             OperandAccess::Pointers => partial_bytes,
+            OperandAccess::Batched => 0,
             // Which operands are copied depends on where each begins.
             OperandAccess::TensorMaps { .. } => {
                 let copies = self.items().map(|item| item.copies().iter().sum());
@@ -212,13 +216,16 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
     pub fn plan(&self, workspace: u64) -> Result<LaunchPlan<T>, Unsupported> {
         let mut steps = Vec::new();
         if !self.is_nothing() {
-            for item in self.items() {
-                match self.spec.operands {
-                    OperandAccess::Pointers => item.by_pointers(workspace, &mut steps)?,
-                    OperandAccess::TensorMaps { .. } => {
-                        item.by_tensor_maps(workspace, &mut steps)?
-                    }
-                    OperandAccess::Limbs(limbs) => item.by_limbs(limbs, workspace, &mut steps)?,
+            match self.spec.operands {
+                OperandAccess::Batched => self.by_batch(&mut steps)?,
+                OperandAccess::Pointers => {
+                    self.each(|item| item.by_pointers(workspace, &mut steps))?;
+                }
+                OperandAccess::TensorMaps { .. } => {
+                    self.each(|item| item.by_tensor_maps(workspace, &mut steps))?;
+                }
+                OperandAccess::Limbs(limbs) => {
+                    self.each(|item| item.by_limbs(limbs, workspace, &mut steps))?;
                 }
             }
         }
@@ -241,6 +248,11 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
 
     fn is_nothing(&self) -> bool {
         self.problem.m == 0 || self.problem.n == 0
+    }
+
+    /// Calls with each product by itself, in order.
+    fn each(&self, call: impl FnMut(Self) -> Result<(), Unsupported>) -> Result<(), Unsupported> {
+        self.items().try_for_each(call)
     }
 
     /// The same for each product by itself.

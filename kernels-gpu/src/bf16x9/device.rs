@@ -1,6 +1,6 @@
 //! Three limbs of bf16, and the entries.
 
-use cuda_std::arch::sm90::convert::{bf16_pair, bf16_value};
+use cuda_std::arch::sm80::convert::{bf16_pair, bf16_value};
 use cuda_std::arch::sm90::wgmma::{self, Descriptor};
 use cuda_std::memory::SharedAddress;
 use gemm_spec::split::{

@@ -1,6 +1,6 @@
 //! Two limbs of f16, and the entries.
 
-use cuda_std::arch::sm90::convert::{f16_pair, f16_value};
+use cuda_std::arch::sm80::convert::{f16_pair, f16_value};
 use cuda_std::arch::sm90::wgmma::{self, Descriptor};
 use cuda_std::memory::SharedAddress;
 use gemm_spec::split::{Limb, Limbs, UNDERFLOW, f16_limb_offset, scale_factors};

@@ -2,8 +2,9 @@
 
 use core::marker::PhantomData;
 
+use cuda_std::arch::sm80::convert;
 use cuda_std::arch::sm90::wgmma::Descriptor;
-use cuda_std::arch::sm90::{convert, warpgroup, wgmma};
+use cuda_std::arch::sm90::{warpgroup, wgmma};
 use cuda_std::memory::GlobalMut;
 use gemm_spec::warpgroup::{ROW_BYTES, accumulator_coord, octet_of_step, swizzle_128b};
 

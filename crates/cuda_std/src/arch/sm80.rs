@@ -1,4 +1,5 @@
-//! Copies from global to shared memory that go on while the thread does, since compute capability 8.0.
+//! Copies from global to shared memory that go on while the thread does, and conversions to 16-bit floats,
+//! since compute capability 8.0.
 //!
 //! A thread starts copies, closes them into a group, and later waits until its older groups have
 //! landed:
@@ -13,6 +14,8 @@
 //! [`sync_threads`](crate::thread::sync_threads) that comes after the wait.
 //!
 //! The [emulator](crate::emulate) lands a copy at the wait that covers it and never before.
+
+pub mod convert;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::emulate;

@@ -13,7 +13,6 @@
 
 pub mod bulk;
 pub mod cluster;
-pub mod convert;
 pub mod grid;
 pub mod mbarrier;
 pub mod registers;

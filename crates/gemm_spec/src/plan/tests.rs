@@ -1,4 +1,5 @@
 use super::*;
+use crate::batched::{B_COL_MAJOR, Partition, THREADS};
 use crate::split::{FALL_BACK, Limbs, Workspace};
 use crate::{Arch, Entry, LaunchShape, Layout, MinBlocks, Numerics, ParamList, Tile, Types, bf16};
 
@@ -40,6 +41,14 @@ const TMA: KernelSpec = KernelSpec {
     operands: OperandAccess::TensorMaps { any_order: true, cluster: 2 },
     numerics: Numerics::TensorCore,
     helpers: &[helper(HelperRole::Pad, "pad", 8)],
+    ..GEMM
+};
+const BATCHED: KernelSpec = KernelSpec {
+    launch: LaunchShape::Grouped { block: Block { x: THREADS, y: 1 }, tile: TILE, rows: 1 },
+    shared_elements: Partition::MOST_SHARED,
+    min_blocks_per_sm: MinBlocks::same(4),
+    params: ParamList::Batched,
+    operands: OperandAccess::Batched,
     ..GEMM
 };
 const LIMBS: KernelSpec = KernelSpec {
@@ -376,4 +385,32 @@ fn the_products_of_a_batch_are_planned_one_after_the_other() {
     assert_eq!(symbols(&plan(&TMA, &none, AT).1), Vec::<&str>::new());
     let refused = TMA.supports(&problem, &LIMITS);
     assert_eq!(refused, Err(Unsupported::Batch { count: 4 }));
+}
+
+#[test]
+fn a_kernel_for_batches_takes_all_products_in_one_launch() {
+    let batch = Batch { count: 10_000, a_stride: 256, b_stride: 0, c_stride: 300 };
+    let problem = Problem::<f32>::new(16, 16, 16).with_batch(batch).with_layouts(
+        Layout::row_major(16),
+        Layout::col_major(20),
+        Layout::row_major(16),
+    );
+    let (bytes, all) = plan(&BATCHED, &problem, AT);
+    assert_eq!((bytes, symbols(&all)), (0, vec!["gemm_f32"]));
+    let own = launch(&all, "gemm_f32");
+    let Arguments::Batched(params) = own.arguments else { panic!("{own:?}") };
+    assert_eq!((params.count, params.orders, params.ldb), (10_000, B_COL_MAJOR, 20));
+    assert_eq!((params.a_stride, params.b_stride, params.c_stride), (256, 0, 300));
+    assert!(params.tiles * params.group >= 10_000 && own.grid.x <= params.tiles);
+    // No more blocks than are resident, and no more shared memory than the specification says.
+    assert!(own.grid.x <= 4 * LIMITS.multiprocessors);
+    assert!(own.shared_bytes <= BATCHED.shared_bytes(Types::F32));
+    let scaled = Problem { alpha: 0.0, ..problem };
+    let Arguments::Batched(params) = launch(&plan(&BATCHED, &scaled, AT).1, "gemm_f32").arguments
+    else {
+        panic!()
+    };
+    assert_eq!(params.k, 0, "nothing is read");
+    let none = problem.with_batch(Batch { count: 0, ..batch });
+    assert_eq!(symbols(&plan(&BATCHED, &none, AT).1), Vec::<&str>::new());
 }

@@ -3,7 +3,7 @@
 use cuda_lazy::DevicePtr;
 use gemm_spec::params::TransposeParams;
 use gemm_spec::plan::{Addresses, Band, Planner};
-use gemm_spec::{KernelSpec, Layout, Order, Unsupported};
+use gemm_spec::{Batch, KernelSpec, Layout, OperandAccess, Order, Unsupported};
 use kernels_gpu::Kernel;
 
 use super::context::Context;
@@ -12,6 +12,7 @@ use super::operands::{PlanLimits, TMA_ALIGNMENT, WORKSPACE_ALIGNMENT};
 use crate::element::GemmTypes;
 use crate::error::Error;
 use crate::operand_fault::OperandFault;
+use crate::select::batched;
 
 /// What a descriptor comes to on a device.
 pub(super) struct Choice {
@@ -49,7 +50,14 @@ impl Choice {
                 };
                 // Where nothing is written any kernel will do.
                 let sizes = [launched.m.max(1), launched.n.max(1), launched.k];
-                model.best_where(desc.types, sizes, can).ok_or_else(|| Error::NoKernel {
+                let products = match launched.batch {
+                    GemmBatch::Strided { count, .. } => count,
+                    // Each has addresses of its own, and so a launch.
+                    GemmBatch::Pointers { .. } => 1,
+                };
+                let batched = batched(sizes, products).filter(&can);
+                let picked = batched.or_else(|| model.best_where(desc.types, sizes, can));
+                picked.ok_or_else(|| Error::NoKernel {
                     types: desc.types,
                     accuracy: desc.accuracy,
                     device: context.info().name.clone(),
@@ -158,6 +166,19 @@ impl Prepared {
         let ranges = context.model().ranges(spec, &launched.problem::<T>());
         let own = workspace_bytes::<T>(context, (&launched, ranges), limits, spec, aligned)?;
         Ok(Self { launched, exchanged, ranges, own_at, workspace_bytes: own_at + own })
+    }
+
+    /// The products of a launch: all of a batch by a kernel that computes it so, else one.
+    pub(super) fn batch(&self, spec: &KernelSpec) -> Batch {
+        if !matches!(spec.operands, OperandAccess::Batched) {
+            return Batch::ONE;
+        }
+        match self.launched.batch {
+            GemmBatch::Strided { count, a_stride, b_stride, d_stride, .. } => {
+                Batch { count, a_stride, b_stride, c_stride: d_stride }
+            }
+            GemmBatch::Pointers { .. } => Batch::ONE,
+        }
     }
 }
 

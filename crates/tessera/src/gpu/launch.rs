@@ -16,7 +16,7 @@ use crate::element::GemmTypes;
 use crate::error::Error;
 
 /// Most parameters of an entry.
-const MOST_PARAMS: usize = 16;
+const MOST_PARAMS: usize = 24;
 
 /// What a launch is of, without its arguments.
 #[derive(Clone, Copy)]
@@ -118,6 +118,7 @@ impl<'c> Launcher<'c> {
         unsafe {
             match &launch.arguments {
                 Arguments::Gemm(params) => self.start(arch, shape, *params),
+                Arguments::Batched(params) => self.start(arch, shape, *params),
                 Arguments::SumRanges(params) => self.start(arch, shape, *params),
                 Arguments::Tma(tma) => {
                     let [a, b, c] = &tma.maps;

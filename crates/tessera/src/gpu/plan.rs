@@ -172,6 +172,9 @@ impl Plan {
         let launched = choice.product.launched.batch.count();
         let how = match (products, launched) {
             (1, _) => "one product".to_owned(),
+            _ if choice.product.batch(spec).count > 1 => {
+                format!("{products} products in one launch")
+            }
             (_, 1) => format!("{products} products as one of {} rows", choice.product.launched.m),
             _ => format!("{products} products, one after the other"),
         };
@@ -435,13 +438,14 @@ impl Planned {
         }
         let spec = choice.kernel.spec();
         let product = &choice.product;
-        let problem = product.launched.problem::<T>();
+        let batch = product.batch(spec);
+        let problem = product.launched.problem::<T>().with_batch(batch);
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
         let [a, b, _, d] = product.launched.matrices();
         let strides = [a, b, d].map(|matrix| matrix.stride_bytes());
         let strided = match product.launched.batch {
-            GemmBatch::Strided { count, .. } => count,
-            GemmBatch::Pointers { .. } => 1,
+            GemmBatch::Strided { count, .. } if batch.is_one() => count,
+            GemmBatch::Strided { .. } | GemmBatch::Pointers { .. } => 1,
         };
         for first in operands {
             let factors = if choice.swapped { [first.b, first.a] } else { [first.a, first.b] };

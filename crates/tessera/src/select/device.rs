@@ -260,7 +260,9 @@ impl DeviceModel {
         let efficiency = match spec.operands {
             OperandAccess::TensorMaps { .. } if is_in_lines(types, [n, k]) => constants.aligned,
             OperandAccess::TensorMaps { .. } => constants.ragged,
-            OperandAccess::Pointers | OperandAccess::Limbs(_) => constants.of(n),
+            OperandAccess::Pointers | OperandAccess::Batched | OperandAccess::Limbs(_) => {
+                constants.of(n)
+            }
         };
         let peak = self.sm_peak(spec, types);
         let busiest = blocks.div_ceil(at_once.max(1));

@@ -7,6 +7,7 @@
 //! has measured the device. A prediction need not be exact: near the size from which on a GPU is faster
 //! both take about as long.
 
+mod batch;
 mod constants;
 mod cpu;
 mod device;
@@ -20,6 +21,7 @@ mod thin;
 
 use gemm_spec::{KernelSpec, Problem, Types};
 
+pub(crate) use batch::batched;
 pub use constants::{Constants, Efficiency, KernelConstants, Reference};
 pub use cpu::{ASSUMED_RATE, CpuFigures, CpuModel, Cube, Curve};
 pub use device::DeviceModel;

@@ -1,9 +1,10 @@
 //! Instructions of compute capability 9.0: what is right runs in every order of events, and each defect is found.
 
 use super::*;
+use crate::arch::sm80::convert;
 use crate::arch::sm90::mbarrier::Barrier;
 use crate::arch::sm90::wgmma::{Accumulators, Descriptor};
-use crate::arch::sm90::{bulk, convert, mbarrier, registers, tensor, warpgroup, wgmma};
+use crate::arch::sm90::{bulk, mbarrier, registers, tensor, warpgroup, wgmma};
 use crate::memory::{Shared, SharedAddress};
 use crate::{atomic, tensor_map};
 

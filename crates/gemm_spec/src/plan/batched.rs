@@ -1,0 +1,62 @@
+//! The launch of a batch by a kernel of which a block computes several products.
+
+use super::{Arguments, Planner, Step, pointer, pointer_mut, size};
+use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition, STAGES};
+use crate::params::BatchedParams;
+use crate::{GemmTypes, Grid, Order, Unsupported};
+
+/// Bytes of shared memory that a resident block takes besides its own.
+const BYTES_OF_BLOCK: u32 = 1024;
+
+impl<T: GemmTypes> Planner<'_, T> {
+    /// The products of the batch by one launch.
+    pub(super) fn by_batch(&self, steps: &mut Vec<Step<T>>) -> Result<(), Unsupported> {
+        let (problem, batch) = (&self.problem, self.batch);
+        let sizes @ [m, n, k] = [problem.m, problem.n, problem.effective_k()].map(size);
+        let refused = Unsupported::TooLarge { m: problem.m, n: problem.n, k: problem.k };
+        let count = u32::try_from(batch.count).map_err(|_| refused)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let acc_bytes = T::TYPES.acc().dtype().size();
+        let multiprocessors = self.limits.multiprocessors;
+        let partition = Partition::new(sizes, count, multiprocessors);
+        let tiles = partition.tiles([m, n], count).ok_or(refused)?;
+        let shared_bytes = STAGES * partition.stage_elements() * size(acc_bytes);
+        // As many as are resident together; each SM keeps some bytes of shared memory for itself.
+        let fit = self.limits.max_shared_bytes / (shared_bytes + BYTES_OF_BLOCK);
+        let resident = fit.clamp(1, self.spec.min_blocks(T::TYPES)) * multiprocessors;
+        let col_major = |order, flag| if order == Order::ColMajor { flag } else { 0 };
+        let Partition { tile_m, tile_n, rows, group, chunk } = partition;
+        let params = BatchedParams {
+            m,
+            n,
+            k,
+            count,
+            alpha: problem.alpha,
+            a: pointer(self.addresses.a),
+            lda: problem.a.ld as u64,
+            a_stride: batch.a_stride as u64,
+            b: pointer(self.addresses.b),
+            ldb: problem.b.ld as u64,
+            b_stride: batch.b_stride as u64,
+            beta: problem.beta,
+            c: pointer_mut(self.addresses.c),
+            ldc: problem.c.ld as u64,
+            c_stride: batch.c_stride as u64,
+            orders: col_major(problem.a.order, A_COL_MAJOR)
+                | col_major(problem.b.order, B_COL_MAJOR),
+            tile_m,
+            tile_n,
+            rows,
+            group,
+            chunk,
+            tiles,
+        };
+        let mut launch = self.own(Arguments::Batched(params))?;
+        launch.grid = Grid { x: tiles.min(resident.max(1)), y: 1, z: 1 };
+        launch.shared_bytes = shared_bytes;
+        steps.push(Step::Launch(launch));
+        Ok(())
+    }
+}

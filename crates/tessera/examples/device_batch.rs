@@ -1,0 +1,376 @@
+//! Measures batches of small products in a CUDA graph, beside the memory's and the units' limit and cuBLAS.
+//!
+//! ```sh
+//! cargo run --release -p tessera --example device_batch -- [TYPE] [N]
+//! ```
+//!
+//! It needs a GPU. Times are medians, in microseconds for one batch in a graph of many, each with operands of its
+//! own; L2 is overwritten before each launch of the graph. The limit is that of an H200: the greater of
+//! 2 us + bytes at 4.5 TB/s, and of the operations at the peak of the type. Some products of each batch are
+//! compared with the chain of multiply-adds that the kernel promises.
+
+#![expect(clippy::print_stdout, reason = "it shows its result")]
+
+use std::env;
+use std::error::Error;
+
+use cuda_lazy::{CaptureMode, Event, Graph, Timing};
+use tessera::gpu::{
+    Context, DeviceMatrix, GemmBatch, GemmDesc, Plan, PlanLimits, Stream, Workspace,
+};
+use tessera::{Matrix, Types};
+
+/// Sizes of the square products, and products of a batch.
+const SIZES: [usize; 12] = [4, 5, 7, 8, 12, 16, 23, 24, 31, 32, 48, 64];
+const COUNTS: [usize; 3] = [100, 1000, 10_000];
+/// Launches of the graph of which the median is shown.
+const ROUNDS: usize = 7;
+/// Batches of a graph, and bytes that their operands have together at most.
+const MOST_SETS: usize = 64;
+const MOST_BYTES: usize = 1 << 30;
+/// Bytes that are overwritten so that nothing of the operands is in L2.
+const OTHER_BYTES: usize = 256 << 20;
+
+type Failure = Box<dyn Error>;
+
+/// A type of elements, and the chain that a kernel promises.
+trait Number: tessera::Element + PartialEq + std::fmt::Debug {
+    const TYPES: Types;
+    /// Operations in a second at the peak of an H200.
+    const PEAK: f64;
+    /// What cuBLAS calls the type, and the type of its sums.
+    const CUBLAS: [i32; 2];
+    fn of(value: i32) -> Self;
+    fn dot(pairs: impl Iterator<Item = (Self, Self)>) -> Self;
+    fn distance(self, other: Self) -> f64;
+}
+
+impl Number for f32 {
+    const TYPES: Types = Types::F32;
+    const PEAK: f64 = 66.9e12;
+    const CUBLAS: [i32; 2] = [0, 68];
+    fn of(value: i32) -> Self {
+        value as Self / 61.0
+    }
+    fn dot(pairs: impl Iterator<Item = (Self, Self)>) -> Self {
+        pairs.fold(0.0, |sum, (a, b)| a.mul_add(b, sum))
+    }
+    fn distance(self, other: Self) -> f64 {
+        f64::from((self - other).abs())
+    }
+}
+
+impl Number for f64 {
+    const TYPES: Types = Types::F64;
+    const PEAK: f64 = 66.9e12;
+    const CUBLAS: [i32; 2] = [1, 70];
+    fn of(value: i32) -> Self {
+        Self::from(value) / 61.0
+    }
+    fn dot(pairs: impl Iterator<Item = (Self, Self)>) -> Self {
+        pairs.fold(0.0, |sum, (a, b)| a.mul_add(b, sum))
+    }
+    fn distance(self, other: Self) -> f64 {
+        (self - other).abs()
+    }
+}
+
+impl Number for tessera::bf16 {
+    const TYPES: Types = Types::BF16;
+    const PEAK: f64 = 989e12;
+    const CUBLAS: [i32; 2] = [14, 68];
+    fn of(value: i32) -> Self {
+        Self::from_f32(value as f32 / 61.0)
+    }
+    fn dot(pairs: impl Iterator<Item = (Self, Self)>) -> Self {
+        Self::from_f32(pairs.fold(0.0, |sum, (a, b)| a.to_f32().mul_add(b.to_f32(), sum)))
+    }
+    fn distance(self, other: Self) -> f64 {
+        f64::from((self.to_f32() - other.to_f32()).abs())
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let asked: Vec<String> = env::args().skip(1).collect();
+    let wants = |types: Types| asked.first().is_none_or(|name| name == types.name());
+    let size = asked.get(1).map(|text| text.parse::<usize>()).transpose()?;
+    let context = Context::primary(0)?;
+    println!("{context:?}");
+    println!("type n batch | kernel | us | limit | us/limit | cuBLAS us | cuBLAS/us | checked");
+    for n in SIZES.into_iter().filter(|&n| size.is_none_or(|size| size == n)) {
+        for count in COUNTS {
+            if wants(Types::F32) {
+                measure::<f32>(&context, n, count)?;
+            }
+            if wants(Types::F64) {
+                measure::<f64>(&context, n, count)?;
+            }
+            if wants(Types::BF16) {
+                measure::<tessera::bf16>(&context, n, count)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A batch of square products: its time, and whether some of them are right.
+fn measure<E: Number>(context: &Context, n: usize, count: usize) -> Result<(), Failure> {
+    let own = cuda_lazy::Stream::new(context.driver_context())?;
+    // SAFETY: a stream of the context, which outlives what is queued in it.
+    let stream = unsafe { Stream::from_raw(context, own.as_raw()) };
+    let each = n * n;
+    let bytes = 3 * count * each * size_of::<E>();
+    let sets = (MOST_BYTES / bytes).clamp(2, MOST_SETS);
+    let numbers = |seed: usize| {
+        let number = |at: usize| {
+            let mixed = (at + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            E::of(i32::try_from(mixed % 127).map_or(0, |value| value - 63))
+        };
+        Matrix::from_fn(1, count * each, |_, at| number(at))
+    };
+    let (host_a, host_b) = (numbers(1)?, numbers(77)?);
+    let mut operands = Vec::with_capacity(sets);
+    for _ in 0..sets {
+        operands.push([
+            DeviceMatrix::from_host(&stream, host_a.view())?,
+            DeviceMatrix::from_host(&stream, host_b.view())?,
+            DeviceMatrix::<E>::zeros(&stream, 1, count * each)?,
+        ]);
+    }
+    let other = DeviceMatrix::<i8>::zeros(&stream, 1, OTHER_BYTES)?;
+    stream.synchronize()?;
+
+    let desc = GemmDesc::new(E::TYPES, n, n, n).with_batch(GemmBatch::Strided {
+        count,
+        a_stride: each,
+        b_stride: each,
+        c_stride: each,
+        d_stride: each,
+    });
+    let plan = Plan::new(context, desc, PlanLimits::default())?;
+    let place = |at: usize| operands[at % sets].each_ref().map(DeviceMatrix::address);
+    let run = |at: usize| {
+        let [a, b, d] = place(at);
+        // SAFETY: matrices of the descriptor's sizes, which outlive the waits below; the stream orders the writes.
+        unsafe { plan.run(stream.as_raw(), a, b, 0, d, Workspace::NONE) }.map_err(Failure::from)
+    };
+    run(0)?;
+    stream.synchronize()?;
+    let checked = check::<E>(&operands[0][2].to_host(&stream)?, (&host_a, &host_b), n, count);
+    let clear = || {
+        // SAFETY: the memory is this function's.
+        unsafe { own.fill(other.address(), 1, OTHER_BYTES) }.map_err(Failure::from)
+    };
+    let ours = median_in_graph(&stream, MOST_SETS, run, clear)?;
+    let theirs = match cublas::Handle::new(&own) {
+        Some(handle) => {
+            let run = |at: usize| handle.run(E::CUBLAS, n, count, place(at)).map_err(Failure::from);
+            run(0)?;
+            stream.synchronize()?;
+            median_in_graph(&stream, MOST_SETS, run, clear)?
+        }
+        None => f64::NAN,
+    };
+    let flops = 2.0 * (count * each * n) as f64;
+    let limit = (2.0 + bytes as f64 / 4.5e6).max(flops / E::PEAK * 1e6);
+    println!(
+        "{} {n} {count} | {} | {ours:.2} | {limit:.2} | {:.2} | {theirs:.2} | {:.2} | {checked}",
+        E::TYPES,
+        plan.kernel().spec().id,
+        ours / limit,
+        theirs / ours,
+    );
+    Ok(())
+}
+
+/// Compares some products of a batch with their chains.
+fn check<E: Number>(
+    found: &Matrix<E>,
+    (a, b): (&Matrix<E>, &Matrix<E>),
+    n: usize,
+    count: usize,
+) -> String {
+    let (a, b, found) = (a.as_slice(), b.as_slice(), found.as_slice());
+    let mut worst = 0f64;
+    let products: Vec<usize> = (0..count).step_by((count / 50).max(1)).chain([count - 1]).collect();
+    for &at in &products {
+        for place in 0..n * n {
+            let (row, col) = (place / n, place % n);
+            let pair = |k: usize| (a[at * n * n + row * n + k], b[at * n * n + k * n + col]);
+            let distance = found[at * n * n + place].distance(E::dot((0..n).map(pair)));
+            // Also where it is no number.
+            worst = if distance <= worst { worst } else { distance };
+        }
+    }
+    match worst {
+        0.0 => format!("{} products, same bits", products.len()),
+        _ => format!("{} products, DIFFER by {worst:e}", products.len()),
+    }
+}
+
+/// The median time of a batch in a graph, in microseconds.
+fn median_in_graph(
+    stream: &Stream,
+    batches: usize,
+    run: impl Fn(usize) -> Result<(), Failure>,
+    clear: impl Fn() -> Result<(), Failure>,
+) -> Result<f64, Failure> {
+    let context = stream.context().driver_context();
+    let (begin, end) = (Event::new(context, Timing::On)?, Event::new(context, Timing::On)?);
+    let chain = || (0..batches).try_for_each(&run);
+    // SAFETY: the stream is the caller's, and the memory outlives the graph's launches.
+    let graph = unsafe { Graph::capture(context, stream.as_raw(), CaptureMode::Global, chain)? };
+    let mut times = Vec::with_capacity(ROUNDS);
+    for round in 0..=ROUNDS {
+        clear()?;
+        let _current = context.enter()?;
+        // SAFETY: the stream is of the context that was entered.
+        unsafe { begin.record_raw(stream.as_raw())? };
+        // SAFETY: as for the capture.
+        unsafe { graph.launch(stream.as_raw())? };
+        // SAFETY: as for the other event.
+        unsafe { end.record_raw(stream.as_raw())? };
+        end.synchronize()?;
+        // The first launch of a graph is the driver's to prepare for.
+        if round > 0 {
+            times.push(end.since(&begin)?.as_secs_f64() * 1e6 / batches as f64);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times.get(times.len() / 2).copied().unwrap_or(f64::NAN))
+}
+
+/// cuBLAS, where it is installed.
+mod cublas {
+    use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
+    use std::mem::transmute;
+    use std::ptr;
+
+    unsafe extern "C" {
+        fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
+        fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    }
+
+    type Create = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
+    type SetStream = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+    type Batched = unsafe extern "C" fn(
+        *mut c_void,
+        c_int,
+        c_int,
+        c_int,
+        c_int,
+        c_int,
+        *const c_void,
+        *const c_void,
+        c_int,
+        c_int,
+        c_longlong,
+        *const c_void,
+        c_int,
+        c_int,
+        c_longlong,
+        *const c_void,
+        *mut c_void,
+        c_int,
+        c_int,
+        c_longlong,
+        c_int,
+        c_int,
+        c_int,
+    ) -> c_int;
+
+    /// A handle, bound to a stream. It is kept until the program ends.
+    pub(super) struct Handle {
+        handle: *mut c_void,
+        batched: Batched,
+    }
+
+    impl Handle {
+        pub(super) fn new(stream: &cuda_lazy::Stream) -> Option<Self> {
+            const NOW: c_int = 2;
+            let open = |name: &CStr| {
+                // SAFETY: a name that ends with zero.
+                let library = unsafe { dlopen(name.as_ptr(), NOW) };
+                (!library.is_null()).then_some(library)
+            };
+            let library = open(c"libcublas.so.13")
+                .or_else(|| open(c"libcublas.so.12"))
+                .or_else(|| open(c"libcublas.so"))?;
+            let symbol = |name: &CStr| {
+                // SAFETY: the library is open, the name ends with zero.
+                let symbol = unsafe { dlsym(library, name.as_ptr()) };
+                (!symbol.is_null()).then_some(symbol)
+            };
+            // SAFETY: the type is that of cublas_api.h.
+            let create = unsafe { transmute::<*mut c_void, Create>(symbol(c"cublasCreate_v2")?) };
+            // SAFETY: the same.
+            let set_stream =
+                unsafe { transmute::<*mut c_void, SetStream>(symbol(c"cublasSetStream_v2")?) };
+            // SAFETY: the same.
+            let batched = unsafe {
+                transmute::<*mut c_void, Batched>(symbol(c"cublasGemmStridedBatchedEx")?)
+            };
+            let _current = stream.context().enter().ok()?;
+            let mut handle = ptr::null_mut();
+            // SAFETY: a context is current, and it writes one handle.
+            if unsafe { create(&raw mut handle) } != 0 {
+                return None;
+            }
+            // SAFETY: the handle was made above, for a stream of the current context.
+            let bound = unsafe { set_stream(handle, stream.as_raw().cast()) };
+            (bound == 0).then_some(Self { handle, batched })
+        }
+
+        /// Queues a batch of square row-major products: of column-major ones with A and B exchanged.
+        pub(super) fn run(
+            &self,
+            [element, compute]: [i32; 2],
+            n: usize,
+            count: usize,
+            [a, b, d]: [u64; 3],
+        ) -> Result<(), String> {
+            let pointer = |address: u64| {
+                let address = usize::try_from(address).map_err(|error| error.to_string())?;
+                Ok::<_, String>(ptr::with_exposed_provenance_mut::<c_void>(address))
+            };
+            let (a, b, d) = (pointer(a)?, pointer(b)?, pointer(d)?);
+            let (single, double) = ([1f32, 0.0], [1f64, 0.0]);
+            let scalars: [*const c_void; 2] = match compute {
+                70 => [(&raw const double[0]).cast(), (&raw const double[1]).cast()],
+                _ => [(&raw const single[0]).cast(), (&raw const single[1]).cast()],
+            };
+            let side = c_int::try_from(n).map_err(|error| error.to_string())?;
+            let stride = c_longlong::from(side) * c_longlong::from(side);
+            let products = c_int::try_from(count).map_err(|error| error.to_string())?;
+            // SAFETY: the caller's matrices have these sizes; scalars are read before the call returns.
+            let status = unsafe {
+                (self.batched)(
+                    self.handle,
+                    0,
+                    0,
+                    side,
+                    side,
+                    side,
+                    scalars[0],
+                    b,
+                    element,
+                    side,
+                    stride,
+                    a,
+                    element,
+                    side,
+                    stride,
+                    scalars[1],
+                    d,
+                    element,
+                    side,
+                    stride,
+                    products,
+                    compute,
+                    -1,
+                )
+            };
+            if status == 0 { Ok(()) } else { Err(format!("cuBLAS answers {status}")) }
+        }
+    }
+}
