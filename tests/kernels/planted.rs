@@ -10,8 +10,8 @@ use lab::ScalarTypes;
 use lab::sanitize::{Instructions, Outcome, plant};
 use libtest_mimic::Failed;
 
-use super::Backend;
 use super::support::report;
+use super::{Backend, Extent};
 
 /// Defects that nothing shows, of kernels of that name or those that begin with it.
 struct Harmless {
@@ -100,7 +100,11 @@ fn all_instructions() -> Result<&'static [Known], String> {
 
 /// Leaves each instruction out, on one SM; and plants each other operand in those at lines that no kernel
 /// before this one has.
-pub(super) fn hides_no_defect<T: ScalarTypes>(_: Backend, spec: Kernel) -> Result<(), Failed> {
+pub(super) fn hides_no_defect<T: ScalarTypes>(
+    _: Backend,
+    spec: Kernel,
+    _: Extent,
+) -> Result<(), Failed> {
     let before: Vec<Instruction> = all_instructions()?
         .iter()
         .take_while(|(other, _)| other.id != spec.id)
