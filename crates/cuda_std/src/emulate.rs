@@ -57,7 +57,7 @@ pub use error::{Access, AccessKind, EmulationError, Site, WarpFault};
 use global::{GlobalShadow, Who};
 pub(crate) use mbarrier::{fence_init, mbarrier_arrive, mbarrier_init, mbarrier_wait};
 pub(crate) use numbers::{atomic, bf16_pair, check_value, f16_pair, f16_value};
-pub use observe::{Action, Event, Instruction, Observer};
+pub use observe::{Action, BarrierState, Event, Instruction, Observer, Scene, Waiting};
 pub(crate) use parts::Product;
 pub(crate) use products::{commit_products, multiply, wait_products};
 use rayon::prelude::*;

@@ -143,6 +143,10 @@ impl Schedule<'_> {
     fn run(mut self) -> Result<(), EmulationError> {
         let result = self.run_to_the_end();
         if result.is_err() {
+            if let Some(observer) = self.blocks[0].observer {
+                let blocks = self.blocks;
+                self.cluster.with(|state| observer.stopped(&state.scene(blocks)));
+            }
             // Each is dropped while its thread is the current one: its stack unwinds.
             for (thread, coroutine) in self.threads.iter().zip(&mut self.coroutines) {
                 if coroutine.is_some() {
