@@ -72,7 +72,9 @@ fn serial_agrees_with_a_reference_in_higher_precision() {
 
 fn same_bits<T: ScalarTypes>() -> Vec<String> {
     let mut failures = Vec::new();
-    let contexts = [1, 2, 3, 7].map(context);
+    // How work is shared by threads does not depend on the type: all types but one have the least and the most.
+    let threads: &[usize] = if T::TYPES == Types::F32 { &[1, 2, 3, 7] } else { &[1, 7] };
+    let contexts: Vec<_> = threads.iter().map(|&threads| context(threads)).collect();
     for case in all_cases() {
         let operands = Operands::<T>::draw(&case);
         let expected = serial(&operands);

@@ -3,6 +3,9 @@
 //! Every test is made once for each entry of the registry and each backend, so a new kernel is tested
 //! without a line here. On a machine without a GPU the GPU's tests are counted as ignored; where
 //! `GEMM_REQUIRE_GPU=1` is set they fail instead.
+//!
+//! What takes longest on the emulator is ignored, too, and run by `cargo xtask emulator-suites`: all cases of the
+//! entries of which a [`Part`] is run here, and the planted defects.
 
 #![expect(clippy::print_stdout, reason = "it says what was not tested, and what a soak ran")]
 
@@ -34,7 +37,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Comparison, Digests, REMEDY, SelfTest, digest, digested_cases, ensure};
-use gemm_spec::{Arch, Element, LaunchShape, Layout, OperandAccess};
+use gemm_spec::{Arch, Element, LaunchShape, Layout, Operand, OperandAccess};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::CPU;
 use lab::gpu::Gpu;
@@ -76,6 +79,34 @@ impl Backend {
             }),
         }
         .map_err(|error| error.to_string())
+    }
+}
+
+/// How many of a property's cases are run.
+#[derive(Clone, Copy, PartialEq)]
+enum Extent {
+    All,
+    /// Cases that still have every shape, every remainder and every order.
+    Part,
+}
+
+impl Extent {
+    /// What an entry is given. Those of a kernel for Hopper are one source that differs by the sizes of elements alone:
+    /// of two entries with the same sizes the second has other conversions and another `wgmma`, which every case
+    /// reaches, and the same indices, boxes and barriers. On the emulator such a kernel takes more time than others.
+    fn of<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Self {
+        let sizes = |types: Types| {
+            [Operand::A, Operand::B, Operand::C].map(|operand| types.of(operand).size())
+        };
+        let of_same_sizes = spec.entries.iter().find(|entry| sizes(entry.types) == sizes(T::TYPES));
+        let is_first = of_same_sizes.is_none_or(|entry| entry.types == T::TYPES);
+        let takes_time = backend == Backend::Emulator && spec.arch == Arch::Sm90a;
+        if takes_time && !is_first { Self::Part } else { Self::All }
+    }
+
+    /// Whether case `number` is run, where a part is one of `parts`.
+    fn has(self, number: usize, parts: usize) -> bool {
+        self == Self::All || number.is_multiple_of(parts)
     }
 }
 
@@ -128,20 +159,34 @@ fn enough(tried: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with a result: against serial's bits where the kernel promises them, else against the
-/// error bound of its type.
-fn difference<T: ScalarTypes>(
-    spec: Kernel,
-    operands: &Operands<T>,
-    found: &[T::C],
-) -> Result<(), String> {
-    let Operands { problem, a, b, c } = operands;
-    if spec.is_chain() {
-        return first_difference(problem, found, &expected(operands)?).map_or(Ok(()), Err);
+/// What results of a kernel are held to: serial's bits where the kernel promises them, else the error bound of its
+/// type.
+enum Standard<'a, T: ScalarTypes> {
+    Serial(&'a Operands<T>, Vec<T::C>),
+    Bound(Box<Checker<'a, T>>),
+}
+
+impl<'a, T: ScalarTypes> Standard<'a, T> {
+    fn new(spec: Kernel, operands: &'a Operands<T>) -> Result<Self, String> {
+        let Operands { problem, a, b, c } = operands;
+        if spec.is_chain() {
+            return Ok(Self::Serial(operands, expected(operands)?));
+        }
+        let checker = Checker::new(problem, a, b, c, Method::Full, 1).map_err(|e| e.to_string())?;
+        Ok(Self::Bound(Box::new(checker)))
     }
-    let checker = Checker::new(problem, a, b, c, Method::Full, 1).map_err(|e| e.to_string())?;
-    let verdict = checker.check(found);
-    if verdict.ok { Ok(()) } else { Err(verdict.to_string()) }
+
+    fn holds(&self, found: &[T::C]) -> Result<(), String> {
+        match self {
+            Self::Serial(operands, expected) => {
+                first_difference(&operands.problem, found, expected).map_or(Ok(()), Err)
+            }
+            Self::Bound(checker) => {
+                let verdict = checker.check(found);
+                if verdict.ok { Ok(()) } else { Err(verdict.to_string()) }
+            }
+        }
+    }
 }
 
 /// Edge of the kernel's tile, for the table of shapes.
@@ -174,7 +219,7 @@ fn compare<T: ScalarTypes>(
         let operands = Operands::<T>::draw(&case);
         let outcome = operands
             .run(|problem, a, b, c| backend.run(spec, problem, a, b, c))
-            .and_then(|found| difference(spec, &operands, &found));
+            .and_then(|found| Standard::new(spec, &operands)?.holds(&found));
         if let Err(what) = outcome {
             failures.push(format!("--kernel {} --dtype {} {case}: {what}", spec.id, T::TYPES));
         }
@@ -183,52 +228,69 @@ fn compare<T: ScalarTypes>(
     report(failures).map_err(Failed::from)
 }
 
-/// Ragged shapes, all scalars, padded rows, NaN in everything that must not be read.
-fn agrees_with_serial<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
-    compare::<T>(backend, spec, cases(tile(spec)))
+/// Ragged shapes, all scalars, padded rows, NaN in everything that must not be read. A part has each shape once, each
+/// scalar and each padding.
+fn agrees_with_serial<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+    extent: Extent,
+) -> Result<(), Failed> {
+    let cases = cases(tile(spec)).into_iter().enumerate();
+    compare::<T>(
+        backend,
+        spec,
+        cases.filter(|(number, _)| extent.has(*number, 2)).map(|(_, case)| case),
+    )
 }
 
-/// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32.
-///
-/// The kernels for Hopper take more time on the emulator and differ between types in elements' sizes alone: there all
-/// types but the first run every third size, which has all residues of those sizes.
-fn every_small_size<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
-    let first = spec.entries.first().is_none_or(|entry| entry.types == T::TYPES);
-    let takes_time = backend == Backend::Emulator && spec.arch == Arch::Sm90a;
-    let step = if takes_time && !first { 3 } else { 1 };
-    compare::<T>(backend, spec, (1..=70).step_by(step).map(|n| Case::new(n, n, n)))
+/// Every size from 1 to 70: of the chart's own 262 sizes only 65 are multiples of 32. A part is every ninth, which has
+/// all remainders of the eight elements that copies move at once.
+fn every_small_size<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+    extent: Extent,
+) -> Result<(), Failed> {
+    let sizes = (1..=70).filter(|n| extent.has(n - 1, 9));
+    compare::<T>(backend, spec, sizes.map(|n| Case::new(n, n, n)))
 }
 
 /// Just beyond a tile and within, along both of its sides, with rows that suit copies of 16 bytes and
-/// with rows and operands that do not.
+/// with rows and operands that do not. A part has each shape once, and each of the paddings.
 fn keeps_to_the_edges_of_its_tile<T: ScalarTypes>(
     backend: Backend,
     spec: Kernel,
+    extent: Extent,
 ) -> Result<(), Failed> {
     let (tile_m, tile_n) =
         spec.launch.tile().map_or((4, 4), |tile| (tile.m as usize, tile.n as usize));
     let mut failures = Vec::new();
     let mut tried = 0;
-    for (m, n) in [
+    let shapes = [
         (tile_m, tile_n),
         (tile_m + 3, tile_n + 4),
         (2 * tile_m + 1, tile_n + 3),
         (tile_m - 1, tile_n + 4),
         (tile_m + 1, tile_n.saturating_sub(4).max(1)),
-    ] {
-        for (k, padding) in [(8, [0; 3]), (47, [4, 4, 4]), (41, [1, 1, 1]), (70, [0, 0, 2])] {
+    ];
+    for (number, (m, n)) in shapes.into_iter().enumerate() {
+        let paddings = [(8, [0; 3]), (47, [4, 4, 4]), (41, [1, 1, 1]), (70, [0, 0, 2])];
+        for (other, (k, padding)) in paddings.into_iter().enumerate() {
+            if !extent.has(number + paddings.len() - other, paddings.len()) {
+                continue;
+            }
             let case = Case { padding, alpha: 0.75, beta: -1.5, ..Case::new(m, n, k) };
             if !can::<T>(backend, spec, &case)? {
                 continue;
             }
             tried += 1;
             let operands = Operands::<T>::draw(&case);
+            let standard = Standard::new(spec, &operands)?;
             // Operands from the start of their memory, and from its second element on.
             for shift in [0, 1] {
                 let (a, b) = (shifted(&operands.a, shift), shifted(&operands.b, shift));
                 let outcome = operands
                     .run(|problem, _, _, c| backend.run(spec, problem, &a[shift..], &b[shift..], c))
-                    .and_then(|found| difference(spec, &operands, &found));
+                    .and_then(|found| standard.holds(&found));
                 if let Err(what) = outcome {
                     let id = spec.id;
                     failures.push(format!("--kernel {id} {case}, shifted by {shift}: {what}"));
@@ -246,7 +308,11 @@ fn shifted<T: Scalar>(data: &[T], by: usize) -> Vec<T> {
 }
 
 /// Exact integers: any order of the sum gives the same, and nothing is hidden by a tolerance.
-fn is_exact_on_integers<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn is_exact_on_integers<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+    _: Extent,
+) -> Result<(), Failed> {
     let side = if can::<T>(backend, spec, &Case::new(67, 41, 130))? { 67 } else { 31 };
     let case = Case {
         distribution: lab::fill::Distribution::Position,
@@ -297,6 +363,7 @@ fn spread<T: Scalar>(from: &[T], cols: usize, apart: usize, len: usize) -> Vec<T
 fn indices_above_two_to_the_31st<T: ScalarTypes>(
     backend: Backend,
     spec: Kernel,
+    _: Extent,
 ) -> Result<(), Failed> {
     const SIDE: usize = 3;
     // As few steps as the kernel takes.
@@ -360,7 +427,11 @@ fn indices_above_two_to_the_31st<T: ScalarTypes>(
 }
 
 /// A product that a kernel cannot do is refused before anything is launched, with its limit.
-fn refuses_what_it_cannot_do<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+fn refuses_what_it_cannot_do<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+    _: Extent,
+) -> Result<(), Failed> {
     let fortran = Problem::<T>::new(4, 4, 4);
     let (fortran, which) = if !spec.reads_any_order() {
         (Problem { a: Layout::col_major(4), ..fortran }, "A")
@@ -415,6 +486,7 @@ fn digests_of<T: ScalarTypes>(
 fn gives_the_committed_digests<T: ScalarTypes>(
     backend: Backend,
     spec: Kernel,
+    _: Extent,
 ) -> Result<(), Failed> {
     let committed = Digests::committed()?;
     let symbol = spec.entry(T::TYPES).map_err(|reason| reason.to_string())?;
@@ -455,13 +527,25 @@ fn write_digests(path: &Path) -> Result<(), Failed> {
 /// What a trial does.
 type Test = Box<dyn FnOnce() -> Result<(), Failed> + Send>;
 
-type Property = fn(Backend, Kernel) -> Result<(), Failed>;
+type Property = fn(Backend, Kernel, Extent) -> Result<(), Failed>;
 
 /// The kernel whose digests include the corners of the tensor cores' sums.
 const CORNERS_OF: &str = "tensor_64x128";
 
 /// The property that needs a committed file.
 const DIGESTS: &str = "gives_the_committed_digests";
+
+/// The property that runs a kernel hundreds of times.
+const PLANTED: &str = "hides_no_defect";
+
+/// Those of whose cases some entries have a part, see [`Extent::of`].
+const IN_PARTS: [&str; 5] = [
+    "agrees_with_serial",
+    "every_size_from_1_to_70",
+    "keeps_to_the_edges_of_its_tile",
+    "takes_every_order",
+    "every_order_of_events",
+];
 
 /// The properties of a kernel for one element type.
 fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static str, Property)> {
@@ -488,7 +572,7 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
     if spec.arch == Arch::Sm90a && backend == Backend::Emulator {
         properties.push(("every_order_of_events", events::every_order_of_events::<T>));
         if first {
-            properties.push(("hides_no_defect", planted::hides_no_defect::<T>));
+            properties.push((PLANTED, planted::hides_no_defect));
         }
     }
     if spec.id.starts_with("tensor_") && backend == Backend::Gpu {
@@ -518,7 +602,7 @@ fn a_kernel_that_can_do_no_case_fails() -> Result<(), String> {
         ("every_order_of_events", events::every_order_of_events::<f64>),
     ];
     for (name, property) in counting {
-        let outcome = property(Backend::Emulator, other);
+        let outcome = property(Backend::Emulator, other, Extent::All);
         let text = outcome.err().and_then(|failed| failed.message().map(str::to_owned));
         let text = text.unwrap_or_default();
         ensure(text.contains("only 0 cases"), &format!("{name} of {}: {text:?}", other.id))?;
@@ -546,27 +630,28 @@ fn trials() -> Vec<Trial> {
     let mut unrecorded = BTreeSet::new();
     for backend in [Backend::Emulator, Backend::Gpu] {
         for &spec in KERNELS {
-            let mut add = |name: String, digests_of: Option<&'static str>, test: Test| {
-                let missing = no_gpu.clone().filter(|_| backend == Backend::Gpu);
-                let without_gpu = missing.is_some() && !required;
-                // While they are written anew, the old ones bind nobody.
-                let rewritten = digests_of.is_some() && written.is_some();
-                let missing_digests = digests_of.filter(|symbol| !committed.holds(symbol));
-                unrecorded.extend(missing_digests.filter(|_| !rewritten));
-                let without_digests = rewritten || missing_digests.is_some() && !required;
-                skipped += usize::from(without_gpu);
-                undigested += usize::from(rewritten && !without_gpu);
-                let name = format!("{}::{name}", backend.name());
-                let trial = Trial::test(name, move || match missing {
-                    Some(reason) => Err(reason.into()),
-                    None => test(),
-                });
-                trials.push(trial.with_ignored_flag(without_gpu || without_digests));
-            };
+            let mut add =
+                |name: String, digests_of: Option<&'static str>, long: bool, test: Test| {
+                    let missing = no_gpu.clone().filter(|_| backend == Backend::Gpu);
+                    let without_gpu = missing.is_some() && !required;
+                    // While they are written anew, the old ones bind nobody.
+                    let rewritten = digests_of.is_some() && written.is_some();
+                    let missing_digests = digests_of.filter(|symbol| !committed.holds(symbol));
+                    unrecorded.extend(missing_digests.filter(|_| !rewritten));
+                    let without_digests = rewritten || missing_digests.is_some() && !required;
+                    skipped += usize::from(without_gpu);
+                    undigested += usize::from(rewritten && !without_gpu);
+                    let name = format!("{}::{name}", backend.name());
+                    let trial = Trial::test(name, move || match missing {
+                        Some(reason) => Err(reason.into()),
+                        None => test(),
+                    });
+                    trials.push(trial.with_ignored_flag(without_gpu || without_digests || long));
+                };
             if let (Backend::Gpu, OperandAccess::Limbs(_)) = (backend, spec.operands) {
                 for (name, property) in split::PROPERTIES {
                     let test = move || property(spec).map_err(Failed::from);
-                    add(format!("{}::{name}", spec.id), None, Box::new(test));
+                    add(format!("{}::{name}", spec.id), None, false, Box::new(test));
                 }
             }
             for entry in spec.entries {
@@ -577,16 +662,26 @@ fn trials() -> Vec<Trial> {
                         T => host_path::bands_have_the_bits_of_the_whole::<T>
                     );
                     let test = move || test(spec).map_err(Failed::from);
-                    add(format!("host_path::{}", entry.symbol), None, Box::new(test));
+                    add(format!("host_path::{}", entry.symbol), None, false, Box::new(test));
                 }
+                let extent = with_gemm_types!(entry.types, T => Extent::of::<T>(backend, spec));
                 for (name, property) in properties {
-                    let test = move || property(backend, spec);
+                    let test = move || property(backend, spec, extent);
                     let digests_of = (name == DIGESTS).then_some(entry.symbol);
-                    add(format!("{}::{name}", entry.symbol), digests_of, Box::new(test));
+                    let long = name == PLANTED;
+                    add(format!("{}::{name}", entry.symbol), digests_of, long, Box::new(test));
+                    if extent == Extent::Part && IN_PARTS.contains(&name) {
+                        let test = move || property(backend, spec, Extent::All);
+                        let name = format!("{}::{name}_in_all_cases", entry.symbol);
+                        add(name, None, true, Box::new(test));
+                    }
                 }
             }
         }
     }
+    let table = || planted::the_document_shows_who_sees_defects().map_err(Failed::from);
+    let name = "emulator::the_document_shows_who_sees_defects";
+    trials.push(Trial::test(name, table).with_ignored_flag(true));
     let without_gpu = no_gpu.is_some() && !required;
     skipped += usize::from(without_gpu);
     let missing = no_gpu.clone();

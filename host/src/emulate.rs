@@ -431,14 +431,26 @@ mod tests {
     #[ignore = "a measurement: run it alone, with --nocapture"]
     fn cost_of_the_checks() {
         const N: usize = 256;
+        /// Of each kind, in turn.
+        const RUNS: usize = 7;
         let spec = KERNELS.iter().copied().find(|spec| spec.id == "tiled32").unwrap();
         let problem = Problem::<f32>::new(N, N, N);
         let (a, b, mut c) = (vec![1.0; N * N], vec![1.0; N * N], vec![0.0; N * N]);
-        for checked in [false, true, false, true] {
-            let started = Instant::now();
-            let options = Options { checked, ..Options::default() };
-            run_with(options, spec, &problem, &a, &b, &mut c).unwrap();
-            println!("tiled32 f32 n={N}, checked {checked}: {:.2?}", started.elapsed());
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..RUNS {
+            for (times, checked) in times.iter_mut().zip([false, true]) {
+                let started = Instant::now();
+                let options = Options { checked, ..Options::default() };
+                run_with(options, spec, &problem, &a, &b, &mut c).unwrap();
+                times.push(started.elapsed());
+            }
+        }
+        for (mut times, checked) in times.into_iter().zip(["without checks", "with checks"]) {
+            times.sort_unstable();
+            let (median, least, most) = (times[RUNS / 2], times[0], times[RUNS - 1]);
+            println!(
+                "tiled32 f32 n={N}, {checked}: {median:.2?}, the median of {RUNS} runs from {least:.2?} to {most:.2?}"
+            );
         }
         assert!(c.iter().all(|&value| value == N as f32));
         let options = Options { skip_barrier: Some(1), ..Options::default() };

@@ -22,7 +22,7 @@ use libtest_mimic::Failed;
 use serde::Serialize;
 
 use super::support::{Case, Operands, report};
-use super::{Backend, digest, ensure};
+use super::{Backend, Extent, digest, ensure};
 
 /// Products of an instruction.
 const DEPTH: usize = 16;
@@ -246,6 +246,7 @@ static ALL: Mutex<BTreeMap<String, BTreeMap<String, Outcome>>> = Mutex::new(BTre
 pub(super) fn sums_as_the_emulator_does<T: ScalarTypes>(
     _: Backend,
     spec: Kernel,
+    _: Extent,
 ) -> Result<(), Failed> {
     let symbol = spec.entry(T::TYPES).map_err(|reason| reason.to_string())?;
     let mut outcomes = BTreeMap::new();

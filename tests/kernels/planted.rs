@@ -1,17 +1,18 @@
 //! Defects, planted: each instruction of a kernel for Hopper that orders something, missing or with another operand, is
 //! reported, or shows in the result, or is known to change nothing on the emulator.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use cuda_std::emulate::{Defect, Instruction};
 use gemm_spec::{Arch, with_gemm_types};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::ScalarTypes;
-use lab::sanitize::{Instructions, Outcome, plant};
+use lab::sanitize::{Instructions, Outcome, Planted, plant};
 use libtest_mimic::Failed;
 
-use super::Backend;
 use super::support::report;
+use super::{Backend, Extent};
 
 /// Defects that nothing shows, of kernels of that name or those that begin with it.
 struct Harmless {
@@ -100,7 +101,7 @@ fn all_instructions() -> Result<&'static [Known], String> {
 
 /// Leaves each instruction out, on one SM; and plants each other operand in those at lines that no kernel
 /// before this one has.
-pub(super) fn hides_no_defect<T: ScalarTypes>(_: Backend, spec: Kernel) -> Result<(), Failed> {
+fn planted_in<T: ScalarTypes>(spec: Kernel) -> Result<Vec<Planted>, String> {
     let before: Vec<Instruction> = all_instructions()?
         .iter()
         .take_while(|(other, _)| other.id != spec.id)
@@ -108,7 +109,23 @@ pub(super) fn hides_no_defect<T: ScalarTypes>(_: Backend, spec: Kernel) -> Resul
         .collect();
     let planted =
         |defect: &Defect| defect.operand().is_none() || !before.contains(&defect.instruction);
-    let defects = plant::<T>(spec, planted).map_err(|error| error.to_string())?;
+    plant::<T>(spec, planted).map_err(|error| error.to_string())
+}
+
+/// The same, once for all tests that look at it.
+fn found(spec: Kernel) -> Result<&'static [Planted], String> {
+    static ALL: [OnceLock<Result<Vec<Planted>, String>>; KERNELS.len()] =
+        [const { OnceLock::new() }; KERNELS.len()];
+    let place = KERNELS.iter().position(|other| other.id == spec.id).ok_or("no such kernel")?;
+    let entry = spec.entries.first().ok_or("no entries")?;
+    let found =
+        ALL[place].get_or_init(|| with_gemm_types!(entry.types, T => planted_in::<T>(spec)));
+    found.as_deref().map_err(Clone::clone)
+}
+
+/// Each defect is reported, or shows in the result, or is known to change nothing here.
+pub(super) fn hides_no_defect(_: Backend, spec: Kernel, _: Extent) -> Result<(), Failed> {
+    let defects = found(spec)?;
     let mut failures = Vec::new();
     let mut unseen: Vec<&Defect> = defects
         .iter()
@@ -144,4 +161,38 @@ pub(super) fn hides_no_defect<T: ScalarTypes>(_: Backend, spec: Kernel) -> Resul
         failures.push(format!("{}: only {reported} defects were reported", spec.id));
     }
     report(failures).map_err(Failed::from)
+}
+
+/// The rows of the table of defects in `docs/emulator.md`: what is planted, and what shows it in some kernel.
+fn rows() -> Result<Vec<String>, String> {
+    let mut shown: BTreeMap<(&str, Option<&str>), BTreeSet<String>> = BTreeMap::new();
+    for spec in KERNELS.iter().filter(|spec| spec.arch == Arch::Sm90a) {
+        for Planted { defect, outcome } in found(*spec)? {
+            let by = match outcome {
+                Some(Outcome::Reported(fault)) => format!("`{}`", fault.kind()),
+                Some(Outcome::OtherBits) => "wrong numbers".to_owned(),
+                None => "nothing in some kernels".to_owned(),
+            };
+            shown.entry((defect.instruction.name, defect.operand())).or_default().insert(by);
+        }
+    }
+    let row = |((name, operand), by): (&(&str, Option<&str>), &BTreeSet<String>)| {
+        let what = operand.map_or("missing".to_owned(), |operand| format!("other {operand}"));
+        let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        format!("| `{name}` | {what} | {} |", by.join(", "))
+    };
+    Ok(shown.iter().map(row).collect())
+}
+
+/// The document has the table that a run gives.
+pub(super) fn the_document_shows_who_sees_defects() -> Result<(), String> {
+    const HEAD: &str = "| instruction | what is planted | what shows it |";
+    let document = include_str!("../../docs/emulator.md");
+    let table = document.lines().skip_while(|line| *line != HEAD).skip(2);
+    let shown: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();
+    let rows = rows()?;
+    if shown == rows {
+        return Ok(());
+    }
+    Err(format!("the table should be\n{HEAD}\n|---|---|---|\n{}\n", rows.join("\n")))
 }

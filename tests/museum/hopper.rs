@@ -217,10 +217,7 @@ impl Exhibit {
             let options = Options { defect, ..self.options(checked) };
             match emulate::run_with(options, self.kernel(), problem, a, b, &mut c) {
                 Ok(()) => Ok(c),
-                Err(Error::Emulation { fault, .. }) => {
-                    let text = format!("{fault:?}");
-                    Err(text.split([' ', '{']).next().unwrap_or_default().to_owned())
-                }
+                Err(Error::Emulation { fault, .. }) => Err(fault.kind()),
                 Err(error) => panic!("{}: {error}", self.name),
             }
         };

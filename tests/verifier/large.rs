@@ -72,8 +72,6 @@ fn attack_large(
     transpose(c);
     let transposed = checker.check(c);
     assert!(!transposed.ok && transposed.bad > LARGE / 2, "{transposed}");
-    transpose(c);
-    assert!(checker.check(c).ok);
 }
 
 /// A matrix of the large size, row by row.

@@ -4,7 +4,8 @@ use anyhow::Result;
 
 use crate::toolchain::Unavailable;
 use crate::{
-    assemble, blas_suites, build_ptx, check_ptx, command, docs, packages, python, sanitize,
+    assemble, blas_suites, build_ptx, check_ptx, command, docs, emulator_suites, packages, python,
+    sanitize,
 };
 
 /// Run exactly what CI runs, in its order, up to the first failure
@@ -18,7 +19,7 @@ pub(crate) struct Args {
 }
 
 /// The arguments of the steps that are plain cargo.
-const CARGO_STEPS: [&[&str]; 11] = [
+const CARGO_STEPS: [&[&str]; 12] = [
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["clippy", "-p", "host", "--features", "peers", "--all-targets", "--", "-D", "warnings"],
@@ -28,6 +29,7 @@ const CARGO_STEPS: [&[&str]; 11] = [
     &["doc", "--workspace", "--no-deps"],
     &["doc", "--workspace", "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],
+    emulator_suites::ALL,
     // Every kernel with all its types, in all fixed orders of events and a random one.
     &["run", "-p", "host", "--", "sanitize", "--seeds", "1"],
     &["test", "-p", "host", "--features", "peers", "--lib", "--", "peers"],

@@ -15,6 +15,7 @@ mod check_ptx;
 mod ci;
 mod command;
 mod docs;
+mod emulator_suites;
 mod fit;
 mod gpu_bundle;
 mod modules;
@@ -52,6 +53,7 @@ enum Task {
     Fit(fit::Args),
     Peers(peers::Args),
     Sanitize(sanitize::Args),
+    EmulatorSuites(emulator_suites::Args),
     Neon(neon::Args),
     BlasSuites(blas_suites::Args),
     BlasDeb(blas_deb::Args),
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Task::Fit(args) => fit::run(&args),
         Task::Peers(args) => peers::run(&args),
         Task::Sanitize(args) => sanitize::run(&args).map(drop),
+        Task::EmulatorSuites(args) => emulator_suites::run(&args),
         Task::Neon(args) => neon::run(&args),
         Task::BlasSuites(args) => blas_suites::run(&args),
         Task::BlasDeb(args) => blas_deb::run(&args),

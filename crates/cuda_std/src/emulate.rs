@@ -32,6 +32,7 @@ mod remote;
 mod schedule;
 mod shadow;
 mod sites;
+mod stack;
 mod tensor_core;
 mod tensor_map;
 #[cfg(test)]
@@ -51,13 +52,12 @@ use cluster::Cluster;
 use copies::Copies;
 pub(crate) use copies::{commit_group, copy_async, wait_group};
 use corosensei::Yielder;
-use corosensei::stack::DefaultStack;
 pub use defect::{Change, Defect};
 pub use error::{Access, AccessKind, EmulationError, Site, WarpFault};
 use global::{GlobalShadow, Who};
 pub(crate) use mbarrier::{fence_init, mbarrier_arrive, mbarrier_init, mbarrier_wait};
 pub(crate) use numbers::{atomic, bf16_pair, check_value, f16_pair, f16_value};
-pub use observe::{Action, Event, Instruction, Observer};
+pub use observe::{Action, BarrierState, Event, Instruction, Observer, Scene, Waiting};
 pub(crate) use parts::Product;
 pub(crate) use products::{commit_products, multiply, wait_products};
 use rayon::prelude::*;
@@ -76,8 +76,6 @@ use warp::Lane;
 pub(crate) use warp::{WarpOperation, lane, warp};
 pub(crate) use warpgroup::{named_barrier, set_registers, stmatrix_x4};
 
-/// Bytes of stack for one emulated thread.
-const STACK_BYTES: usize = 64 * 1024;
 /// Alignment of a block's shared memory: the period of the widest swizzle.
 const SHARED_ALIGN: usize = 1024;
 /// Address of a block's shared memory in its shared window, of which a device keeps the first bytes.
@@ -232,8 +230,6 @@ struct Block<'l> {
 thread_local! {
     /// The emulated thread that runs on this worker now.
     static CURRENT: Cell<*const Thread<'static>> = const { Cell::new(ptr::null()) };
-    /// Stacks of ended threads, for the next block.
-    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The thread that runs on this worker.

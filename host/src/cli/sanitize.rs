@@ -14,7 +14,7 @@ use super::output::print;
 use super::{Exit, nothing_ran, values};
 use crate::measure::DeviceChoice;
 use crate::registry::Implementation;
-use crate::sanitize::{Findings, Outcome, Plan, Planted, Shape, Trace, examine, plant};
+use crate::sanitize::{Findings, Outcome, Plan, Planted, Shape, Stopped, Trace, examine, plant};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -192,6 +192,9 @@ fn line(found: &Findings) -> String {
         );
         if let Some(remedy) = &report.remedy {
             text += &format!("    remedy: {remedy}\n");
+        }
+        for stopped in report.stopped.iter().flat_map(Stopped::lines) {
+            text += &format!("    {stopped}\n");
         }
         text += &format!("    repeat: {}\n", report.repeat);
     }

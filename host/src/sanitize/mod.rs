@@ -1,15 +1,18 @@
 //! Every kernel on the emulator with its checks, on shapes with edges and in several orders of events.
 
 mod plant;
+mod scene;
 mod trace;
 
 use std::time::Instant;
 
-use cuda_std::emulate::{Observer, Order};
+use cuda_std::emulate::{EmulationError, Observer, Order};
 use gemm_spec::split_k::KSharing;
 use gemm_spec::{Arch, Layout, Operand, Problem, Types, with_gemm_types};
 use kernels_gpu::Kernel;
 pub use plant::{Instructions, Outcome, Planted, plant};
+pub(crate) use scene::Stopped;
+use scene::Watch;
 use serde::Serialize;
 pub(crate) use trace::Trace;
 
@@ -69,6 +72,8 @@ pub(crate) struct Report {
     pub(crate) fault: String,
     /// What would order the two acts.
     pub(crate) remedy: Option<String>,
+    /// What the cluster of the fault was at, of a kernel for Hopper.
+    pub(crate) stopped: Option<Stopped>,
     /// The command that repeats it.
     pub(crate) repeat: String,
 }
@@ -105,12 +110,15 @@ fn examine_types<T: ScalarTypes>(
         for &(order, multiprocessors) in &orders {
             findings.runs += 1;
             let options = Options { order, multiprocessors, ..plan.base };
-            let (fault, remedy) = match product.run(spec, options, observer)? {
+            let (fault, remedy, stopped) = match product.run(spec, options, observer)? {
                 Ok(c) => match verdict(&checker, &c) {
                     None => continue,
-                    Some(wrong) => (wrong, None),
+                    Some(wrong) => (wrong, None, None),
                 },
-                Err(fault) => (fault.to_string(), fault.remedy()),
+                Err(fault) => {
+                    let (fault, stopped) = product.watched(spec, options, fault)?;
+                    (fault.to_string(), fault.remedy(), stopped)
+                }
             };
             findings.reports.push(Report {
                 types: T::TYPES.to_string(),
@@ -119,6 +127,7 @@ fn examine_types<T: ScalarTypes>(
                 multiprocessors,
                 fault,
                 remedy,
+                stopped,
                 repeat: repeat(spec, T::TYPES, shape, options),
             });
             break;
@@ -166,7 +175,7 @@ impl<T: ScalarTypes> Product<T> {
         spec: Kernel,
         options: Options,
         observer: Option<&dyn Observer>,
-    ) -> anyhow::Result<Result<Guarded<T>, Box<cuda_std::emulate::EmulationError>>> {
+    ) -> anyhow::Result<Result<Guarded<T>, Box<EmulationError>>> {
         let Self { problem, a, b, before } = self;
         let mut c = Guarded::new(problem)?;
         c.poison(before);
@@ -182,6 +191,25 @@ impl<T: ScalarTypes> Product<T> {
             Err(Error::Emulation { fault, .. }) => Ok(Err(fault)),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl<T: ScalarTypes> Product<T> {
+    /// A run that ends with a fault once more, to see what its cluster is at then. Where several have one it may be
+    /// another's.
+    fn watched(
+        &self,
+        spec: Kernel,
+        options: Options,
+        fault: Box<EmulationError>,
+    ) -> anyhow::Result<(Box<EmulationError>, Option<Stopped>)> {
+        if spec.arch != Arch::Sm90a {
+            return Ok((fault, None));
+        }
+        let watch = Watch::default();
+        let fault = self.run(spec, options, Some(&watch))?.err().unwrap_or(fault);
+        let stopped = watch.stopped_at(&fault);
+        Ok((fault, stopped))
     }
 }
 
@@ -269,9 +297,11 @@ fn drawn<T: ScalarTypes, E: Scalar>(problem: &Problem<T>, operand: Operand) -> V
 
 #[cfg(test)]
 mod tests {
+    use cuda_std::emulate::{Change, Defect};
     use kernels_gpu::KERNELS;
 
     use super::*;
+    use crate::f16;
 
     pub(super) fn kernel(id: &str) -> Kernel {
         KERNELS.iter().copied().find(|spec| spec.id == id).unwrap()
@@ -301,6 +331,46 @@ mod tests {
         // With checks off its numbers show it, or those of the order of threads that the emulator has.
         let unchecked = examined("tiled8", Types::F64, &plan(Options { checked: false, ..base }));
         assert!(unchecked.reports.iter().all(|report| report.fault.contains("WRONG")));
+    }
+
+    /// Findings of a kernel that lacks the instructions of that name, one after the other.
+    fn without(name: &str) -> Vec<Report> {
+        let spec = kernel("tensor_128x128");
+        let instructions = Instructions::of::<f16>(spec).unwrap();
+        let shape = Some(Shape { sizes: [128, 128, 700], padding: [0; 3], beta: 0.0 });
+        let of_name = instructions.into_iter().filter(|instruction| instruction.name == name);
+        let reports = of_name.map(|instruction| {
+            let defect = Some(Defect { instruction, change: Change::Missing });
+            let base = Options { defect, ..Options::default() };
+            let plan = Plan { shape, seeds: vec![], base, ..Plan::default() };
+            examine(spec, Some(Types::F16), &plan, None).unwrap().reports
+        });
+        reports.flatten().collect()
+    }
+
+    #[test]
+    fn a_report_says_what_the_barriers_and_the_threads_were_at() {
+        let reports = without("mbarrier.arrive");
+        let deadlock = reports.iter().find(|report| report.fault.starts_with("deadlock: "));
+        let lines = deadlock.unwrap().stopped.as_ref().unwrap().lines();
+        assert!(lines[0].starts_with("mbarrier of "), "{lines:#?}");
+        // Somebody waits for a phase that lacks an arrival.
+        let words =
+            |line: &String| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
+        let lacks = lines.iter().map(words).any(|words| {
+            let of = words.iter().position(|word| word == "of").filter(|at| *at > 1);
+            of.is_some_and(|at| words[at - 1] < words[at + 1] && words[at + 3] != "0")
+        });
+        assert!(lacks, "{lines:#?}");
+        let waits = |line: &String| line.starts_with("  mbarrier.try_wait at kernels-gpu/src/");
+        assert!(lines.iter().any(waits), "{lines:#?}");
+        // The thread of the report comes first.
+        let reports = without("fence.proxy.async");
+        let fence = reports.iter().find(|report| report.fault.starts_with("no proxy fence: "));
+        let fence = fence.unwrap();
+        let lines = fence.stopped.as_ref().unwrap().lines();
+        let first = lines.iter().find_map(|line| line.strip_suffix(" came last to")).unwrap();
+        assert!(fence.fault.contains(first), "{first}: {}", fence.fault);
     }
 
     #[test]

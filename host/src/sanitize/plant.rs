@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use cuda_std::emulate::{Action, Defect, Event, Instruction, Observer, Order};
+use cuda_std::emulate::{Action, Defect, EmulationError, Event, Instruction, Observer, Order};
 use gemm_spec::split_k::KSharing;
 use kernels_gpu::Kernel;
 
@@ -24,7 +24,7 @@ pub struct Planted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The emulator's report.
-    Reported(String),
+    Reported(Box<EmulationError>),
     /// C has other bits.
     OtherBits,
 }
@@ -120,7 +120,7 @@ fn shown<T: ScalarTypes>(
 ) -> anyhow::Result<Option<Outcome>> {
     let options = Options { defect: Some(defect), ..ONE };
     Ok(match product.run(spec, options, None)? {
-        Err(fault) => Some(Outcome::Reported(fault.to_string())),
+        Err(fault) => Some(Outcome::Reported(fault)),
         Ok(c) => {
             let mut pairs = right.as_slice().iter().zip(c.as_slice());
             let same = c.intact().is_ok() && pairs.all(|(x, y)| x.same_bits(*y));

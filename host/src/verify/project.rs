@@ -31,12 +31,14 @@ pub(super) trait Lift<T>: Ring {
 impl Ring for f64 {
     const ZERO: Self = 0.0;
 
+    #[inline(always)]
     fn add_product(self, a: Self, b: Self) -> Self {
         self + a * b
     }
 }
 
 impl<T: Scalar> Lift<T> for f64 {
+    #[inline(always)]
     fn lift(value: T) -> Self {
         real(value)
     }
@@ -134,8 +136,10 @@ fn project_rows<T: Scalar, R: Ring>(
         let lines: [&[T]; LINES] = std::array::from_fn(|line| &matrix.line(row + line)[..x.len()]);
         let mut sums = [[R::ZERO; VECTORS]; LINES];
         for (at, x) in x.iter().enumerate() {
-            for (sum, line) in sums.iter_mut().zip(lines) {
-                add_scaled(sum, lift(line[at]), x);
+            let mut line = 0;
+            while line < LINES {
+                add_scaled(&mut sums[line], lift(lines[line][at]), x);
+                line += 1;
             }
         }
         group.copy_from_slice(&sums);
@@ -178,8 +182,11 @@ fn project_cols<T: Scalar, R: Ring>(
 
 #[inline(always)]
 fn add_scaled<R: Ring>(sum: &mut Bundle<R>, factor: R, x: &Bundle<R>) {
-    for (sum, &x) in sum.iter_mut().zip(x) {
-        *sum = sum.add_product(factor, x);
+    // No range: tests compile this with little inlining, and it is where checks of large products spend their time.
+    let mut at = 0;
+    while at < VECTORS {
+        sum[at] = sum[at].add_product(factor, x[at]);
+        at += 1;
     }
 }
 

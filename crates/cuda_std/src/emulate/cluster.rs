@@ -13,7 +13,8 @@ use super::parts::{
 };
 use super::sites::Sites;
 use super::{
-    Access, AccessKind, Block, EmulationError, Launch, Pause, Site, Thread, coordinates, watch,
+    Access, AccessKind, BarrierState, Block, EmulationError, Launch, Pause, Scene, Site, Thread,
+    Waiting, coordinates, watch,
 };
 
 /// The state of a cluster whose launch is asynchronous.
@@ -313,30 +314,60 @@ impl State {
 
     /// Why nobody goes on, in words.
     pub(super) fn deadlock(&self, blocks: &[Block<'_>]) -> EmulationError {
-        let mut waits: Vec<(Wait, Vec<usize>)> = Vec::new();
-        for (slot, wait) in self.waits.iter().enumerate() {
-            let Some(wait) = wait else { continue };
-            match waits.iter_mut().find(|(known, _)| known.what == wait.what && known.at == wait.at)
-            {
-                Some((_, slots)) => slots.push(slot),
-                None => waits.push((*wait, vec![slot])),
-            }
-        }
         let mut text = String::new();
-        for (wait, slots) in waits {
+        for Waiting { site, threads, what } in self.waiting(blocks) {
             if !text.is_empty() {
                 text.push_str("; ");
             }
-            let site = self.site(blocks, slots[0], wait.at);
-            let others = match slots.len() - 1 {
+            let others = match threads - 1 {
                 0 => String::new(),
                 others => format!(" and {others} more"),
             };
-            let what = self.describe(wait.what);
             // Writing to a string does not fail.
             let _ = write!(text, "{site}{others} waits for {what}");
         }
         EmulationError::Deadlock { waits: text }
+    }
+
+    /// Who waits, those together that wait for the same at the same line.
+    fn waiting(&self, blocks: &[Block<'_>]) -> Vec<Waiting> {
+        let mut waits: Vec<(Wait, usize, usize)> = Vec::new();
+        for (slot, wait) in self.waits.iter().enumerate() {
+            let Some(wait) = wait else { continue };
+            match waits
+                .iter_mut()
+                .find(|(known, ..)| known.what == wait.what && known.at == wait.at)
+            {
+                Some((_, _, threads)) => *threads += 1,
+                None => waits.push((*wait, slot, 1)),
+            }
+        }
+        let waiting = |(wait, slot, threads): (Wait, usize, usize)| Waiting {
+            site: self.site(blocks, slot, wait.at),
+            threads,
+            what: self.describe(wait.what),
+        };
+        waits.into_iter().map(waiting).collect()
+    }
+
+    /// What the cluster is at.
+    pub(super) fn scene(&self, blocks: &[Block<'_>]) -> Scene {
+        let waits_for = |index: usize| {
+            let of = |wait: &&Wait| matches!(wait.what, What::Phases(of, _) if of == index);
+            self.waits.iter().flatten().filter(of).count()
+        };
+        let state = |(index, barrier): (usize, &Barrier)| BarrierState {
+            block: blocks[barrier.rank].index,
+            offset: barrier.offset,
+            at: barrier.at,
+            phase: barrier.phase,
+            count: barrier.count,
+            pending: barrier.pending,
+            bytes: barrier.bytes,
+            waiting: waits_for(index),
+        };
+        let barriers = self.barriers.iter().enumerate().map(state).collect();
+        Scene { barriers, waits: self.waiting(blocks) }
     }
 
     fn describe(&self, what: What) -> String {

@@ -423,6 +423,56 @@ pub enum EmulationError {
 }
 
 impl EmulationError {
+    /// The name of the fault, as `docs/emulator.md` lists it.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        let text = format!("{self:?}");
+        text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+    }
+
+    /// The threads whose acts the fault is of, with their lines; none where it is nobody's or, as in a deadlock, that of
+    /// all who wait.
+    #[must_use]
+    pub fn sites(&self) -> Vec<Site> {
+        match *self {
+            Self::Race { first, second, .. }
+            | Self::GlobalRace { first, second, .. }
+            | Self::OverlappingWrites { first, second, .. }
+            | Self::MissingProxyFence { first, second, .. } => vec![first.site, second.site],
+            Self::PendingCopy { access, copy: other, .. }
+            | Self::Overwrite { access, read: other, .. } => vec![access.site, other],
+            Self::DifferentBarriers { first, second }
+            | Self::WarpgroupDivergence { first, second } => vec![first, second],
+            Self::GlobalOutOfBounds { access, .. }
+            | Self::ReadOnly { access, .. }
+            | Self::UninitialisedGlobal { access, .. }
+            | Self::Padding { access, .. }
+            | Self::SharedOutOfBounds { access, .. }
+            | Self::Uninitialised { access, .. }
+            | Self::Misaligned { access, .. } => vec![access.site],
+            Self::BarrierDivergence { waits: site, .. }
+            | Self::SharedTooSmall { site, .. }
+            | Self::WarpDivergence { site, .. }
+            | Self::Operand { site, .. }
+            | Self::NotSet { site, .. }
+            | Self::TooManyArrivals { site, .. }
+            | Self::TooManyBytes { site, .. }
+            | Self::PhaseUnknown { site, .. }
+            | Self::PhaseOverrun { site, .. }
+            | Self::MissingFence { site }
+            | Self::InFlight { site, .. }
+            | Self::UsedInFlight { site }
+            | Self::UnwrittenOperand { site, .. }
+            | Self::Uncommitted { site, .. }
+            | Self::StoreAtExit { site }
+            | Self::CopyAtExit { site }
+            | Self::StoreEdge { site, .. }
+            | Self::AfterExit { site, .. }
+            | Self::NotEmulated { site, .. } => vec![site],
+            Self::Deadlock { .. } | Self::Stack { .. } => Vec::new(),
+        }
+    }
+
     /// What would order the two acts, or what the kernel lacks, in words; none where the report itself says it.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use super::{AccessKind, Dim3};
+use super::{AccessKind, Dim3, Site};
 
 /// One thing that one thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,4 +66,50 @@ impl fmt::Display for Instruction {
 pub trait Observer: Sync {
     /// Takes an event, just before it happens.
     fn observe(&self, event: Event);
+
+    /// Takes what a cluster of an asynchronous launch was at when a fault ended it.
+    fn stopped(&self, scene: &Scene) {
+        let _ = scene;
+    }
+}
+
+/// What a cluster was at when it stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scene {
+    /// Every `mbarrier` that was initialised, in that order.
+    pub barriers: Vec<BarrierState>,
+    /// Who waited, those together that wait for the same at the same line.
+    pub waits: Vec<Waiting>,
+}
+
+/// An `mbarrier` in its present phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierState {
+    /// Its block.
+    pub block: Dim3,
+    /// Where it is, from the beginning of the block's shared memory.
+    pub offset: usize,
+    /// Where it was initialised.
+    pub at: &'static Location<'static>,
+    /// The phase, counted from 0.
+    pub phase: u32,
+    /// Arrivals that a phase takes.
+    pub count: u32,
+    /// Those that this one lacks.
+    pub pending: u32,
+    /// Bytes that it lacks; negative where more have come than are expected so far.
+    pub bytes: i64,
+    /// Threads that wait for a phase of it.
+    pub waiting: usize,
+}
+
+/// Threads that wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The first of them.
+    pub site: Site,
+    /// How many they are.
+    pub threads: usize,
+    /// What they wait for, in words.
+    pub what: String,
 }

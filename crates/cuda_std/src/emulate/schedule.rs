@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::panic::Location;
 
-use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::cluster::Cluster;
+use super::stack::Stack;
 use super::warp::{self, Lane};
 use super::{
     Block, CURRENT, Copies, EmulationError, GlobalShadow, Launch, Observer, Order, Pause,
-    STACK_BYTES, STACKS, SharedMemory, SharedShadow, Site, Thread, coordinates,
+    SharedMemory, SharedShadow, Site, Thread, coordinates,
 };
 
 /// Numbers that look random, the same each time.
@@ -82,13 +82,10 @@ pub(super) fn run_cluster(
         .collect();
     let mut coroutines = Vec::with_capacity(threads.len());
     for _ in &threads {
-        let stack = match STACKS.with_borrow_mut(Vec::pop) {
-            Some(stack) => stack,
-            None => DefaultStack::new(STACK_BYTES).map_err(|error| EmulationError::Stack {
-                threads: threads.len(),
-                reason: error.to_string(),
-            })?,
-        };
+        let stack = Stack::take().map_err(|error| EmulationError::Stack {
+            threads: threads.len(),
+            reason: error.to_string(),
+        })?;
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Pause>, ()| {
             super::current().yielder.set(yielder);
             kernel();
@@ -104,6 +101,7 @@ pub(super) fn run_cluster(
         ready: (0..threads.len()).collect(),
         barriers: blocks.iter().map(|_| AtBarrier::default()).collect(),
         in_warps: Vec::new(),
+        met: Vec::new(),
         order: launch.order,
         dice: Dice::new(launch.order.seed(), cluster_number),
     };
@@ -122,7 +120,7 @@ struct AtBarrier {
     first_ended: Option<usize>,
 }
 
-type Running = Coroutine<(), Pause, (), DefaultStack>;
+type Running = Coroutine<(), Pause, (), Stack>;
 
 /// What runs, and what waits.
 struct Schedule<'a> {
@@ -135,6 +133,8 @@ struct Schedule<'a> {
     barriers: Vec<AtBarrier>,
     /// Threads that wait for other lanes.
     in_warps: Vec<usize>,
+    /// Room for the lanes that have met.
+    met: Vec<usize>,
     order: Order,
     dice: Dice,
 }
@@ -143,6 +143,10 @@ impl Schedule<'_> {
     fn run(mut self) -> Result<(), EmulationError> {
         let result = self.run_to_the_end();
         if result.is_err() {
+            if let Some(observer) = self.blocks[0].observer {
+                let blocks = self.blocks;
+                self.cluster.with(|state| observer.stopped(&state.scene(blocks)));
+            }
             // Each is dropped while its thread is the current one: its stack unwinds.
             for (thread, coroutine) in self.threads.iter().zip(&mut self.coroutines) {
                 if coroutine.is_some() {
@@ -189,7 +193,7 @@ impl Schedule<'_> {
     /// The thread whose turn it is.
     fn next(&mut self) -> Option<usize> {
         let place = match self.order {
-            Order::Late | Order::Early => 0,
+            Order::Late | Order::Early => return self.ready.pop_front(),
             Order::Starve(starved) => {
                 let fed = |slot: &usize| *slot / 128 != starved as usize;
                 self.ready.iter().position(fed).unwrap_or(0)
@@ -203,7 +207,11 @@ impl Schedule<'_> {
     /// Takes over those that others have let go on.
     fn collect(&mut self) {
         let ready = &mut self.ready;
-        self.cluster.with(|state| ready.extend(state.woken.drain(..)));
+        self.cluster.with(|state| {
+            if !state.woken.is_empty() {
+                ready.extend(state.woken.drain(..));
+            }
+        });
     }
 
     /// Ends one thing that is under way: a group of products, a copy or a group of stores; false where there is none.
@@ -242,7 +250,10 @@ impl Schedule<'_> {
                     self.pass_barrier(rank)?;
                 }
             }
-            CoroutineResult::Yield(Pause::Warp) => self.in_warps.push(slot),
+            CoroutineResult::Yield(Pause::Warp) => {
+                self.in_warps.push(slot);
+                self.meet_warp(slot);
+            }
             CoroutineResult::Yield(Pause::Wait) => {}
             CoroutineResult::Yield(Pause::Fault) => {
                 let fault = thread.block.fault.take();
@@ -253,7 +264,7 @@ impl Schedule<'_> {
                 barrier.ended += 1;
                 barrier.first_ended.get_or_insert(slot);
                 if let Some(coroutine) = self.coroutines[slot].take() {
-                    STACKS.with_borrow_mut(|stacks| stacks.push(coroutine.into_stack()));
+                    coroutine.into_stack().keep();
                 }
                 if let Some(at) = thread.copies.under_way().filter(|_| thread.block.launch.checked)
                 {
@@ -264,6 +275,26 @@ impl Schedule<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lets the lanes that a thread of a warp waits for go on with it, before others, where it is the last of them and
+    /// all are here: their stacks are in the caches.
+    fn meet_warp(&mut self, slot: usize) {
+        if !self.threads[slot].waits_as_last_lane() {
+            return;
+        }
+        let mut lanes = std::mem::take(&mut self.met);
+        if warp::together(slot, self.threads, self.block_threads, &mut lanes) {
+            let (first, last) = (lanes[0], lanes[lanes.len() - 1]);
+            self.in_warps.retain(|slot| {
+                !(first..=last).contains(slot) || self.threads[*slot].waits_for_lanes()
+            });
+            for &lane in lanes.iter().rev() {
+                self.ready.push_front(lane);
+            }
+        }
+        lanes.clear();
+        self.met = lanes;
     }
 
     /// All threads of a block are at its barrier.

@@ -73,6 +73,8 @@ pub(super) struct Factors {
     nan: Vec<bool>,
     /// Those that have a number that is not finite.
     special: Vec<bool>,
+    /// Those that have a number that is not zero.
+    something: Vec<bool>,
 }
 
 impl Factors {
@@ -84,13 +86,15 @@ impl Factors {
         };
         let powers = values.iter().map(|&value| factor.power(value)).collect();
         let (mut nan, mut special) = (vec![false; lines], vec![false; lines]);
+        let mut something = vec![false; lines];
         for line in values.chunks_exact(lines) {
-            for ((nan, special), value) in nan.iter_mut().zip(&mut special).zip(line) {
-                *nan |= value.is_nan();
-                *special |= !value.is_finite();
+            for (at, value) in line.iter().enumerate() {
+                nan[at] |= value.is_nan();
+                special[at] |= !value.is_finite();
+                something[at] |= *value != 0.0;
             }
         }
-        Self { lines, values, powers, nan, special }
+        Self { lines, values, powers, nan, special, something }
     }
 
     fn value(&self, line: usize, step: usize) -> f32 {
@@ -164,6 +168,9 @@ fn in_lanes(a: &Factors, b: &Factors, c: &mut [f32]) {
         }
         for (at, c) in c.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             let column = at * LANES;
+            if adds_nothing((a, row), (b, column), c) {
+                continue;
+            }
             if b.nan[column..column + LANES].iter().all(|&nan| nan) {
                 *c = [NAN; LANES];
                 continue;
@@ -175,6 +182,26 @@ fn in_lanes(a: &Factors, b: &Factors, c: &mut [f32]) {
             }
         }
     }
+}
+
+/// Whether all products of a row with [`LANES`] columns are zero, as they are outside of a matrix, and each sum stays
+/// what it is: a number with a value has no bit that is cut.
+#[inline(always)]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "one loop with no early end, which is made of vectors"
+)]
+fn adds_nothing(
+    (a, row): (&Factors, usize),
+    (b, column): (&Factors, usize),
+    c: &[f32; LANES],
+) -> bool {
+    let (mut something, mut special) = (false, a.special[row]);
+    for lane in 0..LANES {
+        something |= b.something[column + lane];
+        special |= b.special[column + lane] | (c[lane].to_bits() & EXPONENT == EXPONENT);
+    }
+    !(something & a.something[row]) & !special
 }
 
 /// Adds to [`LANES`] neighbours; false, and nothing added, where a term or the sum could leave the range of f32.
@@ -201,18 +228,29 @@ fn sum_in_lanes(
             largest[lane] = if power > largest[lane] { power } else { largest[lane] };
         }
     }
-    let mut within = !b.special[column..column + LANES].iter().any(|&special| special);
+    let mut within = true;
     let mut nothing = [false; LANES];
+    let mut some_nothing = false;
     for lane in 0..LANES {
-        nothing[lane] = largest[lane] == 0.0 && c[lane] == 0.0;
+        nothing[lane] = (largest[lane] == 0.0) & (c[lane] == 0.0);
+        some_nothing |= nothing[lane];
         within &= ((largest[lane] >= LEAST) & (largest[lane] <= MOST)) | nothing[lane];
+        within &= !b.special[column + lane];
     }
-    // A product whose power is below every f32 is something, too.
-    let is_zero = |lane: usize| {
-        (0..DEPTH).all(|step| powers[step] == 0.0 || line(&b.powers, step)[lane] == 0.0)
-    };
-    if !within || (0..LANES).any(|lane| nothing[lane] && !is_zero(lane)) {
+    if !within {
         return false;
+    }
+    if some_nothing {
+        // A product whose power is below every f32 is something, too.
+        for step in 0..DEPTH {
+            let of_b = line(&b.powers, step);
+            for lane in 0..LANES {
+                within &= !nothing[lane] | (powers[step] == 0.0) | (of_b[lane] == 0.0);
+            }
+        }
+        if !within {
+            return false;
+        }
     }
     let mut scale = [0.0f32; LANES];
     for lane in 0..LANES {

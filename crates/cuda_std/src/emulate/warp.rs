@@ -50,6 +50,18 @@ pub(super) struct Lane {
     result: Cell<u32>,
 }
 
+impl Thread<'_> {
+    /// Whether it waits for other lanes.
+    pub(super) fn waits_for_lanes(&self) -> bool {
+        self.lane.call.get().is_some()
+    }
+
+    /// Whether it does, and none of them comes after it.
+    pub(super) fn waits_as_last_lane(&self) -> bool {
+        self.lane.call.get().is_some_and(|call| call.mask >> (self.linear % LANES) == 1)
+    }
+}
+
 /// The lane of the thread that runs on this worker.
 pub(crate) fn lane() -> u32 {
     current().linear % LANES
@@ -81,9 +93,7 @@ pub(super) fn meet(
     let mut missing = None;
     let (mut go, mut stay) = (Vec::new(), Vec::new());
     for &slot in waiting.iter() {
-        if threads[slot].lane.call.get().is_none()
-            || together(slot, threads, block_threads, &mut go)
-        {
+        if !threads[slot].waits_for_lanes() || together(slot, threads, block_threads, &mut go) {
             continue;
         }
         match outcome(slot, threads, block_threads) {
@@ -114,7 +124,7 @@ pub(super) fn meet(
 }
 
 /// Gives all lanes of a mask their results, where they are all here and each reads from one of them.
-fn together(
+pub(super) fn together(
     slot: usize,
     threads: &[Thread<'_>],
     block_threads: usize,
