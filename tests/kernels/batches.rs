@@ -6,7 +6,7 @@ use lab::{Problem, Scalar, ScalarTypes, emulate};
 use libtest_mimic::Failed;
 
 use crate::support::{Case, Operands};
-use crate::{Backend, difference};
+use crate::{Backend, Extent, Standard};
 
 /// Sizes and products: one block, several, and several tiles; sizes of whole packets and others.
 const SHAPES: [([usize; 3], usize); 12] = [
@@ -55,7 +55,11 @@ const ARRANGEMENTS: [Arrangement; 5] = [
 ];
 
 /// Products of a batch, in the orders and with the gaps of the table, and with one B for all of them.
-pub(crate) fn takes_batches<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Result<(), Failed> {
+pub(crate) fn takes_batches<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+    _: Extent,
+) -> Result<(), Failed> {
     // What a kernel does that takes the products one by one is not its own.
     let shapes = match spec.operands {
         OperandAccess::Batched => &SHAPES[..],
@@ -150,7 +154,8 @@ fn one_batch<T: ScalarTypes>(
             b: b_rows.copied().collect(),
             c: before[item.c..].to_vec(),
         };
-        difference(spec, &operands, &found[item.c..])
+        Standard::new(spec, &operands)?
+            .holds(&found[item.c..])
             .map_err(|what| format!("product {at}: {what}"))?;
     }
     Ok(())
