@@ -24,6 +24,10 @@ fn shapes(spec: Kernel) -> Vec<Case> {
         Case { m: m / 2, n: n - 8, k: 64, beta: 0.5, ..plain },
         Case { m: 3 * m, n: n / 2, k: 70, ..plain },
     ];
+    // A tile whose k is long enough for several blocks to share it by way of the workspace.
+    if let KSharing::Workspace { .. } = spec.split_k {
+        shapes.push(Case { m: m / 4, n: n / 2, k: 1170, ..plain });
+    }
     // A tile whose k two blocks share, three, and as many as there are in a cluster; two tiles.
     if let KSharing::Cluster { .. } = spec.split_k {
         shapes.extend([
