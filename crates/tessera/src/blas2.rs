@@ -3,7 +3,8 @@
 //!
 //! Vectors are views of one column in any storage order, so that their elements may be apart. The routines are those of
 //! [`blas3`](crate::blas3) with one column, and keep its promises; of real numbers the bits are those that the column
-//! would have among others, so that one right-hand side gets what many get.
+//! would have among others, so that one right-hand side gets what many get. [`symv`] and [`hemv`] read each element once
+//! for two sums, and have bits of their own.
 
 use std::ops::Range;
 
