@@ -2,7 +2,7 @@
 
 use std::ptr::with_exposed_provenance_mut;
 
-use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, TensorMap};
+use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, Strict, TensorMap};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Planner, Step};
 use gemm_spec::{DeviceLimits, Element, GemmTypes, Operand, OperandAccess, Order, Problem};
 use kernels_gpu::{EmulatedCall, Kernel};
@@ -34,6 +34,8 @@ pub struct Options {
     pub order: emulate::Order,
     /// SMs of the device: persistent kernels have no more blocks, which so have more tiles.
     pub multiprocessors: u32,
+    /// What is checked beyond the usual.
+    pub strict: Strict,
 }
 
 impl Default for Options {
@@ -44,6 +46,7 @@ impl Default for Options {
             defect: None,
             order: emulate::Order::Late,
             multiprocessors: LIMITS.multiprocessors,
+            strict: Strict::default(),
         }
     }
 }
@@ -172,6 +175,7 @@ fn run_kernel<T: ScalarTypes>(
                     skip_barrier: options.skip_barrier,
                     defect: options.defect,
                     order: options.order,
+                    strict: options.strict,
                     ..shape
                 };
                 // SAFETY: the operands are in the buffers, which were checked against the problem and

@@ -56,6 +56,22 @@ fn a_report_is_repeated_by_its_command() {
     assert!(text.starts_with("tiled8: 1 products in 1 runs, "), "{text}");
 }
 
+/// Blocks of a pair free stages by arrivals that a wait at the scope of a block does not see.
+#[test]
+fn strict_rules_are_asked_for_by_name() {
+    let command = "sanitize --kernel tensor_pair_128x192 --dtype f16 -m 100 -n 200 -k 330 --orders late \
+                   --multiprocessors 1 --strict";
+    let strict = |rules| {
+        let words: Vec<&str> = command.split_whitespace().chain([rules]).collect();
+        tessera(&words)
+    };
+    assert!(strict("init").fine().ends_with("nothing found\n"));
+    let ended = strict("init,scopes");
+    assert_eq!(ended.code, Some(1), "{ended}");
+    assert!(ended.stdout.contains("nothing tells it that the phase before has ended"), "{ended}");
+    assert!(ended.stdout.contains(" --strict scopes,init\n"), "{ended}");
+}
+
 #[test]
 fn defects_are_planted_and_counted() {
     let text =
@@ -75,6 +91,7 @@ fn orders_and_sizes_that_make_no_sense_are_refused() {
         (&["-m", "8"][..], "-n <N>"),
         (&["-m", "8", "-n", "8", "-k", "8", "--padding", "1"], "--padding takes three numbers"),
         (&["--multiprocessors", "0"], "0 is not in 1..=1024"),
+        (&["--strict", "everything"], "[possible values: scopes, init]"),
         (&["--device", "cuda", "--plant"], "leave them or --device cuda out"),
     ] {
         let ended = tessera(&[&["sanitize", "--kernel", "tiled8"], args].concat());

@@ -33,6 +33,7 @@ mod schedule;
 mod shadow;
 mod sites;
 mod stack;
+mod tags;
 mod tensor_core;
 mod tensor_map;
 #[cfg(test)]
@@ -107,6 +108,16 @@ impl Order {
     }
 }
 
+/// Rules of the memory model's text that libraries in wide use do not keep, and devices do not need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strict {
+    /// Waits are at the scope of the block: an arrival by another block of the cluster, or a copy that it has started,
+    /// tells them nothing.
+    pub scopes: bool,
+    /// The threads of a block use an `mbarrier` that another has initialised only behind its `fence.mbarrier_init`.
+    pub init: bool,
+}
+
 /// A launch: its extents, and what its kernel may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -134,6 +145,8 @@ pub struct Launch {
     pub maps: Vec<TensorMap>,
     /// The order of events.
     pub order: Order,
+    /// What is checked beyond the usual.
+    pub strict: Strict,
 }
 
 impl Launch {
@@ -152,6 +165,7 @@ impl Launch {
             asynchronous: false,
             maps: Vec::new(),
             order: Order::Late,
+            strict: Strict::default(),
         }
     }
 

@@ -5,13 +5,14 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use cuda_std::emulate::{Observer, Order};
+use cuda_std::emulate::{Observer, Order, Strict};
 use gemm_spec::{Arch, Types, with_gemm_types};
 use kernels_gpu::{KERNELS, Kernel};
 use serde::Serialize;
 
 use super::output::print;
 use super::{Exit, nothing_ran, values};
+use crate::emulate::Options;
 use crate::measure::DeviceChoice;
 use crate::registry::Implementation;
 use crate::sanitize::{Findings, Outcome, Plan, Planted, Shape, Stopped, Trace, examine, plant};
@@ -51,6 +52,10 @@ pub(super) struct Args {
     /// SMs of the device, on each of which every order runs: persistent kernels have no more blocks.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     multiprocessors: Option<Vec<u32>>,
+    /// Rules beyond the usual, of the memory model's text: scopes (an arrival by another block tells a wait of this one
+    /// nothing), init (fence.mbarrier_init before other threads of the block use an mbarrier).
+    #[arg(long, value_name = "RULES", value_delimiter = ',', conflicts_with = "plant")]
+    strict: Vec<Rule>,
     /// Plant defects in the kernels for Hopper, in each instruction that orders something, and say which nothing shows.
     #[arg(long, conflicts_with_all = ["m", "orders", "multiprocessors", "trace"])]
     plant: bool,
@@ -75,6 +80,12 @@ enum Form {
 enum Device {
     Emulate,
     Cuda,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Rule {
+    Scopes,
+    Init,
 }
 
 /// Orders of events as they are named.
@@ -136,7 +147,10 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         bail!("--orders random with --seeds 0 is no order; give --seeds 1 or more");
     }
     let multiprocessors = args.multiprocessors.clone();
-    Ok(Plan { shape, orders, multiprocessors, seeds, ..Plan::default() })
+    let has = |rule| args.strict.contains(&rule);
+    let strict = Strict { scopes: has(Rule::Scopes), init: has(Rule::Init) };
+    let base = Options { strict, ..Options::default() };
+    Ok(Plan { shape, orders, multiprocessors, seeds, base })
 }
 
 fn examined(args: &Args, kernels: &[Kernel]) -> anyhow::Result<Exit> {
@@ -263,9 +277,14 @@ const TOOLS: [&str; 4] = ["memcheck", "racecheck", "initcheck", "synccheck"];
 
 /// Runs this program under each tool of compute-sanitizer.
 fn on_a_gpu(args: &Args) -> anyhow::Result<Exit> {
-    if args.plant || args.trace.is_some() || args.orders.is_some() || args.format == Form::Json {
+    if args.plant
+        || args.trace.is_some()
+        || args.orders.is_some()
+        || !args.strict.is_empty()
+        || args.format == Form::Json
+    {
         bail!(
-            "--plant, --trace, --orders and --format json are the emulator's: leave them or --device cuda out"
+            "--plant, --trace, --orders, --strict and --format json are the emulator's: leave them or --device cuda out"
         );
     }
     let program = std::env::current_exe().context("this program's own file")?;

@@ -6,7 +6,7 @@ mod trace;
 
 use std::time::Instant;
 
-use cuda_std::emulate::{EmulationError, Observer, Order};
+use cuda_std::emulate::{EmulationError, Observer, Order, Strict};
 use gemm_spec::split_k::KSharing;
 use gemm_spec::{Arch, Layout, Operand, Problem, Types, with_gemm_types};
 use kernels_gpu::Kernel;
@@ -280,9 +280,17 @@ fn repeat(spec: Kernel, types: Types, shape: Shape, options: Options) -> String 
         fixed @ (Order::Late | Order::Early | Order::Starve(_)) => order_name(fixed),
     };
     let (id, multiprocessors) = (spec.id, options.multiprocessors);
+    let Strict { scopes, init } = options.strict;
+    let rules: Vec<&str> = [(scopes, "scopes"), (init, "init")]
+        .into_iter()
+        .filter(|rule| rule.0)
+        .map(|rule| rule.1)
+        .collect();
+    let strict =
+        if rules.is_empty() { String::new() } else { format!(" --strict {}", rules.join(",")) };
     format!(
         "tessera sanitize --kernel {id} --dtype {types} -m {m} -n {n} -k {k} --padding {a},{b},{c} --beta {beta} \
-         --orders {order} --multiprocessors {multiprocessors}"
+         --orders {order} --multiprocessors {multiprocessors}{strict}"
     )
 }
 

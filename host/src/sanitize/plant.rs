@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use cuda_std::emulate::{Action, Defect, EmulationError, Event, Instruction, Observer, Order};
+use cuda_std::emulate::{
+    Action, Defect, EmulationError, Event, Instruction, Observer, Order, Strict,
+};
 use gemm_spec::split_k::KSharing;
 use kernels_gpu::Kernel;
 
@@ -66,6 +68,7 @@ const ONE: Options = Options {
     defect: None,
     order: Order::Late,
     multiprocessors: 1,
+    strict: Strict { scopes: false, init: false },
 };
 
 /// More stages than the pipeline has, and several tiles for a block or several blocks for a tile; C where TMA stores

@@ -4,6 +4,8 @@
 use std::cell::{Cell as Remembered, RefCell};
 
 use super::clock::{Clock, Stamp};
+use super::tags::{Tag, Tags};
+use super::tensor_map::TensorMap;
 
 /// Bytes of a word.
 const WORD: usize = 4;
@@ -104,7 +106,10 @@ impl<'c> Knowledge<'c> {
 }
 
 /// The words of a block's shared memory.
-pub(super) struct Cells(Vec<Cell>);
+pub(super) struct Cells {
+    words: Vec<Cell>,
+    tags: Tags,
+}
 
 thread_local! {
     /// Those of ended blocks, for the next one: fresh memory takes longer than clearing.
@@ -113,7 +118,7 @@ thread_local! {
 
 impl Drop for Cells {
     fn drop(&mut self) {
-        let cells = std::mem::take(&mut self.0);
+        let cells = std::mem::take(&mut self.words);
         // A thread that ends has no place for them any more.
         let _ = SPARE.try_with(|spare| spare.borrow_mut().push(cells));
     }
@@ -124,7 +129,17 @@ impl Cells {
         let mut cells = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         cells.clear();
         cells.resize(bytes.div_ceil(WORD), Cell::default());
-        Self(cells)
+        Self { words: cells, tags: Tags::new(bytes) }
+    }
+
+    /// The box at a place of a map is copied to `offset`.
+    pub(super) fn tag_box(&mut self, offset: usize, map: &TensorMap, place: (u32, u32)) {
+        self.tags.set(offset, map, place);
+    }
+
+    /// Where the 16 bytes at this byte come from, if a copy of a box has brought them.
+    pub(super) fn tag(&self, byte: usize) -> Option<Tag> {
+        self.tags.at(byte)
     }
 
     /// Checks an access to `bytes` from `start` on, and records it with its stamp.
@@ -136,8 +151,11 @@ impl Cells {
         stamp: Stamp,
     ) -> Result<(), Hazard> {
         let end = start + bytes;
+        if matches!(act, Act::Write | Act::AsyncWrite) {
+            self.tags.clear((start, bytes));
+        }
         for index in start / WORD..end.div_ceil(WORD) {
-            let cell = &mut self.0[index];
+            let cell = &mut self.words[index];
             let from = start.saturating_sub(index * WORD);
             let to = (end - index * WORD).min(WORD);
             let touched = ((1u8 << to) - 1) & !((1u8 << from) - 1);
@@ -188,26 +206,26 @@ impl Cells {
 
     /// The bytes are a barrier from now on.
     pub(super) fn reserve(&mut self, (start, bytes): (usize, usize)) {
-        for cell in &mut self.0[start / WORD..(start + bytes).div_ceil(WORD)] {
+        for cell in &mut self.words[start / WORD..(start + bytes).div_ceil(WORD)] {
             cell.reserved = true;
         }
     }
 
     /// A copy is on its way to these bytes; it was checked as a write.
     pub(super) fn depart(&mut self, (start, bytes): (usize, usize)) {
-        for cell in &mut self.0[start / WORD..(start + bytes).div_ceil(WORD)] {
+        for cell in &mut self.words[start / WORD..(start + bytes).div_ceil(WORD)] {
             cell.pending = true;
         }
     }
 
     /// Nobody has written the word of this byte.
     pub(super) fn forget(&mut self, byte: usize) {
-        self.0[byte / WORD].written = 0;
+        self.words[byte / WORD].written = 0;
     }
 
     /// It has landed, and is known to have by whom this stamp is.
     pub(super) fn arrive(&mut self, (start, bytes): (usize, usize), stamp: Stamp) {
-        for cell in &mut self.0[start / WORD..(start + bytes).div_ceil(WORD)] {
+        for cell in &mut self.words[start / WORD..(start + bytes).div_ceil(WORD)] {
             cell.pending = false;
             cell.write = stamp;
         }

@@ -13,8 +13,8 @@ use super::parts::{
 };
 use super::sites::Sites;
 use super::{
-    Access, AccessKind, BarrierState, Block, EmulationError, Launch, Pause, Scene, Site, Thread,
-    Waiting, coordinates, watch,
+    Access, AccessKind, BarrierState, Block, EmulationError, Launch, Pause, Scene, Site, Strict,
+    Thread, Waiting, coordinates, watch,
 };
 
 /// The state of a cluster whose launch is asynchronous.
@@ -43,6 +43,7 @@ pub(super) struct State {
     ended: Vec<bool>,
     pub(super) remote: Remote,
     pub(super) checked: bool,
+    pub(super) strict: Strict,
     pub(super) early: bool,
 }
 
@@ -84,6 +85,7 @@ impl State {
             ended: vec![false; threads],
             remote: Remote::new(threads),
             checked: launch.checked,
+            strict: launch.strict,
             early: launch.order == super::Order::Early,
         };
         for rank in 0..blocks {

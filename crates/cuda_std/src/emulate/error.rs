@@ -366,6 +366,28 @@ pub enum EmulationError {
         /// The product.
         product: &'static Location<'static>,
     },
+    /// A product takes a piece of an operand from elsewhere than the tile that its other pieces are of.
+    #[error("{site} multiplies by a descriptor whose operand {operand} is no tile: {}", stray(*found, *expected))]
+    TileShape {
+        /// The thread.
+        site: Site,
+        /// A or B.
+        operand: &'static str,
+        /// The element and the line in memory from which eight elements come.
+        found: [i64; 2],
+        /// Those from which they would come in the tile of the pieces before; none if they are of another matrix.
+        expected: Option<[i64; 2]>,
+    },
+    /// The operands of a product begin at different k.
+    #[error("{site} multiplies A from k = {a} on by B from k = {b} on")]
+    TileK {
+        /// The thread.
+        site: Site,
+        /// The first k of A.
+        a: i64,
+        /// The first k of B.
+        b: i64,
+    },
     /// A wait for products that no group has.
     #[error("{site} waits for the product at {}:{}, which was not committed", product.file(), product.line())]
     Uncommitted {
@@ -463,6 +485,8 @@ impl EmulationError {
             | Self::InFlight { site, .. }
             | Self::UsedInFlight { site }
             | Self::UnwrittenOperand { site, .. }
+            | Self::TileShape { site, .. }
+            | Self::TileK { site, .. }
             | Self::Uncommitted { site, .. }
             | Self::StoreAtExit { site }
             | Self::CopyAtExit { site }
@@ -555,11 +579,27 @@ impl EmulationError {
             | Self::Deadlock { .. }
             | Self::WarpgroupDivergence { .. }
             | Self::UnwrittenOperand { .. }
+            | Self::TileShape { .. }
+            | Self::TileK { .. }
             | Self::StoreEdge { .. }
             | Self::NotEmulated { .. }
             | Self::Stack { .. } => return None,
         };
         Some(text)
+    }
+}
+
+/// Where eight elements of an operand come from, and where the others of its tile say that they would.
+fn stray([element, line]: [i64; 2], expected: Option<[i64; 2]>) -> String {
+    let found = format!("elements {element} to {} of line {line} of its matrix", element + 7);
+    match expected {
+        Some([element, line]) => {
+            let last = element + 7;
+            format!(
+                "it takes {found} where the pieces before lead to elements {element} to {last} of line {line}"
+            )
+        }
+        None => format!("it takes {found}, and pieces before of another one"),
     }
 }
 

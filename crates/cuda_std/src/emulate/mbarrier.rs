@@ -45,6 +45,11 @@ impl State {
                 "of another block, without fence.mbarrier_init behind its initialisation",
             ));
         }
+        if self.strict.init && usize::from(barrier.set.component) != slot && !barrier.fenced {
+            return Err(refuse(
+                "of another thread, without fence.mbarrier_init behind its initialisation",
+            ));
+        }
         Ok(index)
     }
 
@@ -142,6 +147,7 @@ impl State {
         at: &'static Location<'static>,
     ) -> Result<(), EmulationError> {
         let site = self.site(blocks, slot, at);
+        let tells = self.tells(slot, index);
         let barrier = &mut self.barriers[index];
         barrier.bytes += i64::from(bytes);
         let Some(pending) = barrier.pending.checked_sub(1) else {
@@ -149,13 +155,18 @@ impl State {
             return Err(EmulationError::TooManyArrivals { site, offset, phase });
         };
         barrier.pending = pending;
-        if releases {
+        if releases && tells {
             barrier.open.join(&self.clocks[slot]);
-        } else {
+        } else if tells {
             barrier.open.join_over(&self.clocks[slot]);
         }
         self.tick(slot);
         self.complete_phase(index, site)
+    }
+
+    /// Whether what a thread does at a barrier is in the scope of those who wait for it.
+    pub(super) fn tells(&self, slot: usize, index: usize) -> bool {
+        !self.strict.scopes || slot / self.block_threads == self.barriers[index].rank
     }
 
     /// Some bytes have been copied.

@@ -10,6 +10,7 @@ use super::cells::{Act, Hazard, Knowledge};
 use super::clock::Stamp;
 use super::cluster::State;
 use super::parts::{Chain, Instruction, Op, Product, ROWS, Unwritten, WARPGROUP, Warpgroup, What};
+use super::tags::{Stray, Tile};
 use super::tensor_core::{self, DEPTH, Factors};
 use super::{Block, EmulationError, WINDOW_BASE, current};
 
@@ -208,14 +209,20 @@ impl State {
         let who = Knowledge::of(&self.clocks[first..first + WARPGROUP], self.waits.len());
         let shared_bytes = blocks[0].launch.shared_bytes;
         let mut unwritten = Unwritten::default();
-        for (descriptor, mn_major, lines, unwritten) in [
+        let mut steps = [None; 2];
+        for (number, (descriptor, mn_major, lines, unwritten)) in [
             (product.a, product.mn_major[0], ROWS, &mut unwritten.rows),
             (product.b, product.mn_major[1], columns, &mut unwritten.columns),
-        ] {
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = ["A", "B"][number];
+            let mut tile = Tile::default();
             let refuse =
                 |reason: String| EmulationError::Operand { site, instruction: "wgmma", reason };
             let operand = Operand::new(descriptor, mn_major, lines).map_err(refuse)?;
-            for (of, chunk) in operand.chunks() {
+            for (place, of, chunk) in operand.chunks() {
                 if chunk + CHUNK > shared_bytes {
                     let offset = chunk as i64;
                     let access = super::Access { kind: super::AccessKind::Read, site };
@@ -229,7 +236,12 @@ impl State {
                     let found =
                         self.cells[rank].access(Act::AsyncRead, (chunk, CHUNK), &who, stamp);
                     match found {
-                        Ok(()) => {}
+                        Ok(()) => {
+                            let Some(tag) = self.cells[rank].tag(chunk) else { continue };
+                            tile.add(tag, place).map_err(|Stray { found, expected }| {
+                                EmulationError::TileShape { site, operand: name, found, expected }
+                            })?;
+                        }
                         Err(Hazard::Uninitialised { .. }) => unwritten.extend(of),
                         Err(hazard) => {
                             return Err(self.hazard(blocks, Act::AsyncRead, hazard, site));
@@ -237,8 +249,12 @@ impl State {
                     }
                 }
             }
+            steps[number] = tile.first.map(|[x, y]| if mn_major { y } else { x });
         }
-        Ok(unwritten)
+        match steps {
+            [Some(a), Some(b)] if a != b => Err(EmulationError::TileK { site, a, b }),
+            _ => Ok(unwritten),
+        }
     }
 
     /// A thread closes its group.
@@ -404,9 +420,10 @@ impl Operand {
         Ok(Self { start: field(0), leading: field(16), stride: field(32), row, mn_major, lines })
     }
 
-    /// Where the pieces of eight elements are in the block's shared memory, and of which lines they are: K-major those
-    /// of a line together, else those of a step.
-    fn chunks(&self) -> impl Iterator<Item = (Range<usize>, usize)> {
+    /// For each piece of eight elements how far it is from the first, in elements along the memory's lines and in
+    /// lines of the memory, of which rows or columns it is, and where it is in the block's shared memory: K-major those
+    /// of a row or column together, else those of a step.
+    fn chunks(&self) -> impl Iterator<Item = ([usize; 2], Range<usize>, usize)> {
         let across = if self.mn_major { self.lines / EIGHT } else { DEPTH / EIGHT };
         let down = if self.mn_major { DEPTH } else { self.lines };
         let lines = |line: usize, chunk: usize| match self.mn_major {
@@ -414,7 +431,9 @@ impl Operand {
             false => line..line + 1,
         };
         (0..down).flat_map(move |line| {
-            (0..across).map(move |chunk| (lines(line, chunk), self.chunk(line, chunk)))
+            (0..across).map(move |chunk| {
+                ([chunk * EIGHT, line], lines(line, chunk), self.chunk(line, chunk))
+            })
         })
     }
 

@@ -481,3 +481,4 @@ mod clusters;
 mod copies;
 mod global_memory;
 mod sm90;
+mod tiles;

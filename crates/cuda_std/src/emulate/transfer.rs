@@ -38,6 +38,9 @@ impl State {
         if self.checked {
             self.access(blocks, Act::AsyncWrite, place, (slot, 1), stamp)?;
             self.cells[rank].depart((offset, bytes));
+            if let Source::Box(map, place) = &source {
+                self.cells[rank].tag_box(offset, map, *place);
+            }
         }
         let base = blocks[rank].shared.base.wrapping_add(offset);
         // SAFETY: the bytes are within the block's shared memory, as `inside` has found.
@@ -99,7 +102,9 @@ impl State {
                 self.cells[rank].forget(offset + word);
             }
         }
-        self.tell_phases(barrier, &known);
+        if self.tells(slot, barrier) {
+            self.tell_phases(barrier, &known);
+        }
         self.complete_bytes(blocks, barrier, bytes, (slot, at))
     }
 

@@ -207,8 +207,8 @@ fn a_block_that_ends_while_another_reads_its_memory_is_found() {
 
 /// Block 0 writes a word and arrives at block 1's barrier; block 1 reads the word, arrives at block 0's barrier, and
 /// block 0 writes it again.
-fn arrives(reads: bool, order: Order) -> Result<(), EmulationError> {
-    let launch = Launch { grid: (2, 1, 1), cluster: 2, order, ..launch().asynchronous() };
+fn arrives(reads: bool, order: Order, strict: Strict) -> Result<(), EmulationError> {
+    let launch = Launch { grid: (2, 1, 1), cluster: 2, order, strict, ..launch().asynchronous() };
     run(&launch, || {
         // SAFETY: both blocks have the words and the barrier; the read is the mistake under test.
         unsafe {
@@ -241,10 +241,19 @@ fn arrives(reads: bool, order: Order) -> Result<(), EmulationError> {
 #[test]
 fn an_arrival_in_another_block_tells_of_reads_and_makes_no_write_visible() {
     for order in ALL {
-        assert_eq!(arrives(false, order), Ok(()), "{order:?}");
-        let error = arrives(true, order).unwrap_err();
+        assert_eq!(arrives(false, order, Strict::default()), Ok(()), "{order:?}");
+        let error = arrives(true, order, Strict::default()).unwrap_err();
         let EmulationError::Race { first, second, .. } = &error else { panic!("{error}") };
         assert_eq!((first.kind, second.kind), (AccessKind::Write, AccessKind::Read));
+    }
+}
+
+#[test]
+fn at_the_scope_of_a_block_an_arrival_in_another_one_tells_nothing() {
+    for order in ALL {
+        let error = arrives(false, order, Strict { scopes: true, init: false }).unwrap_err();
+        let EmulationError::Race { first, second, .. } = &error else { panic!("{error}") };
+        assert_eq!((first.kind, second.kind), (AccessKind::Read, AccessKind::Write), "{error}");
     }
 }
 

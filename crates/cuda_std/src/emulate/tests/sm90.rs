@@ -187,6 +187,36 @@ fn an_arrival_in_a_phase_that_may_not_have_begun_is_found() {
     assert!(matches!(error, EmulationError::PhaseUnknown { phase: 1, .. }), "{error}");
 }
 
+/// Another thread than the one that initialised a barrier waits for it, behind a barrier of the block.
+fn waits_for_another(fenced: bool, strict: Strict) -> Result<(), EmulationError> {
+    let launch = Launch { block: (2, 1, 1), strict, ..launch().asynchronous() };
+    run(&launch, || {
+        // SAFETY: the launch has the barrier.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                mbarrier::init(barrier(), 1);
+                if fenced {
+                    mbarrier::fence_init();
+                }
+            }
+            thread::sync_threads();
+            if thread::thread_idx_x() == 0 {
+                mbarrier::arrive(barrier());
+            }
+            mbarrier::wait(barrier(), 0);
+        }
+    })
+}
+
+#[test]
+fn strictly_other_threads_use_a_barrier_behind_the_fence_of_its_initialisation() {
+    let strict = Strict { scopes: false, init: true };
+    assert_eq!(waits_for_another(false, Strict::default()), Ok(()));
+    assert_eq!(waits_for_another(true, strict), Ok(()));
+    let error = waits_for_another(false, strict).unwrap_err();
+    assert!(matches!(error, EmulationError::NotSet { .. }), "{error}");
+}
+
 /// A warpgroup multiplies ones: its tiles are written by its threads.
 fn products(planted: Planted, order: Order) -> Result<(), EmulationError> {
     let launch = Launch { block: (128, 1, 1), order, shared_bytes: 6 * 1024, ..launch() };
