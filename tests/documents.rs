@@ -1,9 +1,11 @@
 //! The documents hold what the program does: their commands run, their outputs are compared.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use rayon::prelude::*;
 use tempfile::TempDir;
 
 /// The program under test, wherever a command is run.
@@ -112,7 +114,6 @@ fn all_work(lines: &[String]) {
     fs::create_dir_all(folder.path().join("results/2026-11-20-h200")).expect("a folder");
     let mut faults = Vec::new();
     for (number, line) in lines.iter().enumerate() {
-        // What several documents show is run once.
         if lines[..number].contains(line) {
             continue;
         }
@@ -207,14 +208,15 @@ fn shell_lines(text: &str) -> Vec<String> {
 
 #[test]
 fn the_commands_of_the_documents_work() {
-    let mut lines = Vec::new();
-    for (name, text) in DOCUMENTS {
+    let mut seen = HashSet::new();
+    let lines = DOCUMENTS.map(|(name, text)| {
         let own = shell_lines(text);
         println!("{name}: {} commands", own.len());
-        lines.extend(own);
-    }
-    assert!(lines.len() >= 18, "few commands were found: {lines:?}");
-    all_work(&lines);
+        // What several documents show is run once.
+        own.into_iter().filter(|line| seen.insert(line.clone())).collect::<Vec<String>>()
+    });
+    assert!(seen.len() >= 18, "few commands were found: {lines:?}");
+    lines.par_iter().for_each(|lines| all_work(lines));
 }
 
 /// A guard must be able to fail.

@@ -54,11 +54,12 @@ const ARRANGEMENTS: [Arrangement; 5] = [
     },
 ];
 
-/// Products of a batch, in the orders and with the gaps of the table, and with one B for all of them.
+/// Products of a batch, in the orders and with the gaps of the table, and with one B for all of them. A part has each
+/// of the tables once.
 pub(crate) fn takes_batches<T: ScalarTypes>(
     backend: Backend,
     spec: Kernel,
-    _: Extent,
+    extent: Extent,
 ) -> Result<(), Failed> {
     // What a kernel does that takes the products one by one is not its own.
     let shapes = match spec.operands {
@@ -73,6 +74,9 @@ pub(crate) fn takes_batches<T: ScalarTypes>(
                 continue;
             }
             for shift in [0, 1] {
+                if !extent.has(number + shift, 2) {
+                    continue;
+                }
                 one_batch::<T>(backend, spec, (sizes, count), arrangement, shift).map_err(
                     |what| format!("{sizes:?}, {count} products, table {number}, {shift}: {what}"),
                 )?;

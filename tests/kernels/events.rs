@@ -58,7 +58,7 @@ const IN_CLUSTERS: [(Order, Option<u32>); 4] = [
     (Order::Random(4), Some(1)),
 ];
 
-/// Runs each shape in each order, on one SM, two and many. A part has each order with some of the shapes.
+/// Runs each shape in each order, on one SM, two and many. A part has each shape in one order, and most orders.
 pub(super) fn every_order_of_events<T: ScalarTypes>(
     _: Backend,
     spec: Kernel,
@@ -101,7 +101,7 @@ pub(super) fn every_order_of_events<T: ScalarTypes>(
         }
         let orders: &[_] = if is_shared { &IN_CLUSTERS } else { &ORDERS };
         for (number, &(order, multiprocessors)) in orders.iter().enumerate() {
-            if !extent.has(number + tried, 3) {
+            if !extent.has(number + tried, orders.len()) {
                 continue;
             }
             let multiprocessors = multiprocessors.unwrap_or(many);

@@ -152,19 +152,34 @@ impl Gpu {
         launch: Launch<'_>,
         launches: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Duration, Error> {
+        let (before, after) = self.before(launch)?;
+        launches()?;
+        self.after(launch, (&before, &after))
+    }
+
+    /// An event at which the launches begin, which are compiled by then, and one for their end.
+    fn before(&self, launch: Launch<'_>) -> Result<(Event, Event), Error> {
         self.enter()?;
         let during = || format!("running {}", launch.id());
         let event = || Event::new(EventFlags::DEFAULT).map_err(refused(during()));
         let (before, after) = (event()?, event()?);
-        // Compiled here, if this is the first launch, and not between the events.
         if let Launch::Kernel(spec) = launch {
             self.load(spec)?;
         }
         before.record(self.stream()).map_err(refused(during()))?;
-        launches()?;
+        Ok((before, after))
+    }
+
+    /// Waits for the event behind the launches; how long they took.
+    fn after(
+        &self,
+        launch: Launch<'_>,
+        (before, after): (&Event, &Event),
+    ) -> Result<Duration, Error> {
+        let during = || format!("running {}", launch.id());
         after.record(self.stream()).map_err(refused(during()))?;
         after.synchronize().map_err(refused(during()))?;
-        after.elapsed(&before).map_err(refused(during()))
+        after.elapsed(before).map_err(refused(during()))
     }
 }
 

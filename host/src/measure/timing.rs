@@ -163,6 +163,10 @@ pub fn mean<E>(together: Duration, mut once: impl FnMut() -> Result<(), E>) -> R
 /// # Errors
 /// The first error of `once`.
 pub fn repeat<E>(effort: Effort, mut once: impl FnMut() -> Result<f64, E>) -> Result<Timing, E> {
+    repeat_each(effort, &mut once)
+}
+
+fn repeat_each<E>(effort: Effort, once: &mut dyn FnMut() -> Result<f64, E>) -> Result<Timing, E> {
     const LEAST_WITHIN_WALL: usize = 3;
     let started = Instant::now();
     let mut seconds = Vec::new();
