@@ -92,12 +92,11 @@ enum Extent {
 
 impl Extent {
     /// What an entry is given. Those of a kernel for Hopper are one source that differs by the sizes of elements alone:
-    /// of two entries with the same sizes the second has other conversions and another `wgmma`, which every case
-    /// reaches, and the same indices, boxes and barriers. On the emulator such a kernel takes more time than others.
+    /// of two entries with factors of the same size the second has other conversions, another `wgmma` or another C,
+    /// which every case reaches, and the same indices and barriers up to the epilogue, of which a part has every edge.
+    /// On the emulator such a kernel takes more time than others.
     fn of<T: ScalarTypes>(backend: Backend, spec: Kernel) -> Self {
-        let sizes = |types: Types| {
-            [Operand::A, Operand::B, Operand::C].map(|operand| types.of(operand).size())
-        };
+        let sizes = |types: Types| [Operand::A, Operand::B].map(|operand| types.of(operand).size());
         let of_same_sizes = spec.entries.iter().find(|entry| sizes(entry.types) == sizes(T::TYPES));
         let is_first = of_same_sizes.is_none_or(|entry| entry.types == T::TYPES);
         let takes_time = backend == Backend::Emulator && spec.arch == Arch::Sm90a;
