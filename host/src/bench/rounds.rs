@@ -102,7 +102,8 @@ pub(super) fn measure<T: ScalarTypes>(
                     rounds.count,
                     clock.turn()
                 ));
-                let busy = idle::wait(rounds.patience);
+                let look = !rounds.patience.is_zero();
+                let busy = look.then(|| idle::wait(rounds.patience)).flatten();
                 let found = match (worker, &mut subject) {
                     (Some(worker), Some(subject)) => {
                         // One that was wrong has no further turn.

@@ -58,7 +58,8 @@ pub(super) struct Args {
     /// With peers: how often each row has its turn.
     #[arg(long, value_name = "R", default_value = "5", value_parser = values::rounds)]
     rounds: NonZeroUsize,
-    /// With peers or --baseline: seconds that a measurement waits for the machine to be idle, at most.
+    /// With peers or --baseline: seconds that a measurement waits for the machine to be idle, at most; 0 does not
+    /// look whether it is.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = patience)]
     idle_wait: Duration,
     /// What a turn's own process is told: measure here, without rounds.
@@ -93,23 +94,21 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     if args.alone {
         end_with_parent();
     }
-    let request = Request {
-        config,
-        sizes: sizes(args),
-        candidates,
-        peer_folders: args.folders.peer_path.clone(),
-        rounds: (beside_peers && !args.alone)
-            .then_some(Rounds { count: args.rounds.get(), patience: args.idle_wait }),
-        // A turn's parent has looked. Without a baseline the machine's state is told, with one it decides.
-        idle_wait: (!args.alone).then_some(if baseline.is_some() {
-            args.idle_wait
-        } else {
-            Duration::ZERO
-        }),
-        cache: args.cache,
-        time: args.time,
-        spread: args.spread,
-    };
+    let request =
+        Request {
+            config,
+            sizes: sizes(args),
+            candidates,
+            peer_folders: args.folders.peer_path.clone(),
+            rounds: (beside_peers && !args.alone)
+                .then_some(Rounds { count: args.rounds.get(), patience: args.idle_wait }),
+            // A turn's parent has looked. Without a baseline the machine's state is told, with one it decides.
+            idle_wait: (!args.alone && !args.idle_wait.is_zero())
+                .then_some(if baseline.is_some() { args.idle_wait } else { Duration::ZERO }),
+            cache: args.cache,
+            time: args.time,
+            spread: args.spread,
+        };
     if baseline.as_ref().is_some_and(|old| !applies(old, &request)) {
         bail!(NOT_COMPARABLE);
     }
