@@ -5,6 +5,7 @@ mod regret;
 mod search;
 mod text;
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -61,6 +62,9 @@ fn capability(text: &str) -> Result<(u32, u32), String> {
     parsed.ok_or_else(|| format!("`{text}` is no compute capability such as 9.0"))
 }
 
+/// Of a kernel with fewer times nothing is fitted: it has five constants.
+const FEWEST_TIMES: usize = 5;
+
 /// The times of all those records, of kernels that a choice may come to: those for thin products, of such
 /// products alone.
 fn read(paths: &[PathBuf], model: &DeviceModel) -> Result<Vec<Row>> {
@@ -74,6 +78,11 @@ fn read(paths: &[PathBuf], model: &DeviceModel) -> Result<Vec<Row>> {
         let candidates = model.candidates(row.types, row.sizes);
         candidates.iter().any(|kernel| kernel.id == row.spec.id)
     });
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for row in &rows {
+        *times.entry(row.spec.id).or_default() += 1;
+    }
+    rows.retain(|row| times[row.spec.id] >= FEWEST_TIMES);
     Ok(rows)
 }
 

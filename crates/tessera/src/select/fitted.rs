@@ -19,6 +19,10 @@
 //! - results/2026-11-25-h200-fit/f32-squares.json
 //! - results/2026-11-25-h200-fit/small-m.json
 //! - results/2026-11-25-h200-fit/small-n.json
+//! - results/2026-11-25-h200-drawn/bf16-held-1.json
+//! - results/2026-11-25-h200-drawn/bf16-held-2.json
+//! - results/2026-11-25-h200-drawn/f32-held-1.json
+//! - results/2026-11-25-h200-drawn/f32-held-2.json
 
 use std::borrow::Cow;
 
@@ -36,27 +40,27 @@ pub(super) const FITTED: Constants = Constants {
     memory_rate: 4000.0,
     others: [0.58, 0.58, 0.64],
     kernels: Cow::Borrowed(&[
-        KernelConstants::new("async_copy_32x64", [0.43867, 0.58562], [0.28043, 0.6299], 778.34754),
-        KernelConstants::new("async_copy_32x128", [0.49659, 0.81633], [0.29438, 0.67479], 358.6412),
-        KernelConstants::new("async_copy_64x128", [0.60416, 0.7286], [0.54581, 0.51122], 300.01764),
-        KernelConstants::new("async_copy_64x256", [0.7874, 0.7996], [0.62392, 0.59411], 1170.13258),
-        KernelConstants::new("async_copy_128x256", [0.58, 0.86513], [0.58, 0.61109], 1879.26235),
-        KernelConstants::new("split_k_32x64", [0.61944, 0.67956], [0.49984, 0.59786], 1562.14417),
-        KernelConstants::new("split_k_64x64", [0.54979, 0.7453], [0.55122, 0.65561], 344.99255),
-        KernelConstants::new("split_k_32x128", [0.6326, 0.74162], [0.5867, 0.67638], 1798.42637),
-        KernelConstants::new("split_k_64x128", [0.61875, 0.76629], [0.55446, 0.63761], 1448.94963),
-        KernelConstants::new("split_k_128x64", [0.33894, 0.66273], [0.29482, 0.6132], 300.02406),
-        KernelConstants::new("small_m", [0.10908, 0.21232], [0.58, 0.25305], 4719.81331),
-        KernelConstants::new("small_n", [0.26815, 0.09955], [0.99991, 0.99999], 4664.014),
-        KernelConstants::new("tensor_128x128", [0.64, 0.80653], [0.64, 0.77916], 502.04885),
-        KernelConstants::new("tensor_128x256", [0.64, 0.88935], [0.64, 0.8243], 1027.18743),
-        KernelConstants::new("tensor_128x160", [0.64, 0.73823], [0.64, 0.63834], 1793.30349),
-        KernelConstants::new("tensor_128x192", [0.64, 0.89525], [0.64, 0.74601], 706.15159),
-        KernelConstants::new("tensor_pair_128x192", [0.64, 0.83121], [0.64, 0.85122], 1344.24398),
-        KernelConstants::new("tensor_pair_128x256", [0.64, 0.823], [0.64, 0.78652], 1066.29693),
-        KernelConstants::new("tensor_split_64x64", [0.64, 0.54773], [0.64, 0.3617], 1345.02389),
-        KernelConstants::new("tensor_split_64x128", [0.64, 0.54859], [0.64, 0.42512], 1038.95062),
-        KernelConstants::new("tensor_split_128x64", [0.64, 0.55995], [0.64, 0.38735], 1121.21823),
-        KernelConstants::new("tensor_split_128x128", [0.64, 0.74372], [0.64, 0.52115], 1274.6672),
+        KernelConstants::new("async_copy_32x64", [0.38356, 0.7069], [0.32036, 0.58288], 300.0418),
+        KernelConstants::new("async_copy_32x128", [0.50309, 0.85065], [0.32336, 0.61827], 300.01475),
+        KernelConstants::new("async_copy_64x128", [0.61023, 0.74595], [0.55101, 0.59649], 300.0418),
+        KernelConstants::new("async_copy_64x256", [0.78794, 0.80178], [0.62646, 0.60899], 645.79675),
+        KernelConstants::new("async_copy_128x256", [0.58, 0.8871], [0.58, 0.61297], 1310.46584),
+        KernelConstants::new("split_k_32x64", [0.56794, 0.68289], [0.5062, 0.59907], 1325.14168),
+        KernelConstants::new("split_k_64x64", [0.58346, 0.74948], [0.5645, 0.66382], 300.01755),
+        KernelConstants::new("split_k_32x128", [0.61543, 0.7457], [0.56926, 0.67074], 1221.77035),
+        KernelConstants::new("split_k_64x128", [0.60598, 0.77382], [0.54013, 0.605], 300.0418),
+        KernelConstants::new("split_k_128x64", [0.34093, 0.67713], [0.30022, 0.60408], 300.02406),
+        KernelConstants::new("small_m", [0.10531, 0.20691], [0.99977, 0.23872], 3665.50962),
+        KernelConstants::new("small_n", [0.1702, 0.09838], [0.1804, 0.23021], 2145.48444),
+        KernelConstants::new("tensor_128x128", [0.64, 0.80471], [0.64, 0.86552], 499.26396),
+        KernelConstants::new("tensor_128x256", [0.64, 0.89482], [0.64, 0.9201], 1058.00629),
+        KernelConstants::new("tensor_128x160", [0.64, 0.71799], [0.64, 0.62929], 1280.12399),
+        KernelConstants::new("tensor_128x192", [0.64, 0.89637], [0.64, 0.79116], 648.77985),
+        KernelConstants::new("tensor_pair_128x192", [0.64, 0.8302], [0.64, 0.86937], 1215.62186),
+        KernelConstants::new("tensor_pair_128x256", [0.64, 0.82482], [0.64, 0.80129], 1047.00097),
+        KernelConstants::new("tensor_split_64x64", [0.64, 0.47328], [0.64, 0.39333], 844.91492),
+        KernelConstants::new("tensor_split_64x128", [0.64, 0.61254], [0.64, 0.48684], 979.82073),
+        KernelConstants::new("tensor_split_128x64", [0.64, 0.54872], [0.64, 0.38965], 836.71031),
+        KernelConstants::new("tensor_split_128x128", [0.64, 0.7391], [0.64, 0.55201], 1100.73998),
     ]),
 };
