@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use tessera::select::Constants;
 
-/// A number as it is written: five decimals tell more than measurements do.
+/// A number as it is written: five decimals tell more than measurements do, and of nanoseconds one.
 fn number(value: f64) -> String {
-    let rounded = (value * 1e5).round() / 1e5;
+    let decimals = if value < 10.0 { 1e5 } else { 10.0 };
+    let rounded = (value * decimals).round() / decimals;
     format!("{rounded:?}")
 }
 
