@@ -85,11 +85,19 @@ const fn limbs_are_as_exact([m, n, k]: [usize; 3]) -> bool {
     m >= LEAST_SIDE && n >= LEAST_SIDE && k >= LEAST_K
 }
 
-/// Whether it is faster, where no measurement says so. Splitting costs time that only many multiplications
-/// win back: on an H200 it does at 1024 x 1024 x 1024 (results/2026-11-20-h200-tensor).
-const fn limbs_pay([m, n, k]: [usize; 3]) -> bool {
-    const LEAST_WORK: u128 = 1 << 30;
-    m as u128 * n as u128 * k as u128 >= LEAST_WORK
+/// The kernels of limbs that are worth their splitting, where no measurement says so: none, those behind the first, or
+/// all. Splitting costs time that only many multiplications win back, and for `f16x3` the range of
+/// the operands is looked at as well: on an H200 `bf16x6` is the fastest from 768 x 768 x 768 on, and `f16x3` from
+/// 1300 x 1300 x 1300 (results/2026-11-25-h200-limbs).
+fn limbs_that_pay([m, n, k]: [usize; 3]) -> &'static [Kernel] {
+    const LEAST_WORK: u128 = 3 << 27;
+    const LEAST_OF_ALL: u128 = 3 << 29;
+    let limbs = CANDIDATES.limbs.as_slice();
+    match m as u128 * n as u128 * k as u128 {
+        ..LEAST_WORK => &[],
+        LEAST_WORK..LEAST_OF_ALL => &limbs[1..],
+        _ => limbs,
+    }
 }
 
 impl DeviceModel {
@@ -178,8 +186,10 @@ impl DeviceModel {
         let first = |kernels: &[Kernel]| kernels.iter().copied().find(&can);
         let best = match types.a() {
             DType::F32 => {
-                let limbs = limbs_are_as_exact(sizes) && limbs_pay(sizes);
-                let limbs = || first(&known.limbs).filter(|_| limbs);
+                let limbs = || {
+                    let exact = limbs_are_as_exact(sizes);
+                    if exact { first(limbs_that_pay(sizes)) } else { None }
+                };
                 let thin: &[Kernel] = match thin_side(types, sizes) {
                     Some(Side::Rows) => &known.few_rows,
                     Some(Side::Columns) => &known.few_columns,
@@ -400,8 +410,10 @@ mod tests {
         assert_eq!(id(10_240, 10_240, 10_240, true), "f16x3");
         assert_eq!(id(8192, 8192, 8192, false), "async_copy_128x256");
         assert_eq!(id(2048, 2048, 2048, true), "f16x3");
-        assert_eq!(id(1024, 1024, 1024, true), "f16x3");
-        assert_ne!(id(1000, 1000, 1000, true), "f16x3");
+        assert_eq!(id(1280, 1280, 1280, true), "f16x3");
+        assert_eq!(id(1024, 1024, 1024, true), "bf16x6");
+        assert_eq!(id(768, 768, 768, true), "bf16x6");
+        assert_eq!(id(640, 640, 640, true), "split_k_32x64");
         assert_ne!(id(8192, 8192, 256, true), "f16x3");
         assert_ne!(id(128, 100_000, 8192, true), "f16x3");
     }
