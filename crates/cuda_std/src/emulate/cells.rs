@@ -137,7 +137,7 @@ impl Cells {
         self.tags.set(offset, map, place);
     }
 
-    /// Where the 16 bytes at this byte come from, if a copy of a box has brought them.
+    /// Where the 16 bytes at this byte come from, if a copy of a box has loaded them.
     pub(super) fn tag(&self, byte: usize) -> Option<Tag> {
         self.tags.at(byte)
     }

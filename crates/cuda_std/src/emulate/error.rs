@@ -596,10 +596,10 @@ fn stray([element, line]: [i64; 2], expected: Option<[i64; 2]>) -> String {
         Some([element, line]) => {
             let last = element + 7;
             format!(
-                "it takes {found} where the pieces before lead to elements {element} to {last} of line {line}"
+                "it takes {found} where those before lead to elements {element} to {last} of line {line}"
             )
         }
-        None => format!("it takes {found}, and pieces before of another one"),
+        None => format!("it takes {found}, and others before of another matrix"),
     }
 }
 
