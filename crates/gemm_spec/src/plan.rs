@@ -136,6 +136,9 @@ pub enum Arguments<T: GemmTypes> {
 /// Multiply-adds of a product up to which its launches overlap.
 const MOST_WORK_IN_OVERLAP: u128 = 1 << 33;
 
+/// Bytes of both operands up to which launches overlap whose blocks are fewer than the SMs.
+const MOST_BYTES_WITH_IDLE_SMS: u128 = 1 << 24;
+
 /// A product by a kernel of which a plan can be made.
 pub struct Planner<'p, T: GemmTypes> {
     spec: &'p KernelSpec,
@@ -229,21 +232,27 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
                 }
             }
         }
-        let overlaps = self.overlaps();
         for step in &mut steps {
             if let Step::Launch(launch) = step {
-                launch.overlaps = overlaps;
+                launch.overlaps = self.overlaps(launch.grid);
             }
         }
         Ok(LaunchPlan { steps })
     }
 
-    /// Whether each launch may begin before the one ahead of it has ended: where products are short and their
-    /// entries wait. The blocks of long ones would be spread over the SMs in another order, which took up to a
-    /// tenth longer (docs/notebook/kernels.md).
-    fn overlaps(&self) -> bool {
-        let Problem { m, n, k, .. } = self.problem;
-        self.spec.arch.overlaps() && m as u128 * n as u128 * k as u128 <= MOST_WORK_IN_OVERLAP
+    /// Whether a launch may begin before the one ahead of it has ended: where its entry waits, the product is
+    /// short, and the blocks of one launch leave no SMs idle. The blocks of long products would be spread over
+    /// the SMs in another order, which took up to a tenth longer; those that begin while others read a large
+    /// operand may get an SM that is busy while another one is idle, which took a third longer
+    /// (docs/notebook/kernels.md).
+    fn overlaps(&self, grid: Grid) -> bool {
+        let [m, n, k] = [self.problem.m, self.problem.n, self.problem.k].map(|size| size as u128);
+        let [a, b] = [Operand::A, Operand::B].map(|operand| T::TYPES.of(operand).size() as u128);
+        let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
+        let fills = 10 * blocks >= 9 * u64::from(self.limits.multiprocessors);
+        self.spec.arch.overlaps()
+            && m * n * k <= MOST_WORK_IN_OVERLAP
+            && (fills || m * k * a + k * n * b <= MOST_BYTES_WITH_IDLE_SMS)
     }
 
     fn is_nothing(&self) -> bool {

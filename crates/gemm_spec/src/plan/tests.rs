@@ -326,7 +326,7 @@ fn a_band_has_the_ranges_of_the_whole_product() {
 }
 
 #[test]
-fn launches_overlap_where_their_entries_wait_and_the_product_is_short() {
+fn launches_overlap_where_their_entries_wait_and_short_products_fill_the_sms() {
     fn all_are<T: GemmTypes>(spec: &KernelSpec, sizes: [usize; 3]) -> bool {
         let [m, n, k] = sizes;
         let (_, plan) = plan(spec, &Problem::<T>::new(m, n, k), AT);
@@ -341,6 +341,10 @@ fn launches_overlap_where_their_entries_wait_and_the_product_is_short() {
     assert!(all_are::<f32>(&LIMBS, [1024; 3]));
     assert!(all_are::<bf16>(&TMA, [2048; 3]));
     assert!(!all_are::<bf16>(&TMA, [4096; 3]));
+    // Blocks for 80 and for 128 of the 132 SMs, and for few where the operands are small.
+    assert!(!all_are::<bf16>(&TMA, [64, 5120, 5120]));
+    assert!(all_are::<bf16>(&TMA, [64, 8192, 5120]));
+    assert!(all_are::<bf16>(&TMA, [64, 1024, 1024]));
     assert!(!all_are::<f32>(&SPLIT_K, [64; 3]));
 }
 
