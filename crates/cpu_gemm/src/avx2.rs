@@ -3,6 +3,8 @@
 
 use std::arch::x86_64::*;
 
+use gemm_spec::{Convert, DType};
+
 use crate::groups::{self, Group};
 use crate::kernels::{self, InstructionSet, compiled_for};
 use crate::pack::{self, Pack};
@@ -10,7 +12,7 @@ use crate::rounding::{self, Rounded};
 use crate::tile::Tile;
 use crate::times_column;
 use crate::transpose;
-use crate::vector::{Vector, no_transpose};
+use crate::vector::{self, Vector, no_transpose};
 
 /// The instruction set.
 pub(crate) struct Avx2;
@@ -18,7 +20,7 @@ pub(crate) struct Avx2;
 impl InstructionSet for Avx2 {
     const VECTORS: usize = 2;
     const COLS: usize = 6;
-    compiled_for!("avx2,fma");
+    compiled_for!("avx2,fma,f16c");
 }
 
 impl Vector for __m256 {
@@ -78,6 +80,18 @@ impl Vector for __m256 {
     unsafe fn mul(self, b: Self) -> Self {
         // SAFETY: above.
         unsafe { _mm256_mul_ps(self, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn widened<T: Convert<f32>>(from: *const T) -> Self {
+        if T::DTYPE == DType::F16 {
+            // SAFETY: the caller's promises: eight elements of 16 bits.
+            let halves = unsafe { _mm_loadu_si128(from.cast()) };
+            // SAFETY: the CPU has F16C.
+            return unsafe { _mm256_cvtph_ps(halves) };
+        }
+        // SAFETY: the caller's promises.
+        unsafe { vector::widened_singly(from) }
     }
 
     const SIDE: usize = 8;

@@ -3,13 +3,15 @@
 
 use std::arch::x86_64::*;
 
+use gemm_spec::{Convert, DType, Element};
+
 use crate::kernels::{self, InstructionSet, compiled_for};
 use crate::pack::{self, Pack};
 use crate::rounding::{self, Rounded};
 use crate::tile::Tile;
 use crate::times_column;
 use crate::transpose;
-use crate::vector::Vector;
+use crate::vector::{self, Vector};
 
 /// The instruction set.
 pub(crate) struct Avx512;
@@ -80,12 +82,63 @@ impl Vector for __m512 {
         unsafe { transpose::f32_8x8(from, along, to, width) }
     }
 
+    const BLOCK_OF_HALVES: Option<(usize, usize)> = Some((16, 32));
+
+    #[inline(always)]
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "operations on registers, which need the instruction set alone, and stores of one argument"
+    )]
+    unsafe fn transpose_widened<T: Element>(
+        from: *const T,
+        along: usize,
+        to: *mut f32,
+        width: usize,
+    ) {
+        // SAFETY: the caller's promises: 32 elements of 16 bits of each of 16 rows can be read, two of them as one
+        // of 32 bits, and 16 elements of each of 32 steps can be written.
+        unsafe {
+            let along = along.wrapping_mul(size_of::<T>());
+            let pairs = transpose::f32_16x16(from.cast(), along, __mmask16::MAX);
+            let mut to = to;
+            for pair in pairs {
+                let pair = _mm512_castps_si512(pair);
+                let (even, odd) = if T::DTYPE == DType::BF16 {
+                    let upper = _mm512_set1_epi32(-0x1_0000);
+                    let even = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pair));
+                    (even, _mm512_castsi512_ps(_mm512_and_si512(pair, upper)))
+                } else {
+                    let even = _mm512_cvtepi32_epi16(pair);
+                    let odd = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(pair));
+                    (_mm512_cvtph_ps(even), _mm512_cvtph_ps(odd))
+                };
+                even.store(to);
+                odd.store(to.wrapping_add(width));
+                to = to.wrapping_add(width.wrapping_mul(2));
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn widened<T: Convert<f32>>(from: *const T) -> Self {
+        if T::DTYPE == DType::F16 {
+            // SAFETY: the caller's promises: 16 elements of 16 bits.
+            let halves = unsafe { _mm256_loadu_si256(from.cast()) };
+            // SAFETY: the CPU has AVX-512F.
+            return unsafe { _mm512_cvtph_ps(halves) };
+        }
+        // SAFETY: the caller's promises.
+        unsafe { vector::widened_singly(from) }
+    }
+
     const ROW_STEPS: usize = 16;
 
     #[inline(always)]
     unsafe fn add_rows(self, from: *const f32, along: usize, b: *const f32, b_step: usize) -> Self {
         // SAFETY: sixteen elements of each of as many rows can be read.
-        let columns = unsafe { transpose::f32_16x16(from, along, __mmask16::MAX) };
+        let columns = unsafe {
+            transpose::f32_16x16(from, along.wrapping_mul(size_of::<f32>()), __mmask16::MAX)
+        };
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_columns(self, columns, b, b_step) }
     }
@@ -102,7 +155,8 @@ impl Vector for __m512 {
         // SAFETY: the CPU has AVX-512F.
         let mask = unsafe { Self::mask(steps) };
         // SAFETY: that many elements of each row can be read, and the mask keeps to them.
-        let columns = unsafe { transpose::f32_16x16(from, along, mask) };
+        let columns =
+            unsafe { transpose::f32_16x16(from, along.wrapping_mul(size_of::<f32>()), mask) };
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_some_columns(self, &columns, b, b_step, steps) }
     }

@@ -9,7 +9,7 @@ use crate::error::Error;
 pub enum CpuIsa {
     /// x86-64 with AVX-512F; i8 with VNNI, where there is that.
     Avx512,
-    /// x86-64 with AVX2 and FMA.
+    /// x86-64 with AVX2, FMA and F16C.
     Avx2,
     /// aarch64.
     Neon,
@@ -39,7 +39,11 @@ impl CpuIsa {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            Self::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")
+            }
             #[cfg(target_arch = "aarch64")]
             Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
             Self::Portable => true,

@@ -7,6 +7,8 @@ use crate::groups::Group;
 use crate::pack::Pack;
 use crate::parts::Parts;
 use crate::rounding::Rounded;
+use crate::thin::{Thin, ThinFn};
+use crate::thresholds::{THIN_COLUMNS, THIN_COLUMNS_OF_BYTES};
 use crate::tile::{Columns, Tile, compute};
 use crate::times_column::TimesColumn;
 use crate::triangle_kernel::Triangle;
@@ -91,6 +93,9 @@ pub(crate) trait InstructionSet {
     /// A panel of B, in groups of steps.
     #[cfg(target_arch = "x86_64")]
     unsafe fn group_b<G: Group>(panel: &Pack<i8, i32>);
+
+    /// Rows of a thin product.
+    unsafe fn thin<V: Vector<Element = T::Acc>, T: GemmTypes>(thin: &Thin<T>);
 
     /// A tile's sums, rounded.
     unsafe fn round<Acc: Accumulator, C: Convert<Acc>>(tile: &Rounded<Acc, C>);
@@ -258,6 +263,14 @@ macro_rules! compiled_for {
         }
 
         $(#[target_feature(enable = $features)])?
+        unsafe fn thin<V: Vector<Element = T::Acc>, T: gemm_spec::GemmTypes>(
+            thin: &$crate::thin::Thin<T>,
+        ) {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::thin::compute::<V, T>(thin) }
+        }
+
+        $(#[target_feature(enable = $features)])?
         unsafe fn round<Acc: gemm_spec::Accumulator, C: gemm_spec::Convert<Acc>>(
             tile: &Rounded<Acc, C>,
         ) {
@@ -296,6 +309,10 @@ pub(crate) struct Kernels<T: GemmTypes> {
     pub(crate) pack_b: PackFn<T::B, T::Acc>,
     /// Stores sums as elements, where these are of another type: a tile then only sums up.
     pub(crate) round: Option<RoundFn<T::Acc, T::C>>,
+    /// Computes rows of a thin product, where elements are narrower than sums.
+    pub(crate) thin: Option<ThinFn<T>>,
+    /// Columns of C up to which a product is thin where columns of A are contiguous, and where rows are.
+    pub(crate) thin_columns: [usize; 2],
     /// Multiplies rows by a column, where registers can add rows, and how many steps these add at once.
     pub(crate) times_column: Option<(TimesColumnFn<T::Acc>, usize)>,
     /// Whether a tile can take operands where they lie; else both are packed.
@@ -363,7 +380,8 @@ impl<T: GemmTypes> Kernels<T> {
     pub(crate) const fn widening<I: InstructionSet, V: Vector<Element = T::Acc>>() -> Self {
         let round: Option<RoundFn<T::Acc, T::C>> =
             if T::ROUNDS { Some(I::round::<T::Acc, T::C>) } else { None };
-        Self { round, ..Self::new::<I, V>(I::widen_a::<V, T::A>, I::widen_b::<V, T::B>) }
+        let thin: Option<ThinFn<T>> = Some(I::thin::<V, T>);
+        Self { round, thin, ..Self::new::<I, V>(I::widen_a::<V, T::A>, I::widen_b::<V, T::B>) }
     }
 
     const fn new<I: InstructionSet, V: Vector<Element = T::Acc>>(
@@ -384,6 +402,8 @@ impl<T: GemmTypes> Kernels<T> {
             pack_a,
             pack_b,
             round: None,
+            thin: None,
+            thin_columns: THIN_COLUMNS,
             times_column: None,
             in_place: false,
             group: 1,
@@ -402,7 +422,11 @@ impl Kernels<i8> {
         G: Group,
     {
         const { assert!(V::COMPENSATES == G::COMPENSATES && G::STEPS <= 4) };
-        Self { group: G::STEPS, ..Self::new::<I, V>(I::group_a::<V, G>, I::group_b::<G>) }
+        let new = Self::new::<I, V>(I::group_a::<V, G>, I::group_b::<G>);
+        // Without blocks rows would be transposed element by element.
+        let of_rows = if V::BLOCK_OF_BYTES.is_some() { THIN_COLUMNS_OF_BYTES[1] } else { 0 };
+        let thin_columns = [THIN_COLUMNS_OF_BYTES[0], of_rows];
+        Self { group: G::STEPS, thin: Some(I::thin::<V, i8>), thin_columns, ..new }
     }
 }
 

@@ -67,6 +67,7 @@ mod product;
 mod real;
 mod region;
 mod rounding;
+mod thin;
 mod threads;
 mod thresholds;
 mod tile;

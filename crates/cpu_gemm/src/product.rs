@@ -5,7 +5,7 @@ use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use gemm_spec::epilogue;
-use gemm_spec::{GemmTypes, Layout, Order, Problem};
+use gemm_spec::{Element as _, GemmTypes, Layout, Order, Problem};
 
 /// `C = alpha * A * B + beta * C` with C's columns contiguous: a row-major C is computed as the
 /// transposed product, `C^T = B^T * A^T`, whose elements are the same sums.
@@ -97,7 +97,7 @@ impl<T: GemmTypes> Product<T> {
     /// Computes it by the definition, in no memory but that of the operands: with the bits of vector units, slowly.
     ///
     /// # Safety
-    /// The product's promises; k is at least 1.
+    /// The product's promises.
     pub(crate) unsafe fn by_definition(&self) {
         let &Self { m, n, k, alpha, beta, a_row, a_col, b_row, b_col, ldc, .. } = self;
         for col in 0..n {
@@ -106,8 +106,7 @@ impl<T: GemmTypes> Product<T> {
                 let a = |p| unsafe { self.a.wrapping_add(row * a_row + p * a_col).read() };
                 // SAFETY: an element of B, which can be read.
                 let b = |p| unsafe { self.b.wrapping_add(p * b_row + col * b_col).read() };
-                let first = T::mul(a(0), b(0));
-                let sum = (1..k).fold(first, |sum, p| T::mul_add(a(p), b(p), sum));
+                let sum = (0..k).fold(T::Acc::ZERO, |sum, p| T::mul_add(a(p), b(p), sum));
                 let c = self.c.wrapping_add(row + col * ldc);
                 // SAFETY: an element of C, which nobody else uses, and which is read where beta is not zero.
                 let value = epilogue(alpha, sum, beta, || unsafe { c.read() });

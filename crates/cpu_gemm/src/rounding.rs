@@ -29,10 +29,10 @@ pub(crate) unsafe fn pack<V: Vector, T: Convert<V::Element>>(
         if along == 1 {
             if count == width {
                 // SAFETY: the panel has all its lines, which lie side by side.
-                unsafe { copy_steps(from, step, width, k, to, width) };
+                unsafe { copy_steps::<V, T>(from, step, width, k, to, width) };
             } else {
                 // SAFETY: the panel has `count` lines, which lie side by side.
-                unsafe { copy_steps(from, step, count, k, to, width) };
+                unsafe { copy_steps::<V, T>(from, step, count, k, to, width) };
             }
         } else if step == 1 {
             // SAFETY: the panel has `count` lines, whose steps lie side by side.
@@ -71,23 +71,30 @@ unsafe fn widened<T: Convert<Acc>, Acc>(from: *const T) -> [Acc; RUN] {
 /// # Safety
 /// As [`pack`].
 #[inline(always)]
-unsafe fn copy_steps<T: Convert<Acc>, Acc>(
+unsafe fn copy_steps<V: Vector, T: Convert<V::Element>>(
     from: *const T,
     step: usize,
     count: usize,
     k: usize,
-    to: *mut Acc,
+    to: *mut V::Element,
     width: usize,
 ) {
-    let whole = count / RUN * RUN;
+    let registers = count / V::LANES * V::LANES;
+    let whole = registers + (count - registers) / RUN * RUN;
     for p in 0..k {
         let read = from.wrapping_add(p.wrapping_mul(step));
         let write = to.wrapping_add(p.wrapping_mul(width));
-        for i in (0..whole).step_by(RUN) {
-            // SAFETY: those lines are among the `count`, at this k element.
-            let run = unsafe { widened(read.wrapping_add(i)) };
+        for i in (0..registers).step_by(V::LANES) {
+            // SAFETY: the CPU has the instruction set of `V`; those lines are among the `count`, at this k element.
+            let register = unsafe { V::widened(read.wrapping_add(i)) };
             // SAFETY: their places in the panel.
-            unsafe { write.wrapping_add(i).cast::<[Acc; RUN]>().write(run) };
+            unsafe { register.store(write.wrapping_add(i)) };
+        }
+        for i in (registers..whole).step_by(RUN) {
+            // SAFETY: the same of a run.
+            let run: [V::Element; RUN] = unsafe { widened(read.wrapping_add(i)) };
+            // SAFETY: their places in the panel.
+            unsafe { write.wrapping_add(i).cast::<[V::Element; RUN]>().write(run) };
         }
         for i in whole..count {
             // SAFETY: one of the `count` lines, at this step.
@@ -98,8 +105,8 @@ unsafe fn copy_steps<T: Convert<Acc>, Acc>(
     }
 }
 
-/// The steps of each line are contiguous: squares are widened, then transposed; what is left is copied
-/// singly.
+/// The steps of each line are contiguous: blocks are widened and transposed in registers where there are
+/// instructions for it, what is left in squares, and what is left then is copied singly.
 ///
 /// # Safety
 /// As [`pack`].
@@ -112,20 +119,57 @@ unsafe fn turn<V: Vector, T: Convert<V::Element>>(
     to: *mut V::Element,
     width: usize,
 ) {
+    let block = match size_of::<T>() {
+        1 => V::BLOCK_OF_BYTES,
+        2 => V::BLOCK_OF_HALVES,
+        _ => None,
+    };
+    let (mut lines, mut steps) = (0, 0);
+    if let Some((block_lines, block_steps)) = block {
+        (lines, steps) = (count / block_lines * block_lines, k / block_steps * block_steps);
+        for i in (0..lines).step_by(block_lines) {
+            for p in (0..steps).step_by(block_steps) {
+                let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
+                let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));
+                // SAFETY: a block of the first `lines` and `steps`, and its place in the panel.
+                unsafe { V::transpose_widened(from, along, to, width) };
+            }
+        }
+    }
+    // SAFETY: lines and steps beside the blocks, which exist.
+    unsafe { turn_squares::<V, T>(from, along, (lines, count), (0, steps), to, width) };
+    // SAFETY: all lines, at the steps behind the blocks.
+    unsafe { turn_squares::<V, T>(from, along, (0, count), (steps, k), to, width) };
+}
+
+/// The same of some lines and steps, in squares.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+unsafe fn turn_squares<V: Vector, T: Convert<V::Element>>(
+    from: *const T,
+    along: usize,
+    (first_line, count): (usize, usize),
+    (first_step, k): (usize, usize),
+    to: *mut V::Element,
+    width: usize,
+) {
     const { assert!(V::SIDE <= RUN) };
-    let (lines, steps) = (count / V::SIDE * V::SIDE, k / V::SIDE * V::SIDE);
-    for i in (0..lines).step_by(V::SIDE) {
-        for p in (0..steps).step_by(V::SIDE) {
+    let lines = first_line + (count - first_line) / V::SIDE * V::SIDE;
+    let steps = first_step + (k - first_step) / V::SIDE * V::SIDE;
+    for i in (first_line..lines).step_by(V::SIDE) {
+        for p in (first_step..steps).step_by(V::SIDE) {
             let mut square = [[V::Element::ZERO; RUN]; RUN];
             let from = from.wrapping_add(i.wrapping_mul(along).wrapping_add(p));
             for (line, square) in square.iter_mut().enumerate().take(V::SIDE) {
                 let from = from.wrapping_add(line.wrapping_mul(along));
                 if V::SIDE == RUN {
-                    // SAFETY: k elements before `steps` of one of the first `lines`.
+                    // SAFETY: k elements before `steps` of one of the lines.
                     *square = unsafe { widened(from) };
                 } else {
                     for (step, square) in square.iter_mut().enumerate().take(V::SIDE) {
-                        // SAFETY: a step of one of the first `lines`, before `steps`.
+                        // SAFETY: a step of one of the lines, before `steps`.
                         *square = unsafe { from.wrapping_add(step).read() }.widen();
                     }
                 }
@@ -136,9 +180,9 @@ unsafe fn turn<V: Vector, T: Convert<V::Element>>(
         }
     }
     // SAFETY: lines and steps beside the squares, which exist.
-    unsafe { copy_singly(from, (along, 1), (lines, count), (0, steps), to, width) };
+    unsafe { copy_singly(from, (along, 1), (lines, count), (first_step, steps), to, width) };
     // SAFETY: all lines, at the steps behind the squares.
-    unsafe { copy_singly(from, (along, 1), (0, count), (steps, k), to, width) };
+    unsafe { copy_singly(from, (along, 1), (first_line, count), (steps, k), to, width) };
 }
 
 /// Copies the elements of some lines and steps, one by one.

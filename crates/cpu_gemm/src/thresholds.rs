@@ -87,3 +87,18 @@ pub(crate) const PACKED_AHEAD: usize = 8;
 pub(crate) const NEAR_BYTES: usize = 16 << 20;
 /// See `NEAR_BYTES`.
 pub(crate) const ROW_BYTES_AHEAD: usize = 256;
+
+/// Columns of C up to which narrow elements of A are widened where they are used: where columns of A are
+/// contiguous, and where rows are, which are transposed into a panel first.
+pub(crate) const THIN_COLUMNS: [usize; 2] = [16, 8];
+
+/// The same of rows of an A of so few elements that a packed copy is read from a cache.
+pub(crate) const THIN_COLUMNS_OF_NEAR_ROWS: usize = 2;
+/// See above.
+pub(crate) const NEAR_ELEMENTS: usize = 1 << 20;
+
+/// The same of elements of 8 bits, whose packed tiles add up four steps at once.
+pub(crate) const THIN_COLUMNS_OF_BYTES: [usize; 2] = [8, 4];
+
+/// Rows of such a product at least. Not measured.
+pub(crate) const THIN_ROWS: usize = 64;

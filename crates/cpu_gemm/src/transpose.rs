@@ -55,7 +55,7 @@ pub(crate) unsafe fn f64_4x2(from: *const f64, along: usize) -> [__m256d; 2] {
     }
 }
 
-/// 16 columns of 16 rows, from `from` on, zeros where the mask has none; row follows row at `along`. Each row is
+/// 16 columns of 16 rows, from `from` on, zeros where the mask has none; row follows row at `along` bytes. Each row is
 /// one load: rows may be as far apart as pushes them out of the L1.
 ///
 /// # Safety
@@ -70,9 +70,9 @@ pub(crate) unsafe fn f32_16x16(from: *const f32, along: usize, mask: __mmask16) 
     unsafe {
         let r = [
             f32_4x16(from, along, mask),
-            f32_4x16(from.wrapping_add(along.wrapping_mul(4)), along, mask),
-            f32_4x16(from.wrapping_add(along.wrapping_mul(8)), along, mask),
-            f32_4x16(from.wrapping_add(along.wrapping_mul(12)), along, mask),
+            f32_4x16(from.wrapping_byte_add(along.wrapping_mul(4)), along, mask),
+            f32_4x16(from.wrapping_byte_add(along.wrapping_mul(8)), along, mask),
+            f32_4x16(from.wrapping_byte_add(along.wrapping_mul(12)), along, mask),
         ];
         let mut columns = [_mm512_setzero_ps(); 16];
         for c in 0..4 {
@@ -105,7 +105,7 @@ pub(crate) unsafe fn f32_16x16(from: *const f32, along: usize, mask: __mmask16) 
 unsafe fn f32_4x16(from: *const f32, along: usize, mask: __mmask16) -> [__m512; 4] {
     // SAFETY: the CPU has AVX-512F; each row can be read, as far as the mask says.
     unsafe {
-        let at = |row: usize| from.wrapping_add(row.wrapping_mul(along));
+        let at = |row: usize| from.wrapping_byte_add(row.wrapping_mul(along));
         let row = |row: usize| _mm512_maskz_loadu_ps(mask, at(row));
         let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
         let (t0, t1) = (_mm512_unpacklo_ps(r0, r1), _mm512_unpackhi_ps(r0, r1));

@@ -21,7 +21,7 @@ use crate::{
     groups::{Pairs, Quads},
     vnni::{Quads512, Vnni},
 };
-use crate::{direct, driver};
+use crate::{direct, driver, thin};
 
 /// The types of a product that the engine computes: those of [`gemm_spec::Types`].
 ///
@@ -212,8 +212,15 @@ macro_rules! always_packed {
             context: &CpuContext,
             threads: usize,
         ) -> Result<(), Error> {
-            // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
-            unsafe { driver::multiply(product, Self::kernels(context.isa()), context, threads) }
+            let kernels = Self::kernels(context.isa());
+            if thin::pays(product, kernels) {
+                // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
+                unsafe { thin::multiply(product, kernels, context, threads) };
+                Ok(())
+            } else {
+                // SAFETY: as above.
+                unsafe { driver::multiply(product, kernels, context, threads) }
+            }
         }
     };
 }

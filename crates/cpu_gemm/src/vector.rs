@@ -1,6 +1,6 @@
 //! A vector register of some instruction set: the few operations that a tile is made of.
 
-use gemm_spec::{Accumulator, Element as _};
+use gemm_spec::{Accumulator, Convert, Element};
 
 /// A register of `LANES` elements.
 ///
@@ -53,6 +53,13 @@ pub(crate) trait Vector: Copy {
     /// Whether sums begin with a zero-point compensation, which follows the panel of B.
     const COMPENSATES: bool = false;
 
+    /// `LANES` elements from memory, which may be narrower, widened.
+    #[inline(always)]
+    unsafe fn widened<T: Convert<Self::Element>>(from: *const T) -> Self {
+        // SAFETY: the caller's promises.
+        unsafe { widened_singly(from) }
+    }
+
     /// Rows and columns of what [`Vector::transpose`] copies.
     const SIDE: usize;
 
@@ -64,6 +71,23 @@ pub(crate) trait Vector: Copy {
         to: *mut Self::Element,
         width: usize,
     );
+
+    /// Rows and steps of what [`Vector::transpose_widened`] copies of elements of one and of two bytes; none
+    /// where there is no such thing.
+    const BLOCK_OF_BYTES: Option<(usize, usize)> = None;
+    /// See above.
+    const BLOCK_OF_HALVES: Option<(usize, usize)> = None;
+
+    /// Copies a block of narrower elements, widened and transposed, as [`Vector::transpose`] does.
+    #[inline(always)]
+    unsafe fn transpose_widened<T: Element>(
+        _from: *const T,
+        _along: usize,
+        _to: *mut Self::Element,
+        _width: usize,
+    ) {
+        unreachable!("invariant: `widened_block` is asked before")
+    }
 
     /// Steps that [`Vector::add_rows`] adds at once; none where there is no such thing.
     const ROW_STEPS: usize = 0;
@@ -94,6 +118,21 @@ pub(crate) trait Vector: Copy {
         // SAFETY: the caller's promises.
         unsafe { add_singly(self, from, along, b, b_step, steps) }
     }
+}
+
+/// A register of elements, each widened by itself, which the compiler makes vector instructions of.
+///
+/// # Safety
+/// The CPU has the instruction set of `V`; as many elements as it has lanes can be read.
+#[inline(always)]
+pub(crate) unsafe fn widened_singly<V: Vector, T: Convert<V::Element>>(from: *const T) -> V {
+    let mut lanes = [V::Element::ZERO; MOST_LANES];
+    for (lane, value) in lanes.iter_mut().enumerate().take(V::LANES) {
+        // SAFETY: the caller's promise.
+        *value = unsafe { from.wrapping_add(lane).read() }.widen();
+    }
+    // SAFETY: a local of as many elements as the widest register has lanes.
+    unsafe { V::load(lanes.as_ptr()) }
 }
 
 /// The most lanes of any register.

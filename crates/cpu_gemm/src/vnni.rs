@@ -3,11 +3,14 @@
 
 use std::arch::x86_64::*;
 
+use gemm_spec::Element;
+
 use crate::groups::{self, Group};
 use crate::kernels::{self, InstructionSet, compiled_for};
 use crate::pack::{self, Pack};
 use crate::rounding::{self, Rounded};
 use crate::tile::Tile;
+use crate::transpose;
 use crate::vector::{Vector, no_transpose};
 
 /// The instruction set.
@@ -92,6 +95,40 @@ impl Vector for Quads512 {
     unsafe fn step(self, b: Self, c: Self) -> Self {
         // SAFETY: above.
         Self(unsafe { _mm512_dpbusd_epi32(c.0, self.0, b.0) })
+    }
+
+    const BLOCK_OF_BYTES: Option<(usize, usize)> = Some((16, 64));
+
+    #[inline(always)]
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "operations on registers, which need the instruction set alone, and stores of one argument"
+    )]
+    unsafe fn transpose_widened<T: Element>(
+        from: *const T,
+        along: usize,
+        to: *mut i32,
+        width: usize,
+    ) {
+        // SAFETY: the caller's promises: 64 bytes of each of 16 rows can be read, four of them as one element of 32
+        // bits, and 16 elements of each of 64 steps can be written.
+        unsafe {
+            let quads = transpose::f32_16x16(from.cast(), along, __mmask16::MAX);
+            let mut to = to;
+            for quad in quads {
+                let quad = _mm512_castps_si512(quad);
+                let steps = [
+                    _mm512_srai_epi32::<24>(_mm512_slli_epi32::<24>(quad)),
+                    _mm512_srai_epi32::<24>(_mm512_slli_epi32::<16>(quad)),
+                    _mm512_srai_epi32::<24>(_mm512_slli_epi32::<8>(quad)),
+                    _mm512_srai_epi32::<24>(quad),
+                ];
+                for step in steps {
+                    Self(step).store(to);
+                    to = to.wrapping_add(width);
+                }
+            }
+        }
     }
 
     no_transpose!();

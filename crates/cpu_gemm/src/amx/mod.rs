@@ -87,12 +87,16 @@ pub(crate) fn tile_loop<T: TileTypes>() -> Option<TileLoop> {
 /// Multiply-adds of tiles of bf16 for each thread at least: fewer are done before another thread has woken.
 const TILE_WORK: usize = 1 << 25;
 
+/// Multiply-adds that take as long as packing an element of either operand, at least.
+const PACKING_WORK: usize = 64;
+
 /// How many of the threads that a product is worth by vector registers it is worth by tiles, which are done
 /// sooner.
 pub(crate) fn threads<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usize) -> usize {
     let products = m.saturating_mul(n).saturating_mul(k).saturating_mul(T::PRODUCTS);
+    let packed = (m + n).saturating_mul(k).saturating_mul(PACKING_WORK);
     // A tile of bytes has twice the steps.
-    let work = products / (<T::A as Pieces>::STEP / 32);
+    let work = products.saturating_add(packed) / (<T::A as Pieces>::STEP / 32);
     threads.min(work / TILE_WORK).max(1)
 }
 
@@ -166,11 +170,11 @@ macro_rules! tile_types {
 }
 
 tile_types! {
-    i8: block 16, carries true, products 1, pays [1, 1, 1, 0], |_, _, _| true,
+    i8: block 16, carries true, products 1, pays [4, 4, 4, 0], |_, _, _| true,
         [multiply_i8 / model_i8], swapped [multiply_i8 / model_i8];
-    bf16: block 16, carries true, products 1, pays [7, 7, 24, 0], within_range,
+    bf16: block 16, carries true, products 1, pays [7, 7, 16, 0], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
-    (bf16, f32): block 16, carries true, products 1, pays [7, 7, 24, 0], within_range,
+    (bf16, f32): block 16, carries true, products 1, pays [7, 7, 16, 0], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     f16: block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
