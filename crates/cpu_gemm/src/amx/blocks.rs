@@ -25,11 +25,12 @@ pub(super) struct Costs {
 
 impl Areas {
     /// The cut that should end first on that many threads, of areas of at most `largest` lines of A and of B.
+    /// Stripes are ranges of areas: where there are several, few of them along B.
     pub(super) fn new(
         lines: (usize, usize),
         largest: (usize, usize),
         costs: Costs,
-        threads: usize,
+        (threads, stripes): (usize, usize),
     ) -> Self {
         let panels = (lines.0.div_ceil(LINES), lines.1.div_ceil(LINES));
         // Sides of areas of equal size, up to the largest.
@@ -46,7 +47,9 @@ impl Areas {
         let sides = cuts.min_by_key(cost).expect("invariant: C has a row and a column");
         let counts = (panels.0.div_ceil(sides.0), panels.1.div_ceil(sides.1));
         let met = |band: &usize| band * sides.1 + threads.div_ceil(*band) * sides.0;
-        let bands = [1, 2, 4, 8, 16].into_iter().filter(|&band| band <= threads);
+        let bands = [1, 2, 4, 8, 16]
+            .into_iter()
+            .filter(|&band| band <= threads && stripes == 1 || band == 1);
         let band = bands.min_by_key(met).unwrap_or(1).clamp(1, counts.1);
         Self { panels, sides, counts, band }
     }
@@ -76,7 +79,7 @@ mod tests {
         for lines in [(1, 1), (33, 700), (1000, 1000), (4096, 31), (2047, 3001)] {
             for threads in [1, 2, 7, 16] {
                 let costs = Costs { multiply: 64, fetch: 100 };
-                let areas = Areas::new(lines, (256, 512), costs, threads);
+                let areas = Areas::new(lines, (256, 512), costs, (threads, 1));
                 let (a, b) = areas.panels;
                 let mut met = vec![0; a * b];
                 for index in 0..areas.count() {

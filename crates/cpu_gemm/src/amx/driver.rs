@@ -10,8 +10,10 @@
 //! Sums never go through C: columns of C a power of two apart would evict each other. After the last block of
 //! k they are stored to it, past the caches where C is large.
 //!
-//! Tickets are handed out by a counter, as in [`crate::driver`]: those that pack first, then one for each
+//! Tickets are handed out by counters, as in [`crate::driver`]: those that pack first, then one for each
 //! area, which waits until all is packed. Tickets that pack are held by threads that run, so it ends.
+//! Where all that is packed stays in the threads' L2s, each thread has a stripe of C, whose tickets it takes
+//! before those of others: it then finds most of what it multiplies where it packed it.
 
 mod micro_tile;
 mod packing;
@@ -84,6 +86,8 @@ const SMALL_AREA: (usize, usize) = (128, 128);
 const SMALL_C: usize = 512 * 512;
 /// The same where blocks of several planes share the L2 with the sums.
 const PLANES_AREA: (usize, usize) = (256, 256);
+/// Bytes of packed operands for each thread up to which C has stripes: about an L2.
+const STRIPED: usize = 2 << 20;
 /// Bytes of packed operands at least; they may also be as many as A and B themselves. A product that needs
 /// more is computed in parts.
 pub(super) const PACKED: usize = 256 << 20;
@@ -202,11 +206,20 @@ struct Shared<'a, T: TileTypes> {
     threads: usize,
     /// Memory for the sums of an area, for each thread that may come.
     sums: &'a Mutex<Vec<Buffer>>,
-    /// The next ticket, and tickets that pack which are done.
-    next: AtomicUsize,
+    stripes: Vec<Stripe>,
+    /// Threads that have come, and tickets that pack which are done.
+    come: AtomicUsize,
     packed: AtomicUsize,
     /// How a whole micro-tile is stored.
     plain: Option<Plain>,
+}
+
+/// A part of the tickets: the next one that packs, and the next area.
+#[derive(Default)]
+#[repr(align(64))]
+struct Stripe {
+    pack: AtomicUsize,
+    area: AtomicUsize,
 }
 
 // SAFETY: the pointers are to memory that outlives the product's threads, and tickets decide who writes where;
@@ -234,6 +247,9 @@ unsafe fn run<T: TileTypes>(
     };
     let lead = lead(product);
     let costs = Costs { multiply: 64 * T::PRODUCTS, fetch: 100 * T::A::PLANES };
+    let panel_bytes = product.k.div_ceil(T::A::STEP) * step_bytes::<T::A>();
+    let packed_bytes = (m.div_ceil(LINES) + n.div_ceil(LINES)) * panel_bytes;
+    let stripes = if packed_bytes <= threads * STRIPED { threads } else { 1 };
     let shared = Shared {
         product,
         unit,
@@ -244,7 +260,7 @@ unsafe fn run<T: TileTypes>(
             memory.a.as_mut_ptr(),
             (Form::Groups, kernels.pack_a),
             k,
-            threads,
+            (threads, stripes),
         ),
         b: Packing::new(
             (b, b_col, b_row),
@@ -252,14 +268,15 @@ unsafe fn run<T: TileTypes>(
             memory.b.as_mut_ptr(),
             (Form::Lines, kernels.pack_b),
             k,
-            threads,
+            (threads, stripes),
         ),
         k,
         lead,
-        areas: Areas::new((lead + m, n), largest, costs, threads),
+        areas: Areas::new((lead + m, n), largest, costs, (threads, stripes)),
         threads,
         sums: &memory.sums,
-        next: AtomicUsize::new(0),
+        stripes: (0..stripes).map(|_| Stripe::default()).collect(),
+        come: AtomicUsize::new(0),
         packed: AtomicUsize::new(0),
         plain: Plain::of(product, lead),
     };
@@ -280,25 +297,28 @@ impl<T: TileTypes> Shared<'_, T> {
     unsafe fn work(&self) {
         let _unraised = Unraised::from_here();
         let (of_a, of_b) = (self.a.tickets(self.k), self.b.tickets(self.k));
-        let to_pack = of_a + of_b;
-        let mut own: Option<Own> = None;
-        loop {
-            let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-            if ticket < to_pack {
-                match ticket.checked_sub(of_b) {
+        let own_stripe = self.come.fetch_add(1, Ordering::Relaxed);
+        let stripes = self.stripes.len();
+        let in_order = || (own_stripe..own_stripe + stripes).map(|stripe| stripe % stripes);
+        for stripe in in_order() {
+            let (of_a, of_b) = (share(of_a, stripe, stripes), share(of_b, stripe, stripes));
+            for ticket in tickets(&self.stripes[stripe].pack, of_a.len() + of_b.len()) {
+                match ticket.checked_sub(of_b.len()) {
                     // SAFETY: the caller's promises; no other thread has this ticket.
-                    None => unsafe { self.b.pack(ticket, self.k) },
+                    None => unsafe { self.b.pack(of_b.start + ticket, self.k) },
                     // SAFETY: the same of A.
-                    Some(ticket) => unsafe { self.a.pack(ticket, self.k) },
+                    Some(ticket) => unsafe { self.a.pack(of_a.start + ticket, self.k) },
                 }
                 self.packed.fetch_add(1, Ordering::Release);
-                continue;
             }
-            let area = ticket - to_pack;
-            if area >= self.areas.count() {
-                break;
-            }
-            wait(&self.packed, to_pack);
+        }
+        let mut own: Option<Own> = None;
+        let areas = in_order().flat_map(|stripe| {
+            let areas = share(self.areas.count(), stripe, stripes);
+            tickets(&self.stripes[stripe].area, areas.len()).map(move |at| areas.start + at)
+        });
+        for area in areas {
+            wait(&self.packed, of_a + of_b);
             if !self.is_admitted() {
                 break;
             }
@@ -324,6 +344,17 @@ impl<T: TileTypes> Shared<'_, T> {
             self.sums.lock().unwrap_or_else(PoisonError::into_inner).push(sums);
         }
     }
+}
+
+/// A stripe's share of some tickets.
+fn share(count: usize, stripe: usize, stripes: usize) -> std::ops::Range<usize> {
+    count * stripe / stripes..count * (stripe + 1) / stripes
+}
+
+/// Draws tickets until there are no more.
+fn tickets(next: &AtomicUsize, count: usize) -> impl Iterator<Item = usize> {
+    let draw = move || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&ticket| ticket < count);
+    std::iter::from_fn(draw)
 }
 
 /// What a thread has for itself while it computes.

@@ -182,7 +182,7 @@ tile_types! {
     (f16, f32): block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
-    f32: block 6, carries false, products 6, pays [64, 300, 400, 0x100_0000], within_range, [
+    f32: block 6, carries false, products 6, pays [64, 240, 380, 0x100_0000], within_range, [
         multiply_three_pieces_small_a_first / model_three_pieces_small_a_first,
         multiply_three_pieces_large / model_three_pieces_large
     ], swapped [

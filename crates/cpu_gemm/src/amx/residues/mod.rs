@@ -176,7 +176,7 @@ impl Work<'_> {
         threads: usize,
     ) -> Vec<(usize, usize)> {
         let costs = Costs { multiply: 64, fetch: 100 };
-        let areas = Areas::new((self.product.m, self.product.n), AREA, costs, threads);
+        let areas = Areas::new((self.product.m, self.product.n), AREA, costs, (threads, 1));
         let refused = Mutex::new(Vec::new());
         let next = AtomicUsize::new(0);
         let shared = Shared(self);
