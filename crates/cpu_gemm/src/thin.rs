@@ -61,7 +61,7 @@ pub(crate) fn pays<T: GemmTypes>(product: &Product<T>, kernels: &Kernels<T>) -> 
 const SUMS_BYTES: usize = 32 << 10;
 /// Rows of a block are a multiple of that many: cache lines of all types.
 const ROW_UNIT: usize = 64;
-/// Bytes of a column of A at least in a block, if the threads leave so many: each piece is the beginning of a
+/// Bytes of a column of A at least in a block, if each thread is left that many: each piece is the beginning of a
 /// stream to the processor's own prefetcher.
 const LEAST_PIECE: usize = 2048;
 /// Rows of a block at most.
