@@ -11,7 +11,7 @@
 //! seen in its bits.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use gemm_spec::GemmTypes;
 
@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::kernels::{Kernels, OwnSums};
 use crate::pack::Pack;
 use crate::product::Product;
+use crate::threads::tickets;
 use crate::thresholds::{
     LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, NEAR_BYTES, PANEL_BYTES, PARTS_PER_THREAD,
     ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS,
@@ -94,11 +95,7 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     let parts = if threads == 1 { 1 } else { whole.parts(threads) };
     let next = AtomicUsize::new(0);
     context.run_on(threads, || {
-        loop {
-            let part = next.fetch_add(1, Ordering::Relaxed);
-            if part >= parts {
-                break;
-            }
+        for part in tickets(&next, parts) {
             // SAFETY: the caller's promises; no two parts share an element of C.
             unsafe { whole.part(part, parts).compute() };
         }

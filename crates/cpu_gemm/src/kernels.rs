@@ -309,10 +309,9 @@ pub(crate) struct Kernels<T: GemmTypes> {
     pub(crate) pack_b: PackFn<T::B, T::Acc>,
     /// Stores sums as elements, where these are of another type: a tile then only sums up.
     pub(crate) round: Option<RoundFn<T::Acc, T::C>>,
-    /// Computes rows of a thin product, where elements are narrower than sums.
-    pub(crate) thin: Option<ThinFn<T>>,
-    /// Columns of C up to which a product is thin where columns of A are contiguous, and where rows are.
-    pub(crate) thin_columns: [usize; 2],
+    /// Computes rows of a thin product, where elements are narrower than sums, and up to how many columns of C it is
+    /// thin: where columns of A are contiguous, and where rows are.
+    pub(crate) thin: Option<(ThinFn<T>, [usize; 2])>,
     /// Multiplies rows by a column, where registers can add rows, and how many steps these add at once.
     pub(crate) times_column: Option<(TimesColumnFn<T::Acc>, usize)>,
     /// Whether a tile can take operands where they lie; else both are packed.
@@ -380,7 +379,7 @@ impl<T: GemmTypes> Kernels<T> {
     pub(crate) const fn widening<I: InstructionSet, V: Vector<Element = T::Acc>>() -> Self {
         let round: Option<RoundFn<T::Acc, T::C>> =
             if T::ROUNDS { Some(I::round::<T::Acc, T::C>) } else { None };
-        let thin: Option<ThinFn<T>> = Some(I::thin::<V, T>);
+        let thin: Option<(ThinFn<T>, _)> = Some((I::thin::<V, T>, THIN_COLUMNS));
         Self { round, thin, ..Self::new::<I, V>(I::widen_a::<V, T::A>, I::widen_b::<V, T::B>) }
     }
 
@@ -403,7 +402,6 @@ impl<T: GemmTypes> Kernels<T> {
             pack_b,
             round: None,
             thin: None,
-            thin_columns: THIN_COLUMNS,
             times_column: None,
             in_place: false,
             group: 1,
@@ -422,11 +420,11 @@ impl Kernels<i8> {
         G: Group,
     {
         const { assert!(V::COMPENSATES == G::COMPENSATES && G::STEPS <= 4) };
-        let new = Self::new::<I, V>(I::group_a::<V, G>, I::group_b::<G>);
+        let [of_columns, of_rows] = THIN_COLUMNS_OF_BYTES;
         // Without blocks rows would be transposed element by element.
-        let of_rows = if V::BLOCK_OF_BYTES.is_some() { THIN_COLUMNS_OF_BYTES[1] } else { 0 };
-        let thin_columns = [THIN_COLUMNS_OF_BYTES[0], of_rows];
-        Self { group: G::STEPS, thin: Some(I::thin::<V, i8>), thin_columns, ..new }
+        let of_rows = if V::BLOCK_OF_BYTES.is_some() { of_rows } else { 0 };
+        let thin: Option<(ThinFn<i8>, _)> = Some((I::thin::<V, i8>, [of_columns, of_rows]));
+        Self { group: G::STEPS, thin, ..Self::new::<I, V>(I::group_a::<V, G>, I::group_b::<G>) }
     }
 }
 

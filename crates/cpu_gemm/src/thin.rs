@@ -7,9 +7,9 @@
 //! it is added. Each sum is one chain over k in order, as in every other path.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
-use gemm_spec::{Accumulator as _, Convert, Element as _, GemmTypes, epilogue};
+use gemm_spec::{Accumulator as _, Convert, Element as _, GemmTypes};
 
 use crate::cache_line;
 use crate::context::CpuContext;
@@ -17,7 +17,8 @@ use crate::kernels::Kernels;
 use crate::pack::Pack;
 use crate::prefetch::prefetch;
 use crate::product::Product;
-use crate::rounding;
+use crate::rounding::{self, Rounded};
+use crate::threads::tickets;
 use crate::thresholds::{NEAR_ELEMENTS, PARTS_PER_THREAD, THIN_COLUMNS_OF_NEAR_ROWS, THIN_ROWS};
 use crate::vector::Vector;
 
@@ -50,11 +51,11 @@ pub(crate) type ThinFn<T> = unsafe fn(&Thin<T>);
 /// Whether a product takes this path.
 pub(crate) fn pays<T: GemmTypes>(product: &Product<T>, kernels: &Kernels<T>) -> bool {
     let &Product { m, n, k, a_row, a_col, .. } = product;
-    let [of_columns, of_rows] = kernels.thin_columns;
+    let Some((_, [of_columns, of_rows])) = kernels.thin else { return false };
     let is_near = m.saturating_mul(k) <= NEAR_ELEMENTS;
     let of_rows = if is_near { of_rows.min(THIN_COLUMNS_OF_NEAR_ROWS) } else { of_rows };
     let fits = a_row == 1 && n <= of_columns || a_col == 1 && n <= of_rows;
-    kernels.thin.is_some() && fits && m >= THIN_ROWS
+    fits && m >= THIN_ROWS
 }
 
 /// Bytes of the sums of a block of rows.
@@ -91,7 +92,7 @@ pub(crate) unsafe fn multiply<T: GemmTypes>(
     threads: usize,
 ) {
     let &Product { m, n, .. } = product;
-    let compute = kernels.thin.expect("invariant: `pays` asks for it");
+    let (compute, _) = kernels.thin.expect("invariant: `pays` asks for it");
     let fitting = SUMS_BYTES / SUM_BYTES / n.next_multiple_of(COLUMN_UNIT) / ROW_UNIT * ROW_UNIT;
     let some = m.div_ceil(threads * PARTS_PER_THREAD).max(LEAST_PIECE / size_of::<T::A>());
     let for_each = some.min(m.div_ceil(threads)).next_multiple_of(ROW_UNIT);
@@ -126,11 +127,8 @@ impl<T: GemmTypes> Shared<'_, T> {
         let &Product { m, n, k, alpha, beta, a, a_row, a_col, b, b_row, b_col, c, ldc, .. } =
             self.product;
         let mut sums = Near([MaybeUninit::uninit(); SUMS_BYTES]);
-        loop {
-            let row = self.next.fetch_add(1, Ordering::Relaxed).saturating_mul(self.block);
-            if row >= m {
-                break;
-            }
+        for block in tickets(&self.next, m.div_ceil(self.block)) {
+            let row = block * self.block;
             let thin = Thin {
                 rows: self.block.min(m - row),
                 cols: n,
@@ -172,9 +170,9 @@ pub(crate) unsafe fn compute<V: Vector<Element = T::Acc>, T: GemmTypes>(thin: &T
         unsafe { sums.wrapping_add(at).write(T::Acc::ZERO) };
     }
     if thin.a_row == 1 {
-        let columns = Columns { a: thin.a, a_step: thin.a_step, ahead: true };
+        let columns = Columns { a: thin.a, a_step: thin.a_step, first: 0, ahead: true };
         // SAFETY: the caller's promises; all k elements.
-        unsafe { add_all::<V, T::A, T>(thin, &columns, (0, k)) };
+        unsafe { add_all::<V, T::A, T>(thin, &columns, k) };
     } else {
         let mut panel = Near([MaybeUninit::uninit(); PANEL_BYTES]);
         let to = panel.0.as_mut_ptr().cast::<T::Acc>();
@@ -190,35 +188,28 @@ pub(crate) unsafe fn compute<V: Vector<Element = T::Acc>, T: GemmTypes>(thin: &T
             let lines = Pack { from, along: thin.a_row, step: 1, lines: rows, k: steps, to };
             // SAFETY: rows and k elements that exist; the panel has room for both.
             unsafe { rounding::pack::<V, T::A>(&lines, ROW_UNIT) };
-            let columns = Columns { a: to.cast_const(), a_step: ROW_UNIT, ahead: false };
+            let columns = Columns { a: to.cast_const(), a_step: ROW_UNIT, first: p, ahead: false };
             // SAFETY: the caller's promises; k elements that are packed.
-            unsafe { add_all::<V, T::Acc, T>(thin, &columns, (p, steps)) };
+            unsafe { add_all::<V, T::Acc, T>(thin, &columns, steps) };
         }
     }
-    for col in 0..cols {
-        // SAFETY: a column of the sums, all of which were written.
-        let sums = unsafe { std::slice::from_raw_parts(sums.wrapping_add(col * rows), rows) };
-        let mut c = c.wrapping_add(col.wrapping_mul(ldc));
-        for &sum in sums {
-            // SAFETY: an element of C, which can be read where beta is not zero.
-            let value = epilogue(alpha, sum, beta, || unsafe { c.read() });
-            // SAFETY: it can be written.
-            unsafe { c.write(value) };
-            c = c.wrapping_add(1);
-        }
-    }
+    let rounded =
+        Rounded { sums: sums.cast_const(), sums_ld: rows, c, ldc, rows, cols, alpha, beta };
+    // SAFETY: all sums were written; the rows of C are the caller's.
+    unsafe { rounding::round(&rounded) };
 }
 
 /// Columns of A in place, or of a panel of it.
 struct Columns<A> {
-    /// Element (i, p) is at `a + i + p * a_step`.
+    /// Element (i, p) is at `a + i + (p - first) * a_step`.
     a: *const A,
     a_step: usize,
+    first: usize,
     /// Whether they come from far.
     ahead: bool,
 }
 
-/// Adds all columns to all sums, as many as said, whose first is that k element.
+/// Adds that many columns to all sums.
 ///
 /// # Safety
 /// As [`compute`]; the columns exist.
@@ -226,20 +217,21 @@ struct Columns<A> {
 unsafe fn add_all<V: Vector<Element = T::Acc>, A: Convert<T::Acc>, T: GemmTypes>(
     thin: &Thin<T>,
     columns: &Columns<A>,
-    (first, steps): (usize, usize),
+    steps: usize,
 ) {
-    let whole = steps / STEPS * STEPS;
-    for p in (0..whole).step_by(STEPS) {
+    let first = columns.first;
+    let whole = first + steps / STEPS * STEPS;
+    for p in (first..whole).step_by(STEPS) {
         // SAFETY: the caller's promises; columns that exist.
-        unsafe { add_steps::<V, A, T, STEPS>(thin, columns, (p, first + p)) };
+        unsafe { add_steps::<V, A, T, STEPS>(thin, columns, p) };
     }
-    for p in whole..steps {
+    for p in whole..first + steps {
         // SAFETY: the same.
-        unsafe { add_steps::<V, A, T, 1>(thin, columns, (p, first + p)) };
+        unsafe { add_steps::<V, A, T, 1>(thin, columns, p) };
     }
 }
 
-/// Adds some columns to all sums: from which one on, and which k element that is.
+/// Adds some columns to all sums, from that k element on.
 ///
 /// # Safety
 /// As [`compute`]; the columns exist.
@@ -252,7 +244,7 @@ unsafe fn add_steps<
 >(
     thin: &Thin<T>,
     columns: &Columns<A>,
-    p: (usize, usize),
+    p: usize,
 ) {
     let mut col = 0;
     macro_rules! add {
@@ -287,11 +279,11 @@ unsafe fn add<
 >(
     thin: &Thin<T>,
     columns: &Columns<A>,
-    (column, p): (usize, usize),
+    p: usize,
     col: usize,
 ) -> usize {
     let &Thin { rows, b, b_step, b_col, .. } = thin;
-    let &Columns { a, a_step, ahead } = columns;
+    let &Columns { a, a_step, first, ahead } = columns;
     let mut factors = [[T::Acc::ZERO; STEPS]; COLS];
     for (j, factors) in factors.iter_mut().enumerate().take(thin.cols - col) {
         for (s, factor) in factors.iter_mut().enumerate() {
@@ -300,7 +292,7 @@ unsafe fn add<
             *factor = unsafe { b.wrapping_add(at).read() }.widen();
         }
     }
-    let a = a.wrapping_add(column.wrapping_mul(a_step));
+    let a = a.wrapping_add((p - first).wrapping_mul(a_step));
     let sums = thin.sums.wrapping_add(col.wrapping_mul(rows));
     let at_once = REGISTERS.wrapping_mul(V::LANES);
     let (whole, registers) = (rows / at_once * at_once, rows / V::LANES * V::LANES);

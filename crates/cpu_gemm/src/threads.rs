@@ -45,6 +45,12 @@ fn stay_awake_while(others_work: impl Fn() -> bool) {
     }
 }
 
+/// The numbers below `count` that other threads have not drawn from the counter, one at a time.
+pub(crate) fn tickets(next: &AtomicUsize, count: usize) -> impl Iterator<Item = usize> {
+    let draw = move || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&ticket| ticket < count);
+    std::iter::from_fn(draw)
+}
+
 /// Turns of waiting that only spin: what is waited for ends within microseconds, if its thread runs.
 const SPINS: u32 = 1 << 12;
 

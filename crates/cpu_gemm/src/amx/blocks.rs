@@ -25,7 +25,7 @@ pub(super) struct Costs {
 
 impl Areas {
     /// The cut that should end first on that many threads, of areas of at most `largest` lines of A and of B.
-    /// Stripes are ranges of areas: where there are several, few of them along B.
+    /// Each stripe, a range of areas, is walked by its share of the threads.
     pub(super) fn new(
         lines: (usize, usize),
         largest: (usize, usize),
@@ -47,9 +47,7 @@ impl Areas {
         let sides = cuts.min_by_key(cost).expect("invariant: C has a row and a column");
         let counts = (panels.0.div_ceil(sides.0), panels.1.div_ceil(sides.1));
         let met = |band: &usize| band * sides.1 + threads.div_ceil(*band) * sides.0;
-        let bands = [1, 2, 4, 8, 16]
-            .into_iter()
-            .filter(|&band| band <= threads && stripes == 1 || band == 1);
+        let bands = [1, 2, 4, 8, 16].into_iter().filter(|&band| band <= threads / stripes);
         let band = bands.min_by_key(met).unwrap_or(1).clamp(1, counts.1);
         Self { panels, sides, counts, band }
     }

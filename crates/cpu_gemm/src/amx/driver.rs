@@ -37,7 +37,7 @@ use crate::buffer::Buffer;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::product::Product;
-use crate::threads::wait;
+use crate::threads::{tickets, wait};
 
 /// What computes micro-tiles.
 #[derive(Clone, Copy, Debug)]
@@ -129,8 +129,7 @@ unsafe fn multiply_within<T: TileTypes>(
     otherwise: impl Fn(&Product<T>),
 ) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
-    let steps = k.div_ceil(T::A::STEP);
-    let (of_a, of_b) = (steps * step_bytes::<T::A>(), steps * step_bytes::<T::B>());
+    let (of_a, of_b) = panel_bytes::<T>(k);
     let (rows, cols) = part((m, n), (of_a, of_b), bytes);
     let (panels_a, panels_b) = (rows.div_ceil(LINES), cols.div_ceil(LINES));
     let spare = context.spare();
@@ -162,6 +161,17 @@ unsafe fn multiply_within<T: TileTypes>(
     Ok(())
 }
 
+/// Bytes of a packed panel of A, and of B.
+fn panel_bytes<T: TileTypes>(k: usize) -> (usize, usize) {
+    let steps = k.div_ceil(T::A::STEP);
+    (steps * step_bytes::<T::A>(), steps * step_bytes::<T::B>())
+}
+
+/// Bytes of some packed panels of A and of B: how many, and what each takes.
+fn packed_bytes((panels_a, panels_b): (usize, usize), (of_a, of_b): (usize, usize)) -> usize {
+    panels_a.saturating_mul(of_a).saturating_add(panels_b.saturating_mul(of_b))
+}
+
 /// Rows and columns of the parts of C whose packed operands take no more than `most` bytes. A panel has that
 /// many lines, and takes that many bytes.
 pub(super) fn part(
@@ -170,8 +180,7 @@ pub(super) fn part(
     bytes: usize,
 ) -> (usize, usize) {
     let (panels_a, panels_b) = (m.div_ceil(LINES), n.div_ceil(LINES));
-    let all = panels_a.saturating_mul(of_a).saturating_add(panels_b.saturating_mul(of_b));
-    if all <= bytes {
+    if packed_bytes((panels_a, panels_b), (of_a, of_b)) <= bytes {
         return (m, n);
     }
     // Half for each, or what the other leaves.
@@ -206,9 +215,10 @@ struct Shared<'a, T: TileTypes> {
     threads: usize,
     /// Memory for the sums of an area, for each thread that may come.
     sums: &'a Mutex<Vec<Buffer>>,
+    /// One for each thread, or a single one.
     stripes: Vec<Stripe>,
-    /// Threads that have come, and tickets that pack which are done.
-    come: AtomicUsize,
+    /// Threads that have begun, and tickets that pack which are done.
+    begun: AtomicUsize,
     packed: AtomicUsize,
     /// How a whole micro-tile is stored.
     plain: Option<Plain>,
@@ -247,9 +257,8 @@ unsafe fn run<T: TileTypes>(
     };
     let lead = lead(product);
     let costs = Costs { multiply: 64 * T::PRODUCTS, fetch: 100 * T::A::PLANES };
-    let panel_bytes = product.k.div_ceil(T::A::STEP) * step_bytes::<T::A>();
-    let packed_bytes = (m.div_ceil(LINES) + n.div_ceil(LINES)) * panel_bytes;
-    let stripes = if packed_bytes <= threads * STRIPED { threads } else { 1 };
+    let bytes = packed_bytes((m.div_ceil(LINES), n.div_ceil(LINES)), panel_bytes::<T>(product.k));
+    let stripes = if bytes <= threads * STRIPED { threads } else { 1 };
     let shared = Shared {
         product,
         unit,
@@ -276,7 +285,7 @@ unsafe fn run<T: TileTypes>(
         threads,
         sums: &memory.sums,
         stripes: (0..stripes).map(|_| Stripe::default()).collect(),
-        come: AtomicUsize::new(0),
+        begun: AtomicUsize::new(0),
         packed: AtomicUsize::new(0),
         plain: Plain::of(product, lead),
     };
@@ -297,7 +306,7 @@ impl<T: TileTypes> Shared<'_, T> {
     unsafe fn work(&self) {
         let _unraised = Unraised::from_here();
         let (of_a, of_b) = (self.a.tickets(self.k), self.b.tickets(self.k));
-        let own_stripe = self.come.fetch_add(1, Ordering::Relaxed);
+        let own_stripe = self.begun.fetch_add(1, Ordering::Relaxed);
         let stripes = self.stripes.len();
         let in_order = || (own_stripe..own_stripe + stripes).map(|stripe| stripe % stripes);
         for stripe in in_order() {
@@ -349,12 +358,6 @@ impl<T: TileTypes> Shared<'_, T> {
 /// A stripe's share of some tickets.
 fn share(count: usize, stripe: usize, stripes: usize) -> std::ops::Range<usize> {
     count * stripe / stripes..count * (stripe + 1) / stripes
-}
-
-/// Draws tickets until there are no more.
-fn tickets(next: &AtomicUsize, count: usize) -> impl Iterator<Item = usize> {
-    let draw = move || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&ticket| ticket < count);
-    std::iter::from_fn(draw)
 }
 
 /// What a thread has for itself while it computes.

@@ -56,8 +56,8 @@ impl<T: TileTypes> Shared<'_, T> {
         let m = self.lead + self.product.m;
         let (panels_a, panels_b) = self.areas.area(area);
         // The area that this thread takes next, probably: asked for ahead.
-        let further = if self.stripes.len() == 1 { self.threads } else { 1 };
-        let (_, next_b) = self.areas.area((area + further).min(self.areas.count() - 1));
+        let in_stripe = self.threads / self.stripes.len();
+        let (_, next_b) = self.areas.area((area + in_stripe).min(self.areas.count() - 1));
         let block_sums = memory;
         let area_sums = memory.wrapping_add(SUMS);
         let (step_a, step_b) = (step_bytes::<T::A>(), step_bytes::<T::B>());

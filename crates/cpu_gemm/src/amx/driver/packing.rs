@@ -61,8 +61,8 @@ impl<E: Pieces> Packing<E> {
         let from = from.wrapping_sub(missing * along);
         let all_panels = lines.div_ceil(LINES);
         // Where lines of a step are contiguous, panels side by side are read in place.
-        let most = if stripes == 1 { PANELS_AT_ONCE } else { all_panels.div_ceil(stripes) };
-        let panels = if apart == 1 { 1 } else { PANELS_AT_ONCE.min(most) };
+        let most = PANELS_AT_ONCE.min(all_panels.div_ceil(stripes));
+        let panels = if apart == 1 { 1 } else { most };
         let groups = all_panels.div_ceil(panels);
         let parts = (PACK_TICKETS * threads).div_ceil(groups * k.count).min(k.steps);
         let steps = k.steps.div_ceil(parts);

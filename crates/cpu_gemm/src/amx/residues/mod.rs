@@ -25,7 +25,7 @@ mod pack;
 mod restore;
 mod unit;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use self::area::{Area, Own, Work};
@@ -42,6 +42,7 @@ use crate::buffer::Buffer;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::product::Product;
+use crate::threads::tickets;
 
 /// Elements of k at most: sums of as many products of bytes fit 32 bits.
 const LONGEST: usize = 1 << 17;
@@ -193,11 +194,7 @@ impl Work<'_> {
             // SAFETY: the buffer holds as much, and is this thread's own.
             let mut kept = unsafe { Own::new(buffer.as_mut_ptr(), in_area) };
             let mut left = Vec::new();
-            loop {
-                let area = next.fetch_add(1, Ordering::Relaxed);
-                if area >= areas.count() {
-                    break;
-                }
+            for area in tickets(&next, areas.count()) {
                 // The area that this thread takes next, probably: asked for ahead.
                 let next = areas.area((area + threads).min(areas.count() - 1)).1.start;
                 let area = Area { work, panels: areas.area(area), next };

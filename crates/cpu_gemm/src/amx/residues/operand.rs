@@ -10,6 +10,7 @@ use super::unit::Kernels;
 use crate::amx::flags::Unraised;
 use crate::amx::pack::{Form, LINES, PLANE};
 use crate::context::CpuContext;
+use crate::threads::tickets;
 
 /// k elements of a block: a panel of A fits the L1.
 const BLOCK: usize = 16;
@@ -191,12 +192,6 @@ fn each(context: &CpuContext, threads: usize, count: usize, work: impl Fn(usize)
     let next = AtomicUsize::new(0);
     context.run_on(threads.min(count), || {
         let _unraised = Unraised::from_here();
-        loop {
-            let ticket = next.fetch_add(1, Ordering::Relaxed);
-            if ticket >= count {
-                break;
-            }
-            work(ticket);
-        }
+        tickets(&next, count).for_each(&work);
     });
 }
