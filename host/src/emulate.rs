@@ -230,6 +230,9 @@ fn with_maps(shape: Launch, maps: &[MapDesc]) -> Launch {
         element_bytes: map.dtype.size(),
         dims: map.dims,
         pitch: map.pitch,
+        matrices: map
+            .matrices
+            .map(|plan::Matrices { count, stride }| emulate::Matrices { count, stride }),
         box_dims: map.box_dims,
         swizzle: match map.swizzle {
             plan::Swizzle::None => emulate::Swizzle::None,

@@ -71,7 +71,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     shared_elements: SHARED_BYTES / 4,
     min_blocks_per_sm: MinBlocks::same(1),
     params: ParamList::TmaSimt,
-    operands: OperandAccess::TensorMaps { any_order: false, cluster: 1 },
+    operands: OperandAccess::TensorMaps { any_order: false, cluster: 1, batched: false },
     helpers: &[PAD],
     ..KernelSpec::PLAIN
 };

@@ -3,7 +3,8 @@
 //! Computes  C = alpha*A*B + beta*C, accumulated in f32, one rounding; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f16 or bf16, alpha and beta f32; C of
 //!           the same type, or of f32 and then without the rounding
-//! Launch    block (384,1,1), persistent, one an SM; of `tensor_64x128` block (128,1,1), one a tile; of
+//! Launch    block (384,1,1), persistent, one an SM; of `tensor_64x64` block (128,1,1), persistent, four an
+//!           SM; of `tensor_64x128` block (128,1,1), one a tile; of
 //!           `tensor_split_*` block (256,1,1) or (384,1,1), a cluster of 1 to 8 a tile;
 //!           before it a copy of each operand whose lines do not begin at multiples of 16 bytes
 //! Shared    a pipeline of stages of 64 k elements, 192 KiB, and 32 KiB through which C is stored; of
@@ -18,6 +19,9 @@
 //!
 //! `tensor_64x128` is the first step: one warpgroup loads a stage, waits, multiplies, waits, and
 //! loads the next. The others overlap all of that.
+//!
+//! A launch of `tensor_64x64` and of `tensor_128x*` computes all products of a batch: the maps have a third dimension, and blocks go
+//! on from the tiles of one product to those of the next.
 //!
 //! TMA loads boxes of A and B, in whatever order the operands are stored, and writes them to shared
 //! memory in the swizzle that `wgmma` reads. It fills in zeros outside the operands, so edges need
@@ -35,6 +39,7 @@ mod number;
 mod pad;
 mod pair;
 mod single_stage;
+mod small_tile;
 mod split;
 mod staging;
 mod store;
@@ -77,6 +82,10 @@ const SINGLE_STAGE_BYTES: u32 = SINGLE_A_BYTES + SINGLE_N * ROW_BYTES;
 /// The stage, the staging buffers of C, then the barrier.
 const SINGLE_SHARED_BYTES: u32 = SINGLE_STAGE_BYTES + STAGING_EACH * STAGING_BYTES + 8;
 
+/// Columns of C of a tile of the kernel with several blocks an SM, and its stages.
+const SMALL_N: u32 = 64;
+const SMALL_STAGES: u32 = 2;
+
 /// Bytes of the pipeline of a kernel whose blocks share k; its barriers follow.
 const SPLIT_PIPELINE_BYTES: u32 = 7 * 32 * 1024;
 /// Stages of it, the largest number.
@@ -92,9 +101,9 @@ pub(crate) const PAD: HelperEntry = HelperEntry {
     shared_bytes: 0,
 };
 
-/// Operands of either order, which `cluster` blocks load together.
-const fn tensor_maps(cluster: u32) -> OperandAccess {
-    OperandAccess::TensorMaps { any_order: true, cluster }
+/// Operands of either order, which `cluster` blocks load together, of one product alone or of a batch.
+const fn tensor_maps(cluster: u32, batched: bool) -> OperandAccess {
+    OperandAccess::TensorMaps { any_order: true, cluster, batched }
 }
 
 /// The entries of a kernel, one for each type of operands and of C.
@@ -124,7 +133,7 @@ const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> Kern
         shared_elements: SHARED_BYTES / 2,
         min_blocks_per_sm: MinBlocks::same(1),
         params: ParamList::Tma,
-        operands: tensor_maps(1),
+        operands: tensor_maps(1, true),
         numerics: Numerics::TensorCore,
         helpers: &[PAD],
         ..KernelSpec::PLAIN
@@ -141,9 +150,24 @@ pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
     },
     shared_elements: SINGLE_SHARED_BYTES / 2,
     min_blocks_per_sm: MinBlocks::same(4),
+    operands: tensor_maps(1, false),
     ..spec("tensor_64x128", entries!("tensor_64x128"), SINGLE_N)
 };
 const _: () = TILE_64X128.check();
+
+/// What the host needs to launch the small tile.
+pub(crate) const TILE_64X64: KernelSpec = KernelSpec {
+    about: "16-bit floats on the tensor cores, small tiles and several blocks an SM, accumulated in f32",
+    launch: LaunchShape::Persistent {
+        threads: THREADS,
+        tile: Tile { m: INSTRUCTION_M, n: SMALL_N },
+        rows: GROUP_ROWS,
+    },
+    shared_elements: small_tile::SHARED_BYTES / 2,
+    min_blocks_per_sm: MinBlocks::same(4),
+    ..spec("tensor_64x64", entries!("tensor_64x64"), SMALL_N)
+};
+const _: () = TILE_64X64.check();
 
 /// What the host needs to launch the wide tile.
 pub(crate) const TILE_128X256: KernelSpec = spec("tensor_128x256", entries!("tensor_128x256"), 256);
@@ -153,7 +177,7 @@ const _: () = TILE_128X256.check();
 const fn pair(id: &'static str, entries: &'static [Entry], columns: u32) -> KernelSpec {
     KernelSpec {
         about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, accumulated in f32",
-        operands: tensor_maps(PAIR),
+        operands: tensor_maps(PAIR, false),
         ..spec(id, entries, columns)
     }
 }
@@ -201,6 +225,7 @@ const fn split(
             rows: GROUP_ROWS,
         },
         shared_elements: SPLIT_SHARED_BYTES / 2,
+        operands: tensor_maps(1, false),
         split_k: KSharing::Cluster { unit: k_blocks * BLOCK_K },
         ..spec(id, entries, tile.n)
     }

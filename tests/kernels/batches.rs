@@ -24,6 +24,11 @@ const SHAPES: [([usize; 3], usize); 12] = [
     ([67, 66, 65], 2),
 ];
 
+/// The same for kernels whose tensor maps have all products: a tile of each product, several, and parts of some;
+/// k elements that end within a stage, where what follows belongs to the next product.
+const SHAPES_OF_MAPS: [([usize; 3], usize); 4] =
+    [([32, 32, 32], 3), ([130, 40, 72], 3), ([16, 264, 24], 5), ([65, 33, 100], 2)];
+
 /// Where operands are: elements between lines and between products, orders, and scalars.
 struct Arrangement {
     padding: usize,
@@ -64,6 +69,7 @@ pub(crate) fn takes_batches<T: ScalarTypes>(
     // What a kernel does that takes the products one by one is not its own.
     let shapes = match spec.operands {
         OperandAccess::Batched => &SHAPES[..],
+        OperandAccess::TensorMaps { batched: true, .. } => &SHAPES_OF_MAPS[..],
         OperandAccess::Pointers | OperandAccess::TensorMaps { .. } | OperandAccess::Limbs(_) => {
             &[([32, 32, 32], 3)]
         }

@@ -68,7 +68,7 @@ pub(crate) use remote::{
 use schedule::run_cluster;
 use shadow::{Conflict, SharedShadow};
 pub(crate) use tensor_core::Factor;
-pub use tensor_map::{Swizzle, TensorMap};
+pub use tensor_map::{Matrices, Swizzle, TensorMap};
 pub(crate) use transfer::{
     bulk_copy, commit_stores, fence_proxy_async, map_of_parameter, tensor_load, tensor_prefetch,
     tensor_store, wait_stores,

@@ -3,6 +3,8 @@
 //! Kernels are then compiled for the host, and nothing there runs them: each function has the
 //! emulator's signature and panics.
 
+use crate::arch::sm90::tensor::Coords;
+
 type Dim3 = (u32, u32, u32);
 
 #[cold]
@@ -127,8 +129,8 @@ absent! {
     wait_stores(u32);
     map_of_parameter(u32) -> u64;
     tensor_prefetch(u64);
-    tensor_load(u32, u64, (u32, u32), u32, Option<u16>);
-    tensor_store(u64, (u32, u32), u32);
+    tensor_load(u32, u64, Coords, u32, Option<u16>);
+    tensor_store(u64, Coords, u32);
     cluster_rank() -> u32;
     cluster_size() -> u32;
     cluster_sync(bool);

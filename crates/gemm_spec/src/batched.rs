@@ -44,9 +44,6 @@ pub const A_COL_MAJOR: u32 = 1;
 /// B is column-major.
 pub const B_COL_MAJOR: u32 = 2;
 
-/// Largest m and n, and largest k, of products that are small: a normal kernel has a block for them at most.
-pub const SMALL: [u32; 2] = [128, 512];
-
 /// How the blocks of a launch share out a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {

@@ -112,6 +112,8 @@ pub enum OperandAccess {
         any_order: bool,
         /// CTAs of a cluster, one below the other, that share their tiles of B: each loads its part.
         cluster: u32,
+        /// Whether a launch computes all products of a batch: the maps of A and B are of rank 3.
+        batched: bool,
     },
     /// As limbs in a workspace, into which helpers split A and B of either order, see [`crate::split`].
     Limbs(Limbs),
@@ -357,6 +359,16 @@ impl KernelSpec {
         }
     }
 
+    /// Whether a launch computes all products of a batch.
+    #[must_use]
+    pub const fn takes_batches(&self) -> bool {
+        match self.operands {
+            OperandAccess::Batched => true,
+            OperandAccess::TensorMaps { batched, .. } => batched,
+            OperandAccess::Pointers | OperandAccess::Limbs(_) => false,
+        }
+    }
+
     /// Fewest k elements that the kernel takes.
     #[must_use]
     pub const fn least_k(&self) -> usize {
@@ -449,9 +461,14 @@ impl KernelSpec {
                 assert!(self.shared_elements >= crate::batched::Partition::MOST_SHARED);
                 assert!(!self.split_k.is_possible(), "a product has one block a tile");
             }
-            OperandAccess::TensorMaps { cluster, .. } => {
+            OperandAccess::TensorMaps { cluster, batched, .. } => {
                 assert!(matches!(self.params, ParamList::Tma | ParamList::TmaSimt));
                 assert!(cluster >= 1 && self.launch.tile().is_some());
+                let persistent = matches!(self.launch, LaunchShape::Persistent { .. });
+                assert!(
+                    !batched || persistent && cluster == 1,
+                    "blocks go from product to product"
+                );
                 assert!(self.has(HelperRole::Pad));
                 self.check_sums();
             }
@@ -544,7 +561,7 @@ impl KernelSpec {
     }
 
     /// Blocks of a launch for a problem with `m, n >= 1`. Of a [`LaunchShape::Persistent`] kernel
-    /// these are the tiles; no launch has more blocks than the device has SMs.
+    /// these are the tiles; no launch has more blocks than run at the same time.
     ///
     /// # Errors
     /// [`Unsupported::TooLarge`] where no grid covers C.
@@ -578,7 +595,8 @@ impl KernelSpec {
     }
 
     /// Blocks of a launch on a device with `multiprocessors` SMs: [`KernelSpec::grid`]; of a
-    /// [`LaunchShape::Persistent`] kernel whole clusters, no more than run at the same time.
+    /// [`LaunchShape::Persistent`] kernel whole clusters, no more than run at the same time with the
+    /// promised blocks an SM.
     ///
     /// # Errors
     /// [`Unsupported::TooLarge`] where no grid covers C.
@@ -596,7 +614,8 @@ impl KernelSpec {
             let cluster = self.cluster();
             let columns = ceil_div(n, tile.n);
             let rows = ceil_div(m, tile.m).next_multiple_of(cluster);
-            let most = (multiprocessors / cluster).max(1) * cluster;
+            let resident = multiprocessors * self.min_blocks_per_sm.narrow;
+            let most = (resident / cluster).max(1) * cluster;
             grid.x = columns.saturating_mul(rows).min(most);
         }
         Ok(grid)

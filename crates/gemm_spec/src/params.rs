@@ -305,6 +305,15 @@ params! { $
         ldc: u64,
         /// Whether TMA stores C; if zero, the threads do and the map of C is not used.
         tma_store: u32,
+        /// Products of the batch; one of a kernel that computes no batches.
+        products: u32,
+        /// By how much the matrix of A's map goes on from one product to the next: one, or zero where all
+        /// products have the same A.
+        a_step: u32,
+        /// The same of B.
+        b_step: u32,
+        /// From one C to the next, in elements.
+        c_stride: u64,
     }
 }
 
@@ -338,14 +347,18 @@ params! { $
     /// What the helper takes that copies an operand to lines of another pitch. A row is a contiguous
     /// line, counted in elements of 16 bits; the helper writes whole groups of eight of them.
     PadParams {
-        /// Lines.
+        /// Lines of all matrices.
         rows: u32,
         /// Elements of a line.
         width: u32,
-        /// The operand.
+        /// The operand, or the first of a batch.
         from: (const u16),
         /// From one of its lines to the next.
         ld: u64,
+        /// Lines of a matrix.
+        each: u32,
+        /// From one matrix to the next.
+        stride: u64,
         /// The copy.
         to: (mut u16),
         /// From one of its lines to the next.

@@ -10,7 +10,7 @@ mod tma;
 
 use core::ptr::with_exposed_provenance;
 
-pub use self::tma::{MapDesc, Swizzle};
+pub use self::tma::{MapDesc, Matrices, Swizzle};
 use crate::params::{
     BatchedParams, FallbackParams, GemmParams, LimbParams, PadParams, ProbeParams, RowAmaxParams,
     SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
@@ -179,6 +179,8 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         // As many in every band as the whole product has.
         let sizes = (size(self.band.all), size(n), size(self.problem.effective_k()));
         let ranges = match self.spec.split_k {
+            // The blocks of a launch for several products have enough to do, each with all of k.
+            _ if self.spec.takes_batches() && self.batch.count > 1 => 1,
             KSharing::None => self.ranges,
             KSharing::Workspace { unit } => split_k::possible_parts(sizes, asked, unit),
             KSharing::Cluster { unit } => split_k::possible_in_cluster(sizes.2, asked, unit),
@@ -201,8 +203,11 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         match self.spec.operands {
             OperandAccess::Pointers => partial_bytes,
             OperandAccess::Batched => 0,
+            OperandAccess::TensorMaps { batched: true, .. } => {
+                self.copies().iter().sum::<u64>() + partial_bytes
+            }
             // Which operands are copied depends on where each begins.
-            OperandAccess::TensorMaps { .. } => {
+            OperandAccess::TensorMaps { batched: false, .. } => {
                 let copies = self.items().map(|item| item.copies().iter().sum());
                 copies.max().unwrap_or(0) + partial_bytes
             }
@@ -224,7 +229,10 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
                 OperandAccess::Pointers => {
                     self.each(|item| item.by_pointers(workspace, &mut steps))?;
                 }
-                OperandAccess::TensorMaps { .. } => {
+                OperandAccess::TensorMaps { batched: true, .. } => {
+                    self.by_tensor_maps(workspace, &mut steps)?;
+                }
+                OperandAccess::TensorMaps { batched: false, .. } => {
                     self.each(|item| item.by_tensor_maps(workspace, &mut steps))?;
                 }
                 OperandAccess::Limbs(limbs) => {
@@ -250,9 +258,10 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let [a, b] = [Operand::A, Operand::B].map(|operand| T::TYPES.of(operand).size() as u128);
         let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
         let fills = 10 * blocks >= 9 * u64::from(self.limits.multiprocessors);
+        let products = if self.spec.takes_batches() { self.batch.count as u128 } else { 1 };
         self.spec.arch.overlaps()
-            && m * n * k <= MOST_WORK_IN_OVERLAP
-            && (fills || m * k * a + k * n * b <= MOST_BYTES_WITH_IDLE_SMS)
+            && m * n * k * products <= MOST_WORK_IN_OVERLAP
+            && (fills || (m * k * a + k * n * b) * products <= MOST_BYTES_WITH_IDLE_SMS)
     }
 
     fn is_nothing(&self) -> bool {

@@ -226,6 +226,49 @@ impl TileScheduler for Persistent {
     }
 }
 
+/// The same for all products of a batch, one product after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct PersistentBatch {
+    /// Those of one product, of which `next` counts on through the products after it.
+    tiles: Persistent,
+    /// Tiles of a product, and of all products.
+    each: u32,
+    all: u32,
+}
+
+impl PersistentBatch {
+    /// The tiles of a CTA that belongs to no cluster among those of `products` products, fewer than 2^31 in all,
+    /// with `rows` rows of tiles in a group.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(cta: Cta, extent: Extent, rows: u32, products: u32) -> Self {
+        let tiles = Persistent::new(cta, extent, rows);
+        let tiles_of_one = tiles.clusters_m * tiles.tiles_n;
+        // Never zero, so that no division by it can panic.
+        let each = if tiles_of_one == 0 { 1 } else { tiles_of_one };
+        Self { tiles, each, all: tiles_of_one * products }
+    }
+}
+
+impl TileScheduler for PersistentBatch {
+    #[inline(always)]
+    fn has_work(&self) -> bool {
+        self.tiles.next < self.all
+    }
+
+    #[inline(always)]
+    fn tile(&self) -> WorkTile {
+        let batch = self.tiles.next / self.each;
+        let next = self.tiles.next - batch * self.each;
+        WorkTile { batch, ..Persistent { next, ..self.tiles }.tile() }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.tiles.advance();
+    }
+}
+
 /// Another scheduler's tiles, with a range of k for each CTA along y; see [`split_k`].
 #[derive(Clone, Copy, Debug)]
 pub struct SplitK<S> {
@@ -375,30 +418,21 @@ mod tests {
         }
     }
 
-    /// The tiles of a CTA among those of all products of a batch, one product after the other.
-    struct Batched {
-        extent: Extent,
-        count: u32,
-        next: u32,
-        step: u32,
-    }
-
-    impl TileScheduler for Batched {
-        fn has_work(&self) -> bool {
-            self.tile().batch < self.count
+    #[test]
+    fn ctas_share_the_tiles_of_a_batch_one_product_after_the_other() {
+        for ctas in [1, 2, 7, 44, 45, 60] {
+            let batch = |cta| all(PersistentBatch::new(cta, EXTENT, 8, 3));
+            is_a_partition(&covered((ctas, 1, 1), EXTENT, batch), 3 * ELEMENTS);
+            let of_one = |cta| all(PersistentBatch::new(cta, EXTENT, 8, 1));
+            for x in 0..ctas {
+                let cta = Cta { index: (x, 0, 0), grid: (ctas, 1) };
+                assert_eq!(of_one(cta), all(Persistent::new(cta, EXTENT, 8)));
+                assert!(batch(cta).is_sorted_by_key(|tile| tile.batch));
+            }
         }
-
-        fn tile(&self) -> WorkTile {
-            let (tiles_m, tiles_n) = self.extent.tiles();
-            let each = tiles_m * tiles_n;
-            let cta = Cta { index: (self.next % each, 0, 0), grid: (each, 1) };
-            let tile = Grouped::new(cta, self.extent, 8).tile();
-            WorkTile { batch: self.next / each, ..tile }
-        }
-
-        fn advance(&mut self) {
-            self.next += self.step;
-        }
+        let cta = Cta { index: (0, 0, 0), grid: (1, 1) };
+        assert!(!PersistentBatch::new(cta, EXTENT, 8, 0).has_work());
+        assert!(!PersistentBatch::new(cta, Extent { m: 0, ..EXTENT }, 8, 3).has_work());
     }
 
     /// The tiles on and below the diagonal, by rows.
@@ -460,15 +494,9 @@ mod tests {
 
     /// The trait is wide enough for what kernels do not use so far.
     #[test]
-    fn batched_triangular_and_stream_k_schedules_are_further_implementations() {
+    fn triangular_and_stream_k_schedules_are_further_implementations() {
         for ctas in 1..9 {
             let of = |cta: Cta| (cta.index.0, cta.grid.0);
-            let batched = |cta| {
-                let (next, step) = of(cta);
-                all(Batched { extent: EXTENT, count: 3, next, step })
-            };
-            is_a_partition(&covered((ctas, 1, 1), EXTENT, batched), 3 * ELEMENTS);
-
             let square = Extent { m: 11, n: 11, k: 2, tile: (4, 4) };
             let triangular = |cta| {
                 let (next, step) = of(cta);

@@ -1,7 +1,7 @@
 //! Measures batches of small products in a CUDA graph, beside the memory's and the units' limit and cuBLAS.
 //!
 //! ```sh
-//! cargo run --release -p tessera --example device_batch -- [TYPE] [N]
+//! cargo run --release -p tessera --example device_batch -- [TYPE] [N] [KERNEL,...]
 //! ```
 //!
 //! It needs a GPU. Times are medians, in microseconds for one batch in a graph of many, each with operands of its
@@ -16,13 +16,16 @@ use std::error::Error;
 
 use cuda_lazy::{CaptureMode, Event, Graph, Timing};
 use tessera::gpu::{
-    Context, DeviceMatrix, GemmBatch, GemmDesc, Plan, PlanLimits, Stream, Workspace,
+    Context, DeviceMatrix, GemmBatch, GemmDesc, Kernel, Plan, PlanLimits, Stream, Workspace,
 };
 use tessera::{Matrix, Types};
 
 /// Sizes of the square products, and products of a batch.
-const SIZES: [usize; 12] = [4, 5, 7, 8, 12, 16, 23, 24, 31, 32, 48, 64];
+const SIZES: [usize; 18] =
+    [4, 5, 7, 8, 12, 16, 23, 24, 31, 32, 48, 64, 96, 100, 128, 250, 256, 512];
 const COUNTS: [usize; 3] = [100, 1000, 10_000];
+/// Elements of the operands of a batch at most.
+const MOST_ELEMENTS: usize = 1 << 30;
 /// Launches of the graph of which the median is shown.
 const ROUNDS: usize = 7;
 /// Batches of a graph, and bytes that their operands have together at most.
@@ -93,28 +96,39 @@ impl Number for tessera::bf16 {
 fn main() -> Result<(), Failure> {
     let asked: Vec<String> = env::args().skip(1).collect();
     let wants = |types: Types| asked.first().is_none_or(|name| name == types.name());
-    let size = asked.get(1).map(|text| text.parse::<usize>()).transpose()?;
+    let size = asked.get(1).filter(|text| *text != "all").map(|text| text.parse::<usize>());
+    let size = size.transpose()?;
+    let kernels = asked.get(2).map_or(Ok(vec![None]), |text| {
+        let named = |id| Kernel::named(id).map(Some).ok_or(format!("there is no kernel {id}"));
+        text.split(',').map(named).collect::<Result<Vec<_>, _>>()
+    })?;
     let context = Context::primary(0)?;
     println!("{context:?}");
     println!("type n batch | kernel | us | limit | us/limit | cuBLAS us | cuBLAS/us | checked");
     for n in SIZES.into_iter().filter(|&n| size.is_none_or(|size| size == n)) {
-        for count in COUNTS {
+        for count in COUNTS.into_iter().filter(|count| 3 * n * n * count <= MOST_ELEMENTS) {
             if wants(Types::F32) {
-                measure::<f32>(&context, n, count)?;
+                measure::<f32>(&context, n, count, &kernels)?;
             }
             if wants(Types::F64) {
-                measure::<f64>(&context, n, count)?;
+                measure::<f64>(&context, n, count, &kernels)?;
             }
             if wants(Types::BF16) {
-                measure::<tessera::bf16>(&context, n, count)?;
+                measure::<tessera::bf16>(&context, n, count, &kernels)?;
             }
         }
     }
     Ok(())
 }
 
-/// A batch of square products: its time, and whether some of them are right.
-fn measure<E: Number>(context: &Context, n: usize, count: usize) -> Result<(), Failure> {
+/// A batch of square products by each of the kernels, or by the one that a plan chooses: its time, and whether
+/// some of the products are right.
+fn measure<E: Number>(
+    context: &Context,
+    n: usize,
+    count: usize,
+    kernels: &[Option<Kernel>],
+) -> Result<(), Failure> {
     let own = cuda_lazy::Stream::new(context.driver_context())?;
     // SAFETY: a stream of the context, which outlives what is queued in it.
     let stream = unsafe { Stream::from_raw(context, own.as_raw()) };
@@ -147,21 +161,11 @@ fn measure<E: Number>(context: &Context, n: usize, count: usize) -> Result<(), F
         c_stride: each,
         d_stride: each,
     });
-    let plan = Plan::new(context, desc, PlanLimits::default())?;
     let place = |at: usize| operands[at % sets].each_ref().map(DeviceMatrix::address);
-    let run = |at: usize| {
-        let [a, b, d] = place(at);
-        // SAFETY: matrices of the descriptor's sizes, which outlive the waits below; the stream orders the writes.
-        unsafe { plan.run(stream.as_raw(), a, b, 0, d, Workspace::NONE) }.map_err(Failure::from)
-    };
-    run(0)?;
-    stream.synchronize()?;
-    let checked = check::<E>(&operands[0][2].to_host(&stream)?, (&host_a, &host_b), n, count);
     let clear = || {
         // SAFETY: the memory is this function's.
         unsafe { own.fill(other.address(), 1, OTHER_BYTES) }.map_err(Failure::from)
     };
-    let ours = median_in_graph(&stream, MOST_SETS, run, clear)?;
     let theirs = match cublas::Handle::new(&own) {
         Some(handle) => {
             let run = |at: usize| handle.run(E::CUBLAS, n, count, place(at)).map_err(Failure::from);
@@ -173,13 +177,42 @@ fn measure<E: Number>(context: &Context, n: usize, count: usize) -> Result<(), F
     };
     let flops = 2.0 * (count * each * n) as f64;
     let limit = (2.0 + bytes as f64 / 4.5e6).max(flops / E::PEAK * 1e6);
-    println!(
-        "{} {n} {count} | {} | {ours:.2} | {limit:.2} | {:.2} | {theirs:.2} | {:.2} | {checked}",
-        E::TYPES,
-        plan.kernel().spec().id,
-        ours / limit,
-        theirs / ours,
-    );
+    for &kernel in kernels {
+        let limits = PlanLimits::default();
+        let plan = match kernel {
+            None => Plan::new(context, desc, limits),
+            Some(kernel) => Plan::with_kernel(context, desc, limits, kernel),
+        };
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(error) => {
+                println!("{} {n} {count} | {error}", E::TYPES);
+                continue;
+            }
+        };
+        let bytes = usize::try_from(plan.workspace_bytes())?;
+        let memory = DeviceMatrix::<i8>::zeros(&stream, 1, bytes.max(1))?;
+        let workspace = Workspace { address: memory.address(), bytes: bytes as u64 };
+        let run = |at: usize| {
+            let [a, b, d] = place(at);
+            // SAFETY: matrices of the descriptor's sizes and a workspace as long as the plan's, which outlive the
+            // waits below; the stream orders the writes.
+            unsafe { plan.run(stream.as_raw(), a, b, 0, d, workspace) }.map_err(Failure::from)
+        };
+        // SAFETY: the memory is this function's.
+        unsafe { own.fill(operands[0][2].address(), 0x7f, count * each * size_of::<E>()) }?;
+        run(0)?;
+        stream.synchronize()?;
+        let checked = check::<E>(&operands[0][2].to_host(&stream)?, (&host_a, &host_b), n, count);
+        let ours = median_in_graph(&stream, MOST_SETS, run, clear)?;
+        println!(
+            "{} {n} {count} | {} | {ours:.2} | {limit:.2} | {:.2} | {theirs:.2} | {:.2} | {checked}",
+            E::TYPES,
+            plan.kernel().spec().id,
+            ours / limit,
+            theirs / ours,
+        );
+    }
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use cuda_std::memory::{GlobalMut, Shared, SharedAddress, global_mut};
 use cuda_std::{tensor_map, thread, warp};
 use gemm_spec::index::ceil_div;
 use gemm_spec::params::TmaParams;
-use gemm_spec::scheduler::{Extent, Persistent, SplitK, TileScheduler};
+use gemm_spec::scheduler::{Extent, PersistentBatch, SplitK, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{
     INSTRUCTION_K, INSTRUCTION_M, K_ADVANCE, K_ADVANCE_MN_MAJOR, ROW_BYTES, THREADS,
@@ -68,6 +68,10 @@ pub(super) struct Launch<N: Number> {
     pub(super) c: GlobalMut<N::Stored>,
     pub(super) ldc: u64,
     pub(super) tma_store: u32,
+    pub(super) products: u32,
+    pub(super) a_step: u32,
+    pub(super) b_step: u32,
+    pub(super) c_stride: u64,
 }
 
 /// Defines an entry for each tile and type.
@@ -84,6 +88,7 @@ macro_rules! entries {
             pub unsafe fn $name(params: TmaParams<f32>) {
                 // The maps by their addresses: a copy in local memory is none that TMA reads.
                 let TmaParams { m, n, k, alpha, major_flags, beta, c, ldc, tma_store, .. } = params;
+                let TmaParams { products, a_step, b_step, c_stride, .. } = params;
                 let launch = Launch::<$number> {
                     a_map: tensor_map!(stringify!($name), 0),
                     b_map: tensor_map!(stringify!($name), 1),
@@ -98,6 +103,10 @@ macro_rules! entries {
                     c: unsafe { global_mut(c) }.cast(),
                     ldc,
                     tma_store,
+                    products,
+                    a_step,
+                    b_step,
+                    c_stride,
                 };
                 // SAFETY: the obligations are the same.
                 unsafe { launch.$run::<$($arg),*>() };
@@ -117,6 +126,10 @@ entries! {
     tensor_64x128_bf16: run_single_stage::<>, Bf16;
     tensor_64x128_f16_f32: run_single_stage::<>, Wide<F16>;
     tensor_64x128_bf16_f32: run_single_stage::<>, Wide<Bf16>;
+    tensor_64x64_f16: run_small_tile::<>, F16;
+    tensor_64x64_bf16: run_small_tile::<>, Bf16;
+    tensor_64x64_f16_f32: run_small_tile::<>, Wide<F16>;
+    tensor_64x64_bf16_f32: run_small_tile::<>, Wide<Bf16>;
     tensor_128x128_f16: run::<8>, F16;
     tensor_128x128_bf16: run::<8>, Bf16;
     tensor_128x128_f16_f32: run::<8>, Wide<F16>;
@@ -174,7 +187,7 @@ impl<N: Number> Launch<N> {
         unsafe { tensor::prefetch(self.c_map) };
     }
 
-    /// A block's tiles, each with all of k.
+    /// A block's tiles of the products of a batch, each with all of k.
     ///
     /// # Safety
     /// The obligations of the entries.
@@ -184,7 +197,7 @@ impl<N: Number> Launch<N> {
         N: Wgmma<N16>,
     {
         // SAFETY: the obligations are the same.
-        unsafe { self.run_tiles(self.tiles(Stages::<N16>::TILE_N)) };
+        unsafe { self.run_tiles(self.batch_tiles(Stages::<N16>::TILE_N)) };
     }
 
     /// A block's tiles, each with the range of k that the block's row of the grid has. With several rows each
@@ -198,7 +211,7 @@ impl<N: Number> Launch<N> {
     where
         N: Wgmma<N16>,
     {
-        let tiles = SplitK::new(this_cta(), self.tiles(Stages::<N16>::TILE_N), BLOCK_K);
+        let tiles = SplitK::new(this_cta(), self.batch_tiles(Stages::<N16>::TILE_N), BLOCK_K);
         // SAFETY: the obligations are the same.
         unsafe { self.run_tiles(tiles) };
     }
@@ -293,6 +306,7 @@ impl<N: Number> Launch<N> {
             let mut epilogue = self.epilogue(place, consumer_idx, staging);
             let apart = u64::from(self.m) * self.ldc;
             epilogue.c = epilogue.c.wrapping_add((u64::from(tile.range) * apart) as usize);
+            epilogue = epilogue.of_product(tile.batch, self.c_stride);
             if !N16.is_multiple_of(N16_OF_SUBTILE) {
                 epilogue.n = epilogue.n.min(col0 + Stages::<N16>::TILE_N);
             }
@@ -325,6 +339,7 @@ impl<N: Number> Launch<N> {
             ldc: self.ldc,
             row0,
             col0,
+            batch: 0,
             thread_in_warpgroup: thread::thread_idx_x() % THREADS,
             staging_address: SharedAddress::new(staging),
             staging,
@@ -338,10 +353,11 @@ impl<N: Number> Launch<N> {
         Extent { m: self.m, n: self.n, k: self.k, tile }
     }
 
-    /// The tiles of this block, of width `tile_n`.
+    /// The tiles of this block, of width `tile_n`, of all products.
     #[inline(always)]
-    fn tiles(&self, tile_n: u32) -> Persistent {
-        Persistent::new(this_cta(), self.extent((TILE_M, tile_n)), GROUP_ROWS)
+    fn batch_tiles(&self, tile_n: u32) -> PersistentBatch {
+        let extent = self.extent((TILE_M, tile_n));
+        PersistentBatch::new(this_cta(), extent, GROUP_ROWS, self.products)
     }
 
     /// The producer loop: loads all tiles that the block needs, one stage after the other.
@@ -368,11 +384,19 @@ impl<N: Number> Launch<N> {
                 // SAFETY: one thread fills the pipeline, and these are the bytes of the boxes.
                 unsafe { pipe.producer_acquire_for(A_BYTES + b_bytes) };
                 let (to, arrive) = (pipe.tile(), pipe.full_barrier());
-                // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
-                unsafe { load_tile(self.a_map, a_mn_major, to, (row0, TILE_M), k0, arrive) };
+                let load = |map, step: u32| {
+                    let z = tile.batch * step;
+                    move |to, x, y| {
+                        // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten;
+                        // the boxes are contiguous and fill A's tile, and B's behind it.
+                        unsafe { tensor::load_3d(to, map, [x, y, z], arrive) };
+                    }
+                };
+                let load_a = load(self.a_map, self.a_step);
+                for_each_box(a_mn_major, to, (row0, TILE_M), k0, load_a);
                 let to = to.wrapping_add(A_BYTES as usize);
-                // SAFETY: as above; B's tile is behind A's.
-                unsafe { load_tile(self.b_map, b_mn_major, to, (col0, tile_n), k0, arrive) };
+                let load_b = load(self.b_map, self.b_step);
+                for_each_box(b_mn_major, to, (col0, tile_n), k0, load_b);
                 pipe.advance();
                 k0 += BLOCK_K;
             }

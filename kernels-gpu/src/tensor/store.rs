@@ -65,9 +65,10 @@ pub(super) struct Epilogue<N: Number> {
     pub(super) beta: f32,
     pub(super) c: GlobalMut<N::Stored>,
     pub(super) ldc: u64,
-    /// The part's first row and column.
+    /// The part's first row and column, and which product of a batch it is of.
     pub(super) row0: u32,
     pub(super) col0: u32,
+    pub(super) batch: u32,
     /// The thread's index in the warpgroup.
     pub(super) thread_in_warpgroup: u32,
     /// The warpgroup's two staging buffers, by their address and as a view.
@@ -78,6 +79,13 @@ pub(super) struct Epilogue<N: Number> {
 }
 
 impl<N: Number> Epilogue<N> {
+    /// The same in the C of a product of a batch, of which one begins `c_stride` elements behind the one before.
+    #[inline(always)]
+    pub(super) fn of_product(self, batch: u32, c_stride: u64) -> Self {
+        let c = self.c.wrapping_add((u64::from(batch) * c_stride) as usize);
+        Self { batch, c, ..self }
+    }
+
     /// Stores `alpha` times the accumulators by TMA, in subtiles of 128 bytes of columns: one
     /// staging buffer is filled while the other is being stored.
     ///
@@ -119,7 +127,13 @@ impl<N: Number> Epilogue<N> {
                     if self.row0 < self.m {
                         // SAFETY: the buffer is written, visible to TMA, and unchanged until the wait
                         // above, or the one at the kernel's end.
-                        unsafe { tensor::store(self.map, col, self.row0, buffer.address) };
+                        unsafe {
+                            tensor::store_3d(
+                                self.map,
+                                [col, self.row0, self.batch],
+                                buffer.address,
+                            );
+                        };
                     }
                     bulk::commit_group();
                 }

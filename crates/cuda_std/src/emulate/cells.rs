@@ -6,6 +6,7 @@ use std::cell::{Cell as Remembered, RefCell};
 use super::clock::{Clock, Stamp};
 use super::tags::{Tag, Tags};
 use super::tensor_map::TensorMap;
+use crate::arch::sm90::tensor::Coords;
 
 /// Bytes of a word.
 const WORD: usize = 4;
@@ -133,7 +134,7 @@ impl Cells {
     }
 
     /// The box at a place of a map is copied to `offset`.
-    pub(super) fn tag_box(&mut self, offset: usize, map: &TensorMap, place: (u32, u32)) {
+    pub(super) fn tag_box(&mut self, offset: usize, map: &TensorMap, place: Coords) {
         self.tags.set(offset, map, place);
     }
 

@@ -5,7 +5,8 @@ use std::panic::Location;
 
 use super::Thread;
 use super::observe::Instruction;
-use super::tensor_map::{Swizzle, TensorMap};
+use super::tensor_map::{Matrices, Swizzle, TensorMap};
+use crate::arch::sm90::tensor::Coords;
 
 /// An instruction that is not as its kernel has it, whoever executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,5 +234,22 @@ impl Thread<'_> {
             swizzle: if swizzled == 1 { Swizzle::B128 } else { Swizzle::None },
             ..map
         }
+    }
+
+    /// The same of the matrix of a copy or a store of rank 3, and of its map.
+    pub(super) fn altered_matrix(
+        &self,
+        of: (&'static str, &'static Location<'static>),
+        first: usize,
+        (map, coords): (TensorMap, Coords),
+    ) -> (TensorMap, Coords) {
+        let (Some(z), Some(Matrices { count, stride }), Some(_)) =
+            (coords.z, map.matrices, &self.block.launch.defect)
+        else {
+            return (map, coords);
+        };
+        let [z, count, stride] = self.altered(of, first, [z.into(), count, stride]);
+        let matrices = Some(Matrices { count, stride });
+        (TensorMap { matrices, ..map }, Coords { z: Some(low_word(z)), ..coords })
     }
 }

@@ -8,6 +8,7 @@ use std::panic::Location;
 use super::clock::{Clock, Component, Stamp};
 use super::tensor_core::Factor;
 use super::tensor_map::TensorMap;
+use crate::arch::sm90::tensor::Coords;
 
 /// Threads of a warpgroup.
 pub(super) const WARPGROUP: usize = 128;
@@ -240,7 +241,7 @@ pub(super) enum Source {
     /// Bytes from an address on, and the words of them that nobody has written.
     Bytes(*const u8, Vec<usize>),
     /// A box of a matrix.
-    Box(TensorMap, (u32, u32)),
+    Box(TensorMap, Coords),
 }
 
 /// A copy on its way to the shared memory of one block.
@@ -273,7 +274,7 @@ pub(super) struct Stores {
 
 pub(super) struct Store {
     pub(super) map: TensorMap,
-    pub(super) place: (u32, u32),
+    pub(super) place: Coords,
     pub(super) rank: usize,
     pub(super) offset: usize,
     pub(super) at: &'static Location<'static>,

@@ -2,6 +2,7 @@
 //! told which rows and steps its descriptor takes.
 
 use super::tensor_map::{CHUNK, TensorMap};
+use crate::arch::sm90::tensor::Coords;
 
 /// Where a piece begins in its matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +28,10 @@ impl Tags {
         }
     }
 
-    /// The box at `x`, `y` of a map is copied to `offset`.
-    pub(super) fn set(&mut self, offset: usize, map: &TensorMap, (x, y): (u32, u32)) {
-        let (x, y) = (i64::from(x.cast_signed()), i64::from(y.cast_signed()));
+    /// The box at some coordinates of a map is copied to `offset`.
+    pub(super) fn set(&mut self, offset: usize, map: &TensorMap, coords: Coords) {
+        let [x, y, _] = coords.signed();
+        let matrix = map.matrix(coords);
         let elements = (CHUNK / map.element_bytes) as i64;
         let line_bytes = map.line_bytes();
         for line in 0..map.box_dims[1] as usize {
@@ -37,7 +39,7 @@ impl Tags {
                 let at = offset + map.swizzled(line * line_bytes + chunk * CHUNK);
                 if let Some(tag) = self.0.get_mut(at / CHUNK) {
                     let place = [x + chunk as i64 * elements, y + line as i64];
-                    *tag = Some(Tag { matrix: map.address, place });
+                    *tag = Some(Tag { matrix, place });
                 }
             }
         }

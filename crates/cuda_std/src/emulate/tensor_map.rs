@@ -1,5 +1,7 @@
 //! Tensor maps: the matrices of which TMA copies boxes.
 
+use crate::arch::sm90::tensor::Coords;
+
 /// Bytes of the chunks that a swizzle moves.
 pub(super) const CHUNK: usize = 16;
 
@@ -12,7 +14,16 @@ pub enum Swizzle {
     B128,
 }
 
-/// A tensor map: a matrix of contiguous lines, and the box of it that one copy moves.
+/// The matrices of a tensor map of rank 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrices {
+    /// How many there are.
+    pub count: u64,
+    /// Bytes from one to the next, a multiple of 16.
+    pub stride: u64,
+}
+
+/// A tensor map: matrices of contiguous lines, and the box of one of them that one copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorMap {
     /// The first element, at a multiple of 16.
@@ -23,6 +34,8 @@ pub struct TensorMap {
     pub dims: [u64; 2],
     /// Bytes from one line to the next, a multiple of 16.
     pub pitch: u64,
+    /// Of a map of rank 3; none of rank 2.
+    pub matrices: Option<Matrices>,
     /// Elements of a line of the box, and its lines.
     pub box_dims: [u32; 2],
     /// The arrangement of the box.
@@ -45,7 +58,9 @@ impl TensorMap {
             refuse("whose box has lines of no multiple of 16 bytes")
         } else if self.swizzle == Swizzle::B128 && line > 128 {
             refuse("whose box has lines longer than its swizzle")
-        } else if self.dims.contains(&0) {
+        } else if self.matrices.is_some_and(|of| !of.stride.is_multiple_of(CHUNK as u64)) {
+            refuse("whose matrices are no multiple of 16 apart")
+        } else if self.dims.contains(&0) || self.matrices.is_some_and(|of| of.count == 0) {
             refuse("of no elements")
         } else {
             None
@@ -78,19 +93,29 @@ impl TensorMap {
         }
     }
 
-    /// For each line of the box at (x, y) that is in the matrix: its number in the box, the first byte of it that
-    /// is in the matrix, how many are, and their address.
+    /// Where a matrix of the map begins.
+    pub(super) fn matrix(&self, coords: Coords) -> usize {
+        let [.., z] = coords.signed();
+        let stride = self.matrices.map_or(0, |of| of.stride);
+        let at = |number: u64| usize::try_from(number).unwrap_or_default();
+        self.address.wrapping_add(at(stride).wrapping_mul(at(z.max(0).cast_unsigned())))
+    }
+
+    /// For each line of the box at some coordinates that is in its matrix: its number in the box, the first byte of
+    /// it that is in the matrix, how many are, and their address.
     pub(super) fn lines(
         &self,
-        (x, y): (u32, u32),
+        coords: Coords,
     ) -> impl Iterator<Item = (usize, usize, usize, usize)> {
-        let (x, y) = (i64::from(x.cast_signed()), i64::from(y.cast_signed()));
+        let [x, y, z] = coords.signed();
+        let is_there = (0..self.matrices.map_or(1, |of| of.count.cast_signed())).contains(&z);
         let [width, count] = self.dims.map(u64::cast_signed);
         let (first, end) = (x.max(0), (x + i64::from(self.box_dims[0])).min(width));
         let size = self.element_bytes;
-        let Self { address, pitch, box_dims, .. } = *self;
+        let Self { pitch, box_dims, .. } = *self;
+        let address = self.matrix(coords);
         (0..i64::from(box_dims[1]))
-            .filter(move |line| (0..count).contains(&(y + line)) && first < end)
+            .filter(move |line| is_there && (0..count).contains(&(y + line)) && first < end)
             .map(move |line| {
                 let at = |number: i64| usize::try_from(number).unwrap_or_default();
                 let row = at(y + line) * usize::try_from(pitch).unwrap_or_default();

@@ -14,6 +14,7 @@ use super::tensor_map::{CHUNK, TensorMap};
 use super::{
     Access, AccessKind, Block, EmulationError, Site, Thread, buffer, check_place, current,
 };
+use crate::arch::sm90::tensor::Coords;
 
 /// What a place holds to which a copy is on its way: numbers of no type.
 const UNKNOWN: u8 = 0xff;
@@ -155,7 +156,7 @@ impl State {
         &mut self,
         blocks: &[Block<'_>],
         slot: usize,
-        (map, place, from): (TensorMap, (u32, u32), u32),
+        (map, place, from): (TensorMap, Coords, u32),
         at: &'static Location<'static>,
     ) -> Result<(), EmulationError> {
         let site = self.site(blocks, slot, at);
@@ -163,7 +164,7 @@ impl State {
         let offset = inside(blocks, (site, AccessKind::Read), own(from), map.box_bytes())?;
         aligned(&map, site, from)?;
         let line = map.dims[0] * map.element_bytes as u64;
-        let cut = i64::from(place.0.cast_signed()) + i64::from(map.box_dims[0])
+        let cut = i64::from(place.x.cast_signed()) + i64::from(map.box_dims[0])
             > map.dims[0].cast_signed();
         if cut && !line.is_multiple_of(CHUNK as u64) {
             return Err(EmulationError::StoreEdge { site, bytes: line });
@@ -281,7 +282,9 @@ impl Thread<'_> {
         let map = *map.ok_or_else(|| refuse("an address that is no tensor map's".to_owned()))?;
         if launch.checked && accessed {
             // The last line ends with its last element.
-            let last = (map.dims[1] - 1) * map.pitch + map.dims[0] * map.element_bytes as u64;
+            let last = (map.dims[1] - 1) * map.pitch
+                + map.dims[0] * map.element_bytes as u64
+                + map.matrices.map_or(0, |of| of.count.saturating_sub(1).saturating_mul(of.stride));
             let bytes = usize::try_from(last).unwrap_or(usize::MAX);
             if !launch.buffers.iter().any(|buffer| buffer.contains(map.address, bytes)) {
                 return Err(refuse(
@@ -292,13 +295,19 @@ impl Thread<'_> {
         Ok(map)
     }
 
-    /// Refuses a map that no device would take.
+    /// Refuses a map that no device would take, and one of another rank than a copy's coordinates.
     fn accept(
         &self,
         map: &TensorMap,
+        coords: Option<Coords>,
         at: &'static Location<'static>,
     ) -> Result<(), EmulationError> {
-        map.fault().map_or(Ok(()), |reason| {
+        let ranks = coords.map(|coords| (coords.z.is_some(), map.matrices.is_some()));
+        let rank = |is_batch: bool| if is_batch { 3 } else { 2 };
+        let misfit = ranks.filter(|(copy, map)| copy != map).map(|(copy, map)| {
+            format!("a tensor map of rank {} for a copy of rank {}", rank(map), rank(copy))
+        });
+        misfit.or_else(|| map.fault()).map_or(Ok(()), |reason| {
             let site = self.site(at);
             Err(EmulationError::Operand { site, instruction: "cp.async.bulk.tensor", reason })
         })
@@ -345,22 +354,18 @@ pub(crate) fn bulk_copy(to: u32, from: *const u8, bytes: u32, barrier: u32) {
 
 /// A copy of a box to this block, or to those whose bits are set.
 #[track_caller]
-pub(crate) fn tensor_load(
-    to: u32,
-    map: u64,
-    (x, y): (u32, u32),
-    barrier: u32,
-    targets: Option<u16>,
-) {
+pub(crate) fn tensor_load(to: u32, map: u64, coords: Coords, barrier: u32, targets: Option<u16>) {
     let thread = current();
     let of = ("cp.async.bulk.tensor", Location::caller());
     let ranks = targets.map_or(1 << thread.block.rank, u32::from);
+    let Coords { x, y, .. } = coords;
     let words = [to.into(), map, x.into(), y.into(), barrier.into(), ranks.into()];
     let [to, map, x, y, barrier, ranks] = thread.altered(of, 0, words);
     let [to, x, y, barrier, ranks] = [to, x, y, barrier, ranks].map(low_word);
     thread.act(of.0, |state, at| {
         let map = thread.altered_map(of, 6, thread.map(map, true, at)?);
-        thread.accept(&map, at)?;
+        let (map, coords) = thread.altered_matrix(of, 12, (map, Coords { x, y, ..coords }));
+        thread.accept(&map, Some(coords), at)?;
         aligned(&map, thread.site(at), to)?;
         if ranks >> thread.blocks.len() != 0 {
             return Err(EmulationError::Operand {
@@ -377,7 +382,7 @@ pub(crate) fn tensor_load(
             let slot = thread.slot();
             // It is over when it has landed, which must come before the block ends.
             state.alive(thread.blocks, (slot, rank), at)?;
-            let source = Source::Box(map, (x, y));
+            let source = Source::Box(map, coords);
             let places = ((rank, to), (rank, barrier));
             state.depart(thread.blocks, (slot, source), places, map.box_bytes(), at)?;
         }
@@ -386,15 +391,17 @@ pub(crate) fn tensor_load(
 }
 
 #[track_caller]
-pub(crate) fn tensor_store(map: u64, (x, y): (u32, u32), from: u32) {
+pub(crate) fn tensor_store(map: u64, coords: Coords, from: u32) {
     let thread = current();
     let of = ("cp.async.bulk.tensor.global", Location::caller());
+    let Coords { x, y, .. } = coords;
     let [from, map, x, y] = thread.altered(of, 0, [from.into(), map, x.into(), y.into()]);
     let [from, x, y] = [from, x, y].map(low_word);
     thread.act(of.0, |state, at| {
         let map = thread.altered_map(of, 4, thread.map(map, true, at)?);
-        thread.accept(&map, at)?;
-        state.store(thread.blocks, thread.slot(), (map, (x, y), from), at)
+        let (map, coords) = thread.altered_matrix(of, 10, (map, Coords { x, y, ..coords }));
+        thread.accept(&map, Some(coords), at)?;
+        state.store(thread.blocks, thread.slot(), (map, coords, from), at)
     });
 }
 
@@ -405,7 +412,7 @@ pub(crate) fn tensor_prefetch(map: u64) {
     let [map] = thread.altered(of, 0, [map]);
     thread.act(of.0, |_, at| {
         let map = thread.map(map, false, at)?;
-        thread.accept(&map, at)
+        thread.accept(&map, None, at)
     });
 }
 

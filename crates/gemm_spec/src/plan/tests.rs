@@ -38,7 +38,7 @@ const TMA: KernelSpec = KernelSpec {
     entries: &[Entry { types: Types::BF16, symbol: "tma_bf16" }],
     launch: LaunchShape::Persistent { threads: 384, tile: TILE, rows: 8 },
     params: ParamList::Tma,
-    operands: OperandAccess::TensorMaps { any_order: true, cluster: 2 },
+    operands: OperandAccess::TensorMaps { any_order: true, cluster: 2, batched: false },
     numerics: Numerics::TensorCore,
     helpers: &[helper(HelperRole::Pad, "pad", 8)],
     ..GEMM
@@ -82,7 +82,7 @@ const CLUSTER: KernelSpec = KernelSpec {
         tile: Tile { m: 16, n: 64 },
         rows: 8,
     },
-    operands: OperandAccess::TensorMaps { any_order: true, cluster: 1 },
+    operands: OperandAccess::TensorMaps { any_order: true, cluster: 1, batched: false },
     split_k: KSharing::Cluster { unit: 128 },
     ..TMA
 };
@@ -389,6 +389,42 @@ fn the_products_of_a_batch_are_planned_one_after_the_other() {
     assert_eq!(symbols(&plan(&TMA, &none, AT).1), Vec::<&str>::new());
     let refused = TMA.supports(&problem, &LIMITS);
     assert_eq!(refused, Err(Unsupported::Batch { count: 4 }));
+}
+
+#[test]
+fn maps_of_rank_3_take_all_products_in_one_launch() {
+    let spec = KernelSpec {
+        operands: OperandAccess::TensorMaps { any_order: true, cluster: 1, batched: true },
+        ..TMA
+    };
+    let batch = Batch { count: 300, a_stride: 64 * 24, b_stride: 0, c_stride: 64 * 80 + 8 };
+    let problem = Problem::<bf16>::new(64, 80, 24).with_batch(batch);
+    let (bytes, all) = plan(&spec, &problem, AT);
+    assert_eq!((bytes, symbols(&all)), (0, vec!["tma_bf16"]));
+    let own = launch(&all, "tma_bf16");
+    assert_eq!(own.grid, Grid { x: LIMITS.multiprocessors, y: 1, z: 1 });
+    let Arguments::Tma(tma) = &own.arguments else { panic!("{own:?}") };
+    let TmaParams { products, a_step, b_step, c_stride, tma_store, .. } = tma.params;
+    assert_eq!((products, a_step, b_step, c_stride, tma_store), (300, 1, 0, 64 * 80 + 8, 1));
+    let matrices = tma.maps.map(|map| map.matrices.map(|of| (of.count, of.stride)));
+    let stride_of_c = (64 * 80 + 8) * 2;
+    assert_eq!(matrices, [Some((300, 64 * 24 * 2)), Some((1, 16)), Some((300, stride_of_c))]);
+
+    // An odd stride: every second B begins where TMA cannot address it, so all of them are copied.
+    let batch = Batch { b_stride: 80 * 24 + 4, c_stride: 64 * 80 + 4, ..batch };
+    let (bytes, all) = plan(&spec, &problem.with_batch(batch), AT);
+    assert_eq!((bytes, symbols(&all)), (300 * 24 * 128 * 2, vec!["pad", "tma_bf16"]));
+    let Arguments::Pad(pad) = launch(&all, "pad").arguments else { panic!() };
+    assert_eq!((pad.rows, pad.each, pad.stride), (300 * 24, 24, 80 * 24 + 4));
+    let Arguments::Tma(tma) = &launch(&all, "tma_bf16").arguments else { panic!() };
+    assert_eq!((tma.params.b_step, tma.params.tma_store), (1, 0));
+    assert_eq!(tma.maps[1].matrices.unwrap().stride, 24 * 128 * 2);
+
+    let none = problem.with_batch(Batch { count: 0, ..batch });
+    assert_eq!(symbols(&plan(&spec, &none, AT).1), Vec::<&str>::new());
+    let many = problem.with_batch(Batch { count: 1 << 31, ..batch });
+    let planner = Planner::new(&spec, &many, AT, &LIMITS, Band::whole(64)).unwrap();
+    assert!(matches!(planner.plan(WORKSPACE), Err(Unsupported::TooLarge { .. })));
 }
 
 #[test]

@@ -9,14 +9,14 @@ use crate::tensor::{
 };
 use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 use crate::{
-    DType, Element as _, GemmTypes, Grid, HelperRole, Operand, Order, ParamList, Problem, Tile,
-    Unsupported, split_k,
+    Batch, DType, Element as _, GemmTypes, Grid, HelperRole, Operand, Order, ParamList, Problem,
+    Tile, Unsupported, split_k,
 };
 
 /// Blocks of the helper that copies, for each SM.
 const PAD_BLOCKS: u32 = 8;
 
-/// What a tensor map describes: a matrix of contiguous lines, and the box of it that one copy moves.
+/// What a tensor map describes: matrices of contiguous lines, and the box of one of them that one copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapDesc {
     /// The type of the elements.
@@ -27,10 +27,21 @@ pub struct MapDesc {
     pub dims: [u64; 2],
     /// Bytes from one line to the next, a multiple of 16.
     pub pitch: u64,
+    /// Of a map of rank 3; none of rank 2.
+    pub matrices: Option<Matrices>,
     /// Elements of a line of the box, and its lines.
     pub box_dims: [u32; 2],
     /// How the box is arranged in shared memory.
     pub swizzle: Swizzle,
+}
+
+/// The matrices of a tensor map of rank 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrices {
+    /// How many there are.
+    pub count: u64,
+    /// Bytes from one to the next, a multiple of 16.
+    pub stride: u64,
 }
 
 /// How TMA arranges a box in shared memory.
@@ -48,13 +59,33 @@ struct Reached {
     address: u64,
     /// From one line to the next, in elements.
     pitch: usize,
+    /// From one matrix of a batch to the next, in elements.
+    stride: usize,
 }
 
 impl<T: GemmTypes> Planner<'_, T> {
     /// Bytes of the copies of A and B.
     pub(super) fn copies(&self) -> [u64; 2] {
-        [(Operand::A, self.addresses.a), (Operand::B, self.addresses.b)]
-            .map(|(operand, address)| copy_bytes(&self.problem, operand, address))
+        [(Operand::A, self.addresses.a), (Operand::B, self.addresses.b)].map(
+            |(operand, address)| {
+                let (matrices, stride) = self.matrices(operand);
+                let apart = (stride * T::TYPES.of(operand).size()) as u64;
+                // Where one of a batch is not where TMA can address it, all are copied.
+                let address = if apart.is_multiple_of(ALIGNMENT) { address } else { apart };
+                matrices as u64 * copy_bytes(&self.problem, operand, address)
+            },
+        )
+    }
+
+    /// How many matrices of an operand a launch has, and the elements from one to the next.
+    fn matrices(&self, operand: Operand) -> (usize, usize) {
+        let Batch { count, a_stride, b_stride, c_stride } = self.batch;
+        let stride = match operand {
+            Operand::A => a_stride,
+            Operand::B => b_stride,
+            Operand::C => c_stride,
+        };
+        if count <= 1 || stride == 0 { (1, 0) } else { (count, stride) }
     }
 
     /// Copies what TMA cannot address, then multiplies.
@@ -63,10 +94,14 @@ impl<T: GemmTypes> Planner<'_, T> {
         workspace: u64,
         steps: &mut Vec<Step<T>>,
     ) -> Result<(), Unsupported> {
+        if self.batch.count == 0 {
+            return Ok(());
+        }
+        let batch_grid = self.grid_of_batch()?;
         let [a_bytes, b_bytes] = self.copies();
-        let a = self.reach(Operand::A, self.addresses.a, (workspace, a_bytes), steps);
+        let a = self.reach(Operand::A, self.addresses.a, (workspace, a_bytes), steps)?;
         let b_copy = (workspace + a_bytes, b_bytes);
-        let b = self.reach(Operand::B, self.addresses.b, b_copy, steps);
+        let b = self.reach(Operand::B, self.addresses.b, b_copy, steps)?;
         let Some(tile) = self.spec.launch.tile() else {
             unreachable!("invariant: `check` asks for a tile of a kernel with tensor maps");
         };
@@ -76,7 +111,9 @@ impl<T: GemmTypes> Planner<'_, T> {
         }
         let mut mapped = self.tensor_cores(tile, a, b);
         if !matches!(self.spec.split_k, KSharing::Workspace { .. }) || self.ranges == 1 {
-            steps.push(Step::Launch(self.own(Arguments::Tma(mapped))?));
+            let mut launch = self.own(Arguments::Tma(mapped))?;
+            launch.grid = batch_grid.unwrap_or(launch.grid);
+            steps.push(Step::Launch(launch));
             return Ok(());
         }
         let partials = workspace + a_bytes + b_bytes;
@@ -97,6 +134,21 @@ impl<T: GemmTypes> Planner<'_, T> {
         Ok(())
     }
 
+    /// The blocks of a launch for several products.
+    fn grid_of_batch(&self) -> Result<Option<Grid>, Unsupported> {
+        let Problem { m, n, k, .. } = self.problem;
+        if self.batch.count == 1 {
+            return Ok(None);
+        }
+        let products = u32::try_from(self.batch.count).ok();
+        let tiles =
+            products.and_then(|products| self.spec.grid(m, n).ok()?.x.checked_mul(products));
+        let tiles = tiles.filter(|&tiles| i32::try_from(tiles).is_ok());
+        let tiles = tiles.ok_or(Unsupported::TooLarge { m, n, k })?;
+        let resident = self.limits.multiprocessors * self.spec.min_blocks(T::TYPES);
+        Ok(Some(Grid { x: tiles.min(resident.max(1)), y: 1, z: 1 }))
+    }
+
     /// A factor that TMA can address: in place, or in a copy at an address, of a number of
     /// bytes.
     fn reach(
@@ -105,30 +157,37 @@ impl<T: GemmTypes> Planner<'_, T> {
         from: u64,
         (to, bytes): (u64, u64),
         steps: &mut Vec<Step<T>>,
-    ) -> Reached {
+    ) -> Result<Reached, Unsupported> {
         let layout = self.problem.layout(operand);
+        let (matrices, stride) = self.matrices(operand);
         if bytes == 0 {
-            return Reached { address: from, pitch: layout.ld };
+            return Ok(Reached { address: from, pitch: layout.ld, stride });
         }
         let (count, width) = lines(&self.problem, operand);
         let bytes_each = T::TYPES.of(operand).size();
         let pitch = padded_pitch(width, bytes_each);
         // The helper counts in 16 bits.
         let halves = bytes_each / 2;
-        let rows = size(count);
+        let each = size(count);
+        let Problem { m, n, k, .. } = self.problem;
+        let too_large = Unsupported::TooLarge { m, n, k };
+        let rows = u32::try_from(count * matrices).map_err(|_| too_large)?;
         let x = rows.min(self.limits.multiprocessors * PAD_BLOCKS);
         let params = PadParams {
             rows,
             width: size(width * halves),
             from: pointer(from),
             ld: (layout.ld * halves) as u64,
+            each,
+            stride: (stride * halves) as u64,
             to: pointer_mut(to),
             pitch: (pitch * halves) as u64,
         };
         let grid = Grid { x, y: 1, z: 1 };
         let launch = self.helper(HelperRole::Pad).launch(grid, Arguments::Pad(params));
         steps.push(Step::Launch(launch));
-        Reached { address: to, pitch }
+        let stride = if matrices == 1 { 0 } else { count * pitch };
+        Ok(Reached { address: to, pitch, stride })
     }
 
     /// What a kernel gets that multiplies f32 on the FP32 units.
@@ -137,8 +196,8 @@ impl<T: GemmTypes> Planner<'_, T> {
         let Problem { m, n, k, .. } = *problem;
         let (a_box, b_box) = ([F32_BLOCK_K, rows], [cols, F32_BLOCK_K]);
         let maps = [
-            self.map(T::TYPES.a(), a, (m, k), (a_box, Swizzle::B128)),
-            self.map(T::TYPES.b(), b, (k, n), (b_box, Swizzle::None)),
+            self.map(T::TYPES.a(), a, (m, k), (a_box, Swizzle::B128), None),
+            self.map(T::TYPES.b(), b, (k, n), (b_box, Swizzle::None), None),
         ];
         let params = TmaSimtParams {
             a_map: TensorMap::ZERO,
@@ -168,8 +227,10 @@ impl<T: GemmTypes> Planner<'_, T> {
         // the element behind, too.
         let size_of_c = T::TYPES.c().size();
         let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
+        let (_, c_stride) = self.matrices(Operand::C);
         let tma_store = problem.beta == T::Acc::ZERO
             && tma_addressable(self.addresses.c, problem.c, size_of_c)
+            && ((c_stride * size_of_c) as u64).is_multiple_of(ALIGNMENT)
             && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if tma_store { self.result() } else { a_map };
@@ -186,6 +247,10 @@ impl<T: GemmTypes> Planner<'_, T> {
             c: pointer_mut(self.addresses.c),
             ldc: problem.c.ld as u64,
             tma_store: u32::from(tma_store),
+            products: size(self.batch.count),
+            a_step: u32::from(a.stride != 0),
+            b_step: u32::from(b.stride != 0),
+            c_stride: c_stride as u64,
         };
         Box::new(Mapped { params, maps: [a_map, b_map, c_map] })
     }
@@ -205,7 +270,8 @@ impl<T: GemmTypes> Planner<'_, T> {
         };
         let dtype = T::TYPES.of(operand);
         let box_dims = [ROW_BYTES / size(dtype.size()), lines_of_box];
-        self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128))
+        let matrices = self.spec.takes_batches().then(|| self.matrices(operand).0);
+        self.map(dtype, reached, (count, width), (box_dims, Swizzle::B128), matrices)
     }
 
     /// The map of C.
@@ -213,20 +279,23 @@ impl<T: GemmTypes> Planner<'_, T> {
         let Problem { m, n, c, .. } = self.problem;
         let dtype = T::TYPES.c();
         let box_dims = [ROW_BYTES / size(dtype.size()), INSTRUCTION_M];
-        let reached = Reached { address: self.addresses.c, pitch: c.ld };
-        self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128))
+        let (matrices, stride) = self.matrices(Operand::C);
+        let reached = Reached { address: self.addresses.c, pitch: c.ld, stride };
+        self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128), Some(matrices))
     }
 
     /// The map of `count` lines of `width` elements, with the box of a copy, elements of a line before
-    /// lines, and its arrangement in shared memory.
+    /// lines, and its arrangement in shared memory; of rank 3 where the number of matrices is given.
     fn map(
         &self,
         dtype: DType,
-        Reached { address, pitch }: Reached,
+        Reached { address, pitch, stride }: Reached,
         (count, width): (usize, usize),
         (box_dims, swizzle): ([u32; 2], Swizzle),
+        matrices: Option<usize>,
     ) -> MapDesc {
         let size = dtype.size() as u64;
+        let bytes = |elements: usize| (elements.max(1) as u64 * size).next_multiple_of(ALIGNMENT);
         MapDesc {
             dtype,
             // A factor that is not read need not be where TMA can address it, but its map must.
@@ -237,7 +306,9 @@ impl<T: GemmTypes> Planner<'_, T> {
             },
             // A factor without elements is never read; its map must be one all the same.
             dims: [width.max(1) as u64, count.max(1) as u64],
-            pitch: (pitch.max(1) as u64 * size).next_multiple_of(ALIGNMENT),
+            pitch: bytes(pitch),
+            matrices: matrices
+                .map(|count| Matrices { count: count.max(1) as u64, stride: bytes(stride) }),
             box_dims,
             swizzle,
         }

@@ -3,7 +3,7 @@
 use cuda_lazy::DevicePtr;
 use gemm_spec::params::TransposeParams;
 use gemm_spec::plan::{Addresses, Band, Planner};
-use gemm_spec::{Batch, KernelSpec, Layout, OperandAccess, Order, Unsupported};
+use gemm_spec::{Batch, KernelSpec, Layout, Order, Unsupported};
 use kernels_gpu::Kernel;
 
 use super::context::Context;
@@ -12,7 +12,6 @@ use super::operands::{PlanLimits, TMA_ALIGNMENT, WORKSPACE_ALIGNMENT};
 use crate::element::GemmTypes;
 use crate::error::Error;
 use crate::operand_fault::OperandFault;
-use crate::select::batched;
 
 /// What a descriptor comes to on a device.
 pub(super) struct Choice {
@@ -55,8 +54,7 @@ impl Choice {
                     // Each has addresses of its own, and so a launch.
                     GemmBatch::Pointers { .. } => 1,
                 };
-                let batched = batched(sizes, products).filter(&can);
-                let picked = batched.or_else(|| model.best_where(desc.types, sizes, can));
+                let picked = model.best_of_batch(desc.types, sizes, products, can);
                 picked.ok_or_else(|| Error::NoKernel {
                     types: desc.types,
                     accuracy: desc.accuracy,
@@ -163,22 +161,27 @@ impl Prepared {
             }
         }
         let aligned = exchanged.map(|exchange| exchange.is_some());
-        let ranges = context.model().ranges(spec, &launched.problem::<T>());
+        let batch = batch_of(&launched, spec);
+        let together = batch.count > 1;
+        let ranges =
+            if together { 1 } else { context.model().ranges(spec, &launched.problem::<T>()) };
         let own = workspace_bytes::<T>(context, (&launched, ranges), limits, spec, aligned)?;
         Ok(Self { launched, exchanged, ranges, own_at, workspace_bytes: own_at + own })
     }
 
-    /// The products of a launch: all of a batch by a kernel that computes it so, else one.
+    /// The products of a launch.
     pub(super) fn batch(&self, spec: &KernelSpec) -> Batch {
-        if !matches!(spec.operands, OperandAccess::Batched) {
-            return Batch::ONE;
+        batch_of(&self.launched, spec)
+    }
+}
+
+/// The products of a launch of a kernel: all of a batch by one that computes it so, else one.
+fn batch_of(launched: &GemmDesc, spec: &KernelSpec) -> Batch {
+    match launched.batch {
+        GemmBatch::Strided { count, a_stride, b_stride, d_stride, .. } if spec.takes_batches() => {
+            Batch { count, a_stride, b_stride, c_stride: d_stride }
         }
-        match self.launched.batch {
-            GemmBatch::Strided { count, a_stride, b_stride, d_stride, .. } => {
-                Batch { count, a_stride, b_stride, c_stride: d_stride }
-            }
-            GemmBatch::Pointers { .. } => Batch::ONE,
-        }
+        GemmBatch::Strided { .. } | GemmBatch::Pointers { .. } => Batch::ONE,
     }
 }
 
@@ -206,7 +209,8 @@ fn workspace_bytes<T: GemmTypes>(
     if launched.is_empty() {
         return Ok(0);
     }
-    let problem = launched.problem::<T>();
+    let batch = batch_of(launched, spec);
+    let problem = launched.problem::<T>().with_batch(batch);
     let bytes_at = |a: u64, b: u64| {
         let addresses = Addresses { a, b, c: 0 };
         let planner =

@@ -193,13 +193,22 @@ impl<'c> Launcher<'c> {
             DType::I32 => DataType::I32,
             DType::I8 => DataType::U8,
         };
-        let strides = [map.pitch];
+        let (count, stride) = map.matrices.map_or((1, 0), |of| (of.count, of.stride));
+        let (dims, strides) = ([map.dims[0], map.dims[1], count], [map.pitch, stride]);
+        let box_dims = [map.box_dims[0], map.box_dims[1], 1];
+        let rank = if map.matrices.is_some() { 3 } else { 2 };
         let desc = TensorMapDesc {
             swizzle: match map.swizzle {
                 plan::Swizzle::None => Swizzle::None,
                 plan::Swizzle::B128 => Swizzle::B128,
             },
-            ..TensorMapDesc::new(data_type, map.address, &map.dims, &strides, &map.box_dims)
+            ..TensorMapDesc::new(
+                data_type,
+                map.address,
+                &dims[..rank],
+                &strides[..rank - 1],
+                &box_dims[..rank],
+            )
         };
         let encoded = self.context.driver().encode_tiled(&desc);
         encoded.map(|map| TensorMap(map.words())).map_err(|error| {

@@ -1,35 +1,168 @@
-//! Which batches of products have a kernel of their own.
+//! Which kernel suits a batch of products on a GPU.
 
-use gemm_spec::batched::SMALL;
+use gemm_spec::{KernelSpec, OperandAccess, Tile, Types};
 use kernels_gpu::Kernel;
 
-/// Multiply-adds of each product that one more product in the batch allows.
-///
-/// A normal kernel takes a launch for each product, a microsecond or two; the kernel for batches computes a large
-/// product slower, but all of them in one launch.
-const WORK_PER_PRODUCT: u128 = 1 << 14;
+use super::device::DeviceModel;
 
-/// The kernel for a batch of `count` products of m, n and k, where these are small enough, and enough of them,
-/// for one launch to be faster than one for each.
-pub(crate) fn batched(sizes: [usize; 3], count: usize) -> Option<Kernel> {
-    let [m, n, k] = sizes;
-    let [most_side, most_k] = SMALL.map(|most| most as usize);
-    let work = m as u128 * n as u128 * k as u128;
-    let is_small = m <= most_side && n <= most_side && k <= most_k;
-    let pays = count > 1 && work <= WORK_PER_PRODUCT * count as u128;
-    if is_small && pays { Kernel::named("batched_small") } else { None }
+/// The kernels whose launches compute all products of a batch. Of equal predicted times, which wait for memory,
+/// the first is chosen: the wider tile reads less.
+const TOGETHER: [&str; 5] =
+    ["tensor_128x128", "tensor_128x192", "tensor_128x256", "tensor_64x64", "batched_small"];
+
+/// Rows and columns of the smallest tile on the tensor cores.
+const SMALL_TILE: u32 = 64;
+
+/// What part of its units' peak the kernel for small products reaches, and the nanoseconds that its blocks take
+/// before they multiply (results/2026-11-25-h100-batches).
+const SMALL_EFFICIENCY: f64 = 0.15;
+const SMALL_START: f64 = 1200.0;
+
+/// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same.
+fn suits(kernel: &Kernel, [m, n, _]: [usize; 3]) -> bool {
+    let of_maps = matches!(kernel.operands, OperandAccess::TensorMaps { .. });
+    let small = |tile: Tile| tile.m <= SMALL_TILE && tile.n <= SMALL_TILE;
+    let side = SMALL_TILE as usize;
+    !of_maps || m > side || n > side || kernel.launch.tile().is_some_and(small)
+}
+
+impl DeviceModel {
+    /// The kernel that suits `count` products of m, n and k, among those that `can` compute them: one whose
+    /// launch computes all of them, or the one that suits each product, if its launches one after the other take no
+    /// longer.
+    #[must_use]
+    pub fn best_of_batch(
+        &self,
+        types: Types,
+        sizes: [usize; 3],
+        count: usize,
+        can: impl Fn(&Kernel) -> bool,
+    ) -> Option<Kernel> {
+        let one = self.best_where(types, sizes, &can);
+        if count <= 1 {
+            return one;
+        }
+        let together = TOGETHER.into_iter().filter_map(Kernel::named);
+        let together = together.filter(|kernel| kernel.entry(types).is_ok());
+        let together = together.filter(|kernel| suits(kernel, sizes)).filter(&can);
+        let time = |kernel: &Kernel| self.batch_seconds(kernel.spec(), types, sizes, count);
+        let timed = |kernel: Kernel| Some((time(&kernel)?, kernel));
+        let fastest = together
+            .chain(one)
+            .filter_map(timed)
+            .min_by(|(first, _), (second, _)| first.total_cmp(second));
+        fastest.map(|(_, kernel)| kernel).or(one)
+    }
+
+    /// Seconds of a batch of products by a kernel, its operands being on the device.
+    ///
+    /// `None` where no grid covers C.
+    #[must_use]
+    pub fn batch_seconds(
+        &self,
+        spec: &KernelSpec,
+        types: Types,
+        sizes: [usize; 3],
+        count: usize,
+    ) -> Option<f64> {
+        if !spec.takes_batches() {
+            return Some(count as f64 * self.kernel_seconds(spec, types, sizes)?);
+        }
+        let factor = self.factor(spec, types, sizes);
+        let nanoseconds = match spec.operands {
+            OperandAccess::Batched => self.small_nanoseconds(spec, types, sizes, count),
+            OperandAccess::Pointers
+            | OperandAccess::TensorMaps { .. }
+            | OperandAccess::Limbs(_) => {
+                self.nanoseconds_of_batch(spec, types, sizes, (1, count))?
+            }
+        };
+        Some(nanoseconds / 1e9 * factor)
+    }
+
+    /// Nanoseconds of the kernel for small products.
+    fn small_nanoseconds(
+        &self,
+        spec: &KernelSpec,
+        types: Types,
+        [m, n, k]: [usize; 3],
+        count: usize,
+    ) -> f64 {
+        let [m, n, k, count] = [m, n, k, count].map(|size| size as f64);
+        let rate =
+            SMALL_EFFICIENCY * self.sm_peak(spec, types) * f64::from(self.limits().multiprocessors);
+        let of = |elements: f64, size: usize| elements * size as f64;
+        let bytes =
+            of(m * k, types.a().size()) + of(k * n, types.b().size()) + of(m * n, types.c().size());
+        let start = (self.constants().launch + SMALL_START) / self.speed();
+        let moving = count * bytes / self.constants().memory_rate / self.speed();
+        start + moving.max(count * 2.0 * m * n * k / rate)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use gemm_spec::DeviceLimits;
+
     use super::*;
 
+    /// The kernel for a batch on an H200.
+    fn kernel(types: Types, sizes: [usize; 3], count: usize) -> &'static str {
+        let limits = DeviceLimits {
+            compute_capability: (9, 0),
+            max_threads_per_block: 1024,
+            max_shared_bytes: 227 * 1024,
+            multiprocessors: 132,
+        };
+        let model = DeviceModel::new(limits, 1980);
+        let can = |kernel: &Kernel| kernel.entry(types).is_ok() && sizes[2] >= kernel.least_k();
+        model.best_of_batch(types, sizes, count, can).map_or("none", |kernel| kernel.spec().id)
+    }
+
+    /// Choices that were the fastest, or within a tenth of it, in results/2026-11-25-h100-batches.
     #[test]
-    fn small_products_and_many_of_them_are_one_launch() {
-        let is_batched = |sizes, count| batched(sizes, count).is_some();
-        assert!(is_batched([4, 4, 4], 2) && is_batched([32, 32, 32], 100));
-        assert!(is_batched([128, 128, 128], 1000) && is_batched([64, 1, 512], 10));
-        assert!(!is_batched([4, 4, 4], 1) && !is_batched([128, 128, 128], 20));
-        assert!(!is_batched([129, 8, 8], 10_000) && !is_batched([8, 8, 513], 10_000));
+    fn a_batch_gets_one_launch_where_that_is_faster() {
+        let bf16 = |n, count| kernel(Types::BF16, [n; 3], count);
+        assert_eq!([bf16(8, 10_000), bf16(16, 10_000)], ["batched_small"; 2]);
+        assert_eq!([bf16(16, 100), bf16(32, 1000), bf16(32, 10_000)], ["tensor_64x64"; 3]);
+        assert_eq!([bf16(48, 10_000), bf16(64, 1000), bf16(64, 10_000)], ["tensor_64x64"; 3]);
+        assert_eq!([bf16(96, 10_000), bf16(128, 10_000), bf16(256, 100)], ["tensor_128x128"; 3]);
+        for types in [Types::F32, Types::F64] {
+            assert_eq!(kernel(types, [4; 3], 2), "batched_small");
+            assert_eq!(kernel(types, [32; 3], 100), "batched_small");
+            assert_eq!(kernel(types, [128; 3], 1000), "batched_small");
+        }
+        // Each of them has the device to itself.
+        assert_eq!(kernel(Types::F32, [4096; 3], 4), kernel(Types::F32, [4096; 3], 1));
+        assert_eq!(kernel(Types::F64, [1024; 3], 3), "vector_loads");
+        // Many blocks for each of a few.
+        assert_eq!(bf16(2048, 1), kernel(Types::BF16, [2048; 3], 1));
+        assert_eq!(kernel(Types::I8, [8; 3], 10), "none");
+    }
+
+    /// More products never take less, and one takes what a product takes.
+    #[test]
+    fn a_batch_takes_longer_than_a_part_of_it() {
+        let limits = DeviceLimits {
+            compute_capability: (9, 0),
+            max_threads_per_block: 1024,
+            max_shared_bytes: 227 * 1024,
+            multiprocessors: 132,
+        };
+        let model = DeviceModel::new(limits, 1980);
+        for id in TOGETHER {
+            let spec = Kernel::named(id).expect("the registry has it").spec();
+            let seconds = |count| model.batch_seconds(spec, Types::BF16, [100; 3], count).unwrap();
+            let mut before = seconds(1);
+            for count in [2, 10, 100, 1000, 10_000] {
+                let now = seconds(count);
+                assert!(now >= before, "{id}: {count}");
+                before = now;
+            }
+            assert!(before > 10.0 * seconds(100), "{id}");
+        }
+        let spec = Kernel::named("tensor_128x128").expect("the registry has it").spec();
+        let one = model.kernel_seconds(spec, Types::BF16, [300; 3]);
+        assert_eq!(model.batch_seconds(spec, Types::BF16, [300; 3], 1), one);
     }
 }

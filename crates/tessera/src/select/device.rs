@@ -113,7 +113,7 @@ impl DeviceModel {
     }
 
     /// Operations a nanosecond of the units of one SM that a kernel multiplies with.
-    fn sm_peak(&self, spec: &KernelSpec, types: Types) -> f64 {
+    pub(super) fn sm_peak(&self, spec: &KernelSpec, types: Types) -> f64 {
         let lanes = kernel_lanes(spec, self.limits.compute_capability, types);
         2.0 * lanes.unwrap_or(UNKNOWN_LANES) * f64::from(self.clock_mhz) / 1e3
     }
@@ -176,8 +176,19 @@ impl DeviceModel {
         &self,
         spec: &KernelSpec,
         types: Types,
-        [m, n, k]: [usize; 3],
+        sizes: [usize; 3],
         ranges: u32,
+    ) -> Option<f64> {
+        self.nanoseconds_of_batch(spec, types, sizes, (ranges, 1))
+    }
+
+    /// The same of a launch for all products of a batch.
+    pub(super) fn nanoseconds_of_batch(
+        &self,
+        spec: &KernelSpec,
+        types: Types,
+        [m, n, k]: [usize; 3],
+        (ranges, products): (u32, usize),
     ) -> Option<f64> {
         let Constants { launch, next_launch, padded_copy, .. } = self.constants;
         let Constants { parts_rate, memory_rate, start_steps, .. } = self.constants;
@@ -197,7 +208,7 @@ impl DeviceModel {
         let (rows, columns) = (multiplied(tile.m, m), multiplied(tile.n, n));
         let work = 2.0 * f64::from(rows) * f64::from(columns) * (steps + start_steps);
         let blocks = u64::from(grid.x) * u64::from(grid.y) * u64::from(grid.z);
-        let blocks = blocks * u64::from(ranges.max(1));
+        let blocks = blocks * u64::from(ranges.max(1)) * products as u64;
         let at_once = match spec.split_k {
             KSharing::Cluster { .. } => self.in_clusters(ranges),
             KSharing::None | KSharing::Workspace { .. } => u64::from(self.limits.multiprocessors),
@@ -217,12 +228,12 @@ impl DeviceModel {
             }
         };
         let (m, n, k) = (m as f64, n as f64, k as f64);
-        let of = |elements: f64, dtype: DType| elements * dtype.size() as f64;
+        let of = |elements: f64, dtype: DType| products as f64 * elements * dtype.size() as f64;
         let bytes = of(m * k, types.a()) + of(k * n, types.b()) + of(m * n, types.c());
         // Each operand whose rows TMA cannot address is copied first.
         let copied = |rows: f64, width: f64, dtype: DType| {
             let copies = matches!(spec.operands, OperandAccess::TensorMaps { .. })
-                && of(width, dtype) % ALIGNMENT as f64 != 0.0;
+                && width * dtype.size() as f64 % ALIGNMENT as f64 != 0.0;
             if copies { padded_copy + 2.0 * of(rows * width, dtype) / memory_rate } else { 0.0 }
         };
         let copies = copied(m, k, types.a()) + copied(k, n, types.b());
@@ -287,9 +298,13 @@ impl DeviceModel {
         sizes: [usize; 3],
     ) -> Option<f64> {
         let ranges = self.ranges_of(spec, types, sizes);
-        let factor = self.measured.factor(spec.id, types, sizes);
-        let typical = || self.measured.typical(types, sizes).unwrap_or(1.0);
-        Some(self.nanoseconds(spec, types, sizes, ranges)? / 1e9 * factor.unwrap_or_else(typical))
+        Some(self.nanoseconds(spec, types, sizes, ranges)? / 1e9 * self.factor(spec, types, sizes))
+    }
+
+    /// What was measured of a kernel over what is predicted, or of others where it was not measured.
+    pub(super) fn factor(&self, spec: &KernelSpec, types: Types, sizes: [usize; 3]) -> f64 {
+        let own = self.measured.factor(spec.id, types, sizes);
+        own.or_else(|| self.measured.typical(types, sizes)).unwrap_or(1.0)
     }
 
     /// Seconds of a kernel without its launch.

@@ -21,7 +21,6 @@ mod thin;
 
 use gemm_spec::{KernelSpec, Problem, Types};
 
-pub(crate) use batch::batched;
 pub use constants::{Constants, Efficiency, KernelConstants, Reference};
 pub use cpu::{ASSUMED_RATE, CpuFigures, CpuModel, Cube, Curve};
 pub use device::DeviceModel;

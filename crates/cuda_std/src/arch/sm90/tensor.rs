@@ -38,6 +38,33 @@ impl MapAddress {
     }
 }
 
+/// The coordinates of a box, for the emulator: its first element along a line, its first line and, by a map of rank 3, its matrix.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Coords {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) z: Option<u32>,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Coords {
+    /// Those of a copy of rank 2.
+    pub(crate) const fn matrix(x: u32, y: u32) -> Self {
+        Self { x, y, z: None }
+    }
+
+    /// Those of a copy of rank 3.
+    pub(crate) const fn batch(x: u32, y: u32, z: u32) -> Self {
+        Self { x, y, z: Some(z) }
+    }
+
+    /// As signed numbers, with 0 for the matrix of a map of rank 2.
+    pub(crate) fn signed(self) -> [i64; 3] {
+        [self.x, self.y, self.z.unwrap_or(0)].map(|at| i64::from(at.cast_signed()))
+    }
+}
+
 /// `tensor_map!("entry", 0)`: the address of a parameter of the entry of that name, by its number,
 /// which is the 128 bytes of a tensor map. Used in that entry only; the value itself must not be used: the
 /// compiler would copy it to memory where TMA does not look for it.
@@ -123,7 +150,43 @@ pub unsafe fn load(
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::tensor_load(to.get(), map.0, (x, y), barrier.get(), None);
+        emulate::tensor_load(to.get(), map.0, Coords::matrix(x, y), barrier.get(), None);
+    }
+}
+
+/// As [`load`], of a box of matrix `z` of a map of rank 3:
+/// `cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes`.
+///
+/// # Safety
+/// Those of [`load`], for a map of rank 3 whose boxes have one matrix.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn load_3d(
+    to: SharedAddress<u8>,
+    map: MapAddress,
+    [x, y, z]: [u32; 3],
+    barrier: SharedAddress<Barrier>,
+) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes",
+                "[{to}], [{map}, {{{x}, {y}, {z}}}], [{barrier}];",
+                to = in(reg32) to.get(),
+                map = in(reg64) map.0,
+                x = in(reg32) x,
+                y = in(reg32) y,
+                z = in(reg32) z,
+                barrier = in(reg32) barrier.get(),
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::tensor_load(to.get(), map.0, Coords::batch(x, y, z), barrier.get(), None);
     }
 }
 
@@ -161,7 +224,7 @@ pub unsafe fn load_once(
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::tensor_load(to.get(), map.0, (x, y), barrier.get(), None);
+        emulate::tensor_load(to.get(), map.0, Coords::matrix(x, y), barrier.get(), None);
     }
 }
 
@@ -200,7 +263,7 @@ pub unsafe fn load_multicast(
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::tensor_load(to.get(), map.0, (x, y), barrier.get(), Some(blocks));
+        emulate::tensor_load(to.get(), map.0, Coords::matrix(x, y), barrier.get(), Some(blocks));
     }
 }
 
@@ -231,6 +294,35 @@ pub unsafe fn store(map: MapAddress, x: u32, y: u32, from: SharedAddress<u8>) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        emulate::tensor_store(map.0, (x, y), from.get());
+        emulate::tensor_store(map.0, Coords::matrix(x, y), from.get());
+    }
+}
+
+/// As [`store`], to matrix `z` of a map of rank 3:
+/// `cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [map, {x, y, z}], [from];`.
+///
+/// # Safety
+/// Those of [`store`], for a map of rank 3 whose boxes have one matrix.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn store_3d(map: MapAddress, [x, y, z]: [u32; 3], from: SharedAddress<u8>) {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        // SAFETY: the caller's promises are the instruction's.
+        unsafe {
+            asm!(
+                "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [{map}, {{{x}, {y}, {z}}}], [{from}];",
+                map = in(reg64) map.0,
+                x = in(reg32) x,
+                y = in(reg32) y,
+                z = in(reg32) z,
+                from = in(reg32) from.get(),
+                options(nostack)
+            );
+        }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        emulate::tensor_store(map.0, Coords::batch(x, y, z), from.get());
     }
 }

@@ -358,6 +358,7 @@ fn stores(planted: Planted, order: Order) -> Result<(), EmulationError> {
         element_bytes: 4,
         dims: [8, 16],
         pitch: 32,
+        matrices: None,
         box_dims: [8, 8],
         swizzle: Swizzle::None,
     };

@@ -39,6 +39,7 @@ fn product(tiles: Tiles) -> Result<(), EmulationError> {
         element_bytes: 2,
         dims: [4 * u64::from(STEPS), lines.into()],
         pitch: 8 * u64::from(STEPS),
+        matrices: None,
         box_dims: [STEPS, lines],
         swizzle: Swizzle::B128,
     };

@@ -1,0 +1,187 @@
+//! One warpgroup a block, small tiles and several blocks an SM: for batches of products of a tile or a few.
+//!
+//! A block goes from tile to tile, and from product to product. Its first thread keeps two stages loaded, also
+//! with those of the tile after: while the warpgroup stores a tile, the next one arrives. What a block waits
+//! for, the other blocks of the SM hide.
+
+use cuda_std::arch::sm90::mbarrier::{self, Barrier};
+use cuda_std::arch::sm90::{bulk, tensor};
+use cuda_std::memory::{Shared, SharedAddress};
+use cuda_std::thread;
+use gemm_spec::index::ceil_div;
+use gemm_spec::scheduler::{PersistentBatch, TileScheduler};
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
+use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES};
+
+use super::multiply::{Launch, for_each_box, mma_k_block};
+use super::number::{Number, Wgmma};
+use super::{GROUP_ROWS, SMALL_N, SMALL_STAGES, STAGING_BYTES, STAGING_EACH};
+use crate::parts::cta::this_cta;
+use crate::parts::pipeline;
+
+/// N of the instruction, in units of 16.
+const N16: usize = SMALL_N as usize / 16;
+/// Bytes of a stage: A's tile, followed by B's.
+const A_BYTES: u32 = INSTRUCTION_M * ROW_BYTES;
+const STAGE_BYTES: u32 = A_BYTES + SMALL_N * ROW_BYTES;
+/// Where the staging buffers of C are, and the `full` barriers.
+const STAGING_AT: u32 = SMALL_STAGES * STAGE_BYTES;
+const BARRIERS_AT: u32 = STAGING_AT + STAGING_EACH * STAGING_BYTES;
+/// Bytes of shared memory of a block.
+pub(super) const SHARED_BYTES: u32 = BARRIERS_AT + SMALL_STAGES * 8;
+
+/// The stages of a block in the order in which they are loaded, tile after tile.
+struct Loads {
+    tiles: PersistentBatch,
+    /// Where the next stage begins along k.
+    k0: u32,
+}
+
+impl<N: Number> Launch<N> {
+    /// # Safety
+    /// The obligations of the entries.
+    #[inline(always)]
+    pub(super) unsafe fn run_small_tile(&self)
+    where
+        N: Wgmma<N16>,
+    {
+        // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
+        let smem = unsafe { pipeline::smem() };
+        let full = SharedAddress::new(smem).wrapping_add(BARRIERS_AT as usize).cast();
+        if thread::thread_idx_x() == 0 {
+            // SAFETY: obligation 1.
+            unsafe { self.prefetch() };
+            let mut slot = 0;
+            while slot < SMALL_STAGES {
+                // SAFETY: nobody uses the barrier before the fence and the barrier below.
+                unsafe { mbarrier::init(full.wrapping_add(slot as usize), 1) };
+                slot += 1;
+            }
+            mbarrier::fence_init();
+        }
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+        // The majorness of the operands is part of the instruction, so each combination has its own
+        // loop.
+        //
+        // All threads are here, and the maps are those of the operands.
+        match self.major_flags {
+            // SAFETY: as said; both are K-major.
+            0 => unsafe { self.small_tiles::<false, false>(smem, full) },
+            // SAFETY: as said; A is MN-major.
+            A_MN_MAJOR => unsafe { self.small_tiles::<true, false>(smem, full) },
+            // SAFETY: as said; B is MN-major.
+            B_MN_MAJOR => unsafe { self.small_tiles::<false, true>(smem, full) },
+            // SAFETY: as said; both are MN-major.
+            _ => unsafe { self.small_tiles::<true, true>(smem, full) },
+        }
+        // TMA stores under way read this block's shared memory.
+        bulk::wait_group_read::<0>();
+    }
+
+    /// The tiles of the block, one after the other.
+    ///
+    /// # Safety
+    /// All threads of the block call it together; the maps describe A, B and C, nobody uses the shared memory,
+    /// and the barriers expect one arrival.
+    #[inline(always)]
+    unsafe fn small_tiles<const A_MN: bool, const B_MN: bool>(
+        &self,
+        smem: Shared<u8>,
+        full: SharedAddress<Barrier>,
+    ) where
+        N: Wgmma<N16>,
+    {
+        let stages = SharedAddress::new(smem);
+        let extent = self.extent((INSTRUCTION_M, SMALL_N));
+        let mut tiles = PersistentBatch::new(this_cta(), extent, GROUP_ROWS, self.products);
+        let k_tiles = ceil_div(self.k, BLOCK_K);
+        let mut loads = Loads { tiles, k0: 0 };
+        if thread::thread_idx_x() == 0 {
+            let mut slot = 0;
+            while slot < SMALL_STAGES {
+                // SAFETY: one thread; nobody has used the stage.
+                unsafe { self.load_next::<A_MN, B_MN>(&mut loads, stages, full, slot) };
+                slot += 1;
+            }
+        }
+        let (mut slot, mut phase) = (0, 0);
+        while tiles.has_work() {
+            let tile = tiles.tile();
+            tiles.advance();
+            let mut acc = [[0.0f32; 8]; N16];
+            let mut done = 0;
+            while done < k_tiles {
+                let a_at = stages.wrapping_add((slot * STAGE_BYTES) as usize);
+                let b_at = a_at.wrapping_add(A_BYTES as usize);
+                // SAFETY: the barrier is initialised, and this phase's stage is the next one that is loaded.
+                unsafe { mbarrier::wait(full.wrapping_add(slot as usize), phase) };
+                // SAFETY: all threads are here; the stage is full, and unchanged until it is loaded again.
+                unsafe { mma_k_block::<N, N16, A_MN, B_MN, true>(a_at, b_at, &mut acc) };
+                // SAFETY: all threads are here.
+                unsafe { N::wait::<0>(&mut acc) };
+                // SAFETY: all threads of the block are here.
+                unsafe { thread::sync_threads() };
+                if thread::thread_idx_x() == 0 {
+                    // SAFETY: one thread; the products of the stage are done, by the wait and the barrier.
+                    unsafe { self.load_next::<A_MN, B_MN>(&mut loads, stages, full, slot) };
+                }
+                slot += 1;
+                if slot == SMALL_STAGES {
+                    slot = 0;
+                    phase ^= 1;
+                }
+                done += 1;
+            }
+            let place = (tile.row * INSTRUCTION_M, tile.col * SMALL_N);
+            let staging = smem.wrapping_add(STAGING_AT as usize);
+            let epilogue = self.epilogue(place, 0, staging).of_product(tile.batch, self.c_stride);
+            if self.tma_store != 0 {
+                // SAFETY: obligation 1, of the map; this block alone has the tile.
+                unsafe { epilogue.store_by_tma(&acc) };
+            } else {
+                // SAFETY: obligation 1, of C; this block alone has the tile.
+                unsafe { epilogue.store_direct(&acc) };
+            }
+        }
+    }
+
+    /// Starts the loads of the block's next stage, if there is one, into a slot.
+    ///
+    /// # Safety
+    /// One thread calls it; nobody uses the slot until its barrier's phase has completed.
+    #[inline(always)]
+    unsafe fn load_next<const A_MN: bool, const B_MN: bool>(
+        &self,
+        loads: &mut Loads,
+        stages: SharedAddress<u8>,
+        full: SharedAddress<Barrier>,
+        slot: u32,
+    ) {
+        if self.k == 0 || !loads.tiles.has_work() {
+            return;
+        }
+        let (tile, k0) = (loads.tiles.tile(), loads.k0);
+        loads.k0 += BLOCK_K;
+        if loads.k0 >= self.k {
+            loads.k0 = 0;
+            loads.tiles.advance();
+        }
+        let arrive = full.wrapping_add(slot as usize);
+        // SAFETY: these are the bytes of the boxes, and the barrier expects this arrival.
+        unsafe { mbarrier::arrive_and_expect_tx(arrive, STAGE_BYTES) };
+        let load = |map, step: u32| {
+            let z = tile.batch * step;
+            move |to, x, y| {
+                // SAFETY: the caller's promise; the boxes are contiguous and fill A's tile, and B's behind it.
+                unsafe { tensor::load_3d(to, map, [x, y, z], arrive) };
+            }
+        };
+        let to = stages.wrapping_add((slot * STAGE_BYTES) as usize);
+        let rows = (tile.row * INSTRUCTION_M, INSTRUCTION_M);
+        for_each_box(A_MN, to, rows, k0, load(self.a_map, self.a_step));
+        let to = to.wrapping_add(A_BYTES as usize);
+        let columns = (tile.col * SMALL_N, SMALL_N);
+        for_each_box(B_MN, to, columns, k0, load(self.b_map, self.b_step));
+    }
+}
