@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Option<String>> {
         pip.args(["--force-reinstall", "--no-deps"]).arg(std::path::absolute(wheel)?);
         command::run(&mut pip)?;
     } else {
-        environment.push(("PYTHONPATH", package()?));
+        environment.push(("PYTHONPATH", package("python", &[])?));
     }
     let python = || {
         let mut command = Command::new(&python);
@@ -54,12 +54,18 @@ pub(crate) fn run(args: &Args) -> Result<Option<String>> {
         command
     };
     let tests = modules::root().join("crates/tessera_py/tests");
-    let mut pytest = python();
-    pytest
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
-        .arg("-c")
-        .arg(tests.join("pytest.ini"));
-    command::run(pytest.arg(&tests))?;
+    let pytest = || {
+        let mut pytest = python();
+        pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+        pytest.arg("-c").arg(tests.join("pytest.ini"));
+        pytest
+    };
+    command::run(pytest().arg(&tests))?;
+    if args.wheel.is_none() {
+        // Arrays on a GPU, of which the driver is emulated.
+        let emulated = package("python-emulated", &["--features", "tessera-py/emulated"])?;
+        command::run(pytest().env("PYTHONPATH", emulated).arg(tests.join("test_gpu_arrays.py")))?;
+    }
     let mut stubtest = python();
     command::run(stubtest.args(["-m", "mypy.stubtest", "tessera"]))?;
     let mut mypy = python();
@@ -72,12 +78,13 @@ fn modules_of_package() -> PathBuf {
     modules::root().join("crates/tessera_py/python/tessera")
 }
 
-/// The package as it is installed, made of a build of this tree; the folder that holds it.
-fn package() -> Result<PathBuf> {
+/// The package as it is installed, made of a build of this tree with these options, in a folder of that name;
+/// the path of the folder.
+fn package(name: &str, options: &[&str]) -> Result<PathBuf> {
     let mut cargo = command::cargo();
-    command::run(cargo.args(["build", "-p", "tessera-py", "-p", "tessera-blas"]))?;
+    command::run(cargo.args(["build", "-p", "tessera-py", "-p", "tessera-blas"]).args(options))?;
     let built = venv::target().join("debug");
-    let folder = venv::target().join("python");
+    let folder = venv::target().join(name);
     let package = folder.join("tessera");
     if package.exists() {
         fs::remove_dir_all(&package)?;

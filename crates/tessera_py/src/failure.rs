@@ -14,7 +14,13 @@ pub(crate) fn failure(failure: impl Into<Failure>) -> PyErr {
     } else if matches!(
         failure,
         Failure::Factor { .. }
-            | Failure::Library(Error::Shape(_) | Error::InnerDim { .. } | Error::OuterDim { .. })
+            | Failure::Library(
+                Error::Shape(_)
+                    | Error::InnerDim { .. }
+                    | Error::OuterDim { .. }
+                    | Error::Descriptor { .. }
+                    | Error::DeviceOperand { .. }
+            )
     ) {
         PyValueError::new_err(text)
     } else if matches!(failure, Failure::Library(Error::OutOfMemory { .. })) {

@@ -53,6 +53,55 @@ impl Kind {
         Self::C128,
     ];
 
+    /// Those whose products are computed on a GPU where they are.
+    pub(crate) const ON_GPU: [Self; 5] = [Self::F16, Self::BF16, Self::F32, Self::F64, Self::I32];
+
+    /// The type that kernels have for those.
+    pub(crate) const fn on_gpu(self) -> Option<DType> {
+        Some(match self {
+            Self::F16 => DType::F16,
+            Self::BF16 => DType::BF16,
+            Self::F32 => DType::F32,
+            Self::F64 => DType::F64,
+            Self::I32 => DType::I32,
+            Self::Bool
+            | Self::I8
+            | Self::I16
+            | Self::I64
+            | Self::U8
+            | Self::U16
+            | Self::U32
+            | Self::U64
+            | Self::C64
+            | Self::C128 => return None,
+        })
+    }
+
+    /// The reverse.
+    pub(crate) const fn of_dtype(dtype: DType) -> Self {
+        match dtype {
+            DType::F16 => Self::F16,
+            DType::BF16 => Self::BF16,
+            DType::F32 => Self::F32,
+            DType::F64 => Self::F64,
+            DType::I32 => Self::I32,
+            DType::I8 => Self::I8,
+        }
+    }
+
+    /// DLPack's code and bits of those.
+    pub(crate) fn in_dlpack(self) -> (u8, u8) {
+        let bits = u8::try_from(8 * self.size()).unwrap_or(u8::MAX);
+        match self {
+            Self::BF16 => (4, bits),
+            Self::F16 | Self::F32 | Self::F64 => (2, bits),
+            Self::C64 | Self::C128 => (5, bits),
+            Self::Bool => (6, bits),
+            Self::U8 | Self::U16 | Self::U32 | Self::U64 => (1, bits),
+            Self::I8 | Self::I16 | Self::I32 | Self::I64 => (0, bits),
+        }
+    }
+
     /// NumPy's name, which other libraries share.
     pub(crate) const fn name(self) -> &'static str {
         match self {

@@ -14,13 +14,18 @@
 //! settings.rs device, accuracy and threads as programs write them
 //! state.rs    engines, and what a fork does to them
 //! matmul.rs   a product from arguments to result
+//! emulated.rs a driver for tests on machines without a GPU
+//! device/     the same of arrays on a GPU, where they are
 //! ```
 //!
 //! The lock of the interpreter is released while a product is computed. Nothing is printed.
 
 mod array;
 mod copies;
+mod device;
 mod dlpack;
+#[cfg(feature = "emulated")]
+mod emulated;
 mod failure;
 mod family;
 mod kind;
@@ -37,6 +42,11 @@ use pyo3::prelude::*;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::device::{DeviceArray, Plan};
+    #[cfg(feature = "emulated")]
+    #[pymodule_export]
+    use super::emulated::emulated;
     #[pymodule_export]
     use super::matmul::{explain, matmul};
     #[pymodule_export]

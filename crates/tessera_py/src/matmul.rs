@@ -13,7 +13,7 @@ use crate::failure::failure;
 use crate::family::Family;
 use crate::kind::{Kind, Way};
 use crate::shapes::{Shapes, broadcast};
-use crate::{numpy, settings, state};
+use crate::{device, numpy, settings, state};
 
 /// The factors of a product, converted to what they are multiplied as.
 struct Product<'py> {
@@ -114,14 +114,17 @@ fn prepare<'py>(
             Err(PyTypeError::new_err("dtype: there are no products of that type here"))
         };
     };
-    let shapes = Shapes::of(&a, &b)?;
+    let shapes = Shapes::of(a.form(), b.form())?;
     let (scalars, written, factors) = types(kind, of_a, of_b);
     let swapped = [a.swapped, b.swapped];
     let ((a, a_converted), (b, b_converted)) = (converted(a, factors)?, converted(b, factors)?);
     let converted = [a_converted || swapped[0], b_converted || swapped[1]];
     // Addresses may be others now.
-    let shapes =
-        if [a_converted, b_converted] == [false; 2] { shapes } else { Shapes::of(&a, &b)? };
+    let shapes = if [a_converted, b_converted] == [false; 2] {
+        shapes
+    } else {
+        Shapes::of(a.form(), b.form())?
+    };
     Ok(Prepared::Product(Product { a, b, shapes, kind, scalars, written, converted }))
 }
 
@@ -220,7 +223,7 @@ fn copy_c(
     } else {
         c
     };
-    let strides = broadcast(c, "c", shape)?;
+    let strides = broadcast(c.form(), "c", shape)?;
     let (to, from) =
         (Lies { at: target.at, strides: &target.strides }, Lies { at: c.at, strides: &strides });
     // SAFETY: both have elements of that size in that shape; they are apart or the same array.
@@ -230,14 +233,16 @@ fn copy_c(
 
 /// Matrix product alpha * (a @ b) + beta * c, by NumPy's rules of shapes.
 ///
-/// Arrays of NumPy, PyTorch, JAX or any library that speaks DLPack, in host memory; whatever else NumPy makes
-/// arrays of. The result is of a's library, or is written to out. Elements are promoted as NumPy does it;
-/// with dtype=float32 or a float32 out sums of 16-bit floats are not rounded, with dtype=int32 those of int8
-/// not cut off. device is "auto", "cpu" or "cuda"; accuracy is "fp32", "componentwise", "tf32" or "bf16".
+/// Arrays of NumPy, PyTorch, CuPy, JAX, Numba or any library that speaks DLPack or has the CUDA array
+/// interface; whatever else NumPy makes arrays of. The result is of a's library, or is written to out. Elements
+/// in host memory are promoted as NumPy does it; with dtype=float32 or a float32 out sums of 16-bit floats are
+/// not rounded, with dtype=int32 those of int8 not cut off. Arrays on a GPU are multiplied there, in the
+/// library's current stream or in stream, without waiting. For arrays in host memory device is "auto", "cpu" or
+/// "cuda"; accuracy is "fp32", "componentwise", "tf32" or "bf16".
 #[pyfunction]
 #[pyo3(
-    signature = (a, b, /, out=None, *, alpha=None, beta=None, c=None, accuracy=None, device=None, threads=None, dtype=None),
-    text_signature = "(a, b, /, out=None, *, alpha=1, beta=0, c=None, accuracy=None, device=None, threads=None, dtype=None)"
+    signature = (a, b, /, out=None, *, alpha=None, beta=None, c=None, accuracy=None, device=None, threads=None, stream=None, dtype=None),
+    text_signature = "(a, b, /, out=None, *, alpha=1, beta=0, c=None, accuracy=None, device=None, threads=None, stream=None, dtype=None)"
 )]
 #[expect(clippy::too_many_arguments, reason = "each has a name")]
 pub(crate) fn matmul<'py>(
@@ -251,6 +256,7 @@ pub(crate) fn matmul<'py>(
     accuracy: Option<&str>,
     device: Option<&str>,
     threads: Option<isize>,
+    stream: Option<&Bound<'py, PyAny>>,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let settings = Settings {
@@ -259,13 +265,19 @@ pub(crate) fn matmul<'py>(
         accuracy: settings::accuracy(accuracy)?,
         threads: settings::threads(threads)?,
     };
-    let reads_c = settings.factors.beta != [0.0; 2];
-    let c = match (c, beta) {
-        (Some(c), Some(_)) => Some(c).filter(|_| reads_c),
-        (Some(_), None) => return Err(PyValueError::new_err("c is given without beta")),
-        (None, _) if reads_c => return Err(PyValueError::new_err("beta is given without c")),
-        (None, _) => None,
-    };
+    let c = settings::addend(settings.factors, beta.is_some(), c)?;
+    if on_gpu([Some(a), Some(b), out.as_ref(), c])? {
+        let out = out.map(single).transpose()?;
+        let (Settings { factors, device, accuracy, .. }, planned) = (settings, None);
+        let request =
+            device::Request { a, b, c, out, factors, accuracy, device, stream, dtype, planned };
+        return device::matmul(py, &request);
+    }
+    if stream.is_some() {
+        return Err(PyValueError::new_err(
+            "stream is for arrays on a GPU; these are in host memory",
+        ));
+    }
     let out = match out {
         Some(out) => Some(writable(out)?),
         None => None,
@@ -331,12 +343,30 @@ pub(crate) fn matmul<'py>(
     Ok(out.object)
 }
 
+/// Whether one of the arrays is on a GPU.
+fn on_gpu(arrays: [Option<&Bound<'_, PyAny>>; 4]) -> PyResult<bool> {
+    let names = ["a", "b", "out", "c"];
+    for (array, name) in arrays.into_iter().zip(names) {
+        if let Some(array) = array
+            && device::locate(array, name)?.is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The array that a result goes to. NumPy's functions also take it as a tuple of one.
+fn single(out: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    match out.cast::<PyTuple>() {
+        Ok(tuple) if tuple.len() == 1 => tuple.get_item(0),
+        _ => Ok(out),
+    }
+}
+
+/// The array in host memory that a result goes to.
 fn writable(out: Bound<'_, PyAny>) -> PyResult<Array<'_>> {
-    let out = match out.cast::<PyTuple>() {
-        Ok(tuple) if tuple.len() == 1 => tuple.get_item(0)?,
-        _ => out,
-    };
+    let out = single(out)?;
     let py = out.py();
     if !numpy::is_array(&out)? && !out.hasattr(intern!(py, "__dlpack__"))? {
         return Err(PyTypeError::new_err("out must be an array"));
@@ -398,8 +428,14 @@ pub(crate) fn explain<'py>(
     threads: Option<isize>,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let told = PyDict::new(py);
     let (device, accuracy) = (settings::device(device)?, settings::accuracy(accuracy)?);
+    if on_gpu([Some(a), Some(b), None, None])? {
+        let (c, out, factors, stream, planned) = (None, None, Factors::default(), None, None);
+        let request =
+            device::Request { a, b, c, out, factors, accuracy, device, stream, dtype, planned };
+        return device::explain(py, &request);
+    }
+    let told = PyDict::new(py);
     let threads = settings::threads(threads)?;
     let Prepared::Product(product) = prepare(a, b, dtype, None)? else {
         told.set_item("device", "cpu")?;
@@ -408,7 +444,7 @@ pub(crate) fn explain<'py>(
     };
     let shape = product.shapes.result();
     let size = product.written.size().cast_signed();
-    let strides = crate::array::contiguous(&shape, size);
+    let strides = crate::dlpack::contiguous(&shape, size);
     // Aligned as a new array is.
     let nowhere = std::ptr::without_provenance_mut(64);
     let ([a, b, c], batch) = product.shapes.products(nowhere, &strides);

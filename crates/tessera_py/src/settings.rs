@@ -63,6 +63,20 @@ pub(crate) fn factors(
     })
 }
 
+/// The C of a product, which is read with a beta alone and goes with one.
+pub(crate) fn addend<T>(
+    factors: Factors,
+    beta_is_given: bool,
+    c: Option<T>,
+) -> PyResult<Option<T>> {
+    let reads_c = factors.beta != [0.0; 2];
+    match c {
+        Some(_) if !beta_is_given => Err(PyValueError::new_err("c is given without beta")),
+        None if reads_c => Err(PyValueError::new_err("beta is given without c")),
+        c => Ok(c.filter(|_| reads_c)),
+    }
+}
+
 /// What Python's `complex` makes of an object.
 fn py_complex<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyComplex>> {
     let complex = given.py().get_type::<PyComplex>();

@@ -5,7 +5,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tessera_raw::{Batch, Strided};
 
-use crate::array::Array;
+/// Where the elements of an array are.
+#[derive(Clone, Copy)]
+pub(crate) struct Form<'a> {
+    pub(crate) at: *mut u8,
+    pub(crate) shape: &'a [usize],
+    /// In bytes.
+    pub(crate) strides: &'a [isize],
+}
 
 /// A stack of matrices.
 struct Stack {
@@ -24,7 +31,7 @@ pub(crate) struct Shapes {
     vectors: [bool; 2],
 }
 
-fn stack(array: &Array<'_>, name: &str, is_left: bool) -> PyResult<(Stack, bool)> {
+fn stack(array: Form<'_>, name: &str, is_left: bool) -> PyResult<(Stack, bool)> {
     let (at, dimensions) = (array.at, array.shape.len());
     match dimensions {
         0 => Err(PyValueError::new_err(format!(
@@ -53,7 +60,7 @@ fn stack(array: &Array<'_>, name: &str, is_left: bool) -> PyResult<(Stack, bool)
 
 impl Shapes {
     /// The stacks of two arrays.
-    pub(crate) fn of(a: &Array<'_>, b: &Array<'_>) -> PyResult<Self> {
+    pub(crate) fn of(a: Form<'_>, b: Form<'_>) -> PyResult<Self> {
         let ((a, a_vector), (b, b_vector)) = (stack(a, "a", true)?, stack(b, "b", false)?);
         if a.first.cols != b.first.rows {
             return Err(PyValueError::new_err(format!(
@@ -94,6 +101,16 @@ impl Shapes {
         shape
     }
 
+    /// Of what sizes each product is: rows, columns, and what is summed over.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        [self.a.first.rows, self.b.first.cols, self.a.first.cols]
+    }
+
+    /// How many products there are; as many as can be counted, where there are more.
+    pub(crate) fn count(&self) -> usize {
+        self.stack.iter().fold(1, |all, &count| all.saturating_mul(count))
+    }
+
     /// Whether both were vectors, so that the result is a number.
     pub(crate) fn is_number(&self) -> bool {
         self.vectors == [true; 2]
@@ -125,7 +142,7 @@ impl Shapes {
 }
 
 /// Strides with which an array has another shape, as NumPy broadcasts it.
-pub(crate) fn broadcast(array: &Array<'_>, name: &str, shape: &[usize]) -> PyResult<Vec<isize>> {
+pub(crate) fn broadcast(array: Form<'_>, name: &str, shape: &[usize]) -> PyResult<Vec<isize>> {
     let refused = || {
         PyValueError::new_err(format!(
             "matmul: {name} of shape {:?} cannot be broadcast to the result's, {shape:?}",
@@ -134,8 +151,7 @@ pub(crate) fn broadcast(array: &Array<'_>, name: &str, shape: &[usize]) -> PyRes
     };
     let missing = shape.len().checked_sub(array.shape.len()).ok_or_else(refused)?;
     let mut strides = vec![0; missing];
-    for ((&own, &stride), &wanted) in array.shape.iter().zip(&array.strides).zip(&shape[missing..])
-    {
+    for ((&own, &stride), &wanted) in array.shape.iter().zip(array.strides).zip(&shape[missing..]) {
         strides.push(match own {
             _ if own == wanted => stride,
             1 => 0,

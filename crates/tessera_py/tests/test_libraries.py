@@ -69,20 +69,32 @@ def test_types_are_not_mixed_in_silence():
     assert found.dtype == np.float32
 
 
-def test_arrays_on_a_device_are_refused():
+def test_arrays_on_a_gpu_and_in_host_memory_are_not_mixed():
     class OnDevice(Lent):
         def __dlpack_device__(self):
             return (2, 0)
 
     class Cuda:
-        __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (0, False), "version": 3}
+        __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+    class Elsewhere(Lent):
+        def __dlpack_device__(self):
+            return (8, 0)
 
     a = np.ones((3, 3))
-    for other in (OnDevice(a), Cuda()):
-        with pytest.raises(TypeError, match="b is on a GPU: this version multiplies arrays in host memory"):
-            tessera.matmul(a, other)
-    with pytest.raises(TypeError, match="out"):
+    with pytest.raises(TypeError, match="a is in host memory and b on cuda:0: copy one of them"):
+        tessera.matmul(a, OnDevice(a))
+    with pytest.raises(TypeError, match="a is in host memory and out on cuda:0"):
         tessera.matmul(a, a, out=OnDevice(a))
+    with pytest.raises(TypeError, match="on a device of DLPack's type 8"):
+        tessera.matmul(a, Elsewhere(a))
+    # What the address is only a driver says.
+    with pytest.raises((RuntimeError, ValueError), match="no CUDA device|no device memory"):
+        tessera.matmul(Cuda(), Cuda())
+    with pytest.raises(TypeError, match="a Plan is for arrays on a GPU"):
+        tessera.Plan(a, a)
+    with pytest.raises(ValueError, match="stream is for arrays on a GPU"):
+        tessera.matmul(a, a, stream=0)
 
 
 def test_a_refusal_of_the_lender_comes_through():

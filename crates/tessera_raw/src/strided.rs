@@ -103,8 +103,9 @@ impl Strided {
     }
 
     /// The layout by which the library takes the matrix in place: rows or columns are contiguous and do
-    /// not overlap, and the elements are aligned.
-    pub(crate) fn layout(&self, size: usize, align: usize) -> Option<Layout> {
+    /// not overlap, and the elements are aligned. `None` where there is no such layout.
+    #[must_use]
+    pub fn layout(&self, size: usize, align: usize) -> Option<Layout> {
         if self.is_empty() {
             return Some(Layout::row_major(self.cols.max(1)));
         }

@@ -1,4 +1,4 @@
-"""Matrix products on CPU and GPU, for NumPy, PyTorch and JAX arrays in host memory.
+"""Matrix products on CPU and GPU, for arrays of NumPy, PyTorch, CuPy, JAX and Numba, where they are.
 
 >>> import numpy as np, tessera
 >>> tessera.matmul(np.ones((2, 3)), np.ones((3, 4))).shape
@@ -7,6 +7,8 @@
 
 from ._library import blas_library
 from ._native import (
+    DeviceArray,
+    Plan,
     __version__,
     config,
     explain,
@@ -16,6 +18,8 @@ from ._native import (
 )
 
 __all__ = [
+    "DeviceArray",
+    "Plan",
     "__version__",
     "blas_library",
     "config",

@@ -1,8 +1,10 @@
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict, final
 
 import numpy.typing as npt
 
 __all__ = [
+    "DeviceArray",
+    "Plan",
     "__version__",
     "config",
     "explain",
@@ -14,6 +16,7 @@ __all__ = [
 __version__: Final[str]
 
 _Accuracy = Literal["bf16", "tf32", "fp32", "componentwise"]
+_Order = Literal["C", "F"]
 
 class _Config(TypedDict):
     version: str
@@ -21,6 +24,85 @@ class _Config(TypedDict):
     instruction_set: str
     matrix_units: str
     gpu: str
+
+@final
+class DeviceArray:
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def ptr(self) -> int: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+
+@final
+class Plan:
+    def __new__(
+        cls,
+        a: Any,
+        b: Any,
+        /,
+        *,
+        c: Any = None,
+        out: Any = None,
+        alpha: float = 1,
+        beta: float = 0,
+        accuracy: _Accuracy | None = None,
+        dtype: Any = None,
+        workspace_limit: int | None = None,
+    ) -> Plan: ...
+    @staticmethod
+    def from_shapes(
+        a_shape: tuple[int, ...],
+        b_shape: tuple[int, ...],
+        /,
+        dtype: Any,
+        *,
+        out_dtype: Any = None,
+        a_order: _Order = "C",
+        b_order: _Order = "C",
+        out_order: _Order = "C",
+        alpha: float = 1,
+        beta: float = 0,
+        accuracy: _Accuracy | None = None,
+        device: str = "cuda:0",
+        workspace_limit: int | None = None,
+        alignment: int = 16,
+    ) -> Plan: ...
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        /,
+        out: Any = None,
+        *,
+        c: Any = None,
+        stream: Any = None,
+        workspace: Any = None,
+    ) -> Any: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    def explain(self) -> str: ...
 
 def matmul(
     a: Any,
@@ -34,7 +116,8 @@ def matmul(
     accuracy: _Accuracy | None = None,
     device: str | None = None,
     threads: int | None = None,
-    dtype: npt.DTypeLike | None = None,
+    stream: Any = None,
+    dtype: npt.DTypeLike | Any | None = None,
 ) -> Any: ...
 def explain(
     a: Any,
@@ -44,7 +127,7 @@ def explain(
     accuracy: _Accuracy | None = None,
     device: str | None = None,
     threads: int | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | Any | None = None,
 ) -> dict[str, Any]: ...
 def config() -> _Config: ...
 def set_num_threads(threads: int | None, /) -> None: ...

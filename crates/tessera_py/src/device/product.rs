@@ -1,0 +1,426 @@
+//! A product of arrays on a GPU, from arguments to result.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use tessera::gpu::{Plan, PlanLimits, Workspace};
+use tessera::{Accuracy, DType, Device, Error, Types};
+use tessera_raw::Factors;
+
+use super::layout::{Arranged, Extent, NAMES, Stacks, sizes};
+use super::lender::{Lender, Scratch, inexpressible, kind_named};
+use super::library::Library;
+use super::operand::{Located, Operand, locate, pointer};
+use super::{state, streams};
+use crate::dlpack::contiguous;
+use crate::failure::failure;
+use crate::kind::Kind;
+use crate::shapes::{Form, Shapes, broadcast};
+
+/// What a program asks for.
+pub(crate) struct Request<'a, 'py> {
+    pub(crate) a: &'a Bound<'py, PyAny>,
+    pub(crate) b: &'a Bound<'py, PyAny>,
+    pub(crate) c: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) out: Option<Bound<'py, PyAny>>,
+    pub(crate) factors: Factors,
+    pub(crate) accuracy: Accuracy,
+    pub(crate) device: Device,
+    pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) dtype: Option<&'a Bound<'py, PyAny>>,
+    /// The types of the plan that it is for, if it is for one.
+    pub(crate) planned: Option<Types>,
+}
+
+/// The operands of a product, ready in its stream.
+pub(super) struct Read<'py> {
+    pub(super) lender: Lender<'py>,
+    pub(super) a: Operand<'py>,
+    pub(super) b: Operand<'py>,
+    pub(super) c: Option<Operand<'py>>,
+    pub(super) out: Option<Operand<'py>>,
+    pub(super) types: Types,
+}
+
+/// Factors on a GPU are real.
+pub(super) fn real(factors: Factors) -> PyResult<[f64; 2]> {
+    let Factors { alpha: [alpha, of_alpha], beta: [beta, of_beta] } = factors;
+    if of_alpha != 0.0 || of_beta != 0.0 {
+        return Err(PyTypeError::new_err("alpha and beta of a product on a GPU are real"));
+    }
+    Ok([alpha, beta])
+}
+
+/// Where all operands are.
+pub(super) fn one_device(
+    operands: &[(&'static str, Option<&Bound<'_, PyAny>>)],
+    device: Device,
+) -> PyResult<Vec<Option<Located>>> {
+    let mut found = Vec::with_capacity(operands.len());
+    for &(name, object) in operands {
+        found.push(match object {
+            Some(object) => locate(object, name)?,
+            None => None,
+        });
+    }
+    let at = |which: usize| match found[which] {
+        Some(located) => format!("on cuda:{}", located.device),
+        None => "in host memory".to_owned(),
+    };
+    let given = (0..operands.len()).filter(|&which| operands[which].1.is_some());
+    let given: Vec<usize> = given.collect();
+    let key = |which: usize| found[which].map(|located| located.device);
+    let Some(&first) = given.first() else { return Ok(found) };
+    if let Some(&other) = given.iter().find(|&&other| key(other) != key(first)) {
+        return Err(PyTypeError::new_err(format!(
+            "{} is {} and {} {}: copy one of them to where the other is",
+            operands[first].0,
+            at(first),
+            operands[other].0,
+            at(other),
+        )));
+    }
+    let wanted = match device {
+        Device::Cuda(index) => Some(index),
+        Device::Cpu => None,
+        Device::Auto | _ => key(first),
+    };
+    if wanted != key(first) {
+        let named = wanted.map_or_else(|| "cpu".to_owned(), |index| format!("cuda:{index}"));
+        return Err(PyValueError::new_err(format!(
+            "{} is {} and device is {named:?}: arrays on a GPU are multiplied where they are",
+            operands[first].0,
+            at(first),
+        )));
+    }
+    Ok(found)
+}
+
+/// The types of a product of such factors, whose result is of the usual type or of the wanted one.
+pub(super) fn types(a: Kind, b: Kind, wanted: Option<Kind>) -> PyResult<Types> {
+    if a != b {
+        return Err(PyTypeError::new_err(format!(
+            "a is of {} and b of {}: on a GPU both are of one type; convert one of them",
+            a.name(),
+            b.name()
+        )));
+    }
+    let refused = |of: Kind| {
+        PyTypeError::new_err(format!(
+            "there are no products of {} with a result of {} on a GPU here",
+            a.name(),
+            of.name()
+        ))
+    };
+    let wanted = wanted.unwrap_or(a);
+    let all = (a.on_gpu(), b.on_gpu(), wanted.on_gpu());
+    let (Some(of_a), Some(of_b), Some(of_c)) = all else { return Err(refused(wanted)) };
+    let is_it = |types: &Types| (types.a(), types.b(), types.c()) == (of_a, of_b, of_c);
+    Types::ALL.into_iter().find(is_it).ok_or_else(|| refused(wanted))
+}
+
+/// Finds and reads the operands.
+pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
+    let Request { a, b, c, out, device, stream, dtype, .. } = request;
+    let named = [("a", Some(*a)), ("b", Some(*b)), ("c", *c), ("out", out.as_ref())];
+    let found = one_device(&named, *device)?;
+    let [Some(of_a), Some(of_b), of_c, of_out] = found[..] else {
+        return Err(PyTypeError::new_err("a and b must be on a GPU"));
+    };
+    let lender = Lender::new(a, of_a, *stream)?;
+    let read = |object: &Bound<'py, PyAny>, name: &str, located: Located| {
+        Operand::read(object, name, located, of_a.library, &lender.context, lender.stream)
+    };
+    let (a, b) = (read(a, "a", of_a)?, read(b, "b", of_b)?);
+    let out = match out.as_ref().zip(of_out) {
+        Some((out, located)) => Some(writable(read(out, "out", located)?, located)?),
+        None => None,
+    };
+    let c = match c.zip(of_c) {
+        Some((c, located)) => Some(read(c, "c", located)?),
+        None => None,
+    };
+    let wanted = match (dtype, &out) {
+        (Some(dtype), _) => Some(kind_named(dtype)?),
+        (None, Some(out)) => Some(out.kind),
+        (None, None) => None,
+    };
+    let types = match request.planned {
+        None => types(a.kind, b.kind, wanted)?,
+        Some(planned) if [a.kind, b.kind] == [planned.a(), planned.b()].map(Kind::of_dtype) => {
+            planned
+        }
+        Some(planned) => {
+            let (a, b) = (a.kind.name(), b.kind.name());
+            let text = format!("the arrays are of {a} and {b}, the plan of {planned}");
+            return Err(PyTypeError::new_err(text));
+        }
+    };
+    let result = Kind::of_dtype(types.c());
+    for (name, other) in [("out", &out), ("c", &c)] {
+        if let Some(other) = other
+            && other.kind != result
+        {
+            let (own, result) = (other.kind.name(), result.name());
+            return Err(PyTypeError::new_err(format!(
+                "{name} is of {own}, the product of {result}"
+            )));
+        }
+    }
+    Ok(Read { lender, a, b, c, out, types })
+}
+
+fn writable<'py>(out: Operand<'py>, located: Located) -> PyResult<Operand<'py>> {
+    if out.read_only || located.library == Library::Jax {
+        return Err(PyValueError::new_err("out must not be written: it is read-only"));
+    }
+    Ok(out)
+}
+
+/// What a product is besides its operands.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) types: Types,
+    pub(super) factors: [f64; 2],
+    pub(super) accuracy: Accuracy,
+}
+
+/// Calls with the stacks of a product, whose D and C are of these forms.
+fn with_stacks<R>(
+    shapes: &Shapes,
+    terms: Terms,
+    (d, c): (Form<'_>, Option<Form<'_>>),
+    call: impl FnOnce(&Stacks<'_>) -> R,
+) -> PyResult<R> {
+    let Terms { types, factors: [alpha, beta], accuracy } = terms;
+    let ([a, b, of_d], batch) = shapes.products(d.at, d.strides);
+    let c = match c {
+        Some(c) => {
+            let strides = broadcast(c, "c", &shapes.result())?;
+            let ([_, _, of_c], batch) = shapes.products(c.at, &strides);
+            Some((of_c, batch.c))
+        }
+        None => None,
+    };
+    let (of_c, c_strides) = match &c {
+        Some((of_c, strides)) => (*of_c, &strides[..]),
+        None => (of_d, &batch.c[..]),
+    };
+    Ok(call(&Stacks {
+        types,
+        matrices: [a, b, of_c, of_d],
+        stack: &batch.shape,
+        strides: [&batch.a, &batch.b, c_strides, &batch.c],
+        alpha,
+        beta,
+        accuracy,
+    }))
+}
+
+/// The launches of a product of forms; an operand that no leading dimension expresses is an error.
+pub(super) fn arranged(
+    shapes: &Shapes,
+    terms: Terms,
+    forms: (Form<'_>, Option<Form<'_>>),
+    limits: PlanLimits,
+) -> PyResult<Arranged> {
+    let found = with_stacks(shapes, terms, forms, |stacks| stacks.arranged(limits))?;
+    found.map_err(|at| {
+        PyValueError::new_err(format!(
+            "{} is no stack of matrices with a leading dimension: make a contiguous copy of it",
+            NAMES[at]
+        ))
+    })
+}
+
+/// Fails where an out has another shape than the product, shares memory with what is read, or with itself.
+pub(super) fn check_out(
+    out: &Operand<'_>,
+    shape: &[usize],
+    others: &[(&str, &Operand<'_>)],
+) -> PyResult<()> {
+    if out.shape != shape {
+        return Err(PyValueError::new_err(format!(
+            "out has the shape {:?}, the product {shape:?}",
+            out.shape
+        )));
+    }
+    let is_broadcast =
+        out.shape.iter().zip(&out.strides).any(|(&count, &stride)| count > 1 && stride == 0);
+    if is_broadcast && !out.shape.contains(&0) {
+        return Err(PyValueError::new_err("out has elements that are the same in memory"));
+    }
+    let own = extent(out);
+    for (name, other) in others {
+        let is_same = *name == "c"
+            && (other.address, &other.shape, &other.strides)
+                == (out.address, &out.shape, &out.strides);
+        if !is_same && own.may_overlap(&extent(other)) {
+            return Err(PyValueError::new_err(format!(
+                "out shares memory with {name}: on a GPU it must be apart"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn extent<'a>(of: &'a Operand<'_>) -> Extent<'a> {
+    let (address, size) = (of.address, of.kind.size());
+    Extent { address, shape: &of.shape, strides: &of.strides, size }
+}
+
+/// Queues launches in the stream of a product, and keeps what they use.
+pub(super) fn launch(
+    py: Python<'_>,
+    lender: &Lender<'_>,
+    plan: &Plan,
+    arranged: &Arranged,
+    given: Option<Workspace>,
+    operands: &[&Operand<'_>],
+) -> PyResult<()> {
+    let (context, stream, device) = (&lender.context, lender.stream, lender.located.device);
+    let run = |workspace: Workspace| -> Result<(), Error> {
+        // SAFETY: (1) the operands are arrays of their libraries in the primary context of the device, which is
+        // the plan's, and are as long as their shapes and strides say; D was checked to overlap none that is
+        // read but where it is C, or is new. (2) The workspace is the library's, in the stream's order, or the
+        // stream's own, or the program's. (3) The arrays are kept until the stream has passed the launches:
+        // by the library's allocator, which reuses memory in the stream's order, or by what is kept below.
+        // That nobody else writes them meanwhile is what every array library asks of its callers.
+        unsafe { arranged.launch(plan, stream.raw(), workspace) }
+    };
+    match given {
+        Some(workspace) => py.detach(|| run(workspace)).map_err(failure)?,
+        None => {
+            let bytes = plan.workspace_bytes();
+            match lender.scratch(bytes)? {
+                Scratch::None => py.detach(|| run(Workspace::NONE)).map_err(failure)?,
+                Scratch::Lent(workspace, _memory) => {
+                    py.detach(|| run(workspace)).map_err(failure)?;
+                }
+                Scratch::Own => {
+                    py.detach(|| state::with_workspace(context, device, stream, bytes, run))?
+                }
+            }
+        }
+    }
+    lender.used(operands)?;
+    let kept: Vec<Py<PyAny>> =
+        operands.iter().filter_map(|it| it.kept.clone()).map(Bound::unbind).collect();
+    // What a graph uses is the program's to keep.
+    if !kept.is_empty() && !streams::is_capturing(context, stream)? {
+        state::keep(context, streams::record(context, stream)?, kept);
+    }
+    Ok(())
+}
+
+/// Computes a product.
+pub(crate) fn matmul<'py>(
+    py: Python<'py>,
+    request: &Request<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    state::release();
+    let factors = real(request.factors)?;
+    let Read { lender, mut a, mut b, c, out, types } = read(request)?;
+    let mut shapes = Shapes::of(a.form(), b.form())?;
+    let shape = shapes.result();
+    if let Some(out) = &out {
+        let mut others = vec![("a", &a), ("b", &b)];
+        others.extend(c.as_ref().map(|c| ("c", c)));
+        check_out(out, &shape, &others)?;
+    }
+    let result = Kind::of_dtype(types.c());
+    let mut d = match out {
+        Some(out) => out,
+        None => lender.empty(&shape, result)?,
+    };
+    if shape.contains(&0) {
+        return lender.finished(d);
+    }
+    let terms = Terms { types, factors, accuracy: request.accuracy };
+    // Copies are made where no leading dimension expresses an operand. An out is then written at the end.
+    let without_c = Terms { factors: [factors[0], 0.0], ..terms };
+    let (mut copied, mut copied_to) = ([false; 4], None);
+    while let Some(at) =
+        with_stacks(&shapes, without_c, (d.form(), None), |stacks| stacks.inexpressible())?
+    {
+        let operand = [&a, &b, &d, &d][at];
+        if std::mem::replace(&mut copied[at], true) {
+            return Err(inexpressible(operand, NAMES[at]));
+        }
+        match at {
+            0 => a = lender.contiguous(&a, NAMES[at])?,
+            1 => b = lender.contiguous(&b, NAMES[at])?,
+            _ if lender.copies(&d) => {
+                let written = lender.empty(&shape, result)?;
+                copied_to = Some(std::mem::replace(&mut d, written));
+            }
+            _ => return Err(inexpressible(&d, NAMES[at])),
+        }
+        shapes = Shapes::of(a.form(), b.form())?;
+    }
+    let mut of_c = c.as_ref().map(Operand::form);
+    let lacks = with_stacks(&shapes, terms, (d.form(), of_c), |stacks| stacks.inexpressible())?;
+    if lacks == Some(2)
+        && let Some(c) = &c
+    {
+        // The result's place is its copy.
+        lender.copy(&d, c, NAMES[2])?;
+        of_c = None;
+    }
+    let arranged = arranged(&shapes, terms, (d.form(), of_c), PlanLimits::default())?;
+    let device = lender.located.device;
+    let plan =
+        py.detach(|| state::plan(device, arranged.desc, arranged.limits)).map_err(failure)?;
+    let mut operands = vec![&a, &b, &d];
+    operands.extend(&c);
+    launch(py, &lender, &plan, &arranged, None, &operands)?;
+    if let Some(out) = copied_to {
+        lender.copy(&out, &d, "the result")?;
+        return Ok(out.object);
+    }
+    lender.finished(d)
+}
+
+/// How a product would be computed, as a dictionary.
+pub(crate) fn explain<'py>(
+    py: Python<'py>,
+    request: &Request<'_, 'py>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let Read { lender, a, b, types, .. } = read(request)?;
+    let mut shapes = Shapes::of(a.form(), b.form())?;
+    let shape = shapes.result();
+    let strides = contiguous(&shape, sizes(types)[3].cast_signed());
+    // Aligned as a new array is.
+    let new = pointer(256);
+    let d = Form { at: new, shape: &shape, strides: &strides };
+    let terms = Terms { types, factors: [1.0, 0.0], accuracy: request.accuracy };
+    let mut forms = [a.form(), b.form()];
+    let copies = [&a, &b].map(|it| contiguous(&it.shape, it.kind.size().cast_signed()));
+    let mut copied = Vec::new();
+    while let Some(at) = with_stacks(&shapes, terms, (d, None), |stacks| stacks.inexpressible())? {
+        let operand = [&a, &b][at.min(1)];
+        if copied.contains(&NAMES[at]) || !lender.copies(operand) {
+            return Err(inexpressible(operand, NAMES[at]));
+        }
+        copied.push(NAMES[at]);
+        forms[at.min(1)] = Form { at: new, strides: &copies[at.min(1)], ..forms[at.min(1)] };
+        shapes = Shapes::of(forms[0], forms[1])?;
+    }
+    let arranged = arranged(&shapes, terms, (d, None), PlanLimits::default())?;
+    let device = lender.located.device;
+    let plan =
+        py.detach(|| state::plan(device, arranged.desc, arranged.limits)).map_err(failure)?;
+    let told = PyDict::new(py);
+    let [m, n, k] = shapes.sizes();
+    told.set_item("device", format!("cuda:{device}"))?;
+    told.set_item("by", plan.kernel().spec().id)?;
+    told.set_item("products", shapes.count())?;
+    told.set_item("m", m)?;
+    told.set_item("n", n)?;
+    told.set_item("k", k)?;
+    told.set_item("types", PyTuple::new(py, [types.a(), types.b(), types.c()].map(DType::name))?)?;
+    told.set_item("copied", copied)?;
+    told.set_item("workspace_bytes", plan.workspace_bytes())?;
+    told.set_item("plan", plan.explain())?;
+    Ok(told)
+}
