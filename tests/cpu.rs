@@ -6,7 +6,7 @@ mod support;
 use std::num::NonZeroUsize;
 
 use gemm_spec::{Batch, Convert, Element, GemmTypes};
-use lab::cpu::{self, CPU, CpuContext, CpuImpl};
+use lab::cpu::{self, CPU, CpuContext, CpuImpl, Sums};
 use lab::verify::{Checker, Method};
 use lab::{Layout, Multiplier, Problem, Scalar, ScalarTypes, Types, bf16, f16, with_gemm_types};
 use support::{Case, Operands, cases, first_difference, report};
@@ -16,9 +16,27 @@ fn context(threads: usize) -> CpuContext {
     cpu::context(NonZeroUsize::new(threads)).expect("threads start")
 }
 
-/// Those that have the bits of `serial`.
-fn chained() -> impl Iterator<Item = &'static CpuImpl> {
-    CPU.iter().copied().filter(|implementation| implementation.chained)
+/// Those whose bits are defined by a plain loop.
+fn defined() -> impl Iterator<Item = &'static CpuImpl> {
+    CPU.iter().copied().filter(|implementation| implementation.sums != Sums::Own)
+}
+
+/// What the definitions say: `serial`, and the one of the engine.
+struct Defined<T: ScalarTypes>([Vec<T::C>; 2]);
+
+impl<T: ScalarTypes> Defined<T> {
+    fn of(operands: &Operands<T>) -> Self {
+        let engine = operands.run(|problem, a, b, c| {
+            cpu::engine_definition(problem, a, b, c.as_mut_slice());
+            Ok(())
+        });
+        Self([serial(operands), engine.expect("it writes C alone")])
+    }
+
+    /// What an implementation must give.
+    fn by(&self, implementation: &CpuImpl) -> &[T::C] {
+        &self.0[usize::from(implementation.sums == Sums::Engine)]
+    }
 }
 
 /// Those that this machine runs.
@@ -77,11 +95,12 @@ fn same_bits<T: ScalarTypes>() -> Vec<String> {
     let contexts: Vec<_> = threads.iter().map(|&threads| context(threads)).collect();
     for case in all_cases() {
         let operands = Operands::<T>::draw(&case);
-        let expected = serial(&operands);
-        for implementation in chained() {
+        let expected = Defined::of(&operands);
+        for implementation in defined() {
             for context in &contexts {
                 let outcome = run(implementation, &operands, context).and_then(|found| {
-                    first_difference(&operands.problem, &found, &expected).map_or(Ok(()), Err)
+                    let expected = expected.by(implementation);
+                    first_difference(&operands.problem, &found, expected).map_or(Ok(()), Err)
                 });
                 if let Err(what) = outcome {
                     failures.push(format!(
@@ -98,7 +117,7 @@ fn same_bits<T: ScalarTypes>() -> Vec<String> {
 }
 
 #[test]
-fn every_implementation_has_the_bits_of_serial_for_any_number_of_threads() {
+fn every_implementation_has_the_bits_of_its_definition_for_any_number_of_threads() {
     let each = Types::ALL.map(|types| with_gemm_types!(types, T => same_bits::<T>()));
     let failures = each.into_iter().flatten().collect();
     report(failures).unwrap();
@@ -120,8 +139,9 @@ fn a_wide_result_rounds_to_the_narrow_one() {
             let wide_problem = Problem::<Wide>::new(problem.m, problem.n, problem.k)
                 .with_scalars(problem.alpha, 0.0)
                 .with_layouts(problem.a, problem.b, problem.c);
-            let expected = serial(&narrow);
-            for implementation in chained() {
+            let definitions = Defined::of(&narrow);
+            for implementation in defined() {
+                let expected = definitions.by(implementation);
                 let mut found = vec![f32::POISON; expected.len()];
                 implementation.gemm::<Wide>(&wide_problem, a, b, &mut found, &context).unwrap();
                 for row in 0..problem.m {
@@ -152,7 +172,7 @@ fn every_size_from_1_to_70_is_right() {
     for n in 1..=70 {
         let operands = Operands::<f32>::draw(&Case::new(n, n, n));
         let expected = serial(&operands);
-        for implementation in chained() {
+        for implementation in defined() {
             let found = run(implementation, &operands, &context).unwrap();
             if let Some(what) = first_difference(&operands.problem, &found, &expected) {
                 failures.push(format!("--kernel {} -n {n}: {what}", implementation.id));
@@ -180,7 +200,7 @@ fn indices_above_two_to_the_31st_are_right() {
     let plain = Problem::<f32>::new(m, n, k);
     let mut expected = vec![0f32; 9];
     CPU[0].gemm::<f32>(&plain, &small, &small, &mut expected, &context).unwrap();
-    for implementation in chained() {
+    for implementation in defined() {
         let multiply = |problem: &Problem<f32>, a: &[f32], b: &[f32], c: &mut [f32]| {
             implementation.gemm(problem, a, b, c, &context).unwrap();
         };
@@ -192,7 +212,7 @@ fn indices_above_two_to_the_31st_are_right() {
         multiply(&far, &small, &big, &mut c);
         assert_eq!(c, expected, "{}: B", implementation.id);
     }
-    for implementation in chained() {
+    for implementation in defined() {
         let far = Problem { c: Layout::row_major(LD), ..plain };
         implementation.gemm::<f32>(&far, &small, &small, &mut big, &context).unwrap();
         for row in 0..3 {

@@ -1,8 +1,8 @@
-//! The bits of `serial`, whatever the shape, part, place and number of callers.
+//! The bits of the definition, whatever the shape, part, place and number of callers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lab::cpu::{CpuContext, CpuIsa};
+use lab::cpu::{CPU, CpuContext, CpuIsa};
 use lab::{Layout, Problem, Scalar, ScalarTypes, Types, with_gemm_types};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::operands::{Operands, context, difference, packed, some_problem};
 use crate::pages::Fenced;
 
-fn any_problem_has_the_bits_of_serial<T: ScalarTypes>(cases: u64) {
+fn any_problem_has_the_bits_of_the_definition<T: ScalarTypes>(cases: u64) {
     let contexts: Vec<_> = CpuIsa::available()
         .flat_map(|isa| [1, 2, 5].map(|threads| context(isa, threads)))
         .collect();
@@ -29,26 +29,38 @@ fn any_problem_has_the_bits_of_serial<T: ScalarTypes>(cases: u64) {
 }
 
 /// A test for the types of each product.
-macro_rules! any_problem_has_the_bits_of_serial {
+macro_rules! any_problem_has_the_bits_of_the_definition {
     ([] $({
         $(#[$condition:meta])? $variant:ident, $name:ident, $types:ty, $four:tt, $usual:ident
     })+) => {
-        mod any_problem_has_the_bits_of_serial_in {
+        mod any_problem_has_the_bits_of_the_definition_in {
             $(
                 #[test]
                 fn $name() {
-                    super::any_problem_has_the_bits_of_serial::<$types>(300);
+                    super::any_problem_has_the_bits_of_the_definition::<$types>(300);
                 }
             )+
         }
     };
 }
 
-gemm_spec::for_each_gemm_types!([any_problem_has_the_bits_of_serial]);
+gemm_spec::for_each_gemm_types!([any_problem_has_the_bits_of_the_definition]);
+
+/// Up to the length of a chain the engine's sums are those of `serial`; beyond, they are not.
+#[test]
+fn sums_of_one_chain_have_the_bits_of_serial() {
+    for (k, same) in [(1, true), (127, true), (128, true), (129, false), (2000, false)] {
+        let operands = Operands::draw(Problem::<f32>::new(30, 40, k).with_scalars(1.5, 0.5), 9);
+        let one = context(CpuIsa::Portable, 1);
+        let found = operands.by(packed(), &one);
+        assert_eq!(difference(&found, &operands.expected()), None, "{k}");
+        assert_eq!(difference(&found, &operands.by(CPU[0], &one)).is_none(), same, "{k}");
+    }
+}
 
 /// Larger than every block, so that all five loops turn more than once.
 #[test]
-fn many_blocks_have_the_bits_of_serial() {
+fn many_blocks_have_the_bits_of_the_definition() {
     // The others are in the same blocks as one of these.
     let packed_alike = [Types::F64, Types::I32, Types::F16F32];
     for types in Types::ALL.into_iter().filter(|types| !packed_alike.contains(types)) {
@@ -245,7 +257,7 @@ fn one_line<T: ScalarTypes>() {
     }
 }
 
-/// The bits of `serial` where the lines of operands that have but one are said to be `far` apart.
+/// The bits of the definition where the lines of operands that have but one are said to be `far` apart.
 fn a_line_lies_anywhere<T: ScalarTypes>(context: &CpuContext, problem: Problem<T>, far: usize) {
     let Problem { m, n, k, .. } = problem;
     let near = |layout: Layout, ld: usize| match layout.ld == far {

@@ -37,7 +37,7 @@ fn the_checks_see_planted_faults() {
         let found = broken.by(packed(), &one);
         assert!(difference(&found, &expected).is_some(), "{what} was not seen");
     }
-    // Sums in halves instead of one chain: an order of its own, so other bits.
+    // Sums in halves in place of chains: an order of its own, so other bits.
     let halves = {
         let mut first = Operands::draw(problem, 11);
         first.problem.k = 250;

@@ -83,6 +83,12 @@ impl Vector for __m256 {
     }
 
     #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_add_ps(self, b) }
+    }
+
+    #[inline(always)]
     unsafe fn widened<T: Convert<f32>>(from: *const T) -> Self {
         if T::DTYPE == DType::F16 {
             // SAFETY: the caller's promises: eight elements of 16 bits.
@@ -174,6 +180,12 @@ impl Vector for Pairs256 {
     }
 
     #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: above.
+        Self(unsafe { _mm256_add_epi32(self.0, b.0) })
+    }
+
+    #[inline(always)]
     unsafe fn step(self, b: Self, c: Self) -> Self {
         // SAFETY: the CPU has AVX2.
         let product = unsafe { _mm256_madd_epi16(self.0, b.0) };
@@ -239,6 +251,12 @@ impl Vector for __m256d {
     unsafe fn mul(self, b: Self) -> Self {
         // SAFETY: above.
         unsafe { _mm256_mul_pd(self, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_add_pd(self, b) }
     }
 
     const SIDE: usize = 4;

@@ -74,6 +74,12 @@ impl Vector for __m512 {
         unsafe { _mm512_mul_ps(self, b) }
     }
 
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm512_add_ps(self, b) }
+    }
+
     const SIDE: usize = 8;
 
     #[inline(always)]
@@ -141,6 +147,23 @@ impl Vector for __m512 {
         };
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_columns(self, columns, b, b_step) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_rows_apart(
+        self,
+        from: *const f32,
+        along: usize,
+        b: *const f32,
+        b_step: usize,
+        split: usize,
+    ) -> (Self, Self) {
+        // SAFETY: the caller's promises: a square of elements.
+        let columns = unsafe {
+            transpose::f32_16x16(from, along.wrapping_mul(size_of::<f32>()), __mmask16::MAX)
+        };
+        // SAFETY: an element of B for each column.
+        unsafe { times_column::add_columns_apart(self, columns, b, b_step, split) }
     }
 
     #[inline(always)]
@@ -214,6 +237,12 @@ impl Vector for __m512d {
         unsafe { _mm512_mul_pd(self, b) }
     }
 
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm512_add_pd(self, b) }
+    }
+
     const SIDE: usize = 4;
 
     #[inline(always)]
@@ -230,6 +259,21 @@ impl Vector for __m512d {
         let columns = unsafe { transpose::f64_8x8(from, along, __mmask8::MAX) };
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_columns(self, columns, b, b_step) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_rows_apart(
+        self,
+        from: *const f64,
+        along: usize,
+        b: *const f64,
+        b_step: usize,
+        split: usize,
+    ) -> (Self, Self) {
+        // SAFETY: the caller's promises: a square of elements.
+        let columns = unsafe { transpose::f64_8x8(from, along, __mmask8::MAX) };
+        // SAFETY: an element of B for each column.
+        unsafe { times_column::add_columns_apart(self, columns, b, b_step, split) }
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! How large the blocks are: MC, KC and NC, from this machine's caches.
 //!
-//! No result depends on them, since sums are carried from block to block in order of k.
+//! No result depends on them: where [chains](crate::sum) of a sum end they may end, not the other way round.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use gemm_spec::GemmTypes;
 
 use crate::kernels::Kernels;
+use crate::sum::{CHAIN, is_exact, superblock};
 use crate::thresholds::{COLUMNS_PER_COPY, COPIED_TILES, FEW_PANELS};
 
 /// What a core has, in bytes.
@@ -81,8 +82,14 @@ impl Blocking {
         // Half of each level is for what passes through.
         let elements = |bytes: usize| bytes / 2 / size_of::<T::Acc>();
         let depth = (elements(caches.l1) / nr).clamp(64, MOST_K);
-        // A multiple of the steps of any packed element.
-        let k = equal(k, depth * kernels.group, 8);
+        // Whole superblocks, so that nothing but totals waits from one block to the next, or whole chains where the
+        // cache has no room for that; of exact sums, which have neither, a multiple of the steps of any packed element.
+        let unit = match superblock::<T::Acc>() {
+            _ if is_exact::<T::Acc>() || k <= depth => 8,
+            superblock if superblock <= depth => superblock,
+            _ => CHAIN,
+        };
+        let k = equal(k, depth * kernels.group, unit);
         let steps = kernels.packed_steps(k);
         // A block of A that is used once stays in the first level; where it is used a few times, what the
         // next is packed from, which is asked for meanwhile, needs as much room in the second.

@@ -3,24 +3,26 @@
 //! A packed panel pays by being read again. Where a factor is read once or twice, or all of it lies
 //! in the nearest cache, the copy costs more than it saves.
 //!
-//! A tile needs a column of A in a register, and a sum must not be cut along k. Where rows of A lie
+//! A tile needs a column of A in a register, and a chain of a sum must not be cut along k. Where rows of A lie
 //! apart, as in a row-major matrix times a vector, some rows and steps at a time are transposed into a
 //! panel that stays in the L1, each row being read from front to back.
 //!
-//! The sums are the same chains as in the packed path, so which path computes an element cannot be
-//! seen in its bits.
+//! The sums have the same [order](crate::sum) as in the packed path, so which path computes an element cannot be seen in
+//! its bits.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicUsize;
 
 use gemm_spec::GemmTypes;
 
+use crate::buffer::Buffer;
 use crate::cache_line;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::kernels::{Kernels, OwnSums};
 use crate::pack::Pack;
 use crate::product::Product;
+use crate::sum::{Partials, Place, Waiting};
 use crate::threads::tickets;
 use crate::thresholds::{
     LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, NEAR_BYTES, PANEL_BYTES, PARTS_PER_THREAD,
@@ -78,20 +80,20 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     } else {
         WIDE_STEPS
     };
-    // Old values of C that are still needed cannot make room for sums.
-    let apart = beta != T::Acc::ZERO && steps < k;
-    let apart = apart.then(|| context.spare().take::<T>(m * n)).transpose()?;
-    let (sums, sums_ld) = match &apart {
-        Some(buffer) => (buffer.as_mut_ptr(), m),
-        None => (c, ldc),
-    };
+    // Old values of C that are still needed cannot make room for partial sums.
+    let waiting = Waiting::between::<T>(k, steps, false);
+    let in_c = (beta == T::Acc::ZERO).then_some(Place { at: c, ld: ldc });
+    let apart = waiting.count().saturating_sub(usize::from(in_c.is_some()));
+    let apart = (apart > 0).then(|| context.spare().take::<T>(apart * m * n)).transpose()?;
+    let memory = apart.as_ref().map_or(std::ptr::null_mut(), Buffer::as_mut_ptr);
+    let sums = waiting.places(in_c, memory, (m * n, m));
     // What is small is near, and so is a thin A that all columns of B meet.
     let ahead = match n {
         _ if is_small(product, threads) || along_columns => 0,
         1 => SINGLE_COLUMNS_AHEAD.saturating_mul(a_col),
         _ => TILES_AHEAD * kernels.rows,
     };
-    let whole = Area { product, kernels, steps, ahead, sums, sums_ld, rows: (0, m), cols: (0, n) };
+    let whole = Area { product, kernels, steps, ahead, sums, rows: (0, m), cols: (0, n) };
     let parts = if threads == 1 { 1 } else { whole.parts(threads) };
     let next = AtomicUsize::new(0);
     context.run_on(threads, || {
@@ -113,8 +115,7 @@ struct Area<'a, T: GemmTypes> {
     kernels: &'a Kernels<T>,
     steps: usize,
     ahead: usize,
-    sums: *mut T,
-    sums_ld: usize,
+    sums: Partials<T>,
     rows: (usize, usize),
     cols: (usize, usize),
 }
@@ -265,7 +266,6 @@ impl<T: OwnSums> Area<'_, T> {
         };
         for col in (self.cols.0..self.cols.1).step_by(self.kernels.cols) {
             let cols = self.kernels.cols.min(self.cols.1 - col);
-            let sums = self.sums.wrapping_add(row + col * self.sums_ld);
             let tile = Tile {
                 tiles: 1,
                 k: steps,
@@ -277,19 +277,22 @@ impl<T: OwnSums> Area<'_, T> {
                 b: b.wrapping_add(first * b_row + col * b_col),
                 b_step: b_row,
                 b_col,
-                sums,
-                sums_ld: self.sums_ld,
-                next: sums,
+                first,
+                sums: &self.sums,
+                row,
+                col,
                 c: c.wrapping_add(row + col * ldc),
                 ldc,
                 last_rows: self.kernels.last_rows(rows),
-                resume: first > 0,
                 finish,
                 hint: Prefetch::NONE,
                 source: Source::NONE,
             };
             let function = match packed {
                 true => self.kernels.packed(rows, cols),
+                false if tile.is_chain() && rows <= self.kernels.rows => {
+                    self.kernels.chain(rows, cols)
+                }
                 false => self.kernels.direct(rows, cols),
             };
             // SAFETY: rows, columns and steps that exist, of this area.

@@ -36,6 +36,7 @@ use crate::error::Error;
 use crate::kernels::Kernels;
 use crate::product::Product;
 use crate::region::Region;
+use crate::sum::Partials;
 use crate::threads::wait;
 
 /// Computes the product with the threads of the context, k at least 1.
@@ -77,12 +78,14 @@ pub(crate) unsafe fn multiply_region<T: GemmTypes>(
     let plan = Plan::new(product, kernels, blocking, lines, threads);
     let spare = context.spare();
     let panels = spare.take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 })?;
-    let carries_apart = plan.carries_apart();
-    let sums = carries_apart.then(|| spare.take::<T::Acc>(plan.m * blocking.cols)).transpose()?;
+    let apart = plan.kinds_apart();
+    let apart = (apart > 0)
+        .then(|| spare.take::<T::Acc>(apart.saturating_mul(plan.m).saturating_mul(blocking.cols)))
+        .transpose()?;
     let edge = Edge::of(region, kernels);
-    let carries_edge = edge.is_some() && plan.k_blocks > 1;
-    let on_edge = carries_edge
-        .then(|| spare.take::<T::Acc>(edge.map_or(0, |edge| edge.elements(n))))
+    let kinds = if edge.is_some() { plan.waiting.count() } else { 0 };
+    let on_edge = (kinds > 0)
+        .then(|| spare.take::<T::Acc>(kinds * edge.map_or(0, |edge| edge.elements(n))))
         .transpose()?;
     // One for each thread that may come, before the first writes anything.
     let blocks = (0..threads).map(|_| spare.take::<T::Acc>(plan.block_of_a));
@@ -93,9 +96,11 @@ pub(crate) unsafe fn multiply_region<T: GemmTypes>(
         plan,
         blocks_of_a: Mutex::new(blocks.collect::<Result<_, _>>()?),
         b: panels.as_mut_ptr(),
-        sums: sums.as_ref().map_or(std::ptr::null_mut(), |sums| sums.as_mut_ptr()),
-        edge: edge
-            .zip(Some(on_edge.as_ref().map_or(std::ptr::null_mut(), |sums| sums.as_mut_ptr()))),
+        sums: address(&apart),
+        edge: edge.map(|edge| {
+            let memory = (edge.elements(n), edge.rows());
+            (edge, plan.waiting.places(None, address(&on_edge), memory))
+        }),
         next: AtomicUsize::new(0),
         packed: counters(plan.phases),
         computed: counters(plan.phases),
@@ -105,10 +110,15 @@ pub(crate) unsafe fn multiply_region<T: GemmTypes>(
     // SAFETY: the caller's promises; `work` shares its output by tickets.
     context.run_on(threads, || unsafe { shared.work() });
     let blocks = shared.blocks_of_a.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for buffer in blocks.into_iter().chain(sums).chain(on_edge).chain([panels]) {
+    for buffer in blocks.into_iter().chain(apart).chain(on_edge).chain([panels]) {
         spare.give_back(buffer, context.threads());
     }
     Ok(())
+}
+
+/// Where a buffer begins, if there is one.
+fn address<T>(buffer: &Option<Buffer>) -> *mut T {
+    buffer.as_ref().map_or(std::ptr::null_mut(), Buffer::as_mut_ptr)
 }
 
 fn counters(len: usize) -> Vec<AtomicUsize> {
@@ -125,10 +135,10 @@ struct Shared<'a, T: GemmTypes> {
     blocks_of_a: Mutex<Vec<Buffer>>,
     /// Two packed blocks of B.
     b: *mut T::Acc,
-    /// Sums of a block of columns, m apart; null where C itself holds them.
+    /// Partial sums of a block of columns, m apart, of each kind that waits and that C does not hold.
     sums: *mut T::Acc,
-    /// Of tiles on the edge of a region the sums, which have a place of their own; null where none are carried.
-    edge: Option<(Edge, *mut T::Acc)>,
+    /// Of tiles on the edge of a region the partial sums, which have places of their own.
+    edge: Option<(Edge, Partials<T::Acc>)>,
     /// The next ticket.
     next: AtomicUsize,
     /// For each phase, chunks of B that are packed.

@@ -6,10 +6,11 @@ use gemm_spec::{Accumulator, GemmTypes};
 
 use crate::kernels::{Kernels, MAX_COLS, MAX_ROWS, TileFn};
 use crate::region::{Half, Region};
+use crate::sum::Partials;
 use crate::tile::{Finish, Tile};
 
-/// The edge of a triangle, and how the sums of its tiles are stored from one block of k to the next: for each strip of
-/// columns, `rows` rows from a little above the diagonal on.
+/// The edge of a triangle, and how partial sums of its tiles are stored from one block of k to the next: for each strip
+/// of columns, `rows` rows from a little above the diagonal on.
 #[derive(Clone, Copy)]
 pub(crate) struct Edge {
     half: Half,
@@ -27,29 +28,33 @@ impl Edge {
         Some(Self { half, tile: (rows, cols), rows: half.parts * cols + 2 * rows })
     }
 
-    /// Elements of the sums of a matrix of that many columns.
+    /// Rows of the partial sums of a strip.
+    pub(crate) fn rows(self) -> usize {
+        self.rows
+    }
+
+    /// Elements of each kind of partial sums of a matrix of that many columns.
     pub(crate) fn elements(self, cols: usize) -> usize {
         cols.next_multiple_of(self.tile.1) * self.rows
     }
 
-    /// Computes a tile of these rows and columns of C, `last` being whether `tile` has the last k elements. Sums are
-    /// carried at their place in `sums`.
+    /// Computes a tile of these rows and columns of C, `last` being whether `tile` has the last k elements. Partial
+    /// sums wait at their place in `sums`.
     ///
     /// # Safety
-    /// As `function` demands of the tile, but of C in the triangle alone; where there are more steps or were some
-    /// before, `sums` has [`Self::elements`] elements, of which nobody else uses those of this tile.
+    /// As `function` demands of the tile, but of C in the triangle alone; each place of `sums` where sums wait has
+    /// [`Self::elements`] elements, of which nobody else uses those of this tile.
     pub(crate) unsafe fn compute<T: Accumulator>(
         self,
-        tile: Tile<T>,
+        tile: Tile<'_, T>,
         function: TileFn<T>,
         (rows, cols): (Range<usize>, Range<usize>),
-        sums: *mut T,
+        sums: &Partials<T>,
         last: bool,
     ) {
-        let Self { half, tile: (tile_rows, tile_cols), rows: ld } = self;
+        let Self { half, tile: (tile_rows, tile_cols), .. } = self;
         let first_row = (half.parts * cols.start).saturating_sub(tile_rows);
-        let strip = cols.start / tile_cols * tile_cols * ld;
-        let sums = sums.wrapping_add(strip + (rows.start - first_row));
+        let (row, col) = (rows.start - first_row, cols.start / tile_cols * tile_cols);
         let mut aside = [T::ZERO; MAX_ROWS * MAX_COLS];
         let (c, ldc) = (tile.c, tile.ldc);
         let at =
@@ -63,7 +68,7 @@ impl Edge {
                 }
             }
         }
-        let tile = Tile { sums, sums_ld: ld, c: aside.as_mut_ptr(), ldc: MAX_ROWS, ..tile };
+        let tile = Tile { sums, row, col, c: aside.as_mut_ptr(), ldc: MAX_ROWS, ..tile };
         // SAFETY: the caller's promises; the result goes to a place that has room for a whole tile.
         unsafe { function(&tile) };
         if !last {

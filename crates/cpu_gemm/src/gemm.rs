@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_definition_has_the_bits_of_vector_units() {
-        let (m, n, k) = (37, 21, 90);
+        let (m, n, k) = (37, 21, 700);
         let drawn = |count: usize| -> Vec<f32> { (1..=count).map(|x| (x as f32).sin()).collect() };
         let (a, b) = (drawn(m * k), drawn(k * n));
         for (beta, c) in [(0.0, f32::NAN), (-1.5, 0.75)] {

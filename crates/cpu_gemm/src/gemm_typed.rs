@@ -6,6 +6,7 @@ use crate::context::CpuContext;
 use crate::error::Error;
 use crate::gemm::threads_for;
 use crate::product::Product;
+use crate::sum::engine_sum;
 use crate::types::CpuTypes;
 use crate::view::{View, ViewMut};
 use crate::way::{self, Way};
@@ -133,8 +134,7 @@ fn plain<T: GemmTypes>(
 ) {
     for col in 0..c.cols() {
         for row in 0..c.rows() {
-            let sum = (0..steps)
-                .fold(T::Acc::ZERO, |sum, p| T::mul_add(a.get(row, p), b.get(p, col), sum));
+            let sum = engine_sum(steps, |p, sum| T::mul_add(a.get(row, p), b.get(p, col), sum));
             let value = epilogue(alpha, sum, beta, || c.get(row, col));
             c.set(row, col, value);
         }

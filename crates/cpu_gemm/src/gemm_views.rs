@@ -6,6 +6,7 @@ use crate::context::CpuContext;
 use crate::error::Error;
 use crate::field::{Factor, Field};
 use crate::gemm_typed::check_sizes;
+use crate::sum::{CHAIN, in_superblocks, superblock};
 use crate::view::ViewMut;
 
 /// `C = alpha * A * B + beta * C` of views, on the threads of a context.
@@ -13,8 +14,8 @@ use crate::view::ViewMut;
 /// With `beta == 0` C is not read, with `alpha == 0` neither A nor B is. Small products run on fewer threads.
 /// The bits are the same for any number of threads, and of real numbers those of [`gemm`](crate::gemm()).
 ///
-/// Products of complex numbers are sums of `re * re`, then `-im * im`, and so on, one chain of fused
-/// multiply-adds for each part.
+/// Products of complex numbers are sums of `re * re`, then `-im * im`, and so on, for each part: twice as many
+/// multiply-adds as there are k elements, added up in the order of [`engine_sum`](crate::engine_sum).
 ///
 /// Where the system refuses memory for packed panels the product is computed without, by a plain loop.
 ///
@@ -50,8 +51,12 @@ pub(crate) fn plain<T: Field>(
 ) {
     for col in 0..c.cols() {
         for row in 0..c.rows() {
-            let steps = 0..a.view.cols();
-            let sum = steps.fold(T::ZERO, |sum, p| sum.add_product(a.get(row, p), b.get(p, col)));
+            // A complex product is two steps of each part.
+            let steps = if T::IS_COMPLEX { 2 } else { 1 };
+            let lengths = (CHAIN / steps, superblock::<T::Real>() / steps);
+            let add_product = |p, sum: T| sum.add_product(a.get(row, p), b.get(p, col));
+            let add = |sum: T, other| sum + other;
+            let sum = in_superblocks(a.view.cols(), lengths, T::ZERO, add_product, add);
             let old = if beta == T::ZERO { T::ZERO } else { beta * c.get(row, col) };
             c.set(row, col, old.add_product(alpha, sum));
         }
@@ -92,6 +97,7 @@ mod tests {
     use gemm_spec::Layout;
 
     use super::*;
+    use crate::field::Complex;
     use crate::view::View;
 
     #[test]
@@ -105,6 +111,25 @@ mod tests {
         plain(1.5, a, b, -2.0, ViewMut::new(&mut c, 3, 5, layout).unwrap());
         let view = ViewMut::new(&mut expected, 3, 5, layout).unwrap();
         gemm_views(1.5, a, b, -2.0, view, &CpuContext::alone()).unwrap();
+        assert_eq!(c, expected);
+    }
+
+    /// Complex numbers, whose chains are half as long, and more of them than one superblock has.
+    #[test]
+    fn without_memory_sums_are_in_the_same_order() {
+        let number = |at: usize| Complex::new((at as f32).sin(), (at as f32).cos());
+        let (m, n, k) = (3, 5, 700);
+        // Of a real A the two products of a part are added in any order.
+        let a: Vec<_> = (0..m * k).map(|at| Complex::new(number(at).re, 0.0)).collect();
+        let b: Vec<_> = (0..k * n).map(|at| number(at + 7)).collect();
+        let (mut c, mut expected) = (vec![number(1); m * n], vec![number(1); m * n]);
+        let a = Factor::plain(View::new(&a, m, k, Layout::row_major(k)).unwrap());
+        let b = Factor::plain(View::new(&b, k, n, Layout::col_major(k)).unwrap());
+        let (alpha, beta) = (Complex::new(1.5, 0.0), Complex::new(-2.0, 0.0));
+        let layout = Layout::col_major(m);
+        plain(alpha, a, b, beta, ViewMut::new(&mut c, m, n, layout).unwrap());
+        let view = ViewMut::new(&mut expected, m, n, layout).unwrap();
+        gemm_views(alpha, a, b, beta, view, &CpuContext::alone()).unwrap();
         assert_eq!(c, expected);
     }
 }

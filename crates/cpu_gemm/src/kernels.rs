@@ -27,7 +27,7 @@ pub(crate) const MAX_ROWS: usize = MAX_VECTORS * MAX_LANES;
 const TALL_VECTORS: [usize; 5] = [24, 16, 12, 8, 4];
 
 /// Computes a tile; see [`compute`] for what it demands.
-pub(crate) type TileFn<T> = unsafe fn(&Tile<T>);
+pub(crate) type TileFn<T> = unsafe fn(&Tile<'_, T>);
 /// Packs a panel; see `pack` for what it demands.
 pub(crate) type PackFn<T, Packed> = unsafe fn(&Pack<T, Packed>);
 /// Stores sums as elements; see `round` for what it demands.
@@ -48,13 +48,24 @@ pub(crate) trait InstructionSet {
     const COLS: usize;
 
     /// A tile of a packed panel of A.
-    unsafe fn packed<V: Vector, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>);
+    unsafe fn packed<V: Vector, const VECTORS: usize, const COLS: usize>(
+        tile: &Tile<'_, V::Element>,
+    );
 
     /// A tile of operands where they lie.
-    unsafe fn direct<V: Vector, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>);
+    unsafe fn direct<V: Vector, const VECTORS: usize, const COLS: usize>(
+        tile: &Tile<'_, V::Element>,
+    );
+
+    /// The same of sums that are [one chain](Tile::is_chain).
+    unsafe fn chain<V: Vector, const VECTORS: usize, const COLS: usize>(
+        tile: &Tile<'_, V::Element>,
+    );
 
     /// A tile of columns of A in place, which are packed on the way; as wide as whole tiles.
-    unsafe fn packing<V: Vector, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>);
+    unsafe fn packing<V: Vector, const VECTORS: usize, const COLS: usize>(
+        tile: &Tile<'_, V::Element>,
+    );
 
     /// Rows times a column.
     unsafe fn times_column<V: Vector>(rows: &TimesColumn<V::Element>);
@@ -106,15 +117,16 @@ pub(crate) trait InstructionSet {
 /// # Safety
 /// As [`compute`]; A is a panel as high as whole tiles, filled up with zeros.
 #[inline(always)]
-pub(crate) unsafe fn packed<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
-where
+pub(crate) unsafe fn packed<I, V, const VECTORS: usize, const COLS: usize>(
+    tile: &Tile<'_, V::Element>,
+) where
     I: InstructionSet,
     V: Vector,
 {
     if VECTORS <= I::VECTORS && COLS <= I::COLS {
         // SAFETY: the caller's promises.
         unsafe {
-            compute::<V, VECTORS, COLS>(tile, Columns::Packed(I::VECTORS * V::LANES), I::COLS)
+            compute::<V, VECTORS, COLS>(tile, Columns::Packed(I::VECTORS * V::LANES), I::COLS, true)
         }
     }
 }
@@ -124,15 +136,33 @@ where
 /// # Safety
 /// As [`compute`].
 #[inline(always)]
-pub(crate) unsafe fn direct<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
-where
+pub(crate) unsafe fn direct<I, V, const VECTORS: usize, const COLS: usize>(
+    tile: &Tile<'_, V::Element>,
+) where
     I: InstructionSet,
     V: Vector,
 {
     let is_tall = COLS == 1 && VECTORS <= I::VECTORS * I::COLS;
     if VECTORS <= I::VECTORS && COLS <= I::COLS || is_tall {
         // SAFETY: the caller's promises.
-        unsafe { compute::<V, VECTORS, COLS>(tile, Columns::InPlace, 0) }
+        unsafe { compute::<V, VECTORS, COLS>(tile, Columns::InPlace, 0, true) }
+    }
+}
+
+/// The body of [`InstructionSet::chain`].
+///
+/// # Safety
+/// As [`compute`]; the tile's sums are one chain.
+#[inline(always)]
+pub(crate) unsafe fn chain<I, V, const VECTORS: usize, const COLS: usize>(
+    tile: &Tile<'_, V::Element>,
+) where
+    I: InstructionSet,
+    V: Vector,
+{
+    if VECTORS <= I::VECTORS && COLS <= I::COLS {
+        // SAFETY: the caller's promises.
+        unsafe { compute::<V, VECTORS, COLS>(tile, Columns::InPlace, 0, false) }
     }
 }
 
@@ -141,15 +171,21 @@ where
 /// # Safety
 /// As [`compute`].
 #[inline(always)]
-pub(crate) unsafe fn packing<I, V, const VECTORS: usize, const COLS: usize>(tile: &Tile<V::Element>)
-where
+pub(crate) unsafe fn packing<I, V, const VECTORS: usize, const COLS: usize>(
+    tile: &Tile<'_, V::Element>,
+) where
     I: InstructionSet,
     V: Vector,
 {
     if VECTORS <= I::VECTORS && COLS == I::COLS {
         // SAFETY: the caller's promises.
         unsafe {
-            compute::<V, VECTORS, COLS>(tile, Columns::Packing(I::VECTORS * V::LANES), I::COLS)
+            compute::<V, VECTORS, COLS>(
+                tile,
+                Columns::Packing(I::VECTORS * V::LANES),
+                I::COLS,
+                true,
+            )
         }
     }
 }
@@ -159,7 +195,7 @@ macro_rules! compiled_for {
     ($($features:literal)?) => {
         $(#[target_feature(enable = $features)])?
         unsafe fn packed<V: Vector, const VECTORS: usize, const COLS: usize>(
-            tile: &Tile<V::Element>,
+            tile: &Tile<'_, V::Element>,
         ) {
             // SAFETY: the caller's promises.
             unsafe { kernels::packed::<Self, V, VECTORS, COLS>(tile) }
@@ -167,15 +203,23 @@ macro_rules! compiled_for {
 
         $(#[target_feature(enable = $features)])?
         unsafe fn direct<V: Vector, const VECTORS: usize, const COLS: usize>(
-            tile: &Tile<V::Element>,
+            tile: &Tile<'_, V::Element>,
         ) {
             // SAFETY: the caller's promises.
             unsafe { kernels::direct::<Self, V, VECTORS, COLS>(tile) }
         }
 
         $(#[target_feature(enable = $features)])?
+        unsafe fn chain<V: Vector, const VECTORS: usize, const COLS: usize>(
+            tile: &Tile<'_, V::Element>,
+        ) {
+            // SAFETY: the caller's promises.
+            unsafe { kernels::chain::<Self, V, VECTORS, COLS>(tile) }
+        }
+
+        $(#[target_feature(enable = $features)])?
         unsafe fn packing<V: Vector, const VECTORS: usize, const COLS: usize>(
-            tile: &Tile<V::Element>,
+            tile: &Tile<'_, V::Element>,
         ) {
             // SAFETY: the caller's promises.
             unsafe { kernels::packing::<Self, V, VECTORS, COLS>(tile) }
@@ -299,6 +343,7 @@ pub(crate) struct Kernels<T: GemmTypes> {
     pub(crate) cols: usize,
     packed: TileTable<T::Acc>,
     direct: TileTable<T::Acc>,
+    chain: TileTable<T::Acc>,
     packing: TileTable<T::Acc>,
     /// Tiles of one column, by [`TALL_VECTORS`], and registers of the tallest.
     tall: [TileFn<T::Acc>; TALL_VECTORS.len()],
@@ -323,7 +368,7 @@ pub(crate) struct Kernels<T: GemmTypes> {
 }
 
 /// For types whose tiles never read operands in place.
-fn not_in_place<T>(_: &Tile<T>) {
+fn not_in_place<T>(_: &Tile<'_, T>) {
     unreachable!("invariant: `in_place` is asked before")
 }
 
@@ -341,6 +386,7 @@ impl<T: OwnSums> Kernels<T> {
     /// The kernels of instruction set `I` with registers `V` for elements that are sums themselves.
     pub(crate) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self {
         let direct = table!(I, V, direct, 1 2 3);
+        let chain = table!(I, V, chain, 1 2 3);
         let packing = table!(I, V, packing, 1 2 3);
         let tall = [
             I::direct::<V, { TALL_VECTORS[0] }, 1>,
@@ -353,6 +399,7 @@ impl<T: OwnSums> Kernels<T> {
             if V::ROW_STEPS > 0 { Some((I::times_column::<V>, V::ROW_STEPS)) } else { None };
         Self {
             direct,
+            chain,
             packing,
             times_column,
             tall,
@@ -395,6 +442,7 @@ impl<T: GemmTypes> Kernels<T> {
             packed: table!(I, V, packed, 1 2 3),
             // Of operands that are packed none is ever taken where it lies.
             direct: [[not_in_place; MAX_COLS]; MAX_VECTORS],
+            chain: [[not_in_place; MAX_COLS]; MAX_VECTORS],
             packing: [[not_in_place; MAX_COLS]; MAX_VECTORS],
             tall: [not_in_place; TALL_VECTORS.len()],
             tallest: I::VECTORS * I::COLS,
@@ -457,6 +505,11 @@ impl<T: GemmTypes> Kernels<T> {
             Some(tall) => self.tall[tall],
             None => self.direct[vectors - 1][cols - 1],
         }
+    }
+
+    /// The same of a tile whose sums are one chain, 1 to `rows` by 1 to `cols`.
+    pub(crate) fn chain(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
+        self.chain[rows.div_ceil(self.lanes) - 1][cols - 1]
     }
 
     /// How many of the rows that are left the next tile of operands where they lie takes, where C has

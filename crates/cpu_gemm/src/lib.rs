@@ -19,10 +19,9 @@
 //!
 //! # Promises
 //!
-//! - Each element of C is one chain of fused multiply-adds over k in order, as in `serial`: sums are
-//!   carried from block to block, never added up. So the bits are those of `serial`, on every repeat,
-//!   for any number of threads, any instruction set, any storage order and any block of rows or
-//!   columns computed by itself. Only which NaN a NaN is may differ.
+//! - Each element of C is the [`engine_sum`] of its products: chains of 128 fused multiply-adds, added up in an order
+//!   that depends on k alone. So the bits are the same on every repeat, for any number of threads, any instruction
+//!   set, any storage order and any block of rows or columns computed by itself. Only which NaN a NaN is may differ.
 //! - With `beta == 0` C is not read, with `alpha == 0` neither A nor B is.
 //! - Nothing outside the operands is read or written, not even the rest of a register or of a line's
 //!   padding.
@@ -30,12 +29,12 @@
 //! The instruction set is chosen by the CPU's features; [`CpuContext::with_isa`] takes another.
 //!
 //! Where a context's [units](CpuUnits) say so, sums of f32, f16 and bf16 are computed in matrix units instead:
-//! with smaller errors, the same bits on every repeat and for any number of threads and storage order, but
-//! not those of `serial`.
+//! with errors within those of a chain of multiply-adds and the same bits on every repeat and for any number of threads
+//! and storage order, but not those of [`engine_sum`].
 //!
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), for the
 //! blocks; Van Zee and van de Geijn, "BLIS" (2015), for the micro-kernel as the one part that differs
-//! between machines. Carrying the sums in order, and the tickets, are this project's.
+//! between machines; Castaldo, Whaley and Chronopoulos (2008) for the order of sums. The tickets are this project's.
 
 mod blocking;
 mod buffer;
@@ -67,6 +66,7 @@ mod product;
 mod real;
 mod region;
 mod rounding;
+mod sum;
 mod thin;
 mod threads;
 mod thresholds;
@@ -106,6 +106,7 @@ pub use crate::gemm_views::{gemm_views, scale};
 pub use crate::isa::CpuIsa;
 pub use crate::matrix_units::{NoUnits, matrix_units};
 pub use crate::region::TriangleOf;
+pub use crate::sum::{CHAIN, engine_sum, superblock};
 pub use crate::threads::run_on;
 pub use crate::triangle::triangle;
 pub use crate::triangle_kernel::{BLOCK, Task};

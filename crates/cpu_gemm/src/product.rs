@@ -5,7 +5,10 @@ use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use gemm_spec::epilogue;
-use gemm_spec::{Element as _, GemmTypes, Layout, Order, Problem};
+use gemm_spec::{GemmTypes, Layout, Order, Problem};
+
+#[cfg(target_arch = "x86_64")]
+use crate::sum::engine_sum;
 
 /// `C = alpha * A * B + beta * C` with C's columns contiguous: a row-major C is computed as the
 /// transposed product, `C^T = B^T * A^T`, whose elements are the same sums.
@@ -106,7 +109,7 @@ impl<T: GemmTypes> Product<T> {
                 let a = |p| unsafe { self.a.wrapping_add(row * a_row + p * a_col).read() };
                 // SAFETY: an element of B, which can be read.
                 let b = |p| unsafe { self.b.wrapping_add(p * b_row + col * b_col).read() };
-                let sum = (0..k).fold(T::Acc::ZERO, |sum, p| T::mul_add(a(p), b(p), sum));
+                let sum = engine_sum(k, |p, sum| T::mul_add(a(p), b(p), sum));
                 let c = self.c.wrapping_add(row + col * ldc);
                 // SAFETY: an element of C, which nobody else uses, and which is read where beta is not zero.
                 let value = epilogue(alpha, sum, beta, || unsafe { c.read() });

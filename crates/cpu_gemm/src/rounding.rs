@@ -1,7 +1,7 @@
 //! Elements of 16 bits: widened when they are packed, rounded when they are stored.
 //!
 //! Between the two everything is f32, in the same panels, tiles and order as a product of f32: the sums
-//! are the same chains, and each is rounded once, after alpha and beta; where C is f32 the tiles store it
+//! are the same, and each is rounded once, after alpha and beta; where C is f32 the tiles store it
 //! themselves. Both conversions are loops over
 //! runs of elements that the compiler makes vector instructions of, for each instruction set.
 

@@ -4,12 +4,13 @@
 //! Some rows of C are summed at a time, so few that their sums stay in the L1, some columns of A after the
 //! other: each is a stream of its own that is read from front to back, and the sums are loaded and stored once
 //! for all of them. Where rows of A are contiguous, not columns, a panel of it is widened and transposed before
-//! it is added. Each sum is one chain over k in order, as in every other path.
+//! it is added. Sums have the [order](crate::sum) that they have in every other path.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 
-use gemm_spec::{Accumulator as _, Convert, Element as _, GemmTypes};
+use gemm_spec::{Accumulator, Convert, Element as _, GemmTypes};
 
 use crate::cache_line;
 use crate::context::CpuContext;
@@ -18,6 +19,7 @@ use crate::pack::Pack;
 use crate::prefetch::prefetch;
 use crate::product::Product;
 use crate::rounding::{self, Rounded};
+use crate::sum::{self, CHAIN, is_exact};
 use crate::threads::tickets;
 use crate::thresholds::{NEAR_ELEMENTS, PARTS_PER_THREAD, THIN_COLUMNS_OF_NEAR_ROWS, THIN_ROWS};
 use crate::vector::Vector;
@@ -36,8 +38,9 @@ pub(crate) struct Thin<T: GemmTypes> {
     b: *const T::B,
     b_step: usize,
     b_col: usize,
-    /// Memory for the sums of `rows` rows and of as many columns, rounded up to [`COLUMN_UNIT`].
-    sums: *mut T::Acc,
+    /// Memory for the sums of `rows` rows and of as many columns, rounded up to [`COLUMN_UNIT`]: of chains,
+    /// superblocks and totals.
+    sums: [*mut T::Acc; KINDS],
     /// Column j of C is at `c + j * ldc`.
     c: *mut T::C,
     ldc: usize,
@@ -58,7 +61,9 @@ pub(crate) fn pays<T: GemmTypes>(product: &Product<T>, kernels: &Kernels<T>) -> 
     fits && m >= THIN_ROWS
 }
 
-/// Bytes of the sums of a block of rows.
+/// Kinds of partial sums.
+const KINDS: usize = 3;
+/// Bytes of each kind of sums of a block of rows.
 const SUMS_BYTES: usize = 32 << 10;
 /// Rows of a block are a multiple of that many: cache lines of all types.
 const ROW_UNIT: usize = 64;
@@ -126,7 +131,8 @@ impl<T: GemmTypes> Shared<'_, T> {
     unsafe fn work(&self) {
         let &Product { m, n, k, alpha, beta, a, a_row, a_col, b, b_row, b_col, c, ldc, .. } =
             self.product;
-        let mut sums = Near([MaybeUninit::uninit(); SUMS_BYTES]);
+        let mut sums = [const { Near([MaybeUninit::uninit(); SUMS_BYTES]) }; KINDS];
+        let sums = sums.each_mut().map(|sums| sums.0.as_mut_ptr().cast());
         for block in tickets(&self.next, m.div_ceil(self.block)) {
             let row = block * self.block;
             let thin = Thin {
@@ -139,7 +145,7 @@ impl<T: GemmTypes> Shared<'_, T> {
                 b,
                 b_step: b_row,
                 b_col,
-                sums: sums.0.as_mut_ptr().cast(),
+                sums,
                 c: c.wrapping_add(row),
                 ldc,
                 alpha,
@@ -164,49 +170,106 @@ const REGISTERS: usize = 2;
 #[inline(always)]
 pub(crate) unsafe fn compute<V: Vector<Element = T::Acc>, T: GemmTypes>(thin: &Thin<T>) {
     const { assert!(size_of::<T::Acc>() == SUM_BYTES) };
-    let &Thin { rows, cols, k, sums, c, ldc, alpha, beta, .. } = thin;
-    for at in 0..rows * cols.next_multiple_of(COLUMN_UNIT) {
-        // SAFETY: there is room for that many sums.
-        unsafe { sums.wrapping_add(at).write(T::Acc::ZERO) };
-    }
-    if thin.a_row == 1 {
-        let columns = Columns { a: thin.a, a_step: thin.a_step, first: 0, ahead: true };
-        // SAFETY: the caller's promises; all k elements.
-        unsafe { add_all::<V, T::A, T>(thin, &columns, k) };
-    } else {
-        let mut panel = Near([MaybeUninit::uninit(); PANEL_BYTES]);
-        let to = panel.0.as_mut_ptr().cast::<T::Acc>();
-        for p in (0..k).step_by(PANEL_STEPS) {
-            let steps = PANEL_STEPS.min(k - p);
-            let from = thin.a.wrapping_add(p);
-            for i in 0..rows {
-                let ahead = from.wrapping_add(i.wrapping_mul(thin.a_row)).wrapping_add(PANEL_STEPS);
-                for line in (0..PANEL_STEPS).step_by(cache_line::elements::<T::A>()) {
-                    prefetch(ahead.wrapping_add(line));
-                }
+    let &Thin { rows, cols, k, sums: [mut chain, mut superblock, mut total], c, ldc, .. } = thin;
+    let elements = rows * cols.next_multiple_of(COLUMN_UNIT);
+    let in_superblock = sum::superblock::<T::Acc>();
+    let in_chain = if is_exact::<T::Acc>() { k } else { CHAIN };
+    let mut panel = Near([MaybeUninit::uninit(); PANEL_BYTES]);
+    let to = panel.0.as_mut_ptr().cast::<T::Acc>();
+    for first in (0..k).step_by(in_chain) {
+        let end = k.min(first + in_chain);
+        for at in 0..elements {
+            // SAFETY: there is room for that many sums.
+            unsafe { chain.wrapping_add(at).write(T::Acc::ZERO) };
+        }
+        if thin.a_row == 1 {
+            let a = thin.a.wrapping_add(first.wrapping_mul(thin.a_step));
+            let columns = Columns { a, a_step: thin.a_step, first, ahead: true, sums: chain };
+            // SAFETY: the caller's promises; the k elements of a chain.
+            unsafe { add_all::<V, T::A, T>(thin, &columns, end - first) };
+        } else {
+            for p in (first..end).step_by(PANEL_STEPS) {
+                // SAFETY: the caller's promises; the panel has room for these k elements.
+                unsafe { add_panel::<V, T>(thin, to, chain, p..end.min(p + PANEL_STEPS)) };
             }
-            let lines = Pack { from, along: thin.a_row, step: 1, lines: rows, k: steps, to };
-            // SAFETY: rows and k elements that exist; the panel has room for both.
-            unsafe { rounding::pack::<V, T::A>(&lines, ROW_UNIT) };
-            let columns = Columns { a: to.cast_const(), a_step: ROW_UNIT, first: p, ahead: false };
-            // SAFETY: the caller's promises; k elements that are packed.
-            unsafe { add_all::<V, T::Acc, T>(thin, &columns, steps) };
+        }
+        if is_exact::<T::Acc>() {
+            continue;
+        }
+        // A chain has ended, and perhaps its superblock: sums that are added to nothing change places with it.
+        if first % in_superblock == 0 {
+            (chain, superblock) = (superblock, chain);
+        } else {
+            // SAFETY: there is room for that many sums of each kind, all of which were written.
+            unsafe { add_sums(superblock, chain, elements) };
+        }
+        if end % in_superblock == 0 || end == k {
+            if end <= in_superblock {
+                (superblock, total) = (total, superblock);
+            } else {
+                // SAFETY: as above.
+                unsafe { add_sums(total, superblock, elements) };
+            }
         }
     }
-    let rounded =
-        Rounded { sums: sums.cast_const(), sums_ld: rows, c, ldc, rows, cols, alpha, beta };
+    let sums = if is_exact::<T::Acc>() { chain } else { total };
+    let (alpha, beta, sums) = (thin.alpha, thin.beta, sums.cast_const());
+    let rounded = Rounded { sums, sums_ld: rows, c, ldc, rows, cols, alpha, beta };
     // SAFETY: all sums were written; the rows of C are the caller's.
     unsafe { rounding::round(&rounded) };
 }
 
-/// Columns of A in place, or of a panel of it.
-struct Columns<A> {
+/// Adds sums to others.
+///
+/// # Safety
+/// Both have that many elements, which can be read, and `to` can be written; they are not the same.
+#[inline(always)]
+unsafe fn add_sums<T: Accumulator>(to: *mut T, sums: *const T, elements: usize) {
+    // SAFETY: the caller's promise.
+    let to = unsafe { std::slice::from_raw_parts_mut(to, elements) };
+    // SAFETY: the caller's promise.
+    let sums = unsafe { std::slice::from_raw_parts(sums, elements) };
+    for (to, &sum) in to.iter_mut().zip(sums) {
+        *to = T::ONE.mul_add(sum, *to);
+    }
+}
+
+/// Adds some k elements, which are widened and transposed into a panel first.
+///
+/// # Safety
+/// As [`compute`]; the k elements exist, and the panel has room for them.
+#[inline(always)]
+unsafe fn add_panel<V: Vector<Element = T::Acc>, T: GemmTypes>(
+    thin: &Thin<T>,
+    to: *mut T::Acc,
+    sums: *mut T::Acc,
+    steps: Range<usize>,
+) {
+    let from = thin.a.wrapping_add(steps.start);
+    for i in 0..thin.rows {
+        let ahead = from.wrapping_add(i.wrapping_mul(thin.a_row)).wrapping_add(PANEL_STEPS);
+        for line in (0..PANEL_STEPS).step_by(cache_line::elements::<T::A>()) {
+            prefetch(ahead.wrapping_add(line));
+        }
+    }
+    let lines = Pack { from, along: thin.a_row, step: 1, lines: thin.rows, k: steps.len(), to };
+    // SAFETY: rows and k elements that exist; the panel has room for both.
+    unsafe { rounding::pack::<V, T::A>(&lines, ROW_UNIT) };
+    let (a, first) = (to.cast_const(), steps.start);
+    let columns = Columns { a, a_step: ROW_UNIT, first, ahead: false, sums };
+    // SAFETY: the caller's promises; k elements that are packed.
+    unsafe { add_all::<V, T::Acc, T>(thin, &columns, steps.len()) };
+}
+
+/// Columns of A in place, or of a panel of it, and the sums that they are added to.
+struct Columns<A, Acc> {
     /// Element (i, p) is at `a + i + (p - first) * a_step`.
     a: *const A,
     a_step: usize,
     first: usize,
     /// Whether they come from far.
     ahead: bool,
+    sums: *mut Acc,
 }
 
 /// Adds that many columns to all sums.
@@ -216,7 +279,7 @@ struct Columns<A> {
 #[inline(always)]
 unsafe fn add_all<V: Vector<Element = T::Acc>, A: Convert<T::Acc>, T: GemmTypes>(
     thin: &Thin<T>,
-    columns: &Columns<A>,
+    columns: &Columns<A, T::Acc>,
     steps: usize,
 ) {
     let first = columns.first;
@@ -243,7 +306,7 @@ unsafe fn add_steps<
     const STEPS: usize,
 >(
     thin: &Thin<T>,
-    columns: &Columns<A>,
+    columns: &Columns<A, T::Acc>,
     p: usize,
 ) {
     let mut col = 0;
@@ -278,12 +341,12 @@ unsafe fn add<
     const COLS: usize,
 >(
     thin: &Thin<T>,
-    columns: &Columns<A>,
+    columns: &Columns<A, T::Acc>,
     p: usize,
     col: usize,
 ) -> usize {
     let &Thin { rows, b, b_step, b_col, .. } = thin;
-    let &Columns { a, a_step, first, ahead } = columns;
+    let &Columns { a, a_step, first, ahead, sums } = columns;
     let mut factors = [[T::Acc::ZERO; STEPS]; COLS];
     for (j, factors) in factors.iter_mut().enumerate().take(thin.cols - col) {
         for (s, factor) in factors.iter_mut().enumerate() {
@@ -293,7 +356,7 @@ unsafe fn add<
         }
     }
     let a = a.wrapping_add((p - first).wrapping_mul(a_step));
-    let sums = thin.sums.wrapping_add(col.wrapping_mul(rows));
+    let sums = sums.wrapping_add(col.wrapping_mul(rows));
     let at_once = REGISTERS.wrapping_mul(V::LANES);
     let (whole, registers) = (rows / at_once * at_once, rows / V::LANES * V::LANES);
     let ahead = if ahead && col == 0 { STEPS.wrapping_mul(a_step) } else { 0 };

@@ -9,13 +9,17 @@
 //!   (VECTORS registers)  acc      acc              acc += a * b, in order of p
 //! ```
 //!
-//! The sums are carried from one block of k to the next, never added up at the end: each element of
-//! C stays one chain of fused multiply-adds from k = 0 on, whatever the blocks are.
+//! Every 128 k elements the sums are those of a [chain](crate::sum) and begin anew; what they are added to waits on the
+//! stack, or in memory from one block of k to the next. So the order of additions is always the same, whatever the
+//! blocks are.
+
+use std::mem::MaybeUninit;
 
 use gemm_spec::{Accumulator, Element};
 
 use crate::cache_line;
 use crate::prefetch::prefetch;
+use crate::sum::{CHAIN, Partials, Place, is_exact, superblock};
 use crate::vector::Vector;
 
 /// What a tile is computed from and where it goes; or several, one under the other: the panels of A lie one
@@ -23,7 +27,7 @@ use crate::vector::Vector;
 ///
 /// Several are one call, since little is left to do between them: the processor is not yet done with the
 /// sums of one when it begins with those of the next.
-pub(crate) struct Tile<T> {
+pub(crate) struct Tile<'a, T> {
     /// How many; all but a single one are of whole registers.
     pub(crate) tiles: usize,
     /// k elements, as they are packed.
@@ -44,20 +48,21 @@ pub(crate) struct Tile<T> {
     pub(crate) b_step: usize,
     /// See `b`.
     pub(crate) b_col: usize,
-    /// Where sums are carried from one block of k to the next, column j at `sums + j * sums_ld`.
-    pub(crate) sums: *mut T,
-    /// See `sums`.
-    pub(crate) sums_ld: usize,
-    /// The `sums` of the tile that comes after the last: only a hint.
-    pub(crate) next: *const T,
+    /// k elements that were added before: whole chains, as `k` is then up to the last element, or those of one chain
+    /// that `k` does not go beyond.
+    pub(crate) first: usize,
+    /// Where partial sums of the whole product wait from one block of k to the next.
+    pub(crate) sums: &'a Partials<T>,
+    /// The place of the tile's first element there.
+    pub(crate) row: usize,
+    /// See `row`.
+    pub(crate) col: usize,
     /// Where the result goes, column j at `c + j * ldc`.
     pub(crate) c: *mut T,
     /// See `c`.
     pub(crate) ldc: usize,
     /// Rows of the last register, 1 to its lanes; the other registers are whole.
     pub(crate) last_rows: usize,
-    /// Whether the sums begin with what `sums` holds, else with zero.
-    pub(crate) resume: bool,
     /// What becomes of the sums.
     pub(crate) finish: Finish<T>,
     /// The next columns of B, to ask for meanwhile.
@@ -93,12 +98,23 @@ pub(crate) struct Source<T> {
 /// What becomes of a tile's sums.
 #[derive(Clone, Copy)]
 pub(crate) enum Finish<T> {
-    /// They go to `sums`, for the next block of k.
+    /// They wait in `sums`, for the next block of k.
     Carry,
+    /// They are complete, and go to the place of the totals.
+    Sum,
     /// `c = alpha * sum`; C is not read.
     Write { alpha: T },
     /// `c = alpha * sum + beta * c`.
     Update { alpha: T, beta: T },
+}
+
+impl<T: Accumulator> Tile<'_, T> {
+    /// Whether each sum is one chain, or of exact numbers, and goes to C.
+    #[inline(always)]
+    pub(crate) fn is_chain(&self) -> bool {
+        let to_c = matches!(self.finish, Finish::Write { .. } | Finish::Update { .. });
+        self.first == 0 && (is_exact::<T>() || self.k <= CHAIN) && to_c
+    }
 }
 
 impl<T> Prefetch<T> {
@@ -139,12 +155,14 @@ pub(crate) enum Columns {
     Packing(usize),
 }
 
-/// Computes tiles. B may be a panel of `panel_cols` columns, and never is where that is zero.
+/// Computes tiles. B may be a panel of `panel_cols` columns, and never is where that is zero. Where sums may not fold
+/// each is [one chain](Tile::is_chain).
 ///
 /// # Safety
 /// The CPU has the instruction set of `V`. For each of the tiles' rows and columns and each k
-/// element, A and B can be read; C can be written, and read where `finish` updates it; `sums` can be read
-/// where `resume` says so and written where `finish` carries; `panel` can be written where A is packed.
+/// element, A and B can be read; C can be written, and read where `finish` updates it; the places in `sums` of what the
+/// elements before `first` left behind can be read, those of what these leave behind written; `panel` can be written
+/// where A is packed.
 /// No other thread uses those parts of C, `sums` and `panel` meanwhile.
 #[inline(always)]
 #[expect(
@@ -152,9 +170,10 @@ pub(crate) enum Columns {
     reason = "operations on registers, which need the instruction set alone, and accesses of one argument"
 )]
 pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>(
-    tile: &Tile<V::Element>,
+    tile: &Tile<'_, V::Element>,
     columns: Columns,
     panel_cols: usize,
+    may_fold: bool,
 ) {
     // Addresses are counted up by `wrapping_add`, and nothing here can panic: the sums must stay in
     // registers, and a way out of the loop would keep them in memory.
@@ -173,19 +192,30 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
         let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col, packing };
         let tile_rows = VECTORS.wrapping_mul(V::LANES);
         let line = cache_line::elements::<V::Element>();
-        let (mut a, mut sums, mut c, mut tiles) = (tile.a, tile.sums, tile.c, tile.tiles);
+        let (mut a, mut row, mut c, mut tiles) = (tile.a, 0usize, tile.c, tile.tiles);
+        let exact = is_exact::<V::Element>();
+        let superblock = superblock::<V::Element>();
+        let is_chain = !may_fold || tile.is_chain();
+        let waiting = if is_chain { Waiting::NONE } else { Waiting::of(tile) };
+        let wanted = match is_chain {
+            true => Place { at: tile.c, ld: tile.ldc },
+            false => waiting.wanted,
+        };
+        let mut kept = MaybeUninit::<Kept<V, VECTORS, COLS>>::uninit();
+        let kept = Kept::places(&mut kept);
+        // Steps that are left when the first chain ends.
+        let first_stop = match is_chain || exact {
+            true => 0,
+            false => tile.k.saturating_sub(CHAIN.wrapping_sub(tile.first % CHAIN)),
+        };
         let (mut panel, mut tile_a) = (tile.panel, tile.a);
         let (mut hint, mut pieces_left, mut source) =
             (tile.hint.from, tile.hint.pieces, tile.source.from);
         loop {
             tiles = tiles.wrapping_sub(1);
             let mut acc = [[V::splat(V::Element::ZERO); VECTORS]; COLS];
-            if tile.resume {
-                let mut from = sums.cast_const();
-                for acc in &mut acc {
-                    *acc = load_column(from, mask);
-                    from = from.wrapping_add(tile.sums_ld);
-                }
+            if !exact && tile.first % CHAIN != 0 {
+                acc = load_tile(waiting.sums.chain.after(row), mask);
             }
             if V::COMPENSATES {
                 // B is a panel: its last step is followed by a number for each column.
@@ -202,58 +232,92 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
             // for at once, it would occupy the paths on which this tile's own operands come.
             let pieces = pieces_left.min(tile.hint.per_tile);
             let (mut piece, mut source_column) = (hint, source);
-            let mut next = if tiles == 0 { tile.next } else { sums.wrapping_add(tile_rows) };
+            let mut wanted_column = wanted.at.wrapping_add(row);
             let (mut b, mut left, mut columns_to_ask) = (tile.b, tile.k, COLS);
-            while left > 0 {
-                let steps = left.min(line);
-                let mut ask = piece;
-                for _ in 0..pieces {
-                    prefetch(ask);
-                    ask = ask.wrapping_add(tile.hint.apart);
+            let mut stop = first_stop;
+            loop {
+                while left > stop {
+                    let steps = left.wrapping_sub(stop).min(line);
+                    let mut ask = piece;
+                    for _ in 0..pieces {
+                        prefetch(ask);
+                        ask = ask.wrapping_add(tile.hint.apart);
+                    }
+                    piece = piece.wrapping_add(line);
+                    for _ in 0..tile.source.per_line {
+                        for vector in 0..VECTORS {
+                            prefetch(source_column.wrapping_add(vector.wrapping_mul(V::LANES)));
+                        }
+                        source_column = source_column.wrapping_add(tile.source.apart);
+                    }
+                    // What the sums are added to shortly before it is needed, a column with each line's steps,
+                    // so that it is near and has not yet been pushed out by the panels. Rows that do not
+                    // begin with a line end in one more.
+                    if left <= COLS.wrapping_mul(line) && columns_to_ask > 0 {
+                        columns_to_ask = columns_to_ask.wrapping_sub(1);
+                        for vector in 0..VECTORS {
+                            prefetch(wanted_column.wrapping_add(vector.wrapping_mul(V::LANES)));
+                        }
+                        prefetch(wanted_column.wrapping_add(tile_rows).wrapping_sub(1));
+                        wanted_column = wanted_column.wrapping_add(wanted.ld);
+                    }
+                    left = left.wrapping_sub(steps);
+                    // Where it is known beforehand how far the next element lies, each is named in its own
+                    // instruction, without sums of addresses. Not where A is asked for ahead as well: the
+                    // compiler then loads elements of several steps at once, for which there are no registers.
+                    let from = (a, b, panel);
+                    (a, b, panel) = match (tile.b_step, tile.b_col) {
+                        (step, 1) if panel_cols > 0 && step == panel_cols => {
+                            let strides = Strides { b: panel_cols, b_col: 1, ..strides };
+                            sum_unrolled::<V, VECTORS, COLS>(&mut acc, from, steps, strides, rows)
+                        }
+                        (1, _) if packing == 0 && strides.ahead == 0 => {
+                            let strides = Strides { ahead: 0, b: 1, ..strides };
+                            sum_unrolled::<V, VECTORS, COLS>(&mut acc, from, steps, strides, rows)
+                        }
+                        _ => sum::<V, VECTORS, COLS>(&mut acc, from, steps, strides, rows),
+                    };
                 }
-                piece = piece.wrapping_add(line);
-                for _ in 0..tile.source.per_line {
-                    for vector in 0..VECTORS {
-                        prefetch(source_column.wrapping_add(vector.wrapping_mul(V::LANES)));
-                    }
-                    source_column = source_column.wrapping_add(tile.source.apart);
+                if is_chain {
+                    break;
                 }
-                // The next tile's sums shortly before they are needed, a column with each line's steps,
-                // so that they are near and have not yet been pushed out by the panels. Rows that do not
-                // begin with a line end in one more.
-                if left <= COLS.wrapping_mul(line) && columns_to_ask > 0 {
-                    columns_to_ask = columns_to_ask.wrapping_sub(1);
-                    for vector in 0..VECTORS {
-                        prefetch(next.wrapping_add(vector.wrapping_mul(V::LANES)));
+                if exact {
+                    if tile.first > 0 {
+                        add_tile(&mut acc, waiting.sums.chain.after(row), mask);
                     }
-                    prefetch(next.wrapping_add(tile_rows).wrapping_sub(1));
-                    next = next.wrapping_add(tile.sums_ld);
+                    break;
                 }
-                left = left.wrapping_sub(steps);
-                // Where it is known beforehand how far the next element lies, each is named in its own
-                // instruction, without sums of addresses. Not where A is asked for ahead as well: the
-                // compiler then loads elements of several steps at once, for which there are no registers.
-                let at = (a, b, panel);
-                (a, b, panel) = match (tile.b_step, tile.b_col) {
-                    (step, 1) if panel_cols > 0 && step == panel_cols => {
-                        let strides = Strides { b: panel_cols, b_col: 1, ..strides };
-                        sum_unrolled::<V, VECTORS, COLS>(&mut acc, at, steps, strides, rows)
-                    }
-                    (1, _) if packing == 0 && strides.ahead == 0 => {
-                        let strides = Strides { ahead: 0, b: 1, ..strides };
-                        sum_unrolled::<V, VECTORS, COLS>(&mut acc, at, steps, strides, rows)
-                    }
-                    _ => sum::<V, VECTORS, COLS>(&mut acc, at, steps, strides, rows),
+                let at = tile.first.wrapping_add(tile.k).wrapping_sub(left);
+                let completed = left == 0 && !matches!(tile.finish, Finish::Carry);
+                if at % CHAIN != 0 && !completed {
+                    break;
+                }
+                // A chain has ended, and perhaps its superblock. What is before it waits here if it ended here, but
+                // totals wait where those of other blocks of k do, if there are any.
+                let begin = at.wrapping_sub(1) / superblock * superblock;
+                let total = match waiting.sums.total.at.is_null() {
+                    true => kept[1],
+                    false => waiting.sums.total.after(row),
                 };
+                if at.wrapping_sub(begin) > CHAIN {
+                    let here = stop != first_stop;
+                    let before = if here { kept[0] } else { waiting.sums.superblock.after(row) };
+                    add_tile(&mut acc, before, mask);
+                }
+                let superblock_ends = at % superblock == 0 || completed;
+                if superblock_ends && begin > 0 {
+                    add_tile(&mut acc, total, mask);
+                }
+                if left == 0 {
+                    break;
+                }
+                store_tile(acc, if superblock_ends { total } else { kept[0] }, mask);
+                acc = [[V::splat(V::Element::ZERO); VECTORS]; COLS];
+                stop = left.saturating_sub(CHAIN);
             }
             match tile.finish {
-                Finish::Carry => {
-                    let mut to = sums;
-                    for acc in acc {
-                        store_column(acc, to, mask);
-                        to = to.wrapping_add(tile.sums_ld);
-                    }
-                }
+                Finish::Carry => store_tile(acc, wanted.after(row), mask),
+                Finish::Sum => store_tile(acc, waiting.sums.total.after(row), mask),
                 Finish::Write { alpha } => {
                     let (alpha, mut to) = (V::splat(alpha), c);
                     for acc in acc {
@@ -280,12 +344,63 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                 a = tile_a.wrapping_add(tile_rows);
                 tile_a = a;
             }
-            sums = sums.wrapping_add(tile_rows);
+            row = row.wrapping_add(tile_rows);
             c = c.wrapping_add(tile_rows);
             hint = hint.wrapping_add(pieces.wrapping_mul(tile.hint.apart));
             pieces_left = pieces_left.wrapping_sub(pieces);
             source = source.wrapping_add(tile_rows);
         }
+    }
+}
+
+/// Where the sums of the first tile wait, and where they go or what they are added to.
+struct Waiting<T> {
+    sums: Partials<T>,
+    wanted: Place<T>,
+}
+
+impl<T> Waiting<T> {
+    const NONE: Self = Self { sums: Partials::NONE, wanted: Place::NONE };
+}
+
+impl<T: Accumulator> Waiting<T> {
+    /// By itself, so that a tile whose sums are one chain, which may be small, pays nothing for it.
+    #[cold]
+    #[inline(never)]
+    fn of(tile: &Tile<'_, T>) -> Self {
+        let sums = tile.sums.of(tile.row, tile.col);
+        let end = tile.first.wrapping_add(tile.k);
+        let carries = matches!(tile.finish, Finish::Carry);
+        let wanted = match carries {
+            _ if is_exact::<T>() && (carries || tile.first > 0) => sums.chain,
+            true if !end.is_multiple_of(CHAIN) => sums.chain,
+            true if !end.is_multiple_of(superblock::<T>()) => sums.superblock,
+            _ if sums.total.at.is_null() => Place { at: tile.c, ld: tile.ldc },
+            _ => sums.total,
+        };
+        Self { sums, wanted }
+    }
+}
+
+/// Room for sums of superblocks and totals of a tile, and to let each begin with a cache line.
+///
+/// It is packed, so that the stack need not be aligned for it: that would take a register, of which tiles have none to
+/// spare.
+#[repr(C, packed)]
+struct Kept<V, const VECTORS: usize, const COLS: usize> {
+    sums: [[[V; VECTORS]; COLS]; 2],
+    room: [u8; cache_line::LINE],
+}
+
+impl<V: Vector, const VECTORS: usize, const COLS: usize> Kept<V, VECTORS, COLS> {
+    /// Where both are.
+    #[inline(always)]
+    fn places(room: &mut MaybeUninit<Self>) -> [Place<V::Element>; 2] {
+        let start = room.as_mut_ptr().cast::<u8>();
+        let beyond = start.addr() % cache_line::LINE;
+        let first = start.wrapping_add(cache_line::LINE.wrapping_sub(beyond)).cast::<V::Element>();
+        let ld = VECTORS.wrapping_mul(V::LANES);
+        [first, first.wrapping_add(ld.wrapping_mul(COLS))].map(|at| Place { at, ld })
     }
 }
 
@@ -439,6 +554,66 @@ unsafe fn load_column<V: Vector, const VECTORS: usize>(
 ) -> [V; VECTORS] {
     // SAFETY: the caller's promises.
     unsafe { load_rows(from, Rows::Masked(mask)) }
+}
+
+/// A tile's sums, the last register of each column masked.
+///
+/// # Safety
+/// As [`compute`].
+#[inline(always)]
+unsafe fn load_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
+    from: Place<V::Element>,
+    mask: V::Mask,
+) -> [[V; VECTORS]; COLS] {
+    // SAFETY: the CPU has the instruction set of `V`.
+    let mut tile = [[unsafe { V::splat(V::Element::ZERO) }; VECTORS]; COLS];
+    let mut column = from.at.cast_const();
+    for sums in &mut tile {
+        // SAFETY: the tile's rows of one of its columns can be read.
+        *sums = unsafe { load_column(column, mask) };
+        column = column.wrapping_add(from.ld);
+    }
+    tile
+}
+
+/// Adds to a tile's sums those that waited for them.
+///
+/// # Safety
+/// As [`compute`].
+#[inline(always)]
+unsafe fn add_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
+    acc: &mut [[V; VECTORS]; COLS],
+    from: Place<V::Element>,
+    mask: V::Mask,
+) {
+    let mut column = from.at.cast_const();
+    for acc in acc {
+        // SAFETY: the tile's rows of one of its columns can be read.
+        let sums: [V; VECTORS] = unsafe { load_column(column, mask) };
+        for (acc, sum) in acc.iter_mut().zip(sums) {
+            // SAFETY: the CPU has the instruction set of `V`.
+            *acc = unsafe { acc.add(sum) };
+        }
+        column = column.wrapping_add(from.ld);
+    }
+}
+
+/// Stores a tile's sums, the last register of each column masked.
+///
+/// # Safety
+/// As [`compute`].
+#[inline(always)]
+unsafe fn store_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
+    acc: [[V; VECTORS]; COLS],
+    to: Place<V::Element>,
+    mask: V::Mask,
+) {
+    let mut column = to.at;
+    for acc in acc {
+        // SAFETY: the tile's rows of one of its columns can be written.
+        unsafe { store_column(acc, column, mask) };
+        column = column.wrapping_add(to.ld);
+    }
 }
 
 /// Stores a column whose last register is masked.

@@ -6,18 +6,18 @@ use std::str::FromStr;
 /// Which units a context's products may use.
 ///
 /// Matrix units are the tile registers of AMX. They multiply i8 exactly. Sums of floats they add in another
-/// order than `serial`, with fewer roundings: bf16 as it is, f16 and f32 as pieces of bf16, f64 by
+/// order than vector units: bf16 as it is, f16 and f32 as pieces of bf16, f64 by
 /// residues. Each setting gives the same bits for any number of threads and on every repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuUnits {
     /// Vector units alone.
     Vector,
-    /// Matrix units as well, where they give the bits of vector units: the bits are those of `serial` on every
-    /// machine.
+    /// Matrix units as well, where they give the bits of vector units: the bits are those of
+    /// [`engine_sum`](crate::engine_sum()) on every machine.
     #[default]
     SameBits,
-    /// Matrix units wherever they are faster and within the error bound of vector units. Which bits a sum of
+    /// Matrix units wherever they are faster and within the error bound of a chain of multiply-adds. Which bits a sum of
     /// floats has then depends on whether the machine has them.
     All,
 }

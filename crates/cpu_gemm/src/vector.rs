@@ -42,6 +42,15 @@ pub(crate) trait Vector: Copy {
     /// `self * b`, lane by lane, as [`Accumulator::mul`].
     unsafe fn mul(self, b: Self) -> Self;
 
+    /// `self + b`, lane by lane: one rounding, or wrapping.
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        let one = unsafe { Self::splat(Self::Element::ONE) };
+        // SAFETY: the caller's promise. Times one is exact.
+        unsafe { b.mul_add(one, self) }
+    }
+
     /// What a packed element of A and one of B add to a sum: their product, or those of the steps that
     /// they hold.
     #[inline(always)]
@@ -103,6 +112,27 @@ pub(crate) trait Vector: Copy {
         _b_step: usize,
     ) -> Self {
         unreachable!("invariant: `ROW_STEPS` is asked before")
+    }
+
+    /// The same, a chain ending with the first `split` steps: its sum, and that of the next one's first.
+    #[inline(always)]
+    unsafe fn add_rows_apart(
+        self,
+        from: *const Self::Element,
+        along: usize,
+        b: *const Self::Element,
+        b_step: usize,
+        split: usize,
+    ) -> (Self, Self) {
+        // SAFETY: the caller's promises.
+        let ended = unsafe { self.add_parts_of_rows(from, along, b, b_step, split) };
+        // SAFETY: the CPU has the instruction set.
+        let zero = unsafe { Self::splat(Self::Element::ZERO) };
+        let (from, b) = (from.wrapping_add(split), b.wrapping_add(split.wrapping_mul(b_step)));
+        let steps = Self::ROW_STEPS.wrapping_sub(split);
+        // SAFETY: the caller's promises, of the steps that are left.
+        let begun = unsafe { zero.add_parts_of_rows(from, along, b, b_step, steps) };
+        (ended, begun)
     }
 
     /// The same for fewer steps than that.

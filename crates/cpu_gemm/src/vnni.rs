@@ -92,6 +92,12 @@ impl Vector for Quads512 {
     }
 
     #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: above.
+        Self(unsafe { _mm512_add_epi32(self.0, b.0) })
+    }
+
+    #[inline(always)]
     unsafe fn step(self, b: Self, c: Self) -> Self {
         // SAFETY: above.
         Self(unsafe { _mm512_dpbusd_epi32(c.0, self.0, b.0) })

@@ -6,7 +6,7 @@ mod pages;
 
 use std::num::NonZeroUsize;
 
-use cpu_gemm::{CpuContext, CpuIsa, CpuTypes, CpuUnits, gemm};
+use cpu_gemm::{CpuContext, CpuIsa, CpuTypes, CpuUnits, engine_sum, gemm};
 use gemm_spec::{Convert, Element, Layout, Order, Problem, bf16, epilogue, f16};
 use pages::Fenced;
 
@@ -71,7 +71,7 @@ fn by_definition<T: CpuTypes>(
     let mut result = c.to_vec();
     for row in 0..problem.m {
         for col in 0..problem.n {
-            let sum = (0..problem.k).fold(T::Acc::ZERO, |sum, p| {
+            let sum = engine_sum(problem.k, |p, sum| {
                 T::mul_add(a[problem.a.index(row, p)], b[problem.b.index(p, col)], sum)
             });
             let at = problem.c.index(row, col);
@@ -86,7 +86,7 @@ fn check<T: CpuTypes<A: Drawn, B: Drawn, C: Drawn, Acc: Drawn>>() {
     for _ in 0..60 {
         let wide = random.one_of(&[64, 65, 79, 96, 127, 128, 200, 700]);
         let thin = random.one_of(&[1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16]);
-        let k = random.one_of(&[1, 7, 8, 9, 31, 63, 64, 65, 130, 200]);
+        let k = random.one_of(&[1, 7, 8, 9, 31, 63, 64, 65, 130, 200, 512, 700, 1100]);
         let (m, n) = random.one_of(&[(wide, thin), (thin, wide)]);
         let mut layout = |rows, cols| {
             let padding = random.one_of(&[0, 0, 1, 5, 32]);

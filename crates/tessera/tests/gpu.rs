@@ -4,7 +4,7 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{Convert, Element as _, Operand, Order};
+use gemm_spec::{Convert, Element as _, Operand, Order, epilogue};
 use tessera::gpu::{Addresses, Gpu, HostMemory, KERNELS, Kernel, KernelCode, Pipeline};
 use tessera::{
     Accuracy, Batch, CpuContext, Device, Element, Engine, Error, GemmTypes, Layout, MatMut, MatRef,
@@ -33,11 +33,18 @@ fn drawn<T: GemmTypes, E: Element>(
     data
 }
 
-/// What the CPU engine computes, which the chain kernels agree with bit for bit.
+/// One chain of multiply-adds over k for each element, which the chain kernels agree with bit for bit.
 fn expected<T: GemmTypes>(problem: &Problem<T>, a: &[T::A], b: &[T::B], c: &[T::C]) -> Vec<T::C> {
-    let context = CpuContext::new(NonZeroUsize::new(1)).expect("threads start");
     let mut c = c.to_vec();
-    cpu_gemm::gemm(problem, a, b, &mut c, &context).expect("the buffers fit");
+    for row in 0..problem.m {
+        for col in 0..problem.n {
+            let product =
+                |sum, p| T::mul_add(a[problem.a.index(row, p)], b[problem.b.index(p, col)], sum);
+            let sum = (0..problem.effective_k()).fold(T::Acc::ZERO, product);
+            let c = &mut c[problem.c.index(row, col)];
+            *c = epilogue(problem.alpha, sum, problem.beta, || *c);
+        }
+    }
     c
 }
 

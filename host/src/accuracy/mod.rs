@@ -91,12 +91,12 @@ impl Document {
     }
 }
 
-/// One implementation for each way to sum in f32: the CPU engine for all that add in one chain, since
-/// their bits are the same, and every kernel that does not.
+/// One implementation for each way to sum in f32: `rayon` for all that add in one chain, since their bits are the
+/// same, the CPU engine, and every kernel that does not add in one chain.
 #[must_use]
 pub fn ways_to_sum() -> Vec<Implementation> {
     let differs = |implementation: &Implementation| match implementation {
-        Implementation::Cpu(cpu) => cpu.id == "cpu_packed",
+        Implementation::Cpu(cpu) => matches!(cpu.id, "rayon" | "cpu_packed"),
         Implementation::Gpu(spec) => !spec.is_chain() && spec.entry(Types::F32).is_ok(),
     };
     registry::all().filter(differs).collect()

@@ -7,6 +7,7 @@ use gemm_spec::{Problem, Types};
 use super::again::words;
 use super::subject::Subject;
 use super::{Energy, Request, Row, peak};
+use crate::cpu::Sums;
 use crate::error::Error;
 use crate::gpu::{Gpu, watch};
 use crate::measure::{Candidate, Effort, Processors, Worker, repeat};
@@ -128,8 +129,8 @@ fn effort(request: &Request) -> Effort {
 /// Whether a candidate may compute by the CPU's matrix units, so that their peak bounds its rate.
 fn may_use_matrix_units(candidate: Candidate, types: Types) -> bool {
     match candidate {
-        // The bits of a chain are possible for integers alone.
-        Candidate::Own(Implementation::Cpu(own)) => !own.chained || types == Types::I8,
+        // The bits of chains are possible for integers alone.
+        Candidate::Own(Implementation::Cpu(own)) => own.sums == Sums::Own || types == Types::I8,
         Candidate::Own(Implementation::Gpu(_)) => false,
         Candidate::Auto => true,
         Candidate::Peer(_) => !matches!(types, Types::F32 | Types::F64 | Types::I32),

@@ -12,8 +12,8 @@ use crate::report::render;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Implementations: patterns such as 'f16x3,split_k_*' [default: `cpu_packed`, whose bits all have
-    /// that sum in one chain, and every kernel that sums in another way].
+    /// Implementations: patterns such as 'f16x3,split_k_*' [default: `rayon`, whose bits all have that sum in one
+    /// chain, `cpu_packed`, and every kernel that sums in another way].
     #[arg(long, value_name = "PATTERNS", value_parser = values::patterns)]
     kernel: Option<String>,
     /// Compare other projects' products too: openblas, onednn, blis, mkl, cublas, cublaslt and others,

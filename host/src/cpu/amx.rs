@@ -8,7 +8,7 @@
 use cpu_gemm::{CpuContext, CpuTypes, CpuUnits, gemm_by, has_tiles, matrix_units};
 use gemm_spec::{Problem, Types, with_gemm_types};
 
-use super::implementation::{CpuImpl, forms};
+use super::implementation::{CpuImpl, Sums, forms};
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "cpu_amx",
@@ -17,7 +17,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     blocked: true,
     any_order: true,
-    chained: false,
+    sums: Sums::Own,
     needs,
     study: false,
     forms: forms!(gemm),

@@ -8,7 +8,7 @@
 
 use gemm_spec::{Element, Problem, epilogue};
 
-use super::implementation::{NOTHING, forms};
+use super::implementation::{NOTHING, Sums, forms};
 use super::loop_order::add_step;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -21,7 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     blocked: true,
     any_order: false,
-    chained: true,
+    sums: Sums::Chain,
     needs: NOTHING,
     study: true,
     forms: forms!(gemm),

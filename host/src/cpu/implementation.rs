@@ -70,6 +70,18 @@ pub(crate) type Needs = fn(Types) -> Result<(), String>;
 /// That of an implementation that runs everywhere.
 pub(crate) const NOTHING: Needs = |_| Ok(());
 
+/// In which order an implementation adds up the products of an element of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// In one chain of multiply-adds over k: the bits are those of `serial`.
+    Chain,
+    /// In chains of a fixed length, as [`cpu_gemm::engine_sum`] says: the bits are those of
+    /// [`engine_definition`](super::engine_definition).
+    Engine,
+    /// In an order of its own.
+    Own,
+}
+
 /// One CPU implementation, for the types of every product.
 pub struct CpuImpl {
     /// Name on the command line, in reports and in the docs.
@@ -84,9 +96,8 @@ pub struct CpuImpl {
     pub blocked: bool,
     /// Whether it takes operands of any storage order; else all three are row-major.
     pub any_order: bool,
-    /// Whether each element of C is one chain of multiply-adds over k in order, so that the bits are those of
-    /// `serial`.
-    pub chained: bool,
+    /// In which order the products of an element of C are added up.
+    pub sums: Sums,
     /// What it needs of the machine for products of some types.
     pub(crate) needs: Needs,
     /// Whether it is there for one idea of the ladder alone: it runs where it is named, not by default.

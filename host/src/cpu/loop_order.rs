@@ -8,7 +8,7 @@
 
 use gemm_spec::{Element, Problem, epilogue};
 
-use super::implementation::{NOTHING, forms};
+use super::implementation::{NOTHING, Sums, forms};
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::ScalarTypes;
@@ -20,7 +20,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     blocked: false,
     any_order: false,
-    chained: true,
+    sums: Sums::Chain,
     needs: NOTHING,
     study: true,
     forms: forms!(gemm),

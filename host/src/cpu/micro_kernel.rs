@@ -11,7 +11,7 @@
 
 use gemm_spec::{Accumulator, Convert, Element, Problem, epilogue};
 
-use super::implementation::{NOTHING, forms};
+use super::implementation::{NOTHING, Sums, forms};
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::ScalarTypes;
@@ -23,7 +23,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     blocked: true,
     any_order: false,
-    chained: true,
+    sums: Sums::Chain,
     needs: NOTHING,
     study: true,
     forms: forms!(gemm),

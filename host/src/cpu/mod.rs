@@ -17,7 +17,8 @@ use gemm_spec::Problem;
 use tessera::Engine;
 
 pub use cpu_gemm::{CpuContext, CpuIsa, CpuUnits};
-pub use implementation::{CpuImpl, context, isa, units};
+pub use implementation::{CpuImpl, Sums, context, isa, units};
+pub use packed::engine_definition;
 
 use crate::scalar::ScalarTypes;
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gemm_spec::{Problem, epilogue};
 
-use super::implementation::{NOTHING, forms};
+use super::implementation::{NOTHING, Sums, forms};
 use super::serial::element;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -24,7 +24,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     blocked: false,
     any_order: false,
-    chained: true,
+    sums: Sums::Chain,
     needs: NOTHING,
     study: false,
     forms: forms!(gemm),

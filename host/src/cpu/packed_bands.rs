@@ -9,7 +9,7 @@
 use gemm_spec::{Operand, Problem};
 use rayon::prelude::*;
 
-use super::implementation::{NOTHING, forms};
+use super::implementation::{NOTHING, Sums, forms};
 use super::packed_panels::{BLOCK_ROWS, multiply_rows};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::ScalarTypes;
@@ -21,7 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     blocked: true,
     any_order: false,
-    chained: true,
+    sums: Sums::Chain,
     needs: NOTHING,
     study: true,
     forms: forms!(gemm),

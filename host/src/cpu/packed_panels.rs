@@ -12,7 +12,7 @@
 
 use gemm_spec::{Convert, Element, Problem};
 
-use super::implementation::{NOTHING, forms};
+use super::implementation::{NOTHING, Sums, forms};
 use super::micro_kernel::{NARROW_COLS, ROWS, WIDE_COLS, add_steps, is_wide, padded, store};
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -25,7 +25,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     blocked: true,
     any_order: false,
-    chained: true,
+    sums: Sums::Chain,
     needs: NOTHING,
     study: true,
     forms: forms!(gemm),

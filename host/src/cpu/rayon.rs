@@ -10,7 +10,7 @@
 use gemm_spec::{Element, Problem, epilogue};
 use rayon::prelude::*;
 
-use super::implementation::{NOTHING, forms};
+use super::implementation::{NOTHING, Sums, forms};
 use super::loop_order::add_step;
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
@@ -23,7 +23,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: true,
     blocked: true,
     any_order: false,
-    chained: true,
+    sums: Sums::Chain,
     needs: NOTHING,
     study: false,
     forms: forms!(gemm),

@@ -9,7 +9,7 @@
 
 use gemm_spec::{Element, Problem, epilogue};
 
-use super::implementation::{NOTHING, forms};
+use super::implementation::{NOTHING, Sums, forms};
 use super::vectorised::{Work, vectorised};
 use super::{CpuContext, CpuImpl};
 use crate::scalar::ScalarTypes;
@@ -21,7 +21,7 @@ pub(super) const IMPL: CpuImpl = CpuImpl {
     parallel: false,
     blocked: false,
     any_order: false,
-    chained: true,
+    sums: Sums::Chain,
     needs: NOTHING,
     study: false,
     forms: forms!(gemm),

@@ -40,7 +40,7 @@ static BROKEN: CpuImpl = CpuImpl {
     blocked: false,
     parallel: false,
     any_order: false,
-    chained: true,
+    sums: crate::cpu::Sums::Chain,
     needs: crate::cpu::implementation::NOTHING,
     study: false,
     forms: crate::cpu::implementation::forms!(transposed_tiles),

@@ -174,7 +174,7 @@ mod tests {
         blocked: false,
         parallel: false,
         any_order: false,
-        chained: true,
+        sums: crate::cpu::Sums::Chain,
         needs: crate::cpu::implementation::NOTHING,
         study: false,
         forms: crate::cpu::implementation::forms!(wrong),

@@ -1,6 +1,6 @@
 //! Products in the tile registers of AMX: i8, bf16, f16 and f32 as sums of bf16 pieces, and f64 by residues.
 //!
-//! Sums of i8 have the bits of `serial`. Those of floats are added in another order, with fewer roundings;
+//! Sums of i8 have the bits of vector units. Those of floats are added in another order;
 //! they have the same bits on every repeat, for any number of threads and any storage order, and on any
 //! CPU by the model of the instructions.
 //!

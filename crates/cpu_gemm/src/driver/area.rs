@@ -8,6 +8,7 @@ use crate::cache_line;
 use crate::product::Product;
 use crate::region::Place;
 use crate::rounding::Rounded;
+use crate::sum;
 use crate::thresholds::{PACKED_AHEAD, SOURCE_COLUMNS};
 use crate::tile::{Finish, Prefetch, Source, Tile};
 
@@ -35,13 +36,18 @@ impl<T: GemmTypes> Shared<'_, T> {
         // Only elements that are their own sums are read where they lie.
         let a_as_it_lies = a.wrapping_add(first_row + first_step * a_col).cast::<T::Acc>();
         let last = k_block + 1 == self.plan.k_blocks;
-        let finish = match last && !self.plan.rounds {
+        let finish = match last {
+            true if self.plan.rounds => Finish::Sum,
             true => Finish::last(alpha, beta),
             false => Finish::Carry,
         };
         let slice = self.columns_of_slice(phase, slice);
         let (mr, nr) = (self.kernels.rows, self.kernels.cols);
         let strips = slice.clone().step_by(nr);
+        // Where C holds sums its elements are of their type.
+        let in_c = self.product.c.wrapping_add(first_col * ldc).cast::<T::Acc>();
+        let in_c = self.plan.c_holds_sums().then_some(sum::Place { at: in_c, ld: ldc });
+        let sums = self.plan.waiting.places(in_c, self.sums, (m * self.plan.blocking.cols, m));
         let upcoming = self.upcoming(phase, block, strips.len());
         for (strip, col) in strips.enumerate() {
             let tile_cols = nr.min(slice.end - col);
@@ -55,11 +61,6 @@ impl<T: GemmTypes> Shared<'_, T> {
             let mut hint = Prefetch { from: next_b, apart, pieces: nr, per_tile };
             let source = upcoming.map_or(Source::NONE, |upcoming| upcoming.of_strip(strip));
             let c = self.product.c.wrapping_add(first_row + (first_col + col) * ldc);
-            let (sums, sums_ld) = match self.sums.is_null() {
-                // C holds sums: its elements are of their type.
-                true => (c.cast::<T::Acc>(), ldc),
-                false => (self.sums.wrapping_add(first_row + col * m), m),
-            };
             let (mut row, mut panel) = (0, panels);
             while row < rows {
                 // The short one, all whole ones, then the rest.
@@ -85,16 +86,13 @@ impl<T: GemmTypes> Shared<'_, T> {
                     b,
                     b_step,
                     b_col,
-                    sums: sums.wrapping_add(row),
-                    sums_ld,
-                    next: match end_row < rows {
-                        true => sums.wrapping_add(end_row),
-                        false => sums.wrapping_add(nr.wrapping_mul(sums_ld)),
-                    },
+                    first: first_step,
+                    sums: &sums,
+                    row: first_row + row,
+                    col,
                     c: c.wrapping_add(row).cast::<T::Acc>(),
                     ldc,
                     last_rows: self.kernels.last_rows(tile_rows),
-                    resume: k_block > 0,
                     finish,
                     hint,
                     source: Source { from: source.from.wrapping_add(row), ..source },
@@ -102,7 +100,7 @@ impl<T: GemmTypes> Shared<'_, T> {
                 let on_edge = self.edge.filter(|_| place == Place::Across);
                 match (place, on_edge) {
                     (Place::Outside, _) => {}
-                    (Place::Across, Some((edge, sums))) => {
+                    (Place::Across, Some((edge, ref sums))) => {
                         let rows = first_row + row..first_row + end_row;
                         // SAFETY: as below, of a tile whose elements in the region lie in the area. The sums of this
                         // area's tiles on the edge are in use by nobody else.
@@ -117,6 +115,8 @@ impl<T: GemmTypes> Shared<'_, T> {
                 hint = hint.after(tiles);
             }
             if let Some(round) = self.kernels.round.filter(|_| last) {
+                let sum::Place { at: sums, ld: sums_ld } = sums.total.of(first_row, col);
+                let sums = sums.cast_const();
                 let strip = Rounded { sums, sums_ld, c, ldc, rows, cols: tile_cols, alpha, beta };
                 // SAFETY: the sums that were just carried, and their part of C.
                 unsafe { round(&strip) };

@@ -6,6 +6,7 @@ use crate::blocking::Blocking;
 use crate::cache_line;
 use crate::kernels::Kernels;
 use crate::product::Product;
+use crate::sum::Waiting;
 use crate::thresholds::{MANY_REGISTERS, NARROW_COLUMNS, ROW_BLOCKS_PER_COPY};
 
 /// Tickets of all phases for each thread, where there is work enough, so that all end together.
@@ -75,7 +76,9 @@ pub(super) struct Plan {
     pub(super) slice_cols: usize,
     /// Tickets of a phase that compute: blocks of rows times slices.
     pub(super) areas: usize,
-    /// Whether C holds old values that are still needed while sums are carried.
+    /// Which partial sums wait from one block of k to the next.
+    pub(super) waiting: Waiting,
+    /// Whether C holds old values that are still needed meanwhile.
     pub(super) updates: bool,
     /// Whether C cannot hold sums, which are of another type.
     pub(super) rounds: bool,
@@ -120,6 +123,7 @@ impl Plan {
             slices,
             slice_cols,
             areas: row_blocks * slices,
+            waiting: Waiting::between::<T::Acc>(product.k, blocking.k, kernels.round.is_some()),
             updates: product.beta != T::Acc::ZERO,
             rounds: kernels.round.is_some(),
             block_of_a: blocking.rows * kernels.packed_steps(blocking.k),
@@ -127,8 +131,13 @@ impl Plan {
         }
     }
 
-    /// Whether sums are carried in memory of their own, not in C.
-    pub(super) fn carries_apart(&self) -> bool {
-        self.rounds || self.updates && self.k_blocks > 1
+    /// How many kinds of partial sums wait in memory of their own: C holds one kind, if it can.
+    pub(super) fn kinds_apart(&self) -> usize {
+        self.waiting.count().saturating_sub(usize::from(self.c_holds_sums()))
+    }
+
+    /// Whether C can hold sums meanwhile.
+    pub(super) fn c_holds_sums(&self) -> bool {
+        !self.rounds && !self.updates
     }
 }

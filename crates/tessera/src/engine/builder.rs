@@ -95,8 +95,8 @@ impl EngineBuilder {
     }
 
     /// Makes each choice a pure function of the problem and the devices, so that a program gives the same
-    /// bits whenever it runs on machines with the same GPU, or without one. On the CPU they are those of one
-    /// chain of multiply-adds, unless other [units](Self::units) are asked for.
+    /// bits whenever it runs on machines with the same GPU, or without one. On the CPU they are those of
+    /// [`cpu_gemm::engine_sum`], unless other [units](Self::units) are asked for.
     ///
     /// Without it the choice may also depend on the builder's figures, on the number of threads and on
     /// the device memory that other programs leave free. With it figures are not used, and a product whose

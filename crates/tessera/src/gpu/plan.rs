@@ -23,7 +23,8 @@ use crate::operand_fault::OperandFault;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
     /// Whether each element of D is one chain of fused multiply-adds over k in order, rounded once, so that
-    /// its bits are those of the CPU engine and of every other kernel that promises this.
+    /// its bits are those of every other kernel that promises this, and up to k = 128 those of the CPU engine, whose
+    /// chains are no longer.
     pub is_chain: bool,
     /// The strictest contract that the kernel keeps.
     pub accuracy: Accuracy,
@@ -34,7 +35,7 @@ pub struct Promises {
 impl fmt::Display for Promises {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = match (self.is_chain, self.ranges) {
-            (true, _) => "one chain of fused multiply-adds: the bits of the CPU engine".to_owned(),
+            (true, _) => "one chain of fused multiply-adds over k".to_owned(),
             (false, 1) => "sums in an order of the kernel's own".to_owned(),
             (false, ranges) => format!("sums of {ranges} ranges of k, added in order"),
         };
