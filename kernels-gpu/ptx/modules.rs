@@ -379,8 +379,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "07c9ea799b2706b78f21e5f8cfbff27bb5a9e9b13c4195cf8083bbcad8ff099c",
-            image_sha256: "63ff029ecc3715a6aa84e31c9ed02a43e30372c1a23da4828f6b636098f93a94",
+            ptx_sha256: "5f17b25f412771c4ec624f7083d523432a5f2327bc3cb9f7e73158d6fb475e19",
+            image_sha256: "248a6addc453e93009a8f3ca4721c6be8b50fc96eeda217c0dceb82b7f1f0ef7",
             ptxas: "13.0.88",
         }),
     },
@@ -391,8 +391,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "a9a21bc048949b5f6ff9ef647f627839d790bbb7501c0ba2f6fba738a5efd13e",
-            image_sha256: "03590a78198cb20cf114342246ca9cc1b9a1294f568e453bface7d36c4bdd10a",
+            ptx_sha256: "31f75744dabc952d4bc77e7a058935b9e71f6e7bc47e834f83bfa129668abb09",
+            image_sha256: "989efa7da8bc324a1b362498a75b489a2df3e356e5b518b05342c39e13f643e0",
             ptxas: "13.0.88",
         }),
     },
@@ -403,8 +403,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "01fe5de1d3d9d78a6d21218a710c95e23aa81194f11c92c153dfd10a9bf42e89",
-            image_sha256: "3b7b3713e76b8ac2499e7aacbca48b3ce755d54f4cca80f942da65e39208b9df",
+            ptx_sha256: "c9a5e6e22f8bdea8b9c209819b049bbba06d3d4599a6fc94088b21145589da22",
+            image_sha256: "abb5af7471e09589c0e32cb4d05e7a54d6293a605ea9df7d038a395f6352073a",
             ptxas: "13.0.88",
         }),
     },
@@ -415,8 +415,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "588b95c7eb76ce82fda3a3960f8e545a4b01f245de4011403e5934c891ef6f15",
-            image_sha256: "23d62fd3600d6babbbb24e9811bea38bc6e75fb174cb517c0890013c4d189417",
+            ptx_sha256: "9016ab68d184e7f58ab09fed731253a56c5e03af0688ed07cbd4857b06be4aca",
+            image_sha256: "d3a1e1651e45a27037c7027fb2b8ed5dc9e857f9b65eda38207e8f44ff293706",
             ptxas: "13.0.88",
         }),
     },
@@ -427,8 +427,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "bf62f11dcb392104bc47df86579263f75c345f129768c0f27ffa6f55cefe306d",
-            image_sha256: "d0077a3e27b3ac3b169dbfd5114cc77d0ad6fd92d945c69174ca57066b9a9ea6",
+            ptx_sha256: "8ab115ffe1b5b864b95225f9e494e20aeb0d54dcafda7b87c7b1c4e97f69fad9",
+            image_sha256: "41c411e95c5f3e046b57318ee187beddacc1989afd7aa5caabc36a645b22c5ca",
             ptxas: "13.0.88",
         }),
     },
@@ -439,7 +439,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "c4db887f0a384d89196f2d74cdec55e291977e986b44f77bd57f86e5d77aed81",
+            ptx_sha256: "65cc9bd6750df7aaa7f351a3948e732fff168b7c40a35a3dd77e7e3659e7794b",
             image_sha256: "00f1be644a6d1b1930617deb90c31538093c97241a3a52bd8dea31d525d49206",
             ptxas: "13.0.88",
         }),
@@ -451,7 +451,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "f9fc0cd5ee5ba8560c6806429dcb2c233209262d06492d22f50400de96decf89",
+            ptx_sha256: "a9a0775806b163f141d23449633a50afe2846df8ede4a15f96f6da0f736821ec",
             image_sha256: "a456d5b8793c884cd878b1d359fe1f3304a85d734d1c5200bc55fb107ae5e56f",
             ptxas: "13.0.88",
         }),
@@ -463,7 +463,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "0a5cef6954183c56c89a5ee7b1288f76d0d2e256d3f731e9b264c770e8b7d02a",
+            ptx_sha256: "6d410b63df03570cc4b0e7b278758c1970acb632af5bef8de9af0590a38b6dc8",
             image_sha256: "4b29d4869795902fa717267026176f9e69d69695f50e63e87fef0616d2991f29",
             ptxas: "13.0.88",
         }),
@@ -475,7 +475,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "965bed2e6fd7ea248949d5c959bf057de9ef0def71a3ae84bf2effb2d8096326",
+            ptx_sha256: "efdea429b9f007f73a3d4bdaea89d47201444a96507e8ee5e646cab385054275",
             image_sha256: "61dd5fd41ea068a76737b8f03dfb94b18993ac21bb4bcd097c23419264be971c",
             ptxas: "13.0.88",
         }),
@@ -487,8 +487,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x160.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "c8c6b7c233ef08712c0dc5d0ed0d329bdc2339192448d8f9febad7462846e708",
-            image_sha256: "bcf65b3efa1b77924b6ef13871f67340a28fba07b2f25068b529133e5380e580",
+            ptx_sha256: "6ade23795766c7f5812d47df4d7f92eed118be6a50fcad53edbd03797d7e1a28",
+            image_sha256: "7060cb2647b61caa97caa678d4d1ea5c494aff937da1e445070b4a5a42683270",
             ptxas: "13.0.88",
         }),
     },
@@ -506,12 +506,24 @@
     },
     Files {
         arch: Arch::Sm90a,
+        name: "tensor_batch_128x128",
+        ptx: include_str!("sm_90a/tensor_batch_128x128.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_90a/tensor_batch_128x128.fatbin"),
+            archs: &["sm_90a"],
+            ptx_sha256: "9ac2655796e8745edd1f44f3a6685f90176055078d99adefbc84d0e92dead910",
+            image_sha256: "1f57fe47248c22b68371eefff2c862c9b6fb9bb74959d19edae8ea0db1d4e027",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm90a,
         name: "helpers",
         ptx: include_str!("sm_90a/helpers.ptx"),
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "f3c5f5966bd74e1249fbb8b2dc43f378d11ded23d2f6d22b13df0a5840af2ac8",
+            ptx_sha256: "356fd885a27bca1ee19499e1cc4e94477c0dab00239fea206b1b35863ed66e1b",
             image_sha256: "120f3d3e6211d637cbadbdce8432b3bf6bf0ecb8be402aca567c1389eeeca73a",
             ptxas: "13.0.88",
         }),

@@ -139,6 +139,7 @@ registry! {
     tensor::{SPLIT_128X128, EMULATED},
     tensor::{TILE_128X160, EMULATED},
     tensor::{TILE_64X64, EMULATED},
+    tensor::{BATCH_128X128, EMULATED},
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]

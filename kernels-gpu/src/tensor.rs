@@ -20,8 +20,8 @@
 //! `tensor_64x128` is the first step: one warpgroup loads a stage, waits, multiplies, waits, and
 //! loads the next. The others overlap all of that.
 //!
-//! A launch of `tensor_64x64` and of `tensor_128x*` computes all products of a batch: the maps have a third dimension, and blocks go
-//! on from the tiles of one product to those of the next.
+//! A launch of `tensor_64x64` and of `tensor_batch_128x128` computes all products of a batch: the maps have a
+//! third dimension, and blocks go on from the tiles of one product to those of the next.
 //!
 //! TMA loads boxes of A and B, in whatever order the operands are stored, and writes them to shared
 //! memory in the swizzle that `wgmma` reads. It fills in zeros outside the operands, so edges need
@@ -133,7 +133,7 @@ const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> Kern
         shared_elements: SHARED_BYTES / 2,
         min_blocks_per_sm: MinBlocks::same(1),
         params: ParamList::Tma,
-        operands: tensor_maps(1, true),
+        operands: tensor_maps(1, false),
         numerics: Numerics::TensorCore,
         helpers: &[PAD],
         ..KernelSpec::PLAIN
@@ -150,7 +150,6 @@ pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
     },
     shared_elements: SINGLE_SHARED_BYTES / 2,
     min_blocks_per_sm: MinBlocks::same(4),
-    operands: tensor_maps(1, false),
     ..spec("tensor_64x128", entries!("tensor_64x128"), SINGLE_N)
 };
 const _: () = TILE_64X128.check();
@@ -165,9 +164,17 @@ pub(crate) const TILE_64X64: KernelSpec = KernelSpec {
     },
     shared_elements: small_tile::SHARED_BYTES / 2,
     min_blocks_per_sm: MinBlocks::same(4),
+    operands: tensor_maps(1, true),
     ..spec("tensor_64x64", entries!("tensor_64x64"), SMALL_N)
 };
 const _: () = TILE_64X64.check();
+
+/// What the host needs to launch the narrow tile for batches.
+pub(crate) const BATCH_128X128: KernelSpec = KernelSpec {
+    operands: tensor_maps(1, true),
+    ..spec("tensor_batch_128x128", entries!("tensor_batch_128x128"), 128)
+};
+const _: () = BATCH_128X128.check();
 
 /// What the host needs to launch the wide tile.
 pub(crate) const TILE_128X256: KernelSpec = spec("tensor_128x256", entries!("tensor_128x256"), 256);
@@ -225,7 +232,6 @@ const fn split(
             rows: GROUP_ROWS,
         },
         shared_elements: SPLIT_SHARED_BYTES / 2,
-        operands: tensor_maps(1, false),
         split_k: KSharing::Cluster { unit: k_blocks * BLOCK_K },
         ..spec(id, entries, tile.n)
     }

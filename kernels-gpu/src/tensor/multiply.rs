@@ -8,7 +8,7 @@ use cuda_std::memory::{GlobalMut, Shared, SharedAddress, global_mut};
 use cuda_std::{tensor_map, thread, warp};
 use gemm_spec::index::ceil_div;
 use gemm_spec::params::TmaParams;
-use gemm_spec::scheduler::{Extent, PersistentBatch, SplitK, TileScheduler};
+use gemm_spec::scheduler::{Extent, Persistent, PersistentBatch, SplitK, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{
     INSTRUCTION_K, INSTRUCTION_M, K_ADVANCE, K_ADVANCE_MN_MAJOR, ROW_BYTES, THREADS,
@@ -130,6 +130,10 @@ entries! {
     tensor_64x64_bf16: run_small_tile::<>, Bf16;
     tensor_64x64_f16_f32: run_small_tile::<>, Wide<F16>;
     tensor_64x64_bf16_f32: run_small_tile::<>, Wide<Bf16>;
+    tensor_batch_128x128_f16: run_batch::<8>, F16;
+    tensor_batch_128x128_bf16: run_batch::<8>, Bf16;
+    tensor_batch_128x128_f16_f32: run_batch::<8>, Wide<F16>;
+    tensor_batch_128x128_bf16_f32: run_batch::<8>, Wide<Bf16>;
     tensor_128x128_f16: run::<8>, F16;
     tensor_128x128_bf16: run::<8>, Bf16;
     tensor_128x128_f16_f32: run::<8>, Wide<F16>;
@@ -187,7 +191,7 @@ impl<N: Number> Launch<N> {
         unsafe { tensor::prefetch(self.c_map) };
     }
 
-    /// A block's tiles of the products of a batch, each with all of k.
+    /// A block's tiles, each with all of k.
     ///
     /// # Safety
     /// The obligations of the entries.
@@ -197,7 +201,22 @@ impl<N: Number> Launch<N> {
         N: Wgmma<N16>,
     {
         // SAFETY: the obligations are the same.
-        unsafe { self.run_tiles(self.batch_tiles(Stages::<N16>::TILE_N)) };
+        unsafe { self.run_tiles::<N16, false>(self.tiles(Stages::<N16>::TILE_N)) };
+    }
+
+    /// A block's tiles of all products of a batch, each with all of k.
+    ///
+    /// # Safety
+    /// The obligations of the entries, for maps of rank 3.
+    #[inline(always)]
+    unsafe fn run_batch<const N16: usize>(&self)
+    where
+        N: Wgmma<N16>,
+    {
+        let extent = self.extent((TILE_M, Stages::<N16>::TILE_N));
+        let tiles = PersistentBatch::new(this_cta(), extent, GROUP_ROWS, self.products);
+        // SAFETY: the obligations are the same.
+        unsafe { self.run_tiles::<N16, true>(tiles) };
     }
 
     /// A block's tiles, each with the range of k that the block's row of the grid has. With several rows each
@@ -211,16 +230,20 @@ impl<N: Number> Launch<N> {
     where
         N: Wgmma<N16>,
     {
-        let tiles = SplitK::new(this_cta(), self.batch_tiles(Stages::<N16>::TILE_N), BLOCK_K);
+        let tiles = SplitK::new(this_cta(), self.tiles(Stages::<N16>::TILE_N), BLOCK_K);
         // SAFETY: the obligations are the same.
-        unsafe { self.run_tiles(tiles) };
+        unsafe { self.run_tiles::<N16, false>(tiles) };
     }
 
+    /// The tiles of a scheduler; with `BATCH` they may be of several products, and the maps are of rank 3.
+    ///
     /// # Safety
     /// The obligations of the entries; nobody else has the tiles.
     #[inline(always)]
-    unsafe fn run_tiles<const N16: usize>(&self, tiles: impl TileScheduler + Copy)
-    where
+    unsafe fn run_tiles<const N16: usize, const BATCH: bool>(
+        &self,
+        tiles: impl TileScheduler + Copy,
+    ) where
         N: Wgmma<N16>,
     {
         let linear = thread::thread_idx_x();
@@ -243,7 +266,7 @@ impl<N: Number> Launch<N> {
             unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
             if linear == 0 {
                 // SAFETY: one thread; the consumers consume as many stages as it loads.
-                unsafe { self.producer_loop(&mut pipe, tiles) };
+                unsafe { self.producer_loop::<N16, BATCH>(&mut pipe, tiles) };
             }
             return;
         }
@@ -252,7 +275,7 @@ impl<N: Number> Launch<N> {
         // SAFETY: the barrier is initialised and expects this warpgroup.
         let release = |empty| unsafe { mbarrier::arrive(empty) };
         // SAFETY: the whole warpgroup is here; the producer visits the same tiles.
-        unsafe { self.consumer_loop(&mut pipe, warpgroup_idx - 1, tiles, release) };
+        unsafe { self.consumer_loop::<N16, BATCH>(&mut pipe, warpgroup_idx - 1, tiles, release) };
         // TMA stores under way read this block's shared memory.
         bulk::wait_group_read::<0>();
     }
@@ -263,7 +286,7 @@ impl<N: Number> Launch<N> {
     /// The whole warpgroup calls it; the producer loads the stages of the same tiles, and `release`
     /// arrives at the `empty` barrier that it is given.
     #[inline(always)]
-    pub(super) unsafe fn consumer_loop<const N16: usize>(
+    pub(super) unsafe fn consumer_loop<const N16: usize, const BATCH: bool>(
         &self,
         pipe: &mut PipelineState<N16>,
         consumer_idx: u32,
@@ -306,13 +329,15 @@ impl<N: Number> Launch<N> {
             let mut epilogue = self.epilogue(place, consumer_idx, staging);
             let apart = u64::from(self.m) * self.ldc;
             epilogue.c = epilogue.c.wrapping_add((u64::from(tile.range) * apart) as usize);
-            epilogue = epilogue.of_product(tile.batch, self.c_stride);
+            if BATCH {
+                epilogue = epilogue.of_product(tile.batch, self.c_stride);
+            }
             if !N16.is_multiple_of(N16_OF_SUBTILE) {
                 epilogue.n = epilogue.n.min(col0 + Stages::<N16>::TILE_N);
             }
             if self.tma_store != 0 {
                 // SAFETY: obligation 1, of the map; this block alone has the tile, this warpgroup these rows.
-                unsafe { epilogue.store_by_tma(&acc) };
+                unsafe { epilogue.store_by_tma::<N16, BATCH>(&acc) };
             } else {
                 // SAFETY: obligation 1, of C; this block alone has the tile, this warpgroup these rows.
                 unsafe { epilogue.store_direct(&acc) };
@@ -353,11 +378,10 @@ impl<N: Number> Launch<N> {
         Extent { m: self.m, n: self.n, k: self.k, tile }
     }
 
-    /// The tiles of this block, of width `tile_n`, of all products.
+    /// The tiles of this block, of width `tile_n`.
     #[inline(always)]
-    fn batch_tiles(&self, tile_n: u32) -> PersistentBatch {
-        let extent = self.extent((TILE_M, tile_n));
-        PersistentBatch::new(this_cta(), extent, GROUP_ROWS, self.products)
+    fn tiles(&self, tile_n: u32) -> Persistent {
+        Persistent::new(this_cta(), self.extent((TILE_M, tile_n)), GROUP_ROWS)
     }
 
     /// The producer loop: loads all tiles that the block needs, one stage after the other.
@@ -365,7 +389,7 @@ impl<N: Number> Launch<N> {
     /// # Safety
     /// One thread calls it, and the consumers consume what it loads.
     #[inline(always)]
-    unsafe fn producer_loop<const N16: usize>(
+    unsafe fn producer_loop<const N16: usize, const BATCH: bool>(
         &self,
         pipe: &mut PipelineState<N16>,
         mut tiles: impl TileScheduler,
@@ -384,19 +408,15 @@ impl<N: Number> Launch<N> {
                 // SAFETY: one thread fills the pipeline, and these are the bytes of the boxes.
                 unsafe { pipe.producer_acquire_for(A_BYTES + b_bytes) };
                 let (to, arrive) = (pipe.tile(), pipe.full_barrier());
-                let load = |map, step: u32| {
-                    let z = tile.batch * step;
-                    move |to, x, y| {
-                        // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten;
-                        // the boxes are contiguous and fill A's tile, and B's behind it.
-                        unsafe { tensor::load_3d(to, map, [x, y, z], arrive) };
-                    }
-                };
-                let load_a = load(self.a_map, self.a_step);
-                for_each_box(a_mn_major, to, (row0, TILE_M), k0, load_a);
+                let place = (a_mn_major, (row0, TILE_M), k0);
+                let a = (self.a_map, tile.batch * self.a_step);
+                // SAFETY: the stage is empty after the acquire, so nobody reads what is overwritten.
+                unsafe { load_tile_of::<BATCH>(a, to, place, arrive) };
                 let to = to.wrapping_add(A_BYTES as usize);
-                let load_b = load(self.b_map, self.b_step);
-                for_each_box(b_mn_major, to, (col0, tile_n), k0, load_b);
+                let place = (b_mn_major, (col0, tile_n), k0);
+                let b = (self.b_map, tile.batch * self.b_step);
+                // SAFETY: as above; B's tile is behind A's.
+                unsafe { load_tile_of::<BATCH>(b, to, place, arrive) };
                 pipe.advance();
                 k0 += BLOCK_K;
             }
@@ -421,6 +441,28 @@ pub(super) unsafe fn load_tile(
     for_each_box(mn_major, to, (first, count), k0, |to, x, y| {
         // SAFETY: the caller's promise: the boxes are contiguous and fill the tile.
         unsafe { tensor::load(to, map, x, y, arrive) };
+    });
+}
+
+/// As [`load_tile`]; with `BATCH` of a matrix of a map of rank 3.
+///
+/// # Safety
+/// Those of [`load_tile`].
+#[inline(always)]
+pub(super) unsafe fn load_tile_of<const BATCH: bool>(
+    (map, matrix): (MapAddress, u32),
+    to: SharedAddress<u8>,
+    (mn_major, lines, k0): (bool, (u32, u32), u32),
+    arrive: SharedAddress<Barrier>,
+) {
+    if !BATCH {
+        // SAFETY: the obligations are the same.
+        unsafe { load_tile(map, mn_major, to, lines, k0, arrive) };
+        return;
+    }
+    for_each_box(mn_major, to, lines, k0, |to, x, y| {
+        // SAFETY: the caller's promise: the boxes are contiguous and fill the tile.
+        unsafe { tensor::load_3d(to, map, [x, y, matrix], arrive) };
     });
 }
 

@@ -77,7 +77,9 @@ impl<N: Number> Launch<N> {
             // SAFETY: the whole warpgroup is here, and the producer's has released what the pool lacks.
             unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
             // SAFETY: the whole warpgroup is here; the producers of both blocks visit the same tiles.
-            unsafe { self.consumer_loop(&mut pipe, warpgroup_idx - 1, tiles, release) };
+            unsafe {
+                self.consumer_loop::<N16, false>(&mut pipe, warpgroup_idx - 1, tiles, release);
+            };
         }
         // The other block arrives at this one's barriers, and TMA stores under way read this one's
         // memory: neither block may exit before the other is done.

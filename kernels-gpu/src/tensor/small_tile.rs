@@ -4,8 +4,8 @@
 //! with those of the tile after: while the warpgroup stores a tile, the next one arrives. What a block waits
 //! for, the other blocks of the SM hide.
 
+use cuda_std::arch::sm90::bulk;
 use cuda_std::arch::sm90::mbarrier::{self, Barrier};
-use cuda_std::arch::sm90::{bulk, tensor};
 use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::thread;
 use gemm_spec::index::ceil_div;
@@ -13,7 +13,7 @@ use gemm_spec::scheduler::{PersistentBatch, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 
-use super::multiply::{Launch, for_each_box, mma_k_block};
+use super::multiply::{Launch, load_tile_of, mma_k_block};
 use super::number::{Number, Wgmma};
 use super::{GROUP_ROWS, SMALL_N, SMALL_STAGES, STAGING_BYTES, STAGING_EACH};
 use crate::parts::cta::this_cta;
@@ -138,7 +138,7 @@ impl<N: Number> Launch<N> {
             let epilogue = self.epilogue(place, 0, staging).of_product(tile.batch, self.c_stride);
             if self.tma_store != 0 {
                 // SAFETY: obligation 1, of the map; this block alone has the tile.
-                unsafe { epilogue.store_by_tma(&acc) };
+                unsafe { epilogue.store_by_tma::<N16, true>(&acc) };
             } else {
                 // SAFETY: obligation 1, of C; this block alone has the tile.
                 unsafe { epilogue.store_direct(&acc) };
@@ -170,18 +170,15 @@ impl<N: Number> Launch<N> {
         let arrive = full.wrapping_add(slot as usize);
         // SAFETY: these are the bytes of the boxes, and the barrier expects this arrival.
         unsafe { mbarrier::arrive_and_expect_tx(arrive, STAGE_BYTES) };
-        let load = |map, step: u32| {
-            let z = tile.batch * step;
-            move |to, x, y| {
-                // SAFETY: the caller's promise; the boxes are contiguous and fill A's tile, and B's behind it.
-                unsafe { tensor::load_3d(to, map, [x, y, z], arrive) };
-            }
-        };
         let to = stages.wrapping_add((slot * STAGE_BYTES) as usize);
-        let rows = (tile.row * INSTRUCTION_M, INSTRUCTION_M);
-        for_each_box(A_MN, to, rows, k0, load(self.a_map, self.a_step));
+        let place = (A_MN, (tile.row * INSTRUCTION_M, INSTRUCTION_M), k0);
+        let a = (self.a_map, tile.batch * self.a_step);
+        // SAFETY: the caller's promise.
+        unsafe { load_tile_of::<true>(a, to, place, arrive) };
         let to = to.wrapping_add(A_BYTES as usize);
-        let columns = (tile.col * SMALL_N, SMALL_N);
-        for_each_box(B_MN, to, columns, k0, load(self.b_map, self.b_step));
+        let place = (B_MN, (tile.col * SMALL_N, SMALL_N), k0);
+        let b = (self.b_map, tile.batch * self.b_step);
+        // SAFETY: as above; B's tile is behind A's.
+        unsafe { load_tile_of::<true>(b, to, place, arrive) };
     }
 }

@@ -87,14 +87,16 @@ impl<N: Number> Epilogue<N> {
     }
 
     /// Stores `alpha` times the accumulators by TMA, in subtiles of 128 bytes of columns: one
-    /// staging buffer is filled while the other is being stored.
+    /// staging buffer is filled while the other is being stored. With `BATCH` the map is of rank 3.
     ///
     /// # Safety
     /// All threads of the warpgroup call it together; the map is that of C, and nobody else has
     /// these elements.
     #[inline(always)]
-    pub(super) unsafe fn store_by_tma<const N16: usize>(&self, acc: &Accumulators<N16>)
-    where
+    pub(super) unsafe fn store_by_tma<const N16: usize, const BATCH: bool>(
+        &self,
+        acc: &Accumulators<N16>,
+    ) where
         N: Wgmma<N16>,
     {
         unroll!(for P in 0..8 {
@@ -125,15 +127,15 @@ impl<N: Number> Epilogue<N> {
                 unsafe { warpgroup::sync(self.barrier) };
                 if self.thread_in_warpgroup == 0 {
                     if self.row0 < self.m {
-                        // SAFETY: the buffer is written, visible to TMA, and unchanged until the wait
-                        // above, or the one at the kernel's end.
-                        unsafe {
-                            tensor::store_3d(
-                                self.map,
-                                [col, self.row0, self.batch],
-                                buffer.address,
-                            );
-                        };
+                        let (x, y, z) = (col, self.row0, self.batch);
+                        if BATCH {
+                            // SAFETY: the buffer is written, visible to TMA, and unchanged until the wait
+                            // above, or the one at the kernel's end.
+                            unsafe { tensor::store_3d(self.map, [x, y, z], buffer.address) };
+                        } else {
+                            // SAFETY: the same.
+                            unsafe { tensor::store(self.map, x, y, buffer.address) };
+                        }
                     }
                     bulk::commit_group();
                 }

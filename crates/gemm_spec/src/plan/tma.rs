@@ -281,7 +281,8 @@ impl<T: GemmTypes> Planner<'_, T> {
         let box_dims = [ROW_BYTES / size(dtype.size()), INSTRUCTION_M];
         let (matrices, stride) = self.matrices(Operand::C);
         let reached = Reached { address: self.addresses.c, pitch: c.ld, stride };
-        self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128), Some(matrices))
+        let matrices = self.spec.takes_batches().then_some(matrices);
+        self.map(dtype, reached, (m, n), (box_dims, Swizzle::B128), matrices)
     }
 
     /// The map of `count` lines of `width` elements, with the box of a copy, elements of a line before

@@ -7,8 +7,7 @@ use super::device::DeviceModel;
 
 /// The kernels whose launches compute all products of a batch. Of equal predicted times, which wait for memory,
 /// the first is chosen: the wider tile reads less.
-const TOGETHER: [&str; 5] =
-    ["tensor_128x128", "tensor_128x192", "tensor_128x256", "tensor_64x64", "batched_small"];
+const TOGETHER: [&str; 3] = ["tensor_batch_128x128", "tensor_64x64", "batched_small"];
 
 /// Rows and columns of the smallest tile on the tensor cores.
 const SMALL_TILE: u32 = 64;
@@ -126,7 +125,10 @@ mod tests {
         assert_eq!([bf16(8, 10_000), bf16(16, 10_000)], ["batched_small"; 2]);
         assert_eq!([bf16(16, 100), bf16(32, 1000), bf16(32, 10_000)], ["tensor_64x64"; 3]);
         assert_eq!([bf16(48, 10_000), bf16(64, 1000), bf16(64, 10_000)], ["tensor_64x64"; 3]);
-        assert_eq!([bf16(96, 10_000), bf16(128, 10_000), bf16(256, 100)], ["tensor_128x128"; 3]);
+        assert_eq!(
+            [bf16(96, 10_000), bf16(128, 10_000), bf16(256, 100)],
+            ["tensor_batch_128x128"; 3]
+        );
         for types in [Types::F32, Types::F64] {
             assert_eq!(kernel(types, [4; 3], 2), "batched_small");
             assert_eq!(kernel(types, [32; 3], 100), "batched_small");
@@ -161,7 +163,7 @@ mod tests {
             }
             assert!(before > 10.0 * seconds(100), "{id}");
         }
-        let spec = Kernel::named("tensor_128x128").expect("the registry has it").spec();
+        let spec = Kernel::named("tensor_batch_128x128").expect("the registry has it").spec();
         let one = model.kernel_seconds(spec, Types::BF16, [300; 3]);
         assert_eq!(model.batch_seconds(spec, Types::BF16, [300; 3], 1), one);
     }

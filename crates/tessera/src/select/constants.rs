@@ -99,10 +99,11 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// Those of a kernel.
+    /// Those of a kernel; of one for batches those of the same tile for one product.
     #[must_use]
     pub fn of(&self, spec: &KernelSpec) -> KernelConstants {
-        let own = self.kernels.iter().find(|known| known.kernel == spec.id);
+        let id = spec.id.replacen("_batch_", "_", 1);
+        let own = self.kernels.iter().find(|known| known.kernel == id);
         own.copied().unwrap_or_else(|| {
             let [chain, limbs, tensor] = self.others;
             let efficiency = match spec.numerics {
