@@ -18,22 +18,30 @@ pub(crate) struct Args {
     require: bool,
 }
 
+/// The bridge to faer, whose packages take as long to compile as all others together. It is compiled with the peers,
+/// of which faer is one: cargo then chooses the same features of these packages, and compiles them once.
+const FAER: &str = "tessera-faer";
+const PEERS: &str = "host/peers";
+
 /// The arguments of the steps that are plain cargo.
-const CARGO_STEPS: [&[&str]; 12] = [
+const CARGO_STEPS: [&[&str]; 15] = [
     &["fmt", "--all", "--check"],
-    &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-    &["clippy", "-p", "host", "--features", "peers", "--all-targets", "--", "-D", "warnings"],
+    &["clippy", "--workspace", "--exclude", FAER, "--all-targets", "--", "-D", "warnings"],
+    &["clippy", "-p", "host", "-p", FAER, "-F", PEERS, "--all-targets", "--", "-D", "warnings"],
     // As the library's users compile it: with the others its packages have more features.
     &["clippy", "-p", "tessera", "--", "-D", "warnings"],
     &["clippy", "-p", "tessera", "--no-default-features", "--", "-D", "warnings"],
-    &["doc", "--workspace", "--no-deps"],
-    &["doc", "--workspace", "--no-deps", "--document-private-items"],
+    &["doc", "--workspace", "--exclude", FAER, "--no-deps"],
+    &["doc", "--workspace", "--exclude", FAER, "--no-deps", "--document-private-items"],
+    &["doc", "-p", "host", "-p", FAER, "-F", PEERS, "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],
     emulator_suites::ALL,
     // Every kernel with all its types, in all fixed orders of events and a random one.
     &["run", "-p", "host", "--", "sanitize", "--seeds", "1"],
-    &["test", "-p", "host", "--features", "peers", "--lib", "--", "peers"],
-    &["test", "--workspace", "--exclude", "host", "--features", "cuda_lazy/trampolines"],
+    &["test", "-p", "host", "-p", FAER, "-F", PEERS, "--lib", "--", "peers"],
+    &["test", "-p", "host", "-p", FAER, "-F", PEERS, "--test", "faer_products"],
+    &["test", "-p", "host", "-p", FAER, "-F", PEERS, "--doc"],
+    &["test", "--workspace", "--exclude", "host", "--exclude", FAER, "-F", "cuda_lazy/trampolines"],
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {

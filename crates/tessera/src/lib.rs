@@ -55,6 +55,7 @@ mod operand_fault;
 #[cfg(feature = "cuda")]
 mod pipeline;
 mod row_major;
+mod strided;
 
 #[cfg(feature = "cuda")]
 pub mod gpu;
@@ -64,7 +65,7 @@ pub mod select;
 pub use accuracy::Accuracy;
 pub use cpu_gemm::{CpuContext, CpuIsa, CpuUnits};
 pub use element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
-pub use engine::{Device, Engine, EngineBuilder, Placement, gemm};
+pub use engine::{Device, Engine, EngineBuilder, MultiplyStrided, Placement, gemm};
 pub use error::Error;
 #[cfg(feature = "cuda")]
 pub use error::{EntryMismatch, OperandFault, PtxFault};
@@ -72,8 +73,9 @@ pub use gemm_spec::{
     Batch, BatchItem, DType, Layout, Operand, Order, Problem, ShapeError, Types, Unsupported, bf16,
     f16,
 };
-pub use matrix::{MatMut, MatRef, Matrix, problem_of};
+pub use matrix::{MatMut, MatRef, Matrix, problem_of, sizes_of};
 pub use row_major::row_major;
+pub use strided::{StridedMut, StridedRef};
 
 /// The Rust examples of README.md, which are compiled and run as documentation tests.
 #[cfg(doctest)]

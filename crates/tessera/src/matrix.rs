@@ -250,7 +250,7 @@ pub fn problem_of<A: MultiplyInto<B, C>, B: Element, C: Element>(
 ///
 /// # Errors
 /// [`Error::InnerDim`] and [`Error::OuterDim`] where they do not fit.
-pub(crate) fn sizes_of(
+pub fn sizes_of(
     [(m, k), (b_rows, n), (rows, cols)]: [(usize, usize); 3],
 ) -> Result<[usize; 3], Error> {
     if k != b_rows {

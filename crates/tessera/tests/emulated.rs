@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tessera::gpu::{Gpu, Kernel, KernelCode};
 use tessera::select::{CpuFigures, FORMAT, Figures, GpuFigures, KernelTime};
-use tessera::{CpuContext, Device, Engine, Error, Placement, Problem, Types};
+use tessera::{
+    CpuContext, Device, Engine, Error, Placement, Problem, StridedMut, StridedRef, Types,
+};
 
 /// The driver's memory is that of the process.
 fn alone() -> MutexGuard<'static, ()> {
@@ -119,5 +121,51 @@ fn a_driver_that_refuses_the_machine_code_compiles_the_ptx() {
     cuda_emulated::refuse_images(false);
     assert_eq!((refused, by_choice), ((false, true), (false, true)));
     assert_eq!(asked(), [before[0] + 2, before[1] + 2]);
+    assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
+}
+
+/// Strided matrices without gaps are multiplied on the GPU, the others by threads: what is between their lines may
+/// be of other matrices. The result is the same.
+#[test]
+fn strided_matrices_without_gaps_go_to_the_gpu() {
+    let _alone = alone();
+    let engine = Engine::builder().device(Device::Cuda(0)).build().unwrap();
+    let (m, n, k, apart) = (13, 11, 7, 20);
+    let value = |row: usize, col: usize| ((3 * row + 5 * col) % 4) as f32;
+    let a: Vec<f32> = (0..m * k).map(|at| value(at / k, at % k)).collect();
+    let b: Vec<f32> = (0..k * n).map(|at| value(at / n, at % n)).collect();
+    let reversed: Vec<f32> = a.chunks(k).rev().flatten().copied().collect();
+    let sum = |row, col| (0..k).map(|p| value(row, p) * value(p, col)).sum::<f32>();
+    let (k_stride, n_stride) = (k.cast_signed(), n.cast_signed());
+    for (of_a, of_c, on_gpu) in [
+        ((&a, 0, k_stride), (n, 0), true),
+        ((&a, 0, k_stride), (apart, 0), false),
+        // Last rows first: a copy of A, then both reversed, which are in place.
+        ((&reversed, m - 1, -k_stride), (n, 0), true),
+        ((&reversed, m - 1, -k_stride), (n, m - 1), true),
+    ] {
+        let (data, first, row_stride) = of_a;
+        let (ld, first_of_c) = of_c;
+        let mut c = vec![1.0f32; m * ld];
+        let at = data.as_ptr().wrapping_add(first * k);
+        // SAFETY: all of `data`, which nobody writes.
+        let a = unsafe { StridedRef::from_raw(at, (m, k), (row_stride, 1)) };
+        // SAFETY: all of `b`, which nobody writes.
+        let b = unsafe { StridedRef::from_raw(b.as_ptr(), (k, n), (n_stride, 1)) };
+        let at = c.as_mut_ptr().wrapping_add(first_of_c * ld);
+        let ld_stride = ld.cast_signed() * if first_of_c > 0 { -1 } else { 1 };
+        // SAFETY: rows of `c`, which nobody else uses.
+        let to = unsafe { StridedMut::from_raw(at, (m, n), (ld_stride, 1)) };
+        let before = cuda_emulated::count("cuLaunchKernel");
+        engine.gemm_strided(None, 2.0, a, b, 1.0, to).unwrap();
+        let launched = cuda_emulated::count("cuLaunchKernel") > before;
+        assert_eq!(launched, on_gpu, "{ld} {first} {first_of_c}");
+        for (at, &found) in c.iter().enumerate() {
+            let (row, col) = (at / ld, at % ld);
+            let row = if first_of_c > 0 { m - 1 - row } else { row };
+            let expected = if col < n { 2.0 * sum(row, col) + 1.0 } else { 1.0 };
+            assert_eq!(found, expected, "{ld} {first} {first_of_c}: {row} {col}");
+        }
+    }
     assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
 }

@@ -16,19 +16,14 @@
 //! ```
 //!
 //! Any view will do: parts, transposed views, steps, reversed and broadcast axes. Arrays whose rows or columns
-//! are contiguous are read and written in place, others are copied first.
+//! are contiguous are read and written in place, and so is a reversed C; others are copied first.
 //! Products of arrays without gaps go where the engine sees fit, on a GPU or not; others are computed by its
 //! threads.
 //!
 //! The bits are those of the engine, not those of `ndarray`'s own products.
 
-mod operand;
-
 use ndarray::{Array2, ArrayRef2};
-use tessera::blas3::{self, Op, ViewMut};
-use tessera::{AccOf, Element, Engine, Error, MultiplyInto};
-
-use crate::operand::{Readable, Writable};
+use tessera::{AccOf, Element, Engine, Error, MultiplyInto, StridedMut, StridedRef};
 
 mod sealed {
     pub trait Sealed {}
@@ -71,24 +66,7 @@ impl Multiply for Engine {
         beta: AccOf<A, B, C>,
         c: &mut ArrayRef2<C>,
     ) -> Result<(), Error> {
-        let ((m, k), (b_rows, n)) = (a.dim(), b.dim());
-        if k != b_rows {
-            return Err(Error::InnerDim { a_rows: m, a_cols: k, b_rows, b_cols: n });
-        }
-        let (rows, cols) = c.dim();
-        if (rows, cols) != (m, n) {
-            return Err(Error::OuterDim { rows, cols, m, n });
-        }
-        let (a, b) = (Readable::of(a), Readable::of(b));
-        if let Some(c) = Writable::of(c) {
-            return multiply(self, alpha, &a, &b, beta, c);
-        }
-        // No part of C is a line: a copy takes its place.
-        let mut copy = c.to_owned();
-        let whole = Writable::of(&mut copy).expect("invariant: a new array is in lines");
-        multiply(self, alpha, &a, &b, beta, whole)?;
-        c.assign(&copy);
-        Ok(())
+        self.gemm_strided(None, alpha, strided(a), strided(b), beta, strided_mut(c))
     }
 
     fn dot<A: tessera::Multiply<B>, B: Element>(
@@ -113,23 +91,16 @@ fn zero<T: Element>() -> T {
     T::ZERO
 }
 
-/// The product of operands whose sizes fit.
-fn multiply<A: MultiplyInto<B, C>, B: Element, C: Element>(
-    engine: &Engine,
-    alpha: AccOf<A, B, C>,
-    a: &Readable<'_, A>,
-    b: &Readable<'_, B>,
-    beta: AccOf<A, B, C>,
-    c: Writable<'_, C>,
-) -> Result<(), Error> {
-    let c = match (a.dense()?, b.dense()?, c) {
-        (Some(a), Some(b), Writable::Dense(c)) => return engine.gemm(alpha, a, b, beta, c),
-        (_, _, Writable::Lines(c)) => c,
-        (_, _, Writable::Dense(c)) => {
-            let (rows, cols, layout) = (c.rows(), c.cols(), c.layout());
-            ViewMut::new(c.into_slice(), rows, cols, layout)?
-        }
-    };
-    let (plain, cpu) = (Op::NoTrans, engine.cpu_context());
-    blas3::gemm_typed::<A::Types>(plain, plain, alpha, a.view(), b.view(), beta, c, cpu)
+/// An array as the engine reads it.
+fn strided<T>(array: &ArrayRef2<T>) -> StridedRef<'_, T> {
+    let strides = (array.strides()[0], array.strides()[1]);
+    // SAFETY: the array's elements are where its strides say; they are borrowed.
+    unsafe { StridedRef::from_raw(array.as_ptr(), array.dim(), strides) }
+}
+
+/// An array as the engine writes it.
+fn strided_mut<T>(array: &mut ArrayRef2<T>) -> StridedMut<'_, T> {
+    let (dims, strides) = (array.dim(), (array.strides()[0], array.strides()[1]));
+    // SAFETY: the array's elements are where its strides say; they are borrowed exclusively.
+    unsafe { StridedMut::from_raw(array.as_mut_ptr(), dims, strides) }
 }

@@ -99,13 +99,7 @@ pub unsafe fn multiply(
 /// Whether the sizes fit, and an address space holds the operands.
 pub(crate) fn check(operands: &Operands, batch: &Batch) -> Result<(), Error> {
     let Operands { scalars, a, b, c } = operands;
-    if a.cols != b.rows {
-        let (a_rows, a_cols, b_rows, b_cols) = (a.rows, a.cols, b.rows, b.cols);
-        return Err(Error::InnerDim { a_rows, a_cols, b_rows, b_cols });
-    }
-    if (c.rows, c.cols) != (a.rows, b.cols) {
-        return Err(Error::OuterDim { rows: c.rows, cols: c.cols, m: a.rows, n: b.cols });
-    }
+    tessera::sizes_of([(a.rows, a.cols), (b.rows, b.cols), (c.rows, c.cols)])?;
     let each = [(Operand::A, a), (Operand::B, b), (Operand::C, c)];
     for ((operand, matrix), scalar) in each.into_iter().zip(scalars) {
         matrix.check(operand, scalar.size())?;

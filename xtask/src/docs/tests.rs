@@ -180,3 +180,58 @@ fn a_retired_word_is_a_fault() {
 fn the_documents_are_as_they_should_be() {
     run(&Args { check: true }).unwrap_or_else(|error| panic!("{error:#}"));
 }
+
+/// What is wrong with the rows of docs/promises.md: one that names no test, or one that its file does not have.
+fn unkept(text: &str, read: &dyn Fn(&str) -> Result<String>) -> Vec<String> {
+    let rows = text.lines().filter(|line| line.starts_with("| ") && *line != "| promise | test |");
+    let of_row = |row: &str| {
+        let mut named = row.split("` in [");
+        let mut faults = Vec::new();
+        let mut before = named.next().unwrap_or_default();
+        for after in named {
+            let test = before.rsplit('`').next().unwrap_or_default();
+            let file = after.split_once("](").and_then(|(_, file)| file.split_once(')'));
+            let file = file.map_or("", |(file, _)| file);
+            let source = read(&super::from_root("docs/promises.md", file)).unwrap_or_default();
+            let is_test = source
+                .split("#[test]")
+                .skip(1)
+                .any(|after| after.trim_start().starts_with(&format!("fn {test}()")));
+            if !is_test {
+                faults.push(format!("{file} has no test `{test}`"));
+            }
+            before = after;
+        }
+        if !row.contains("` in [") {
+            faults.push(format!("no test is named: {row}"));
+        }
+        faults
+    };
+    rows.flat_map(of_row).collect()
+}
+
+#[test]
+fn each_promise_has_its_test() {
+    let text = super::read("docs/promises.md").unwrap();
+    let rows = text.lines().filter(|line| line.contains("` in [")).count();
+    assert!(rows > 15, "the page has {rows} promises");
+    assert_eq!(unkept(&text, &super::read), Vec::<String>::new());
+}
+
+#[test]
+fn promises_without_a_test_are_found() {
+    let read = |path: &str| match path {
+        "tests/a.rs" => Ok("#[test]\nfn kept() {}\n\nfn helper() {}\n".to_owned()),
+        _ => bail!("there is no {path}"),
+    };
+    let row = |test: &str, file: &str| {
+        unkept(&format!("| promise | test |\n|---|---|\n| p | `{test}` in [a]({file}) |"), &read)
+    };
+    assert_eq!(row("kept", "../tests/a.rs"), Vec::<String>::new());
+    assert_eq!(row("kep", "../tests/a.rs"), ["../tests/a.rs has no test `kep`"]);
+    assert_eq!(row("helper", "../tests/a.rs"), ["../tests/a.rs has no test `helper`"]);
+    assert_eq!(row("kept", "../tests/b.rs"), ["../tests/b.rs has no test `kept`"]);
+    assert_eq!(unkept("| p | a test |", &read), ["no test is named: | p | a test |"]);
+    let second = "| p | `kept` in [a](../tests/a.rs), `gone` in [a](../tests/a.rs) |";
+    assert_eq!(unkept(second, &read), ["../tests/a.rs has no test `gone`"]);
+}

@@ -3,6 +3,7 @@
 mod builder;
 #[cfg(feature = "cuda")]
 mod on_gpu;
+mod strided;
 
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
@@ -13,6 +14,7 @@ use gemm_spec::{Element as _, Problem};
 pub use self::builder::{Device, EngineBuilder};
 #[cfg(feature = "cuda")]
 use self::on_gpu::OnGpu;
+pub use self::strided::MultiplyStrided;
 use crate::accuracy::Accuracy;
 use crate::element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 use crate::error::Error;
@@ -83,6 +85,20 @@ impl Engine {
             Some(threads) => builder.threads(threads).build(),
             None => builder.build(),
         }
+    }
+
+    /// The engine of the whole process, made by [`Engine::auto`] on the first call.
+    ///
+    /// # Errors
+    /// As [`Engine::auto`].
+    pub fn global() -> Result<&'static Self, Error> {
+        static ENGINE: OnceLock<Engine> = OnceLock::new();
+        if let Some(engine) = ENGINE.get() {
+            return Ok(engine);
+        }
+        let engine = Self::auto()?;
+        // Another thread may have been faster: its engine serves both.
+        Ok(ENGINE.get_or_init(|| engine))
     }
 
     /// An engine of other than the usual settings.
@@ -217,26 +233,17 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// A product by one engine for the whole process, made by [`Engine::auto`] on the first call.
+/// A product by [`Engine::global`].
 ///
 /// # Errors
-/// As [`Engine::auto`] and [`Engine::gemm_slices`].
+/// As [`Engine::global`] and [`Engine::gemm_slices`].
 pub fn gemm<T: GemmTypes>(
     problem: &Problem<T>,
     a: &[T::A],
     b: &[T::B],
     c: &mut [T::C],
 ) -> Result<(), Error> {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
-    let engine = match ENGINE.get() {
-        Some(engine) => engine,
-        None => {
-            let engine = Engine::auto()?;
-            // Another thread may have been faster: its engine serves both.
-            ENGINE.get_or_init(|| engine)
-        }
-    };
-    engine.gemm_slices(problem, a, b, c)
+    Engine::global()?.gemm_slices(problem, a, b, c)
 }
 
 #[cfg(test)]
@@ -270,6 +277,12 @@ mod tests {
         gemm(&problem, &[1, 2], &[3, 4], &mut c).unwrap();
         assert_eq!(c, [3, 4, 6, 8]);
         assert!(matches!(gemm(&problem, &[1], &[3, 4], &mut c), Err(Error::Shape(_))));
+    }
+
+    #[test]
+    fn there_is_one_engine_of_the_process() {
+        let (one, other) = (Engine::global().unwrap(), Engine::global().unwrap());
+        assert!(std::ptr::eq(one, other));
     }
 
     #[test]
