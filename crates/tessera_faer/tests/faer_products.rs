@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Conj, Mat, MatMut, MatRef, Par, c32, c64};
+use faer::{Accum, Conj, Mat, MatMut, MatRef, Par, c32, c64, mat};
 use tessera::{Engine, Error};
 use tessera_faer::{Multiply as _, Number};
 
@@ -231,6 +231,17 @@ fn bits_depend_on_neither_views_nor_threads() {
     let (dst, lhs) = (c.as_mut().reverse_rows_mut(), upside_down.as_ref());
     engine(3).matmul(dst, Accum::Replace, lhs, &b, 1.0, Par::Seq).unwrap();
     assert!(c == expected);
+}
+
+/// The example of the crate's documentation, whose own tests would have `cargo xtask ci` compile the laboratory anew.
+#[test]
+fn the_example_of_the_documentation_is_right() {
+    let engine = Engine::auto().unwrap();
+    let a = mat![[1.0f32, 2.0], [3.0, 4.0]];
+    assert_eq!(engine.product(&a, a.transpose()).unwrap(), mat![[5.0, 11.0], [11.0, 25.0]]);
+    let mut c = mat![[1.0f32, 1.0], [1.0, 1.0]];
+    engine.matmul(&mut c, Accum::Add, &a, a.as_ref().reverse_rows(), 10.0, Par::Seq).unwrap();
+    assert_eq!(c, mat![[51.0, 81.0], [131.0, 201.0]]);
 }
 
 #[path = "../examples/faer_product.rs"]
