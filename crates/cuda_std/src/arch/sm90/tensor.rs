@@ -60,6 +60,7 @@ impl Coords {
     }
 
     /// As signed numbers, with 0 for the matrix of a map of rank 2.
+    #[cfg(feature = "emulate")]
     pub(crate) fn signed(self) -> [i64; 3] {
         [self.x, self.y, self.z.unwrap_or(0)].map(|at| i64::from(at.cast_signed()))
     }
