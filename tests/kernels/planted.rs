@@ -72,11 +72,13 @@ const HARMLESS: &[Harmless] = &[
     harmless("tensor_split_64x64", "barrier.cluster", "tensor/split.rs", Some("release"), 1),
     // C's elements of 16 bits are two boxes a row, of which each has a buffer of its own; the next tile waits for both.
     harmless("tensor_128x128", STORED, "tensor/store.rs", None, 1),
+    harmless("tensor_batch_128x128", STORED, "tensor/store.rs", None, 1),
     // The same; and where the boxes are even in number, a tile begins with the buffer that the one before has not ended
     // with, so that the newest group may be left.
     harmless("tensor_128x128", STORED, "tensor/store.rs", Some("pending"), 2),
     // A block is one warpgroup, whose products the emulator takes to be over for all its warps at once.
     harmless("tensor_64x128", "barrier.sync", "tensor/single_stage.rs", None, 1),
+    harmless("tensor_64x64", "barrier.sync", "tensor/small_tile.rs", None, 1),
 ];
 
 const STORED: &str = "cp.async.bulk.wait_group.read";

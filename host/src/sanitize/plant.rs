@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use cuda_std::emulate::{
     Action, Defect, EmulationError, Event, Instruction, Observer, Order, Strict,
 };
+use gemm_spec::LaunchShape;
 use gemm_spec::split_k::KSharing;
 use kernels_gpu::Kernel;
 
@@ -75,12 +76,17 @@ const ONE: Options = Options {
 /// it, with tiles that reach beyond all edges, and where it does not.
 fn shapes(spec: Kernel) -> Vec<Shape> {
     let (m, n) = spec.launch.tile().map_or((8, 8), |tile| (tile.m as usize, tile.n as usize));
+    // Blocks of an SM that share the tiles.
+    let blocks = match spec.launch {
+        LaunchShape::Persistent { .. } => spec.min_blocks_per_sm.narrow as usize,
+        LaunchShape::Grid { .. } | LaunchShape::Grouped { .. } | LaunchShape::SingleBlock => 1,
+    };
     let by_tma = |sizes| Shape { sizes, padding: [0; 3], beta: 0.0 };
     let direct = |sizes| Shape { sizes, padding: [0, 0, 1], beta: 0.5 };
     match spec.split_k {
         KSharing::Cluster { .. } => vec![by_tma([m - 1, n - 8, 1304]), direct([m, 2 * n, 1300])],
         KSharing::None | KSharing::Workspace { .. } => {
-            vec![by_tma([m - 1, 3 * n - 8, 328]), direct([m, 2 * n, 328])]
+            vec![by_tma([m - 1, 3 * blocks * n - 8, 328]), direct([m, 2 * blocks * n, 328])]
         }
     }
 }
