@@ -753,6 +753,42 @@ fn batches_are_computed_by_strides() {
         assert!(plan.promises().is_chain);
         with_gemm_types!(types, T => compare::<T>(&context, &plan, &stream));
     }
+    // Maps of rank 3: matrices with gaps between them, and matrices whose rows interleave.
+    for id in ["tensor_64x64", "tensor_batch_128x128"] {
+        let kernel = kernel(id);
+        if !kernel.arch.runs_on(context.info().compute_capability) {
+            continue;
+        }
+        let (m, n, k, count) = (70, 72, 136, 3);
+        let gap = GemmBatch::Strided {
+            count,
+            a_stride: m * k + 8,
+            b_stride: k * n + 24,
+            c_stride: m * n,
+            d_stride: m * n + 8,
+        };
+        let interleaved = GemmBatch::Strided {
+            count,
+            a_stride: k,
+            b_stride: n,
+            c_stride: m * n,
+            d_stride: m * n,
+        };
+        let plain = GemmDesc::new(Types::BF16, m, n, k);
+        let (rows, lines) = (Layout::row_major(count * k), Layout::row_major(count * n));
+        let descs = [
+            plain.with_batch(gap),
+            plain.with_scalars(2.0, 1.0).with_batch(gap),
+            plain.with_batch(interleaved).with_layouts(rows, lines, Layout::row_major(n)),
+        ];
+        for desc in descs {
+            let limits = PlanLimits::default();
+            let plan = Plan::with_kernel(&context, desc, limits, kernel).unwrap();
+            assert!(plan.explain().contains("3 products in one launch"), "{}", plan.explain());
+            assert_eq!(plan.workspace_bytes(), 0, "nothing is copied");
+            compare::<tessera::bf16>(&context, &plan, &stream);
+        }
+    }
     // The library's own description of the same.
     let batch = Batch { count: 4, a_stride: 0, b_stride: 323, c_stride: 300 };
     let problem = Problem::<f64>::new(13, 17, 19).with_batch(batch).with_scalars(2.0, 0.0);
