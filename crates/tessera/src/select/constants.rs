@@ -104,7 +104,7 @@ impl Constants {
     pub fn of(&self, spec: &KernelSpec) -> KernelConstants {
         let id = spec.id.replacen("_batch_", "_", 1);
         let own = self.kernels.iter().find(|known| known.kernel == id);
-        own.copied().unwrap_or_else(|| {
+        own.map(|own| KernelConstants { kernel: spec.id, ..*own }).unwrap_or_else(|| {
             let [chain, limbs, tensor] = self.others;
             let efficiency = match spec.numerics {
                 Numerics::Chain | Numerics::ChainOfRanges => chain,
