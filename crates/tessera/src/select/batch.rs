@@ -105,15 +105,19 @@ mod tests {
 
     use super::*;
 
-    /// The kernel for a batch on an H200.
-    fn kernel(types: Types, sizes: [usize; 3], count: usize) -> &'static str {
+    fn h200() -> DeviceModel {
         let limits = DeviceLimits {
             compute_capability: (9, 0),
             max_threads_per_block: 1024,
             max_shared_bytes: 227 * 1024,
             multiprocessors: 132,
         };
-        let model = DeviceModel::new(limits, 1980);
+        DeviceModel::new(limits, 1980)
+    }
+
+    /// The kernel for a batch on an H200.
+    fn kernel(types: Types, sizes: [usize; 3], count: usize) -> &'static str {
+        let model = h200();
         let can = |kernel: &Kernel| kernel.entry(types).is_ok() && sizes[2] >= kernel.least_k();
         model.best_of_batch(types, sizes, count, can).map_or("none", |kernel| kernel.spec().id)
     }
@@ -137,21 +141,16 @@ mod tests {
         // Each of them has the device to itself.
         assert_eq!(kernel(Types::F32, [4096; 3], 4), kernel(Types::F32, [4096; 3], 1));
         assert_eq!(kernel(Types::F64, [1024; 3], 3), "vector_loads");
-        // Many blocks for each of a few.
-        assert_eq!(bf16(2048, 1), kernel(Types::BF16, [2048; 3], 1));
+        // One product is chosen for as without a batch.
+        let alone = h200().best_where(Types::BF16, [2048; 3], |_| true).unwrap();
+        assert_eq!(bf16(2048, 1), alone.spec().id);
         assert_eq!(kernel(Types::I8, [8; 3], 10), "none");
     }
 
     /// More products never take less, and one takes what a product takes.
     #[test]
     fn a_batch_takes_longer_than_a_part_of_it() {
-        let limits = DeviceLimits {
-            compute_capability: (9, 0),
-            max_threads_per_block: 1024,
-            max_shared_bytes: 227 * 1024,
-            multiprocessors: 132,
-        };
-        let model = DeviceModel::new(limits, 1980);
+        let model = h200();
         for id in TOGETHER {
             let spec = Kernel::named(id).expect("the registry has it").spec();
             let seconds = |count| model.batch_seconds(spec, Types::BF16, [100; 3], count).unwrap();
