@@ -15,6 +15,8 @@ mod batches;
 mod corners;
 #[path = "kernels/digests.rs"]
 mod digests;
+#[path = "kernels/epilogues.rs"]
+mod epilogues;
 #[path = "kernels/events.rs"]
 mod events;
 #[path = "kernels/host_path.rs"]
@@ -564,6 +566,9 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
     }
     if backend == Backend::Emulator {
         properties.push(("takes_batches", batches::takes_batches::<T>));
+        if spec.fuses {
+            properties.push(("fuses_epilogues", epilogues::fuses_epilogues::<T>));
+        }
     }
     if spec.reads_any_order() {
         properties.push(("takes_every_order", orders::takes_every_order::<T>));

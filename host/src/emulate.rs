@@ -3,8 +3,10 @@
 use std::ptr::with_exposed_provenance_mut;
 
 use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, Strict, TensorMap};
-use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Planner, Step};
-use gemm_spec::{DeviceLimits, Element, GemmTypes, Operand, OperandAccess, Order, Problem};
+use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Old, Planner, Step};
+use gemm_spec::{
+    DeviceLimits, Element, Epilogue, GemmTypes, Operand, OperandAccess, Order, Problem,
+};
 use kernels_gpu::{EmulatedCall, Kernel};
 use tessera::select::DeviceModel;
 
@@ -81,7 +83,7 @@ pub fn run_with<T: ScalarTypes>(
     b: &[T::B],
     c: &mut [T::C],
 ) -> Result<(), Error> {
-    run_kernel(options, None, spec, problem, a, b, c)
+    run_kernel(options, None, spec, problem, (a, b, c), None)
 }
 
 /// As [`run_with`], and tells an observer what each thread of the kernel does.
@@ -97,7 +99,43 @@ pub fn run_observed<T: ScalarTypes>(
     c: &mut [T::C],
     observer: &dyn Observer,
 ) -> Result<(), Error> {
-    run_kernel(options, Some(observer), spec, problem, a, b, c)
+    run_kernel(options, Some(observer), spec, problem, (a, b, c), None)
+}
+
+/// What a fused epilogue is given, in host memory.
+pub struct Fused<'a, T: GemmTypes> {
+    /// What is done.
+    pub epilogue: Epilogue,
+    /// What beta multiplies where it is not C, and from one of its rows to the next.
+    pub old: Option<(&'a [T::C], usize)>,
+    /// The bias.
+    pub bias: &'a [T::C],
+    /// The factors of the rows.
+    pub row_scales: &'a [T::Acc],
+    /// The factors of the columns.
+    pub column_scales: &'a [T::Acc],
+    /// The bits of the largest magnitude, zero before.
+    pub amax: &'a mut [u32; 1],
+}
+
+/// As [`run_with`], by a kernel that fuses an epilogue. The epilogue's numbers are as many as it reads.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// Where the kernel fuses none.
+pub fn run_fused<T: ScalarTypes>(
+    options: Options,
+    spec: Kernel,
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    fused: Fused<'_, T>,
+) -> Result<(), Error> {
+    assert!(spec.fuses, "{} fuses no epilogue", spec.id);
+    run_kernel(options, None, spec, problem, (a, b, c), Some(fused))
 }
 
 fn run_kernel<T: ScalarTypes>(
@@ -105,9 +143,8 @@ fn run_kernel<T: ScalarTypes>(
     observer: Option<&dyn Observer>,
     spec: Kernel,
     problem: &Problem<T>,
-    a: &[T::A],
-    b: &[T::B],
-    c: &mut [T::C],
+    (a, b, c): (&[T::A], &[T::B], &mut [T::C]),
+    fused: Option<Fused<'_, T>>,
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     let refused =
@@ -119,7 +156,9 @@ fn run_kernel<T: ScalarTypes>(
     ];
     let (a, b, c) = (&a[..a_len], &b[..b_len], &mut c[..c_len]);
     // What may not be read is what nobody has written.
-    let (reads_factors, reads_c) = (problem.alpha != T::Acc::ZERO, problem.beta != T::Acc::ZERO);
+    let apart = fused.as_ref().is_some_and(|fused| fused.old.is_some());
+    let reads_factors = problem.alpha != T::Acc::ZERO;
+    let reads_c = problem.beta != T::Acc::ZERO && !apart;
     let operand = |buffer: Buffer, number: usize, which: Operand, is_read: bool| {
         let (rows, cols) = problem.dims(which);
         let (layout, size) = (problem.layout(which), T::TYPES.of(which).size());
@@ -151,6 +190,13 @@ fn run_kernel<T: ScalarTypes>(
     let planner = Planner::new(spec.spec(), problem, addresses, &limits, band)
         .map_err(refused)?
         .with_ranges(DeviceModel::new(limits, 0).ranges(spec.spec(), problem));
+    let (planner, numbers) = match fused {
+        Some(fused) => {
+            let (fused, numbers) = fused.placed(problem, addresses.c);
+            (planner.with_fused(fused), numbers)
+        }
+        None => (planner, Vec::new()),
+    };
     // What no step has written is no number that a product could give.
     let words = in_memory(planner.workspace_bytes().div_ceil(8));
     let mut workspace = vec![0x7fd0_dead_7fd0_dead_u64; words];
@@ -169,7 +215,8 @@ fn run_kernel<T: ScalarTypes>(
                 workspace.note_written(address, bytes);
             }
             Step::Launch(launch) => {
-                let shape = buffers.iter().cloned().fold(shape(launch), Launch::with_buffer);
+                let buffers = buffers.iter().chain(&numbers).cloned();
+                let shape = buffers.fold(shape(launch), Launch::with_buffer);
                 let shape = Launch {
                     checked: options.checked,
                     skip_barrier: options.skip_barrier,
@@ -194,6 +241,34 @@ fn run_kernel<T: ScalarTypes>(
         }
     }
     Ok(())
+}
+
+impl<T: GemmTypes> Fused<'_, T> {
+    /// The same in buffers of a launch whose C is at an address.
+    fn placed(self, problem: &Problem<T>, c: u64) -> (plan::Fused, Vec<Buffer>) {
+        let Self { epilogue, old, bias, row_scales, column_scales, amax } = self;
+        let (old, old_ld) = old.unwrap_or((&[], problem.c.ld));
+        let _ = (old.as_ptr().expose_provenance(), bias.as_ptr().expose_provenance());
+        let _ = row_scales.as_ptr().expose_provenance();
+        let _ = column_scales.as_ptr().expose_provenance();
+        let mut buffers = vec![
+            Buffer::input("the old C", old).in_window(4),
+            Buffer::input("the bias", bias).in_window(5),
+            Buffer::input("the row scales", row_scales).in_window(6),
+            Buffer::input("the column scales", column_scales).in_window(7),
+            Buffer::output("the largest magnitude", amax.as_mut_slice()).in_window(8),
+        ];
+        let _ = amax.as_mut_ptr().expose_provenance();
+        let [of_old, bias, row_scales, column_scales, amax] =
+            [0, 1, 2, 3, 4].map(|at: usize| buffers[at].address as u64);
+        let old = if old.is_empty() {
+            buffers.remove(0);
+            Old { address: c, ld: problem.c.ld, stride: problem.batch.c_stride }
+        } else {
+            Old { address: of_old, ld: old_ld, stride: 0 }
+        };
+        (plan::Fused { epilogue, old, bias, row_scales, column_scales, amax }, buffers)
+    }
 }
 
 /// An address or a length of a plan, whose operands and workspace are in this process's memory.

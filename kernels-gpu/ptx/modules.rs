@@ -7,7 +7,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/single_block.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "2253b52da0fc7c5fdecb24b90a3103da1ccac609549a06967cf8e5b8b628600a",
+            ptx_sha256: "313690b1d9294b9dbc630c61a38c24169956b59a3f020a8e1a6db40b6fd0f21f",
             image_sha256: "5266c65a99cffb3534b46e29bb37aaab61863f2ebd0872a8827dd01837e0e626",
             ptxas: "13.0.88",
         }),
@@ -19,7 +19,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/naive.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "0cc9f395de02a42153f453a87bcd68531cf2166d12c5f001d45409d31ff2877e",
+            ptx_sha256: "3990873f44058572e3a2d7ac49e7d617d96036ca51407afe6cc6cee6c2d4b417",
             image_sha256: "eef45ae242f4a04ef356a7a102fa276553c431860b8cd10a129dd7050126a755",
             ptxas: "13.0.88",
         }),
@@ -31,7 +31,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/tiled2.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "0b4ba05ea35f3415f930d8d9a62cdc3b35015dbcdb8a146f450b18bbbe85bd59",
+            ptx_sha256: "557973a252eae9304610784c34440da1c20d1b90970e1688ad9aab42be382d56",
             image_sha256: "09ea58b4d01ca6e04029df0ce80caf6b8020c072a9698579f8fd07867616ac40",
             ptxas: "13.0.88",
         }),
@@ -43,7 +43,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/tiled4.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "292f1595022975d20682b7370d748d99ce4426201760f6d8add7f8e3fec26457",
+            ptx_sha256: "395b70a7931b315676e91cb1cb8ddc8842e74ced5b1dc436d569eb47fee235a6",
             image_sha256: "12df2ac2070e0403994dd6e26eaecaf3c85abc34b410dce61d351728f6dbe579",
             ptxas: "13.0.88",
         }),
@@ -55,7 +55,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/tiled8.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "64a161b7ba0263b5a87c4a2180d707fedca58c8cf219c9b142cbc21417cb03b8",
+            ptx_sha256: "91e68e7a164b5dd70ba394ce0206b505249a532c0c06fda0d62ea185450f2f2c",
             image_sha256: "d3f82d818b61c64b5352e820cf94a532a3b806c7ddc918780a1807f9039aeb79",
             ptxas: "13.0.88",
         }),
@@ -67,7 +67,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/tiled16.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "10eec0078a19513d2603a31da4f12bf057233cfb92e6c9fbfb372994c427583b",
+            ptx_sha256: "fd847582a4037790ca4f2baf2fedbf9549843d4135bff10dea23fd4ec928cae9",
             image_sha256: "ffcccc66dbe2ba504ade26257f01dbcd3c71d16c00fc8d322af9ded6f816c690",
             ptxas: "13.0.88",
         }),
@@ -79,7 +79,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/tiled32.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "32466bb8c21f1fa7ef2f881c70ef3e7cfa43b022b3328957b3a24d786a0601c9",
+            ptx_sha256: "d87408be207926effb7c4771e2f599a6e0a444ac07b71deb0f3ef396d31c7eac",
             image_sha256: "0b89b6f4c67c13419494b453a9b67608a5ffa9b3049ffd76d42ef97c21770160",
             ptxas: "13.0.88",
         }),
@@ -91,7 +91,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/register_tile_1d.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "51b99a87cf0438ef1b852c77719a79be944ec23e7aef6acf1f7b4f13b4a73877",
+            ptx_sha256: "d3c404ba7bec0d16e7d18b03b741dd5accd9cf6e06762d904c5ccb6bd64ed03e",
             image_sha256: "9cdda90a30931fbe249008d26828333385bbd04be0ed6e3ef9dc1c1012be393b",
             ptxas: "13.0.88",
         }),
@@ -103,7 +103,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/register_tile_2d.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "b09f58ca2d12a60d4561a07b78afe3d5d550b71a2d61baac8fc7e674118bac7d",
+            ptx_sha256: "ba26ab647637df694909df874dfc93808d411fe174c34b3dcfa8ac24cefb3296",
             image_sha256: "720b9bea6b683addd512525d734b5268e104a1896ef32f67a0d2021ffe95476b",
             ptxas: "13.0.88",
         }),
@@ -115,7 +115,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/vector_loads.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "12aecf9f7948d35e6ed68cffa25ea65623e421f39f7efac723a68d58b7b76fa4",
+            ptx_sha256: "a578481c040bf1f5ee593a93f2c56b1f32d5a56fb783766378a6d44fe7010bd6",
             image_sha256: "3120dbaea53338d968e2865f567d8f80d4e1469f4f24832062d003d7b9e95deb",
             ptxas: "13.0.88",
         }),
@@ -127,7 +127,7 @@
         assembled: Some(Assembled {
             image: image!("sm_70/warp_tile.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "7e82d99df515c601ddd1cd8655975f2082b38b24c28f2f04620ddff355bce6f4",
+            ptx_sha256: "03b2473ef381bdfe6a3f9001a1dc436a69e760829044e3b7aaa72d8096cbbde7",
             image_sha256: "9495d5a8b6adf06faf5d6171086ec5078b09d35fc44894062dd81c2aadd20175",
             ptxas: "13.0.88",
         }),
@@ -139,8 +139,8 @@
         assembled: Some(Assembled {
             image: image!("sm_70/helpers.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "f44ea7c4a999a5debc31ad6a9fe94a512a57a869bdd45a50c85090a6f57b7f56",
-            image_sha256: "5d1ebc05559d8425453156fcb4f5d01d1daa974a40c7b1892be0aa36df7f76e9",
+            ptx_sha256: "2137d74222d9bdd47f8ccce731d9ddfe3033165e4c479753e150c9d2ffe74c2c",
+            image_sha256: "4b6a879017635ca56f0c3517f021ca767373c89d068f8c86701b09b9a959a97e",
             ptxas: "13.0.88",
         }),
     },
@@ -367,8 +367,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "b96e45d223b0c6171e15bb9e51f4788687826ba0ddf9d23336beb541336eba26",
-            image_sha256: "ed4dca5a621430c5f8928bd9c89eae7e20656e024330469b39fec1f4286e754d",
+            ptx_sha256: "9c15d163127a8cf85c54067fc0fecf7e12952abce3cafbd83bdc51ef57184697",
+            image_sha256: "e9db73efe9b10aaaf0de1d527760d1059a58b5ee6bd566ad3f63a524d68bf899",
             ptxas: "13.0.88",
         }),
     },
@@ -379,8 +379,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "5f17b25f412771c4ec624f7083d523432a5f2327bc3cb9f7e73158d6fb475e19",
-            image_sha256: "248a6addc453e93009a8f3ca4721c6be8b50fc96eeda217c0dceb82b7f1f0ef7",
+            ptx_sha256: "9b8f9ac96617cd5e008f469dd6a2696636a87d742f126c896ddd22254e41ded7",
+            image_sha256: "06db35f2821da9c63e0c93c4dbaca7140e0bec9728ee1872868ab59a27fd005b",
             ptxas: "13.0.88",
         }),
     },
@@ -391,8 +391,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "31f75744dabc952d4bc77e7a058935b9e71f6e7bc47e834f83bfa129668abb09",
-            image_sha256: "989efa7da8bc324a1b362498a75b489a2df3e356e5b518b05342c39e13f643e0",
+            ptx_sha256: "247b27f275792e4ba5d7ab3c14563172c473b7ed949f11e316446b736e0011d9",
+            image_sha256: "2ab23189f5244dd838ca5dbc1c7c5e5a1fff447ec91c65899d3b7b1660d87bee",
             ptxas: "13.0.88",
         }),
     },
@@ -403,8 +403,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "c9a5e6e22f8bdea8b9c209819b049bbba06d3d4599a6fc94088b21145589da22",
-            image_sha256: "abb5af7471e09589c0e32cb4d05e7a54d6293a605ea9df7d038a395f6352073a",
+            ptx_sha256: "6e53f03ec74dd5b4020a92d274a295e25426adb5ae868a9a53c6b1f7d2f6b434",
+            image_sha256: "1ec3393d577dd7b604943d05163a91b8a05b941f6022a56889a5642de7845be9",
             ptxas: "13.0.88",
         }),
     },
@@ -415,8 +415,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "9016ab68d184e7f58ab09fed731253a56c5e03af0688ed07cbd4857b06be4aca",
-            image_sha256: "d3a1e1651e45a27037c7027fb2b8ed5dc9e857f9b65eda38207e8f44ff293706",
+            ptx_sha256: "d155a8d9bf5b02092cf8389052282de2fa4616d7229811b5dbb2756884e67494",
+            image_sha256: "695abbba82aa4880048742bbd39cf85a33ce7e45b6199cd4a0316cbbc372ea72",
             ptxas: "13.0.88",
         }),
     },
@@ -427,8 +427,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "8ab115ffe1b5b864b95225f9e494e20aeb0d54dcafda7b87c7b1c4e97f69fad9",
-            image_sha256: "41c411e95c5f3e046b57318ee187beddacc1989afd7aa5caabc36a645b22c5ca",
+            ptx_sha256: "7030c99112c2276fa736fcb74e5d072ebf32e275f5f62cbdbdaefe5d44b81fed",
+            image_sha256: "78817802a27294edfdd026aa08fe2d462e1309ff39029ade6c31c37f7cdc78c9",
             ptxas: "13.0.88",
         }),
     },
@@ -439,8 +439,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "65cc9bd6750df7aaa7f351a3948e732fff168b7c40a35a3dd77e7e3659e7794b",
-            image_sha256: "00f1be644a6d1b1930617deb90c31538093c97241a3a52bd8dea31d525d49206",
+            ptx_sha256: "ac94da3f7920a5bd2dbc9182e7481dd5b29a353154b2666d4dbb4d2e3bbdd661",
+            image_sha256: "09aedac4b3cb80bc9201810394b9df45de7808f17a8f06baf7f55246100e82a1",
             ptxas: "13.0.88",
         }),
     },
@@ -451,8 +451,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "a9a0775806b163f141d23449633a50afe2846df8ede4a15f96f6da0f736821ec",
-            image_sha256: "a456d5b8793c884cd878b1d359fe1f3304a85d734d1c5200bc55fb107ae5e56f",
+            ptx_sha256: "4b375eaf4abfa155c543e4b4c04f741fe8d2aa09e81e65c574722df05db34850",
+            image_sha256: "5c1ee00e270512204a0e8ac1a3e7bd01bf1a8a47556396382f94ce402b777272",
             ptxas: "13.0.88",
         }),
     },
@@ -463,8 +463,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "6d410b63df03570cc4b0e7b278758c1970acb632af5bef8de9af0590a38b6dc8",
-            image_sha256: "4b29d4869795902fa717267026176f9e69d69695f50e63e87fef0616d2991f29",
+            ptx_sha256: "f4b3ab4467c3772b25a1234f5b4bd6749945243210fbd50454eefbbeb0798e02",
+            image_sha256: "739339db1ea80e15a45267f7117a862f98cbecfbf34f45951e5348a78e5fcbe3",
             ptxas: "13.0.88",
         }),
     },
@@ -475,8 +475,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "efdea429b9f007f73a3d4bdaea89d47201444a96507e8ee5e646cab385054275",
-            image_sha256: "61dd5fd41ea068a76737b8f03dfb94b18993ac21bb4bcd097c23419264be971c",
+            ptx_sha256: "ab72570a3c132505c94a602ab4097023b8ad2ae1a77269c02b9098239b6b9974",
+            image_sha256: "ffa3ffdd39e26d42c93206f9d6cd5882f256548864e22e5de46605786c56c8dd",
             ptxas: "13.0.88",
         }),
     },
@@ -487,8 +487,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x160.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "6ade23795766c7f5812d47df4d7f92eed118be6a50fcad53edbd03797d7e1a28",
-            image_sha256: "7060cb2647b61caa97caa678d4d1ea5c494aff937da1e445070b4a5a42683270",
+            ptx_sha256: "4531b67e3ecc8cfd9abde3542982bbe81f713d04e5a460b79b9304819b88b4ee",
+            image_sha256: "42b894a1c439a62795e3ad9ee0545ecac988bf98e61d14bb39e3abbd8194c4ea",
             ptxas: "13.0.88",
         }),
     },
@@ -499,8 +499,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "5ff89a8bcf5926f62a3863460e81df5a074ae11b41bd0da06ada8b98c857ff6e",
-            image_sha256: "295bdaaca63c458feba6df2e9e7f9cea95f42c96a45b20847a1379b79b6ce20b",
+            ptx_sha256: "096e79d6deae84c5e0998a2229a7b9929041956c1e94138b09ca41bb5faf24bf",
+            image_sha256: "a147b757e963a76890792b52f3114c0764ce7b32f92a843b2c0a9c20c0d26b2e",
             ptxas: "13.0.88",
         }),
     },
@@ -511,8 +511,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_batch_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "9ac2655796e8745edd1f44f3a6685f90176055078d99adefbc84d0e92dead910",
-            image_sha256: "1f57fe47248c22b68371eefff2c862c9b6fb9bb74959d19edae8ea0db1d4e027",
+            ptx_sha256: "df47f998081af3dfeedb8adef5c542cae54ffb5df3cbe9d56f5e404a74db7e82",
+            image_sha256: "baf23538a7a98c4223d682d9d0660a729d6a476578e1c5fd751ba00190f954d0",
             ptxas: "13.0.88",
         }),
     },
@@ -523,7 +523,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "356fd885a27bca1ee19499e1cc4e94477c0dab00239fea206b1b35863ed66e1b",
+            ptx_sha256: "571137e1c0f1dbdb1fcc4da3e9d06fb88efa5f2baa22695c4ce9c891e63ca80b",
             image_sha256: "120f3d3e6211d637cbadbdce8432b3bf6bf0ecb8be402aca567c1389eeeca73a",
             ptxas: "13.0.88",
         }),

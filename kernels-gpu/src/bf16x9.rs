@@ -67,6 +67,7 @@ const fn spec(
         operands: OperandAccess::Limbs(Limbs::ThreeBf16),
         split_k: KSharing::Workspace { unit: BLOCK_K },
         numerics: Numerics::Limbs { products },
+        fuses: false,
         helpers: HELPERS,
     }
 }

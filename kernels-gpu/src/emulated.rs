@@ -3,8 +3,8 @@
 use std::any::Any;
 
 use gemm_spec::params::{
-    BatchedParams, FallbackParams, GemmParams, LimbParams, PadParams, Params, ProbeParams,
-    RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+    BatchedParams, FallbackParams, FinishParams, GemmParams, LimbParams, PadParams, Params,
+    ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
     TransposeParams,
 };
 
@@ -72,6 +72,8 @@ entries! {
     Pad(PadParams),
     /// Of the helper that exchanges rows and columns.
     Transpose(TransposeParams),
+    /// Of the helper that finishes sums.
+    Finish(FinishParams),
     /// Of the helper that splits a K-major operand.
     SplitKMajor(SplitKMajorParams),
     /// Of the helper that finds the largest magnitudes.

@@ -40,7 +40,8 @@ impl Deref for Kernel {
 
 impl PartialEq for Kernel {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
+        // The registry is a constant, of which each crate may have a copy: addresses tell nothing.
+        self.0.id == other.0.id
     }
 }
 

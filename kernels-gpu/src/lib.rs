@@ -23,6 +23,8 @@ mod bf16x9;
 mod bulk_copy;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod f16x3;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
+mod finish;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod limbs;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_70"))]
@@ -75,6 +77,17 @@ pub use module::{Assembled, Module};
 #[cfg(not(target_arch = "nvptx64"))]
 pub const TRANSPOSE: gemm_spec::HelperEntry = transpose::ENTRY;
 
+/// What finishes sums of f32, and of f64, for the kernels that do not fuse an epilogue. It is where
+/// [`TRANSPOSE`] is.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const FINISH: [gemm_spec::HelperEntry; 2] = finish::ENTRIES;
+
+/// What launches of kernels of any arch may use.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn common_entries() -> impl Iterator<Item = gemm_spec::HelperEntry> {
+    [TRANSPOSE].into_iter().chain(FINISH)
+}
+
 /// Lists the kernels: each module's specification, and its entries as functions for the emulator.
 #[cfg(not(target_arch = "nvptx64"))]
 macro_rules! registry {
@@ -87,6 +100,7 @@ macro_rules! registry {
             &[
                 sum_parts::EMULATED,
                 transpose::EMULATED,
+                finish::EMULATED,
                 tensor::EMULATED_PAD,
                 tensor::EMULATED_SUM,
                 limbs::EMULATED_FALLBACK,

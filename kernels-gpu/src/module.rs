@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use gemm_spec::{Arch, EntryForm, KernelSpec};
 
-use crate::{KERNELS, TRANSPOSE};
+use crate::{KERNELS, common_entries};
 
 /// Entries that the driver loads together. Each kernel has a module of its own, so that its first
 /// launch waits for nothing else; what several kernels launch beside their own entries is one more
@@ -118,8 +118,8 @@ static TABLE: LazyLock<Vec<(Module, Vec<EntryForm>)>> = LazyLock::new(|| {
     let mut table = Vec::new();
     for arch in Arch::ALL {
         // What kernels of any arch launch is in the module of the oldest.
-        let common = (arch == COMMON_ARCH).then(|| TRANSPOSE.form());
-        let mut helping: Vec<EntryForm> = common.into_iter().collect();
+        let common = common_entries().filter(|_| arch == COMMON_ARCH);
+        let mut helping: Vec<EntryForm> = common.map(|entry| entry.form()).collect();
         for spec in KERNELS.iter().filter(|spec| spec.arch == arch) {
             let own = spec.forms().take(spec.entries.len()).collect();
             table.push((Module { arch, name: spec.id }, own));

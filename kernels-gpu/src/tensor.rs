@@ -20,6 +20,9 @@
 //! `tensor_64x128` is the first step: one warpgroup loads a stage, waits, multiplies, waits, and
 //! loads the next. The others overlap all of that.
 //!
+//! The kernels that are chosen most also do what an epilogue does besides scaling ([`gemm_spec::fusion`]), see
+//! [`mod@finish`].
+//!
 //! A launch of `tensor_64x64` and of `tensor_batch_128x128` computes all products of a batch: the maps have a
 //! third dimension, and blocks go on from the tiles of one product to those of the next.
 //!
@@ -34,6 +37,7 @@
 //!       full/empty barriers of each stage    ==>  consumer 1: rows 64..128            ==> staging  > C
 //! ```
 
+mod finish;
 mod multiply;
 mod number;
 mod pad;
@@ -135,6 +139,7 @@ const fn spec(id: &'static str, entries: &'static [Entry], columns: u32) -> Kern
         params: ParamList::Tma,
         operands: tensor_maps(1, false),
         numerics: Numerics::TensorCore,
+        fuses: true,
         helpers: &[PAD],
         ..KernelSpec::PLAIN
     }
@@ -150,6 +155,7 @@ pub(crate) const TILE_64X128: KernelSpec = KernelSpec {
     },
     shared_elements: SINGLE_SHARED_BYTES / 2,
     min_blocks_per_sm: MinBlocks::same(4),
+    fuses: false,
     ..spec("tensor_64x128", entries!("tensor_64x128"), SINGLE_N)
 };
 const _: () = TILE_64X128.check();
@@ -185,6 +191,7 @@ const fn pair(id: &'static str, entries: &'static [Entry], columns: u32) -> Kern
     KernelSpec {
         about: "16-bit floats on the tensor cores, two blocks sharing B by a cluster, accumulated in f32",
         operands: tensor_maps(PAIR, false),
+        fuses: false,
         ..spec(id, entries, columns)
     }
 }
@@ -208,6 +215,7 @@ const _: () = TILE_128X128.check();
 pub(crate) const TILE_128X160: KernelSpec = KernelSpec {
     about: "16-bit floats on the tensor cores, ranges of k where C has few tiles, accumulated in f32",
     split_k: KSharing::Workspace { unit: BLOCK_K },
+    fuses: false,
     helpers: &[PAD, sum_parts::ENTRY, sum::F16_ENTRY, sum::BF16_ENTRY],
     ..spec("tensor_128x160", entries!("tensor_128x160"), 160)
 };

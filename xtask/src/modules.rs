@@ -69,7 +69,8 @@ pub(crate) fn users(module: Module) -> impl Iterator<Item = &'static KernelSpec>
 
 /// The entries of a module that are no kernel's own, but what kernels of any arch launch.
 pub(crate) fn common(module: Module) -> Vec<EntryForm> {
-    if module == Module::common() { vec![kernels_gpu::TRANSPOSE.form()] } else { Vec::new() }
+    let common = kernels_gpu::common_entries().filter(|_| module == Module::common());
+    common.map(|entry| entry.form()).collect()
 }
 
 /// Every file below the folder of the modules, from the root, folders with `/`; none where there is no

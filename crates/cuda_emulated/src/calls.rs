@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cuda_lazy::Driver;
-use gemm_spec::params::{BatchedParams, GemmParams, Params, TransposeParams};
+use gemm_spec::params::{BatchedParams, FinishParams, GemmParams, Params, TransposeParams};
 use gemm_spec::{AccType, GemmTypes};
 use kernels_gpu::{EmulatedCall, EmulatedEntry, Module};
 
@@ -780,6 +780,12 @@ unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedC
         | EmulatedEntry::SplitMnMajor(_)
         | EmulatedEntry::Probe(_)
         | EmulatedEntry::Fallback(_) => None,
+        EmulatedEntry::Finish(_) => {
+            // SAFETY: a pointer for each parameter, each to a value of its type.
+            let params = unsafe { read::<FinishParams>(AccType::F32, from) };
+            // SAFETY: the entry's own parameters, for which its obligations hold until the launch is over.
+            unsafe { EmulatedCall::new(entry, params) }
+        }
         EmulatedEntry::Transpose(_) => {
             // SAFETY: a pointer for each parameter, each to a value of its type.
             let params = unsafe { read::<TransposeParams>(AccType::F32, from) };

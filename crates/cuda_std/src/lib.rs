@@ -8,6 +8,7 @@
 //! * [`memory`] holds the pointers through which a kernel reads and writes;
 //! * [`shared`] gives the memory that the threads of a block share;
 //! * [`atomic`] holds updates of words that several threads write;
+//! * [`approximate`] holds functions of the special-function units;
 //! * [`arch`] holds the instructions that only newer GPUs have.
 //!
 //! On the device each call is one instruction. On the host the same names run on [`emulate`], so
@@ -30,6 +31,7 @@
     expect(internal_features, reason = "shared memory has no stable name in the language yet")
 )]
 
+pub mod approximate;
 pub mod arch;
 pub mod atomic;
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]

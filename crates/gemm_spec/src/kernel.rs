@@ -2,8 +2,8 @@
 
 use crate::index::ceil_div;
 use crate::params::{
-    BatchedParams, FallbackParams, GemmParams, LimbParams, PadParams, Param, Params, ProbeParams,
-    RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+    BatchedParams, FallbackParams, FinishParams, GemmParams, LimbParams, PadParams, Param, Params,
+    ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
     TransposeParams,
 };
 use crate::split::Limbs;
@@ -66,6 +66,9 @@ pub struct KernelSpec {
     pub split_k: KSharing,
     /// What an element of C is the sum of.
     pub numerics: Numerics,
+    /// Whether its launches do what an [`Epilogue`](crate::Epilogue) says before they store C, if all of k is
+    /// one range.
+    pub fuses: bool,
     /// The entries that are launched before and after its own.
     pub helpers: &'static [HelperEntry],
 }
@@ -157,6 +160,9 @@ pub enum HelperRole {
     Pad,
     /// Exchanges rows and columns of an operand: [`TransposeParams`]. It is no kernel's own.
     Transpose,
+    /// Does what an epilogue does besides scaling to sums that are in memory: [`FinishParams`]. It is no
+    /// kernel's own.
+    Finish,
     /// Splits a K-major operand: [`SplitKMajorParams`].
     SplitKMajor,
     /// Finds the largest magnitudes of the rows of an MN-major operand, which scale the rows:
@@ -188,6 +194,7 @@ impl HelperRole {
         match self {
             Self::Pad => PadParams::LIST,
             Self::Transpose => TransposeParams::LIST,
+            Self::Finish => FinishParams::LIST,
             Self::SplitKMajor => SplitKMajorParams::LIST,
             Self::RowAmax => RowAmaxParams::LIST,
             Self::SplitMnMajor => SplitMnMajorParams::LIST,
@@ -284,6 +291,7 @@ impl KernelSpec {
         operands: OperandAccess::Pointers,
         split_k: KSharing::None,
         numerics: Numerics::Chain,
+        fuses: false,
         helpers: &[],
     };
 

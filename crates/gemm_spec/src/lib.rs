@@ -1,6 +1,6 @@
 //! What the host and the device must agree on, written once.
 //!
-//! Eight things live here, in reading order:
+//! Nine things live here, in reading order:
 //!
 //! * [`Problem`]: `C = alpha * A * B + beta * C`, with the sizes, leading dimensions and orders of
 //!   its operands, and the checks that its buffers are long enough;
@@ -13,6 +13,7 @@
 //! * [`split_k`]: how ranges of k are summed apart;
 //! * [`warpgroup`] and [`split`]: the maps of the tensor-core kernels;
 //! * [`batched`]: how blocks share out a batch of small products;
+//! * [`fusion`]: what an epilogue does besides scaling;
 //! * [`transpose`]: the tiles in which an operand's rows and columns are exchanged.
 //!
 //! The crate has no unsafe code, is `no_std` on the device, and has no dependency there; on the host
@@ -27,6 +28,7 @@ mod batch;
 pub mod batched;
 mod dtype;
 mod element;
+pub mod fusion;
 #[cfg(not(target_arch = "nvptx64"))]
 mod half_precision;
 pub mod index;
@@ -49,6 +51,7 @@ pub use arch::Arch;
 pub use batch::{Batch, BatchItem};
 pub use dtype::{AccType, DType};
 pub use element::{Accumulator, Convert, Element, epilogue};
+pub use fusion::{Activation, Bias, Epilogue};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use half::{bf16, f16};
 pub use kernel::{

@@ -39,6 +39,8 @@ pub enum Unsupported {
         /// The products asked for.
         count: usize,
     },
+    /// The kernel does nothing besides scaling, and its C is narrower than its sums.
+    Epilogue,
     /// C has more elements than one block has threads.
     SingleBlock {
         /// Rows of C.
@@ -93,6 +95,9 @@ impl fmt::Display for Unsupported {
             Self::Types { types } => write!(f, "has no {types} entry"),
             Self::Order { operand } => write!(f, "reads {operand} in row-major order only"),
             Self::Batch { count } => write!(f, "computes one product at a time, not {count}"),
+            Self::Epilogue => f.write_str(
+                "does nothing but scaling before it rounds to C; a kernel on the tensor cores does",
+            ),
             Self::SingleBlock { m, n, limit } => write!(
                 f,
                 "runs in one block of {limit} threads at most, one per element of C; \

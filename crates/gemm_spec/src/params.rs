@@ -314,6 +314,66 @@ params! { $
         b_step: u32,
         /// From one C to the next, in elements.
         c_stride: u64,
+        /// What is done besides scaling, see [`crate::fusion`]; zero for nothing, and for a C that is read
+        /// where it is written.
+        fusion: u32,
+        /// What beta multiplies, m by n, where `fusion` is not zero.
+        old: (const u8),
+        /// From one row of it to the next, in elements.
+        old_ld: u64,
+        /// From that of one product to that of the next, in elements.
+        old_stride: u64,
+        /// The bias, of C's type.
+        bias: (const u8),
+        /// The factors of the rows.
+        row_scales: (const f32),
+        /// The factors of the columns.
+        column_scales: (const f32),
+        /// The bits of the largest magnitude.
+        amax: (mut u32),
+    }
+}
+
+params! { $
+    /// What the helper takes that finishes products whose sums are in D: of f32, or of f64 where scalars
+    /// and pointers are of that.
+    FinishParams {
+        /// Rows of D.
+        m: u32,
+        /// Columns of D.
+        n: u32,
+        /// What is done, see [`crate::fusion`].
+        fusion: u32,
+        /// The bits of the scalar that multiplies the sums, an f64.
+        alpha: u64,
+        /// The sums, m by n.
+        sums: (const u8),
+        /// From one row of them to the next, in elements.
+        sums_ld: u64,
+        /// From those of one product to those of the next, in elements.
+        sums_stride: u64,
+        /// The bits of the scalar that multiplies the old C, an f64.
+        beta: u64,
+        /// What beta multiplies, m by n.
+        old: (const u8),
+        /// From one row of it to the next, in elements.
+        old_ld: u64,
+        /// From that of one product to that of the next, in elements.
+        old_stride: u64,
+        /// The bias.
+        bias: (const u8),
+        /// The factors of the rows.
+        row_scales: (const u8),
+        /// The factors of the columns.
+        column_scales: (const u8),
+        /// The bits of the largest magnitude, of f32 alone.
+        amax: (mut u32),
+        /// D, m by n; it may be the sums or what beta multiplies.
+        d: (mut u8),
+        /// From one row of it to the next, in elements.
+        d_ld: u64,
+        /// From that of one product to that of the next, in elements.
+        d_stride: u64,
     }
 }
 
@@ -576,6 +636,7 @@ mod tests {
         is_described::<BatchedParams<f64>>(AccType::F64);
         is_described::<TmaParams<f32>>(AccType::F32);
         is_described::<TmaSimtParams<f32>>(AccType::F32);
+        is_described::<FinishParams>(AccType::F32);
         is_described::<PadParams>(AccType::F32);
         is_described::<TransposeParams>(AccType::F32);
         is_described::<SplitKMajorParams>(AccType::F32);

@@ -17,8 +17,8 @@ use crate::params::{
 };
 use crate::split_k::KSharing;
 use crate::{
-    Batch, Block, DeviceLimits, Element as _, GemmTypes, Grid, HelperEntry, HelperRole, KernelSpec,
-    Operand, OperandAccess, Problem, Unsupported, split_k,
+    Batch, Block, DeviceLimits, Element as _, Epilogue, GemmTypes, Grid, HelperEntry, HelperRole,
+    KernelSpec, Operand, OperandAccess, Problem, Unsupported, split_k,
 };
 
 /// Addresses of the first elements of the operands, in the memory that the launches use.
@@ -30,6 +30,46 @@ pub struct Addresses {
     pub b: u64,
     /// The first element of C.
     pub c: u64,
+}
+
+/// What a kernel that fuses an epilogue is given for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fused {
+    /// What is done.
+    pub epilogue: Epilogue,
+    /// What beta multiplies, row-major: C, or a matrix apart from it.
+    pub old: Old,
+    /// The first number of the bias; what is not read may be anything.
+    pub bias: u64,
+    /// The first factor of the rows.
+    pub row_scales: u64,
+    /// The first factor of the columns.
+    pub column_scales: u64,
+    /// Where the largest magnitude goes: zero before the launch.
+    pub amax: u64,
+}
+
+impl Fused {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        epilogue: Epilogue::NONE,
+        old: Old { address: 0, ld: 0, stride: 0 },
+        bias: 0,
+        row_scales: 0,
+        column_scales: 0,
+        amax: 0,
+    };
+}
+
+/// Where the matrix is that beta multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Old {
+    /// Its first element.
+    pub address: u64,
+    /// From one row to the next, in elements.
+    pub ld: usize,
+    /// From that of one product to that of the next, in elements.
+    pub stride: usize,
 }
 
 /// Which of the bands of rows of a larger product a product is: they have B in common.
@@ -150,6 +190,7 @@ pub struct Planner<'p, T: GemmTypes> {
     band: Band,
     /// Ranges of k that several blocks sum apart.
     ranges: u32,
+    fused: Option<Fused>,
 }
 
 impl<'p, T: GemmTypes> Planner<'p, T> {
@@ -168,7 +209,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let batch = problem.batch;
         let problem = problem.one();
         spec.supports(&problem, limits)?;
-        Ok(Self { spec, problem, batch, addresses, limits, band, ranges: 1 })
+        Ok(Self { spec, problem, batch, addresses, limits, band, ranges: 1, fused: None })
     }
 
     /// The same with k in that number of ranges, or the most that it can have, each summed by other blocks;
@@ -186,6 +227,21 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
             KSharing::Cluster { unit } => split_k::possible_in_cluster(sizes.2, asked, unit),
         };
         Self { ranges, ..self }
+    }
+
+    /// The same with an epilogue, by a kernel that [fuses](KernelSpec::fuses) it, with all of k in one range.
+    #[must_use]
+    pub fn with_fused(self, fused: Fused) -> Self {
+        debug_assert!(self.spec.fuses && self.ranges_in_workspace() == 1);
+        Self { fused: Some(fused), ..self }
+    }
+
+    /// Ranges of k whose sums go to the workspace.
+    fn ranges_in_workspace(&self) -> u32 {
+        match self.spec.split_k {
+            KSharing::Workspace { .. } => self.ranges,
+            KSharing::None | KSharing::Cluster { .. } => 1,
+        }
     }
 
     /// Bytes that the launches need besides the operands, in one piece at a multiple of 256.
@@ -276,11 +332,15 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
     /// The same for each product by itself.
     fn items(&self) -> impl Iterator<Item = Self> {
         let sizes = [Operand::A, Operand::B, Operand::C].map(|operand| T::TYPES.of(operand).size());
-        self.problem.with_batch(self.batch).items().map(move |at| {
+        self.problem.with_batch(self.batch).items().enumerate().map(move |(product, at)| {
+            let fused = self.fused.map(|mut fused| {
+                fused.old.address += (product * fused.old.stride * sizes[2]) as u64;
+                fused
+            });
             let [a, b, c] = [at.a * sizes[0], at.b * sizes[1], at.c * sizes[2]].map(|at| at as u64);
             let Addresses { a: first_a, b: first_b, c: first_c } = self.addresses;
             let addresses = Addresses { a: first_a + a, b: first_b + b, c: first_c + c };
-            Self { batch: Batch::ONE, addresses, ..*self }
+            Self { batch: Batch::ONE, addresses, fused, ..*self }
         })
     }
 

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use cuda_lazy::{CaptureMode, DeviceMemory, Event, Graph, Timing};
-use gemm_spec::{Convert, Element as _, Operand, Order, epilogue, with_gemm_types};
+use gemm_spec::{Element as _, Operand, Order, epilogue, with_gemm_types};
 use tessera::gpu::{
     Context, DeviceMatMut, DeviceMatRef, DeviceMatrix, GemmBatch, GemmDesc, Gpu, GroupedPlan,
     KERNELS, OperandFault, Operands, Plan, PlanLimits, Stream, Workspace,
@@ -22,6 +22,7 @@ mod device_matrix;
 mod device_plan;
 mod driver;
 
+use driver::memory::{Bytes, numbers, scalar, whole};
 use driver::{alone, emulated, kernel, no_faults};
 
 /// The driver's functions that were called since `before`, and how often.
@@ -29,69 +30,6 @@ fn called_since(before: &HashMap<&'static str, usize>) -> HashMap<&'static str, 
     let count =
         |(name, now): (&'static str, usize)| (name, now - before.get(name).copied().unwrap_or(0));
     cuda_emulated::calls().into_iter().map(count).filter(|(_, times)| *times > 0).collect()
-}
-
-/// Device memory with those bytes.
-struct Bytes(DeviceMemory);
-
-impl Bytes {
-    fn of<E: tessera::Element>(context: &Context, data: &[E]) -> Self {
-        let mut memory = Self::unwritten(context, size_of_val(data));
-        if !data.is_empty() {
-            memory.0.write(0, as_bytes(data)).unwrap();
-            // A copy from pageable memory may still be on its way.
-            context.synchronize().unwrap();
-        }
-        memory
-    }
-
-    fn unwritten(context: &Context, bytes: usize) -> Self {
-        Self(DeviceMemory::new(context.driver_context(), bytes).unwrap())
-    }
-
-    fn at(&self) -> u64 {
-        self.0.address()
-    }
-
-    fn workspace(context: &Context, plan: &Plan) -> (Self, Workspace) {
-        let memory = Self::unwritten(context, usize::try_from(plan.workspace_bytes()).unwrap());
-        let workspace = Workspace { address: memory.at(), bytes: memory.0.len() as u64 };
-        (memory, workspace)
-    }
-
-    fn read<E: tessera::Element>(&self, len: usize) -> Vec<E> {
-        let mut data = vec![E::ZERO; len];
-        // SAFETY: plain numbers, any bytes of which are a value.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<u8>(), size_of_val(&*data))
-        };
-        self.0.read(0, bytes).unwrap();
-        data
-    }
-}
-
-fn as_bytes<E: tessera::Element>(data: &[E]) -> &[u8] {
-    // SAFETY: plain numbers without padding.
-    unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
-}
-
-/// Small whole numbers that depend on where they are: sums of their products are exact in any order.
-fn numbers<E: Convert<Acc>, Acc>(len: usize, seed: usize, of: impl Fn(i32) -> Acc) -> Vec<E> {
-    let value = |at: usize| i32::try_from((at * 7 + seed * 3 + at / 5) % 7).expect("below 7") - 3;
-    (0..len).map(|at| E::narrow(of(value(at)))).collect()
-}
-
-/// A whole number of a sums' type.
-fn whole<Acc: tessera::Element>(value: i32) -> Acc {
-    let found: [Box<dyn std::any::Any>; 3] =
-        [Box::new(value as f32), Box::new(f64::from(value)), Box::new(value)];
-    *found.iter().find_map(|one| one.downcast_ref::<Acc>()).expect("a type of sums")
-}
-
-/// The same of one in f64.
-fn scalar<Acc: tessera::Element>(value: f64) -> Acc {
-    let found = (-9..9).find(|&whole| f64::from(whole) == value);
-    whole(found.expect("a small whole number"))
 }
 
 /// One chain of multiply-adds for each element of a problem whose C is apart from D: D's buffer, padding included.

@@ -6,6 +6,7 @@ pub(crate) mod fragments;
 pub(crate) mod gemm;
 pub(crate) mod outer_tile;
 pub(crate) mod pipeline;
+pub(crate) mod powers;
 pub(crate) mod quad;
 pub(crate) mod slices;
 pub(crate) mod unroll;

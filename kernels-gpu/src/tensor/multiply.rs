@@ -15,6 +15,7 @@ use gemm_spec::warpgroup::{
     k_major_descriptor, mn_major_descriptor,
 };
 
+use super::finish::Finish;
 use super::number::{Accumulators, Bf16, F16, Number, Wgmma, Wide};
 use super::store::Epilogue;
 use super::{
@@ -72,6 +73,7 @@ pub(super) struct Launch<N: Number> {
     pub(super) a_step: u32,
     pub(super) b_step: u32,
     pub(super) c_stride: u64,
+    pub(super) finish: Finish<N>,
 }
 
 /// Defines an entry for each tile and type.
@@ -82,7 +84,7 @@ macro_rules! entries {
             /// # Safety
             /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `major_flags` and this tile;
             ///    `c` is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses
-            ///    it.
+            ///    it; what the epilogue reads or writes by `fusion` is valid, and `old` may be `c`.
             /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's
             ///    spec, with m, n >= 1 and fewer than 2^31 tiles.
             pub unsafe fn $name(params: TmaParams<f32>) {
@@ -107,6 +109,8 @@ macro_rules! entries {
                     a_step,
                     b_step,
                     c_stride,
+                    // SAFETY: obligation 1.
+                    finish: unsafe { Finish::new(&params) },
                 };
                 // SAFETY: the obligations are the same.
                 unsafe { launch.$run::<$($arg),*>() };
@@ -177,6 +181,12 @@ entries! {
 }
 
 impl<N: Number> Launch<N> {
+    /// The same of a kernel that does not [fuse](gemm_spec::KernelSpec::fuses) an epilogue.
+    #[inline(always)]
+    pub(super) fn unfused(&self) -> Self {
+        Self { finish: Finish { fusion: 0, ..self.finish }, ..*self }
+    }
+
     /// Prefetches the tensor maps.
     ///
     /// # Safety
@@ -232,7 +242,7 @@ impl<N: Number> Launch<N> {
     {
         let tiles = SplitK::new(this_cta(), self.tiles(Stages::<N16>::TILE_N), BLOCK_K);
         // SAFETY: the obligations are the same.
-        unsafe { self.run_tiles::<N16, false>(tiles) };
+        unsafe { self.unfused().run_tiles::<N16, false>(tiles) };
     }
 
     /// The tiles of a scheduler; with `BATCH` they may be of several products, and the maps are of rank 3.
@@ -335,13 +345,8 @@ impl<N: Number> Launch<N> {
             if !N16.is_multiple_of(N16_OF_SUBTILE) {
                 epilogue.n = epilogue.n.min(col0 + Stages::<N16>::TILE_N);
             }
-            if self.tma_store != 0 {
-                // SAFETY: obligation 1, of the map; this block alone has the tile, this warpgroup these rows.
-                unsafe { epilogue.store_by_tma::<N16, BATCH>(&acc) };
-            } else {
-                // SAFETY: obligation 1, of C; this block alone has the tile, this warpgroup these rows.
-                unsafe { epilogue.store_direct(&acc) };
-            }
+            // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
+            unsafe { epilogue.store::<N16, BATCH>(self.tma_store != 0, &acc) };
         }
     }
 
@@ -365,6 +370,7 @@ impl<N: Number> Launch<N> {
             row0,
             col0,
             batch: 0,
+            finish: self.finish,
             thread_in_warpgroup: thread::thread_idx_x() % THREADS,
             staging_address: SharedAddress::new(staging),
             staging,

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use cuda_std::arch::sm80::convert;
 use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{warpgroup, wgmma};
-use cuda_std::memory::GlobalMut;
+use cuda_std::memory::{Global, GlobalMut};
 use gemm_spec::warpgroup::{ROW_BYTES, accumulator_coord, octet_of_step, swizzle_128b};
 
 pub(super) use cuda_std::arch::sm90::wgmma::Accumulators;
@@ -18,6 +18,10 @@ use crate::parts::unroll::unroll;
 pub(super) trait Number {
     /// An element of C.
     type Stored: Copy + Default;
+
+    /// Two of them, and four, as one instruction moves them.
+    type Pair: Copy;
+    type Quad: Copy;
 
     /// Columns of a subtile, in units of 16: chunks of eight accumulators that fill a staging buffer.
     const SUBTILE_N16: usize = (ROW_BYTES / 16) as usize / size_of::<Self::Stored>();
@@ -43,6 +47,24 @@ pub(super) trait Number {
     /// # Safety
     /// All four are in C and belong to this thread.
     unsafe fn store_quad(at: GlobalMut<Self::Stored>, values: [f32; 4]) -> bool;
+
+    /// The values of two neighbours, read by one instruction.
+    ///
+    /// # Safety
+    /// Both are valid, at a multiple of their size, and nobody writes them meanwhile.
+    unsafe fn read_pair(at: Global<Self::Stored>) -> [f32; 2];
+
+    /// Stores four neighbours by one instruction, at a multiple of their size.
+    ///
+    /// # Safety
+    /// As of [`Number::store_quad`], and it is such a multiple.
+    unsafe fn write_quad(at: GlobalMut<Self::Stored>, values: [f32; 4]);
+
+    /// The values of four neighbours, read by one instruction.
+    ///
+    /// # Safety
+    /// All four are in the matrix, at a multiple of their size, and nobody writes them meanwhile.
+    unsafe fn read_quad(at: Global<Self::Stored>) -> [f32; 4];
 
     /// Fills a staging buffer with `alpha` times the accumulators from chunk `first` on.
     ///
@@ -95,6 +117,8 @@ macro_rules! half {
 
         impl Number for $half {
             type Stored = u16;
+            type Pair = u32;
+            type Quad = Packed;
 
             const PAIRED: bool = false;
 
@@ -115,15 +139,37 @@ macro_rules! half {
 
             #[inline(always)]
             unsafe fn store_quad(at: GlobalMut<u16>, values: [f32; 4]) -> bool {
-                let at = at.cast::<Packed>();
-                let aligned = at.is_aligned();
+                let aligned = at.cast::<Packed>().is_aligned();
                 if aligned {
-                    let [v0, v1, v2, v3] = values;
-                    let packed = Packed([convert::$pair(v0, v1), convert::$pair(v2, v3)]);
-                    // SAFETY: the caller's promise.
-                    unsafe { at.write(packed) };
+                    // SAFETY: the caller's promise, and it is aligned.
+                    unsafe { Self::write_quad(at, values) };
                 }
                 aligned
+            }
+
+            #[inline(always)]
+            unsafe fn write_quad(at: GlobalMut<u16>, [v0, v1, v2, v3]: [f32; 4]) {
+                let packed = Packed([convert::$pair(v0, v1), convert::$pair(v2, v3)]);
+                // SAFETY: the caller's promise.
+                unsafe { at.cast::<Packed>().write(packed) };
+            }
+
+            #[inline(always)]
+            unsafe fn read_pair(at: Global<u16>) -> [f32; 2] {
+                // SAFETY: the caller's promise.
+                let word = unsafe { at.cast::<u32>().read() };
+                [convert::$value(word as u16), convert::$value((word >> 16) as u16)]
+            }
+
+            #[inline(always)]
+            unsafe fn read_quad(at: Global<u16>) -> [f32; 4] {
+                // SAFETY: the caller's promise.
+                let Packed([first, second]) = unsafe { at.cast::<Packed>().read() };
+                let value = |word: u32| {
+                    [convert::$value(word as u16), convert::$value((word >> 16) as u16)]
+                };
+                let ([v0, v1], [v2, v3]) = (value(first), value(second));
+                [v0, v1, v2, v3]
             }
 
             #[inline(always)]
@@ -161,16 +207,18 @@ half! {
     Bf16: bf16_pair, bf16_value;
 }
 
-/// Four numbers of 16 bits, stored by one instruction.
+/// Four numbers of 16 bits, moved by one instruction.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Packed([u32; 2]);
+pub(super) struct Packed([u32; 2]);
 
 /// Such a type with a C of f32.
 pub(super) struct Wide<N>(PhantomData<N>);
 
 impl<N> Number for Wide<N> {
     type Stored = f32;
+    type Pair = Pair;
+    type Quad = Quad<f32>;
 
     const PAIRED: bool = true;
 
@@ -197,13 +245,30 @@ impl<N> Number for Wide<N> {
 
     #[inline(always)]
     unsafe fn store_quad(at: GlobalMut<f32>, values: [f32; 4]) -> bool {
-        let at = at.cast::<Quad<f32>>();
-        let aligned = at.is_aligned();
+        let aligned = at.cast::<Quad<f32>>().is_aligned();
         if aligned {
-            // SAFETY: the caller's promise.
-            unsafe { at.write(Quad(values)) };
+            // SAFETY: the caller's promise, and it is aligned.
+            unsafe { Self::write_quad(at, values) };
         }
         aligned
+    }
+
+    #[inline(always)]
+    unsafe fn write_quad(at: GlobalMut<f32>, values: [f32; 4]) {
+        // SAFETY: the caller's promise.
+        unsafe { at.cast::<Quad<f32>>().write(Quad(values)) };
+    }
+
+    #[inline(always)]
+    unsafe fn read_pair(at: Global<f32>) -> [f32; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { at.cast::<Pair>().read() }.0
+    }
+
+    #[inline(always)]
+    unsafe fn read_quad(at: Global<f32>) -> [f32; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { at.cast::<Quad<f32>>().read() }.0
     }
 
     #[inline(always)]

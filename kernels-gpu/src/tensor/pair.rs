@@ -78,7 +78,12 @@ impl<N: Number> Launch<N> {
             unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
             // SAFETY: the whole warpgroup is here; the producers of both blocks visit the same tiles.
             unsafe {
-                self.consumer_loop::<N16, false>(&mut pipe, warpgroup_idx - 1, tiles, release);
+                self.unfused().consumer_loop::<N16, false>(
+                    &mut pipe,
+                    warpgroup_idx - 1,
+                    tiles,
+                    release,
+                );
             };
         }
         // The other block arrives at this one's barriers, and TMA stores under way read this one's

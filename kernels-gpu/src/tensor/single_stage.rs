@@ -62,7 +62,7 @@ impl<N: Number> Launch<N> {
             // SAFETY: as said; both are MN-major.
             _ => unsafe { self.single_stage_mainloop::<true, true>(stage, full, place_in_c) },
         };
-        let epilogue = self.epilogue((row0, col0), 0, place.wrapping_add(staging));
+        let epilogue = self.unfused().epilogue((row0, col0), 0, place.wrapping_add(staging));
         // SAFETY: obligation 1; this block alone has the tile.
         unsafe { epilogue.store_direct(&acc) };
     }

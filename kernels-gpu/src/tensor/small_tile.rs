@@ -6,7 +6,7 @@
 
 use cuda_std::arch::sm90::bulk;
 use cuda_std::arch::sm90::mbarrier::{self, Barrier};
-use cuda_std::memory::{Shared, SharedAddress};
+use cuda_std::memory::SharedAddress;
 use cuda_std::thread;
 use gemm_spec::index::ceil_div;
 use gemm_spec::scheduler::{PersistentBatch, TileScheduler};
@@ -14,7 +14,7 @@ use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 
 use super::multiply::{Launch, load_tile_of, mma_k_block};
-use super::number::{Number, Wgmma};
+use super::number::{Accumulators, Number, Wgmma};
 use super::{GROUP_ROWS, SMALL_N, SMALL_STAGES, STAGING_BYTES, STAGING_EACH};
 use crate::parts::cta::this_cta;
 use crate::parts::pipeline;
@@ -35,6 +35,16 @@ struct Loads {
     tiles: PersistentBatch,
     /// Where the next stage begins along k.
     k0: u32,
+}
+
+/// The stages of a block, and what it has of them.
+struct Slots {
+    stages: SharedAddress<u8>,
+    full: SharedAddress<Barrier>,
+    loads: Loads,
+    /// Of the stage that is multiplied next.
+    slot: u32,
+    phase: u32,
 }
 
 impl<N: Number> Launch<N> {
@@ -61,89 +71,95 @@ impl<N: Number> Launch<N> {
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
-        // The majorness of the operands is part of the instruction, so each combination has its own
-        // loop.
-        //
-        // All threads are here, and the maps are those of the operands.
-        match self.major_flags {
-            // SAFETY: as said; both are K-major.
-            0 => unsafe { self.small_tiles::<false, false>(smem, full) },
-            // SAFETY: as said; A is MN-major.
-            A_MN_MAJOR => unsafe { self.small_tiles::<true, false>(smem, full) },
-            // SAFETY: as said; B is MN-major.
-            B_MN_MAJOR => unsafe { self.small_tiles::<false, true>(smem, full) },
-            // SAFETY: as said; both are MN-major.
-            _ => unsafe { self.small_tiles::<true, true>(smem, full) },
+        let mut pipe = Slots {
+            stages: SharedAddress::new(smem),
+            full,
+            loads: Loads { tiles: self.small_tiles(), k0: 0 },
+            slot: 0,
+            phase: 0,
+        };
+        if thread::thread_idx_x() == 0 {
+            let mut slot = 0;
+            while slot < SMALL_STAGES {
+                // SAFETY: one thread; nobody has used the stage.
+                unsafe { self.load_next(&mut pipe, slot) };
+                slot += 1;
+            }
+        }
+        let mut tiles = self.small_tiles();
+        while tiles.has_work() {
+            let tile = tiles.tile();
+            tiles.advance();
+            // The majorness of the operands is part of the instruction, so each combination has its own
+            // loop.
+            //
+            // All threads are here, and the stages of this tile are the next ones.
+            let acc = match self.major_flags {
+                // SAFETY: as said; both are K-major.
+                0 => unsafe { self.small_mainloop::<false, false>(&mut pipe) },
+                // SAFETY: as said; A is MN-major.
+                A_MN_MAJOR => unsafe { self.small_mainloop::<true, false>(&mut pipe) },
+                // SAFETY: as said; B is MN-major.
+                B_MN_MAJOR => unsafe { self.small_mainloop::<false, true>(&mut pipe) },
+                // SAFETY: as said; both are MN-major.
+                _ => unsafe { self.small_mainloop::<true, true>(&mut pipe) },
+            };
+            let place = (tile.row * INSTRUCTION_M, tile.col * SMALL_N);
+            let staging = smem.wrapping_add(STAGING_AT as usize);
+            let epilogue = self.epilogue(place, 0, staging).of_product(tile.batch, self.c_stride);
+            // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
+            unsafe { epilogue.store::<N16, true>(self.tma_store != 0, &acc) };
         }
         // TMA stores under way read this block's shared memory.
         bulk::wait_group_read::<0>();
     }
 
-    /// The tiles of the block, one after the other.
+    /// The tiles of the block.
+    #[inline(always)]
+    fn small_tiles(&self) -> PersistentBatch {
+        let extent = self.extent((INSTRUCTION_M, SMALL_N));
+        PersistentBatch::new(this_cta(), extent, GROUP_ROWS, self.products)
+    }
+
+    /// The accumulators of the next tile.
     ///
     /// # Safety
-    /// All threads of the block call it together; the maps describe A, B and C, nobody uses the shared memory,
-    /// and the barriers expect one arrival.
+    /// All threads of the block call it together; its stages are loaded, or will be by this.
     #[inline(always)]
-    unsafe fn small_tiles<const A_MN: bool, const B_MN: bool>(
+    unsafe fn small_mainloop<const A_MN: bool, const B_MN: bool>(
         &self,
-        smem: Shared<u8>,
-        full: SharedAddress<Barrier>,
-    ) where
+        pipe: &mut Slots,
+    ) -> Accumulators<N16>
+    where
         N: Wgmma<N16>,
     {
-        let stages = SharedAddress::new(smem);
-        let extent = self.extent((INSTRUCTION_M, SMALL_N));
-        let mut tiles = PersistentBatch::new(this_cta(), extent, GROUP_ROWS, self.products);
         let k_tiles = ceil_div(self.k, BLOCK_K);
-        let mut loads = Loads { tiles, k0: 0 };
-        if thread::thread_idx_x() == 0 {
-            let mut slot = 0;
-            while slot < SMALL_STAGES {
-                // SAFETY: one thread; nobody has used the stage.
-                unsafe { self.load_next::<A_MN, B_MN>(&mut loads, stages, full, slot) };
-                slot += 1;
+        let mut acc = [[0.0f32; 8]; N16];
+        let mut done = 0;
+        while done < k_tiles {
+            let a_at = pipe.stages.wrapping_add((pipe.slot * STAGE_BYTES) as usize);
+            let b_at = a_at.wrapping_add(A_BYTES as usize);
+            // SAFETY: the barrier is initialised, and this phase's stage is the next one that is loaded.
+            unsafe { mbarrier::wait(pipe.full.wrapping_add(pipe.slot as usize), pipe.phase) };
+            // SAFETY: all threads are here; the stage is full, and unchanged until it is loaded again.
+            unsafe { mma_k_block::<N, N16, A_MN, B_MN, true>(a_at, b_at, &mut acc) };
+            // SAFETY: all threads are here.
+            unsafe { N::wait::<0>(&mut acc) };
+            // SAFETY: all threads of the block are here.
+            unsafe { thread::sync_threads() };
+            if thread::thread_idx_x() == 0 {
+                let slot = pipe.slot;
+                // SAFETY: one thread; the products of the stage are done, by the wait and the barrier.
+                unsafe { self.load_next(pipe, slot) };
             }
+            pipe.slot += 1;
+            if pipe.slot == SMALL_STAGES {
+                pipe.slot = 0;
+                pipe.phase ^= 1;
+            }
+            done += 1;
         }
-        let (mut slot, mut phase) = (0, 0);
-        while tiles.has_work() {
-            let tile = tiles.tile();
-            tiles.advance();
-            let mut acc = [[0.0f32; 8]; N16];
-            let mut done = 0;
-            while done < k_tiles {
-                let a_at = stages.wrapping_add((slot * STAGE_BYTES) as usize);
-                let b_at = a_at.wrapping_add(A_BYTES as usize);
-                // SAFETY: the barrier is initialised, and this phase's stage is the next one that is loaded.
-                unsafe { mbarrier::wait(full.wrapping_add(slot as usize), phase) };
-                // SAFETY: all threads are here; the stage is full, and unchanged until it is loaded again.
-                unsafe { mma_k_block::<N, N16, A_MN, B_MN, true>(a_at, b_at, &mut acc) };
-                // SAFETY: all threads are here.
-                unsafe { N::wait::<0>(&mut acc) };
-                // SAFETY: all threads of the block are here.
-                unsafe { thread::sync_threads() };
-                if thread::thread_idx_x() == 0 {
-                    // SAFETY: one thread; the products of the stage are done, by the wait and the barrier.
-                    unsafe { self.load_next::<A_MN, B_MN>(&mut loads, stages, full, slot) };
-                }
-                slot += 1;
-                if slot == SMALL_STAGES {
-                    slot = 0;
-                    phase ^= 1;
-                }
-                done += 1;
-            }
-            let place = (tile.row * INSTRUCTION_M, tile.col * SMALL_N);
-            let staging = smem.wrapping_add(STAGING_AT as usize);
-            let epilogue = self.epilogue(place, 0, staging).of_product(tile.batch, self.c_stride);
-            if self.tma_store != 0 {
-                // SAFETY: obligation 1, of the map; this block alone has the tile.
-                unsafe { epilogue.store_by_tma::<N16, true>(&acc) };
-            } else {
-                // SAFETY: obligation 1, of C; this block alone has the tile.
-                unsafe { epilogue.store_direct(&acc) };
-            }
-        }
+        acc
     }
 
     /// Starts the loads of the block's next stage, if there is one, into a slot.
@@ -151,32 +167,29 @@ impl<N: Number> Launch<N> {
     /// # Safety
     /// One thread calls it; nobody uses the slot until its barrier's phase has completed.
     #[inline(always)]
-    unsafe fn load_next<const A_MN: bool, const B_MN: bool>(
-        &self,
-        loads: &mut Loads,
-        stages: SharedAddress<u8>,
-        full: SharedAddress<Barrier>,
-        slot: u32,
-    ) {
+    unsafe fn load_next(&self, pipe: &mut Slots, slot: u32) {
+        let loads = &mut pipe.loads;
         if self.k == 0 || !loads.tiles.has_work() {
             return;
         }
+        let (a_mn_major, b_mn_major) =
+            (self.major_flags & A_MN_MAJOR != 0, self.major_flags & B_MN_MAJOR != 0);
         let (tile, k0) = (loads.tiles.tile(), loads.k0);
         loads.k0 += BLOCK_K;
         if loads.k0 >= self.k {
             loads.k0 = 0;
             loads.tiles.advance();
         }
-        let arrive = full.wrapping_add(slot as usize);
+        let arrive = pipe.full.wrapping_add(slot as usize);
         // SAFETY: these are the bytes of the boxes, and the barrier expects this arrival.
         unsafe { mbarrier::arrive_and_expect_tx(arrive, STAGE_BYTES) };
-        let to = stages.wrapping_add((slot * STAGE_BYTES) as usize);
-        let place = (A_MN, (tile.row * INSTRUCTION_M, INSTRUCTION_M), k0);
+        let to = pipe.stages.wrapping_add((slot * STAGE_BYTES) as usize);
+        let place = (a_mn_major, (tile.row * INSTRUCTION_M, INSTRUCTION_M), k0);
         let a = (self.a_map, tile.batch * self.a_step);
         // SAFETY: the caller's promise.
         unsafe { load_tile_of::<true>(a, to, place, arrive) };
         let to = to.wrapping_add(A_BYTES as usize);
-        let place = (B_MN, (tile.col * SMALL_N, SMALL_N), k0);
+        let place = (b_mn_major, (tile.col * SMALL_N, SMALL_N), k0);
         let b = (self.b_map, tile.batch * self.b_step);
         // SAFETY: as above; B's tile is behind A's.
         unsafe { load_tile_of::<true>(b, to, place, arrive) };

@@ -293,6 +293,7 @@ impl<N: Number> Launch<N> {
         let part = |rank: u32| all * rank / sum.size.max(1);
         let (begin, end) = (part(cluster::rank()), part(cluster::rank() + 1));
         let mut next = begin + thread::thread_idx_x() - THREADS;
+        let mut largest = 0;
         while next < end {
             let place = |at: usize| {
                 let quad = (next + at as u32 * CONSUMERS * THREADS).min(end - 1);
@@ -321,12 +322,27 @@ impl<N: Number> Launch<N> {
             unroll!(for I in 0..4 {
                 if next + I as u32 * CONSUMERS * THREADS < end {
                     let (row, col) = place(I);
-                    // SAFETY: the element belongs to this thread; the row is in C.
-                    unsafe { c_rows.store_quad(sum.row0 + row, sum.col0 + col, quads[I]) };
+                    let (row, col) = (sum.row0 + row, sum.col0 + col);
+                    if self.finish.fusion == 0 {
+                        // SAFETY: the element belongs to this thread; the row is in C.
+                        unsafe { c_rows.store_quad(row, col, quads[I]) };
+                    } else {
+                        // SAFETY: the row is in C; nobody else writes here.
+                        let old = unsafe { self.finish.old(row, col, n, beta) };
+                        // SAFETY: what the flags say is valid, by obligation 1.
+                        let columns = unsafe { self.finish.columns(col, n, alpha) };
+                        let (place, given) = ((row, col), (quads[I], old));
+                        // SAFETY: the element belongs to this thread; the row is in C.
+                        largest = unsafe {
+                            c_rows.finish_quad(&self.finish, place, given, &columns, largest)
+                        };
+                    }
                 }
             });
             next += 4 * CONSUMERS * THREADS;
         }
+        // SAFETY: all consumer threads are here.
+        unsafe { self.finish.raise(largest) };
     }
 }
 

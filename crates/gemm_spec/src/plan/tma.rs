@@ -1,6 +1,6 @@
 //! The launches of a product whose operands TMA loads.
 
-use super::{Arguments, Mapped, Planner, Step, pointer, pointer_mut, size};
+use super::{Arguments, Fused, Mapped, Planner, Step, pointer, pointer_mut, size};
 use crate::params::{PadParams, TensorMap, TmaParams, TmaSimtParams};
 use crate::split_k::KSharing;
 use crate::tensor::{
@@ -10,7 +10,7 @@ use crate::tensor::{
 use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 use crate::{
     Batch, DType, Element as _, GemmTypes, Grid, HelperRole, Operand, Order, ParamList, Problem,
-    Tile, Unsupported, split_k,
+    Tile, Unsupported, fusion, split_k,
 };
 
 /// Blocks of the helper that copies, for each SM.
@@ -234,6 +234,10 @@ impl<T: GemmTypes> Planner<'_, T> {
             && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if tma_store { self.result() } else { a_map };
+        let Fused { epilogue, old, bias, row_scales, column_scales, amax } =
+            self.fused.unwrap_or(Fused::NONE);
+        let apart = old.address != self.addresses.c && self.fused.is_some();
+        let apart = apart && problem.beta != T::Acc::ZERO;
         let params = TmaParams {
             a_map: TensorMap::ZERO,
             b_map: TensorMap::ZERO,
@@ -251,6 +255,14 @@ impl<T: GemmTypes> Planner<'_, T> {
             a_step: u32::from(a.stride != 0),
             b_step: u32::from(b.stride != 0),
             c_stride: c_stride as u64,
+            fusion: epilogue.flags() | if apart { fusion::APART } else { 0 },
+            old: pointer(old.address),
+            old_ld: old.ld as u64,
+            old_stride: old.stride as u64,
+            bias: pointer(bias),
+            row_scales: pointer(row_scales),
+            column_scales: pointer(column_scales),
+            amax: pointer_mut(amax),
         };
         Box::new(Mapped { params, maps: [a_map, b_map, c_map] })
     }

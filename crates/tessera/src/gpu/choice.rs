@@ -3,6 +3,7 @@
 use cuda_lazy::DevicePtr;
 use gemm_spec::params::TransposeParams;
 use gemm_spec::plan::{Addresses, Band, Planner};
+use gemm_spec::split_k::KSharing;
 use gemm_spec::{Batch, KernelSpec, Layout, Order, Unsupported};
 use kernels_gpu::Kernel;
 
@@ -31,6 +32,7 @@ impl Choice {
     ) -> Result<Self, Error> {
         let (canonical, swapped) = desc.canonical();
         let launched = stacked(&canonical);
+        let fusing = !desc.epilogue.is_none();
         let model = context.model();
         let prepared = |spec: &KernelSpec| Prepared::new::<T>(context, &launched, limits, spec);
         let picked = match kernel {
@@ -39,12 +41,19 @@ impl Choice {
                     let (kernel, accuracy) = (kernel.spec().id, desc.accuracy);
                     return Err(Error::Accuracy { kernel, accuracy });
                 }
+                if fusing && !kernel.spec().fuses {
+                    let (kernel, reason) = (kernel.spec().id, Unsupported::Epilogue);
+                    return Err(Error::Unsupported { kernel, reason });
+                }
                 kernel
             }
             None => {
                 let can = |kernel: &Kernel| {
                     let spec = kernel.spec();
-                    let within = |prepared: Prepared| prepared.workspace_bytes <= limits.workspace;
+                    let within = |prepared: Prepared| {
+                        prepared.workspace_bytes <= limits.workspace
+                            && (!fusing || prepared.fuses(spec))
+                    };
                     desc.accuracy.admits(spec) && prepared(spec).is_ok_and(within)
                 };
                 // Where nothing is written any kernel will do.
@@ -62,7 +71,11 @@ impl Choice {
                 })?
             }
         };
-        let product = prepared(picked.spec())?;
+        let mut product = prepared(picked.spec())?;
+        if fusing && !product.fuses(picked.spec()) {
+            // A kernel that is asked for by name sums all of k in one range then.
+            product = Prepared { ranges: 1, ..product };
+        }
         let needed = product.workspace_bytes;
         if needed > limits.workspace {
             let fault = OperandFault::TooShort { bytes: limits.workspace, needed };
@@ -83,7 +96,12 @@ fn stacked(desc: &GemmDesc) -> GemmDesc {
         layout.order == Order::RowMajor && desc.m.checked_mul(layout.ld) == Some(stride)
     };
     match desc.m.checked_mul(count) {
-        Some(m) if count > 1 && rows(desc.a, a_stride) && rows(desc.d, d_stride) => {
+        Some(m)
+            if count > 1
+                && rows(desc.a, a_stride)
+                && rows(desc.d, d_stride)
+                && !desc.epilogue.depends_on_row() =>
+        {
             GemmDesc { m, batch: GemmBatch::ONE, ..*desc }
         }
         _ => *desc,
@@ -167,6 +185,11 @@ impl Prepared {
             if together { 1 } else { context.model().ranges(spec, &launched.problem::<T>()) };
         let own = workspace_bytes::<T>(context, (&launched, ranges), limits, spec, aligned)?;
         Ok(Self { launched, exchanged, ranges, own_at, workspace_bytes: own_at + own })
+    }
+
+    /// Whether a launch of the kernel may do what an epilogue does besides scaling.
+    pub(super) fn fuses(&self, spec: &KernelSpec) -> bool {
+        spec.fuses && (self.ranges == 1 || matches!(spec.split_k, KSharing::Cluster { .. }))
     }
 
     /// The products of a launch.

@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::fmt;
 
-use gemm_spec::{Accumulator, Batch, Layout, Operand, Order, Problem, ShapeError, Types};
+use gemm_spec::{
+    AccType, Accumulator, Batch, Epilogue, Layout, Operand, Order, Problem, ShapeError, Types,
+};
 
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
@@ -50,6 +52,8 @@ pub struct GemmDesc {
     pub beta: f64,
     /// What the choice of a kernel keeps to.
     pub accuracy: Accuracy,
+    /// What is done besides that before D is stored; its numbers are given when the plan runs.
+    pub epilogue: Epilogue,
 }
 
 /// How many products a [`GemmDesc`] is, and where their operands are.
@@ -108,6 +112,7 @@ impl GemmDesc {
             alpha: 1.0,
             beta: 0.0,
             accuracy: Accuracy::Fp32,
+            epilogue: Epilogue::NONE,
         }
     }
 
@@ -152,6 +157,13 @@ impl GemmDesc {
     #[must_use]
     pub const fn with_accuracy(self, accuracy: Accuracy) -> Self {
         Self { accuracy, ..self }
+    }
+
+    /// The same with an epilogue: `D = act(alpha * A * B + beta * C + bias)` and more, see
+    /// [`gemm_spec::fusion`].
+    #[must_use]
+    pub const fn with_epilogue(self, epilogue: Epilogue) -> Self {
+        Self { epilogue, ..self }
     }
 
     /// Whether A and B are read.
@@ -222,6 +234,7 @@ impl GemmDesc {
                 return Err(of_d(why, "D"));
             }
         }
+        self.check_epilogue()?;
         for (name, value) in [("alpha", self.alpha), ("beta", self.beta)] {
             if self.types.is_integer()
                 && (value.fract() != 0.0 || f64::from(nearest(value).1) != value)
@@ -237,6 +250,26 @@ impl GemmDesc {
             }
         }
         Ok(())
+    }
+
+    /// Checks that sums of that type have what the epilogue asks for.
+    fn check_epilogue(&self) -> Result<(), String> {
+        let Self { types, epilogue, .. } = self;
+        match types.acc() {
+            AccType::F32 => Ok(()),
+            _ if epilogue.is_none() => Ok(()),
+            AccType::I32 => {
+                Err(format!("products of {types} have no epilogue: it is for floating-point sums"))
+            }
+            AccType::F64 if epilogue.activation.is_smooth() => Err(format!(
+                "{} is of sums of f32, and those of {types} are of f64: they have relu",
+                epilogue.activation.name()
+            )),
+            AccType::F64 if epilogue.amax => {
+                Err("the largest magnitude is of sums of f32, and these are of f64".to_owned())
+            }
+            AccType::F64 => Ok(()),
+        }
     }
 
     /// The same product with a row-major D: a column-major one is the row-major D^T, for which A and B change
@@ -262,6 +295,7 @@ impl GemmDesc {
             b: self.a.transposed(),
             c: self.c.transposed(),
             d: self.d.transposed(),
+            epilogue: self.epilogue.transposed(),
             batch: match self.batch {
                 GemmBatch::Strided { count, a_stride, b_stride, c_stride, d_stride } => {
                     let (a_stride, b_stride) = (b_stride, a_stride);

@@ -3,11 +3,12 @@
 use std::ffi::c_void;
 
 use cuda_lazy::{
-    CurrentContext, DataType, LaunchConfig, RawStream, Swizzle, TensorMapDesc, TensorMapError,
+    CurrentContext, DataType, DevicePtr, LaunchConfig, RawStream, Swizzle, TensorMapDesc,
+    TensorMapError,
 };
-use gemm_spec::params::{Params, TensorMap, TransposeParams};
+use gemm_spec::params::{FinishParams, Params, TensorMap, TransposeParams};
 use gemm_spec::plan::{self, Arguments, Launch, LaunchPlan, MapDesc, Step};
-use gemm_spec::{Arch, Block, DType, Grid, HelperEntry, transpose};
+use gemm_spec::{Arch, Block, DType, Grid, HelperEntry, fusion, transpose};
 use kernels_gpu::Module;
 
 use super::context::Context;
@@ -16,7 +17,7 @@ use crate::element::GemmTypes;
 use crate::error::Error;
 
 /// Most parameters of an entry.
-const MOST_PARAMS: usize = 24;
+const MOST_PARAMS: usize = 32;
 
 /// What a launch is of, without its arguments.
 #[derive(Clone, Copy)]
@@ -80,6 +81,37 @@ impl<'c> Launcher<'c> {
         let shape = Shape { symbol, grid, cluster: 1, block, shared_bytes, overlaps: false };
         // SAFETY: the caller's promise; the launch has the block and the shared memory of the entry.
         unsafe { self.start(Module::common().arch, shape, params) }
+    }
+
+    /// Queues what finishes the sums of that many products.
+    ///
+    /// # Safety
+    /// What the parameters say is read or written is valid until it is over; the stream is one of the
+    /// context.
+    pub(super) unsafe fn finish(
+        &self,
+        entry: HelperEntry,
+        params: FinishParams,
+        products: usize,
+    ) -> Result<(), Error> {
+        let multiprocessors = self.context.limits().multiprocessors;
+        let grid = fusion::finish_grid(params.m, params.n, products, multiprocessors);
+        let Some(grid) = grid else { return Ok(()) };
+        let HelperEntry { symbol, block, shared_bytes, .. } = entry;
+        let shape = Shape { symbol, grid, cluster: 1, block, shared_bytes, overlaps: false };
+        // SAFETY: the caller's promise; the launch has the block of the entry.
+        unsafe { self.start(Module::common().arch, shape, params) }
+    }
+
+    /// Queues the clearing of the word to which launches raise a largest magnitude.
+    ///
+    /// # Safety
+    /// The word is valid until it is over; the stream is one of the context.
+    pub(super) unsafe fn clear_word(&self, word: DevicePtr) -> Result<(), Error> {
+        let driver = self.context.driver();
+        // SAFETY: the caller's promise.
+        unsafe { driver.memset_async(self.stream, word, 0, size_of::<u32>()) }
+            .map_err(|error| refused("clearing the largest magnitude")(error))
     }
 
     /// Queues one step of a plan for a kernel of that module.

@@ -53,6 +53,19 @@ impl Operands {
     }
 }
 
+/// Addresses on the device of the numbers of an [`Epilogue`](gemm_spec::Epilogue). What it does not have may be 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EpilogueOperands {
+    /// The bias: m or n elements of D's type.
+    pub bias: DevicePtr,
+    /// The factors of the rows: m numbers of the sums' type.
+    pub row_scales: DevicePtr,
+    /// The factors of the columns: n numbers of the sums' type.
+    pub column_scales: DevicePtr,
+    /// Where the largest magnitude of D goes: one f32.
+    pub amax: DevicePtr,
+}
+
 /// Device memory for a run besides its operands, whose content is whatever it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Workspace {

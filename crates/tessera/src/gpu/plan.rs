@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use cuda_lazy::{CaptureMode, DevicePtr, FunctionAttribute, LineCopy, RawStream};
-use gemm_spec::plan::{Addresses, Band, Planner};
-use gemm_spec::{Unsupported, with_gemm_types};
+use gemm_spec::plan::{Addresses, Band, Fused, Old, Planner};
+use gemm_spec::{Activation, Arch, Bias, Epilogue, Unsupported, with_gemm_types};
 use kernels_gpu::{Kernel, Module};
 
 use super::choice::{Choice, Exchange};
 use super::context::Context;
 use super::desc::{Described, GemmBatch, GemmDesc};
+use super::finish::{Finished, without_epilogue};
 use super::launch::Launcher;
-use super::operands::{Operands, PlanLimits, WORKSPACE_ALIGNMENT, Workspace};
+use super::operands::{EpilogueOperands, Operands, PlanLimits, WORKSPACE_ALIGNMENT, Workspace};
 use super::refused;
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
@@ -77,7 +78,15 @@ struct Planned {
     context: Context,
     desc: GemmDesc,
     limits: PlanLimits,
-    choice: Choice,
+    carried: Carried,
+}
+
+/// How a product is carried out.
+enum Carried {
+    /// By launches of a kernel, which do all of it.
+    Whole(Choice),
+    /// By a plan without its epilogue, and a launch that finishes its sums.
+    Finished(Finished),
 }
 
 impl Plan {
@@ -118,13 +127,38 @@ impl Plan {
                 format!("the alignment is {}, and must be a power of two", limits.alignment);
             return Err(misfit(reason));
         }
-        let choice = with_gemm_types!(desc.types, T => {
-            Choice::new::<T>(context, &desc, limits, kernel)
-        })?;
-        let exchanges = choice.product.exchanged.iter().any(Option::is_some)
-            || desc.reads_c() && desc.c.order != desc.d.order;
-        load(context, choice.kernel, exchanges)?;
-        Ok(Self(Arc::new(Planned { context: context.clone(), desc, limits, choice })))
+        let carried = if fuses(&desc, kernel) {
+            let choice = with_gemm_types!(desc.types, T => {
+                Choice::new::<T>(context, &desc, limits, kernel)
+            })?;
+            let exchanges = choice.product.exchanged.iter().any(Option::is_some)
+                || desc.reads_c() && desc.c.order != desc.d.order;
+            load(context, choice.kernel, exchanges)?;
+            Carried::Whole(choice)
+        } else {
+            Carried::Finished(Self::finished(context, &desc, limits, kernel)?)
+        };
+        Ok(Self(Arc::new(Planned { context: context.clone(), desc, limits, carried })))
+    }
+
+    /// The product without its epilogue, by a kernel that does not fuse one, and what finishes it.
+    fn finished(
+        context: &Context,
+        desc: &GemmDesc,
+        limits: PlanLimits,
+        kernel: Option<Kernel>,
+    ) -> Result<Finished, Error> {
+        let (plain, sums_apart) = without_epilogue(desc);
+        let product = Self::make(context, plain, limits, kernel)?;
+        let finished = Finished::new(desc, product, sums_apart)?;
+        let (bytes, needed) = (limits.workspace, finished.workspace_bytes());
+        if needed > bytes {
+            let plan = format!("{desc} on {context:?}");
+            let fault = OperandFault::TooShort { bytes, needed };
+            return Err(Error::DeviceOperand { plan, operand: "the workspace", fault });
+        }
+        load_common(context, &[finished.entry.symbol])?;
+        Ok(finished)
     }
 
     /// The product.
@@ -142,14 +176,14 @@ impl Plan {
     /// The kernel that computes it.
     #[must_use]
     pub fn kernel(&self) -> Kernel {
-        self.0.choice.kernel
+        self.0.choice().kernel
     }
 
     /// Bytes of device memory that a run needs besides its operands. Runs that may overlap each other need
     /// one each.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
-        self.0.choice.product.workspace_bytes
+        self.0.workspace_bytes()
     }
 
     /// What holds for its results.
@@ -160,14 +194,15 @@ impl Plan {
         Promises {
             is_chain: spec.is_chain(),
             accuracy: if strict.admits(spec) { strict } else { Accuracy::Fp32 },
-            ranges: self.0.choice.product.ranges,
+            ranges: self.0.choice().product.ranges,
         }
     }
 
     /// The plan in words, one line for each thing that can be said of it.
     #[must_use]
     pub fn explain(&self) -> String {
-        let Planned { context, desc, limits, choice } = &*self.0;
+        let Planned { context, desc, limits, .. } = &*self.0;
+        let choice = self.0.choice();
         let spec = choice.kernel.spec();
         let products = desc.batch.count();
         let launched = choice.product.launched.batch.count();
@@ -183,17 +218,23 @@ impl Plan {
         let exchanged = names.into_iter().zip(&choice.product.exchanged);
         let exchanged = exchanged.filter_map(|(name, exchange)| exchange.as_ref().map(|_| name));
         let how = exchanged.fold(how, |how, name| how + ", " + name + " brought into rows first");
+        let how = match &self.0.carried {
+            Carried::Whole(_) => how,
+            Carried::Finished(finished) => how + ", then " + finished.entry.symbol,
+        };
+        let epilogue = words(desc.epilogue);
         format!(
             "product: {desc} on {context:?}\n\
              kernel: {}, {}\n\
              launches: {how}\n\
+             epilogue: {epilogue}\n\
              promises: {}\n\
              workspace: {} bytes\n\
              alignment: {} bytes",
             spec.id,
             spec.about,
             self.promises(),
-            choice.product.workspace_bytes,
+            self.workspace_bytes(),
             limits.alignment,
         )
     }
@@ -232,17 +273,39 @@ impl Plan {
             let products = planned.desc.batch.count();
             return Err(planned.fault("addresses", OperandFault::Count { given: 1, products }));
         };
-        if planned.desc.is_empty() {
-            return Ok(());
-        }
         let operands = Operands { a, b, c, d };
-        planned.check_workspace(workspace)?;
-        planned.check_addresses(operands)?;
-        with_gemm_types!(planned.desc.types, T => {
-            // SAFETY: the caller's promises.
-            unsafe { planned.launch::<T>(stream, &[operands], workspace) }
-        })
-        .map_err(|error| planned.during(error))
+        // SAFETY: the caller's promises.
+        unsafe { planned.run(stream, &[operands], EpilogueOperands::default(), workspace) }
+    }
+
+    /// The same with the numbers of the descriptor's [epilogue](GemmDesc::epilogue), which all products have
+    /// in common. `operands` has one element, or of a batch of [pointers](GemmBatch::Pointers) as many as there
+    /// are products.
+    ///
+    /// # Errors
+    /// As [`Plan::run`] and [`Plan::run_array`], of the epilogue's addresses as well.
+    ///
+    /// # Safety
+    /// As [`Plan::run`] and [`Plan::run_array`]; and the epilogue's addresses are valid for the numbers that
+    /// it has. D overlaps none of them.
+    pub unsafe fn run_with(
+        &self,
+        stream: RawStream,
+        operands: &[Operands],
+        epilogue: EpilogueOperands,
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let planned = &*self.0;
+        let products = match planned.desc.batch {
+            GemmBatch::Strided { .. } => 1,
+            GemmBatch::Pointers { count } => count,
+        };
+        let given = operands.len();
+        if given != products {
+            return Err(planned.fault("addresses", OperandFault::Count { given, products }));
+        }
+        // SAFETY: the caller's promises.
+        unsafe { planned.run(stream, operands, epilogue, workspace) }
     }
 
     /// The same for a batch of [pointers](GemmBatch::Pointers): each product has addresses of its own.
@@ -265,16 +328,8 @@ impl Plan {
         if given != products || !is_array {
             return Err(planned.fault("addresses", OperandFault::Count { given, products }));
         }
-        if planned.desc.is_empty() {
-            return Ok(());
-        }
-        planned.check_workspace(workspace)?;
-        operands.iter().try_for_each(|&operands| planned.check_addresses(operands))?;
-        with_gemm_types!(planned.desc.types, T => {
-            // SAFETY: the caller's promises.
-            unsafe { planned.launch::<T>(stream, operands, workspace) }
-        })
-        .map_err(|error| planned.during(error))
+        // SAFETY: the caller's promises.
+        unsafe { planned.run(stream, operands, EpilogueOperands::default(), workspace) }
     }
 
     /// Asks the driver whether operands and workspace are what [`Plan::run`] needs: memory of this device,
@@ -300,7 +355,7 @@ impl Plan {
                 planned.check_memory(matrix.name, address, bytes)?;
             }
         }
-        let needed = planned.choice.product.workspace_bytes;
+        let needed = planned.workspace_bytes();
         match needed {
             0 => Ok(()),
             _ => planned.check_memory("the workspace", workspace.address, needed),
@@ -320,25 +375,215 @@ fn load(context: &Context, kernel: Kernel, exchanges: bool) -> Result<(), Error>
     // A driver that loads lazily may do so below, see `Modules::open`.
     let _relaxed = context.driver().in_capture_mode(CaptureMode::Relaxed).map_err(during())?;
     context.load(kernel)?;
-    if exchanges {
-        context.load_common()?;
-    }
+    let own: Vec<_> = kernel.spec().forms().map(|form| form.symbol).collect();
+    load_entries(context, kernel.spec().arch, &own)?;
+    if exchanges { load_common(context, &[kernels_gpu::TRANSPOSE.symbol]) } else { Ok(()) }
+}
+
+/// Has the driver load what launches of kernels of any arch use.
+fn load_common(context: &Context, symbols: &[&'static str]) -> Result<(), Error> {
+    let during = refused("loading what kernels have in common");
+    let _relaxed = context.driver().in_capture_mode(CaptureMode::Relaxed).map_err(during)?;
+    context.load_common()?;
+    load_entries(context, Module::common().arch, symbols)
+}
+
+/// Has the driver load entries whose modules it has.
+fn load_entries(context: &Context, arch: Arch, symbols: &[&'static str]) -> Result<(), Error> {
     let _current = context.enter()?;
-    let own = kernel.spec().forms().map(|form| (kernel.spec().arch, form.symbol));
-    let common = exchanges.then(|| (Module::common().arch, kernels_gpu::TRANSPOSE.symbol));
-    for (arch, symbol) in own.chain(common) {
+    for symbol in symbols {
         let function = context.function(arch, symbol)?;
         // A driver that loads lazily does so here at the latest, and not in a run.
         // SAFETY: the function is of a module of this context, which keeps it loaded.
         unsafe { context.driver().func_get_attribute(function, FunctionAttribute::NUM_REGS) }
-            .map_err(during())?;
+            .map_err(refused(format!("loading {symbol}")))?;
     }
     Ok(())
 }
 
+/// Whether the kernels in question do themselves what the product's epilogue does, or it does nothing.
+fn fuses(desc: &GemmDesc, kernel: Option<Kernel>) -> bool {
+    let can = |kernel: Kernel| kernel.spec().fuses && kernel.entry(desc.types).is_ok();
+    desc.epilogue.is_none()
+        // Sums of another type than D cannot be left there.
+        || desc.types.c() != desc.types.acc().dtype()
+        || kernel.map_or_else(|| kernels_gpu::KERNELS.iter().copied().any(can), can)
+}
+
+/// An epilogue in words.
+fn words(epilogue: Epilogue) -> String {
+    let Epilogue { bias, row_scales, column_scales, activation, amax } = epilogue;
+    let bias = bias.map(|bias| match bias {
+        Bias::PerRow => "a bias for each row",
+        Bias::PerColumn => "a bias for each column",
+    });
+    let rows = row_scales.then_some("a factor for each row");
+    let columns = column_scales.then_some("a factor for each column");
+    let activation = (activation != Activation::Identity).then(|| activation.name());
+    let amax = amax.then_some("the largest magnitude");
+    let parts: Vec<_> = [rows, columns, bias, activation, amax].into_iter().flatten().collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
 impl Planned {
+    /// What launches the product itself.
+    fn choice(&self) -> &Choice {
+        match &self.carried {
+            Carried::Whole(choice) => choice,
+            Carried::Finished(finished) => finished.product.0.choice(),
+        }
+    }
+
+    fn workspace_bytes(&self) -> u64 {
+        match &self.carried {
+            Carried::Whole(choice) => choice.product.workspace_bytes,
+            Carried::Finished(finished) => finished.workspace_bytes(),
+        }
+    }
+
     fn name(&self) -> String {
-        format!("{} by {} on {:?}", self.desc, self.choice.kernel.spec().id, self.context)
+        format!("{} by {} on {:?}", self.desc, self.choice().kernel.spec().id, self.context)
+    }
+
+    /// Checks what a run is given, and queues it.
+    ///
+    /// # Safety
+    /// As [`Plan::run_with`].
+    unsafe fn run(
+        &self,
+        stream: RawStream,
+        operands: &[Operands],
+        numbers: EpilogueOperands,
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        self.check_numbers(numbers)?;
+        let empty = self.desc.is_empty();
+        if empty && !self.desc.epilogue.amax {
+            return Ok(());
+        }
+        if !empty {
+            self.check_workspace(workspace)?;
+            operands.iter().try_for_each(|&operands| self.check_addresses(operands))?;
+        }
+        let queue = || {
+            let launcher = Launcher::new(&self.context, stream)?;
+            if self.desc.epilogue.amax {
+                // SAFETY: the caller's promise.
+                unsafe { launcher.clear_word(numbers.amax)? };
+            }
+            match &self.carried {
+                _ if empty => Ok(()),
+                Carried::Whole(choice) => with_gemm_types!(self.desc.types, T => {
+                    // SAFETY: the caller's promises.
+                    unsafe { self.launch::<T>(choice, &launcher, operands, numbers, workspace) }
+                }),
+                Carried::Finished(finished) => {
+                    // SAFETY: the same.
+                    unsafe { self.finish(finished, &launcher, operands, numbers, workspace) }
+                }
+            }
+        };
+        queue().map_err(|error| self.during(error))
+    }
+
+    /// Queues the products without their epilogue, and what finishes them.
+    ///
+    /// # Safety
+    /// As [`Plan::run_with`], whose checks have passed.
+    unsafe fn finish(
+        &self,
+        finished: &Finished,
+        launcher: &Launcher<'_>,
+        operands: &[Operands],
+        numbers: EpilogueOperands,
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let product = &*finished.product.0;
+        let own = Workspace {
+            address: workspace.address + finished.sums_bytes,
+            bytes: workspace.bytes.saturating_sub(finished.sums_bytes),
+        };
+        let [.., c, d] = self.desc.matrices();
+        for &given in operands {
+            let sums = if finished.sums_apart { workspace.address } else { given.d };
+            let inner = Operands { d: sums, ..given };
+            // SAFETY: the caller's promises; the sums are in D or in a part of the workspace of their own.
+            unsafe {
+                product.run(launcher.stream(), &[inner], EpilogueOperands::default(), own)?;
+            }
+            let mut old = given.c;
+            if finished.sums_apart && self.desc.c.order != self.desc.d.order {
+                // SAFETY: the caller's promise.
+                unsafe { self.bring_c(launcher, (&c, given.c), (&d, given.d))? };
+                old = given.d;
+            }
+            for (params, products) in finished.launches(&self.desc, (sums, old, given.d), numbers) {
+                // SAFETY: the caller's promise, of D, C and the epilogue's numbers.
+                unsafe { launcher.finish(finished.entry, params, products)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// What a kernel that fuses the epilogue is given for it, if there is something to do beyond what it
+    /// does by itself.
+    fn fused(
+        &self,
+        choice: &Choice,
+        operands: Operands,
+        numbers: EpilogueOperands,
+    ) -> Option<Fused> {
+        let epilogue =
+            if choice.swapped { self.desc.epilogue.transposed() } else { self.desc.epilogue };
+        let apart = self.reads_c_in_place(choice) && operands.c != operands.d;
+        if epilogue.is_none() && !apart {
+            return None;
+        }
+        let GemmDesc { c, d, batch, .. } = self.desc;
+        let strides = match batch {
+            GemmBatch::Strided { c_stride, d_stride, .. } => [c_stride, d_stride],
+            GemmBatch::Pointers { .. } => [0; 2],
+        };
+        let old = if apart {
+            Old { address: operands.c, ld: c.ld, stride: strides[0] }
+        } else {
+            Old { address: operands.d, ld: d.ld, stride: strides[1] }
+        };
+        let EpilogueOperands { bias, mut row_scales, mut column_scales, amax } = numbers;
+        if choice.swapped {
+            (row_scales, column_scales) = (column_scales, row_scales);
+        }
+        Some(Fused { epilogue, old, bias, row_scales, column_scales, amax })
+    }
+
+    /// Whether the kernel reads C where it is.
+    fn reads_c_in_place(&self, choice: &Choice) -> bool {
+        let spec = choice.kernel.spec();
+        let as_given = choice.product.launched.batch.count() == self.desc.batch.count();
+        let same_order = self.desc.c.order == self.desc.d.order;
+        self.desc.reads_c() && choice.product.fuses(spec) && same_order && as_given
+    }
+
+    /// Checks the addresses of the epilogue's numbers.
+    fn check_numbers(&self, numbers: EpilogueOperands) -> Result<(), Error> {
+        let Epilogue { bias, row_scales, column_scales, amax, .. } = self.desc.epilogue;
+        let (types, acc) = (self.desc.types, self.desc.types.acc().dtype().size());
+        let wanted = [
+            ("the bias", bias.is_some(), numbers.bias, types.c().size()),
+            ("the row scales", row_scales, numbers.row_scales, acc),
+            ("the column scales", column_scales, numbers.column_scales, acc),
+            ("the largest magnitude", amax, numbers.amax, size_of::<f32>()),
+        ];
+        for (name, used, address, size) in wanted {
+            let alignment = size as u64;
+            if used && address == 0 {
+                return Err(self.fault(name, OperandFault::Null));
+            }
+            if used && !address.is_multiple_of(alignment) {
+                return Err(self.fault(name, OperandFault::Misaligned { address, alignment }));
+            }
+        }
+        Ok(())
     }
 
     fn fault(&self, operand: &'static str, fault: OperandFault) -> Error {
@@ -352,7 +597,7 @@ impl Planned {
     }
 
     fn check_workspace(&self, workspace: Workspace) -> Result<(), Error> {
-        let needed = self.choice.product.workspace_bytes;
+        let needed = self.workspace_bytes();
         if needed == 0 {
             return Ok(());
         }
@@ -424,17 +669,18 @@ impl Planned {
     /// As [`Plan::run`], whose checks have passed.
     unsafe fn launch<T: GemmTypes>(
         &self,
-        stream: RawStream,
+        choice: &Choice,
+        launcher: &Launcher<'_>,
         operands: &[Operands],
+        numbers: EpilogueOperands,
         workspace: Workspace,
     ) -> Result<(), Error> {
-        let Self { choice, context, desc, .. } = self;
-        let launcher = Launcher::new(context, stream)?;
+        let Self { context, desc, .. } = self;
         let [.., c, d] = desc.matrices();
         for &operands in operands {
-            if desc.reads_c() && operands.c != operands.d {
+            if desc.reads_c() && operands.c != operands.d && !self.reads_c_in_place(choice) {
                 // SAFETY: the caller's promise.
-                unsafe { self.bring_c(&launcher, (&c, operands.c), (&d, operands.d))? };
+                unsafe { self.bring_c(launcher, (&c, operands.c), (&d, operands.d))? };
             }
         }
         let spec = choice.kernel.spec();
@@ -452,6 +698,7 @@ impl Planned {
             let factors = if choice.swapped { [first.b, first.a] } else { [first.a, first.b] };
             // Where the copy of each factor is from, once there is one.
             let mut copied = [None; 2];
+            let fused = self.fused(choice, *first, numbers);
             for at in 0..strided as u64 {
                 let mut places = [0, 1].map(|of| factors[of] + at * strides[of]);
                 for ((place, copied), exchange) in
@@ -468,9 +715,14 @@ impl Planned {
                 let [a, b] = places;
                 let addresses = Addresses { a, b, c: first.d + at * strides[2] };
                 let band = Band::whole(problem.m);
-                let planner = Planner::new(spec, &problem, addresses, context.limits(), band)
+                let mut planner = Planner::new(spec, &problem, addresses, context.limits(), band)
                     .map_err(unsupported)?
                     .with_ranges(product.ranges);
+                if let Some(mut fused) = fused {
+                    let size = desc.types.c().size();
+                    fused.old.address += at * (fused.old.stride * size) as u64;
+                    planner = planner.with_fused(fused);
+                }
                 debug_assert!(
                     product.own_at + planner.workspace_bytes() <= product.workspace_bytes
                 );

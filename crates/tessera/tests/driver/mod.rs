@@ -1,5 +1,8 @@
 //! The driver that tests of the GPU path stand on: the emulated one or, where that is asked for, the real one.
 
+#[allow(dead_code, reason = "not every test has operands of its own")]
+pub(crate) mod memory;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tessera::gpu::Kernel;

@@ -1,0 +1,147 @@
+//! An epilogue after a kernel that does not fuse it: a launch that finishes the sums in memory.
+
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+
+use cuda_lazy::DevicePtr;
+use gemm_spec::params::FinishParams;
+use gemm_spec::{DType, HelperEntry, Layout, Operand, Order, Unsupported};
+
+use super::desc::{GemmBatch, GemmDesc};
+use super::operands::{EpilogueOperands, WORKSPACE_ALIGNMENT};
+use super::plan::Plan;
+use crate::error::Error;
+
+/// Most products of a launch: blocks along y.
+const MOST_PRODUCTS: usize = 65_535;
+
+/// A product without its epilogue, and what is then done to its sums.
+pub(super) struct Finished {
+    /// The product, or one of those of a batch of pointers.
+    pub(super) product: Plan,
+    /// Whether the sums are in the workspace, where it begins, and not in D.
+    pub(super) sums_apart: bool,
+    /// The bytes that they have there.
+    pub(super) sums_bytes: u64,
+    pub(super) entry: HelperEntry,
+}
+
+/// What a product is without its epilogue: its sums go to D, or to a matrix as tight as possible where factors
+/// that differ by row or column are not to touch the C that is added.
+pub(super) fn without_epilogue(desc: &GemmDesc) -> (GemmDesc, bool) {
+    let plain = GemmDesc { epilogue: gemm_spec::Epilogue::NONE, ..*desc };
+    let plain = match desc.batch {
+        GemmBatch::Strided { .. } => plain,
+        // One after the other, so that a workspace does for all.
+        GemmBatch::Pointers { .. } => plain.with_batch(GemmBatch::ONE),
+    };
+    if !desc.epilogue.scales() {
+        return (plain, false);
+    }
+    let plain = plain.with_scalars(1.0, 0.0);
+    if !desc.reads_c() {
+        return (plain, false);
+    }
+    let d = match desc.d.order {
+        Order::RowMajor => Layout::row_major(desc.n),
+        Order::ColMajor => Layout::col_major(desc.m),
+    };
+    let batch = match plain.batch {
+        GemmBatch::Strided { count, a_stride, b_stride, c_stride, .. } => {
+            let d_stride = desc.m.saturating_mul(desc.n);
+            GemmBatch::Strided { count, a_stride, b_stride, c_stride, d_stride }
+        }
+        pointers @ GemmBatch::Pointers { .. } => pointers,
+    };
+    (plain.with_d(d).with_batch(batch), true)
+}
+
+impl Finished {
+    /// What finishes the sums of a product.
+    pub(super) fn new(desc: &GemmDesc, product: Plan, sums_apart: bool) -> Result<Self, Error> {
+        let entry = kernels_gpu::FINISH[usize::from(desc.types.c() == DType::F64)];
+        let sizes = [desc.m, desc.n].map(u32::try_from);
+        let [.., sums] = product.desc().matrices();
+        let (true, count) = (sizes.iter().all(Result::is_ok), product.desc().batch.count()) else {
+            let GemmDesc { m, n, k, .. } = *desc;
+            let reason = Unsupported::TooLarge { m, n, k };
+            return Err(Error::Unsupported { kernel: entry.symbol, reason });
+        };
+        let bytes = if sums_apart { sums.extent(count)? as u64 } else { 0 };
+        let sums_bytes = bytes.next_multiple_of(WORKSPACE_ALIGNMENT);
+        Ok(Self { product, sums_apart, sums_bytes, entry })
+    }
+
+    /// Bytes of workspace that a run needs.
+    pub(super) fn workspace_bytes(&self) -> u64 {
+        self.sums_bytes + self.product.workspace_bytes()
+    }
+
+    /// What the launches take that finish the products whose sums, C and D begin at the addresses.
+    pub(super) fn launches(
+        &self,
+        desc: &GemmDesc,
+        (sums, old, d): (DevicePtr, DevicePtr, DevicePtr),
+        numbers: EpilogueOperands,
+    ) -> impl Iterator<Item = (FinishParams, usize)> {
+        let size = desc.types.of(Operand::C).size() as u64;
+        let inner = self.product.desc();
+        let stride = |desc: &GemmDesc| match desc.batch {
+            GemmBatch::Strided { d_stride, .. } => d_stride as u64,
+            GemmBatch::Pointers { .. } => 0,
+        };
+        let (count, sums_stride, d_stride) = match inner.batch {
+            GemmBatch::Strided { count, .. } => (count, stride(inner), stride(desc)),
+            GemmBatch::Pointers { .. } => (1, 0, 0),
+        };
+        // C has been brought to D's order where it had another.
+        let same = old != d;
+        let old_stride = match desc.batch {
+            GemmBatch::Strided { c_stride, .. } if same => c_stride as u64,
+            GemmBatch::Strided { .. } => d_stride,
+            GemmBatch::Pointers { .. } => 0,
+        };
+        let old_ld = if same { desc.c.ld } else { desc.d.ld } as u64;
+        // Sums that have their scalars already are only finished.
+        let (alpha, beta) =
+            if desc.epilogue.scales() { (desc.alpha, desc.beta) } else { (1.0, 0.0) };
+        // A column-major D is the row-major D^T.
+        let (m, n, epilogue) = match desc.d.order {
+            Order::RowMajor => (desc.m, desc.n, desc.epilogue),
+            Order::ColMajor => (desc.n, desc.m, desc.epilogue.transposed()),
+        };
+        let (row_scales, column_scales) = match desc.d.order {
+            Order::RowMajor => (numbers.row_scales, numbers.column_scales),
+            Order::ColMajor => (numbers.column_scales, numbers.row_scales),
+        };
+        let (sums_ld, d_ld) = (inner.d.ld as u64, desc.d.ld as u64);
+        let count_of = |size: usize| u32::try_from(size).expect("invariant: checked by `new`");
+        (0..count).step_by(MOST_PRODUCTS).map(move |first| {
+            let at = |address: DevicePtr, stride: u64| {
+                let address = address + first as u64 * stride * size;
+                usize::try_from(address).expect("invariant: a pointer holds an address")
+            };
+            let pointer = |address| with_exposed_provenance(at(address, 0));
+            let params = FinishParams {
+                m: count_of(m),
+                n: count_of(n),
+                fusion: epilogue.flags(),
+                alpha: alpha.to_bits(),
+                sums: with_exposed_provenance(at(sums, sums_stride)),
+                sums_ld,
+                sums_stride,
+                beta: beta.to_bits(),
+                old: with_exposed_provenance(at(old, old_stride)),
+                old_ld,
+                old_stride,
+                bias: pointer(numbers.bias),
+                row_scales: pointer(row_scales),
+                column_scales: pointer(column_scales),
+                amax: with_exposed_provenance_mut(at(numbers.amax, 0)),
+                d: with_exposed_provenance_mut(at(d, d_stride)),
+                d_ld,
+                d_stride,
+            };
+            (params, (count - first).min(MOST_PRODUCTS))
+        })
+    }
+}
