@@ -24,8 +24,13 @@ pub(crate) struct Args {}
 const LARGEST: u64 = 50 << 20;
 
 /// The test targets that use a GPU, and the packages that have them.
-const TESTS: [(&str, &str); 4] =
-    [("cuda_lazy", "cust"), ("tessera", "device"), ("tessera", "gpu"), ("host", "kernels")];
+const TESTS: [(&str, &str); 5] = [
+    ("cuda_lazy", "cust"),
+    ("tessera", "device"),
+    ("tessera", "gpu"),
+    ("tessera-c", "device"),
+    ("host", "kernels"),
+];
 
 /// The examples that measure on a GPU or need one, and their packages.
 const EXAMPLES: [(&str, &str); 2] =
