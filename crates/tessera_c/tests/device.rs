@@ -434,6 +434,9 @@ fn operands_that_a_plan_cannot_take_are_refused_before_anything_is_launched() {
     let plan = Plan::new(&device, &described(TESSERA_F32, 16, 16, 4000));
     let splits = plan.bytes() > 0;
     assert!(splits || !emulated(), "a long sum is split");
+    // Where there is no room for that another kernel is picked.
+    let without = tessera_gemm_desc { workspace_limit: 0, ..described(TESSERA_F32, 16, 16, 4000) };
+    assert_eq!(Plan::new(&device, &without).bytes(), 0);
     let zeros = |len| Memory::of(&context, &vec![0f32; len]);
     let (a, b, d) = (zeros(16 * 4000), zeros(4000 * 16), zeros(256));
     let room = Memory::room(&context, plan.bytes());
