@@ -140,4 +140,23 @@ mod tests {
         assert!(text.ends_with("Libs.private: -lgcc_s -lc -lm\n"), "{text}");
         assert_eq!(native_libraries("warning: nothing"), None);
     }
+
+    #[test]
+    fn pkg_config_reads_the_description() {
+        if Command::new("pkg-config").arg("--version").output().is_err() {
+            println!("SKIPPED: there is no pkg-config");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("tessera.pc"), pkg_config(Path::new("/opt/t"), "-lm -lc"))
+            .unwrap();
+        let said = |what: &[&str]| {
+            let mut program = Command::new("pkg-config");
+            program.env("PKG_CONFIG_PATH", folder.path()).args(what).arg("tessera");
+            command::output(&mut program).unwrap().trim().to_owned()
+        };
+        assert_eq!(said(&["--modversion"]), env!("CARGO_PKG_VERSION"));
+        assert_eq!(said(&["--cflags", "--libs"]), "-I/opt/t/include -L/opt/t/lib -ltessera");
+        assert_eq!(said(&["--libs", "--static"]), "-L/opt/t/lib -ltessera -lm -lc");
+    }
 }

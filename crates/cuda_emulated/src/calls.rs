@@ -364,6 +364,13 @@ unsafe extern "C" fn stream_create(stream: *mut *mut c_void, _: c_uint, _: c_int
     })
 }
 
+unsafe extern "C" fn stream_create_plain(stream: *mut *mut c_void, _: c_uint) -> c_int {
+    call("cuStreamCreate", |world| {
+        // SAFETY: as above.
+        unsafe { answer(stream, pointer(world.create_stream())) }
+    })
+}
+
 unsafe extern "C" fn on_device_async(
     to: u64,
     from: u64,
@@ -865,6 +872,7 @@ fn resolve(name: &CStr) -> Option<NonNull<c_void>> {
         b"cuMemcpy2DAsync_v2" => lines_async as *mut c_void,
         b"cuPointerGetAttributes" => pointer_attributes as *mut c_void,
         b"cuMemsetD8Async" => fill_async as *mut c_void,
+        b"cuStreamCreate" => stream_create_plain as *mut c_void,
         b"cuStreamCreateWithPriority" => stream_create as *mut c_void,
         b"cuStreamDestroy_v2" => stream_destroy as *mut c_void,
         b"cuStreamSynchronize" => stream_synchronize as *mut c_void,

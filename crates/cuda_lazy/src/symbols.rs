@@ -141,6 +141,7 @@ macro_rules! for_each_symbol {
             cuOccupancyMaxActiveClusters
             cuPointerGetAttributes
             cuStreamBeginCapture_v2
+            cuStreamCreate
             cuStreamEndCapture
             cuStreamIsCapturing
             cuTensorMapEncodeTiled

@@ -377,6 +377,15 @@ fn the_callers_context_is_left_as_it_was() {
         // SAFETY: `other` outlives the block.
         let foreign = unsafe { Context::from_raw(other.as_raw()).unwrap() };
         assert!(!foreign.is(&context));
+        // As the current one it is the same; where none is current there is none to take up.
+        {
+            let _entered = other.enter().unwrap();
+            // SAFETY: as above.
+            assert!(unsafe { Context::from_current().unwrap() }.is(&foreign));
+        }
+        // SAFETY: no context is current.
+        let none = unsafe { Context::from_current() };
+        assert!(matches!(none, Err(Error::NoDevice { .. })), "{none:?}");
         let plan_there = Plan::new(&foreign, desc, PlanLimits::default()).unwrap();
         let stream_there = Stream::new(&foreign).unwrap();
         compare::<f32>(&foreign, &plan_there, &stream_there);

@@ -12,6 +12,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Rows are contiguous: element (i, j) is at i * ld + j.
+#define TESSERA_ROW_MAJOR 0
+
+// Columns are contiguous: element (i, j) is at i + j * ld, as in BLAS.
+#define TESSERA_COL_MAJOR 1
+
+// The operands of each product are as many elements behind those of the product before as the strides say.
+#define TESSERA_BATCH_STRIDED 0
+
+// Each product has addresses of its own, which tessera_plan_run_array takes.
+#define TESSERA_BATCH_POINTERS 1
+
 // On the CPU or the first GPU, whichever should end first.
 #define TESSERA_DEVICE_AUTO 0
 
@@ -45,9 +57,29 @@
 // Matrix units wherever they are faster and keep to the error bound.
 #define TESSERA_UNITS_ALL 3
 
+// A CUDA context in which products are computed, by the driver that was found when the program ran. Any
+// number of threads may use one at once. Each function makes it current for its own duration alone: what the
+// calling thread had current before is current afterwards.
+//
+// It may be destroyed while plans, groups and streams of it are in use: they keep what they need.
+typedef struct tessera_device tessera_device;
+
 // What computes products: threads, a GPU, and the memory that they keep. Any number of threads may use one
 // at once. It does not survive a fork: a child makes its own, as it does of the one for the process.
 typedef struct tessera_engine tessera_engine;
+
+// Several products on a device, each of sizes of its own, that share a workspace. They are launched one after
+// the other. Any number of threads may run one group at once.
+typedef struct tessera_group tessera_group;
+
+// A product on a device, ready to be launched: its kernel is picked and loaded. What is picked depends on the
+// description and the device alone, neither on free memory nor on addresses. Any number of threads may run
+// one plan at once; runs that may overlap each other on the device need a workspace each.
+typedef struct tessera_plan tessera_plan;
+
+// A program's stream with what products in it need: the plans that were made for them, and a workspace, which
+// grows with the largest. Any number of threads may use one at once.
+typedef struct tessera_stream tessera_stream;
 
 // What a function returns: TESSERA_SUCCESS, or why it did nothing.
 typedef int32_t tessera_status;
@@ -131,6 +163,81 @@ typedef struct tessera_gemm_options {
   const struct tessera_batch *batch;
 } tessera_gemm_options;
 
+// Products on a device: D = alpha * A * B + beta * C, with A m by k, B k by n, C and D m by n.
+// tessera_gemm_desc_row_major and tessera_gemm_desc_col_major fill one in, of which a program then changes
+// what it has otherwise. Leading dimensions and strides are in elements.
+typedef struct tessera_gemm_desc {
+  // sizeof(tessera_gemm_desc)
+  size_t size;
+  // Rows of A, C and D.
+  size_t m;
+  // Columns of B, C and D.
+  size_t n;
+  // Columns of A, rows of B.
+  size_t k;
+  // The type of A's elements.
+  tessera_dtype a_dtype;
+  // The type of B's elements.
+  tessera_dtype b_dtype;
+  // The type of C's and D's elements.
+  tessera_dtype c_dtype;
+  // TESSERA_ROW_MAJOR or TESSERA_COL_MAJOR: how A is in memory, or its transpose where that is.
+  int32_t a_order;
+  // The same of B.
+  int32_t b_order;
+  // The same of C.
+  int32_t c_order;
+  // The same of D, which may have another order than C where it is apart from it.
+  int32_t d_order;
+  // Not 0: the matrix in memory is the transpose of A, k by m.
+  int32_t transa;
+  // Not 0: the matrix in memory is the transpose of B, n by k.
+  int32_t transb;
+  // One of TESSERA_ACCURACY_*.
+  int32_t accuracy;
+  // Elements from one row or column of A to the next.
+  size_t lda;
+  // The same of B.
+  size_t ldb;
+  // The same of C.
+  size_t ldc;
+  // The same of D.
+  size_t ldd;
+  // The factor of the product. With 0 neither A nor B is read.
+  double alpha;
+  // The factor of C. With 0 C is not read.
+  double beta;
+  // How many products there are. With 0, as with an m or n of 0, a run does nothing.
+  size_t batch_count;
+  // Elements from one A to the next; 0 for one that all products share.
+  size_t a_stride;
+  // The same of B.
+  size_t b_stride;
+  // The same of C.
+  size_t c_stride;
+  // The same of D, of which no two overlap.
+  size_t d_stride;
+  // TESSERA_BATCH_STRIDED or TESSERA_BATCH_POINTERS, for which the strides are not looked at.
+  int32_t batch;
+  // 0
+  int32_t reserved;
+  // Most bytes of workspace that a run will be given: SIZE_MAX for whatever the kernel that suits best needs.
+  size_t workspace_limit;
+  // Bytes of which the addresses of A, B, C and D are multiples, a power of two. With less than 16 some
+  // kernels copy operands to the workspace first.
+  size_t alignment;
+} tessera_gemm_desc;
+
+// Settings of a stream's products. Zeros are the usual ones.
+typedef struct tessera_stream_options {
+  // sizeof(tessera_stream_options)
+  size_t size;
+  // One of TESSERA_ACCURACY_*.
+  int32_t accuracy;
+  // 0
+  int32_t reserved;
+} tessera_stream_options;
+
 // float
 #define TESSERA_F32 1
 
@@ -158,16 +265,18 @@ typedef struct tessera_gemm_options {
 // It is done.
 #define TESSERA_SUCCESS 0
 
-// An argument is null, no number of its kind, or a struct of another size than it says.
+// An argument is null, not aligned, no number of its kind, or a struct of another size than it says; or an
+// operand or a workspace on a device is not what the plan counts on.
 #define TESSERA_INVALID_ARGUMENT 1
 
-// The sizes of the matrices do not fit together, or an address space does not hold them.
+// The sizes of the matrices do not fit together, or an address space does not hold them; or leading
+// dimensions, strides or factors of a description do not.
 #define TESSERA_INVALID_SIZE 2
 
-// Nothing multiplies these types, or not on that device or with that accuracy.
+// Nothing multiplies these types, or not on that device, with that accuracy or in that workspace.
 #define TESSERA_UNSUPPORTED 3
 
-// There is no such GPU, or no driver.
+// There is no such GPU, no driver, or no context that is current.
 #define TESSERA_NO_DEVICE 4
 
 // Memory is short.
@@ -185,6 +294,46 @@ typedef struct tessera_gemm_options {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// The GPU of that number, in its primary context: the one of the CUDA runtime, and so of cuBLAS, PyTorch and
+// whatever else does not make one of its own. It is retained until the device, and all that was made in it,
+// is destroyed.
+//
+// TESSERA_NO_DEVICE where there is no driver or no such GPU.
+//
+// The caller promises:
+// `device` points to room for an address.
+tessera_status tessera_device_create(uint32_t index,
+                                     struct tessera_device **device);
+
+// The context that is current for the calling thread, whoever has made it. A primary context is retained;
+// any other stays the property of whoever made it.
+//
+// TESSERA_NO_DEVICE where none is current.
+//
+// The caller promises:
+// `device` points to room for an address. A context that is no primary one is not destroyed before the
+// device and all that was made in it.
+tessera_status tessera_device_create_current(struct tessera_device **device);
+
+// The same of a context by its handle, a CUcontext, which need not be current.
+//
+// The caller promises:
+// As `tessera_device_create_current`; `context` is the handle of a context.
+tessera_status tessera_device_create_from_context(void *context, struct tessera_device **device);
+
+// Lets go of a device; does nothing where it is NULL.
+//
+// The caller promises:
+// It is null or was made by one of the functions above, is not used any more, and is destroyed once.
+void tessera_device_destroy(struct tessera_device *device);
+
+// The number and the name of the GPU, in a line. Valid as long as the device; empty where it is NULL, never
+// null.
+//
+// The caller promises:
+// It is null or that of a device.
+const char *tessera_device_name(const struct tessera_device *device);
 
 // Makes an engine; where options is NULL with the usual settings.
 //
@@ -253,8 +402,216 @@ tessera_status tessera_explain(const struct tessera_engine *engine,
 // until the next one fails on this thread. Never null.
 const char *tessera_last_error(void);
 
+// The driver's code, a CUresult, where the last function that failed on the calling thread did because the
+// driver refused a call; else 0.
+int32_t tessera_last_driver_code(void);
+
+// Plans a product: checks the description, picks a kernel, and has the driver load it, which may take
+// seconds where the driver compiles it. It may be called while a stream is captured.
+//
+// TESSERA_INVALID_SIZE where sizes, leading dimensions, strides or factors do not fit, TESSERA_UNSUPPORTED
+// where no kernel multiplies the types on that device, with that accuracy or in that workspace,
+// TESSERA_DEVICE_FAILED where the driver refuses.
+//
+// The caller promises:
+// `device` is that of a device, `desc` points to such a struct, of whose size its first field tells, and
+// `plan` to room for an address.
+tessera_status tessera_plan_create(const struct tessera_device *device,
+                                   const struct tessera_gemm_desc *desc,
+                                   struct tessera_plan **plan);
+
+// Lets go of a plan; does nothing where it is NULL. Its runs may still be under way.
+//
+// The caller promises:
+// It is null or was made by tessera_plan_create, is not used any more, and is destroyed once.
+void tessera_plan_destroy(struct tessera_plan *plan);
+
+// Bytes of device memory that a run needs besides its operands; 0 where plan is NULL.
+//
+// The caller promises:
+// It is null or that of a plan.
+size_t tessera_plan_workspace_bytes(const struct tessera_plan *plan);
+
+// The name of the kernel that was picked. Valid as long as the plan; empty where it is NULL, never null.
+//
+// The caller promises:
+// It is null or that of a plan.
+const char *tessera_plan_kernel(const struct tessera_plan *plan);
+
+// The plan in words: product, kernel, launches, what is promised of the bits, workspace and alignment, in a
+// line each. Valid as long as the plan; empty where it is NULL, never null.
+//
+// The caller promises:
+// It is null or that of a plan.
+const char *tessera_plan_explain(const struct tessera_plan *plan);
+
+// Queues D = alpha * A * B + beta * C in a stream and returns without waiting. It only launches: it allocates
+// no device memory and synchronises nothing.
+//
+// a, b, c and d are addresses on the device, as cudaMalloc gives them or as a CUdeviceptr cast to a pointer;
+// c may be d where both have one order and one leading dimension, and a C apart from D is copied to D first.
+// What is not read may be NULL. stream is a CUstream or cudaStream_t of the plan's context: also NULL, the
+// legacy default stream, that of the calling thread, and one that is being captured. workspace is memory on
+// the device at a multiple of 256, as the driver allocates it, of at least tessera_plan_workspace_bytes;
+// where that is 0 it may be NULL.
+//
+// TESSERA_INVALID_ARGUMENT where an operand is null or not aligned as the description says, or the workspace
+// too short: nothing is launched then. TESSERA_DEVICE_FAILED where the driver refuses, or for a kernel that
+// failed before: such a failure shows in a later call, and every call after it in that context answers with it.
+//
+// The caller promises:
+// `plan` is that of a plan. The addresses are valid in its context for the matrices of its description; D
+// overlaps neither A nor B, and C only where c is d. The workspace is as long as it says, and nothing but the
+// stream's work uses it. Until that is over nobody writes A, B or C, or reads or writes D, but work that the
+// stream orders; the same holds for each launch of a graph that the run is captured for.
+tessera_status tessera_plan_run(const struct tessera_plan *plan,
+                                const void *a,
+                                const void *b,
+                                const void *c,
+                                void *d,
+                                void *workspace,
+                                size_t workspace_bytes,
+                                void *stream);
+
+// The same for a batch of TESSERA_BATCH_POINTERS: a, b, c and d are arrays in host memory of one address on
+// the device for each product, of which count there are. An array that is not read may be NULL. The arrays
+// are no longer needed when the function returns.
+//
+// The caller promises:
+// As `tessera_plan_run` for the addresses of each product; no D overlaps an operand of another product. The
+// arrays are null or have `count` elements.
+tessera_status tessera_plan_run_array(const struct tessera_plan *plan,
+                                      size_t count,
+                                      const void *const *a,
+                                      const void *const *b,
+                                      const void *const *c,
+                                      void *const *d,
+                                      void *workspace,
+                                      size_t workspace_bytes,
+                                      void *stream);
+
+// Asks the driver whether operands and workspace are what tessera_plan_run needs: memory of this device, as
+// long as the matrices, for the first product of a batch of pointers. A run asks nothing; this is for programs
+// that want to know before.
+//
+// TESSERA_INVALID_ARGUMENT for the first that is not.
+//
+// The caller promises:
+// `plan` is that of a plan; the addresses may be anything.
+tessera_status tessera_plan_check(const struct tessera_plan *plan,
+                                  const void *a,
+                                  const void *b,
+                                  const void *c,
+                                  const void *d,
+                                  const void *workspace,
+                                  size_t workspace_bytes);
+
+// Plans a group of products, whose descriptions follow each other in memory. Each is limited to the least
+// workspace and the least alignment of all descriptions.
+//
+// As tessera_plan_create, for the first product that has no plan.
+//
+// The caller promises:
+// `device` is that of a device, `descs` points to `count` such structs, of whose size their first field tells,
+// and `group` to room for an address.
+tessera_status tessera_group_create(const struct tessera_device *device,
+                                    const struct tessera_gemm_desc *descs,
+                                    size_t count,
+                                    struct tessera_group **group);
+
+// Lets go of a group; does nothing where it is NULL. Its runs may still be under way.
+//
+// The caller promises:
+// It is null or was made by tessera_group_create, is not used any more, and is destroyed once.
+void tessera_group_destroy(struct tessera_group *group);
+
+// Bytes of device memory that a run needs besides its operands: as many as the neediest product; 0 where
+// group is NULL.
+//
+// The caller promises:
+// It is null or that of a group.
+size_t tessera_group_workspace_bytes(const struct tessera_group *group);
+
+// Queues all products of a group in a stream and returns without waiting, as tessera_plan_run does. a, b, c
+// and d are arrays in host memory of one address on the device for each product, in the order of the
+// descriptions; count is the number of these. An array that is not read may be NULL.
+//
+// As tessera_plan_run for the first product that is refused; those before it are launched then.
+//
+// The caller promises:
+// As `tessera_plan_run` for the addresses of each product; no D overlaps an operand of another product. The
+// arrays are null or have `count` elements.
+tessera_status tessera_group_run(const struct tessera_group *group,
+                                 size_t count,
+                                 const void *const *a,
+                                 const void *const *b,
+                                 const void *const *c,
+                                 void *const *d,
+                                 void *workspace,
+                                 size_t workspace_bytes,
+                                 void *stream);
+
 // The name of a status; never null.
 const char *tessera_status_string(tessera_status status);
+
+// Takes up a stream of a device's context, a CUstream or cudaStream_t; NULL is the legacy default stream. It
+// stays the program's. Where options is NULL the settings are the usual ones.
+//
+// The caller promises:
+// `device` is that of a device, `stream` is a stream of its context that is not destroyed before what is made
+// here, `options` is null or points to such a struct, of whose size its first field tells, and `made` points
+// to room for an address.
+tessera_status tessera_stream_create(const struct tessera_device *device,
+                                     void *stream,
+                                     const struct tessera_stream_options *options,
+                                     struct tessera_stream **made);
+
+// Frees plans and workspace, for whose users the driver waits; the program's stream stays. Does nothing where
+// it is NULL.
+//
+// The caller promises:
+// It is null or was made by tessera_stream_create, is not used any more, and is destroyed once.
+void tessera_stream_destroy(struct tessera_stream *stream);
+
+// Gets a workspace of at least that many bytes now, so that no later product that needs no more allocates any.
+//
+// The caller promises:
+// `stream` was made by tessera_stream_create.
+tessera_status tessera_stream_reserve(const struct tessera_stream *stream,
+                                      size_t bytes);
+
+// Queues C = alpha * A * B + beta * C in a stream and returns without waiting. The data of a, b and c are
+// addresses on the device; else they are as those of tessera_gemm, but that rows or columns are contiguous and
+// no stride is negative: nothing is copied.
+//
+// The kernel is picked and loaded when such a product first comes; later ones look it up. A workspace that has
+// to grow is allocated, for which the driver may wait: tessera_stream_reserve does it before, and a plan of
+// one's own does without. A stream that is captured lends none: TESSERA_UNSUPPORTED.
+//
+// Else as tessera_plan_create and tessera_plan_run.
+//
+// The caller promises:
+// `stream` was made by tessera_stream_create; `a`, `b` and `c` point to such structs, of whose size their first
+// field tells. The addresses are valid in the stream's context for the matrices; C overlaps neither A nor B.
+// Until the product is over nobody writes A or B, or reads or writes C, but work that the stream orders.
+tessera_status tessera_device_gemm(const struct tessera_stream *stream,
+                                   double alpha,
+                                   const struct tessera_matrix *a,
+                                   const struct tessera_matrix *b,
+                                   double beta,
+                                   const struct tessera_matrix *c);
+
+// The same for a batch, see tessera_gemm_options; its strides are not negative. Factors are real, and threads is
+// not looked at. Where options is NULL, C = A * B.
+//
+// The caller promises:
+// As `tessera_device_gemm` for each product, of which no C overlaps an operand of another; `options` and its
+// `batch` are null or point to such structs, of whose size their first field tells.
+tessera_status tessera_device_gemm_with(const struct tessera_stream *stream,
+                                        const struct tessera_gemm_options *options,
+                                        const struct tessera_matrix *a,
+                                        const struct tessera_matrix *b,
+                                        const struct tessera_matrix *c);
 
 // The library's version, such as "0.1.0"; never null.
 const char *tessera_version(void);
@@ -268,6 +625,9 @@ const char *tessera_version(void);
 
 /* The usual settings. */
 #define TESSERA_ENGINE_OPTIONS_INIT {sizeof(tessera_engine_options), 0, 0, 0, 0, 0, 0, 0}
+
+/* The usual settings. */
+#define TESSERA_STREAM_OPTIONS_INIT {sizeof(tessera_stream_options), 0, 0}
 
 /* A matrix whose rows are contiguous and ld elements apart. */
 static inline tessera_matrix tessera_row_major(tessera_dtype dtype, const void *data, size_t rows,
@@ -300,6 +660,42 @@ static inline tessera_matrix tessera_transposed(tessera_matrix matrix) {
   transposed.row_stride = matrix.col_stride;
   transposed.col_stride = matrix.row_stride;
   return transposed;
+}
+
+/* D = A * B on a device, of one type, all row-major and tightly packed. A run may be given any workspace, and
+ * addresses at multiples of 16. */
+static inline tessera_gemm_desc tessera_gemm_desc_row_major(tessera_dtype dtype, size_t m, size_t n,
+                                                            size_t k) {
+  tessera_gemm_desc desc;
+  desc.size = sizeof(tessera_gemm_desc);
+  desc.m = m;
+  desc.n = n;
+  desc.k = k;
+  desc.a_dtype = desc.b_dtype = desc.c_dtype = dtype;
+  desc.a_order = desc.b_order = desc.c_order = desc.d_order = TESSERA_ROW_MAJOR;
+  desc.transa = desc.transb = 0;
+  desc.accuracy = TESSERA_ACCURACY_FP32;
+  desc.lda = k;
+  desc.ldb = desc.ldc = desc.ldd = n;
+  desc.alpha = 1.0;
+  desc.beta = 0.0;
+  desc.batch_count = 1;
+  desc.a_stride = desc.b_stride = desc.c_stride = desc.d_stride = 0;
+  desc.batch = TESSERA_BATCH_STRIDED;
+  desc.reserved = 0;
+  desc.workspace_limit = SIZE_MAX;
+  desc.alignment = 16;
+  return desc;
+}
+
+/* The same, all column-major as in BLAS. */
+static inline tessera_gemm_desc tessera_gemm_desc_col_major(tessera_dtype dtype, size_t m, size_t n,
+                                                            size_t k) {
+  tessera_gemm_desc desc = tessera_gemm_desc_row_major(dtype, m, n, k);
+  desc.a_order = desc.b_order = desc.c_order = desc.d_order = TESSERA_COL_MAJOR;
+  desc.lda = desc.ldc = desc.ldd = m;
+  desc.ldb = k;
+  return desc;
 }
 
 #endif /* TESSERA_H */

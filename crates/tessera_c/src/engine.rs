@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use tessera::{Accuracy, CpuUnits, Device, Engine};
 use tessera_raw::PerProcess;
 
-use crate::guard::guard;
+use crate::guard::{guard, hand_out, take_back};
 use crate::sized::{self, Sized};
 use crate::status::{Fault, tessera_status};
 
@@ -96,31 +96,29 @@ pub unsafe extern "C" fn tessera_engine_create(
     engine: *mut *mut tessera_engine,
 ) -> tessera_status {
     guard(|| {
-        if engine.is_null() {
-            return Err(Fault::argument("engine is null"));
-        }
-        let mut builder = Engine::builder();
-        if !options.is_null() {
-            // SAFETY: the caller's promise.
-            let options = unsafe { sized::read(options, "options") }?;
-            if options.reserved != 0 {
-                return Err(Fault::argument("options: reserved is not 0"));
+        let make = || {
+            let mut builder = Engine::builder();
+            if !options.is_null() {
+                // SAFETY: the caller's promise.
+                let options = unsafe { sized::read(options, "options") }?;
+                if options.reserved != 0 {
+                    return Err(Fault::argument("options: reserved is not 0"));
+                }
+                builder = builder
+                    .device(device(&options)?)
+                    .accuracy(accuracy(options.accuracy)?)
+                    .deterministic(options.deterministic != 0);
+                if let Some(threads) = NonZeroUsize::new(options.threads) {
+                    builder = builder.threads(threads);
+                }
+                if let Some(units) = units(options.units)? {
+                    builder = builder.units(units);
+                }
             }
-            builder = builder
-                .device(device(&options)?)
-                .accuracy(accuracy(options.accuracy)?)
-                .deterministic(options.deterministic != 0);
-            if let Some(threads) = NonZeroUsize::new(options.threads) {
-                builder = builder.threads(threads);
-            }
-            if let Some(units) = units(options.units)? {
-                builder = builder.units(units);
-            }
-        }
-        let made = Box::new(tessera_engine { engine: builder.build()? });
-        // SAFETY: the caller's promise; it is not null.
-        unsafe { engine.write(Box::into_raw(made)) };
-        Ok(())
+            Ok(tessera_engine { engine: builder.build()? })
+        };
+        // SAFETY: the caller's promise.
+        unsafe { hand_out(engine, "engine", make) }
     })
 }
 
@@ -130,14 +128,8 @@ pub unsafe extern "C" fn tessera_engine_create(
 /// It is null or was made by tessera_engine_create, is not used any more, and is destroyed once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tessera_engine_destroy(engine: *mut tessera_engine) {
-    if engine.is_null() {
-        return;
-    }
-    guard(|| {
-        // SAFETY: the caller's promise: it was made by a box, and nobody has it.
-        drop(unsafe { Box::from_raw(engine) });
-        Ok(())
-    });
+    // SAFETY: the caller's promise.
+    unsafe { take_back(engine) }
 }
 
 /// The threads of an engine's products, of the process' where it is NULL; 0 where it cannot be made.
@@ -164,7 +156,8 @@ fn device(options: &tessera_engine_options) -> Result<Device, Fault> {
     }
 }
 
-fn accuracy(number: i32) -> Result<Accuracy, Fault> {
+/// The contract of a number.
+pub(crate) fn accuracy(number: i32) -> Result<Accuracy, Fault> {
     match number {
         TESSERA_ACCURACY_FP32 => Ok(Accuracy::Fp32),
         TESSERA_ACCURACY_BF16 => Ok(Accuracy::Bf16),

@@ -80,8 +80,7 @@ pub unsafe extern "C" fn tessera_gemm(
     beta: f64,
     c: *const tessera_matrix,
 ) -> tessera_status {
-    let factors = Factors { alpha: [alpha, 0.0], beta: [beta, 0.0] };
-    let product = Product { factors, threads: None, batch: None };
+    let product = Product::new(alpha, beta);
     guard(|| {
         // SAFETY: the caller's promise.
         let engine = unsafe { engine_at(engine) }?;
@@ -167,16 +166,22 @@ fn words(explanation: &Explanation) -> String {
 }
 
 /// What a product is besides its matrices.
-struct Product {
-    factors: Factors,
+pub(crate) struct Product {
+    pub(crate) factors: Factors,
     threads: Option<NonZeroUsize>,
-    batch: Option<tessera_batch>,
+    pub(crate) batch: Option<tessera_batch>,
 }
 
 impl Product {
+    /// One product with real factors, on all threads.
+    pub(crate) fn new(alpha: f64, beta: f64) -> Self {
+        let factors = Factors { alpha: [alpha, 0.0], beta: [beta, 0.0] };
+        Self { factors, threads: None, batch: None }
+    }
+
     /// # Safety
     /// `options` and its `batch` are null or point to such structs, of whose size their first field tells.
-    unsafe fn of(options: *const tessera_gemm_options) -> Result<Self, Fault> {
+    pub(crate) unsafe fn of(options: *const tessera_gemm_options) -> Result<Self, Fault> {
         if options.is_null() {
             return Ok(Self { factors: Factors::default(), threads: None, batch: None });
         }
@@ -201,7 +206,7 @@ impl Product {
 
     /// # Safety
     /// All point to such structs, of whose size their first field tells.
-    unsafe fn operands(
+    pub(crate) unsafe fn operands(
         &self,
         a: *const tessera_matrix,
         b: *const tessera_matrix,

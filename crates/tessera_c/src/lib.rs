@@ -5,29 +5,44 @@
 //! # Shape
 //!
 //! ```text
-//! status.rs   what functions return, and why something failed
-//! guard.rs    the boundary: arguments that are not there, panics, the last message of a thread
-//! sized.rs    structs that begin with their size
-//! engine.rs   engines, and the one for the whole process
-//! matrix.rs   matrices and their types
-//! gemm.rs     products
-//! version.rs  the library's version
+//! status.rs     what functions return, and why something failed
+//! guard.rs      the boundary: arguments that are not there, panics, the last message of a thread
+//! sized.rs      structs that begin with their size
+//! engine.rs     engines, and the one for the whole process
+//! matrix.rs     matrices and their types
+//! gemm.rs       products
+//! device.rs     contexts, for products of matrices that are on a GPU
+//! desc.rs       what such a product is
+//! plan.rs       such products, planned once
+//! plan_group.rs several of sizes of their own
+//! stream.rs     the same without a plan of one's own
+//! version.rs    the library's version
 //! ```
 //!
 //! Nothing unwinds into a caller: a panic inside is a fault of this library, and comes out as
 //! [`TESSERA_INTERNAL_ERROR`].
 
+mod desc;
+mod device;
 mod engine;
 mod gemm;
 mod guard;
 mod matrix;
+mod plan;
+mod plan_group;
 mod sized;
 mod status;
+mod stream;
 mod version;
 
+pub use self::desc::*;
+pub use self::device::*;
 pub use self::engine::*;
 pub use self::gemm::*;
-pub use self::guard::tessera_last_error;
+pub use self::guard::{tessera_last_driver_code, tessera_last_error};
 pub use self::matrix::*;
+pub use self::plan::*;
+pub use self::plan_group::*;
 pub use self::status::*;
+pub use self::stream::*;
 pub use self::version::tessera_version;

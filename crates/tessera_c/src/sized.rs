@@ -20,6 +20,8 @@ pub(crate) unsafe trait Sized: Copy {
 /// # Safety
 /// `at` is null, or that of as many bytes as its first field says, which nobody writes meanwhile.
 pub(crate) unsafe fn read<T: Sized>(at: *const T, name: &str) -> Result<T, Fault> {
+    // Structs grow and do not shrink.
+    const { assert!(size_of::<T>() >= T::LEAST) };
     // SAFETY: the caller's promise: the struct begins with its size.
     let size = *unsafe { given(at.cast::<usize>(), name) }?;
     if size < T::LEAST || size > 1 << 16 {

@@ -12,13 +12,15 @@ pub type tessera_status = i32;
 
 /// It is done.
 pub const TESSERA_SUCCESS: tessera_status = 0;
-/// An argument is null, no number of its kind, or a struct of another size than it says.
+/// An argument is null, not aligned, no number of its kind, or a struct of another size than it says; or an
+/// operand or a workspace on a device is not what the plan counts on.
 pub const TESSERA_INVALID_ARGUMENT: tessera_status = 1;
-/// The sizes of the matrices do not fit together, or an address space does not hold them.
+/// The sizes of the matrices do not fit together, or an address space does not hold them; or leading
+/// dimensions, strides or factors of a description do not.
 pub const TESSERA_INVALID_SIZE: tessera_status = 2;
-/// Nothing multiplies these types, or not on that device or with that accuracy.
+/// Nothing multiplies these types, or not on that device, with that accuracy or in that workspace.
 pub const TESSERA_UNSUPPORTED: tessera_status = 3;
-/// There is no such GPU, or no driver.
+/// There is no such GPU, no driver, or no context that is current.
 pub const TESSERA_NO_DEVICE: tessera_status = 4;
 /// Memory is short.
 pub const TESSERA_OUT_OF_MEMORY: tessera_status = 5;
@@ -55,11 +57,18 @@ fn name(status: tessera_status) -> &'static CStr {
 pub(crate) struct Fault {
     pub(crate) status: tessera_status,
     pub(crate) message: String,
+    /// The driver's code, where it was the driver that refused.
+    pub(crate) code: Option<i32>,
 }
 
 impl Fault {
     pub(crate) fn argument(message: impl Into<String>) -> Self {
-        Self { status: TESSERA_INVALID_ARGUMENT, message: message.into() }
+        Self { status: TESSERA_INVALID_ARGUMENT, message: message.into(), code: None }
+    }
+
+    /// The same with what it is a fault of before its message.
+    pub(crate) fn of(self, name: &str) -> Self {
+        Self { message: format!("{name}: {}", self.message), ..self }
     }
 }
 
@@ -71,10 +80,13 @@ impl From<Error> for Fault {
             | Error::InnerDim { .. }
             | Error::OuterDim { .. }
             | Error::Operand { .. }
-            | Error::Length { .. } => TESSERA_INVALID_SIZE,
+            | Error::Length { .. }
+            | Error::Descriptor { .. } => TESSERA_INVALID_SIZE,
+            Error::DeviceOperand { .. } => TESSERA_INVALID_ARGUMENT,
             Error::Unsupported { .. }
             | Error::NoKernel { .. }
             | Error::Accuracy { .. }
+            | Error::Capturing { .. }
             | Error::Isa(_) => TESSERA_UNSUPPORTED,
             Error::NoDevice { .. } | Error::NoSuchDevice { .. } => TESSERA_NO_DEVICE,
             Error::OutOfMemory { .. } => TESSERA_OUT_OF_MEMORY,
@@ -82,7 +94,8 @@ impl From<Error> for Fault {
             Error::Cuda { .. } => TESSERA_DEVICE_FAILED,
             _ => TESSERA_INTERNAL_ERROR,
         };
-        Self { status, message: error.to_string() }
+        let code = if let Error::Cuda { code, .. } = &error { *code } else { None };
+        Self { status, message: error.to_string(), code }
     }
 }
 
@@ -91,9 +104,9 @@ impl From<Failure> for Fault {
         let message = failure.to_string();
         match failure {
             Failure::Library(error) => error.into(),
-            Failure::Types { .. } => Self { status: TESSERA_UNSUPPORTED, message },
+            Failure::Types { .. } => Self { status: TESSERA_UNSUPPORTED, message, code: None },
             Failure::Factor { .. } => Self::argument(message),
-            _ => Self { status: TESSERA_INTERNAL_ERROR, message },
+            _ => Self { status: TESSERA_INTERNAL_ERROR, message, code: None },
         }
     }
 }

@@ -26,6 +26,9 @@ const END: &str = "\
 /* The usual settings. */
 #define TESSERA_ENGINE_OPTIONS_INIT {sizeof(tessera_engine_options), 0, 0, 0, 0, 0, 0, 0}
 
+/* The usual settings. */
+#define TESSERA_STREAM_OPTIONS_INIT {sizeof(tessera_stream_options), 0, 0}
+
 /* A matrix whose rows are contiguous and ld elements apart. */
 static inline tessera_matrix tessera_row_major(tessera_dtype dtype, const void *data, size_t rows,
                                                size_t cols, size_t ld) {
@@ -57,6 +60,42 @@ static inline tessera_matrix tessera_transposed(tessera_matrix matrix) {
   transposed.row_stride = matrix.col_stride;
   transposed.col_stride = matrix.row_stride;
   return transposed;
+}
+
+/* D = A * B on a device, of one type, all row-major and tightly packed. A run may be given any workspace, and
+ * addresses at multiples of 16. */
+static inline tessera_gemm_desc tessera_gemm_desc_row_major(tessera_dtype dtype, size_t m, size_t n,
+                                                            size_t k) {
+  tessera_gemm_desc desc;
+  desc.size = sizeof(tessera_gemm_desc);
+  desc.m = m;
+  desc.n = n;
+  desc.k = k;
+  desc.a_dtype = desc.b_dtype = desc.c_dtype = dtype;
+  desc.a_order = desc.b_order = desc.c_order = desc.d_order = TESSERA_ROW_MAJOR;
+  desc.transa = desc.transb = 0;
+  desc.accuracy = TESSERA_ACCURACY_FP32;
+  desc.lda = k;
+  desc.ldb = desc.ldc = desc.ldd = n;
+  desc.alpha = 1.0;
+  desc.beta = 0.0;
+  desc.batch_count = 1;
+  desc.a_stride = desc.b_stride = desc.c_stride = desc.d_stride = 0;
+  desc.batch = TESSERA_BATCH_STRIDED;
+  desc.reserved = 0;
+  desc.workspace_limit = SIZE_MAX;
+  desc.alignment = 16;
+  return desc;
+}
+
+/* The same, all column-major as in BLAS. */
+static inline tessera_gemm_desc tessera_gemm_desc_col_major(tessera_dtype dtype, size_t m, size_t n,
+                                                            size_t k) {
+  tessera_gemm_desc desc = tessera_gemm_desc_row_major(dtype, m, n, k);
+  desc.a_order = desc.b_order = desc.c_order = desc.d_order = TESSERA_COL_MAJOR;
+  desc.lda = desc.ldc = desc.ldd = m;
+  desc.ldb = k;
+  return desc;
 }
 
 #endif /* TESSERA_H */

@@ -58,8 +58,12 @@ tessera_matrix use(const float *a);
 tessera_matrix use(const float *a) {
   tessera_gemm_options options = TESSERA_GEMM_OPTIONS_INIT;
   tessera_engine_options engine = TESSERA_ENGINE_OPTIONS_INIT;
+  tessera_stream_options stream = TESSERA_STREAM_OPTIONS_INIT;
+  tessera_gemm_desc desc = tessera_gemm_desc_col_major(TESSERA_F64, 2, 3, 4);
   (void)options;
   (void)engine;
+  (void)stream;
+  (void)desc;
   return tessera_transposed(tessera_col_major(TESSERA_F32, a, 2, 3, 2));
 }
 ";
@@ -81,38 +85,70 @@ fn the_header_is_cxx() {
     assert!(!compiles(&compiler, "-std=c++11", "use.cpp", &USE.replace("float", "char8")));
 }
 
+/// A shared library that cargo has built for this test.
+fn beside_the_test(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a program has a path");
+    let library = test.parent().expect("it is in a folder").join(name);
+    assert!(library.exists(), "there is no {}", library.display());
+    library
+}
+
 /// The shared library under the name that programs look for.
 fn library(at: &Path) {
-    let test = std::env::current_exe().expect("a program has a path");
-    let library = test.parent().expect("it is in a folder").join("libtessera_c.so");
-    assert!(library.exists(), "there is no {}", library.display());
+    let library = beside_the_test("libtessera_c.so");
     for name in ["libtessera.so.0", "libtessera.so"] {
         symlink(&library, at.join(name)).expect("a link");
     }
 }
 
+/// Whether programs that use a GPU have a real one.
+fn has_gpu() -> bool {
+    std::env::var_os("GEMM_REQUIRE_GPU").is_some_and(|value| value == "1")
+}
+
+/// The emulated driver under the name of CUDA's, unless there is a GPU.
+fn driver(at: &Path) {
+    let driver = beside_the_test("libemulated_libcuda.so");
+    if !has_gpu() {
+        symlink(driver, at.join("libcuda.so.1")).expect("a link");
+    }
+}
+
 /// What a program of docs/embed prints.
-fn printed(compiler: &str, flags: &[&str], source: &str) -> String {
+fn printed(compiler: &str, flags: &[&str], source: &str, libraries: &[&str]) -> String {
     let scratch = tempfile::tempdir().expect("a folder");
     library(scratch.path());
+    driver(scratch.path());
     let (at, program) = (scratch.path(), scratch.path().join("program"));
     let mut command = Command::new(compiler);
     command.args(flags).arg("-I").arg(folder().join("include"));
     command.arg(folder().join("../../docs/embed").join(source)).arg("-o").arg(&program);
-    run(command.arg("-L").arg(at).arg("-ltessera"));
+    run(command.arg("-L").arg(at).arg("-ltessera").args(libraries));
     let own = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let mut command = Command::new(&program);
     command.env("LD_LIBRARY_PATH", format!("{}:{own}", at.display()));
-    let output = run(&mut command);
+    let output = run(command.env_remove("TESSERA_LIBCUDA"));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("it is text")
+}
+
+/// Strict C99.
+fn c99() -> Vec<&'static str> {
+    ["-std=c99"].into_iter().chain(STRICT).collect()
+}
+
+/// C++11, and Fortran, without a warning.
+const CXX11: [&str; 4] = ["-std=c++11", "-Wall", "-Wextra", "-Werror"];
+const FORTRAN: [&str; 3] = ["-Wall", "-Wextra", "-Werror"];
+
+fn fortran() -> Option<String> {
+    compiler("FC", &["gfortran", "flang"])
 }
 
 #[test]
 fn the_program_in_c() {
     let Some(compiler) = c() else { return };
-    let strict: Vec<&str> = ["-std=c99"].into_iter().chain(STRICT).collect();
-    let text = printed(&compiler, &strict, "first_product.c");
+    let text = printed(&compiler, &c99(), "first_product.c", &[]);
     let expected = "7 8\n16 17\nsizes do not fit: A is 2 x 3 and B is 2 x 3: \
                     A must have as many columns as B has rows\n";
     assert_eq!(text, expected);
@@ -121,8 +157,7 @@ fn the_program_in_c() {
 #[test]
 fn the_program_in_cxx() {
     let Some(compiler) = cxx() else { return };
-    let text =
-        printed(&compiler, &["-std=c++11", "-Wall", "-Wextra", "-Werror"], "first_product.cpp");
+    let text = printed(&compiler, &CXX11, "first_product.cpp", &[]);
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("(0,16) (0,16)"));
     let line = lines.next().expect("an explanation");
@@ -132,20 +167,49 @@ fn the_program_in_cxx() {
 
 #[test]
 fn the_program_in_fortran() {
-    let Some(compiler) = compiler("FC", &["gfortran", "flang"]) else { return };
-    let text = printed(&compiler, &["-Wall", "-Wextra", "-Werror"], "first_product.f90");
+    let Some(compiler) = fortran() else { return };
+    let text = printed(&compiler, &FORTRAN, "first_product.f90", &[]);
     assert_eq!(text, "  7.0  8.0\n 16.0 17.0\n");
 }
 
-/// The document shows the program that runs above, and names tests that are there.
+#[test]
+fn the_program_in_c_on_a_device() {
+    let Some(compiler) = c() else { return };
+    let text = printed(&compiler, &c99(), "device_product.c", &["-ldl"]);
+    assert_eq!(text, "9 25\n19 43\n29 61\ninvalid argument\n");
+}
+
+#[test]
+fn the_program_in_cxx_on_a_device() {
+    let Some(compiler) = cxx() else { return };
+    let text = printed(&compiler, &CXX11, "device_product.cpp", &["-ldl"]);
+    assert_eq!(text, "40\n40\n60\n");
+}
+
+#[test]
+fn the_program_in_fortran_on_a_device() {
+    let Some(compiler) = fortran() else { return };
+    let text = printed(&compiler, &FORTRAN, "device_product.f90", &["-l:libcuda.so.1"]);
+    assert_eq!(text, "  15.0  43.0\n  15.0  39.0\n  25.0  65.0\n");
+}
+
+/// The document shows the programs in C that run above, and names tests that are there.
 #[test]
 fn the_document_is_that_of_the_programs() {
     let read = |path: PathBuf| std::fs::read_to_string(&path).expect("it is there");
     let document = read(folder().join("../../docs/embed-c.md"));
-    let program = read(folder().join("../../docs/embed/first_product.c"));
-    assert!(document.contains(&format!("```c\n{program}```")), "another program is shown");
-    let sources =
-        ["src/guard.rs", "src/sized.rs", "tests/calls.rs", "tests/header.rs", "tests/languages.rs"];
+    for name in ["first_product.c", "device_product.c"] {
+        let program = read(folder().join("../../docs/embed").join(name));
+        assert!(document.contains(&format!("```c\n{program}```")), "{name}: another is shown");
+    }
+    let sources = [
+        "src/guard.rs",
+        "src/sized.rs",
+        "tests/calls.rs",
+        "tests/device.rs",
+        "tests/header.rs",
+        "tests/languages.rs",
+    ];
     let mut text: String = sources.map(|path| read(folder().join(path))).concat();
     text += &read(folder().join("../tessera_raw/tests/products.rs"));
     let promises = document.split("| promise | test |").nth(1).expect("there is a table");

@@ -195,12 +195,17 @@ def torch():
     cuda.default_stream = lambda device: types.SimpleNamespace(cuda_stream=0, device=device)
     cuda.ExternalStream = lambda handle, device: types.SimpleNamespace(cuda_stream=handle, device=device)
 
-    @contextlib.contextmanager
-    def stream(of):
-        before = list(cuda.current)
-        cuda.current = [of.cuda_stream] * 2
-        yield
-        cuda.current = before
+    class stream:  # noqa: N801, PyTorch's name
+        """As PyTorch's, it may be entered again once it was left."""
+
+        def __init__(self, of):
+            self.of = of
+
+        def __enter__(self):
+            self.before, cuda.current = cuda.current, [self.of.cuda_stream] * 2
+
+        def __exit__(self, *_):
+            cuda.current = self.before
 
     cuda.stream = stream
     private._cuda_getCurrentRawStream = lambda device: cuda.current[device]
@@ -208,7 +213,7 @@ def torch():
     class Tensor(Base):
         __module__ = "torch"
         is_cuda, requires_grad = True, False
-        recorded, allocated_in = (), None
+        recorded, allocated_in, negative = (), None, False
 
         shape = property(lambda self: self.sizes)
         dtype = property(lambda self: getattr(module, self.type.name))
@@ -224,7 +229,13 @@ def torch():
             return tuple(step // self.type.itemsize for step in self.steps)
 
         def is_neg(self):
-            return False
+            return self.negative
+
+        def resolve_neg(self):
+            made = upload(-self.host(), Tensor, self.on)
+            made.allocated_in = cuda.current[self.on]
+            module.made.append(made)
+            return made
 
         def new_empty(self, sizes, dtype=None):
             sizes = sizes if isinstance(sizes, tuple) else (sizes,)

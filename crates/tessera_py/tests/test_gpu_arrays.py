@@ -1,10 +1,12 @@
 """Arrays on a GPU, on the emulated driver: `cargo xtask python-tests` builds the module that has it."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import tessera
 from conftest import whole
-from fakes import EMULATED, Cai, Lent, cupy, installed, jax, result, taken, torch, upload
+from fakes import EMULATED, Cai, Lent, cupy, installed, jax, result, taken, torch, upload, view
 
 pytestmark = pytest.mark.skipif(EMULATED is None, reason="this build of the module has no emulated driver")
 
@@ -149,8 +151,6 @@ def test_results_are_ordered_for_their_consumers():
     # The consumer's stream waits for the product's: once the one is done the other is.
     address, shape, give_back = taken(found, stream=other.handle)
     other.synchronize()
-    from fakes import view
-
     np.testing.assert_array_equal(view(address, shape, "i4", (16, 4)), np.full((4, 4), 0x02020202))
     give_back()
     for refused in ({"stream": 0}, {"stream": -2}):
@@ -160,6 +160,48 @@ def test_results_are_ordered_for_their_consumers():
         found.__dlpack__(dl_device=(1, 0))
     with pytest.raises(BufferError, match="no copies"):
         found.__dlpack__(copy=True)
+
+
+def test_an_array_that_is_written_again_is_ordered_for_its_consumers():
+    own, other, third = (EMULATED.stream(0) for _ in range(3))
+    eye, zeros = upload(np.eye(4, dtype="i4")), np.zeros((4, 4), "i4")
+    twos = np.full((4, 4), 0x02020202)
+    for consumer in (third, own):
+        out = tessera.matmul(eye, eye, stream=own.handle)
+        a = upload(zeros)
+        other.fill(a.memory, 2)
+        assert tessera.matmul(a, eye, out=out, stream=other.handle) is out
+        assert out.__cuda_array_interface__["stream"] == other.handle
+        found = tessera.matmul(out, eye, stream=consumer.handle)
+        consumer.synchronize()
+        np.testing.assert_array_equal(view(found.ptr, (4, 4), "i4", (16, 4)), twos)
+    out = tessera.matmul(eye, eye, stream=own.handle)
+    a = upload(zeros)
+    other.fill(a.memory, 2)
+    tessera.matmul(a, eye, out=out, stream=other.handle)
+    address, shape, give_back = taken(out, stream=own.handle)
+    own.synchronize()
+    np.testing.assert_array_equal(view(address, shape, "i4", (16, 4)), twos)
+    give_back()
+
+
+def test_a_threads_own_stream_is_found_by_other_threads():
+    """The number of a thread's default stream means another one in every thread."""
+    stream, eye = EMULATED.stream(0), upload(np.eye(4, dtype="i4"))
+    handle, own_eye = stream.handle, tessera.matmul(eye, eye)
+    found = tessera.matmul(upload(np.full((4, 4), 3, "i4")), eye, stream=2)
+    assert found.__cuda_array_interface__["stream"] == 2
+
+    def consume():
+        interface = found.__cuda_array_interface__
+        array = type("Array", (), {"__cuda_array_interface__": interface})()
+        return interface["stream"], tessera.matmul(array, own_eye, stream=handle)
+
+    with ThreadPoolExecutor(1) as pool:
+        number, product = pool.submit(consume).result()
+    assert number == 1
+    stream.synchronize()
+    np.testing.assert_array_equal(view(product.ptr, (4, 4), "i4", (16, 4)), np.full((4, 4), 3))
 
 
 def test_lenders_are_asked_for_the_stream_and_keep_until_it_is_over():
@@ -341,6 +383,9 @@ def test_plan_by_shapes(rng):
         added(upload(a), upload(b))
     with pytest.raises(ValueError, match="of other shapes or strides"):
         plan(upload(a), upload(np.ascontiguousarray(b)))
+    for stack in ((2,), (2, 3), (2, 3, 2)):
+        with pytest.raises(ValueError, match="of other shapes or strides"):
+            plan(upload(np.ones((*stack, 4, 6), "f4")), upload(b))
     with pytest.raises(TypeError, match="of float64 and float64, the plan of f32"):
         plan(upload(a.astype("f8")), upload(b.astype("f8")))
     with pytest.raises(TypeError, match="on cuda:1|device"):
@@ -385,6 +430,11 @@ def test_torch(rng):
         target = upload(room, fake.Tensor).part(room[::2, ::2])
         assert fake.copies == 1 and tessera.matmul(x, y, out=target) is target
         np.testing.assert_array_equal(target.host(), a @ b)
+        # In another stream it is told of what was copied, too.
+        target = upload(room, fake.Tensor).part(room[::2, ::2])
+        tessera.matmul(part, y, out=target, stream=other.handle)
+        assert part.recorded == target.recorded == (other.handle,)
+        np.testing.assert_array_equal(target.host(), a @ b)
         bias = whole(rng, (5,), "f4")
         found = tessera.matmul(x, y, beta=2, c=upload(bias, fake.Tensor))
         np.testing.assert_array_equal(found.host(), a @ b + 2 * bias)
@@ -403,6 +453,24 @@ def test_torch(rng):
     EMULATED.synchronize(0)
 
 
+def test_torch_marks_of_negatives(rng):
+    """A tensor that is marked as the negative of its memory is written out in the product's stream."""
+    a, b = whole(rng, (4, 6), "f4"), whole(rng, (6, 5), "f4")
+    with installed(torch) as fake:
+        x, y, other = upload(-a, fake.Tensor), upload(b, fake.Tensor), EMULATED.stream(0)
+        x.negative = True
+        del fake.made[:]
+        found = tessera.matmul(x, y, stream=other.handle)
+        assert [made.allocated_in for made in fake.made] == [other.handle] * 2
+        assert x.recorded == (other.handle,)
+        np.testing.assert_array_equal(found.host(), a @ b)
+        out = upload(np.zeros((4, 5), "f4"), fake.Tensor)
+        out.negative = True
+        with pytest.raises(ValueError, match="out is marked as the negative"):
+            tessera.matmul(x, y, out=out)
+        assert not out.host().any()
+
+
 def test_torch_workspace_is_the_librarys(rng):
     a, b = whole(rng, (3, 3000), "f4"), whole(rng, (3000, 70), "f4")
     with installed(torch) as fake:
@@ -412,6 +480,12 @@ def test_torch_workspace_is_the_librarys(rng):
         needed = tessera.explain(x, y)["workspace_bytes"]
         assert [made.type.name for made in fake.made] == ["float32", "uint8"]
         assert fake.made[1].nbytes >= needed > 0
+        np.testing.assert_array_equal(found.host(), a @ b)
+        # The program's own, in another stream than the current one.
+        plan, other = tessera.Plan(x, y), EMULATED.stream(0)
+        workspace = upload(np.zeros(plan.workspace_bytes, np.uint8), fake.Tensor)
+        found = plan(x, y, stream=other.handle, workspace=workspace)
+        assert workspace.recorded == (other.handle,)
         np.testing.assert_array_equal(found.host(), a @ b)
 
 
@@ -437,6 +511,18 @@ def test_cupy(rng):
         np.testing.assert_array_equal(tessera.matmul(back, y).host(), a[:, ::-1] @ b)
         fake.cuda.current = 1
 
+        # A stream that fails when it is left leaves the device as it was.
+        class Failing(fake.cuda.Stream):
+            def __exit__(self, *raised):
+                super().__exit__(*raised)
+                raise RuntimeError("left")
+
+        usual, fake.cuda.ExternalStream = fake.cuda.ExternalStream, Failing
+        with pytest.raises(RuntimeError, match="left"):
+            tessera.matmul(x, y, stream=other.handle)
+        fake.cuda.ExternalStream = usual
+        assert (fake.cuda.device, fake.cuda.current) == (0, 1)
+
 
 def test_jax(rng):
     a, b = whole(rng, (4, 6), "f4"), whole(rng, (6, 5), "f4")
@@ -455,6 +541,8 @@ def test_jax(rng):
         assert owner.returned == 1
         with pytest.raises(ValueError, match="read-only"):
             tessera.matmul(x, y, out=upload(np.ones((4, 5), "f4"), fake.Array))
+        own = tessera.matmul(upload(a), upload(b))
+        assert tessera.matmul(x, y, out=own) is own
     EMULATED.synchronize(0)
 
 

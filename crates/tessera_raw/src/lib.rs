@@ -52,7 +52,7 @@ pub use batch::Batch;
 pub use explain::{Explanation, explain};
 pub use factors::Factors;
 pub use failure::Failure;
-pub use multiply::{Operands, multiply};
+pub use multiply::{Operands, multiply, types};
 pub use per_process::PerProcess;
 pub use place::Place;
 pub use scalar::Scalar;

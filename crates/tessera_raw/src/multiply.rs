@@ -67,7 +67,8 @@ macro_rules! with_product {
 pub(crate) use with_product;
 
 /// The library's products of these types, where there are such.
-pub(crate) fn types(a: Scalar, b: Scalar, c: Scalar) -> Option<Types> {
+#[must_use]
+pub fn types(a: Scalar, b: Scalar, c: Scalar) -> Option<Types> {
     let (Scalar::Real(a), Scalar::Real(b), Scalar::Real(c)) = (a, b, c) else { return None };
     Types::ALL.into_iter().find(|it| (it.a(), it.b(), it.c()) == (a, b, c))
 }

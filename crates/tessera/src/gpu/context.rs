@@ -100,6 +100,25 @@ impl Context {
         Self::shared(ordinal(driver, context.device())?, context)
     }
 
+    /// The context that is current for the calling thread, whoever has made it.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] where no context is current, else as [`Context::from_raw`].
+    ///
+    /// # Safety
+    /// As [`Context::from_raw`].
+    pub unsafe fn from_current() -> Result<Self, Error> {
+        let current = start()?.current_context();
+        let current = current.map_err(refused("taking up the current context"))?;
+        if current.is_null() {
+            let reason = "the calling thread has no context current; make one current, or name the \
+                          device or the context";
+            return Err(Error::NoDevice { reason: reason.to_owned() });
+        }
+        // SAFETY: the driver's handle of a context, and the caller's promise.
+        unsafe { Self::from_raw(current) }
+    }
+
     /// The handle that others have of this context, or the first one.
     fn shared(index: u32, context: cuda_lazy::Context) -> Result<Self, Error> {
         let Some(id) = context.id() else {

@@ -92,12 +92,37 @@ impl<'py> Lender<'py> {
                 }
             }
         }
-        let result = result.and_then(|()| call());
+        let mut result = result.and_then(|()| call());
         let none = PyTuple::new(py, [py.None(), py.None(), py.None()])?;
+        // All of them are left, whatever the first says.
         for manager in opened.into_iter().rev() {
-            manager.call_method1(intern!(py, "__exit__"), &none)?;
+            let left = manager.call_method1(intern!(py, "__exit__"), &none);
+            result = result.and_then(|value| left.map(|_| value));
         }
         result
+    }
+
+    /// An operand as the library has its numbers in memory: PyTorch's may be marked as the negative of what is
+    /// there, and are then written out, in the product's stream.
+    pub(super) fn plain(
+        &self,
+        object: &Bound<'py, PyAny>,
+        of: Library,
+        name: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.like.py();
+        let is_own = of == Library::Torch && self.located.library == Library::Torch;
+        if !is_own || !object.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
+            return Ok(object.clone());
+        }
+        if name == "out" {
+            return Err(PyValueError::new_err(
+                "out is marked as the negative of its memory: pass a tensor that is not",
+            ));
+        }
+        let plain = self.within(|| object.call_method0(intern!(py, "resolve_neg")))?;
+        self.uses(object)?;
+        Ok(plain)
     }
 
     fn read(&self, object: &Bound<'py, PyAny>, name: &str) -> PyResult<Operand<'py>> {
@@ -186,15 +211,20 @@ impl<'py> Lender<'py> {
         })
     }
 
-    /// A result whose writing has been queued, as an array of the library.
-    pub(super) fn finished(&self, result: Operand<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// A result whose writing has been queued; a new one as an array of the library.
+    pub(super) fn finished(
+        &self,
+        result: Operand<'py>,
+        is_new: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.like.py();
         let object = result.object;
         if let Ok(own) = object.cast::<DeviceArray>() {
             if !streams::is_capturing(&self.context, self.stream)? {
-                own.get().is_written(streams::record(&self.context, self.stream)?);
+                let end = streams::record(&self.context, self.stream)?;
+                own.get().is_written(self.stream, end);
             }
-            if self.located.library == Library::Jax {
+            if is_new && self.located.library == Library::Jax {
                 let jax = py.import("jax.dlpack")?;
                 return jax.call_method1(intern!(py, "from_dlpack"), (object,));
             }
@@ -221,6 +251,7 @@ impl<'py> Lender<'py> {
             }
             py.import("cupy")?.call_method1(intern!(py, "ascontiguousarray"), (object,))
         })?;
+        self.used(&[array])?;
         self.read(&copied, name)
     }
 
@@ -236,7 +267,8 @@ impl<'py> Lender<'py> {
             }
             py.import("cupy")?.call_method1(intern!(py, "copyto"), (&to.object, &from.object))
         });
-        copied.map(drop)
+        copied?;
+        self.used(&[to, from])
     }
 
     /// Memory of that many bytes for a run in the stream.
@@ -282,13 +314,26 @@ impl<'py> Lender<'py> {
     /// Tells PyTorch that tensors are used in a stream that is not its current one, so that their memory is not
     /// reused before that is over.
     pub(super) fn used(&self, tensors: &[&Operand<'py>]) -> PyResult<()> {
+        let tensors = tensors.iter().filter(|tensor| tensor.library == Library::Torch);
+        self.record(tensors.map(|tensor| &tensor.object))
+    }
+
+    /// The same of one that is a tensor.
+    pub(super) fn uses(&self, tensor: &Bound<'py, PyAny>) -> PyResult<()> {
+        self.record(std::iter::once(tensor))
+    }
+
+    fn record<'a>(&self, tensors: impl Iterator<Item = &'a Bound<'py, PyAny>>) -> PyResult<()>
+    where
+        'py: 'a,
+    {
         let py = self.like.py();
         if self.located.library != Library::Torch || self.within.is_none() {
             return Ok(());
         }
         let stream = torch_stream(py, self.located.device, self.stream)?;
-        for tensor in tensors.iter().filter(|tensor| tensor.library == Library::Torch) {
-            tensor.object.call_method1(intern!(py, "record_stream"), (&stream,))?;
+        for tensor in tensors {
+            tensor.call_method1(intern!(py, "record_stream"), (&stream,))?;
         }
         Ok(())
     }

@@ -134,14 +134,11 @@ impl<'py> Operand<'py> {
         }
     }
 
-    /// A tensor of PyTorch by its own methods, which take less time than DLPack.
+    /// A tensor of PyTorch, whose numbers are those in memory, by its own methods, which take less time than
+    /// DLPack.
     fn of_torch(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Self> {
         let py = object.py();
         refuse_gradients(object, name)?;
-        let mut object = object.clone();
-        if object.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
-            object = object.call_method0(intern!(py, "resolve_neg"))?;
-        }
         let dtype = object.getattr(intern!(py, "dtype"))?;
         let kind = torch_kind(&dtype)?.ok_or_else(|| unknown(name, &dtype))?;
         let size = kind.size().cast_signed();
@@ -154,7 +151,7 @@ impl<'py> Operand<'py> {
             strides: strides.into_iter().map(|stride| stride.saturating_mul(size)).collect(),
             read_only: false,
             kept: None,
-            object,
+            object: object.clone(),
         })
     }
 

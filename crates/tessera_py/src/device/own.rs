@@ -2,7 +2,8 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use cuda_lazy::{DeviceMemory, Event};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
@@ -25,14 +26,27 @@ pub(crate) struct DeviceArray {
     shape: Vec<usize>,
     address: u64,
     device: u32,
-    /// The stream that it is written in, and the end of that.
-    stream: StreamHandle,
-    written: OnceLock<Event>,
+    written: Mutex<Written>,
     /// What lends the memory, if it is not this array's own.
     lender: Option<Py<PyAny>>,
     // Dropped in this order: memory goes before the context that it is of.
     memory: Option<DeviceMemory>,
     context: Context,
+}
+
+/// Where an array was written last.
+struct Written {
+    stream: StreamHandle,
+    /// Whose stream it is where each thread has one of its own.
+    thread: ThreadId,
+    /// The end of that; nothing where a graph writes it.
+    end: Option<Event>,
+}
+
+impl Written {
+    fn in_stream(stream: StreamHandle, end: Option<Event>) -> Self {
+        Self { stream, thread: thread::current().id(), end }
+    }
 }
 
 /// Whose memory an array is in.
@@ -54,8 +68,8 @@ impl DeviceArray {
             Memory::Own(memory) => (memory.address(), Some(memory), None),
             Memory::Of(lender, address) => (address, None, Some(lender)),
         };
-        let written = OnceLock::new();
-        Self { kind, shape, address, device, stream, written, lender, memory, context }
+        let written = Mutex::new(Written::in_stream(stream, None));
+        Self { kind, shape, address, device, written, lender, memory, context }
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -79,19 +93,36 @@ impl DeviceArray {
         crate::dlpack::contiguous(&self.shape, self.kind.size().cast_signed())
     }
 
-    /// Marks the end of what its stream does to it.
-    pub(super) fn is_written(&self, event: Event) {
-        // It is written once, before anybody sees it.
-        let _ = self.written.set(event);
+    /// Marks the end of what a stream has been given to write it with.
+    pub(super) fn is_written(&self, stream: StreamHandle, end: Event) {
+        *self.written() = Written::in_stream(stream, Some(end));
     }
 
     /// Lets what a stream is given from now on find the array written.
     pub(super) fn ready(&self, stream: StreamHandle) -> PyResult<()> {
-        match self.written.get() {
-            Some(_) if stream == self.stream && stream != StreamHandle::PER_THREAD => Ok(()),
-            Some(event) => streams::order(&self.context, event, stream),
+        let written = self.written();
+        match &written.end {
+            Some(_) if stream == written.stream && stream != StreamHandle::PER_THREAD => Ok(()),
+            Some(end) => streams::order(&self.context, end, stream),
             None => Ok(()),
         }
+    }
+
+    /// A stream that finds the array written, by a number that means the same to every thread.
+    fn ready_in(&self) -> PyResult<StreamHandle> {
+        let (stream, thread) = {
+            let written = self.written();
+            (written.stream, written.thread)
+        };
+        if stream != StreamHandle::PER_THREAD || thread == thread::current().id() {
+            return Ok(stream);
+        }
+        self.ready(StreamHandle::LEGACY)?;
+        Ok(StreamHandle::LEGACY)
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,7 +166,7 @@ impl DeviceArray {
         interface.set_item("typestr", format!("<{letter}{}", self.kind.size()))?;
         interface.set_item("data", (self.address, false))?;
         interface.set_item("strides", py.None())?;
-        interface.set_item("stream", self.stream.number())?;
+        interface.set_item("stream", self.ready_in()?.number())?;
         Ok(interface)
     }
 
@@ -190,8 +221,8 @@ impl Drop for DeviceArray {
         let _allowed = streams::relaxed(&self.context);
         // The driver waits for the users of its own memory. A lender is told when the stream has written.
         drop(self.memory.take());
-        let (lender, event) = (self.lender.take(), self.written.take());
-        if let (Some(lender), Some(event)) = (lender, event)
+        let written = self.written.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(lender), Some(event)) = (self.lender.take(), written.end.take())
             && !event.is_done().unwrap_or(true)
         {
             state::keep(&self.context, event, vec![lender]);

@@ -9,6 +9,7 @@ use tessera::{Accuracy, Device};
 
 use super::layout::Arranged;
 use super::lender::kind_named;
+use super::library::Library;
 use super::operand::{Operand, locate, pointer};
 use super::product::{
     Read, Request, Terms, arranged, check_out, launch, one_device, read, real, types,
@@ -72,10 +73,7 @@ impl Plan {
     /// Whether it is the plan of such launches.
     fn check(&self, of: &Arranged) -> PyResult<()> {
         if of.desc != self.arranged.desc || of.outer != self.arranged.outer {
-            return Err(PyValueError::new_err(format!(
-                "the arrays are of other shapes or strides than those that {:?} was made for",
-                self.plan
-            )));
+            return Err(self.misfit());
         }
         let (own, given) = (self.arranged.limits.alignment, of.limits.alignment);
         if given < own {
@@ -84,6 +82,13 @@ impl Plan {
             )));
         }
         Ok(())
+    }
+
+    fn misfit(&self) -> PyErr {
+        PyValueError::new_err(format!(
+            "the arrays are of other shapes or strides than those that {:?} was made for",
+            self.plan
+        ))
     }
 
     /// The memory that a program gives for a run.
@@ -265,6 +270,10 @@ impl Plan {
         };
         let Read { lender, a, b, c, out, .. } = read(&request)?;
         let shapes = Shapes::of(a.form(), b.form())?;
+        if shapes.result() != self.shape {
+            return Err(self.misfit());
+        }
+        let is_new = out.is_none();
         let d = match out {
             Some(out) => {
                 let mut others = vec![("a", &a), ("b", &b)];
@@ -278,14 +287,19 @@ impl Plan {
         let of_c = c.as_ref().map(Operand::form);
         let arranged = arranged(&shapes, self.terms, (d.form(), of_c), limits)?;
         self.check(&arranged)?;
-        let workspace = match workspace {
+        let given = match workspace {
             Some(given) => Some(self.workspace(given)?),
             None => None,
         };
         let mut operands = vec![&a, &b, &d];
         operands.extend(&c);
-        launch(py, &lender, &self.plan, &arranged, workspace, &operands)?;
-        lender.finished(d)
+        launch(py, &lender, &self.plan, &arranged, given, &operands)?;
+        if let Some(workspace) = workspace
+            && Library::of(workspace)? == Some(Library::Torch)
+        {
+            lender.uses(workspace)?;
+        }
+        lender.finished(d, is_new)
     }
 
     /// Bytes of device memory that a launch needs besides its arrays.

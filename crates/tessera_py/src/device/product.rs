@@ -129,7 +129,8 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
     };
     let lender = Lender::new(a, of_a, *stream)?;
     let read = |object: &Bound<'py, PyAny>, name: &str, located: Located| {
-        Operand::read(object, name, located, of_a.library, &lender.context, lender.stream)
+        let object = lender.plain(object, located.library, name)?;
+        Operand::read(&object, name, located, of_a.library, &lender.context, lender.stream)
     };
     let (a, b) = (read(a, "a", of_a)?, read(b, "b", of_b)?);
     let out = match out.as_ref().zip(of_out) {
@@ -329,12 +330,13 @@ pub(crate) fn matmul<'py>(
         check_out(out, &shape, &others)?;
     }
     let result = Kind::of_dtype(types.c());
+    let is_new = out.is_none();
     let mut d = match out {
         Some(out) => out,
         None => lender.empty(&shape, result)?,
     };
     if shape.contains(&0) {
-        return lender.finished(d);
+        return lender.finished(d, is_new);
     }
     let terms = Terms { types, factors, accuracy: request.accuracy };
     // Copies are made where no leading dimension expresses an operand. An out is then written at the end.
@@ -378,7 +380,7 @@ pub(crate) fn matmul<'py>(
         lender.copy(&out, &d, "the result")?;
         return Ok(out.object);
     }
-    lender.finished(d)
+    lender.finished(d, is_new)
 }
 
 /// How a product would be computed, as a dictionary.
