@@ -12,6 +12,7 @@
 //!     --types d                    of s, d, c and z
 //!     --routines gemm,syrk,...     those below
 //!     --beta 1                     of gemm, syrk and symm
+//!     --clock wall                 or thread: the time of the calling thread, for one thread beside other programs
 //!     --turns 5                    the best of which counts; of small operands fifteen times as many
 //! ```
 //!
@@ -19,15 +20,47 @@
 //! one lacks is left out. The numbers are GFLOP/s by the usual counts, of small operands nanoseconds for a call; the last
 //! column is this library's speed as a multiple of the best other's. They mean something where nothing else runs.
 //!
-//! The libraries take turns, so that what else the machine does meets all of them.
+//! The libraries are interleaved, so that what else the machine does meets all of them.
 
 #![expect(clippy::print_stdout, reason = "a table is what it is for")]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libloading::Library;
+
+/// The time since the start, or that of this thread alone.
+struct Clock {
+    wall: Instant,
+    of_thread: Option<Duration>,
+}
+
+/// Whether times are those of the calling thread.
+static OF_THREAD: AtomicBool = AtomicBool::new(false);
+
+impl Clock {
+    fn start() -> Self {
+        let of_thread = OF_THREAD.load(Ordering::Relaxed).then(time_of_thread);
+        Self { wall: Instant::now(), of_thread }
+    }
+
+    fn elapsed(&self) -> Duration {
+        match self.of_thread {
+            Some(start) => time_of_thread().saturating_sub(start),
+            None => self.wall.elapsed(),
+        }
+    }
+}
+
+fn time_of_thread() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for the time, which is written.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
+}
 
 /// A pointer to whatever a routine wants one to.
 type Any = *mut u8;
@@ -71,7 +104,7 @@ macro_rules! call {
         // SAFETY: a BLAS or LAPACK has a routine by this name that takes that many pointers and gives nothing.
         let routine = unsafe { $library.get::<unsafe extern "C" fn($(call!(@ $argument)),*)>($name.as_bytes()) }?;
         let routine = *routine;
-        let start = Instant::now();
+        let start = Clock::start();
         for _ in 0..$calls {
             // SAFETY: the pointers are of operands that are large enough, of the routine's type.
             unsafe { routine($($argument),*) };
@@ -115,7 +148,7 @@ macro_rules! call_c {
         let (one, beta): ($given, $given) = ($of(&mut $on.one), $of(&mut $on.beta));
         let (a, b, c) = ($on.a.as_mut_ptr(), $on.b.as_mut_ptr(), $on.c.as_mut_ptr());
         let &mut Operands { m, n, k, lda, ldb, .. } = $on;
-        let start = Instant::now();
+        let start = Clock::start();
         for _ in 0..$calls {
             // SAFETY: matrices of these sizes, of the routine's type.
             unsafe { routine(102, op_a, op_b, m, n, k, one, a, lda, b, ldb, beta, c, m) };
@@ -306,7 +339,7 @@ fn elements(kind: char, (rows, cols): (usize, usize), seed: u64) -> Vec<u8> {
 /// The matrix that changes nothing, however often it multiplies in place.
 fn identity(kind: char, n: usize) -> Vec<u8> {
     let parts = if matches!(kind, 'c' | 'z') { 2 } else { 1 };
-    let is_one = |at: usize| at % parts == 0 && (at / parts).is_multiple_of(n + 1);
+    let is_one = |at: usize| at.is_multiple_of(parts) && (at / parts).is_multiple_of(n + 1);
     (0..n * n * parts).flat_map(|at| number(kind, if is_one(at) { 1.0 } else { 0.0 })).collect()
 }
 
@@ -493,6 +526,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "types" => options.types = list(&value)?,
             "routines" => options.routines = list(&value)?,
             "small-routines" => options.small_routines = list(&value)?,
+            "clock" => OF_THREAD.store(value == "thread", Ordering::Relaxed),
             "beta" => options.beta = value.parse()?,
             "turns" => options.turns = value.parse()?,
             _ => {
@@ -554,7 +588,7 @@ fn head(peers: &[Peer], first: &str) {
     println!(" {:>8}", "of best");
 }
 
-/// The least time of so many calls of each library, which take turns.
+/// The least time of that many calls of each library; the libraries are interleaved.
 fn least(
     peers: &[Peer],
     call: Call,
