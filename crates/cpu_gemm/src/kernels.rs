@@ -120,7 +120,7 @@ pub(crate) trait InstructionSet {
         V::Element: Parts;
 
     /// A triangle and right-hand sides.
-    unsafe fn triangle<V: Vector>(triangle: &Triangle<V::Element>)
+    unsafe fn triangle<V: Vector, const VECTORS: usize>(triangle: &Triangle<V::Element>)
     where
         V::Element: Parts;
 
@@ -333,12 +333,13 @@ macro_rules! compiled_for {
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn triangle<V: Vector>(triangle: &$crate::triangle_kernel::Triangle<V::Element>)
-        where
+        unsafe fn triangle<V: Vector, const VECTORS: usize>(
+            triangle: &$crate::triangle_kernel::Triangle<V::Element>,
+        ) where
             V::Element: $crate::parts::Parts,
         {
             // SAFETY: the caller's promises.
-            unsafe { $crate::triangle_kernel::run::<V>(triangle) }
+            unsafe { $crate::triangle_kernel::run::<V, VECTORS>(triangle) }
         }
 
         #[cfg(target_arch = "x86_64")]
