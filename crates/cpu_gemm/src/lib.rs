@@ -95,7 +95,8 @@ mod transpose;
 mod vnni;
 
 pub use crate::columns::{
-    Conjugates, add_multiple, add_multiple_and_dot, conjugate_dot, largest, multiply_by, norm,
+    Conjugates, add_multiple, add_multiple_and_dot, add_multiples, conjugate_dot, dot, largest,
+    multiply_by, norm,
 };
 pub use crate::context::CpuContext;
 pub use crate::error::Error;
