@@ -394,10 +394,12 @@ const WIDE: [usize; 2] = [12, 16];
 /// Columns of a tile at most.
 const MOST_COLS: usize = WIDE[1];
 
-/// Columns of a tile with that many registers along a column at most: it has no more sums than a whole one.
+/// Columns of a tile with that many registers along a column at most: it has no more sums than a whole one. Those of
+/// complex numbers are not wide, since a column of A takes registers twice.
 #[inline(always)]
-const fn most_cols<I: InstructionSet>(vectors: usize) -> usize {
+const fn most_cols<I: InstructionSet, V: Vector, N: Numbers<V>>(vectors: usize) -> usize {
     let cols = match vectors {
+        _ if N::PARTS > 1 => I::COLS,
         1 => I::VECTORS * I::COLS,
         2 => I::VECTORS * I::COLS / 2,
         _ => I::VECTORS * I::COLS / 3,
@@ -413,11 +415,13 @@ const fn most_cols<I: InstructionSet>(vectors: usize) -> usize {
 /// The same for columns that are left.
 #[inline(always)]
 fn share_cols(left: usize, most: usize) -> usize {
+    let usual = most.min(8);
     match left {
-        _ if left >= most => most,
-        12 => left,
-        9.. => left.div_ceil(2),
-        _ => left,
+        12 | 16 if left <= most => left,
+        _ if left <= usual => left,
+        // What is more than one tile but less than two is halved.
+        _ if left <= usual.wrapping_mul(2) => left.div_ceil(2),
+        _ => most,
     }
 }
 
@@ -435,7 +439,8 @@ where
 {
     let rows = near.m.wrapping_mul(N::PARTS);
     let vectors = rows.div_ceil(V::LANES);
-    let is_one = vectors <= most_vectors::<I, V, N>() && near.n <= I::COLS;
+    let is_one = vectors <= most_vectors::<I, V, N>()
+        && near.n == share_cols(near.n, most_cols::<I, V, N>(vectors));
     let tiles = tiles::<I, V, N>().as_flattened();
     let at = vectors.wrapping_sub(1).wrapping_mul(MOST_COLS).wrapping_add(near.n.wrapping_sub(1));
     match tiles.get(at) {
@@ -502,7 +507,7 @@ where
         let (mut b, mut left) = (near.b.cast::<V::Element>(), near.n);
         let mut c = near.c.cast::<V::Element>().wrapping_add(row);
         while left > 0 {
-            let cols = share_cols(left, most_cols::<I>(vectors));
+            let cols = share_cols(left, most_cols::<I, V, N>(vectors));
             let of_height = &tiles::<I, V, N>()[(vectors - 1).min(MAX_VECTORS - 1)];
             let tile = of_height[(cols - 1) % MOST_COLS];
             if at_once {
@@ -572,7 +577,7 @@ pub(crate) unsafe fn tile<I, V, N, const VECTORS: usize, const COLS: usize>(
     V: Vector,
     N: Numbers<V>,
 {
-    if VECTORS > I::VECTORS || VECTORS > N::VECTORS || COLS > most_cols::<I>(VECTORS) {
+    if VECTORS > I::VECTORS || VECTORS > N::VECTORS || COLS > most_cols::<I, V, N>(VECTORS) {
         return;
     }
     let numbers = N::of(near);
