@@ -12,7 +12,7 @@ use crate::rounding::{self, Rounded};
 use crate::tile::Tile;
 use crate::times_column;
 use crate::transpose;
-use crate::vector::{self, Vector, no_transpose};
+use crate::vector::{self, PartsVector, Vector, no_transpose};
 
 /// The instruction set.
 pub(crate) struct Avx2;
@@ -275,5 +275,33 @@ impl Vector for __m256d {
         let columns = unsafe { transpose::f64_4x2(from, along) };
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_columns(self, columns, b, b_step) }
+    }
+}
+
+impl PartsVector for __m256 {
+    #[inline(always)]
+    unsafe fn exchange_parts(self) -> Self {
+        // SAFETY: the caller's promises, as in all that follows.
+        unsafe { _mm256_permute_ps::<0b10_11_00_01>(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn change_signs(self, signs: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_xor_ps(self, signs) }
+    }
+}
+
+impl PartsVector for __m256d {
+    #[inline(always)]
+    unsafe fn exchange_parts(self) -> Self {
+        // SAFETY: the caller's promises, as in all that follows.
+        unsafe { _mm256_permute_pd::<0b0101>(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn change_signs(self, signs: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_xor_pd(self, signs) }
     }
 }

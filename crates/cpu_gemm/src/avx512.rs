@@ -11,7 +11,7 @@ use crate::rounding::{self, Rounded};
 use crate::tile::Tile;
 use crate::times_column;
 use crate::transpose;
-use crate::vector::{self, Vector};
+use crate::vector::{self, PartsVector, Vector};
 
 /// The instruction set.
 pub(crate) struct Avx512;
@@ -137,6 +137,35 @@ impl Vector for __m512 {
         unsafe { vector::widened_singly(from) }
     }
 
+    const TRANSPOSES_ROWS: bool = true;
+
+    #[inline(always)]
+    unsafe fn transpose_rows(
+        from: *const f32,
+        along: usize,
+        steps: usize,
+        to: *mut f32,
+        width: usize,
+    ) {
+        for first in (0..steps).step_by(Self::LANES) {
+            let count = steps.wrapping_sub(first).min(Self::LANES);
+            // SAFETY: the CPU has AVX-512F.
+            let mask = unsafe { Self::mask(count) };
+            let from = from.wrapping_add(first);
+            // SAFETY: that many elements of each row can be read, and the mask keeps to them.
+            let columns =
+                unsafe { transpose::f32_16x16(from, along.wrapping_mul(size_of::<f32>()), mask) };
+            let mut to = to.wrapping_add(first.wrapping_mul(width));
+            for (step, column) in columns.into_iter().enumerate() {
+                if step < count {
+                    // SAFETY: the place of that step's column.
+                    unsafe { column.store(to) };
+                }
+                to = to.wrapping_add(width);
+            }
+        }
+    }
+
     const ROW_STEPS: usize = 16;
 
     #[inline(always)]
@@ -251,6 +280,34 @@ impl Vector for __m512d {
         unsafe { transpose::f64_4x4(from, along, to, width) }
     }
 
+    const TRANSPOSES_ROWS: bool = true;
+
+    #[inline(always)]
+    unsafe fn transpose_rows(
+        from: *const f64,
+        along: usize,
+        steps: usize,
+        to: *mut f64,
+        width: usize,
+    ) {
+        for first in (0..steps).step_by(Self::LANES) {
+            let count = steps.wrapping_sub(first).min(Self::LANES);
+            // SAFETY: the CPU has AVX-512F.
+            let mask = unsafe { Self::mask(count) };
+            let from = from.wrapping_add(first);
+            // SAFETY: that many elements of each row can be read, and the mask keeps to them.
+            let columns = unsafe { transpose::f64_8x8(from, along, mask) };
+            let mut to = to.wrapping_add(first.wrapping_mul(width));
+            for (step, column) in columns.into_iter().enumerate() {
+                if step < count {
+                    // SAFETY: the place of that step's column.
+                    unsafe { column.store(to) };
+                }
+                to = to.wrapping_add(width);
+            }
+        }
+    }
+
     const ROW_STEPS: usize = 8;
 
     #[inline(always)]
@@ -291,5 +348,41 @@ impl Vector for __m512d {
         let columns = unsafe { transpose::f64_8x8(from, along, mask) };
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_some_columns(self, &columns, b, b_step, steps) }
+    }
+}
+
+impl PartsVector for __m512 {
+    #[inline(always)]
+    unsafe fn exchange_parts(self) -> Self {
+        // SAFETY: the caller's promises, as in all that follows.
+        unsafe { _mm512_permute_ps::<0b10_11_00_01>(self) }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one instruction")]
+    unsafe fn change_signs(self, signs: Self) -> Self {
+        // SAFETY: above.
+        unsafe {
+            let (bits, signs) = (_mm512_castps_si512(self), _mm512_castps_si512(signs));
+            _mm512_castsi512_ps(_mm512_xor_si512(bits, signs))
+        }
+    }
+}
+
+impl PartsVector for __m512d {
+    #[inline(always)]
+    unsafe fn exchange_parts(self) -> Self {
+        // SAFETY: the caller's promises, as in all that follows.
+        unsafe { _mm512_permute_pd::<0b01_01_01_01>(self) }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one instruction")]
+    unsafe fn change_signs(self, signs: Self) -> Self {
+        // SAFETY: above.
+        unsafe {
+            let (bits, signs) = (_mm512_castpd_si512(self), _mm512_castpd_si512(signs));
+            _mm512_castsi512_pd(_mm512_xor_si512(bits, signs))
+        }
     }
 }

@@ -44,6 +44,13 @@ compiled! {
     /// `y = y + alpha * x`, as far as both go.
     fn add_multiple(alpha: T, x: &[T], y: &mut [T]) = add_multiple_body;
 
+    /// `y = y + ...` four multiples, one after the other, of columns that are as long as `y`: the bits are those of
+    /// [`add_multiple`], and `y` is read and written once.
+    fn add_multiples(factors: [T; 4], columns: [&[T]; 4], y: &mut [T]) = add_multiples_body;
+
+    /// The sum of the products of the elements of `x` and those of `y`, as far as both go.
+    fn dot(x: &[T], y: &[T]) -> T = dot_body;
+
     /// The sum of the products of the conjugates of `x` and the elements of `y`, as far as both go.
     fn conjugate_dot(x: &[T], y: &[T]) -> T = conjugate_dot_body;
 
@@ -133,18 +140,37 @@ fn multiply_by_body<T: Field>(alpha: T, x: &mut [T]) {
 }
 
 #[inline(always)]
+fn add_multiples_body<T: Field>(factors: [T; 4], columns: [&[T]; 4], y: &mut [T]) {
+    let [first, second, third, fourth] = columns.map(|column| &column[..y.len()]);
+    for (at, y) in y.iter_mut().enumerate() {
+        let two = y.add_product(factors[0], first[at]).add_product(factors[1], second[at]);
+        *y = two.add_product(factors[2], third[at]).add_product(factors[3], fourth[at]);
+    }
+}
+
+#[inline(always)]
+fn dot_body<T: Field>(x: &[T], y: &[T]) -> T {
+    sum_of_products(x, y, |x| x)
+}
+
+#[inline(always)]
 fn conjugate_dot_body<T: Field>(x: &[T], y: &[T]) -> T {
+    sum_of_products(x, y, T::conj)
+}
+
+#[inline(always)]
+fn sum_of_products<T: Field>(x: &[T], y: &[T], of_x: impl Fn(T) -> T) -> T {
     let len = x.len().min(y.len());
     let (x, y) = (x[..len].chunks_exact(LANES), y[..len].chunks_exact(LANES));
     let (x_rest, y_rest) = (x.remainder(), y.remainder());
     let mut sums = [T::ZERO; LANES];
     for (x, y) in x.zip(y) {
         for lane in 0..LANES {
-            sums[lane] = sums[lane].add_product(x[lane].conj(), y[lane]);
+            sums[lane] = sums[lane].add_product(of_x(x[lane]), y[lane]);
         }
     }
-    for (sum, (x, &y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
-        *sum = sum.add_product(x.conj(), y);
+    for (sum, (&x, &y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
+        *sum = sum.add_product(of_x(x), y);
     }
     halved(sums)
 }
@@ -253,6 +279,21 @@ mod tests {
                 assert_eq!(sum, expected);
                 let dot = x.iter().zip(&y).fold(Complex::ZERO, |sum, (x, y)| sum + x.conj() * y);
                 assert_eq!(conjugate_dot(&x, &y, &context), dot);
+                let dot_of = x.iter().zip(&y).fold(Complex::ZERO, |sum, (x, y)| sum + x * y);
+                assert_eq!(super::dot(&x, &y, &context), dot_of);
+                let factors = [alpha, -alpha, alpha.conj(), Complex::ONE];
+                let columns = [x.clone(), values(len, 9), values(len, 2), values(len, 30)];
+                let (mut at_once, mut one_by_one) = (y.clone(), y.clone());
+                add_multiples(
+                    factors,
+                    columns.each_ref().map(Vec::as_slice),
+                    &mut at_once,
+                    &context,
+                );
+                for (factor, column) in factors.into_iter().zip(&columns) {
+                    add_multiple(factor, column, &mut one_by_one, &context);
+                }
+                assert_eq!(at_once, one_by_one);
                 for conjugates in [Conjugates::None, Conjugates::Added, Conjugates::Dot] {
                     let of = |x: Complex<f64>, at| if conjugates == at { x.conj() } else { x };
                     let added: Vec<_> = x

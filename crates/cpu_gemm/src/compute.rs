@@ -2,10 +2,14 @@
 
 use num_complex::Complex;
 
+use crate::complex::ComplexKernels;
 use crate::context::CpuContext;
 use crate::field::{Factor, sealed};
+use crate::isa::CpuIsa;
+use crate::near::Near;
 use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
+use crate::types::PackedTypes;
 use crate::view::ViewMut;
 use crate::{complex, real, triangle};
 
@@ -21,6 +25,12 @@ macro_rules! computed {
                 context: &CpuContext,
             ) {
                 real::multiply(alpha, a, b, beta, c, context);
+            }
+
+            unsafe fn multiply_near(near: &Near<Self>, isa: CpuIsa) {
+                let kernels = <$real as PackedTypes>::kernels(isa);
+                // SAFETY: the caller's promises.
+                unsafe { (kernels.near[usize::from(near.is_transposed())])(near) }
             }
 
             fn multiply_triangle(
@@ -56,6 +66,12 @@ macro_rules! computed {
                 context: &CpuContext,
             ) {
                 complex::multiply(alpha, a, b, beta, c, context);
+            }
+
+            unsafe fn multiply_near(near: &Near<Self>, isa: CpuIsa) {
+                let kernels = <$real as ComplexKernels>::kernels_of_parts(isa, (false, false));
+                // SAFETY: the caller's promises.
+                unsafe { (kernels.near_parts[usize::from(near.is_transposed())])(near) }
             }
 
             fn multiply_triangle(

@@ -87,6 +87,7 @@ impl CpuContext {
     }
 
     /// The units that its products may use.
+    #[inline]
     #[must_use]
     pub fn units(&self) -> CpuUnits {
         self.units
@@ -99,6 +100,7 @@ impl CpuContext {
     }
 
     /// The instruction set of the tiles.
+    #[inline]
     #[must_use]
     pub fn isa(&self) -> CpuIsa {
         self.isa

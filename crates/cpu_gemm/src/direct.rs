@@ -290,9 +290,6 @@ impl<T: OwnSums> Area<'_, T> {
             };
             let function = match packed {
                 true => self.kernels.packed(rows, cols),
-                false if tile.is_chain() && rows <= self.kernels.rows => {
-                    self.kernels.chain(rows, cols)
-                }
                 false => self.kernels.direct(rows, cols),
             };
             // SAFETY: rows, columns and steps that exist, of this area.

@@ -6,6 +6,8 @@ use std::ops::{Add, Mul, Neg, Sub};
 pub use num_complex::Complex;
 
 use crate::context::CpuContext;
+use crate::isa::CpuIsa;
+use crate::near::Near;
 use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
 use crate::view::{View, ViewMut};
@@ -21,18 +23,21 @@ pub struct Factor<'a, T> {
 
 impl<'a, T> Factor<'a, T> {
     /// The elements as they are.
+    #[inline]
     #[must_use]
     pub fn plain(view: View<'a, T>) -> Self {
         Self { view, conjugated: false }
     }
 
     /// The transposed matrix.
+    #[inline]
     #[must_use]
     pub fn transposed(self) -> Self {
         Self { view: self.view.transposed(), ..self }
     }
 
     /// The conjugated matrix.
+    #[inline]
     #[must_use]
     pub fn conjugated(self) -> Self {
         Self { conjugated: !self.conjugated, ..self }
@@ -137,7 +142,7 @@ pub trait RealNumber: Field<Real = Self> + PartialOrd {
 }
 
 pub(crate) mod sealed {
-    use super::{CpuContext, Factor, Task, TriangleOf, ViewMut};
+    use super::{CpuContext, CpuIsa, Factor, Near, Task, TriangleOf, ViewMut};
 
     /// What the engine computes of these numbers.
     pub trait Compute: Sized {
@@ -150,6 +155,13 @@ pub(crate) mod sealed {
             c: ViewMut<'_, Self>,
             context: &CpuContext,
         );
+
+        /// A product of operands that are near.
+        ///
+        /// # Safety
+        /// The product [pays](Near::pays); what it reads can be read, what it writes written, and nobody else uses that
+        /// meanwhile; the CPU has the instruction set.
+        unsafe fn multiply_near(near: &Near<Self>, isa: CpuIsa);
 
         /// One triangle of what [`Self::multiply`] computes, the other being neither read nor written, k at least 1
         /// and C not empty; C is square and `of` says which triangle of a C with contiguous columns. Whether it is

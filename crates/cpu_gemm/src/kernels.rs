@@ -1,21 +1,24 @@
 //! What one instruction set offers the driver for the types of one product.
 
 use gemm_spec::{Accumulator, Convert, GemmTypes};
+use num_complex::Complex;
 
 #[cfg(target_arch = "x86_64")]
 use crate::groups::Group;
+use crate::near::{self, InParts, Near, NearFn, Numbers, Plain};
 use crate::pack::Pack;
 use crate::parts::Parts;
 use crate::rounding::Rounded;
+use crate::sum::is_exact;
 use crate::thin::{Thin, ThinFn};
 use crate::thresholds::{THIN_COLUMNS, THIN_COLUMNS_OF_BYTES};
 use crate::tile::{Columns, Tile, compute};
 use crate::times_column::TimesColumn;
 use crate::triangle_kernel::Triangle;
-use crate::vector::Vector;
+use crate::vector::{PartsVector, Vector};
 
 /// The most registers along a column of a tile, of any instruction set.
-const MAX_VECTORS: usize = 3;
+pub(crate) const MAX_VECTORS: usize = 3;
 /// The most columns of a tile, of any instruction set.
 pub(crate) const MAX_COLS: usize = 8;
 /// The most elements of a register, and so the most rows of a tile.
@@ -57,9 +60,33 @@ pub(crate) trait InstructionSet {
         tile: &Tile<'_, V::Element>,
     );
 
-    /// The same of sums that are [one chain](Tile::is_chain).
-    unsafe fn chain<V: Vector, const VECTORS: usize, const COLS: usize>(
-        tile: &Tile<'_, V::Element>,
+    /// A tile of a product whose operands are near.
+    unsafe fn near_tile<V: Vector, N: Numbers<V>, const VECTORS: usize, const COLS: usize>(
+        near: &Near<N::Element>,
+        a: *const V::Element,
+        a_step: usize,
+        b: *const V::Element,
+        c: *mut V::Element,
+        last_rows: usize,
+    );
+
+    /// Adds registers of sums of such tiles to others.
+    unsafe fn near_add<V: Vector>(to: *mut V::Element, sums: *const V::Element, registers: usize);
+
+    /// Makes sums of such a tile C.
+    unsafe fn near_finish<V: Vector, N: Numbers<V>>(
+        near: &Near<N::Element>,
+        sums: *const V::Element,
+        c: *mut V::Element,
+        size: (usize, usize),
+        last_rows: usize,
+    );
+
+    /// Rows of A for such tiles, transposed.
+    unsafe fn near_transpose<V: Vector, N: Numbers<V>>(
+        rows: &Pack<V::Element, V::Element>,
+        near: &Near<N::Element>,
+        width: usize,
     );
 
     /// A tile of columns of A in place, which are packed on the way; as wide as whole tiles.
@@ -93,7 +120,7 @@ pub(crate) trait InstructionSet {
         V::Element: Parts;
 
     /// A triangle and right-hand sides.
-    unsafe fn triangle<V: Vector>(triangle: &Triangle<V::Element>)
+    unsafe fn triangle<V: Vector, const VECTORS: usize>(triangle: &Triangle<V::Element>)
     where
         V::Element: Parts;
 
@@ -126,7 +153,7 @@ pub(crate) unsafe fn packed<I, V, const VECTORS: usize, const COLS: usize>(
     if VECTORS <= I::VECTORS && COLS <= I::COLS {
         // SAFETY: the caller's promises.
         unsafe {
-            compute::<V, VECTORS, COLS>(tile, Columns::Packed(I::VECTORS * V::LANES), I::COLS, true)
+            compute::<V, VECTORS, COLS>(tile, Columns::Packed(I::VECTORS * V::LANES), I::COLS)
         }
     }
 }
@@ -145,24 +172,7 @@ pub(crate) unsafe fn direct<I, V, const VECTORS: usize, const COLS: usize>(
     let is_tall = COLS == 1 && VECTORS <= I::VECTORS * I::COLS;
     if VECTORS <= I::VECTORS && COLS <= I::COLS || is_tall {
         // SAFETY: the caller's promises.
-        unsafe { compute::<V, VECTORS, COLS>(tile, Columns::InPlace, 0, true) }
-    }
-}
-
-/// The body of [`InstructionSet::chain`].
-///
-/// # Safety
-/// As [`compute`]; the tile's sums are one chain.
-#[inline(always)]
-pub(crate) unsafe fn chain<I, V, const VECTORS: usize, const COLS: usize>(
-    tile: &Tile<'_, V::Element>,
-) where
-    I: InstructionSet,
-    V: Vector,
-{
-    if VECTORS <= I::VECTORS && COLS <= I::COLS {
-        // SAFETY: the caller's promises.
-        unsafe { compute::<V, VECTORS, COLS>(tile, Columns::InPlace, 0, false) }
+        unsafe { compute::<V, VECTORS, COLS>(tile, Columns::InPlace, 0) }
     }
 }
 
@@ -180,12 +190,7 @@ pub(crate) unsafe fn packing<I, V, const VECTORS: usize, const COLS: usize>(
     if VECTORS <= I::VECTORS && COLS == I::COLS {
         // SAFETY: the caller's promises.
         unsafe {
-            compute::<V, VECTORS, COLS>(
-                tile,
-                Columns::Packing(I::VECTORS * V::LANES),
-                I::COLS,
-                true,
-            )
+            compute::<V, VECTORS, COLS>(tile, Columns::Packing(I::VECTORS * V::LANES), I::COLS)
         }
     }
 }
@@ -210,11 +215,55 @@ macro_rules! compiled_for {
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn chain<V: Vector, const VECTORS: usize, const COLS: usize>(
-            tile: &Tile<'_, V::Element>,
+        unsafe fn near_tile<
+            V: Vector,
+            N: $crate::near::Numbers<V>,
+            const VECTORS: usize,
+            const COLS: usize,
+        >(
+            near: &$crate::near::Near<N::Element>,
+            a: *const V::Element,
+            a_step: usize,
+            b: *const V::Element,
+            c: *mut V::Element,
+            last_rows: usize,
         ) {
             // SAFETY: the caller's promises.
-            unsafe { kernels::chain::<Self, V, VECTORS, COLS>(tile) }
+            unsafe {
+                $crate::near::tile::<Self, V, N, VECTORS, COLS>(near, a, a_step, b, c, last_rows)
+            }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn near_add<V: Vector>(
+            to: *mut V::Element,
+            sums: *const V::Element,
+            registers: usize,
+        ) {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::near::add::<V>(to, sums, registers) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn near_finish<V: Vector, N: $crate::near::Numbers<V>>(
+            near: &$crate::near::Near<N::Element>,
+            sums: *const V::Element,
+            c: *mut V::Element,
+            size: (usize, usize),
+            last_rows: usize,
+        ) {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::near::finish::<V, N>(near, sums, c, size, last_rows) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn near_transpose<V: Vector, N: $crate::near::Numbers<V>>(
+            rows: &Pack<V::Element, V::Element>,
+            near: &$crate::near::Near<N::Element>,
+            width: usize,
+        ) {
+            // SAFETY: the caller's promises.
+            unsafe { N::of(near).transpose(rows, width) }
         }
 
         $(#[target_feature(enable = $features)])?
@@ -284,12 +333,13 @@ macro_rules! compiled_for {
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn triangle<V: Vector>(triangle: &$crate::triangle_kernel::Triangle<V::Element>)
-        where
+        unsafe fn triangle<V: Vector, const VECTORS: usize>(
+            triangle: &$crate::triangle_kernel::Triangle<V::Element>,
+        ) where
             V::Element: $crate::parts::Parts,
         {
             // SAFETY: the caller's promises.
-            unsafe { $crate::triangle_kernel::run::<V>(triangle) }
+            unsafe { $crate::triangle_kernel::run::<V, VECTORS>(triangle) }
         }
 
         #[cfg(target_arch = "x86_64")]
@@ -343,11 +393,14 @@ pub(crate) struct Kernels<T: GemmTypes> {
     pub(crate) cols: usize,
     packed: TileTable<T::Acc>,
     direct: TileTable<T::Acc>,
-    chain: TileTable<T::Acc>,
     packing: TileTable<T::Acc>,
     /// Tiles of one column, by [`TALL_VECTORS`], and registers of the tallest.
     tall: [TileFn<T::Acc>; TALL_VECTORS.len()],
     tallest: usize,
+    /// Computes products of operands that are near, rows of A being side by side or turned.
+    pub(crate) near: [NearFn<T::Acc>; 2],
+    /// The same of complex numbers.
+    pub(crate) near_parts: [NearFn<Complex<T::Acc>>; 2],
     /// Packs a panel of A.
     pub(crate) pack_a: PackFn<T::A, T::Acc>,
     /// Packs a panel of B.
@@ -372,6 +425,11 @@ fn not_in_place<T>(_: &Tile<'_, T>) {
     unreachable!("invariant: `in_place` is asked before")
 }
 
+/// For integers, whose sums have no chains, and for types that are widened.
+fn not_near<T>(_: &Near<T>) {
+    unreachable!("invariant: sums of these types are not what is multiplied")
+}
+
 /// The functions of all tiles of instruction set `I` with registers `V`.
 macro_rules! table {
     ($i:ident, $v:ident, $form:ident, $($vectors:literal)*) => {[$([
@@ -386,8 +444,9 @@ impl<T: OwnSums> Kernels<T> {
     /// The kernels of instruction set `I` with registers `V` for elements that are sums themselves.
     pub(crate) const fn of<I: InstructionSet, V: Vector<Element = T>>() -> Self {
         let direct = table!(I, V, direct, 1 2 3);
-        let chain = table!(I, V, chain, 1 2 3);
         let packing = table!(I, V, packing, 1 2 3);
+        let near: [NearFn<T>; 2] =
+            [near::multiply::<I, V, Plain<T>, false>, near::multiply::<I, V, Plain<T>, true>];
         let tall = [
             I::direct::<V, { TALL_VECTORS[0] }, 1>,
             I::direct::<V, { TALL_VECTORS[1] }, 1>,
@@ -399,7 +458,7 @@ impl<T: OwnSums> Kernels<T> {
             if V::ROW_STEPS > 0 { Some((I::times_column::<V>, V::ROW_STEPS)) } else { None };
         Self {
             direct,
-            chain,
+            near: if is_exact::<T>() { [not_near; 2] } else { near },
             packing,
             times_column,
             tall,
@@ -413,11 +472,17 @@ impl<T: OwnSums + Parts> Kernels<T> {
     /// The same for complex numbers, whose parts are `T`: both factors are packed as [`crate::complex`] says.
     pub(crate) const fn of_parts<
         I: InstructionSet,
-        V: Vector<Element = T>,
+        V: PartsVector<Element = T>,
         const CONJUGATED_A: bool,
         const CONJUGATED_B: bool,
     >() -> Self {
-        Self::new::<I, V>(I::complex_a::<V, CONJUGATED_A>, I::complex_b::<V, CONJUGATED_B>)
+        Self {
+            near_parts: [
+                near::multiply::<I, V, InParts<T>, false>,
+                near::multiply::<I, V, InParts<T>, true>,
+            ],
+            ..Self::new::<I, V>(I::complex_a::<V, CONJUGATED_A>, I::complex_b::<V, CONJUGATED_B>)
+        }
     }
 }
 
@@ -442,10 +507,11 @@ impl<T: GemmTypes> Kernels<T> {
             packed: table!(I, V, packed, 1 2 3),
             // Of operands that are packed none is ever taken where it lies.
             direct: [[not_in_place; MAX_COLS]; MAX_VECTORS],
-            chain: [[not_in_place; MAX_COLS]; MAX_VECTORS],
             packing: [[not_in_place; MAX_COLS]; MAX_VECTORS],
             tall: [not_in_place; TALL_VECTORS.len()],
             tallest: I::VECTORS * I::COLS,
+            near: [not_near; 2],
+            near_parts: [not_near; 2],
             pack_a,
             pack_b,
             round: None,
@@ -505,11 +571,6 @@ impl<T: GemmTypes> Kernels<T> {
             Some(tall) => self.tall[tall],
             None => self.direct[vectors - 1][cols - 1],
         }
-    }
-
-    /// The same of a tile whose sums are one chain, 1 to `rows` by 1 to `cols`.
-    pub(crate) fn chain(&self, rows: usize, cols: usize) -> TileFn<T::Acc> {
-        self.chain[rows.div_ceil(self.lanes) - 1][cols - 1]
     }
 
     /// How many of the rows that are left the next tile of operands where they lie takes, where C has

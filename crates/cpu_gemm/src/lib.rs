@@ -55,6 +55,7 @@ mod gemm_views;
 mod isa;
 mod kernels;
 mod matrix_units;
+mod near;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod pack;
@@ -94,7 +95,8 @@ mod transpose;
 mod vnni;
 
 pub use crate::columns::{
-    Conjugates, add_multiple, add_multiple_and_dot, conjugate_dot, largest, multiply_by, norm,
+    Conjugates, add_multiple, add_multiple_and_dot, add_multiples, conjugate_dot, dot, largest,
+    multiply_by, norm,
 };
 pub use crate::context::CpuContext;
 pub use crate::error::Error;
@@ -102,7 +104,7 @@ pub use crate::field::{Complex, Factor, Field, RealNumber};
 pub use crate::gemm::{gemm, gemm_by, gemm_in_tiles, has_tiles, uses_matrix_units};
 pub use crate::gemm_triangle::gemm_triangle;
 pub use crate::gemm_typed::gemm_typed;
-pub use crate::gemm_views::{gemm_views, scale};
+pub use crate::gemm_views::{gemm_near, gemm_views, scale};
 pub use crate::isa::CpuIsa;
 pub use crate::matrix_units::{NoUnits, matrix_units};
 pub use crate::region::TriangleOf;

@@ -125,7 +125,7 @@ unsafe fn copy_steps<T: Copy>(
 /// # Safety
 /// As [`pack`].
 #[inline(always)]
-unsafe fn turn<V: Vector>(
+pub(crate) unsafe fn turn<V: Vector>(
     from: *const V::Element,
     along: usize,
     count: usize,
@@ -154,7 +154,7 @@ unsafe fn turn<V: Vector>(
 /// # Safety
 /// As [`pack`].
 #[inline(always)]
-unsafe fn copy_singly<T: Copy>(
+pub(crate) unsafe fn copy_singly<T: Copy>(
     from: *const T,
     (along, step): (usize, usize),
     lines: (usize, usize),

@@ -16,6 +16,9 @@ pub(crate) trait Parts:
 {
     /// The absolute value.
     fn magnitude(self) -> Self;
+
+    /// Whether the sign is that of negative numbers; a zero has one as well.
+    fn has_sign(self) -> bool;
 }
 
 macro_rules! parts {
@@ -23,6 +26,10 @@ macro_rules! parts {
         impl Parts for $real {
             fn magnitude(self) -> Self {
                 self.abs()
+            }
+
+            fn has_sign(self) -> bool {
+                self.is_sign_negative()
             }
         }
     )*};

@@ -7,9 +7,10 @@ use gemm_spec::Accumulator;
 
 use crate::kernels::{self, InstructionSet, compiled_for};
 use crate::pack::{self, Pack};
+use crate::parts::Parts;
 use crate::rounding::{self, Rounded};
 use crate::tile::Tile;
-use crate::vector::Vector;
+use crate::vector::{PartsVector, Vector};
 
 /// No instruction set in particular: what the build's baseline has.
 pub(crate) struct Portable;
@@ -100,5 +101,25 @@ impl<T: Accumulator, const N: usize> Vector for Lanes<T, N> {
         let element = unsafe { from.read() };
         // SAFETY: the caller says that it can be written.
         unsafe { to.write(element) }
+    }
+}
+
+impl<T: Parts, const N: usize> PartsVector for Lanes<T, N> {
+    #[inline(always)]
+    unsafe fn exchange_parts(self) -> Self {
+        let mut lanes = self.0;
+        for pair in lanes.chunks_exact_mut(2) {
+            pair.swap(0, 1);
+        }
+        Self(lanes)
+    }
+
+    #[inline(always)]
+    unsafe fn change_signs(self, signs: Self) -> Self {
+        let mut lanes = self.0;
+        for (lane, sign) in lanes.iter_mut().zip(signs.0) {
+            *lane = if sign.has_sign() { -*lane } else { *lane };
+        }
+        Self(lanes)
     }
 }

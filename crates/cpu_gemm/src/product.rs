@@ -7,6 +7,8 @@ use std::ops::Range;
 use gemm_spec::epilogue;
 use gemm_spec::{GemmTypes, Layout, Order, Problem};
 
+use crate::kernels::OwnSums;
+use crate::near::Near;
 #[cfg(target_arch = "x86_64")]
 use crate::sum::engine_sum;
 
@@ -71,6 +73,17 @@ impl<T: GemmTypes> Product<T> {
             ldc: if is_column(problem) { problem.m } else { problem.c.ld },
             swapped: false,
         }
+    }
+
+    /// The same for tiles of operands that are near.
+    #[inline]
+    pub(crate) fn near(&self) -> Near<T::Acc>
+    where
+        T: OwnSums,
+    {
+        let &Self { m, n, k, alpha, beta, a, a_row, a_col, b, b_row, b_col, c, ldc, .. } = self;
+        let (a_step, b_step, conjugated) = (a_col, b_row, (false, false));
+        Near { m, n, k, a, a_row, a_step, b, b_step, b_col, c, ldc, alpha, beta, conjugated }
     }
 
     /// The same, known to be the transposed product.

@@ -111,7 +111,7 @@ pub(crate) enum Finish<T> {
 impl<T: Accumulator> Tile<'_, T> {
     /// Whether each sum is one chain, or of exact numbers, and goes to C.
     #[inline(always)]
-    pub(crate) fn is_chain(&self) -> bool {
+    fn is_chain(&self) -> bool {
         let to_c = matches!(self.finish, Finish::Write { .. } | Finish::Update { .. });
         self.first == 0 && (is_exact::<T>() || self.k <= CHAIN) && to_c
     }
@@ -155,8 +155,7 @@ pub(crate) enum Columns {
     Packing(usize),
 }
 
-/// Computes tiles. B may be a panel of `panel_cols` columns, and never is where that is zero. Where sums may not fold
-/// each is [one chain](Tile::is_chain).
+/// Computes tiles. B may be a panel of `panel_cols` columns, and never is where that is zero.
 ///
 /// # Safety
 /// The CPU has the instruction set of `V`. For each of the tiles' rows and columns and each k
@@ -173,7 +172,6 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
     tile: &Tile<'_, V::Element>,
     columns: Columns,
     panel_cols: usize,
-    may_fold: bool,
 ) {
     // Addresses are counted up by `wrapping_add`, and nothing here can panic: the sums must stay in
     // registers, and a way out of the loop would keep them in memory.
@@ -195,7 +193,7 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
         let (mut a, mut row, mut c, mut tiles) = (tile.a, 0usize, tile.c, tile.tiles);
         let exact = is_exact::<V::Element>();
         let superblock = superblock::<V::Element>();
-        let is_chain = !may_fold || tile.is_chain();
+        let is_chain = tile.is_chain();
         let waiting = if is_chain { Waiting::NONE } else { Waiting::of(tile) };
         let wanted = match is_chain {
             true => Place { at: tile.c, ld: tile.ldc },

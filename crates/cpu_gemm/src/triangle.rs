@@ -19,7 +19,7 @@ use crate::kernels::InstructionSet as _;
 use crate::neon::Neon;
 use crate::parts::Parts;
 use crate::portable::{Lanes, Portable};
-use crate::triangle_kernel::{BLOCK, Task, Triangle, TriangleFn, VECTORS};
+use crate::triangle_kernel::{BLOCK, FEW_VECTORS, Task, Triangle, TriangleFn, VECTORS};
 use crate::vector::Vector as _;
 use crate::view::ViewMut;
 #[cfg(target_arch = "x86_64")]
@@ -48,26 +48,31 @@ pub fn triangle<T: Field>(
 
 /// Real numbers of which there is a kernel for triangles.
 pub(crate) trait TriangleKernel: Parts {
-    /// The function for triangles, and how many elements one of its registers has.
-    fn triangle_function(isa: CpuIsa) -> (TriangleFn<Self>, usize);
+    /// The functions for triangles with panels of [`VECTORS`] and of [`FEW_VECTORS`] registers, and how many elements one
+    /// of these has.
+    fn triangle_functions(isa: CpuIsa) -> ([TriangleFn<Self>; 2], usize);
 }
 
 macro_rules! kernel {
     ($($real:ty: $avx512:ty, $avx2:ty, $lanes:ty;)*) => {$(
         impl TriangleKernel for $real {
-            fn triangle_function(isa: CpuIsa) -> (TriangleFn<Self>, usize) {
+            fn triangle_functions(isa: CpuIsa) -> ([TriangleFn<Self>; 2], usize) {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx512 => (Avx512::triangle::<$avx512>, <$avx512>::LANES),
+                    CpuIsa::Avx512 => kernel!(@ Avx512, $avx512),
                     #[cfg(target_arch = "x86_64")]
-                    CpuIsa::Avx2 => (Avx2::triangle::<$avx2>, <$avx2>::LANES),
+                    CpuIsa::Avx2 => kernel!(@ Avx2, $avx2),
                     #[cfg(target_arch = "aarch64")]
-                    CpuIsa::Neon => (Neon::triangle::<$lanes>, <$lanes>::LANES),
-                    _ => (Portable::triangle::<$lanes>, <$lanes>::LANES),
+                    CpuIsa::Neon => kernel!(@ Neon, $lanes),
+                    _ => kernel!(@ Portable, $lanes),
                 }
             }
         }
     )*};
+    (@ $isa:ty, $vector:ty) => {(
+        [<$isa>::triangle::<$vector, VECTORS>, <$isa>::triangle::<$vector, FEW_VECTORS>],
+        <$vector>::LANES,
+    )};
 }
 
 kernel! {
@@ -79,7 +84,7 @@ kernel! {
 const REGISTER: usize = 64;
 
 /// Room for the coefficients of one part.
-type Coefficients<T> = [T; BLOCK * BLOCK];
+type Coefficients<T> = [MaybeUninit<T>; BLOCK * BLOCK];
 
 /// Room for a panel.
 #[repr(align(64))]
@@ -97,24 +102,33 @@ pub(crate) fn compute<R: TriangleKernel, T: Field<Real = R>>(
     if n == 0 || cols == 0 {
         return;
     }
+    // What the kernel does not read stays as it is.
     let (mut re, mut im): (Coefficients<R>, Coefficients<R>) =
-        ([R::ZERO; BLOCK * BLOCK], [R::ZERO; BLOCK * BLOCK]);
+        ([MaybeUninit::uninit(); BLOCK * BLOCK], [MaybeUninit::uninit(); BLOCK * BLOCK]);
     for i in 0..n {
         let range = if task.upper { i..n } else { 0..i + 1 };
         for p in range.filter(|&p| p != i || !task.unit) {
             let element = a.get(i, p);
-            (re[i * BLOCK + p], im[i * BLOCK + p]) = (element.re(), element.im());
+            re[i * BLOCK + p].write(element.re());
+            if T::IS_COMPLEX {
+                im[i * BLOCK + p].write(element.im());
+            }
         }
     }
-    let (function, lanes) = R::triangle_function(context.isa());
-    let width = if T::IS_COMPLEX { VECTORS / 2 } else { VECTORS } * lanes;
+    let ([function, of_few], lanes) = R::triangle_functions(context.isa());
+    let parts_each = if T::IS_COMPLEX { 2 } else { 1 };
+    let (function, vectors) = match parts_each * cols <= FEW_VECTORS * lanes {
+        true => (of_few, FEW_VECTORS),
+        false => (function, VECTORS),
+    };
+    let width = vectors * lanes / parts_each;
     let parts = Parted { b, width, next: AtomicUsize::new(0) };
     let work = if T::IS_COMPLEX { 4 * n * n } else { n * n };
     let threads = threads_for((work / 2, cols, 1), context).min(cols.div_ceil(width));
     context.run_on(threads, || {
         let mut room = Panel([MaybeUninit::uninit(); BLOCK * VECTORS * REGISTER]);
         let panel = room.0.as_mut_ptr().cast::<R>();
-        let row_len = VECTORS * lanes;
+        let row_len = vectors * lanes;
         for at in 0..n * row_len {
             // SAFETY: the room has `BLOCK` rows of `VECTORS` of the largest registers, and is aligned for them.
             unsafe { panel.wrapping_add(at).write(R::ZERO) };
@@ -132,9 +146,10 @@ pub(crate) fn compute<R: TriangleKernel, T: Field<Real = R>>(
                     unsafe { im_at.write(value.im()) };
                 }
             });
-            let (re, im) = (re.as_ptr(), im.as_ptr());
+            let (re, im) = (re.as_ptr().cast(), im.as_ptr().cast());
             let triangle = Triangle { task, n, complex: T::IS_COMPLEX, re, im, panel };
-            // SAFETY: a context's instruction set is one that this CPU has; coefficients and panel have `n` rows.
+            // SAFETY: a context's instruction set is one that this CPU has; the panel has `n` rows of as many registers as
+            // the function is for, and of the coefficients those of the triangle were written, which are all it reads.
             unsafe { function(&triangle) };
             sides.each(|element, re_at, im_at| {
                 // SAFETY: an element's place in the panel.

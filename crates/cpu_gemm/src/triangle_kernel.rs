@@ -17,6 +17,8 @@ use crate::vector::Vector;
 pub const BLOCK: usize = 32;
 /// Registers of a row of the panel.
 pub(crate) const VECTORS: usize = 8;
+/// The same of few right-hand sides.
+pub(crate) const FEW_VECTORS: usize = 2;
 
 /// What is done with a triangle A and right-hand sides B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub(crate) struct Triangle<T> {
     pub(crate) re: *const T,
     /// See `re`.
     pub(crate) im: *const T,
-    /// Row i of the panel begins at `i` times the length of a row, `VECTORS` registers: of complex numbers half of
+    /// Row i of the panel begins at `i` times the length of a row, whole registers: of complex numbers half of
     /// them hold the real parts, the others the imaginary ones.
     pub(crate) panel: *mut T,
 }
@@ -48,13 +50,13 @@ pub(crate) struct Triangle<T> {
 /// Computes a panel; see [`run`] for what it demands.
 pub(crate) type TriangleFn<T> = unsafe fn(&Triangle<T>);
 
-/// Computes a panel in place.
+/// Computes a panel in place, whose rows are that many registers long.
 ///
 /// # Safety
-/// The CPU has the instruction set of `V`. `n` rows of the coefficients and of the panel can be read, and the
-/// panel written.
+/// The CPU has the instruction set of `V`. `n` rows of the panel can be read and written, and those coefficients read
+/// that are in the triangle, but for the diagonal where it is said to be one, and imaginary ones of real numbers.
 #[inline(always)]
-pub(crate) unsafe fn run<V: Vector>(triangle: &Triangle<V::Element>)
+pub(crate) unsafe fn run<V: Vector, const VECTORS: usize>(triangle: &Triangle<V::Element>)
 where
     V::Element: Parts,
 {
@@ -67,7 +69,7 @@ where
         let at = i.wrapping_mul(BLOCK);
         let row = panel.wrapping_add(i.wrapping_mul(row_len));
         // SAFETY: the caller's promises: row i of the panel.
-        let mut sums = unsafe { load_row::<V>(row) };
+        let mut sums = unsafe { load_row::<V, VECTORS>(row) };
         let coefficient = |of: *const V::Element, p: usize| {
             // SAFETY: a coefficient of row i.
             let value = unsafe { of.wrapping_add(at.wrapping_add(p)).read() };
@@ -84,7 +86,7 @@ where
         for p in first..end {
             let other = panel.wrapping_add(p.wrapping_mul(row_len));
             // SAFETY: row p of the panel.
-            let other = unsafe { load_row::<V>(other) };
+            let other = unsafe { load_row::<V, VECTORS>(other) };
             let by =
                 (coefficient(re, p), if complex { coefficient(im, p) } else { V::Element::ZERO });
             // SAFETY: the CPU has the instruction set of `V`.
@@ -110,7 +112,7 @@ where
 /// # Safety
 /// As [`run`].
 #[inline(always)]
-unsafe fn load_row<V: Vector>(from: *const V::Element) -> [V; VECTORS] {
+unsafe fn load_row<V: Vector, const VECTORS: usize>(from: *const V::Element) -> [V; VECTORS] {
     let mut from = from;
     // SAFETY: the CPU has the instruction set of `V`.
     let mut row = [unsafe { V::splat(V::Element::ZERO) }; VECTORS];
@@ -131,7 +133,7 @@ unsafe fn load_row<V: Vector>(from: *const V::Element) -> [V; VECTORS] {
     clippy::multiple_unsafe_ops_per_block,
     reason = "operations on registers, which need the instruction set alone"
 )]
-unsafe fn add_row<V: Vector>(
+unsafe fn add_row<V: Vector, const VECTORS: usize>(
     mut sums: [V; VECTORS],
     row: [V; VECTORS],
     (re, im): (V::Element, V::Element),
@@ -140,7 +142,7 @@ unsafe fn add_row<V: Vector>(
 where
     V::Element: Parts,
 {
-    const HALF: usize = VECTORS / 2;
+    let half = const { VECTORS / 2 };
     // SAFETY: the caller's promise.
     unsafe {
         let by = V::splat(re);
@@ -149,9 +151,9 @@ where
         }
         if complex {
             let (plus, minus) = (V::splat(im), V::splat(-im));
-            for v in 0..HALF {
-                sums[v] = row[v + HALF].mul_add(minus, sums[v]);
-                sums[v + HALF] = row[v].mul_add(plus, sums[v + HALF]);
+            for v in 0..half {
+                sums[v] = row[v + half].mul_add(minus, sums[v]);
+                sums[v + half] = row[v].mul_add(plus, sums[v + half]);
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::kernels::Kernels;
 use crate::neon::Neon;
 use crate::portable::{Lanes, Portable};
 use crate::product::Product;
+use crate::sum::is_exact;
 #[cfg(target_arch = "x86_64")]
 use crate::{
     amx::{self, TileLoop, Unit, residues},
@@ -193,7 +194,12 @@ macro_rules! in_place_or_packed {
             threads: usize,
         ) -> Result<(), Error> {
             let kernels = Self::kernels(context.isa());
-            if direct::pays(product, kernels, threads) {
+            let near = product.near();
+            if !is_exact::<Self>() && near.pays(false) {
+                // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
+                unsafe { (kernels.near[usize::from(near.is_transposed())])(&near) };
+                Ok(())
+            } else if direct::pays(product, kernels, threads) {
                 // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
                 unsafe { direct::multiply(product, kernels, context, threads) }
             } else {

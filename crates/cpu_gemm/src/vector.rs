@@ -81,6 +81,22 @@ pub(crate) trait Vector: Copy {
         width: usize,
     );
 
+    /// Whether there is [`Vector::transpose_rows`].
+    const TRANSPOSES_ROWS: bool = false;
+
+    /// Copies the steps of as many rows as a register has lanes, transposed as by [`Vector::transpose`], by whole
+    /// registers: what is loaded soon after a store should be all that one store wrote.
+    #[inline(always)]
+    unsafe fn transpose_rows(
+        _from: *const Self::Element,
+        _along: usize,
+        _steps: usize,
+        _to: *mut Self::Element,
+        _width: usize,
+    ) {
+        unreachable!("invariant: `TRANSPOSES_ROWS` is asked before")
+    }
+
     /// Rows and steps of what [`Vector::transpose_widened`] copies of elements of one and of two bytes; none
     /// where there is no such thing.
     const BLOCK_OF_BYTES: Option<(usize, usize)> = None;
@@ -148,6 +164,27 @@ pub(crate) trait Vector: Copy {
         // SAFETY: the caller's promises.
         unsafe { add_singly(self, from, along, b, b_step, steps) }
     }
+}
+
+/// A register of the parts of complex numbers, real and imaginary ones interleaved.
+///
+/// # Safety
+/// As [`Vector`].
+pub(crate) trait PartsVector: Vector {
+    /// The same number in all places.
+    #[inline(always)]
+    unsafe fn of_parts(re: Self::Element, im: Self::Element) -> Self {
+        let mut lanes = [re; MOST_LANES];
+        lanes.iter_mut().skip(1).step_by(2).for_each(|lane| *lane = im);
+        // SAFETY: a local of as many elements as the widest register has lanes.
+        unsafe { Self::load(lanes.as_ptr()) }
+    }
+
+    /// The imaginary part of each number in the place of the real one, and the other way round.
+    unsafe fn exchange_parts(self) -> Self;
+
+    /// The lanes with their signs changed where `signs` has a negative zero, and not where it has a positive one.
+    unsafe fn change_signs(self, signs: Self) -> Self;
 }
 
 /// A register of elements, each widened by itself, which the compiler makes vector instructions of.

@@ -84,24 +84,28 @@ fn offset(layout: Layout, row: usize, col: usize) -> usize {
 macro_rules! common {
     () => {
         /// How many rows there are.
+        #[inline]
         #[must_use]
         pub fn rows(&self) -> usize {
             self.rows
         }
 
         /// How many columns there are.
+        #[inline]
         #[must_use]
         pub fn cols(&self) -> usize {
             self.cols
         }
 
         /// How the elements lie.
+        #[inline]
         #[must_use]
         pub fn layout(&self) -> Layout {
             self.layout
         }
 
         /// The transposed matrix: the same elements, read the other way round.
+        #[inline]
         #[must_use]
         pub fn transposed(self) -> Self {
             Self { rows: self.cols, cols: self.rows, layout: self.layout.transposed(), ..self }
@@ -167,6 +171,7 @@ impl<'a, T> View<'a, T> {
     /// # Safety
     /// For `'a` each element of a `rows` by `cols` matrix so laid out that is read through the view, or through
     /// one made of it, can be read, and nobody writes it. Where none is the address may be anything.
+    #[inline]
     #[must_use]
     pub unsafe fn from_raw(at: *const T, rows: usize, cols: usize, layout: Layout) -> Self {
         Self { at, rows, cols, layout, elements: PhantomData }
@@ -189,6 +194,7 @@ impl<'a, T> View<'a, T> {
     }
 
     /// From one row to the next, and from one column to the next.
+    #[inline]
     pub(crate) fn strides(&self) -> (usize, usize) {
         match self.layout.order {
             Order::RowMajor => (self.layout.ld, 1),
@@ -197,6 +203,7 @@ impl<'a, T> View<'a, T> {
     }
 
     /// The address of the first element.
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *const T {
         self.at
     }
@@ -225,12 +232,14 @@ impl<'a, T> ViewMut<'a, T> {
     /// For `'a` each element of a `rows` by `cols` matrix so laid out that is read or written through the view, or
     /// through one made of it, can be read and written, nobody else does either, and lines do not overlap. Where
     /// none is the address may be anything.
+    #[inline]
     #[must_use]
     pub unsafe fn from_raw(at: *mut T, rows: usize, cols: usize, layout: Layout) -> Self {
         Self { at, rows, cols, layout, elements: PhantomData }
     }
 
     /// The address of the first element.
+    #[inline]
     pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
         self.at
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use cpu_gemm::{
     Conjugates, CpuContext, Factor, Field, View, ViewMut, add_multiple, add_multiple_and_dot,
-    conjugate_dot,
+    add_multiples, conjugate_dot, dot,
 };
 use gemm_spec::Order;
 
@@ -36,14 +36,14 @@ pub fn gemv<T: Field>(
     check_size("gemv", "op(A)", (a.view.rows(), k), (rows, k))?;
     check_size("gemv", "x", (x.rows(), x.cols()), (k, 1))?;
     let is_in_columns = a.view.layout().order == Order::ColMajor;
-    if T::IS_COMPLEX && alpha != T::ZERO && k > 0 && is_in_columns != a.conjugated {
+    if T::IS_COMPLEX && alpha != T::ZERO && k > 0 {
         // What is packed for products of complex numbers is worth its copy only where there are many columns.
-        if is_in_columns {
+        if is_in_columns && !a.conjugated {
             add_columns(alpha, a.view, x, beta, y, context);
             return Ok(());
         }
-        if x.column(0).is_some() {
-            dot_rows(alpha, a.view, x, beta, &mut y, context);
+        if !is_in_columns && x.column(0).is_some() {
+            dot_rows(alpha, a, x, beta, &mut y, context);
             return Ok(());
         }
     }
@@ -68,30 +68,39 @@ fn add_columns<T: Field>(
         let end = rows.min(first + ROWS);
         let mut sums = [T::ZERO; ROWS];
         let block = a.part(first..end, 0..k);
-        for p in 0..k {
-            if let Some(column) = block.column(p) {
-                add_multiple(x.get(p, 0), column, &mut sums, context);
-            }
+        let sums = &mut sums[..end - first];
+        let (mut p, column) = (0, |p| block.column(p).unwrap_or_default());
+        while p + 4 <= k {
+            let of_four = [p, p + 1, p + 2, p + 3];
+            add_multiples(of_four.map(|p| x.get(p, 0)), of_four.map(column), sums, context);
+            p += 4;
         }
-        for (row, sum) in (first..end).zip(sums) {
+        for p in p..k {
+            add_multiple(x.get(p, 0), column(p), sums, context);
+        }
+        for (row, &mut sum) in (first..end).zip(sums) {
             finish(alpha, sum, beta, &mut y, row);
         }
     }
 }
 
-/// `y = alpha * conj(A) * x + beta * y`, row by row, where rows and x lie side by side.
+/// `y = alpha * A * x + beta * y`, row by row, where rows and x lie side by side.
 fn dot_rows<T: Field>(
     alpha: T,
-    a: View<'_, T>,
+    a: Factor<'_, T>,
     x: View<'_, T>,
     beta: T,
     y: &mut ViewMut<'_, T>,
     context: &CpuContext,
 ) {
-    let rows = a.transposed();
+    let rows = a.view.transposed();
     for row in 0..y.rows() {
         if let (Some(line), Some(x)) = (rows.column(row), x.column(0)) {
-            finish(alpha, conjugate_dot(line, x, context), beta, y, row);
+            let sum = match a.conjugated {
+                true => conjugate_dot(line, x, context),
+                false => dot(line, x, context),
+            };
+            finish(alpha, sum, beta, y, row);
         }
     }
 }

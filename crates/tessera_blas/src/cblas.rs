@@ -71,6 +71,7 @@ fn other(side: Side) -> Side {
 }
 
 /// The call of a routine by that name, if the order of storage is one.
+#[inline]
 pub(crate) fn call(name: &'static CStr, layout: i32) -> Option<C> {
     match layout {
         101 => Some(C { name, row_major: true }),
@@ -85,6 +86,7 @@ pub(crate) fn call(name: &'static CStr, layout: i32) -> Option<C> {
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+#[inline(always)]
 pub(crate) unsafe fn gemm<T: Field, I: Int>(
     name: &'static CStr,
     layout: i32,

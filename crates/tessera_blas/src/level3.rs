@@ -13,7 +13,7 @@ use tessera::Layout;
 use tessera::blas3::{self, Diag, Field, Op, Side, Uplo, View, ViewMut};
 
 use crate::int::Int;
-use crate::threads::compute;
+use crate::threads::{alone, compute};
 use crate::xerbla::Report;
 
 /// The first argument that is wrong, of pairs of a number and whether it is right.
@@ -34,6 +34,7 @@ pub(crate) fn holds<I: Int>(ld: I, rows: usize) -> bool {
 ///
 /// # Safety
 /// See the [module](self).
+#[inline]
 pub(crate) unsafe fn view<'a, T, I: Int>(
     at: *const T,
     rows: usize,
@@ -87,6 +88,7 @@ pub(crate) struct General {
 
 /// Checks the arguments of a general product, in whose list the first size has the number `sizes_at`, lda, ldb and
 /// ldc those of `lds_at`. `None` where one is wrong, and has been told.
+#[inline(always)]
 pub(crate) fn general<I: Int>(
     report: impl Report,
     (op_a, op_b): (Option<Op>, Option<Op>),
@@ -118,6 +120,7 @@ pub(crate) fn general<I: Int>(
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+#[inline(always)]
 pub(crate) unsafe fn gemm<T: Field, I: Int>(
     report: impl Report,
     ops: (Option<Op>, Option<Op>),
@@ -141,8 +144,26 @@ pub(crate) unsafe fn gemm<T: Field, I: Int>(
     // SAFETY: the caller's promise.
     let b = unsafe { view(b, of_b.0, of_b.1, ldb) };
     // SAFETY: the caller's promise.
-    let c = unsafe { view_mut(c, m, n, ldc) };
-    compute(work::<T>(m, n, k), |context| {
+    let mut c = unsafe { view_mut(c, m, n, ldc) };
+    if blas3::gemm_near(op_a, op_b, alpha, a, b, beta, &mut c, alone()) {
+        return;
+    }
+    larger(op_a, op_b, alpha, a, b, beta, c);
+}
+
+/// A product in whose time that of a call does not count; by itself, so that what each name has of its own is short.
+#[inline(never)]
+fn larger<T: Field>(
+    op_a: Op,
+    op_b: Op,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    beta: T,
+    c: ViewMut<'_, T>,
+) {
+    let k = if op_a == Op::NoTrans { a.cols() } else { a.rows() };
+    compute(work::<T>(c.rows(), c.cols(), k), |context| {
         blas3::gemm(op_a, op_b, alpha, a, b, beta, c, context).expect(FITS);
     });
 }

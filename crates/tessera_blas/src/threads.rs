@@ -185,6 +185,12 @@ impl Drop for Caller<'_> {
     }
 }
 
+/// What the calling thread computes with alone.
+#[inline]
+pub(crate) fn alone() -> &'static CpuContext {
+    &state().alone
+}
+
 /// Computes with the threads that those multiply-adds are worth. A panic ends the process.
 pub(crate) fn compute(multiply_adds: usize, compute: impl FnOnce(&CpuContext)) {
     let done = catch_unwind(AssertUnwindSafe(|| {

@@ -29,6 +29,24 @@ pub fn gemm<T: Field>(
     Ok(())
 }
 
+/// [`gemm`] of operands so few that what a call costs is felt: on the caller's thread, in no memory but theirs. `false`,
+/// and nothing is done, where there are more of them, where the sizes do not fit together, or where nothing is added.
+#[doc(hidden)]
+#[expect(clippy::too_many_arguments, reason = "those of BLAS")]
+#[inline]
+pub fn gemm_near<T: Field>(
+    op_a: Op,
+    op_b: Op,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    beta: T,
+    c: &mut ViewMut<'_, T>,
+    context: &CpuContext,
+) -> bool {
+    cpu_gemm::gemm_near(alpha, op_a.of(a), op_b.of(b), beta, c, context)
+}
+
 /// The same of elements that may be narrower than the sums, such as `bf16` with sums in `f32`: `T` says which. They are
 /// real numbers, so [`Op::ConjTrans`] transposes.
 ///

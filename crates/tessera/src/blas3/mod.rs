@@ -47,7 +47,7 @@ mod triangular;
 
 pub use cpu_gemm::{Complex, CpuTypes, Factor, Field, View, ViewMut};
 
-pub use self::gemm::{gemm, gemm_typed};
+pub use self::gemm::{gemm, gemm_near, gemm_typed};
 pub use self::options::{Diag, Op, Side, Uplo};
 pub use self::rank_k::{gemmtr, her2k, herk, syr2k, syrk};
 pub use self::symmetric::{hemm, symm};

@@ -44,6 +44,7 @@ pub enum Op {
 
 impl Op {
     /// That matrix.
+    #[inline]
     pub(crate) fn of<T>(self, view: View<'_, T>) -> Factor<'_, T> {
         let plain = Factor::plain(view);
         match self {

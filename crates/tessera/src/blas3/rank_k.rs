@@ -179,8 +179,13 @@ impl<T: Field> Update<T> {
     /// By halves of C.
     fn halve(self, a: Factor<'_, T>, b: Factor<'_, T>, c: ViewMut<'_, T>, context: &CpuContext) {
         let (n, k) = (c.rows(), a.view.cols());
-        if n <= SQUARE {
-            return self.square(a, b, c, context);
+        // Room is cleared, which for few elements would be most of the work.
+        match n {
+            0..=8 => return self.square::<64>(a, b, c, context),
+            9..=16 => return self.square::<256>(a, b, c, context),
+            17..=32 => return self.square::<1024>(a, b, c, context),
+            33..=SQUARE => return self.square::<{ SQUARE * SQUARE }>(a, b, c, context),
+            _ => {}
         }
         let cut = half(n, SQUARE);
         let rows = |part: std::ops::Range<usize>| a.part(part, 0..k);
@@ -197,8 +202,8 @@ impl<T: Field> Update<T> {
         self.halve(rows(cut..n), cols(cut..n), last, context);
     }
 
-    /// A square on the diagonal: computed aside, so that the other triangle stays as it is.
-    fn square(
+    /// A square on the diagonal of `ROOM` elements at most: computed aside, so that the other triangle stays as it is.
+    fn square<const ROOM: usize>(
         self,
         a: Factor<'_, T>,
         b: Factor<'_, T>,
@@ -206,7 +211,7 @@ impl<T: Field> Update<T> {
         context: &CpuContext,
     ) {
         let n = c.rows();
-        let mut scratch = [T::ZERO; SQUARE * SQUARE];
+        let mut scratch = [T::ZERO; ROOM];
         let layout = if has_columns(&c) { Layout::col_major(n) } else { Layout::row_major(n) };
         let whole = |scratch| {
             ViewMut::new(scratch, n, n, layout).expect("invariant: there is room for a square")

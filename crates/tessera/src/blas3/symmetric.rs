@@ -86,8 +86,13 @@ impl<T: Field> Symmetric<'_, T> {
     /// and transposed.
     fn halve(self, alpha: T, b: Factor<'_, T>, beta: T, c: ViewMut<'_, T>, context: &CpuContext) {
         let (n, cols) = (c.rows(), c.cols());
-        if n <= SQUARE {
-            return self.square(alpha, b, beta, c, context);
+        // Room is cleared, which for few elements would be most of the work.
+        match n {
+            0..=8 => return self.square::<64>(alpha, b, beta, c, context),
+            9..=16 => return self.square::<256>(alpha, b, beta, c, context),
+            17..=32 => return self.square::<1024>(alpha, b, beta, c, context),
+            33..=SQUARE => return self.square::<{ SQUARE * SQUARE }>(alpha, b, beta, c, context),
+            _ => {}
         }
         let cut = half(n, SQUARE);
         let of = |part: std::ops::Range<usize>| Self { a: self.a.part(part.clone(), part), ..self };
@@ -109,10 +114,17 @@ impl<T: Field> Symmetric<'_, T> {
         product(alpha, left, above, T::ONE, bottom, context);
     }
 
-    /// The same of a square on the diagonal, which is written out first.
-    fn square(self, alpha: T, b: Factor<'_, T>, beta: T, c: ViewMut<'_, T>, context: &CpuContext) {
+    /// The same of a square on the diagonal of `ROOM` elements at most, which is written out first.
+    fn square<const ROOM: usize>(
+        self,
+        alpha: T,
+        b: Factor<'_, T>,
+        beta: T,
+        c: ViewMut<'_, T>,
+        context: &CpuContext,
+    ) {
         let n = c.rows();
-        let mut scratch = [T::ZERO; SQUARE * SQUARE];
+        let mut scratch = [T::ZERO; ROOM];
         if alpha != T::ZERO {
             for col in 0..n {
                 let rows = match self.uplo {
