@@ -22,6 +22,7 @@ macro_rules! entries {
             $($(#[$doc])* $name(EmulatedFn<$params>),)+
         }
 
+        #[expect(clippy::large_enum_variant, reason = "there is one for each launch")]
         enum Bound {
             $($name(EmulatedFn<$params>, $params),)+
         }

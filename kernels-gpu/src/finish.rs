@@ -44,7 +44,7 @@ const fn helper(symbol: &'static str) -> HelperEntry {
 }
 
 /// Numbers that sums are of.
-trait Sums: Accumulator {
+trait Finished: Accumulator {
     fn from_f64(value: f64) -> Self;
     fn add(self, other: Self) -> Self;
     fn activated(self, fusion: u32) -> Self;
@@ -52,7 +52,7 @@ trait Sums: Accumulator {
     fn magnitude_bits(self) -> u32;
 }
 
-impl Sums for f32 {
+impl Finished for f32 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value as Self
@@ -75,7 +75,7 @@ impl Sums for f32 {
     }
 }
 
-impl Sums for f64 {
+impl Finished for f64 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value
@@ -100,7 +100,7 @@ impl Sums for f64 {
 
 /// Defines the entries.
 macro_rules! entries {
-    ($($name:ident: $sums:ty;)+) => {
+    ($($name:ident: $acc:ty;)+) => {
         $(
             entry! {
                 /// Finishes sums.
@@ -111,7 +111,7 @@ macro_rules! entries {
                 /// 2. The launch has the block of the helper, and blocks along y for the products.
                 pub unsafe fn $name(params: FinishParams) {
                     // SAFETY: the obligations are the same.
-                    unsafe { finish::<$sums>(&params) }
+                    unsafe { finish::<$acc>(&params) }
                 }
             }
         )+
@@ -131,14 +131,13 @@ entries! {
 /// # Safety
 /// The obligations of the entries.
 #[inline(always)]
-unsafe fn finish<S: Sums>(params: &FinishParams) {
-    let &FinishParams { m, n, fusion, alpha, sums_ld, sums_stride, beta, old_ld, .. } = params;
+unsafe fn finish<S: Finished>(params: &FinishParams) {
+    let &FinishParams { m, n, fusion, alpha, acc_ld, acc_stride, beta, old_ld, .. } = params;
     let &FinishParams { old_stride, d_ld, d_stride, .. } = params;
     let product = u64::from(thread::block_idx_y());
     let behind = |stride: u64| (product * stride) as usize;
     // SAFETY: obligation 1.
-    let sums: Global<S> =
-        unsafe { global(params.sums) }.cast::<S>().wrapping_add(behind(sums_stride));
+    let acc: Global<S> = unsafe { global(params.acc) }.cast::<S>().wrapping_add(behind(acc_stride));
     // SAFETY: obligation 1.
     let old: Global<S> = unsafe { global(params.old) }.cast::<S>().wrapping_add(behind(old_stride));
     // SAFETY: obligation 1.
@@ -175,7 +174,7 @@ unsafe fn finish<S: Sums>(params: &FinishParams) {
                 S::ONE,
             ));
             // SAFETY: the guards; D's element belongs to this thread, the sum's and C's with it.
-            let sum = unsafe { sums.wrapping_add(place(sums_ld)).read() };
+            let sum = unsafe { acc.wrapping_add(place(acc_ld)).read() };
             // SAFETY: the same.
             let c = || unsafe { old.wrapping_add(place(old_ld)).read() };
             let mut value: S = epilogue(factor, sum, beta, c);

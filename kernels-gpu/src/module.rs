@@ -185,7 +185,7 @@ mod tests {
         let mut symbols: Vec<_> = KERNELS
             .iter()
             .flat_map(|spec| spec.forms().map(|form| (spec.arch.target_cpu(), form.symbol)))
-            .chain([(COMMON_ARCH.target_cpu(), TRANSPOSE.symbol)])
+            .chain(common_entries().map(|entry| (COMMON_ARCH.target_cpu(), entry.symbol)))
             .collect();
         symbols.sort_unstable();
         symbols.dedup();

@@ -347,11 +347,11 @@ params! { $
         /// The bits of the scalar that multiplies the sums, an f64.
         alpha: u64,
         /// The sums, m by n.
-        sums: (const u8),
+        acc: (const u8),
         /// From one row of them to the next, in elements.
-        sums_ld: u64,
+        acc_ld: u64,
         /// From those of one product to those of the next, in elements.
-        sums_stride: u64,
+        acc_stride: u64,
         /// The bits of the scalar that multiplies the old C, an f64.
         beta: u64,
         /// What beta multiplies, m by n.

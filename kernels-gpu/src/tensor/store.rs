@@ -457,7 +457,7 @@ impl<N: Number> Epilogue<N> {
         unroll!(for G in 0..4 {
             let chunk = &acc[(4 * P + G) % N16];
             unroll!(for O in 0..2 {
-                let group = (2 * G + O) as u32 ^ own_row % 8;
+                let group = (2 * G + O) as u32 ^ (own_row % 8);
                 let at = own.wrapping_add(4 * group as usize);
                 unroll!(for H in 0..2 {
                     let pair = Pair([chunk[4 * O + 2 * H], chunk[4 * O + 2 * H + 1]]);
