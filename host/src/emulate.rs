@@ -83,7 +83,7 @@ pub fn run_with<T: ScalarTypes>(
     b: &[T::B],
     c: &mut [T::C],
 ) -> Result<(), Error> {
-    run_kernel(options, None, spec, problem, (a, b, c), None)
+    run_kernel((options, None), spec, problem, a, b, c, None)
 }
 
 /// As [`run_with`], and tells an observer what each thread of the kernel does.
@@ -99,7 +99,7 @@ pub fn run_observed<T: ScalarTypes>(
     c: &mut [T::C],
     observer: &dyn Observer,
 ) -> Result<(), Error> {
-    run_kernel(options, Some(observer), spec, problem, (a, b, c), None)
+    run_kernel((options, Some(observer)), spec, problem, a, b, c, None)
 }
 
 /// What a fused epilogue is given, in host memory.
@@ -135,15 +135,16 @@ pub fn run_fused<T: ScalarTypes>(
     fused: Fused<'_, T>,
 ) -> Result<(), Error> {
     assert!(spec.fuses, "{} fuses no epilogue", spec.id);
-    run_kernel(options, None, spec, problem, (a, b, c), Some(fused))
+    run_kernel((options, None), spec, problem, a, b, c, Some(fused))
 }
 
 fn run_kernel<T: ScalarTypes>(
-    options: Options,
-    observer: Option<&dyn Observer>,
+    (options, observer): (Options, Option<&dyn Observer>),
     spec: Kernel,
     problem: &Problem<T>,
-    (a, b, c): (&[T::A], &[T::B], &mut [T::C]),
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
     fused: Option<Fused<'_, T>>,
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;

@@ -137,7 +137,8 @@ fn one<T: ScalarTypes>(
                 .map(|p| (drawn.a[row * k + p].to_f64() * drawn.b[p * n + col].to_f64()).abs())
                 .sum();
             let within = unit * wanted.abs() + 1e-5 * (scale * f64::from(factor.abs()) + 1.0);
-            if !((found - wanted).abs() <= within) {
+            let off = (found - wanted).abs();
+            if off.is_nan() || off > within {
                 return Err(format!("({row}, {col}) is {found}, not {wanted}"));
             }
             largest = largest.max(found.abs());

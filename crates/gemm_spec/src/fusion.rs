@@ -314,7 +314,7 @@ impl Curve {
         self.polynomial
     }
 
-    /// `|x|`, at most [`LARGE`], which is also what it is for NaN; the share without the polynomial; and r.
+    /// `|x|`, at most 128, which is also what it is for NaN; the share without the polynomial; and r.
     #[inline(always)]
     #[must_use]
     pub fn share<P: Powers>(&self, x: f32) -> (f32, f32, f32) {

@@ -84,7 +84,9 @@ fn numbers(dtype: DType, bytes: usize) -> Vec<u8> {
         DType::F16 => (0..count).flat_map(|at| f16::from_f32(value(at)).to_le_bytes()).collect(),
         DType::BF16 => (0..count).flat_map(|at| bf16::from_f32(value(at)).to_le_bytes()).collect(),
         DType::F64 => (0..count).flat_map(|at| f64::from(value(at)).to_le_bytes()).collect(),
-        _ => (0..count).flat_map(|at| value(at).to_le_bytes()).collect(),
+        DType::F32 | DType::I32 | DType::I8 => {
+            (0..count).flat_map(|at| value(at).to_le_bytes()).collect()
+        }
     }
 }
 

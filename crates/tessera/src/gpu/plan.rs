@@ -84,7 +84,7 @@ struct Planned {
 /// How a product is carried out.
 enum Carried {
     /// By launches of a kernel, which do all of it.
-    Whole(Choice),
+    Whole(Box<Choice>),
     /// By a plan without its epilogue, and a launch that finishes its sums.
     Finished(Finished),
 }
@@ -134,7 +134,7 @@ impl Plan {
             let exchanges = choice.product.exchanged.iter().any(Option::is_some)
                 || desc.reads_c() && desc.c.order != desc.d.order;
             load(context, choice.kernel, exchanges)?;
-            Carried::Whole(choice)
+            Carried::Whole(Box::new(choice))
         } else {
             Carried::Finished(Self::finished(context, &desc, limits, kernel)?)
         };

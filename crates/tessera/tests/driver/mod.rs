@@ -1,6 +1,10 @@
 //! The driver that tests of the GPU path stand on: the emulated one or, where that is asked for, the real one.
 
-#[allow(dead_code, reason = "not every test has operands of its own")]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "not every test has operands of its own; what they have in common fails where it does"
+)]
 pub(crate) mod memory;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
