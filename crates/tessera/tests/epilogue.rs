@@ -341,6 +341,40 @@ fn products_with_addresses_of_their_own_have_epilogues() {
     no_faults();
 }
 
+/// With alpha zero neither A nor B is read, and may be missing.
+#[test]
+fn what_alpha_hides_is_not_read() {
+    let _alone = alone();
+    let context = Context::primary(0).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let epilogue = Epilogue::new(Some(Bias::PerColumn), Activation::Relu).with_row_scales();
+    for types in types_of(&context).into_iter().filter(|types| types.a() == types.c()) {
+        let desc = GemmDesc::new(types, 12, 16, 20).with_scalars(0.0, 1.0).with_epilogue(epilogue);
+        let plan = Plan::new(&context, desc, PlanLimits::default()).unwrap();
+        with_gemm_types!(types, T => hidden::<T>(&context, &plan, &stream));
+    }
+    no_faults();
+}
+
+fn hidden<T: GemmTypes>(context: &Context, plan: &Plan, stream: &Stream) {
+    let host = Host::<T>::new(plan.desc());
+    let (right, _) = host.expected(plan.desc(), true);
+    let (c, d) = (Bytes::of(context, &host.c), Bytes::of(context, &host.d));
+    let bias = Bytes::of(context, &host.bias);
+    let scales = Bytes::of(context, &host.row_scales);
+    let (_memory, workspace) = Bytes::workspace(context, plan);
+    let operands = Operands { a: 0, b: 0, c: c.at(), d: d.at() };
+    let numbers = EpilogueOperands {
+        bias: bias.at(),
+        row_scales: scales.at(),
+        ..EpilogueOperands::default()
+    };
+    // SAFETY: what is read and written is there, and outlives the wait below.
+    unsafe { plan.run_with(stream.as_raw(), &[operands], numbers, workspace).unwrap() };
+    stream.synchronize().unwrap();
+    assert!(d.read::<T::C>(right.len()) == right, "{}", plan.explain());
+}
+
 /// What cannot be is said before anything is launched.
 #[test]
 fn what_is_missing_or_impossible_is_said() {

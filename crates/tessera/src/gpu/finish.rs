@@ -37,7 +37,8 @@ pub(super) fn without_epilogue(desc: &GemmDesc) -> (GemmDesc, bool) {
     if !desc.epilogue.scales() {
         return (plain, false);
     }
-    let plain = plain.with_scalars(1.0, 0.0);
+    // With alpha zero A and B are not read, whatever the factors are.
+    let plain = plain.with_scalars(if desc.alpha == 0.0 { 0.0 } else { 1.0 }, 0.0);
     if !desc.reads_c() {
         return (plain, false);
     }
@@ -94,13 +95,13 @@ impl Finished {
             GemmBatch::Pointers { .. } => (1, 0, 0),
         };
         // C has been brought to D's order where it had another.
-        let same = old != d;
+        let apart = old != d;
         let old_stride = match desc.batch {
-            GemmBatch::Strided { c_stride, .. } if same => c_stride as u64,
+            GemmBatch::Strided { c_stride, .. } if apart => c_stride as u64,
             GemmBatch::Strided { .. } => d_stride,
             GemmBatch::Pointers { .. } => 0,
         };
-        let old_ld = if same { desc.c.ld } else { desc.d.ld } as u64;
+        let old_ld = if apart { desc.c.ld } else { desc.d.ld } as u64;
         // Sums that have their scalars already are only finished.
         let (alpha, beta) =
             if desc.epilogue.scales() { (desc.alpha, desc.beta) } else { (1.0, 0.0) };
