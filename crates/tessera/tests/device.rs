@@ -21,6 +21,8 @@ mod device_matrix;
 #[path = "../examples/device_plan.rs"]
 mod device_plan;
 mod driver;
+#[path = "device/epilogue.rs"]
+mod epilogue;
 
 use driver::memory::{Bytes, numbers, scalar, whole};
 use driver::{alone, emulated, kernel, no_faults};

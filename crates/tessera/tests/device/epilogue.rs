@@ -1,6 +1,4 @@
-//! Epilogues on the device, fused and not, on an emulated driver; with `GEMM_REQUIRE_GPU=1` on the first GPU.
-
-#![expect(clippy::unwrap_used, reason = "what the tests have in common fails where they do")]
+//! Epilogues on the device, fused and not.
 
 use gemm_spec::fusion::{Activation, Bias, Epilogue, HostPowers};
 use gemm_spec::{Accumulator, Convert, DType, Element as _, epilogue, with_gemm_types};
@@ -10,10 +8,8 @@ use tessera::gpu::{
 };
 use tessera::{Error, GemmTypes, Layout, Types};
 
-mod driver;
-
-use driver::memory::{Bytes, numbers, scalar, whole};
-use driver::{alone, emulated, kernel, no_faults};
+use crate::driver::memory::{Bytes, numbers, scalar, whole};
+use crate::driver::{alone, emulated, kernel, no_faults};
 
 /// The value of a number of any type of C or of sums.
 fn value<E: Convert<Acc>, Acc: Accumulator>(element: E) -> f64 {
