@@ -5,7 +5,7 @@ use gemm_spec::{Layout, Order};
 
 use super::gemm::product;
 use super::options::{Op, Uplo};
-use super::sizes::{check_size, half};
+use super::sizes::{SQUARE, check_size, half, with_room};
 use crate::error::Error;
 
 /// One triangle of `C = alpha * op(A) * op(B) + beta * C`; the other is neither read nor written.
@@ -144,9 +144,6 @@ fn has_columns<T>(c: &ViewMut<'_, T>) -> bool {
     c.layout().order == Order::ColMajor
 }
 
-/// Rows of a square on the diagonal that is computed whole.
-const SQUARE: usize = 64;
-
 /// What becomes of the triangle of C.
 #[derive(Clone, Copy)]
 struct Update<T> {
@@ -179,13 +176,8 @@ impl<T: Field> Update<T> {
     /// By halves of C.
     fn halve(self, a: Factor<'_, T>, b: Factor<'_, T>, c: ViewMut<'_, T>, context: &CpuContext) {
         let (n, k) = (c.rows(), a.view.cols());
-        // Room is cleared, which for few elements would be most of the work.
-        match n {
-            0..=8 => return self.square::<64>(a, b, c, context),
-            9..=16 => return self.square::<256>(a, b, c, context),
-            17..=32 => return self.square::<1024>(a, b, c, context),
-            33..=SQUARE => return self.square::<{ SQUARE * SQUARE }>(a, b, c, context),
-            _ => {}
+        if n <= SQUARE {
+            return with_room!(n, ROOM => self.square::<ROOM>(a, b, c, context));
         }
         let cut = half(n, SQUARE);
         let rows = |part: std::ops::Range<usize>| a.part(part, 0..k);

@@ -1,4 +1,4 @@
-//! Sizes of operands, and of their halves.
+//! Sizes of operands, of their halves, and of the squares that these end with.
 
 use crate::error::Error;
 
@@ -14,6 +14,35 @@ pub(crate) fn check_size(
         false => Err(Error::Operand { routine, matrix, rows, cols, wanted }),
     }
 }
+
+/// Rows of a square on the diagonal that is worked on aside.
+pub(super) const SQUARE: usize = 64;
+
+/// Calls for a square of `n` rows, at most [`SQUARE`], with the elements that there must be room for. Room is
+/// cleared, which for few elements would be most of the work.
+macro_rules! with_room {
+    ($n:expr, $room:ident => $call:expr) => {
+        match $n {
+            0..=8 => {
+                const $room: usize = 8 * 8;
+                $call
+            }
+            9..=16 => {
+                const $room: usize = 16 * 16;
+                $call
+            }
+            17..=32 => {
+                const $room: usize = 32 * 32;
+                $call
+            }
+            _ => {
+                const $room: usize = $crate::blas3::sizes::SQUARE * $crate::blas3::sizes::SQUARE;
+                $call
+            }
+        }
+    };
+}
+pub(super) use with_room;
 
 /// Where a matrix of `n` rows is halved: at a multiple of `unit`.
 pub(crate) fn half(n: usize, unit: usize) -> usize {

@@ -5,7 +5,7 @@ use gemm_spec::Layout;
 
 use super::gemm::product;
 use super::options::{Side, Uplo};
-use super::sizes::{check_size, half};
+use super::sizes::{SQUARE, check_size, half, with_room};
 use crate::error::Error;
 
 /// `C = alpha * A * B + beta * C`, or `C = alpha * B * A + beta * C`, with a symmetric A.
@@ -70,9 +70,6 @@ fn compute<T: Field>(
     Ok(())
 }
 
-/// Rows of a square on the diagonal that is written out.
-const SQUARE: usize = 64;
-
 /// A matrix of which one triangle is there.
 #[derive(Clone, Copy)]
 struct Symmetric<'a, T> {
@@ -86,13 +83,8 @@ impl<T: Field> Symmetric<'_, T> {
     /// and transposed.
     fn halve(self, alpha: T, b: Factor<'_, T>, beta: T, c: ViewMut<'_, T>, context: &CpuContext) {
         let (n, cols) = (c.rows(), c.cols());
-        // Room is cleared, which for few elements would be most of the work.
-        match n {
-            0..=8 => return self.square::<64>(alpha, b, beta, c, context),
-            9..=16 => return self.square::<256>(alpha, b, beta, c, context),
-            17..=32 => return self.square::<1024>(alpha, b, beta, c, context),
-            33..=SQUARE => return self.square::<{ SQUARE * SQUARE }>(alpha, b, beta, c, context),
-            _ => {}
+        if n <= SQUARE {
+            return with_room!(n, ROOM => self.square::<ROOM>(alpha, b, beta, c, context));
         }
         let cut = half(n, SQUARE);
         let of = |part: std::ops::Range<usize>| Self { a: self.a.part(part.clone(), part), ..self };
