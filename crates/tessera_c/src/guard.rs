@@ -87,6 +87,25 @@ pub(crate) unsafe fn given_array<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts(at, count) })
 }
 
+/// A number of bytes that is asked of what was handed out; 0 where that is null.
+///
+/// # Safety
+/// As of [`given`].
+pub(crate) unsafe fn bytes_of<T>(
+    handle: *const T,
+    name: &str,
+    of: impl FnOnce(&T) -> u64,
+) -> usize {
+    let mut bytes = 0;
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let number = of(unsafe { given(handle, name) }?);
+        bytes = usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(())
+    });
+    bytes
+}
+
 /// Puts a value on the heap, and its address where the caller wants it.
 ///
 /// # Safety

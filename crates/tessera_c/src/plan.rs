@@ -8,7 +8,7 @@ use tessera::gpu::{Operands, Plan, Workspace};
 
 use crate::desc::tessera_gemm_desc;
 use crate::device::{context_of, tessera_device};
-use crate::guard::{given, given_array, guard, hand_out, take_back, text_of};
+use crate::guard::{bytes_of, given, given_array, guard, hand_out, take_back, text_of};
 use crate::sized;
 use crate::status::{Fault, tessera_status};
 
@@ -66,13 +66,8 @@ pub unsafe extern "C" fn tessera_plan_destroy(plan: *mut tessera_plan) {
 /// It is null or that of a plan.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tessera_plan_workspace_bytes(plan: *const tessera_plan) -> usize {
-    let mut bytes = 0;
-    guard(|| {
-        // SAFETY: the caller's promise.
-        bytes = in_memory(unsafe { given(plan, "plan") }?.plan.workspace_bytes());
-        Ok(())
-    });
-    bytes
+    // SAFETY: the caller's promise.
+    unsafe { bytes_of(plan, "plan", |it| it.plan.workspace_bytes()) }
 }
 
 /// The name of the kernel that was picked. Valid as long as the plan; empty where it is NULL, never null.
@@ -215,11 +210,6 @@ pub(crate) fn address(at: *const c_void) -> u64 {
 
 pub(crate) fn workspace_of(at: *mut c_void, bytes: usize) -> Workspace {
     Workspace { address: address(at), bytes: bytes as u64 }
-}
-
-/// A number of bytes, as C counts them.
-pub(crate) fn in_memory(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The operands of several products, by arrays of the addresses of A, B, C and D; those of an array that is

@@ -8,8 +8,8 @@ use tessera::gpu::{GemmDesc, GroupedPlan, PlanLimits};
 
 use crate::desc::{Described, tessera_gemm_desc};
 use crate::device::{context_of, tessera_device};
-use crate::guard::{given, guard, hand_out, take_back};
-use crate::plan::{in_memory, operands_of, workspace_of};
+use crate::guard::{bytes_of, given, guard, hand_out, take_back};
+use crate::plan::{operands_of, workspace_of};
 use crate::sized;
 use crate::status::{Fault, tessera_status};
 
@@ -92,13 +92,8 @@ pub unsafe extern "C" fn tessera_group_destroy(group: *mut tessera_group) {
 /// It is null or that of a group.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tessera_group_workspace_bytes(group: *const tessera_group) -> usize {
-    let mut bytes = 0;
-    guard(|| {
-        // SAFETY: the caller's promise.
-        bytes = in_memory(unsafe { given(group, "group") }?.group.workspace_bytes());
-        Ok(())
-    });
-    bytes
+    // SAFETY: the caller's promise.
+    unsafe { bytes_of(group, "group", |it| it.group.workspace_bytes()) }
 }
 
 /// Queues all products of a group in a stream and returns without waiting, as tessera_plan_run does. a, b, c
