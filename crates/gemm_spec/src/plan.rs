@@ -229,19 +229,13 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         Self { ranges, ..self }
     }
 
-    /// The same with an epilogue, by a kernel that [fuses](KernelSpec::fuses) it, with all of k in one range.
+    /// The same with an epilogue, by a kernel that [fuses](KernelSpec::fuses) it, none of which leaves ranges of k in
+    /// the workspace.
     #[must_use]
     pub fn with_fused(self, fused: Fused) -> Self {
-        debug_assert!(self.spec.fuses && self.ranges_in_workspace() == 1);
+        let by_workspace = matches!(self.spec.split_k, KSharing::Workspace { .. });
+        debug_assert!(self.spec.fuses && !by_workspace);
         Self { fused: Some(fused), ..self }
-    }
-
-    /// Ranges of k whose sums go to the workspace.
-    fn ranges_in_workspace(&self) -> u32 {
-        match self.spec.split_k {
-            KSharing::Workspace { .. } => self.ranges,
-            KSharing::None | KSharing::Cluster { .. } => 1,
-        }
     }
 
     /// Bytes that the launches need besides the operands, in one piece at a multiple of 256.

@@ -3,7 +3,6 @@
 use cuda_lazy::DevicePtr;
 use gemm_spec::params::TransposeParams;
 use gemm_spec::plan::{Addresses, Band, Planner};
-use gemm_spec::split_k::KSharing;
 use gemm_spec::{Batch, KernelSpec, Layout, Order, Unsupported};
 use kernels_gpu::Kernel;
 
@@ -50,11 +49,9 @@ impl Choice {
             None => {
                 let can = |kernel: &Kernel| {
                     let spec = kernel.spec();
-                    let within = |prepared: Prepared| {
-                        prepared.workspace_bytes <= limits.workspace
-                            && (!fusing || prepared.fuses(spec))
-                    };
-                    desc.accuracy.admits(spec) && prepared(spec).is_ok_and(within)
+                    let within = |prepared: Prepared| prepared.workspace_bytes <= limits.workspace;
+                    let suits = desc.accuracy.admits(spec) && (!fusing || spec.fuses);
+                    suits && prepared(spec).is_ok_and(within)
                 };
                 // Where nothing is written any kernel will do.
                 let sizes = [launched.m.max(1), launched.n.max(1), launched.k];
@@ -71,11 +68,7 @@ impl Choice {
                 })?
             }
         };
-        let mut product = prepared(picked.spec())?;
-        if fusing && !product.fuses(picked.spec()) {
-            // A kernel that is asked for by name sums all of k in one range then.
-            product = Prepared { ranges: 1, ..product };
-        }
+        let product = prepared(picked.spec())?;
         let needed = product.workspace_bytes;
         if needed > limits.workspace {
             let fault = OperandFault::TooShort { bytes: limits.workspace, needed };
@@ -185,11 +178,6 @@ impl Prepared {
             if together { 1 } else { context.model().ranges(spec, &launched.problem::<T>()) };
         let own = workspace_bytes::<T>(context, (&launched, ranges), limits, spec, aligned)?;
         Ok(Self { launched, exchanged, ranges, own_at, workspace_bytes: own_at + own })
-    }
-
-    /// Whether a launch of the kernel may do what an epilogue does besides scaling.
-    pub(super) fn fuses(&self, spec: &KernelSpec) -> bool {
-        spec.fuses && (self.ranges == 1 || matches!(spec.split_k, KSharing::Cluster { .. }))
     }
 
     /// The products of a launch.

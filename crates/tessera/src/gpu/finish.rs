@@ -106,13 +106,9 @@ impl Finished {
         let (alpha, beta) =
             if desc.epilogue.scales() { (desc.alpha, desc.beta) } else { (1.0, 0.0) };
         // A column-major D is the row-major D^T.
-        let (m, n, epilogue) = match desc.d.order {
-            Order::RowMajor => (desc.m, desc.n, desc.epilogue),
-            Order::ColMajor => (desc.n, desc.m, desc.epilogue.transposed()),
-        };
-        let (row_scales, column_scales) = match desc.d.order {
-            Order::RowMajor => (numbers.row_scales, numbers.column_scales),
-            Order::ColMajor => (numbers.column_scales, numbers.row_scales),
+        let (m, n, epilogue, numbers) = match desc.d.order {
+            Order::RowMajor => (desc.m, desc.n, desc.epilogue, numbers),
+            Order::ColMajor => (desc.n, desc.m, desc.epilogue.transposed(), numbers.transposed()),
         };
         let (sums_ld, d_ld) = (inner.d.ld as u64, desc.d.ld as u64);
         let count_of = |size: usize| u32::try_from(size).expect("invariant: checked by `new`");
@@ -135,8 +131,8 @@ impl Finished {
                 old_ld,
                 old_stride,
                 bias: pointer(numbers.bias),
-                row_scales: pointer(row_scales),
-                column_scales: pointer(column_scales),
+                row_scales: pointer(numbers.row_scales),
+                column_scales: pointer(numbers.column_scales),
                 amax: with_exposed_provenance_mut(at(numbers.amax, 0)),
                 d: with_exposed_provenance_mut(at(d, d_stride)),
                 d_ld,

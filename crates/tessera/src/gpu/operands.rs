@@ -66,6 +66,14 @@ pub struct EpilogueOperands {
     pub amax: DevicePtr,
 }
 
+impl EpilogueOperands {
+    /// The same of the transposed product.
+    pub(super) const fn transposed(self) -> Self {
+        let Self { row_scales, column_scales, .. } = self;
+        Self { row_scales: column_scales, column_scales: row_scales, ..self }
+    }
+}
+
 /// Device memory for a run besides its operands, whose content is whatever it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Workspace {

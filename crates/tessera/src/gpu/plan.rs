@@ -533,8 +533,10 @@ impl Planned {
         operands: Operands,
         numbers: EpilogueOperands,
     ) -> Option<Fused> {
-        let epilogue =
-            if choice.swapped { self.desc.epilogue.transposed() } else { self.desc.epilogue };
+        let (epilogue, numbers) = match choice.swapped {
+            true => (self.desc.epilogue.transposed(), numbers.transposed()),
+            false => (self.desc.epilogue, numbers),
+        };
         let apart = self.reads_c_in_place(choice) && operands.c != operands.d;
         if epilogue.is_none() && !apart {
             return None;
@@ -549,10 +551,7 @@ impl Planned {
         } else {
             Old { address: operands.d, ld: d.ld, stride: strides[1] }
         };
-        let EpilogueOperands { bias, mut row_scales, mut column_scales, amax } = numbers;
-        if choice.swapped {
-            (row_scales, column_scales) = (column_scales, row_scales);
-        }
+        let EpilogueOperands { bias, row_scales, column_scales, amax } = numbers;
         Some(Fused { epilogue, old, bias, row_scales, column_scales, amax })
     }
 
@@ -561,7 +560,7 @@ impl Planned {
         let spec = choice.kernel.spec();
         let as_given = choice.product.launched.batch.count() == self.desc.batch.count();
         let same_order = self.desc.c.order == self.desc.d.order;
-        self.desc.reads_c() && choice.product.fuses(spec) && same_order && as_given
+        self.desc.reads_c() && spec.fuses && same_order && as_given
     }
 
     /// Checks the addresses of the epilogue's numbers.
