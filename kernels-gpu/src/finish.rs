@@ -14,7 +14,7 @@
 //! not rounded between.
 
 use cuda_std::memory::{Global, GlobalMut, global, global_mut};
-use cuda_std::{atomic, thread, warp};
+use cuda_std::thread;
 use gemm_spec::fusion::{AMAX, COLUMN_BIAS, COLUMN_SCALES, ROW_BIAS, ROW_SCALES};
 use gemm_spec::index::ceil_div;
 use gemm_spec::params::FinishParams;
@@ -23,6 +23,7 @@ use gemm_spec::{Accumulator, epilogue};
 use gemm_spec::{Block, HelperEntry, HelperRole};
 
 use crate::parts::entries::entry;
+use crate::parts::largest::raise;
 use crate::parts::powers::activate;
 
 /// Threads of a block, each with a column of a run.
@@ -191,19 +192,11 @@ unsafe fn finish<S: Finished>(params: &FinishParams) {
         }
         run += u64::from(thread::grid_dim_x());
     }
-    if fusion & AMAX == 0 {
-        return;
-    }
-    let mut bits = 16;
-    while bits > 0 {
-        // SAFETY: all lanes are here: the loop has as many rounds for each thread of a block.
-        largest = largest.max(unsafe { warp::shuffle_xor(warp::FULL, largest, bits) });
-        bits /= 2;
-    }
-    if warp::lane_id() == 0 {
+    if fusion & AMAX != 0 {
         // SAFETY: obligation 1.
         let amax = unsafe { global_mut(params.amax) };
-        // SAFETY: the word is valid, and written by this alone.
-        unsafe { atomic::reduce_max(amax, largest) };
+        // SAFETY: all lanes are here, since the loop has as many rounds for each thread of a block; the word is
+        // valid, by obligation 1.
+        unsafe { raise(amax, largest) };
     }
 }

@@ -203,17 +203,20 @@ pub const SILU: u32 = 1 << 11;
 
 /// Threads of a block of the helper that finishes sums.
 pub const FINISH_THREADS: u32 = 256;
+/// Most products of a launch of it: blocks along y.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const FINISH_PRODUCTS: usize = 65_535;
 /// Blocks of it for each SM.
 #[cfg(not(target_arch = "nvptx64"))]
 const FINISH_BLOCKS: u32 = 8;
 
 /// The blocks of a launch that finishes `products` products of m by n: for each run of a row one, or as many
-/// as run at once. None where there are none, or more products than a launch has blocks along y.
+/// as run at once. None where there are none, or more than [`FINISH_PRODUCTS`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[must_use]
 pub fn finish_grid(m: u32, n: u32, products: usize, multiprocessors: u32) -> Option<crate::Grid> {
     let runs = u64::from(m) * u64::from(crate::index::ceil_div(n, FINISH_THREADS));
-    let y = u32::try_from(products).ok().filter(|&y| y <= 65_535)?;
+    let y = u32::try_from(products).ok().filter(|_| products <= FINISH_PRODUCTS)?;
     let x = runs.min(u64::from((multiprocessors * FINISH_BLOCKS).max(1)));
     (runs > 0 && y > 0).then(|| crate::Grid { x: x.try_into().unwrap_or(u32::MAX), y, z: 1 })
 }

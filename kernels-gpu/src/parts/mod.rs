@@ -4,6 +4,7 @@ pub(crate) mod cta;
 pub(crate) mod entries;
 pub(crate) mod fragments;
 pub(crate) mod gemm;
+pub(crate) mod largest;
 pub(crate) mod outer_tile;
 pub(crate) mod pipeline;
 pub(crate) mod powers;

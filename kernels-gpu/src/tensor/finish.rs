@@ -1,13 +1,13 @@
 //! What an epilogue does besides scaling ([`gemm_spec::fusion`]), to four neighbours of a row at a time.
 
 use cuda_std::memory::{Global, GlobalMut, global, global_mut};
-use cuda_std::{atomic, warp};
 use gemm_spec::epilogue;
 use gemm_spec::fusion::{AMAX, COLUMN_BIAS, COLUMN_SCALES, RELU, ROW_BIAS, ROW_SCALES, relu};
 use gemm_spec::params::TmaParams;
 use gemm_spec::warpgroup::accumulator_coord;
 
 use super::number::{Accumulators, Number};
+use crate::parts::largest::raise;
 use crate::parts::powers::activate;
 use crate::parts::unroll::unroll;
 
@@ -236,19 +236,9 @@ impl<N: Number> Finish<N> {
     /// All lanes of the warp are here.
     #[inline(always)]
     pub(super) unsafe fn raise(&self, largest: u32) {
-        if !self.has(AMAX) {
-            return;
-        }
-        let mut largest = largest;
-        let mut bits = 16;
-        while bits > 0 {
-            // SAFETY: the caller's promise.
-            largest = largest.max(unsafe { warp::shuffle_xor(warp::FULL, largest, bits) });
-            bits /= 2;
-        }
-        if warp::lane_id() == 0 {
-            // SAFETY: the word is valid where the flag is set, and written by this alone.
-            unsafe { atomic::reduce_max(self.amax, largest) };
+        if self.has(AMAX) {
+            // SAFETY: the caller's promise; the word is valid where the flag is set.
+            unsafe { raise(self.amax, largest) };
         }
     }
 }

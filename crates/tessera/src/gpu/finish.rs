@@ -3,6 +3,7 @@
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
 use cuda_lazy::DevicePtr;
+use gemm_spec::fusion::FINISH_PRODUCTS;
 use gemm_spec::params::FinishParams;
 use gemm_spec::{DType, HelperEntry, Layout, Operand, Order, Unsupported};
 
@@ -10,9 +11,6 @@ use super::desc::{GemmBatch, GemmDesc};
 use super::operands::{EpilogueOperands, WORKSPACE_ALIGNMENT};
 use super::plan::Plan;
 use crate::error::Error;
-
-/// Most products of a launch: blocks along y.
-const MOST_PRODUCTS: usize = 65_535;
 
 /// A product without its epilogue, and what is then done to its sums.
 pub(super) struct Finished {
@@ -112,7 +110,7 @@ impl Finished {
         };
         let (sums_ld, d_ld) = (inner.d.ld as u64, desc.d.ld as u64);
         let count_of = |size: usize| u32::try_from(size).expect("invariant: checked by `new`");
-        (0..count).step_by(MOST_PRODUCTS).map(move |first| {
+        (0..count).step_by(FINISH_PRODUCTS).map(move |first| {
             let at = |address: DevicePtr, stride: u64| {
                 let address = address + first as u64 * stride * size;
                 usize::try_from(address).expect("invariant: a pointer holds an address")
@@ -138,7 +136,7 @@ impl Finished {
                 d_ld,
                 d_stride,
             };
-            (params, (count - first).min(MOST_PRODUCTS))
+            (params, (count - first).min(FINISH_PRODUCTS))
         })
     }
 }
