@@ -19,6 +19,8 @@ mod digests;
 mod epilogues;
 #[path = "kernels/events.rs"]
 mod events;
+#[path = "kernels/groups.rs"]
+mod groups;
 #[path = "kernels/host_path.rs"]
 mod host_path;
 #[path = "kernels/orders.rs"]
@@ -568,6 +570,9 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
         properties.push(("takes_batches", batches::takes_batches::<T>));
         if spec.fuses {
             properties.push(("fuses_epilogues", epilogues::fuses_epilogues::<T>));
+        }
+        if spec.row_groups {
+            properties.push(("has_groups_of_rows", groups::has_groups_of_rows::<T>));
         }
     }
     if spec.reads_any_order() {

@@ -5,7 +5,7 @@ use std::ptr::with_exposed_provenance_mut;
 use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, Strict, TensorMap};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Old, Planner, Step};
 use gemm_spec::{
-    DeviceLimits, Element, Epilogue, GemmTypes, Operand, OperandAccess, Order, Problem,
+    Batch, DeviceLimits, Element, Epilogue, GemmTypes, Operand, OperandAccess, Order, Problem,
 };
 use kernels_gpu::{EmulatedCall, Kernel};
 use tessera::select::DeviceModel;
@@ -83,7 +83,7 @@ pub fn run_with<T: ScalarTypes>(
     b: &[T::B],
     c: &mut [T::C],
 ) -> Result<(), Error> {
-    run_kernel((options, None), spec, problem, a, b, c, None)
+    run_kernel((options, None), spec, problem, a, b, c, Extras::NONE)
 }
 
 /// As [`run_with`], and tells an observer what each thread of the kernel does.
@@ -99,7 +99,7 @@ pub fn run_observed<T: ScalarTypes>(
     c: &mut [T::C],
     observer: &dyn Observer,
 ) -> Result<(), Error> {
-    run_kernel((options, Some(observer)), spec, problem, a, b, c, None)
+    run_kernel((options, Some(observer)), spec, problem, a, b, c, Extras::NONE)
 }
 
 /// What a fused epilogue is given, in host memory.
@@ -116,6 +116,29 @@ pub struct Fused<'a, T: GemmTypes> {
     pub column_scales: &'a [T::Acc],
     /// The bits of the largest magnitude, zero before.
     pub amax: &'a mut [u32; 1],
+    /// Alpha and beta, where they are in device memory.
+    pub scalars: &'a [T::Acc],
+    /// From the bias of one product to that of the next.
+    pub bias_stride: usize,
+}
+
+/// Products that have groups of rows of one A and one C.
+#[derive(Clone, Copy)]
+pub struct RowGroups<'a> {
+    /// The rows before which each ends.
+    pub ends: &'a [u32],
+    /// From the B of one to that of the next, in elements.
+    pub b_stride: usize,
+}
+
+/// What a kernel is given besides the operands.
+struct Extras<'a, T: GemmTypes> {
+    fused: Option<Fused<'a, T>>,
+    groups: Option<RowGroups<'a>>,
+}
+
+impl<T: GemmTypes> Extras<'_, T> {
+    const NONE: Self = Self { fused: None, groups: None };
 }
 
 /// As [`run_with`], by a kernel that fuses an epilogue. The epilogue's numbers are as many as it reads.
@@ -135,7 +158,29 @@ pub fn run_fused<T: ScalarTypes>(
     fused: Fused<'_, T>,
 ) -> Result<(), Error> {
     assert!(spec.fuses, "{} fuses no epilogue", spec.id);
-    run_kernel((options, None), spec, problem, a, b, c, Some(fused))
+    let extras = Extras { fused: Some(fused), groups: None };
+    run_kernel((options, None), spec, problem, a, b, c, extras)
+}
+
+/// As [`run_fused`], of products that have groups of the problem's rows.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// Where the kernel takes no groups, or there are fewer elements of B than the products have.
+pub fn run_groups<T: ScalarTypes>(
+    options: Options,
+    spec: Kernel,
+    problem: &Problem<T>,
+    (a, b): (&[T::A], &[T::B]),
+    c: &mut [T::C],
+    groups: RowGroups<'_>,
+    fused: Fused<'_, T>,
+) -> Result<(), Error> {
+    assert!(spec.row_groups, "{} takes no groups of rows", spec.id);
+    let extras = Extras { fused: Some(fused), groups: Some(groups) };
+    run_kernel((options, None), spec, problem, a, b, c, extras)
 }
 
 fn run_kernel<T: ScalarTypes>(
@@ -145,7 +190,7 @@ fn run_kernel<T: ScalarTypes>(
     a: &[T::A],
     b: &[T::B],
     c: &mut [T::C],
-    fused: Option<Fused<'_, T>>,
+    Extras { fused, groups }: Extras<'_, T>,
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     let refused =
@@ -155,11 +200,14 @@ fn run_kernel<T: ScalarTypes>(
         problem.required_len(Operand::B)?,
         problem.required_len(Operand::C)?,
     ];
+    let count = groups.map_or(1, |groups| groups.ends.len());
+    let b_len = b_len + groups.map_or(0, |groups| (count.max(1) - 1) * groups.b_stride);
     let (a, b, c) = (&a[..a_len], &b[..b_len], &mut c[..c_len]);
     // What may not be read is what nobody has written.
     let apart = fused.as_ref().is_some_and(|fused| fused.old.is_some());
     let reads_factors = problem.alpha != T::Acc::ZERO;
-    let reads_c = problem.beta != T::Acc::ZERO && !apart;
+    let device_scalars = fused.as_ref().is_some_and(|fused| fused.epilogue.device_scalars);
+    let reads_c = (problem.beta != T::Acc::ZERO || device_scalars) && !apart;
     let operand = |buffer: Buffer, number: usize, which: Operand, is_read: bool| {
         let (rows, cols) = problem.dims(which);
         let (layout, size) = (problem.layout(which), T::TYPES.of(which).size());
@@ -168,7 +216,8 @@ fn run_kernel<T: ScalarTypes>(
         // Several matrices have no pitch of their own, and where there is nothing between lines they may be read
         // as one piece.
         let in_one_piece = spec.spec().operands == OperandAccess::Batched && line == layout.ld;
-        let buffer = if problem.batch.is_one() && !in_one_piece {
+        let several = !problem.batch.is_one() || which == Operand::B && count > 1;
+        let buffer = if !several && !in_one_piece {
             buffer.with_lines(line * size, layout.ld * size)
         } else {
             buffer
@@ -188,16 +237,28 @@ fn run_kernel<T: ScalarTypes>(
     };
     let band = Band::whole(problem.m);
     let limits = DeviceLimits { multiprocessors: options.multiprocessors, ..LIMITS };
-    let planner = Planner::new(spec.spec(), problem, addresses, &limits, band)
+    let launched = match groups {
+        Some(RowGroups { ends, b_stride }) => {
+            problem.with_batch(Batch { count: ends.len(), a_stride: 0, b_stride, c_stride: 0 })
+        }
+        None => *problem,
+    };
+    let planner = Planner::new(spec.spec(), &launched, addresses, &limits, band)
         .map_err(refused)?
         .with_ranges(DeviceModel::new(limits, 0).ranges(spec.spec(), problem));
-    let (planner, numbers) = match fused {
+    let (mut planner, mut numbers) = match fused {
         Some(fused) => {
             let (fused, numbers) = fused.placed(problem, addresses.c);
             (planner.with_fused(fused), numbers)
         }
         None => (planner, Vec::new()),
     };
+    if let Some(RowGroups { ends, .. }) = groups {
+        let _ = ends.as_ptr().expose_provenance();
+        let ends = Buffer::input("the ends of groups", ends).in_window(10);
+        planner = planner.with_row_groups(ends.address as u64);
+        numbers.push(ends);
+    }
     // What no step has written is no number that a product could give.
     let words = in_memory(planner.workspace_bytes().div_ceil(8));
     let mut workspace = vec![0x7fd0_dead_7fd0_dead_u64; words];
@@ -247,28 +308,40 @@ fn run_kernel<T: ScalarTypes>(
 impl<T: GemmTypes> Fused<'_, T> {
     /// The same in buffers of a launch whose C is at an address.
     fn placed(self, problem: &Problem<T>, c: u64) -> (plan::Fused, Vec<Buffer>) {
-        let Self { epilogue, old, bias, row_scales, column_scales, amax } = self;
+        let Self { epilogue, old, bias, row_scales, column_scales, amax, .. } = self;
+        let Self { scalars, bias_stride, .. } = self;
         let (old, old_ld) = old.unwrap_or((&[], problem.c.ld));
         let _ = (old.as_ptr().expose_provenance(), bias.as_ptr().expose_provenance());
         let _ = row_scales.as_ptr().expose_provenance();
-        let _ = column_scales.as_ptr().expose_provenance();
+        let _ = (column_scales.as_ptr().expose_provenance(), scalars.as_ptr().expose_provenance());
         let mut buffers = vec![
             Buffer::input("the old C", old).in_window(4),
             Buffer::input("the bias", bias).in_window(5),
             Buffer::input("the row scales", row_scales).in_window(6),
             Buffer::input("the column scales", column_scales).in_window(7),
             Buffer::output("the largest magnitude", amax.as_mut_slice()).in_window(8),
+            Buffer::input("alpha and beta", scalars).in_window(9),
         ];
         let _ = amax.as_mut_ptr().expose_provenance();
-        let [of_old, bias, row_scales, column_scales, amax] =
-            [0, 1, 2, 3, 4].map(|at: usize| buffers[at].address as u64);
+        let [of_old, bias, row_scales, column_scales, amax, scalars] =
+            [0, 1, 2, 3, 4, 5].map(|at: usize| buffers[at].address as u64);
         let old = if old.is_empty() {
             buffers.remove(0);
             Old { address: c, ld: problem.c.ld, stride: problem.batch.c_stride }
         } else {
             Old { address: of_old, ld: old_ld, stride: 0 }
         };
-        (plan::Fused { epilogue, old, bias, row_scales, column_scales, amax }, buffers)
+        let fused = plan::Fused {
+            epilogue,
+            old,
+            bias,
+            bias_stride,
+            row_scales,
+            column_scales,
+            amax,
+            scalars,
+        };
+        (fused, buffers)
     }
 }
 

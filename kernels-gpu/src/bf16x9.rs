@@ -68,6 +68,7 @@ const fn spec(
         split_k: KSharing::Workspace { unit: BLOCK_K },
         numerics: Numerics::Limbs { products },
         fuses: false,
+        row_groups: false,
         helpers: HELPERS,
     }
 }

@@ -64,6 +64,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     split_k: KSharing::Workspace { unit: BLOCK_K },
     numerics: Numerics::Limbs { products: 3 },
     fuses: false,
+    row_groups: false,
     helpers: &[
         helper(HelperRole::SplitKMajor, "f16x3_split_rows", REDUCTION_BYTES),
         helper(HelperRole::RowAmax, "f16x3_maxima", HELPER_THREADS * 16),

@@ -15,7 +15,7 @@
 
 use cuda_std::memory::{Global, GlobalMut, global, global_mut};
 use cuda_std::thread;
-use gemm_spec::fusion::{AMAX, COLUMN_BIAS, COLUMN_SCALES, ROW_BIAS, ROW_SCALES};
+use gemm_spec::fusion::{AMAX, COLUMN_BIAS, COLUMN_SCALES, ROW_BIAS, ROW_SCALES, SCALARS};
 use gemm_spec::index::ceil_div;
 use gemm_spec::params::FinishParams;
 use gemm_spec::{Accumulator, epilogue};
@@ -134,7 +134,7 @@ entries! {
 #[inline(always)]
 unsafe fn finish<S: Finished>(params: &FinishParams) {
     let &FinishParams { m, n, fusion, alpha, acc_ld, acc_stride, beta, old_ld, .. } = params;
-    let &FinishParams { old_stride, d_ld, d_stride, .. } = params;
+    let &FinishParams { old_stride, bias_stride, d_ld, d_stride, .. } = params;
     let product = u64::from(thread::block_idx_y());
     let behind = |stride: u64| (product * stride) as usize;
     // SAFETY: obligation 1.
@@ -145,12 +145,24 @@ unsafe fn finish<S: Finished>(params: &FinishParams) {
     let d: GlobalMut<S> =
         unsafe { global_mut(params.d) }.cast::<S>().wrapping_add(behind(d_stride));
     // SAFETY: obligation 1.
-    let bias: Global<S> = unsafe { global(params.bias) }.cast();
+    let bias: Global<S> =
+        unsafe { global(params.bias) }.cast::<S>().wrapping_add(behind(bias_stride));
     // SAFETY: obligation 1.
     let row_scales: Global<S> = unsafe { global(params.row_scales) }.cast();
     // SAFETY: obligation 1.
     let column_scales: Global<S> = unsafe { global(params.column_scales) }.cast();
-    let (alpha, beta) = (S::from_f64(f64::from_bits(alpha)), S::from_f64(f64::from_bits(beta)));
+    let scalar = |bits: u64| S::from_f64(f64::from_bits(bits));
+    let (mut alpha, mut beta) = (scalar(alpha), scalar(beta));
+    if fusion & SCALARS != 0 {
+        // SAFETY: obligation 1.
+        let scalars: Global<S> = unsafe { global(params.scalars) }.cast();
+        // SAFETY: the same: there are two numbers.
+        alpha = unsafe { scalars.read() };
+        // SAFETY: the same.
+        beta = unsafe { scalars.wrapping_add(1).read() };
+    }
+    // What alpha multiplies need not be finite.
+    let is_scale = fusion & SCALARS != 0 && alpha == S::ZERO;
     let read = |from: Global<S>, at: u32, flag: u32, absent: S| {
         if fusion & flag == 0 {
             return absent;
@@ -175,7 +187,10 @@ unsafe fn finish<S: Finished>(params: &FinishParams) {
                 S::ONE,
             ));
             // SAFETY: the guards; D's element belongs to this thread, the sum's and C's with it.
-            let sum = unsafe { acc.wrapping_add(place(acc_ld)).read() };
+            let mut sum = unsafe { acc.wrapping_add(place(acc_ld)).read() };
+            if is_scale {
+                sum = S::ZERO;
+            }
             // SAFETY: the same.
             let c = || unsafe { old.wrapping_add(place(old_ld)).read() };
             let mut value: S = epilogue(factor, sum, beta, c);

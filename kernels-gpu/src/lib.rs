@@ -154,6 +154,8 @@ registry! {
     tensor::{TILE_128X160, EMULATED},
     tensor::{TILE_64X64, EMULATED},
     tensor::{BATCH_128X128, EMULATED},
+    tensor::{GROUPS_128X128, EMULATED},
+    tensor::{GROUPS_128X256, EMULATED},
 }
 
 #[cfg(all(test, not(target_arch = "nvptx64")))]

@@ -24,7 +24,9 @@
 //! [`mod@finish`].
 //!
 //! A launch of `tensor_64x64` and of `tensor_batch_128x128` computes all products of a batch: the maps have a
-//! third dimension, and blocks go on from the tiles of one product to those of the next.
+//! third dimension, and blocks go on from the tiles of one product to those of the next. So does one of
+//! `tensor_groups_*`, whose products may also have groups of rows of one A and one C, of sizes that only the device
+//! knows: blocks then read where each group ends, and what of a tile is another group's is not stored.
 //!
 //! TMA loads boxes of A and B, in whatever order the operands are stored, and writes them to shared
 //! memory in the swizzle that `wgmma` reads. It fills in zeros outside the operands, so edges need
@@ -181,6 +183,26 @@ pub(crate) const BATCH_128X128: KernelSpec = KernelSpec {
     ..spec("tensor_batch_128x128", entries!("tensor_batch_128x128"), 128)
 };
 const _: () = BATCH_128X128.check();
+
+/// A kernel for batches whose products may have groups of rows.
+const fn groups(id: &'static str, entries: &'static [Entry], columns: u32) -> KernelSpec {
+    KernelSpec {
+        about: "16-bit floats on the tensor cores, groups of rows of sizes that the device knows, accumulated in f32",
+        operands: tensor_maps(1, true),
+        row_groups: true,
+        ..spec(id, entries, columns)
+    }
+}
+
+/// What the host needs to launch the narrow tile for groups of rows.
+pub(crate) const GROUPS_128X128: KernelSpec =
+    groups("tensor_groups_128x128", entries!("tensor_groups_128x128"), 128);
+const _: () = GROUPS_128X128.check();
+
+/// What the host needs to launch the wide tile for groups of rows.
+pub(crate) const GROUPS_128X256: KernelSpec =
+    groups("tensor_groups_128x256", entries!("tensor_groups_128x256"), 256);
+const _: () = GROUPS_128X256.check();
 
 /// What the host needs to launch the wide tile.
 pub(crate) const TILE_128X256: KernelSpec = spec("tensor_128x256", entries!("tensor_128x256"), 256);

@@ -12,7 +12,7 @@ use crate::support::{Case, Operands};
 use crate::{Backend, Extent};
 
 /// Everything that an epilogue may do, at least once.
-fn epilogues() -> [Epilogue; 6] {
+fn epilogues() -> [Epilogue; 8] {
     let columns = Epilogue::new(Some(Bias::PerColumn), Activation::Gelu);
     [
         columns.with_amax(),
@@ -21,6 +21,8 @@ fn epilogues() -> [Epilogue; 6] {
         Epilogue::new(Some(Bias::PerColumn), Activation::GeluTanh).with_row_scales(),
         Epilogue::new(Some(Bias::PerColumn), Activation::Identity),
         Epilogue::NONE.with_amax(),
+        Epilogue::NONE.with_device_scalars(),
+        Epilogue::new(Some(Bias::PerRow), Activation::Relu).with_row_scales().with_device_scalars(),
     ]
 }
 
@@ -50,12 +52,12 @@ pub(crate) fn fuses_epilogues<T: ScalarTypes>(
 }
 
 /// A sum of f32, of which these kernels' are.
-fn single<Acc: Accumulator>(sum: Acc) -> f32 {
+pub(crate) fn single<Acc: Accumulator>(sum: Acc) -> f32 {
     let sum: &dyn Any = &sum;
     *sum.downcast_ref().expect("sums of f32")
 }
 
-fn sum_of<Acc: Accumulator>(value: f32) -> Acc {
+pub(crate) fn sum_of<Acc: Accumulator>(value: f32) -> Acc {
     let value: &dyn Any = &value;
     *value.downcast_ref().expect("sums of f32")
 }
@@ -68,7 +70,10 @@ fn one<T: ScalarTypes>(
 ) -> Result<(), String> {
     let drawn = Operands::<T>::draw(&Case { alpha: 1.0, beta: 1.0, ..Case::new(m, n, k) });
     let ld = n + padding;
-    let problem = Problem::<T>::new(m, n, k).with_scalars(sum_of(0.5), sum_of(beta)).with_layouts(
+    let scalars = [sum_of(0.5), sum_of(beta)];
+    // What is in device memory takes the places of what a kernel is given.
+    let given = if fused.device_scalars { [sum_of(1.0), sum_of(0.0)] } else { scalars };
+    let problem = Problem::<T>::new(m, n, k).with_scalars(given[0], given[1]).with_layouts(
         Layout::row_major(k),
         Layout::row_major(n),
         Layout::row_major(ld),
@@ -102,6 +107,8 @@ fn one<T: ScalarTypes>(
         row_scales: &row_scales,
         column_scales: &column_scales,
         amax: &mut amax,
+        scalars: if fused.device_scalars { &scalars } else { &[] },
+        bias_stride: 0,
     };
     let options = emulate::Options { multiprocessors: 2, ..emulate::Options::default() };
     emulate::run_fused(options, spec, &problem, &drawn.a, &drawn.b, &mut c, given)

@@ -90,6 +90,8 @@ pub struct Epilogue {
     pub activation: Activation,
     /// Whether the largest magnitude of D is stored, as an f32; NaN if an element is.
     pub amax: bool,
+    /// Whether alpha and beta are in device memory, where the product is computed on a device.
+    pub device_scalars: bool,
 }
 
 impl Epilogue {
@@ -100,6 +102,7 @@ impl Epilogue {
         column_scales: false,
         activation: Activation::Identity,
         amax: false,
+        device_scalars: false,
     };
 
     /// A bias, then an activation.
@@ -124,6 +127,12 @@ impl Epilogue {
     #[must_use]
     pub const fn with_amax(self) -> Self {
         Self { amax: true, ..self }
+    }
+
+    /// The same with an alpha and a beta that are in device memory.
+    #[must_use]
+    pub const fn with_device_scalars(self) -> Self {
+        Self { device_scalars: true, ..self }
     }
 
     /// Whether there is nothing to do.
@@ -175,6 +184,7 @@ impl Epilogue {
             | if self.row_scales { ROW_SCALES } else { 0 }
             | if self.column_scales { COLUMN_SCALES } else { 0 }
             | if self.amax { AMAX } else { 0 }
+            | if self.device_scalars { SCALARS } else { 0 }
     }
 }
 
@@ -190,6 +200,8 @@ pub const COLUMN_SCALES: u32 = 1 << 3;
 pub const AMAX: u32 = 1 << 4;
 /// Flag of a C that is read elsewhere than D is written.
 pub const APART: u32 = 1 << 5;
+/// Flag of an alpha and a beta in device memory.
+pub const SCALARS: u32 = 1 << 6;
 /// The flags of activations, of which one is set at most.
 pub const ACTIVATION: u32 = RELU | GELU | GELU_TANH | SILU;
 /// Flag of [`Activation::Relu`].

@@ -69,6 +69,8 @@ pub struct KernelSpec {
     /// Whether its launches do what an [`Epilogue`](crate::Epilogue) says before they store C, if all of k is
     /// one range.
     pub fuses: bool,
+    /// Whether the products of a batch may have groups of rows of one A and one C, of sizes that the device knows.
+    pub row_groups: bool,
     /// The entries that are launched before and after its own.
     pub helpers: &'static [HelperEntry],
 }
@@ -292,6 +294,7 @@ impl KernelSpec {
         split_k: KSharing::None,
         numerics: Numerics::Chain,
         fuses: false,
+        row_groups: false,
         helpers: &[],
     };
 
@@ -472,6 +475,7 @@ impl KernelSpec {
             OperandAccess::TensorMaps { cluster, batched, .. } => {
                 assert!(matches!(self.params, ParamList::Tma | ParamList::TmaSimt));
                 assert!(cluster >= 1 && self.launch.tile().is_some());
+                assert!(!self.row_groups || batched && matches!(self.params, ParamList::Tma));
                 let persistent = matches!(self.launch, LaunchShape::Persistent { .. });
                 assert!(
                     !batched || persistent && cluster == 1,

@@ -41,6 +41,8 @@ pub enum Unsupported {
     },
     /// The kernel does nothing besides scaling, and its C is narrower than its sums.
     Epilogue,
+    /// The products are groups of rows whose sizes the device knows, and the kernel's launches are of one product.
+    RowGroups,
     /// C has more elements than one block has threads.
     SingleBlock {
         /// Rows of C.
@@ -95,6 +97,9 @@ impl fmt::Display for Unsupported {
             Self::Types { types } => write!(f, "has no {types} entry"),
             Self::Order { operand } => write!(f, "reads {operand} in row-major order only"),
             Self::Batch { count } => write!(f, "computes one product at a time, not {count}"),
+            Self::RowGroups => f.write_str(
+                "takes the rows of products from the host, and those of groups are on the device",
+            ),
             Self::Epilogue => f.write_str(
                 "does nothing but scaling before it rounds to C; a kernel on the tensor cores does",
             ),

@@ -312,8 +312,10 @@ params! { $
         a_step: u32,
         /// The same of B.
         b_step: u32,
-        /// From one C to the next, in elements.
+        /// From one C to the next, in elements; zero where all products have rows of one C.
         c_stride: u64,
+        /// Null, or the rows of A and C before which those of each product end.
+        ends: (const u32),
         /// What is done besides scaling, see [`crate::fusion`]; zero for nothing, and for a C that is read
         /// where it is written.
         fusion: u32,
@@ -325,10 +327,14 @@ params! { $
         old_stride: u64,
         /// The bias, of C's type.
         bias: (const u8),
+        /// From that of one product to that of the next, in elements.
+        bias_stride: u64,
         /// The factors of the rows.
         row_scales: (const f32),
         /// The factors of the columns.
         column_scales: (const f32),
+        /// What takes the places of alpha and of beta, where the flag says so.
+        scalars: (const f32),
         /// The bits of the largest magnitude.
         amax: (mut u32),
     }
@@ -362,10 +368,14 @@ params! { $
         old_stride: u64,
         /// The bias.
         bias: (const u8),
+        /// From that of one product to that of the next, in elements.
+        bias_stride: u64,
         /// The factors of the rows.
         row_scales: (const u8),
         /// The factors of the columns.
         column_scales: (const u8),
+        /// What takes the places of alpha and of beta, where the flag says so.
+        scalars: (const u8),
         /// The bits of the largest magnitude, of f32 alone.
         amax: (mut u32),
         /// D, m by n; it may be the sums or what beta multiplies.

@@ -41,12 +41,16 @@ pub struct Fused {
     pub old: Old,
     /// The first number of the bias; what is not read may be anything.
     pub bias: u64,
+    /// From that of one product to that of the next, in elements.
+    pub bias_stride: usize,
     /// The first factor of the rows.
     pub row_scales: u64,
     /// The first factor of the columns.
     pub column_scales: u64,
     /// Where the largest magnitude goes: zero before the launch.
     pub amax: u64,
+    /// Where alpha and beta are, one behind the other, if they are in device memory.
+    pub scalars: u64,
 }
 
 impl Fused {
@@ -55,10 +59,22 @@ impl Fused {
         epilogue: Epilogue::NONE,
         old: Old { address: 0, ld: 0, stride: 0 },
         bias: 0,
+        bias_stride: 0,
         row_scales: 0,
         column_scales: 0,
         amax: 0,
+        scalars: 0,
     };
+}
+
+impl Fused {
+    /// The same of a product of a batch, whose elements of C have `size` bytes.
+    #[must_use]
+    pub const fn of_product(mut self, product: usize, size: usize) -> Self {
+        self.old.address += (product * self.old.stride * size) as u64;
+        self.bias += (product * self.bias_stride * size) as u64;
+        self
+    }
 }
 
 /// Where the matrix is that beta multiplies.
@@ -191,6 +207,8 @@ pub struct Planner<'p, T: GemmTypes> {
     /// Ranges of k that several blocks sum apart.
     ranges: u32,
     fused: Option<Fused>,
+    /// Where the device finds the rows before which those of each product end; zero where each has all.
+    ends: u64,
 }
 
 impl<'p, T: GemmTypes> Planner<'p, T> {
@@ -209,7 +227,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let batch = problem.batch;
         let problem = problem.one();
         spec.supports(&problem, limits)?;
-        Ok(Self { spec, problem, batch, addresses, limits, band, ranges: 1, fused: None })
+        Ok(Self { spec, problem, batch, addresses, limits, band, ranges: 1, fused: None, ends: 0 })
     }
 
     /// The same with k in that number of ranges, or the most that it can have, each summed by other blocks;
@@ -236,6 +254,16 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let by_workspace = matches!(self.spec.split_k, KSharing::Workspace { .. });
         debug_assert!(self.spec.fuses && !by_workspace);
         Self { fused: Some(fused), ..self }
+    }
+
+    /// The same with products that have groups of rows of one A and one C, which begin where the group before ends:
+    /// at that address are the rows before which each ends, one `u32` a product. By a kernel whose launches
+    /// [compute all products](KernelSpec::takes_batches) by tensor maps; A and C have a stride of zero.
+    #[must_use]
+    pub fn with_row_groups(self, ends: u64) -> Self {
+        debug_assert!(self.spec.row_groups);
+        debug_assert!((self.batch.a_stride, self.batch.c_stride) == (0, 0));
+        Self { ends, ..self }
     }
 
     /// Bytes that the launches need besides the operands, in one piece at a multiple of 256.
@@ -327,10 +355,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
     fn items(&self) -> impl Iterator<Item = Self> {
         let sizes = [Operand::A, Operand::B, Operand::C].map(|operand| T::TYPES.of(operand).size());
         self.problem.with_batch(self.batch).items().enumerate().map(move |(product, at)| {
-            let fused = self.fused.map(|mut fused| {
-                fused.old.address += (product * fused.old.stride * sizes[2]) as u64;
-                fused
-            });
+            let fused = self.fused.map(|fused| fused.of_product(product, sizes[2]));
             let [a, b, c] = [at.a * sizes[0], at.b * sizes[1], at.c * sizes[2]].map(|at| at as u64);
             let Addresses { a: first_a, b: first_b, c: first_c } = self.addresses;
             let addresses = Addresses { a: first_a + a, b: first_b + b, c: first_c + c };

@@ -31,11 +31,14 @@ pub struct WorkTile {
     pub k_len: u32,
     /// Which range it is.
     pub range: u32,
+    /// The row of C at which row 0 of tiles begins, and the one before which the last ends; C ends there or
+    /// before.
+    pub rows: (u32, u32),
 }
 
 impl WorkTile {
     const fn whole((row, col): (u32, u32), k: u32) -> Self {
-        Self { row, col, batch: 0, k0: 0, k_len: k, range: 0 }
+        Self { row, col, batch: 0, k0: 0, k_len: k, range: 0, rows: (0, u32::MAX) }
     }
 }
 
@@ -226,46 +229,99 @@ impl TileScheduler for Persistent {
     }
 }
 
-/// The same for all products of a batch, one product after the other.
-#[derive(Clone, Copy, Debug)]
-pub struct PersistentBatch {
-    /// Those of one product, of which `next` counts on through the products after it.
-    tiles: Persistent,
-    /// Tiles of a product, and of all products.
-    each: u32,
-    all: u32,
+/// Where groups of rows end, which only the device may know.
+pub trait RowEnds: Copy {
+    /// The row behind the last one of a group, not less than that of the group before.
+    fn end(&self, group: u32) -> u32;
 }
 
-impl PersistentBatch {
+/// The same for all products of a batch, one product after the other: products of one size, or such whose rows are
+/// groups of those of one A and one C.
+#[derive(Clone, Copy, Debug)]
+pub struct PersistentBatch<E> {
+    /// Those of one product, of which `next` counts on through the products after it.
+    tiles: Persistent,
+    /// Tiles of all products of one size.
+    all: u32,
+    extent: Extent,
+    products: u32,
+    ends: Option<E>,
+    /// Of groups: the one that has the next tile, how many tiles those before it have, and its rows.
+    group: u32,
+    before: u32,
+    rows: (u32, u32),
+}
+
+impl<E: RowEnds> PersistentBatch<E> {
     /// The tiles of a CTA that belongs to no cluster among those of `products` products, fewer than 2^31 in all,
-    /// with `rows` rows of tiles in a group.
+    /// with `rows` rows of tiles in a group of the order of tiles. Where ends are given the products have the rows
+    /// up to these, as far as they are in C, and no others.
     #[inline(always)]
     #[must_use]
-    pub const fn new(cta: Cta, extent: Extent, rows: u32, products: u32) -> Self {
+    pub fn new(cta: Cta, extent: Extent, rows: u32, products: u32, ends: Option<E>) -> Self {
         let tiles = Persistent::new(cta, extent, rows);
-        let tiles_of_one = tiles.clusters_m * tiles.tiles_n;
-        // Never zero, so that no division by it can panic.
-        let each = if tiles_of_one == 0 { 1 } else { tiles_of_one };
-        Self { tiles, each, all: tiles_of_one * products }
+        let all = tiles.clusters_m * tiles.tiles_n * products;
+        let (group, before, rows) = (0, 0, (0, u32::MAX));
+        let mut batch = Self { tiles, all, extent, products, ends, group, before, rows };
+        if let Some(ends) = ends {
+            batch.enter(ends, 0);
+            batch.find(ends);
+        }
+        batch
+    }
+
+    /// Tiles of a product of one size, or of the group.
+    #[inline(always)]
+    const fn each(&self) -> u32 {
+        self.tiles.clusters_m * self.tiles.tiles_n
+    }
+
+    /// Has the group begin at a row, and end where it does.
+    #[inline(always)]
+    fn enter(&mut self, ends: E, begin: u32) {
+        if self.group < self.products {
+            let end = ends.end(self.group).max(begin).min(self.extent.m);
+            self.rows = (begin, end);
+            self.tiles.clusters_m = ceil_div(end - begin, self.extent.tile.0);
+        }
+    }
+
+    /// Goes on to the group that has the next tile.
+    #[inline(always)]
+    fn find(&mut self, ends: E) {
+        while self.group < self.products && self.tiles.next - self.before >= self.each() {
+            self.before += self.each();
+            self.group += 1;
+            self.enter(ends, self.rows.1);
+        }
     }
 }
 
-impl TileScheduler for PersistentBatch {
+impl<E: RowEnds> TileScheduler for PersistentBatch<E> {
     #[inline(always)]
     fn has_work(&self) -> bool {
-        self.tiles.next < self.all
+        if self.ends.is_some() { self.group < self.products } else { self.tiles.next < self.all }
     }
 
     #[inline(always)]
     fn tile(&self) -> WorkTile {
-        let batch = self.tiles.next / self.each;
-        let next = self.tiles.next - batch * self.each;
-        WorkTile { batch, ..Persistent { next, ..self.tiles }.tile() }
+        let (mut batch, mut before) = (self.group, self.before);
+        if self.ends.is_none() {
+            // Never zero, so that no division by it can panic.
+            let each = if self.each() == 0 { 1 } else { self.each() };
+            batch = self.tiles.next / each;
+            before = batch * each;
+        }
+        let next = self.tiles.next - before;
+        WorkTile { batch, rows: self.rows, ..Persistent { next, ..self.tiles }.tile() }
     }
 
     #[inline(always)]
     fn advance(&mut self) {
         self.tiles.advance();
+        if let Some(ends) = self.ends {
+            self.find(ends);
+        }
     }
 }
 
@@ -421,9 +477,9 @@ mod tests {
     #[test]
     fn ctas_share_the_tiles_of_a_batch_one_product_after_the_other() {
         for ctas in [1, 2, 7, 44, 45, 60] {
-            let batch = |cta| all(PersistentBatch::new(cta, EXTENT, 8, 3));
+            let batch = |cta| all(PersistentBatch::new(cta, EXTENT, 8, 3, ALIKE));
             is_a_partition(&covered((ctas, 1, 1), EXTENT, batch), 3 * ELEMENTS);
-            let of_one = |cta| all(PersistentBatch::new(cta, EXTENT, 8, 1));
+            let of_one = |cta| all(PersistentBatch::new(cta, EXTENT, 8, 1, ALIKE));
             for x in 0..ctas {
                 let cta = Cta { index: (x, 0, 0), grid: (ctas, 1) };
                 assert_eq!(of_one(cta), all(Persistent::new(cta, EXTENT, 8)));
@@ -431,8 +487,50 @@ mod tests {
             }
         }
         let cta = Cta { index: (0, 0, 0), grid: (1, 1) };
-        assert!(!PersistentBatch::new(cta, EXTENT, 8, 0).has_work());
-        assert!(!PersistentBatch::new(cta, Extent { m: 0, ..EXTENT }, 8, 3).has_work());
+        assert!(!PersistentBatch::new(cta, EXTENT, 8, 0, ALIKE).has_work());
+        assert!(!PersistentBatch::new(cta, Extent { m: 0, ..EXTENT }, 8, 3, ALIKE).has_work());
+    }
+
+    impl RowEnds for &[u32] {
+        fn end(&self, group: u32) -> u32 {
+            self[group as usize]
+        }
+    }
+
+    /// No ends: all products have all rows.
+    const ALIKE: Option<&[u32]> = None;
+
+    /// Groups that are empty, that end within a tile, that end before they begin, and behind C.
+    #[test]
+    fn ctas_share_the_tiles_of_groups_of_rows() {
+        const ENDS: [&[u32]; 7] =
+            [&[11], &[0, 4, 4, 11], &[1, 2, 3, 4, 5, 6, 7], &[5, 3, 9], &[0, 0], &[6, 40, 50], &[]];
+        for ends in ENDS {
+            for ctas in [1, 2, 3, 7, 44, 100] {
+                let mut rows_of = vec![Vec::new(); ends.len()];
+                for x in 0..ctas {
+                    let cta = Cta { index: (x, 0, 0), grid: (ctas, 1) };
+                    let count = ends.len() as u32;
+                    for tile in all(PersistentBatch::new(cta, EXTENT, 2, count, Some(ends))) {
+                        let row0 = tile.rows.0 + 4 * tile.row;
+                        assert!(row0 < tile.rows.1 && tile.k_len == 3, "{ends:?}: {tile:?}");
+                        let rows = row0..tile.rows.1.min(row0 + 4);
+                        let cols = 2 * tile.col..EXTENT.n.min(2 * tile.col + 2);
+                        rows_of[tile.batch as usize]
+                            .extend(rows.flat_map(|row| cols.clone().map(move |col| (row, col))));
+                    }
+                }
+                let mut begin = 0;
+                for (computed, &end) in rows_of.iter_mut().zip(ends) {
+                    let end = end.clamp(begin, EXTENT.m);
+                    let wanted: Vec<_> =
+                        (begin..end).flat_map(|row| (0..9).map(move |col| (row, col))).collect();
+                    computed.sort_unstable();
+                    assert_eq!(*computed, wanted, "{ends:?} by {ctas}");
+                    begin = end;
+                }
+            }
+        }
     }
 
     /// The tiles on and below the diagonal, by rows.

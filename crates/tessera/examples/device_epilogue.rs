@@ -123,6 +123,7 @@ fn measure(context: &Context, types: Types, [m, n, k]: [usize; 3]) -> Result<(),
         row_scales: scales.address(),
         column_scales: scales.address(),
         amax: amax.address(),
+        ..EpilogueOperands::default()
     };
     let graph_of = |epilogue: Epilogue, beta: f64| -> Result<_, Failure> {
         let desc = GemmDesc::new(types, m, n, k).with_scalars(1.0, beta).with_epilogue(epilogue);

@@ -47,6 +47,8 @@ pub enum OperandFault {
         /// Products.
         products: usize,
     },
+    /// Groups are given to a plan that has none.
+    NoGroups,
 }
 
 impl fmt::Display for OperandFault {
@@ -72,6 +74,9 @@ impl fmt::Display for OperandFault {
             }
             Self::Count { given, products } => {
                 write!(f, "are given for {given} products, and the plan is of {products}")
+            }
+            Self::NoGroups => {
+                f.write_str("is given, and the plan's products have no groups of rows")
             }
         }
     }

@@ -23,6 +23,8 @@ mod device_plan;
 mod driver;
 #[path = "device/epilogue.rs"]
 mod epilogue;
+#[path = "device/groups.rs"]
+mod groups;
 
 use driver::memory::{Bytes, numbers, scalar, whole};
 use driver::{alone, emulated, kernel, no_faults};

@@ -23,6 +23,7 @@ pub(super) struct Finish<N: Number> {
     pub(super) old_ld: u64,
     pub(super) old_stride: u64,
     pub(super) bias: Global<N::Stored>,
+    pub(super) bias_stride: u64,
     pub(super) row_scales: Global<f32>,
     pub(super) column_scales: Global<f32>,
     pub(super) amax: GlobalMut<u32>,
@@ -44,7 +45,7 @@ impl<N: Number> Finish<N> {
     #[inline(always)]
     pub(super) unsafe fn new(params: &TmaParams<f32>) -> Self {
         let &TmaParams { fusion, old, old_ld, old_stride, .. } = params;
-        let &TmaParams { bias, row_scales, column_scales, amax, .. } = params;
+        let &TmaParams { bias, bias_stride, row_scales, column_scales, amax, .. } = params;
         // SAFETY: the caller's promise.
         let old = unsafe { global(old) }.cast();
         // SAFETY: the same.
@@ -55,7 +56,16 @@ impl<N: Number> Finish<N> {
         let column_scales = unsafe { global(column_scales) };
         // SAFETY: the same.
         let amax = unsafe { global_mut(amax) };
-        Self { fusion, old, old_ld, old_stride, bias, row_scales, column_scales, amax }
+        Self { fusion, old, old_ld, old_stride, bias, bias_stride, row_scales, column_scales, amax }
+    }
+
+    /// The same of a product of a batch.
+    #[inline(always)]
+    pub(super) fn of_product(self, batch: u32) -> Self {
+        let behind = |stride: u64| (u64::from(batch) * stride) as usize;
+        let old = self.old.wrapping_add(behind(self.old_stride));
+        let bias = self.bias.wrapping_add(behind(self.bias_stride));
+        Self { old, bias, ..self }
     }
 
     #[inline(always)]

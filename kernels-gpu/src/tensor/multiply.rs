@@ -4,11 +4,14 @@ use cuda_std::arch::sm90::mbarrier::Barrier;
 use cuda_std::arch::sm90::tensor::MapAddress;
 use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
-use cuda_std::memory::{GlobalMut, Shared, SharedAddress, global_mut};
+use cuda_std::memory::{Global, GlobalMut, Shared, SharedAddress, global, global_mut};
 use cuda_std::{tensor_map, thread, warp};
+use gemm_spec::fusion::SCALARS;
 use gemm_spec::index::ceil_div;
 use gemm_spec::params::TmaParams;
-use gemm_spec::scheduler::{Extent, Persistent, PersistentBatch, SplitK, TileScheduler};
+use gemm_spec::scheduler::{
+    Extent, Persistent, PersistentBatch, RowEnds, SplitK, TileScheduler, WorkTile,
+};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K, BOX_WIDTH};
 use gemm_spec::warpgroup::{
     INSTRUCTION_K, INSTRUCTION_M, K_ADVANCE, K_ADVANCE_MN_MAJOR, ROW_BYTES, THREADS,
@@ -73,7 +76,20 @@ pub(super) struct Launch<N: Number> {
     pub(super) a_step: u32,
     pub(super) b_step: u32,
     pub(super) c_stride: u64,
+    pub(super) ends: Option<Ends>,
     pub(super) finish: Finish<N>,
+}
+
+/// The rows before which those of each product end.
+#[derive(Clone, Copy)]
+pub(super) struct Ends(Global<u32>);
+
+impl RowEnds for Ends {
+    #[inline(always)]
+    fn end(&self, group: u32) -> u32 {
+        // SAFETY: obligation 1 of the entries: there is one for each product, and the scheduler asks for no other.
+        unsafe { self.0.wrapping_add(group as usize).read() }
+    }
 }
 
 /// Defines an entry for each tile and type.
@@ -84,13 +100,27 @@ macro_rules! entries {
             /// # Safety
             /// 1. The maps describe A, B and C as `gemm_spec::tensor` says for `major_flags` and this tile;
             ///    `c` is valid for m by n elements at `ldc`, overlaps nothing else and nobody else uses
-            ///    it; what the epilogue reads or writes by `fusion` is valid, and `old` may be `c`.
+            ///    it; what the epilogue reads or writes by `fusion` is valid, and `old` may be `c`. `ends` is
+            ///    null or valid for as many numbers as there are products, and nobody writes them.
             /// 2. The launch has the block, the shared memory and at most the blocks of the kernel's
             ///    spec, with m, n >= 1 and fewer than 2^31 tiles.
             pub unsafe fn $name(params: TmaParams<f32>) {
                 // The maps by their addresses: a copy in local memory is none that TMA reads.
                 let TmaParams { m, n, k, alpha, major_flags, beta, c, ldc, tma_store, .. } = params;
-                let TmaParams { products, a_step, b_step, c_stride, .. } = params;
+                let TmaParams { products, a_step, b_step, c_stride, ends, .. } = params;
+                // SAFETY: obligation 1.
+                let finish = unsafe { Finish::new(&params) };
+                let (mut k, mut alpha, mut beta) = (k, alpha, beta);
+                if finish.has(SCALARS) {
+                    // SAFETY: obligation 1.
+                    let scalars = unsafe { global(params.scalars) };
+                    // SAFETY: the same: there are two numbers.
+                    alpha = unsafe { scalars.read() };
+                    // SAFETY: the same.
+                    beta = unsafe { scalars.wrapping_add(1).read() };
+                    // What alpha multiplies need not be finite.
+                    k = if alpha == 0.0 { 0 } else { k };
+                }
                 let launch = Launch::<$number> {
                     a_map: tensor_map!(stringify!($name), 0),
                     b_map: tensor_map!(stringify!($name), 1),
@@ -110,7 +140,8 @@ macro_rules! entries {
                     b_step,
                     c_stride,
                     // SAFETY: obligation 1.
-                    finish: unsafe { Finish::new(&params) },
+                    ends: (!ends.is_null()).then(|| Ends(unsafe { global(ends) })),
+                    finish,
                 };
                 // SAFETY: the obligations are the same.
                 unsafe { launch.$run::<$($arg),*>() };
@@ -134,10 +165,18 @@ entries! {
     tensor_64x64_bf16: run_small_tile::<>, Bf16;
     tensor_64x64_f16_f32: run_small_tile::<>, Wide<F16>;
     tensor_64x64_bf16_f32: run_small_tile::<>, Wide<Bf16>;
-    tensor_batch_128x128_f16: run_batch::<8>, F16;
-    tensor_batch_128x128_bf16: run_batch::<8>, Bf16;
-    tensor_batch_128x128_f16_f32: run_batch::<8>, Wide<F16>;
-    tensor_batch_128x128_bf16_f32: run_batch::<8>, Wide<Bf16>;
+    tensor_batch_128x128_f16: run_batch::<8, false>, F16;
+    tensor_batch_128x128_bf16: run_batch::<8, false>, Bf16;
+    tensor_batch_128x128_f16_f32: run_batch::<8, false>, Wide<F16>;
+    tensor_batch_128x128_bf16_f32: run_batch::<8, false>, Wide<Bf16>;
+    tensor_groups_128x128_f16: run_batch::<8, true>, F16;
+    tensor_groups_128x128_bf16: run_batch::<8, true>, Bf16;
+    tensor_groups_128x128_f16_f32: run_batch::<8, true>, Wide<F16>;
+    tensor_groups_128x128_bf16_f32: run_batch::<8, true>, Wide<Bf16>;
+    tensor_groups_128x256_f16: run_batch::<16, true>, F16;
+    tensor_groups_128x256_bf16: run_batch::<16, true>, Bf16;
+    tensor_groups_128x256_f16_f32: run_batch::<16, true>, Wide<F16>;
+    tensor_groups_128x256_bf16_f32: run_batch::<16, true>, Wide<Bf16>;
     tensor_128x128_f16: run::<8>, F16;
     tensor_128x128_bf16: run::<8>, Bf16;
     tensor_128x128_f16_f32: run::<8>, Wide<F16>;
@@ -214,17 +253,17 @@ impl<N: Number> Launch<N> {
         unsafe { self.run_tiles::<N16, false>(self.tiles(Stages::<N16>::TILE_N)) };
     }
 
-    /// A block's tiles of all products of a batch, each with all of k.
+    /// A block's tiles of all products of a batch, each with all of k; with `GROUPS` they may have groups of rows.
     ///
     /// # Safety
     /// The obligations of the entries, for maps of rank 3.
     #[inline(always)]
-    unsafe fn run_batch<const N16: usize>(&self)
+    unsafe fn run_batch<const N16: usize, const GROUPS: bool>(&self)
     where
         N: Wgmma<N16>,
     {
-        let extent = self.extent((TILE_M, Stages::<N16>::TILE_N));
-        let tiles = PersistentBatch::new(this_cta(), extent, GROUP_ROWS, self.products);
+        let ends = if GROUPS { self.ends } else { None };
+        let tiles = self.tiles_of_batch((TILE_M, Stages::<N16>::TILE_N), ends);
         // SAFETY: the obligations are the same.
         unsafe { self.run_tiles::<N16, true>(tiles) };
     }
@@ -312,7 +351,14 @@ impl<N: Number> Launch<N> {
             let tile = tiles.tile();
             tiles.advance();
             let k_tiles = ceil_div(tile.k_len, BLOCK_K);
-            let (row0, col0) = (tile.row * TILE_M, tile.col * Stages::<N16>::TILE_N);
+            let (row0, col0) =
+                (first_row::<BATCH>(&tile, TILE_M), tile.col * Stages::<N16>::TILE_N);
+            let in_groups = BATCH && tile.rows.1 != u32::MAX;
+            if in_groups && row0 + consumer_idx * INSTRUCTION_M >= tile.rows.1 {
+                // SAFETY: the whole warpgroup is here, and as many stages are loaded for this tile.
+                unsafe { pass_over(pipe, k_tiles, release) };
+                continue;
+            }
             // The majorness of the operands is part of the instruction, so each combination has its
             // own loop.
             //
@@ -339,14 +385,16 @@ impl<N: Number> Launch<N> {
             let mut epilogue = self.epilogue(place, consumer_idx, staging);
             let apart = u64::from(self.m) * self.ldc;
             epilogue.c = epilogue.c.wrapping_add((u64::from(tile.range) * apart) as usize);
+            let mut tma_store = self.tma_store != 0;
             if BATCH {
-                epilogue = epilogue.of_product(tile.batch, self.c_stride);
+                epilogue = epilogue.of_product(tile.batch, self.c_stride, tile.rows.1);
+                tma_store &= epilogue.ends_with_c(self.m);
             }
             if !N16.is_multiple_of(N16_OF_SUBTILE) {
                 epilogue.n = epilogue.n.min(col0 + Stages::<N16>::TILE_N);
             }
             // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
-            unsafe { epilogue.store::<N16, BATCH>(self.tma_store != 0, &acc) };
+            unsafe { epilogue.store::<N16, BATCH>(tma_store, &acc) };
         }
     }
 
@@ -390,6 +438,16 @@ impl<N: Number> Launch<N> {
         Persistent::new(this_cta(), self.extent((TILE_M, tile_n)), GROUP_ROWS)
     }
 
+    /// The tiles of this block of all products of a batch, of that many rows and columns.
+    #[inline(always)]
+    pub(super) fn tiles_of_batch(
+        &self,
+        tile: (u32, u32),
+        ends: Option<Ends>,
+    ) -> PersistentBatch<Ends> {
+        PersistentBatch::new(this_cta(), self.extent(tile), GROUP_ROWS, self.products, ends)
+    }
+
     /// The producer loop: loads all tiles that the block needs, one stage after the other.
     ///
     /// # Safety
@@ -408,7 +466,7 @@ impl<N: Number> Launch<N> {
         while tiles.has_work() {
             let tile = tiles.tile();
             tiles.advance();
-            let (row0, col0) = (tile.row * TILE_M, tile.col * tile_n);
+            let (row0, col0) = (first_row::<BATCH>(&tile, TILE_M), tile.col * tile_n);
             let (mut k0, end) = (tile.k0, tile.k0 + tile.k_len);
             while k0 < end {
                 // SAFETY: one thread fills the pipeline, and these are the bytes of the boxes.
@@ -428,6 +486,13 @@ impl<N: Number> Launch<N> {
             }
         }
     }
+}
+
+/// The first row of C of a tile of `tile_m` rows; only with `BATCH` there may be some before row 0 of tiles.
+#[inline(always)]
+pub(super) fn first_row<const BATCH: bool>(tile: &WorkTile, tile_m: u32) -> u32 {
+    let row = tile.row * tile_m;
+    if BATCH { tile.rows.0 + row } else { row }
 }
 
 /// Starts the TMA loads of one operand's tile: `count` rows of A or columns of B from `first` on,
@@ -549,6 +614,30 @@ pub(super) unsafe fn mainloop<
         }
     }
     acc
+}
+
+/// Waits for the stages of a tile of which the warpgroup has no rows, and releases them: its share of the tensor cores
+/// is the other warpgroup's.
+///
+/// # Safety
+/// As of [`mainloop`].
+#[inline(always)]
+unsafe fn pass_over<const N16: usize>(
+    pipe: &mut PipelineState<N16>,
+    k_tiles: u32,
+    release: impl Fn(SharedAddress<Barrier>),
+) {
+    let leader = thread::thread_idx_x().is_multiple_of(THREADS);
+    let mut tile = 0;
+    while tile < k_tiles {
+        // SAFETY: the producer fills the stage.
+        unsafe { pipe.consumer_wait() };
+        if leader {
+            release(pipe.empty_barrier());
+        }
+        pipe.advance();
+        tile += 1;
+    }
 }
 
 /// Issues the `wgmma`s of one stage as a group. With `ADD` false the accumulators start from zero.

@@ -13,10 +13,9 @@ use gemm_spec::scheduler::{PersistentBatch, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
 use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 
-use super::multiply::{Launch, load_tile_of, mma_k_block};
+use super::multiply::{Ends, Launch, first_row, load_tile_of, mma_k_block};
 use super::number::{Accumulators, Number, Wgmma};
-use super::{GROUP_ROWS, SMALL_N, SMALL_STAGES, STAGING_BYTES, STAGING_EACH};
-use crate::parts::cta::this_cta;
+use super::{SMALL_N, SMALL_STAGES, STAGING_BYTES, STAGING_EACH};
 use crate::parts::pipeline;
 
 /// N of the instruction, in units of 16.
@@ -32,7 +31,7 @@ pub(super) const SHARED_BYTES: u32 = BARRIERS_AT + SMALL_STAGES * 8;
 
 /// The stages of a block in the order in which they are loaded, tile after tile.
 struct Loads {
-    tiles: PersistentBatch,
+    tiles: PersistentBatch<Ends>,
     /// Where the next stage begins along k.
     k0: u32,
 }
@@ -104,11 +103,13 @@ impl<N: Number> Launch<N> {
                 // SAFETY: as said; both are MN-major.
                 _ => unsafe { self.small_mainloop::<true, true>(&mut pipe) },
             };
-            let place = (tile.row * INSTRUCTION_M, tile.col * SMALL_N);
+            let place = (first_row::<true>(&tile, INSTRUCTION_M), tile.col * SMALL_N);
             let staging = smem.wrapping_add(STAGING_AT as usize);
-            let epilogue = self.epilogue(place, 0, staging).of_product(tile.batch, self.c_stride);
+            let epilogue = self.epilogue(place, 0, staging);
+            let epilogue = epilogue.of_product(tile.batch, self.c_stride, tile.rows.1);
+            let tma_store = self.tma_store != 0 && epilogue.ends_with_c(self.m);
             // SAFETY: obligation 1; this block alone has the tile, this warpgroup these rows.
-            unsafe { epilogue.store::<N16, true>(self.tma_store != 0, &acc) };
+            unsafe { epilogue.store::<N16, true>(tma_store, &acc) };
         }
         // TMA stores under way read this block's shared memory.
         bulk::wait_group_read::<0>();
@@ -116,9 +117,8 @@ impl<N: Number> Launch<N> {
 
     /// The tiles of the block.
     #[inline(always)]
-    fn small_tiles(&self) -> PersistentBatch {
-        let extent = self.extent((INSTRUCTION_M, SMALL_N));
-        PersistentBatch::new(this_cta(), extent, GROUP_ROWS, self.products)
+    fn small_tiles(&self) -> PersistentBatch<Ends> {
+        self.tiles_of_batch((INSTRUCTION_M, SMALL_N), None)
     }
 
     /// The accumulators of the next tile.
@@ -184,7 +184,7 @@ impl<N: Number> Launch<N> {
         // SAFETY: these are the bytes of the boxes, and the barrier expects this arrival.
         unsafe { mbarrier::arrive_and_expect_tx(arrive, STAGE_BYTES) };
         let to = pipe.stages.wrapping_add((slot * STAGE_BYTES) as usize);
-        let place = (a_mn_major, (tile.row * INSTRUCTION_M, INSTRUCTION_M), k0);
+        let place = (a_mn_major, (first_row::<true>(&tile, INSTRUCTION_M), INSTRUCTION_M), k0);
         let a = (self.a_map, tile.batch * self.a_step);
         // SAFETY: the caller's promise.
         unsafe { load_tile_of::<true>(a, to, place, arrive) };

@@ -133,13 +133,21 @@ pub(super) struct Epilogue<N: Number> {
 }
 
 impl<N: Number> Epilogue<N> {
-    /// The same in the C of a product of a batch, of which one begins `c_stride` elements behind the one before.
+    /// The same in the C of a product of a batch, of which one begins `c_stride` elements behind the one before, and
+    /// which has the rows before `end` of it.
     #[inline(always)]
-    pub(super) fn of_product(self, batch: u32, c_stride: u64) -> Self {
-        let behind = |stride: u64| (u64::from(batch) * stride) as usize;
-        let c = self.c.wrapping_add(behind(c_stride));
-        let old = self.finish.old.wrapping_add(behind(self.finish.old_stride));
-        Self { batch, c, finish: Finish { old, ..self.finish }, ..self }
+    pub(super) fn of_product(self, batch: u32, c_stride: u64, end: u32) -> Self {
+        let c = self.c.wrapping_add((u64::from(batch) * c_stride) as usize);
+        let finish = self.finish.of_product(batch);
+        // Products that have rows of one C have a map of one matrix.
+        let batch = if c_stride == 0 { 0 } else { batch };
+        Self { batch, c, m: self.m.min(end), finish, ..self }
+    }
+
+    /// Whether TMA may store all rows of the part that are in C: those behind its end are not another product's.
+    #[inline(always)]
+    pub(super) fn ends_with_c(&self, m: u32) -> bool {
+        self.m == m || self.row0 + INSTRUCTION_M <= self.m
     }
 
     /// Stores the accumulators in the way that suits. With `BATCH` the map is of rank 3.
@@ -160,7 +168,14 @@ impl<N: Number> Epilogue<N> {
         if tma_store && (plain || self.finish.is_simple()) {
             // SAFETY: the caller's promises.
             unsafe { self.store_by_tma::<N16, BATCH>(acc) };
-        } else if plain {
+            return;
+        }
+        if BATCH && self.thread_in_warpgroup == 0 {
+            // TMA may have stored the tile before, and still be reading the staging buffers; others write them after a
+            // barrier.
+            bulk::wait_group_read::<0>();
+        }
+        if plain {
             // SAFETY: the caller's promises.
             unsafe { self.store_direct(acc) };
         } else {

@@ -67,6 +67,17 @@ impl TensorMap {
         }
     }
 
+    /// Why a device would not load the box at these coordinates: of a swizzled box in the middle of 16 bytes it says
+    /// that the instruction is illegal, which no manual tells (docs/notebook/kernels.md).
+    pub(super) fn fault_of_load(&self, coords: Coords) -> Option<String> {
+        let [x, ..] = coords.signed();
+        let bytes = x * i64::try_from(self.element_bytes).unwrap_or_default();
+        let fits = self.swizzle == Swizzle::None || bytes % 16 == 0;
+        (!fits).then(|| {
+            format!("a swizzled box that begins {bytes} bytes into the lines, no multiple of 16")
+        })
+    }
+
     /// Bytes of a line of the box.
     pub(super) fn line_bytes(&self) -> usize {
         self.box_dims[0] as usize * self.element_bytes

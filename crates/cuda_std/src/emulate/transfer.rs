@@ -366,6 +366,14 @@ pub(crate) fn tensor_load(to: u32, map: u64, coords: Coords, barrier: u32, targe
         let map = thread.altered_map(of, 6, thread.map(map, true, at)?);
         let (map, coords) = thread.altered_matrix(of, 12, (map, Coords { x, y, ..coords }));
         thread.accept(&map, Some(coords), at)?;
+        if let Some(reason) = map.fault_of_load(coords) {
+            let site = thread.site(at);
+            return Err(EmulationError::Operand {
+                site,
+                instruction: "cp.async.bulk.tensor",
+                reason,
+            });
+        }
         aligned(&map, thread.site(at), to)?;
         if ranks >> thread.blocks.len() != 0 {
             return Err(EmulationError::Operand {

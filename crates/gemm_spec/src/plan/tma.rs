@@ -228,16 +228,16 @@ impl<T: GemmTypes> Planner<'_, T> {
         let size_of_c = T::TYPES.c().size();
         let whole = (problem.n as u64 * size_of_c as u64).is_multiple_of(ALIGNMENT);
         let (_, c_stride) = self.matrices(Operand::C);
-        let tma_store = problem.beta == T::Acc::ZERO
+        let Fused { epilogue, old, bias, bias_stride, row_scales, column_scales, amax, scalars } =
+            self.fused.unwrap_or(Fused::NONE);
+        let reads_c = problem.beta != T::Acc::ZERO || epilogue.device_scalars;
+        let tma_store = !reads_c
             && tma_addressable(self.addresses.c, problem.c, size_of_c)
             && ((c_stride * size_of_c) as u64).is_multiple_of(ALIGNMENT)
             && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if tma_store { self.result() } else { a_map };
-        let Fused { epilogue, old, bias, row_scales, column_scales, amax } =
-            self.fused.unwrap_or(Fused::NONE);
-        let apart = old.address != self.addresses.c && self.fused.is_some();
-        let apart = apart && problem.beta != T::Acc::ZERO;
+        let apart = old.address != self.addresses.c && self.fused.is_some() && reads_c;
         let params = TmaParams {
             a_map: TensorMap::ZERO,
             b_map: TensorMap::ZERO,
@@ -255,13 +255,16 @@ impl<T: GemmTypes> Planner<'_, T> {
             a_step: u32::from(a.stride != 0),
             b_step: u32::from(b.stride != 0),
             c_stride: c_stride as u64,
+            ends: pointer(self.ends),
             fusion: epilogue.flags() | if apart { fusion::APART } else { 0 },
             old: pointer(old.address),
             old_ld: old.ld as u64,
             old_stride: old.stride as u64,
             bias: pointer(bias),
+            bias_stride: bias_stride as u64,
             row_scales: pointer(row_scales),
             column_scales: pointer(column_scales),
+            scalars: pointer(scalars),
             amax: pointer_mut(amax),
         };
         Box::new(Mapped { params, maps: [a_map, b_map, c_map] })

@@ -3,7 +3,7 @@
 use cuda_lazy::DevicePtr;
 use gemm_spec::params::TransposeParams;
 use gemm_spec::plan::{Addresses, Band, Planner};
-use gemm_spec::{Batch, KernelSpec, Layout, Order, Unsupported};
+use gemm_spec::{Batch, KernelSpec, Layout, Operand, Order, Unsupported};
 use kernels_gpu::Kernel;
 
 use super::context::Context;
@@ -32,6 +32,7 @@ impl Choice {
         let (canonical, swapped) = desc.canonical();
         let launched = stacked(&canonical);
         let fusing = !desc.epilogue.is_none();
+        let grouped = matches!(desc.batch, GemmBatch::RowGroups { .. });
         let model = context.model();
         let prepared = |spec: &KernelSpec| Prepared::new::<T>(context, &launched, limits, spec);
         let picked = match kernel {
@@ -40,9 +41,12 @@ impl Choice {
                     let (kernel, accuracy) = (kernel.spec().id, desc.accuracy);
                     return Err(Error::Accuracy { kernel, accuracy });
                 }
+                let refused = |reason| Error::Unsupported { kernel: kernel.spec().id, reason };
                 if fusing && !kernel.spec().fuses {
-                    let (kernel, reason) = (kernel.spec().id, Unsupported::Epilogue);
-                    return Err(Error::Unsupported { kernel, reason });
+                    return Err(refused(Unsupported::Epilogue));
+                }
+                if grouped && !kernel.spec().row_groups {
+                    return Err(refused(Unsupported::RowGroups));
                 }
                 kernel
             }
@@ -50,17 +54,20 @@ impl Choice {
                 let can = |kernel: &Kernel| {
                     let spec = kernel.spec();
                     let within = |prepared: Prepared| prepared.workspace_bytes <= limits.workspace;
-                    let suits = desc.accuracy.admits(spec) && (!fusing || spec.fuses);
+                    let suits = desc.accuracy.admits(spec)
+                        && (!fusing || spec.fuses)
+                        && (!grouped || spec.row_groups);
                     suits && prepared(spec).is_ok_and(within)
                 };
+                // Where each has addresses of its own it has a launch.
+                let products = launched.batch.at_an_address();
                 // Where nothing is written any kernel will do.
                 let sizes = [launched.m.max(1), launched.n.max(1), launched.k];
-                let products = match launched.batch {
-                    GemmBatch::Strided { count, .. } => count,
-                    // Each has addresses of its own, and so a launch.
-                    GemmBatch::Pointers { .. } => 1,
+                let picked = if grouped {
+                    model.best_of_groups(desc.types, sizes, products, can)
+                } else {
+                    model.best_of_batch(desc.types, sizes, products, can)
                 };
-                let picked = model.best_of_batch(desc.types, sizes, products, can);
                 picked.ok_or_else(|| Error::NoKernel {
                     types: desc.types,
                     accuracy: desc.accuracy,
@@ -93,6 +100,7 @@ fn stacked(desc: &GemmDesc) -> GemmDesc {
             if count > 1
                 && rows(desc.a, a_stride)
                 && rows(desc.d, d_stride)
+                && desc.bias_stride == 0
                 && !desc.epilogue.depends_on_row() =>
         {
             GemmDesc { m, batch: GemmBatch::ONE, ..*desc }
@@ -189,10 +197,11 @@ impl Prepared {
 /// The products of a launch of a kernel: all of a batch by one that computes it so, else one.
 fn batch_of(launched: &GemmDesc, spec: &KernelSpec) -> Batch {
     match launched.batch {
-        GemmBatch::Strided { count, a_stride, b_stride, d_stride, .. } if spec.takes_batches() => {
-            Batch { count, a_stride, b_stride, c_stride: d_stride }
+        GemmBatch::Strided { .. } | GemmBatch::RowGroups { .. } if spec.takes_batches() => {
+            let [a_stride, b_stride, _, c_stride] = launched.batch.strides();
+            Batch { count: launched.batch.count(), a_stride, b_stride, c_stride }
         }
-        GemmBatch::Strided { .. } | GemmBatch::Pointers { .. } => Batch::ONE,
+        _ => Batch::ONE,
     }
 }
 
@@ -231,19 +240,12 @@ fn workspace_bytes<T: GemmTypes>(
     };
     // Operands are copied where they do not begin at a multiple of 16 bytes: the first where the limits do
     // not say that they do, the others where their stride does not keep to it.
-    let (a, b) = match launched.batch {
-        GemmBatch::Strided { count, a_stride, b_stride, .. } => {
-            let size = |operand: gemm_spec::Operand| launched.types.of(operand).size();
-            let strays = |stride: usize, size: usize| {
-                count > 1 && !(stride as u64 * size as u64).is_multiple_of(TMA_ALIGNMENT)
-            };
-            (
-                strays(a_stride, size(gemm_spec::Operand::A)),
-                strays(b_stride, size(gemm_spec::Operand::B)),
-            )
-        }
-        GemmBatch::Pointers { .. } => (false, false),
+    let [a_stride, b_stride, ..] = launched.batch.strides();
+    let strays = |operand, stride: usize| {
+        let bytes = stride as u64 * launched.types.of(operand).size() as u64;
+        launched.batch.count() > 1 && !bytes.is_multiple_of(TMA_ALIGNMENT)
     };
+    let (a, b) = (strays(Operand::A, a_stride), strays(Operand::B, b_stride));
     let unaligned = limits.alignment < TMA_ALIGNMENT;
     let at = |strays: bool, aligned: bool| u64::from(!aligned && (strays || unaligned));
     bytes_at(at(a, aligned[0]), at(b, aligned[1]))

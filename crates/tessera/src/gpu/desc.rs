@@ -54,6 +54,8 @@ pub struct GemmDesc {
     pub accuracy: Accuracy,
     /// What is done besides that before D is stored; its numbers are given when the plan runs.
     pub epilogue: Epilogue,
+    /// From the epilogue's bias of one product to that of the next, in elements; 0 where all have the same.
+    pub bias_stride: usize,
 }
 
 /// How many products a [`GemmDesc`] is, and where their operands are.
@@ -79,6 +81,16 @@ pub enum GemmBatch {
         /// Products.
         count: usize,
     },
+    /// Each product has a group of the rows of one A, one C and one D, as the tokens of an expert, and a B of its own.
+    /// Only the device knows how many: [`Plan::run_groups`](super::Plan::run_groups) takes an array of the
+    /// rows before which each group ends, which is where the next one begins. `m` is the rows of all groups at most.
+    /// A, C and D are row-major, and products of 16-bit floats have kernels for it.
+    RowGroups {
+        /// Products.
+        count: usize,
+        /// From one B to the next. A stride of 0 gives all products the same B.
+        b_stride: usize,
+    },
 }
 
 impl GemmBatch {
@@ -90,7 +102,29 @@ impl GemmBatch {
     #[must_use]
     pub const fn count(self) -> usize {
         match self {
-            Self::Strided { count, .. } | Self::Pointers { count } => count,
+            Self::Strided { count, .. }
+            | Self::Pointers { count }
+            | Self::RowGroups { count, .. } => count,
+        }
+    }
+
+    /// From the A, B, C and D of one product to those of the next, in elements; zeros where each has an address of
+    /// its own.
+    pub(super) const fn strides(self) -> [usize; 4] {
+        match self {
+            Self::Strided { a_stride, b_stride, c_stride, d_stride, .. } => {
+                [a_stride, b_stride, c_stride, d_stride]
+            }
+            Self::RowGroups { b_stride, .. } => [0, b_stride, 0, 0],
+            Self::Pointers { .. } => [0; 4],
+        }
+    }
+
+    /// How many products begin at an address that a run is given.
+    pub(super) const fn at_an_address(self) -> usize {
+        match self {
+            Self::Strided { count, .. } | Self::RowGroups { count, .. } => count,
+            Self::Pointers { .. } => 1,
         }
     }
 }
@@ -113,6 +147,7 @@ impl GemmDesc {
             beta: 0.0,
             accuracy: Accuracy::Fp32,
             epilogue: Epilogue::NONE,
+            bias_stride: 0,
         }
     }
 
@@ -166,16 +201,27 @@ impl GemmDesc {
         Self { epilogue, ..self }
     }
 
-    /// Whether A and B are read.
+    /// The same with a bias for each product of a batch, that many elements from one to the next.
     #[must_use]
-    pub fn reads_factors(&self) -> bool {
-        self.k != 0 && self.alpha != 0.0
+    pub const fn with_bias_stride(self, bias_stride: usize) -> Self {
+        Self { bias_stride, ..self }
     }
 
-    /// Whether C is read.
+    /// Whether A and B are read, or may be.
+    #[must_use]
+    pub fn reads_factors(&self) -> bool {
+        self.k != 0 && self.scalars().0 != 0.0
+    }
+
+    /// Whether C is read, or may be.
     #[must_use]
     pub fn reads_c(&self) -> bool {
-        self.beta != 0.0
+        self.beta != 0.0 || self.epilogue.device_scalars
+    }
+
+    /// The scalars as a kernel is given them: those in device memory take their places.
+    pub(super) const fn scalars(&self) -> (f64, f64) {
+        if self.epilogue.device_scalars { (1.0, 0.0) } else { (self.alpha, self.beta) }
     }
 
     /// Whether nothing is written.
@@ -186,12 +232,7 @@ impl GemmDesc {
 
     /// The matrices by their names, with their sizes, layouts, and elements from one product's to the next's.
     pub(super) fn matrices(&self) -> [Described; 4] {
-        let [a_stride, b_stride, c_stride, d_stride] = match self.batch {
-            GemmBatch::Strided { a_stride, b_stride, c_stride, d_stride, .. } => {
-                [a_stride, b_stride, c_stride, d_stride]
-            }
-            GemmBatch::Pointers { .. } => [0; 4],
-        };
+        let [a_stride, b_stride, c_stride, d_stride] = self.batch.strides();
         let Self { types, m, n, k, a, b, c, d, .. } = *self;
         let of = |name, operand, (rows, cols), layout, stride| Described {
             name,
@@ -232,6 +273,16 @@ impl GemmDesc {
             let apart = problem.required_len(Operand::C);
             if let Err(why @ ShapeError::BatchStride { .. }) = apart {
                 return Err(of_d(why, "D"));
+            }
+        }
+        if let GemmBatch::RowGroups { .. } = self.batch {
+            let matrices = self.matrices();
+            let grouped = matrices.iter().filter(|matrix| matrix.used && matrix.name != "B");
+            if let Some(matrix) = grouped.into_iter().find(|matrix| !matrix.is_row_major()) {
+                let name = matrix.name;
+                return Err(format!(
+                    "{name} is column-major, and must be row-major to have groups of rows"
+                ));
             }
         }
         self.check_epilogue()?;
@@ -301,7 +352,8 @@ impl GemmDesc {
                     let (a_stride, b_stride) = (b_stride, a_stride);
                     GemmBatch::Strided { count, a_stride, b_stride, c_stride, d_stride }
                 }
-                pointers @ GemmBatch::Pointers { .. } => pointers,
+                // Groups of rows are refused of a column-major D.
+                other @ (GemmBatch::Pointers { .. } | GemmBatch::RowGroups { .. }) => other,
             },
             ..*self
         }
@@ -314,9 +366,10 @@ impl GemmDesc {
             // Neither has elements, whatever its leading dimension says.
             (a, b) = (Layout::row_major(0), Layout::row_major(self.n));
         }
+        let (alpha, beta) = self.scalars();
         Problem::new(self.m, self.n, self.k)
             .with_layouts(a, b, self.d)
-            .with_scalars(scalar_of(self.alpha), scalar_of(self.beta))
+            .with_scalars(scalar_of(alpha), scalar_of(beta))
     }
 }
 
@@ -348,6 +401,10 @@ pub(super) struct Described {
 }
 
 impl Described {
+    fn is_row_major(&self) -> bool {
+        self.layout.order == Order::RowMajor
+    }
+
     /// Lines of contiguous elements, bytes of a line, and bytes from one to the next.
     pub(super) fn lines(&self) -> (usize, usize, usize) {
         let (lines, line) = match self.layout.order {

@@ -28,15 +28,15 @@ pub(super) struct Finished {
 pub(super) fn without_epilogue(desc: &GemmDesc) -> (GemmDesc, bool) {
     let plain = GemmDesc { epilogue: gemm_spec::Epilogue::NONE, ..*desc };
     let plain = match desc.batch {
-        GemmBatch::Strided { .. } => plain,
+        GemmBatch::Strided { .. } | GemmBatch::RowGroups { .. } => plain,
         // One after the other, so that a workspace does for all.
         GemmBatch::Pointers { .. } => plain.with_batch(GemmBatch::ONE),
     };
-    if !desc.epilogue.scales() {
+    if !desc.epilogue.scales() && !desc.epilogue.device_scalars {
         return (plain, false);
     }
     // With alpha zero A and B are not read, whatever the factors are.
-    let plain = plain.with_scalars(if desc.alpha == 0.0 { 0.0 } else { 1.0 }, 0.0);
+    let plain = plain.with_scalars(if desc.scalars().0 == 0.0 { 0.0 } else { 1.0 }, 0.0);
     if !desc.reads_c() {
         return (plain, false);
     }
@@ -49,7 +49,7 @@ pub(super) fn without_epilogue(desc: &GemmDesc) -> (GemmDesc, bool) {
             let d_stride = desc.m.saturating_mul(desc.n);
             GemmBatch::Strided { count, a_stride, b_stride, c_stride, d_stride }
         }
-        pointers @ GemmBatch::Pointers { .. } => pointers,
+        other @ (GemmBatch::Pointers { .. } | GemmBatch::RowGroups { .. }) => other,
     };
     (plain.with_d(d).with_batch(batch), true)
 }
@@ -84,21 +84,13 @@ impl Finished {
     ) -> impl Iterator<Item = (FinishParams, usize)> {
         let size = desc.types.of(Operand::C).size() as u64;
         let inner = self.product.desc();
-        let stride = |desc: &GemmDesc| match desc.batch {
-            GemmBatch::Strided { d_stride, .. } => d_stride as u64,
-            GemmBatch::Pointers { .. } => 0,
-        };
-        let (count, sums_stride, d_stride) = match inner.batch {
-            GemmBatch::Strided { count, .. } => (count, stride(inner), stride(desc)),
-            GemmBatch::Pointers { .. } => (1, 0, 0),
-        };
+        let strides = |desc: &GemmDesc| desc.batch.strides().map(|stride| stride as u64);
+        let ([.., sums_stride], [.., c_stride, d_stride]) = (strides(inner), strides(desc));
+        let count = inner.batch.at_an_address();
         // C has been brought to D's order where it had another.
         let apart = old != d;
-        let old_stride = match desc.batch {
-            GemmBatch::Strided { c_stride, .. } if apart => c_stride as u64,
-            GemmBatch::Strided { .. } => d_stride,
-            GemmBatch::Pointers { .. } => 0,
-        };
+        let old_stride = if apart { c_stride } else { d_stride };
+        let bias_stride = desc.bias_stride as u64;
         let old_ld = if apart { desc.c.ld } else { desc.d.ld } as u64;
         // Sums that have their scalars already are only finished.
         let (alpha, beta) =
@@ -128,9 +120,11 @@ impl Finished {
                 old: with_exposed_provenance(at(old, old_stride)),
                 old_ld,
                 old_stride,
-                bias: pointer(numbers.bias),
+                bias: with_exposed_provenance(at(numbers.bias, bias_stride)),
+                bias_stride,
                 row_scales: pointer(numbers.row_scales),
                 column_scales: pointer(numbers.column_scales),
+                scalars: pointer(numbers.scalars),
                 amax: with_exposed_provenance_mut(at(numbers.amax, 0)),
                 d: with_exposed_provenance_mut(at(d, d_stride)),
                 d_ld,

@@ -56,7 +56,7 @@ impl Operands {
 /// Addresses on the device of the numbers of an [`Epilogue`](gemm_spec::Epilogue). What it does not have may be 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpilogueOperands {
-    /// The bias: m or n elements of D's type.
+    /// The bias: m or n elements of D's type, or as many for each product.
     pub bias: DevicePtr,
     /// The factors of the rows: m numbers of the sums' type.
     pub row_scales: DevicePtr,
@@ -64,6 +64,9 @@ pub struct EpilogueOperands {
     pub column_scales: DevicePtr,
     /// Where the largest magnitude of D goes: one f32.
     pub amax: DevicePtr,
+    /// Alpha, and behind it beta: numbers of the sums' type. Where alpha is 0, what A and B hold does not matter; nor
+    /// does what C holds where beta is 0.
+    pub scalars: DevicePtr,
 }
 
 impl EpilogueOperands {
@@ -71,6 +74,11 @@ impl EpilogueOperands {
     pub(super) const fn transposed(self) -> Self {
         let Self { row_scales, column_scales, .. } = self;
         Self { row_scales: column_scales, column_scales: row_scales, ..self }
+    }
+
+    /// The same of a product of a batch, whose bias is that many bytes behind the one before.
+    pub(super) const fn of_product(self, product: u64, bias_bytes: u64) -> Self {
+        Self { bias: self.bias + product * bias_bytes, ..self }
     }
 }
 

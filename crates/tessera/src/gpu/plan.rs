@@ -268,14 +268,9 @@ impl Plan {
         d: DevicePtr,
         workspace: Workspace,
     ) -> Result<(), Error> {
-        let planned = &*self.0;
-        let GemmBatch::Strided { .. } = planned.desc.batch else {
-            let products = planned.desc.batch.count();
-            return Err(planned.fault("addresses", OperandFault::Count { given: 1, products }));
-        };
-        let operands = Operands { a, b, c, d };
+        let operands = [Operands { a, b, c, d }];
         // SAFETY: the caller's promises.
-        unsafe { planned.run(stream, &[operands], EpilogueOperands::default(), workspace) }
+        unsafe { self.0.run(stream, Given::new(&operands), workspace) }
     }
 
     /// The same with the numbers of the descriptor's [epilogue](GemmDesc::epilogue), which all products have
@@ -295,17 +290,33 @@ impl Plan {
         epilogue: EpilogueOperands,
         workspace: Workspace,
     ) -> Result<(), Error> {
-        let planned = &*self.0;
-        let products = match planned.desc.batch {
-            GemmBatch::Strided { .. } => 1,
-            GemmBatch::Pointers { count } => count,
-        };
-        let given = operands.len();
-        if given != products {
-            return Err(planned.fault("addresses", OperandFault::Count { given, products }));
-        }
+        let given = Given { numbers: epilogue, ..Given::new(operands) };
         // SAFETY: the caller's promises.
-        unsafe { planned.run(stream, operands, epilogue, workspace) }
+        unsafe { self.0.run(stream, given, workspace) }
+    }
+
+    /// The same for [groups of rows](GemmBatch::RowGroups): at `ends` are as many `u32` on the device as there are
+    /// products, the rows before which each group ends. A group begins where the one before it ends, the first at
+    /// row 0, and may be empty. Rows behind the last group are not written. An end beyond m counts as m, one before
+    /// its group's beginning as that.
+    ///
+    /// # Errors
+    /// As [`Plan::run`], of the epilogue's addresses and that of the ends as well.
+    ///
+    /// # Safety
+    /// As [`Plan::run_with`]; and the ends are valid for a `u32` for each product. Until the work is over
+    /// nobody writes them but work that the stream orders.
+    pub unsafe fn run_groups(
+        &self,
+        stream: RawStream,
+        ends: DevicePtr,
+        operands: Operands,
+        epilogue: EpilogueOperands,
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let given = Given { operands: &[operands], numbers: epilogue, ends: Some(ends) };
+        // SAFETY: the caller's promises.
+        unsafe { self.0.run(stream, given, workspace) }
     }
 
     /// The same for a batch of [pointers](GemmBatch::Pointers): each product has addresses of its own.
@@ -323,13 +334,12 @@ impl Plan {
         workspace: Workspace,
     ) -> Result<(), Error> {
         let planned = &*self.0;
-        let (given, products) = (operands.len(), planned.desc.batch.count());
-        let is_array = matches!(planned.desc.batch, GemmBatch::Pointers { .. });
-        if given != products || !is_array {
+        if !matches!(planned.desc.batch, GemmBatch::Pointers { .. }) {
+            let (given, products) = (operands.len(), planned.desc.batch.count());
             return Err(planned.fault("addresses", OperandFault::Count { given, products }));
         }
         // SAFETY: the caller's promises.
-        unsafe { planned.run(stream, operands, EpilogueOperands::default(), workspace) }
+        unsafe { planned.run(stream, Given::new(operands), workspace) }
     }
 
     /// Asks the driver whether operands and workspace are what [`Plan::run`] needs: memory of this device,
@@ -345,10 +355,7 @@ impl Plan {
         }
         planned.check_workspace(workspace)?;
         planned.check_addresses(operands)?;
-        let count = match planned.desc.batch {
-            GemmBatch::Strided { count, .. } => count,
-            GemmBatch::Pointers { .. } => 1,
-        };
+        let count = planned.desc.batch.at_an_address();
         for (matrix, address) in planned.desc.matrices().iter().zip(operands.in_order()) {
             if matrix.used {
                 let bytes = matrix.extent(count)? as u64;
@@ -412,7 +419,7 @@ fn fuses(desc: &GemmDesc, kernel: Option<Kernel>) -> bool {
 
 /// An epilogue in words.
 fn words(epilogue: Epilogue) -> String {
-    let Epilogue { bias, row_scales, column_scales, activation, amax } = epilogue;
+    let Epilogue { bias, row_scales, column_scales, activation, amax, device_scalars } = epilogue;
     let bias = bias.map(|bias| match bias {
         Bias::PerRow => "a bias for each row",
         Bias::PerColumn => "a bias for each column",
@@ -421,8 +428,25 @@ fn words(epilogue: Epilogue) -> String {
     let columns = column_scales.then_some("a factor for each column");
     let activation = (activation != Activation::Identity).then(|| activation.name());
     let amax = amax.then_some("the largest magnitude");
-    let parts: Vec<_> = [rows, columns, bias, activation, amax].into_iter().flatten().collect();
+    let scalars = device_scalars.then_some("alpha and beta from device memory");
+    let parts = [scalars, rows, columns, bias, activation, amax];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
+/// What a run is given besides a stream and a workspace.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    operands: &'a [Operands],
+    numbers: EpilogueOperands,
+    /// The rows before which groups end.
+    ends: Option<DevicePtr>,
+}
+
+impl<'a> Given<'a> {
+    fn new(operands: &'a [Operands]) -> Self {
+        Self { operands, numbers: EpilogueOperands::default(), ends: None }
+    }
 }
 
 impl Planned {
@@ -448,14 +472,15 @@ impl Planned {
     /// Checks what a run is given, and queues it.
     ///
     /// # Safety
-    /// As [`Plan::run_with`].
+    /// As [`Plan::run_with`] and [`Plan::run_groups`].
     unsafe fn run(
         &self,
         stream: RawStream,
-        operands: &[Operands],
-        numbers: EpilogueOperands,
+        given: Given<'_>,
         workspace: Workspace,
     ) -> Result<(), Error> {
+        let Given { operands, numbers, .. } = given;
+        self.check_counts(given)?;
         self.check_numbers(numbers)?;
         let empty = self.desc.is_empty();
         if empty && !self.desc.epilogue.amax {
@@ -475,7 +500,7 @@ impl Planned {
                 _ if empty => Ok(()),
                 Carried::Whole(choice) => with_gemm_types!(self.desc.types, T => {
                     // SAFETY: the caller's promises.
-                    unsafe { self.launch::<T>(choice, &launcher, operands, numbers, workspace) }
+                    unsafe { self.launch::<T>(choice, &launcher, given, workspace) }
                 }),
                 Carried::Finished(finished) => {
                     // SAFETY: the same.
@@ -498,18 +523,19 @@ impl Planned {
         numbers: EpilogueOperands,
         workspace: Workspace,
     ) -> Result<(), Error> {
-        let product = &*finished.product.0;
+        let plain = &*finished.product.0;
         let own = Workspace {
             address: workspace.address + finished.sums_bytes,
             bytes: workspace.bytes.saturating_sub(finished.sums_bytes),
         };
         let [.., c, d] = self.desc.matrices();
-        for &given in operands {
+        for (product, &given) in (0..).zip(operands) {
+            let numbers = numbers.of_product(product, self.bias_bytes());
             let sums = if finished.sums_apart { workspace.address } else { given.d };
             let inner = Operands { d: sums, ..given };
             // SAFETY: the caller's promises; the sums are in D or in a part of the workspace of their own.
             unsafe {
-                product.run(launcher.stream(), &[inner], EpilogueOperands::default(), own)?;
+                plain.run(launcher.stream(), Given::new(&[inner]), own)?;
             }
             let mut old = given.c;
             if finished.sums_apart && self.desc.c.order != self.desc.d.order {
@@ -542,17 +568,15 @@ impl Planned {
             return None;
         }
         let GemmDesc { c, d, batch, .. } = self.desc;
-        let strides = match batch {
-            GemmBatch::Strided { c_stride, d_stride, .. } => [c_stride, d_stride],
-            GemmBatch::Pointers { .. } => [0; 2],
-        };
+        let [_, _, c_stride, d_stride] = batch.strides();
         let old = if apart {
-            Old { address: operands.c, ld: c.ld, stride: strides[0] }
+            Old { address: operands.c, ld: c.ld, stride: c_stride }
         } else {
-            Old { address: operands.d, ld: d.ld, stride: strides[1] }
+            Old { address: operands.d, ld: d.ld, stride: d_stride }
         };
-        let EpilogueOperands { bias, row_scales, column_scales, amax } = numbers;
-        Some(Fused { epilogue, old, bias, row_scales, column_scales, amax })
+        let EpilogueOperands { bias, row_scales, column_scales, amax, scalars } = numbers;
+        let bias_stride = self.desc.bias_stride;
+        Some(Fused { epilogue, old, bias, bias_stride, row_scales, column_scales, amax, scalars })
     }
 
     /// Whether the kernel reads C where it is.
@@ -563,15 +587,42 @@ impl Planned {
         self.desc.reads_c() && spec.fuses && same_order && as_given
     }
 
+    /// Bytes from the bias of one product to that of the next.
+    fn bias_bytes(&self) -> u64 {
+        (self.desc.bias_stride * self.desc.types.c().size()) as u64
+    }
+
+    /// Checks that there are addresses for the products, and ends where they have groups of rows.
+    fn check_counts(&self, Given { operands, ends, .. }: Given<'_>) -> Result<(), Error> {
+        let products = self.desc.batch.count();
+        let wanted = if let GemmBatch::Pointers { .. } = self.desc.batch { products } else { 1 };
+        let given = operands.len();
+        if given != wanted {
+            return Err(self.fault("addresses", OperandFault::Count { given, products }));
+        }
+        let grouped = matches!(self.desc.batch, GemmBatch::RowGroups { .. });
+        let fault = match ends {
+            Some(_) if !grouped => OperandFault::NoGroups,
+            Some(address) if !address.is_multiple_of(4) => {
+                OperandFault::Misaligned { address, alignment: 4 }
+            }
+            Some(0) | None if grouped && !self.desc.is_empty() => OperandFault::Null,
+            Some(_) | None => return Ok(()),
+        };
+        Err(self.fault("the array of ends", fault))
+    }
+
     /// Checks the addresses of the epilogue's numbers.
     fn check_numbers(&self, numbers: EpilogueOperands) -> Result<(), Error> {
-        let Epilogue { bias, row_scales, column_scales, amax, .. } = self.desc.epilogue;
+        let Epilogue { bias, row_scales, column_scales, amax, device_scalars, .. } =
+            self.desc.epilogue;
         let (types, acc) = (self.desc.types, self.desc.types.acc().dtype().size());
         let wanted = [
             ("the bias", bias.is_some(), numbers.bias, types.c().size()),
             ("the row scales", row_scales, numbers.row_scales, acc),
             ("the column scales", column_scales, numbers.column_scales, acc),
             ("the largest magnitude", amax, numbers.amax, size_of::<f32>()),
+            ("alpha and beta", device_scalars, numbers.scalars, acc),
         ];
         for (name, used, address, size) in wanted {
             let alignment = size as u64;
@@ -670,8 +721,7 @@ impl Planned {
         &self,
         choice: &Choice,
         launcher: &Launcher<'_>,
-        operands: &[Operands],
-        numbers: EpilogueOperands,
+        Given { operands, numbers, ends }: Given<'_>,
         workspace: Workspace,
     ) -> Result<(), Error> {
         let Self { context, desc, .. } = self;
@@ -691,15 +741,17 @@ impl Planned {
         let strides = [a, b, d].map(|matrix| matrix.stride_bytes());
         let strided = match product.launched.batch {
             GemmBatch::Strided { count, .. } if batch.is_one() => count,
-            GemmBatch::Strided { .. } | GemmBatch::Pointers { .. } => 1,
+            _ => 1,
         };
-        for first in operands {
+        for (product_at, first) in (0..).zip(operands) {
             let factors = if choice.swapped { [first.b, first.a] } else { [first.a, first.b] };
             // Where the copy of each factor is from, once there is one.
             let mut copied = [None; 2];
+            let numbers = numbers.of_product(product_at, self.bias_bytes());
             let fused = self.fused(choice, *first, numbers);
-            for at in 0..strided as u64 {
-                let mut places = [0, 1].map(|of| factors[of] + at * strides[of]);
+            for at in 0..strided {
+                let behind = |of: usize| at as u64 * strides[of];
+                let mut places = [0, 1].map(|of| factors[of] + behind(of));
                 for ((place, copied), exchange) in
                     places.iter_mut().zip(&mut copied).zip(product.exchanged)
                 {
@@ -712,15 +764,17 @@ impl Planned {
                     }
                 }
                 let [a, b] = places;
-                let addresses = Addresses { a, b, c: first.d + at * strides[2] };
+                let addresses = Addresses { a, b, c: first.d + behind(2) };
                 let band = Band::whole(problem.m);
                 let mut planner = Planner::new(spec, &problem, addresses, context.limits(), band)
                     .map_err(unsupported)?
                     .with_ranges(product.ranges);
-                if let Some(mut fused) = fused {
-                    let size = desc.types.c().size();
-                    fused.old.address += at * (fused.old.stride * size) as u64;
+                if let Some(fused) = fused {
+                    let fused = fused.of_product(at, desc.types.c().size());
                     planner = planner.with_fused(fused);
+                }
+                if let Some(ends) = ends {
+                    planner = planner.with_row_groups(ends);
                 }
                 debug_assert!(
                     product.own_at + planner.workspace_bytes() <= product.workspace_bytes
@@ -748,11 +802,7 @@ impl Planned {
         let (_, _, to_pitch) = d.lines();
         let exchange =
             if self.desc.c.order == self.desc.d.order { None } else { Some(self.c_to_d()?) };
-        let count = match self.desc.batch {
-            GemmBatch::Strided { count, .. } => count,
-            GemmBatch::Pointers { .. } => 1,
-        };
-        for at in 0..count as u64 {
+        for at in 0..self.desc.batch.at_an_address() as u64 {
             let (from, to) = (from + at * c.stride_bytes(), to + at * d.stride_bytes());
             if let Some(exchange) = exchange {
                 // SAFETY: the caller's promise: both matrices are there, and apart from each other.

@@ -1,11 +1,11 @@
 //! Which kernel suits a batch of products on a GPU.
 
 use gemm_spec::{KernelSpec, OperandAccess, Tile, Types};
-use kernels_gpu::Kernel;
+use kernels_gpu::{KERNELS, Kernel};
 
 use super::device::DeviceModel;
 
-/// The kernels whose launches compute all products of a batch. Of equal predicted times, which wait for memory,
+/// The kernels whose launches compute all products of a batch, but those for groups of rows. Of equal predicted times, which wait for memory,
 /// the first is chosen: the wider tile reads less.
 const TOGETHER: [&str; 3] = ["tensor_batch_128x128", "tensor_64x64", "batched_small"];
 
@@ -51,6 +51,28 @@ impl DeviceModel {
             .filter_map(timed)
             .min_by(|(first, _), (second, _)| first.total_cmp(second));
         fastest.map(|(_, kernel)| kernel).or(one)
+    }
+
+    /// The kernel that suits `count` products whose groups of rows have `rows` together, which is all that is known
+    /// of them, among those that `can` compute them.
+    #[must_use]
+    pub fn best_of_groups(
+        &self,
+        types: Types,
+        [rows, n, k]: [usize; 3],
+        count: usize,
+        can: impl Fn(&Kernel) -> bool,
+    ) -> Option<Kernel> {
+        let kernels = KERNELS.iter().copied().filter(|kernel| kernel.row_groups);
+        let timed =
+            kernels.filter(|kernel| kernel.entry(types).is_ok()).filter(can).filter_map(|kernel| {
+                // A group ends half way down a tile on average.
+                let more = kernel.launch.tile()?.m as usize / 2;
+                let m = rows.div_ceil(count.max(1)) + more;
+                Some((self.batch_seconds(kernel.spec(), types, [m, n, k], count)?, kernel))
+            });
+        let fastest = timed.min_by(|(first, _), (second, _)| first.total_cmp(second));
+        fastest.map(|(_, kernel)| kernel)
     }
 
     /// Seconds of a batch of products by a kernel, its operands being on the device.

@@ -102,7 +102,7 @@ impl Constants {
     /// Those of a kernel; of one for batches those of the same tile for one product.
     #[must_use]
     pub fn of(&self, spec: &KernelSpec) -> KernelConstants {
-        let id = spec.id.replacen("_batch_", "_", 1);
+        let id = spec.id.replacen("_batch_", "_", 1).replacen("_groups_", "_", 1);
         let own = self.kernels.iter().find(|known| known.kernel == id);
         own.map(|own| KernelConstants { kernel: spec.id, ..*own }).unwrap_or_else(|| {
             let [chain, limbs, tensor] = self.others;

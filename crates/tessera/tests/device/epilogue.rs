@@ -28,8 +28,19 @@ fn activated(epilogue: Epilogue, value: f64, single: bool) -> f64 {
     }
 }
 
+/// From the operands of one product to those of the next: A, B, C and D.
+fn strides(batch: GemmBatch) -> [usize; 4] {
+    match batch {
+        GemmBatch::Strided { a_stride, b_stride, c_stride, d_stride, .. } => {
+            [a_stride, b_stride, c_stride, d_stride]
+        }
+        GemmBatch::RowGroups { b_stride, .. } => [0, b_stride, 0, 0],
+        GemmBatch::Pointers { .. } => panic!("products with addresses of their own"),
+    }
+}
+
 /// Operands of a test, in host memory.
-struct Host<T: GemmTypes> {
+pub(crate) struct Host<T: GemmTypes> {
     a: Vec<T::A>,
     b: Vec<T::B>,
     c: Vec<T::C>,
@@ -37,14 +48,14 @@ struct Host<T: GemmTypes> {
     bias: Vec<T::C>,
     row_scales: Vec<T::Acc>,
     column_scales: Vec<T::Acc>,
+    /// Where groups of rows end.
+    ends: Option<Vec<i32>>,
 }
 
 impl<T: GemmTypes> Host<T> {
-    fn new(desc: &GemmDesc) -> Self {
-        let GemmBatch::Strided { count, a_stride, b_stride, c_stride, d_stride } = desc.batch
-        else {
-            panic!("a strided batch");
-        };
+    pub(crate) fn new(desc: &GemmDesc) -> Self {
+        let count = desc.batch.count();
+        let [a_stride, b_stride, c_stride, d_stride] = strides(desc.batch);
         let (m, n, k) = (desc.m, desc.n, desc.k);
         let len = |layout: Layout, rows, cols, stride| {
             layout.required_len(rows, cols).unwrap() + (count - 1) * stride
@@ -54,23 +65,34 @@ impl<T: GemmTypes> Host<T> {
             b: numbers::<T::B, T::Acc>(len(desc.b, k, n, b_stride), 2, whole),
             c: numbers::<T::C, T::Acc>(len(desc.c, m, n, c_stride), 3, whole),
             d: numbers::<T::C, T::Acc>(len(desc.d, m, n, d_stride), 4, whole),
-            bias: numbers::<T::C, T::Acc>(m.max(n), 5, whole),
+            bias: numbers::<T::C, T::Acc>(m.max(n) + count * desc.bias_stride, 5, whole),
             row_scales: numbers::<T::Acc, T::Acc>(m, 6, whole),
             column_scales: numbers::<T::Acc, T::Acc>(n, 7, whole),
+            ends: None,
         }
+    }
+
+    pub(crate) fn with_ends(self, ends: &[i32]) -> Self {
+        Self { ends: Some(ends.to_vec()), ..self }
+    }
+
+    /// The rows of a product.
+    fn rows(&self, at: usize, m: usize) -> std::ops::Range<usize> {
+        let Some(ends) = &self.ends else { return 0..m };
+        let end = |at: usize| usize::try_from(ends[at]).unwrap().min(m);
+        let begin = (0..at).map(end).max().unwrap_or(0);
+        begin..end(at).max(begin)
     }
 
     /// D with its padding, and the largest magnitude; C is D where it is not apart.
     fn expected(&self, desc: &GemmDesc, apart: bool) -> (Vec<T::C>, f64) {
-        let GemmBatch::Strided { count, a_stride, b_stride, c_stride, d_stride } = desc.batch
-        else {
-            panic!("a strided batch");
-        };
+        let [a_stride, b_stride, c_stride, d_stride] = strides(desc.batch);
         let Epilogue { bias, row_scales, column_scales, .. } = desc.epilogue;
         let (alpha, beta) = (scalar::<T::Acc>(desc.alpha), scalar::<T::Acc>(desc.beta));
         let (mut d, mut amax) = (self.d.clone(), 0.0f64);
-        for at in 0..count {
-            for row in 0..desc.m {
+        for at in 0..desc.batch.count() {
+            let bias_at = at * desc.bias_stride;
+            for row in self.rows(at, desc.m) {
                 for col in 0..desc.n {
                     let product = |sum, p| {
                         let a = self.a[at * a_stride + desc.a.index(row, p)];
@@ -92,8 +114,8 @@ impl<T: GemmTypes> Host<T> {
                     }
                     let scaled: T::Acc = epilogue(factor, sum, beta, || old.widen());
                     let added = match bias {
-                        Some(Bias::PerRow) => self.bias[row].widen(),
-                        Some(Bias::PerColumn) => self.bias[col].widen(),
+                        Some(Bias::PerRow) => self.bias[bias_at + row].widen(),
+                        Some(Bias::PerColumn) => self.bias[bias_at + col].widen(),
                         None => T::Acc::ZERO,
                     };
                     let single = T::TYPES.acc() == gemm_spec::AccType::F32;
@@ -119,8 +141,18 @@ fn rounded<T: GemmTypes>(value: f64) -> T::C {
 
 /// Runs a plan on fresh operands and compares all of D's buffer, and the largest magnitude.
 fn compare<T: GemmTypes>(context: &Context, plan: &Plan, stream: &Stream, apart: bool) {
+    compare_with(&Host::<T>::new(plan.desc()), context, plan, stream, apart);
+}
+
+/// The same with operands that are given.
+pub(crate) fn compare_with<T: GemmTypes>(
+    host: &Host<T>,
+    context: &Context,
+    plan: &Plan,
+    stream: &Stream,
+    apart: bool,
+) {
     let desc = *plan.desc();
-    let host = Host::<T>::new(&desc);
     let (right, amax) = host.expected(&desc, apart);
     let (a, b) = (Bytes::of(context, &host.a), Bytes::of(context, &host.b));
     let (c, d) = (Bytes::of(context, &host.c), Bytes::of(context, &host.d));
@@ -128,6 +160,7 @@ fn compare<T: GemmTypes>(context: &Context, plan: &Plan, stream: &Stream, apart:
     let row_scales = Bytes::of(context, &host.row_scales);
     let column_scales = Bytes::of(context, &host.column_scales);
     let largest = Bytes::of(context, &[f32::NAN]);
+    let scalars = Bytes::of::<T::Acc>(context, &[scalar(desc.alpha), scalar(desc.beta)]);
     let (_memory, workspace) = Bytes::workspace(context, plan);
     let from = if apart { c.at() } else { d.at() };
     let operands = Operands { a: a.at(), b: b.at(), c: from, d: d.at() };
@@ -136,10 +169,21 @@ fn compare<T: GemmTypes>(context: &Context, plan: &Plan, stream: &Stream, apart:
         row_scales: row_scales.at(),
         column_scales: column_scales.at(),
         amax: largest.at(),
+        scalars: scalars.at(),
     };
     plan.check(operands, workspace).unwrap();
-    // SAFETY: the memory is that of the descriptor's matrices and numbers, and outlives the wait below.
-    unsafe { plan.run_with(stream.as_raw(), &[operands], numbers, workspace).unwrap() };
+    match &host.ends {
+        // SAFETY: the memory is that of the descriptor's matrices and numbers, and outlives the wait below.
+        None => unsafe { plan.run_with(stream.as_raw(), &[operands], numbers, workspace).unwrap() },
+        Some(ends) => {
+            let ends = Bytes::of(context, ends);
+            // SAFETY: the same, and there is an end for each product.
+            unsafe {
+                plan.run_groups(stream.as_raw(), ends.at(), operands, numbers, workspace).unwrap();
+            }
+            stream.synchronize().unwrap();
+        }
+    }
     stream.synchronize().unwrap();
     let result = d.read::<T::C>(right.len());
     let words = || format!("{}\n{desc:?}, apart: {apart}", plan.explain());
@@ -174,6 +218,8 @@ fn epilogues(types: Types) -> Vec<Epilogue> {
         rows.with_column_scales(),
         Epilogue::NONE.with_row_scales(),
         columns.with_row_scales().with_column_scales(),
+        Epilogue::NONE.with_device_scalars(),
+        columns.with_device_scalars().with_row_scales(),
     ];
     if types.acc() == gemm_spec::AccType::F32 {
         all.extend([
@@ -250,7 +296,7 @@ fn every_fusing_kernel_fuses_them() {
             // What differs by type alone is another test's.
             let few = emulated() && types != Types::BF16;
             let all = epilogues(types);
-            for epilogue in if few { &all[4..5] } else { &all[..] } {
+            for epilogue in if few { &all[6..7] } else { &all[..] } {
                 for (beta, padding) in [(0.0, 0), (1.0, 1)] {
                     let desc = row_major(types, (72, 136, 40), padding)
                         .with_scalars(1.0, beta)
@@ -291,7 +337,9 @@ fn batches_and_column_major_results_have_epilogues() {
                         Layout::row_major(40),
                         Layout::col_major(24),
                     );
-                    for desc in [rows, columns, both] {
+                    let apart = rows.with_bias_stride(44);
+                    let scalars = GemmDesc { epilogue: epilogue.with_device_scalars(), ..apart };
+                    for desc in [rows, columns, both, apart, scalars] {
                         let plan = Plan::new(&context, desc, PlanLimits::default()).unwrap();
                         with_gemm_types!(types, T => compare::<T>(&context, &plan, &stream, true));
                     }
@@ -311,10 +359,13 @@ fn products_with_addresses_of_their_own_have_epilogues() {
     let (m, n, k) = (9, 20, 12);
     let epilogue = Epilogue::new(Some(Bias::PerColumn), Activation::Relu).with_row_scales();
     let one = GemmDesc::new(Types::F32, m, n, k).with_scalars(1.0, 1.0).with_epilogue(epilogue);
-    let desc = one.with_batch(GemmBatch::Pointers { count: 2 });
+    let desc = one.with_batch(GemmBatch::Pointers { count: 2 }).with_bias_stride(5);
     let plan = Plan::new(&context, desc, PlanLimits::default()).unwrap();
-    let host = Host::<f32>::new(&one);
-    let (right, _) = host.expected(&one, true);
+    let host = Host::<f32>::new(&desc.with_batch(GemmBatch::ONE));
+    let right = [0, 5].map(|behind| {
+        let host = Host::<f32> { bias: host.bias[behind..].to_vec(), ..Host::new(&one) };
+        host.expected(&one, true).0
+    });
     let (a, b) = (Bytes::of(&context, &host.a), Bytes::of(&context, &host.b));
     let c = Bytes::of(&context, &host.c);
     let d = [Bytes::of(&context, &host.d), Bytes::of(&context, &host.d)];
@@ -331,8 +382,8 @@ fn products_with_addresses_of_their_own_have_epilogues() {
     // SAFETY: the memory is that of the descriptor's matrices and numbers, and outlives the wait below.
     unsafe { plan.run_with(stream.as_raw(), &operands, numbers, workspace).unwrap() };
     stream.synchronize().unwrap();
-    for d in &d {
-        assert_eq!(d.read::<f32>(right.len()), right);
+    for (d, right) in d.iter().zip(&right) {
+        assert_eq!(d.read::<f32>(right.len()), *right);
     }
     no_faults();
 }
@@ -369,6 +420,39 @@ fn hidden<T: GemmTypes>(context: &Context, plan: &Plan, stream: &Stream) {
     unsafe { plan.run_with(stream.as_raw(), &[operands], numbers, workspace).unwrap() };
     stream.synchronize().unwrap();
     assert!(d.read::<T::C>(right.len()) == right, "{}", plan.explain());
+}
+
+/// With an alpha of zero in device memory A and B may hold anything, with a beta of zero C.
+#[test]
+fn what_scalars_on_the_device_hide_does_not_show() {
+    let _alone = alone();
+    let context = Context::primary(0).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let epilogue = Epilogue::NONE.with_device_scalars();
+    for types in [Types::F32, Types::F16F32, Types::BF16F32] {
+        if Plan::new(&context, GemmDesc::new(types, 4, 4, 4), PlanLimits::default()).is_err() {
+            continue;
+        }
+        let desc = GemmDesc::new(types, 24, 16, 20).with_epilogue(epilogue);
+        let plan = Plan::new(&context, desc, PlanLimits::default()).unwrap();
+        // NaN in each of these types.
+        let nothing = Bytes::of(&context, &[-1i32; 24 * 20]);
+        let c = Bytes::of(&context, &[3.0f32; 24 * 16]);
+        let (_memory, workspace) = Bytes::workspace(&context, &plan);
+        for (scalars, from, wanted) in
+            [([0.0f32, 2.0], c.at(), 6.0), ([0.0, 0.0], nothing.at(), 0.0)]
+        {
+            let d = Bytes::unwritten(&context, 24 * 16 * 4);
+            let scalars = Bytes::of(&context, &scalars);
+            let operands = Operands { a: nothing.at(), b: nothing.at(), c: from, d: d.at() };
+            let numbers = EpilogueOperands { scalars: scalars.at(), ..EpilogueOperands::default() };
+            // SAFETY: what is read and written is there, and outlives the wait below.
+            unsafe { plan.run_with(stream.as_raw(), &[operands], numbers, workspace).unwrap() };
+            stream.synchronize().unwrap();
+            assert_eq!(d.read::<f32>(24 * 16), [wanted; 24 * 16], "{}", plan.explain());
+        }
+    }
+    no_faults();
 }
 
 /// What cannot be is said before anything is launched.

@@ -118,3 +118,14 @@ fn both_operands_begin_at_one_step() {
     }
     assert_eq!(product(Tiles { from: [0, 32], steps: [STEPS + 16, STEPS], ..RIGHT }), Ok(()));
 }
+
+/// On an H100 that is an illegal instruction.
+#[test]
+fn a_swizzled_box_begins_with_16_bytes_of_a_line() {
+    for step in [1, 4, 7, 9] {
+        let error = product(Tiles { steps: [step; 2], ..RIGHT }).unwrap_err();
+        let EmulationError::Operand { reason, .. } = error else { panic!("{error}") };
+        assert!(reason.contains(&format!("begins {} bytes into the lines", 2 * step)), "{reason}");
+    }
+    assert_eq!(product(Tiles { steps: [8; 2], ..RIGHT }), Ok(()));
+}
