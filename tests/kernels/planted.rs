@@ -72,7 +72,12 @@ const HARMLESS: &[Harmless] = &[
     harmless("tensor_split_64x64", "barrier.cluster", "tensor/split.rs", Some("release"), 1),
     // C's elements of 16 bits are two boxes a row, of which each has a buffer of its own; the next tile waits for both.
     harmless("tensor_128x128", STORED, "tensor/store.rs", None, 1),
-    harmless("tensor_batch_128x128", STORED, "tensor/store.rs", None, 1),
+    harmless("tensor_batch_128x128", STORED, "tensor/store.rs", None, 2),
+    harmless("tensor_groups_128x128", STORED, "tensor/store.rs", None, 2),
+    // Here TMA stores all tiles or none; `has_groups_of_rows` has blocks that store in turns.
+    harmless("tensor_groups_128x256", STORED, "tensor/store.rs", None, 1),
+    harmless("tensor_64x64", STORED, "tensor/store.rs", None, 1),
+    harmless("tensor_64x64", STORED, "tensor/store.rs", Some("pending"), 1),
     // The same; and where the boxes are even in number, a tile begins with the buffer that the one before has not ended
     // with, so that the newest group may be left.
     harmless("tensor_128x128", STORED, "tensor/store.rs", Some("pending"), 2),
