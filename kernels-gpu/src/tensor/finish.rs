@@ -2,7 +2,9 @@
 
 use cuda_std::memory::{Global, GlobalMut, global, global_mut};
 use gemm_spec::epilogue;
-use gemm_spec::fusion::{AMAX, COLUMN_BIAS, COLUMN_SCALES, RELU, ROW_BIAS, ROW_SCALES, relu};
+use gemm_spec::fusion::{
+    AMAX, COLUMN_BIAS, COLUMN_SCALES, RELU, ROW_BIAS, ROW_SCALES, SCALARS, relu,
+};
 use gemm_spec::params::TmaParams;
 use gemm_spec::warpgroup::accumulator_coord;
 
@@ -26,6 +28,7 @@ pub(super) struct Finish<N: Number> {
     pub(super) bias_stride: u64,
     pub(super) row_scales: Global<f32>,
     pub(super) column_scales: Global<f32>,
+    pub(super) scalars: Global<f32>,
     pub(super) amax: GlobalMut<u32>,
 }
 
@@ -45,7 +48,7 @@ impl<N: Number> Finish<N> {
     #[inline(always)]
     pub(super) unsafe fn new(params: &TmaParams<f32>) -> Self {
         let &TmaParams { fusion, old, old_ld, old_stride, .. } = params;
-        let &TmaParams { bias, bias_stride, row_scales, column_scales, amax, .. } = params;
+        let &TmaParams { bias, bias_stride, row_scales, column_scales, scalars, amax, .. } = params;
         // SAFETY: the caller's promise.
         let old = unsafe { global(old) }.cast();
         // SAFETY: the same.
@@ -55,8 +58,21 @@ impl<N: Number> Finish<N> {
         // SAFETY: the same.
         let column_scales = unsafe { global(column_scales) };
         // SAFETY: the same.
+        let scalars = unsafe { global(scalars) };
+        // SAFETY: the same.
         let amax = unsafe { global_mut(amax) };
-        Self { fusion, old, old_ld, old_stride, bias, bias_stride, row_scales, column_scales, amax }
+        Self {
+            fusion,
+            old,
+            old_ld,
+            old_stride,
+            bias,
+            bias_stride,
+            row_scales,
+            column_scales,
+            scalars,
+            amax,
+        }
     }
 
     /// The same of a product of a batch.
@@ -66,6 +82,21 @@ impl<N: Number> Finish<N> {
         let old = self.old.wrapping_add(behind(self.old_stride));
         let bias = self.bias.wrapping_add(behind(self.bias_stride));
         Self { old, bias, ..self }
+    }
+
+    /// Alpha and beta: those in device memory, if there are some, or the others.
+    ///
+    /// # Safety
+    /// What the flags say is valid.
+    #[inline(always)]
+    pub(super) unsafe fn scalars(&self, others: (f32, f32)) -> (f32, f32) {
+        if !self.has(SCALARS) {
+            return others;
+        }
+        // SAFETY: there are two numbers.
+        let alpha = unsafe { self.scalars.read() };
+        // SAFETY: the same.
+        (alpha, unsafe { self.scalars.wrapping_add(1).read() })
     }
 
     #[inline(always)]
@@ -149,6 +180,8 @@ impl<N: Number> Finish<N> {
         old: [f32; 4],
     ) -> [f32; 4] {
         let (mut alphas, mut biases) = (columns.alphas, columns.biases);
+        // What an alpha multiplies that only the device knows need not be finite.
+        let acc = if self.has(SCALARS) && alpha == 0.0 { [0.0; 4] } else { acc };
         if BY_ROW && self.has(ROW_SCALES) {
             // SAFETY: there is a factor for each row.
             let alpha = alpha * unsafe { self.row_scales.wrapping_add(row as usize).read() };

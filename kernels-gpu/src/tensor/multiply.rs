@@ -6,7 +6,6 @@ use cuda_std::arch::sm90::wgmma::Descriptor;
 use cuda_std::arch::sm90::{bulk, mbarrier, registers, tensor, wgmma};
 use cuda_std::memory::{Global, GlobalMut, Shared, SharedAddress, global, global_mut};
 use cuda_std::{tensor_map, thread, warp};
-use gemm_spec::fusion::SCALARS;
 use gemm_spec::index::ceil_div;
 use gemm_spec::params::TmaParams;
 use gemm_spec::scheduler::{
@@ -108,19 +107,6 @@ macro_rules! entries {
                 // The maps by their addresses: a copy in local memory is none that TMA reads.
                 let TmaParams { m, n, k, alpha, major_flags, beta, c, ldc, tma_store, .. } = params;
                 let TmaParams { products, a_step, b_step, c_stride, ends, .. } = params;
-                // SAFETY: obligation 1.
-                let finish = unsafe { Finish::new(&params) };
-                let (mut k, mut alpha, mut beta) = (k, alpha, beta);
-                if finish.has(SCALARS) {
-                    // SAFETY: obligation 1.
-                    let scalars = unsafe { global(params.scalars) };
-                    // SAFETY: the same: there are two numbers.
-                    alpha = unsafe { scalars.read() };
-                    // SAFETY: the same.
-                    beta = unsafe { scalars.wrapping_add(1).read() };
-                    // What alpha multiplies need not be finite.
-                    k = if alpha == 0.0 { 0 } else { k };
-                }
                 let launch = Launch::<$number> {
                     a_map: tensor_map!(stringify!($name), 0),
                     b_map: tensor_map!(stringify!($name), 1),
@@ -141,7 +127,8 @@ macro_rules! entries {
                     c_stride,
                     // SAFETY: obligation 1.
                     ends: (!ends.is_null()).then(|| Ends(unsafe { global(ends) })),
-                    finish,
+                    // SAFETY: obligation 1.
+                    finish: unsafe { Finish::new(&params) },
                 };
                 // SAFETY: the obligations are the same.
                 unsafe { launch.$run::<$($arg),*>() };

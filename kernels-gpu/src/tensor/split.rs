@@ -287,7 +287,9 @@ impl<N: Number> Launch<N> {
     /// cluster alone has the tile of C.
     #[inline(always)]
     unsafe fn add<const CONSUMERS: u32>(&self, sum: &Sum) {
-        let Self { c, ldc, n, alpha, beta, .. } = *self;
+        let Self { c, ldc, n, .. } = *self;
+        // SAFETY: obligation 1.
+        let (alpha, beta) = unsafe { self.finish.scalars((self.alpha, self.beta)) };
         let c_rows = Rows::<N> { c, ldc, n, alpha, beta };
         let all = sum.rows * sum.quads;
         let part = |rank: u32| all * rank / sum.size.max(1);

@@ -180,7 +180,9 @@ impl<N: Number> Epilogue<N> {
             unsafe { self.store_direct(acc) };
         } else {
             // SAFETY: the caller's promises.
-            unsafe { self.store_finished(acc) };
+            let (alpha, beta) = unsafe { self.finish.scalars((self.alpha, self.beta)) };
+            // SAFETY: the caller's promises.
+            unsafe { Self { alpha, beta, ..*self }.store_finished(acc) };
         }
     }
 
