@@ -510,7 +510,7 @@ mod tests {
                 let mut rows_of = vec![Vec::new(); ends.len()];
                 for x in 0..ctas {
                     let cta = Cta { index: (x, 0, 0), grid: (ctas, 1) };
-                    let count = ends.len() as u32;
+                    let count = u32::try_from(ends.len()).unwrap();
                     for tile in all(PersistentBatch::new(cta, EXTENT, 2, count, Some(ends))) {
                         let row0 = tile.rows.0 + 4 * tile.row;
                         assert!(row0 < tile.rows.1 && tile.k_len == 3, "{ends:?}: {tile:?}");

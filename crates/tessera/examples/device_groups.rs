@@ -86,9 +86,12 @@ fn numbers(
     seed: usize,
 ) -> Result<DeviceMemory, Failure> {
     let period: Vec<u8> = (0..PERIOD.min(len))
-        .flat_map(|at| match types {
-            Types::F16 => f16::from_f32(value(at, seed)).to_le_bytes(),
-            _ => bf16::from_f32(value(at, seed)).to_le_bytes(),
+        .flat_map(|at| {
+            if types == Types::F16 {
+                f16::from_f32(value(at, seed)).to_le_bytes()
+            } else {
+                bf16::from_f32(value(at, seed)).to_le_bytes()
+            }
         })
         .collect();
     let mut memory = DeviceMemory::new(context.driver_context(), 2 * len)?;
@@ -178,9 +181,10 @@ fn check(
             let wanted: f64 = (0..k).map(product).sum();
             let mut bytes = [0; 2];
             d.read(2 * (row * n + col), &mut bytes)?;
-            let found = match types {
-                Types::F16 => f16::from_le_bytes(bytes).to_f32(),
-                _ => bf16::from_le_bytes(bytes).to_f32(),
+            let found = if types == Types::F16 {
+                f16::from_le_bytes(bytes).to_f32()
+            } else {
+                bf16::from_le_bytes(bytes).to_f32()
             };
             let off = (f64::from(found) - wanted).abs() / wanted.abs().max(1.0);
             // Also where it is no number.

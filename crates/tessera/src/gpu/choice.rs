@@ -201,7 +201,9 @@ fn batch_of(launched: &GemmDesc, spec: &KernelSpec) -> Batch {
             let [a_stride, b_stride, _, c_stride] = launched.batch.strides();
             Batch { count: launched.batch.count(), a_stride, b_stride, c_stride }
         }
-        _ => Batch::ONE,
+        GemmBatch::Strided { .. } | GemmBatch::RowGroups { .. } | GemmBatch::Pointers { .. } => {
+            Batch::ONE
+        }
     }
 }
 

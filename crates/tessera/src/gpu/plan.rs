@@ -741,7 +741,9 @@ impl Planned {
         let strides = [a, b, d].map(|matrix| matrix.stride_bytes());
         let strided = match product.launched.batch {
             GemmBatch::Strided { count, .. } if batch.is_one() => count,
-            _ => 1,
+            GemmBatch::Strided { .. }
+            | GemmBatch::RowGroups { .. }
+            | GemmBatch::Pointers { .. } => 1,
         };
         for (product_at, first) in (0..).zip(operands) {
             let factors = if choice.swapped { [first.b, first.a] } else { [first.a, first.b] };
