@@ -15,6 +15,7 @@ use crate::units::CpuUnits;
 /// one product to the next.
 ///
 /// Any number of threads may multiply through one context at the same time; they share its workers.
+#[derive(Clone)]
 pub struct CpuContext {
     shared: Arc<Shared>,
     threads: usize,

@@ -202,9 +202,10 @@ impl<'a, T> View<'a, T> {
         }
     }
 
-    /// The address of the first element.
+    /// The address of the first element; of a matrix without elements any.
     #[inline]
-    pub(crate) fn as_ptr(&self) -> *const T {
+    #[must_use]
+    pub fn as_ptr(&self) -> *const T {
         self.at
     }
 
@@ -238,9 +239,10 @@ impl<'a, T> ViewMut<'a, T> {
         Self { at, rows, cols, layout, elements: PhantomData }
     }
 
-    /// The address of the first element.
+    /// The address of the first element; of a matrix without elements any.
     #[inline]
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
+    #[must_use]
+    pub fn as_mut_ptr(&mut self) -> *mut T {
         self.at
     }
 

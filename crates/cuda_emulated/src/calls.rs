@@ -263,6 +263,15 @@ unsafe extern "C" fn allocate(address: *mut u64, bytes: usize) -> c_int {
     })
 }
 
+unsafe extern "C" fn allocate_managed(address: *mut u64, bytes: usize, _: c_uint) -> c_int {
+    call_outside_captures("cuMemAllocManaged", |world| match world.allocate_managed(bytes) {
+        // SAFETY: as above.
+        Some(at) if bytes > 0 => unsafe { answer(address, at as u64) },
+        Some(_) => INVALID_VALUE,
+        None => OUT_OF_MEMORY,
+    })
+}
+
 unsafe extern "C" fn free(address: u64) -> c_int {
     call_outside_captures("cuMemFree", |world| world.free_device(place(address)))
 }
@@ -452,6 +461,7 @@ unsafe extern "C" fn lines_async(copy: *const Copy2d, stream: *mut c_void) -> c_
 /// `CU_POINTER_ATTRIBUTE_CONTEXT` and the others that can be asked for.
 const OF_CONTEXT: c_int = 1;
 const OF_MEMORY_TYPE: c_int = 2;
+const IS_MANAGED: c_int = 8;
 const OF_DEVICE: c_int = 9;
 const OF_START: c_int = 11;
 const OF_BYTES: c_int = 12;
@@ -481,6 +491,8 @@ unsafe extern "C" fn pointer_attributes(
                 OF_CONTEXT => unsafe { answer(to.cast(), pointer(context)) },
                 // SAFETY: as above.
                 OF_MEMORY_TYPE => unsafe { answer(to.cast(), memory_type) },
+                // SAFETY: as above.
+                IS_MANAGED => unsafe { answer(to.cast(), c_uint::from(world.is_managed(start))) },
                 OF_DEVICE => {
                     let device: c_int = world.contexts.device(context).unwrap_or(-1);
                     // SAFETY: as above.
@@ -860,6 +872,7 @@ fn resolve(name: &CStr) -> Option<NonNull<c_void>> {
         b"cuCtxSynchronize" => context_synchronize as *mut c_void,
         b"cuMemGetInfo_v2" => memory_info as *mut c_void,
         b"cuMemAlloc_v2" => allocate as *mut c_void,
+        b"cuMemAllocManaged" => allocate_managed as *mut c_void,
         b"cuMemFree_v2" => free as *mut c_void,
         b"cuMemAllocHost_v2" => allocate_host as *mut c_void,
         b"cuMemFreeHost" => free_host as *mut c_void,

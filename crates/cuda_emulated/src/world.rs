@@ -1,6 +1,6 @@
 //! What the driver keeps: memory, streams, events, modules.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -32,6 +32,8 @@ pub(crate) struct World {
     device: BTreeMap<usize, Allocation>,
     /// The context that each was allocated in.
     allocated_in: HashMap<usize, ContextId>,
+    /// First addresses of device memory that the host may use, too.
+    managed: HashSet<usize>,
     /// Pinned memory.
     pinned: BTreeMap<usize, Allocation>,
     streams: HashMap<StreamId, Stream>,
@@ -163,6 +165,19 @@ impl World {
         Some(address)
     }
 
+    /// Managed memory belongs to no context.
+    pub(crate) fn allocate_managed(&mut self, bytes: usize) -> Option<usize> {
+        let address = self.allocate_device(bytes)?;
+        self.allocated_in.remove(&address);
+        self.managed.insert(address);
+        Some(address)
+    }
+
+    /// Whether an allocation that begins there is managed.
+    pub(crate) fn is_managed(&self, start: usize) -> bool {
+        self.managed.contains(&start)
+    }
+
     pub(crate) fn free_device(&mut self, address: usize) -> i32 {
         if !self.device.contains_key(&address) {
             return INVALID_VALUE;
@@ -171,6 +186,7 @@ impl World {
         let code = self.run_everything();
         self.device.remove(&address);
         self.allocated_in.remove(&address);
+        self.managed.remove(&address);
         code
     }
 

@@ -23,6 +23,16 @@ pub fn load() -> Result<&'static Driver, LoadError> {
     DRIVER.get_or_init(|| Driver::open(&TABLE)).as_ref().map_err(Clone::clone)
 }
 
+/// Whether the driver is in this process, be it that [`load`] has opened it or somebody else. Nothing is loaded: where
+/// it is not, no address of the process is one of a device.
+#[must_use]
+pub fn is_in_process() -> bool {
+    match DRIVER.get() {
+        Some(loaded) => loaded.is_ok(),
+        None => Libcuda::is_in_process(env::var_os(LIBRARY_VARIABLE)),
+    }
+}
+
 /// The driver of the process, or why there is none.
 static DRIVER: OnceLock<Result<Driver, LoadError>> = OnceLock::new();
 

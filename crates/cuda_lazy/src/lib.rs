@@ -85,7 +85,7 @@ use std::ffi::c_void;
 pub use abi::TensorMap;
 pub use attribute::{DeviceAttribute, DriverVersion, FunctionAttribute, Uuid};
 pub use context::{Context, CurrentContext};
-pub use driver::{Driver, MemoryInfo, load, load_with};
+pub use driver::{Driver, MemoryInfo, is_in_process, load, load_with};
 pub use error::{Attempt, DriverError, LoadError};
 pub use graph::{CaptureMode, CaptureModeGuard, Graph};
 pub use launch::LaunchConfig;

@@ -33,6 +33,25 @@ impl Libcuda {
         Ok(opened)
     }
 
+    /// Whether the process has the library already that [`Libcuda::open`] would open, whoever opened it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_in_process(chosen: Option<OsString>) -> bool {
+        use libloading::os::unix::Library as Handle;
+        /// `RTLD_LAZY | RTLD_NOLOAD`.
+        const FLAGS: std::ffi::c_int = 1 | 4;
+        // SAFETY: a library that is not there yet is not opened, so that no initialiser runs.
+        let has = |name: &OsStr| unsafe { Handle::open(Some(name), FLAGS) }.is_ok();
+        match chosen.filter(|path| !path.is_empty()) {
+            Some(path) => has(&path),
+            None => NAMES.iter().any(|name| has(OsStr::new(name))),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn is_in_process(_: Option<OsString>) -> bool {
+        false
+    }
+
     /// The name or path it was opened by.
     pub(crate) fn name(&self) -> &str {
         &self.name

@@ -16,15 +16,18 @@ pub struct PointerInfo {
     /// Whether it is memory of a device, managed memory among it; else it is memory of the host that the
     /// driver knows.
     pub on_device: bool,
+    /// Whether it is managed memory, which the host may use as well.
+    pub managed: bool,
     /// Where its allocation begins.
     pub start: DevicePtr,
     /// Bytes of its allocation.
     pub bytes: usize,
 }
 
-/// `CU_POINTER_ATTRIBUTE_CONTEXT`, `_MEMORY_TYPE`, `_DEVICE_ORDINAL`, `_RANGE_START_ADDR`, `_RANGE_SIZE`.
-const ASKED: [c_int; 5] = [1, 2, 9, 11, 12];
-const COUNT: c_uint = 5;
+/// `CU_POINTER_ATTRIBUTE_CONTEXT`, `_MEMORY_TYPE`, `_IS_MANAGED`, `_DEVICE_ORDINAL`, `_RANGE_START_ADDR`,
+/// `_RANGE_SIZE`.
+const ASKED: [c_int; 6] = [1, 2, 8, 9, 11, 12];
+const COUNT: c_uint = 6;
 /// `CU_MEMORYTYPE_DEVICE` and `CU_MEMORYTYPE_UNIFIED`.
 const ON_DEVICE: [c_uint; 2] = [2, 4];
 
@@ -36,11 +39,14 @@ impl Driver {
     pub fn pointer_info(&self, address: DevicePtr) -> Result<Option<PointerInfo>, DriverError> {
         let mut context: RawContext = ptr::null_mut();
         let (mut memory, mut device): (c_uint, c_int) = (0, -1);
+        // The driver writes a number of four bytes, or of one.
+        let mut managed: c_uint = 0;
         let (mut start, mut bytes): (DevicePtr, usize) = (0, 0);
         let mut asked = ASKED;
         let mut places: [*mut c_void; ASKED.len()] = [
             (&raw mut context).cast(),
             (&raw mut memory).cast(),
+            (&raw mut managed).cast(),
             (&raw mut device).cast(),
             (&raw mut start).cast(),
             (&raw mut bytes).cast(),
@@ -59,6 +65,13 @@ impl Driver {
         self.check("cuPointerGetAttributes", code)?;
         let on_device = ON_DEVICE.contains(&memory);
         let known = memory != 0;
-        Ok(known.then_some(PointerInfo { context, device, on_device, start, bytes }))
+        Ok(known.then_some(PointerInfo {
+            context,
+            device,
+            on_device,
+            managed: managed != 0,
+            start,
+            bytes,
+        }))
     }
 }

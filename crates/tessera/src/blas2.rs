@@ -14,7 +14,7 @@ use cpu_gemm::{
 };
 use gemm_spec::Order;
 
-use crate::blas3::{Diag, Op, Side, Uplo, check_size, product, trsm};
+use crate::blas3::{Diag, Op, Products as _, Side, Uplo, check_size, trsm};
 use crate::error::Error;
 
 /// `y = alpha * op(A) * x + beta * y`.
@@ -47,7 +47,7 @@ pub fn gemv<T: Field>(
             return Ok(());
         }
     }
-    product(alpha, a, Factor::plain(x), beta, y, context);
+    context.product(alpha, a, Factor::plain(x), beta, y);
     Ok(())
 }
 

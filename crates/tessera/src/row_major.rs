@@ -1,6 +1,6 @@
 //! Row-major copies of operands for implementations that read nothing else.
 
-use cpu_gemm::CpuContext;
+use cpu_gemm::{CpuContext, View};
 use gemm_spec::{Layout, Operand, Order, Problem, ShapeError};
 use rayon::ThreadPool;
 
@@ -33,7 +33,7 @@ pub fn row_major<'a, T: GemmTypes, E: Element>(
     *packed = allocate(rows, cols, "a row-major copy")?;
     // With alpha == 0 the operand is not read, so there is nothing to copy.
     if cols > 0 && problem.effective_k() > 0 {
-        transpose(cpu.pool(), data, layout.ld, packed, rows, cols);
+        transpose(cpu.pool(), View::new(data, rows, cols, layout)?, packed);
     }
     let layout = Layout::row_major(cols);
     match operand {
@@ -44,18 +44,31 @@ pub fn row_major<'a, T: GemmTypes, E: Element>(
     Ok(packed)
 }
 
+/// The same of a view. One that is not `read` is not copied either.
+#[cfg(feature = "cuda")]
+pub(crate) fn row_major_view<'a, E: Element>(
+    cpu: &CpuContext,
+    view: View<'a, E>,
+    read: bool,
+    packed: &'a mut Vec<E>,
+) -> Result<View<'a, E>, Error> {
+    if view.layout().order == Order::RowMajor {
+        return Ok(view);
+    }
+    let (rows, cols) = (view.rows(), view.cols());
+    *packed = allocate(rows, cols, "a row-major copy")?;
+    if cols > 0 && read {
+        transpose(cpu.pool(), view, packed);
+    }
+    Ok(View::new(packed, rows, cols, Layout::row_major(cols))?)
+}
+
 /// Copies a column-major matrix to a packed row-major one, a square at a time so that both sides
 /// stay in the cache.
-fn transpose<T: Element>(
-    pool: &ThreadPool,
-    from: &[T],
-    ld: usize,
-    to: &mut [T],
-    rows: usize,
-    cols: usize,
-) {
+fn transpose<T: Element>(pool: &ThreadPool, from: View<'_, T>, to: &mut [T]) {
     use rayon::prelude::*;
     const SIDE: usize = 64;
+    let (rows, cols) = (from.rows(), from.cols());
     let bands = to.par_chunks_mut(SIDE * cols).enumerate();
     pool.install(|| {
         bands.for_each(|(band, to)| {
@@ -63,7 +76,8 @@ fn transpose<T: Element>(
             let band_rows = SIDE.min(rows - first);
             for col0 in (0..cols).step_by(SIDE) {
                 for col in col0..cols.min(col0 + SIDE) {
-                    let column = &from[col * ld + first..][..band_rows];
+                    let column = from.column(col).expect("invariant: columns are contiguous");
+                    let column = &column[first..][..band_rows];
                     for (row, &value) in column.iter().enumerate() {
                         to[row * cols + col] = value;
                     }

@@ -1,8 +1,9 @@
 //! General products.
 
-use cpu_gemm::{CpuContext, CpuTypes, Factor, Field, View, ViewMut, gemm_views};
+use cpu_gemm::{CpuContext, CpuTypes, Field, View, ViewMut};
 
 use super::options::Op;
+use super::products::Products;
 use super::sizes::check_size;
 use crate::error::Error;
 
@@ -19,13 +20,13 @@ pub fn gemm<T: Field>(
     b: View<'_, T>,
     beta: T,
     c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     let (a, b) = (op_a.of(a), op_b.of(b));
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
     check_size("gemm", "op(A)", (a.view.rows(), k), (m, k))?;
     check_size("gemm", "op(B)", (b.view.rows(), b.view.cols()), (k, n))?;
-    product(alpha, a, b, beta, c, context);
+    context.product(alpha, a, b, beta, c);
     Ok(())
 }
 
@@ -68,16 +69,4 @@ pub fn gemm_typed<T: CpuTypes>(
     check_size("gemm", "op(B)", (b.rows(), b.cols()), (a.cols(), c.cols()))?;
     cpu_gemm::gemm_typed::<T>(alpha, a, b, beta, c, context).expect("invariant: the sizes fit");
     Ok(())
-}
-
-/// [`gemm`] of factors whose sizes fit.
-pub(crate) fn product<T: Field>(
-    alpha: T,
-    a: Factor<'_, T>,
-    b: Factor<'_, T>,
-    beta: T,
-    c: ViewMut<'_, T>,
-    context: &CpuContext,
-) {
-    gemm_views(alpha, a, b, beta, c, context).expect("invariant: the sizes fit");
 }

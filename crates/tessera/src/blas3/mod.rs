@@ -1,4 +1,4 @@
-//! Level 3 of BLAS on the CPU: real and complex numbers, in place, in any storage order.
+//! Level 3 of BLAS: real and complex numbers, in place, in any storage order.
 //!
 //! Matrices are views ([`View`], [`ViewMut`]): an address, two sizes and a [`Layout`](crate::Layout), so that a
 //! column-major and a row-major caller get the same code. Elements are a [`Field`]: `f32`, `f64`,
@@ -27,6 +27,9 @@
 //! triangle of [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing being inverted; of a
 //! symmetric result a square is computed aside, and its triangle copied.
 //!
+//! What computes the products is a [`Products`]: a [`CpuContext`](crate::CpuContext), or something that gives
+//! some of them to a GPU.
+//!
 //! # Promises
 //!
 //! - Only the named triangle of a matrix is read or written, and where the diagonal is said to be ones it is
@@ -40,6 +43,7 @@
 
 mod gemm;
 mod options;
+mod products;
 mod rank_k;
 mod sizes;
 mod symmetric;
@@ -49,10 +53,10 @@ pub use cpu_gemm::{Complex, CpuTypes, Factor, Field, View, ViewMut};
 
 pub use self::gemm::{gemm, gemm_near, gemm_typed};
 pub use self::options::{Diag, Op, Side, Uplo};
+pub use self::products::Products;
 pub use self::rank_k::{gemmtr, her2k, herk, syr2k, syrk};
 pub use self::symmetric::{hemm, symm};
 pub use self::triangular::{trmm, trsm};
 
-pub(crate) use self::gemm::product;
 pub(crate) use self::sizes::{check_size, half};
 pub(crate) use self::triangular::triangular;

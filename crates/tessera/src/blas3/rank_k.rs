@@ -1,10 +1,10 @@
 //! Products of which one triangle is wanted: rank-k updates and their relatives.
 
-use cpu_gemm::{CpuContext, Factor, Field, TriangleOf, View, ViewMut, gemm_triangle};
+use cpu_gemm::{Factor, Field, TriangleOf, View, ViewMut, gemm_triangle};
 use gemm_spec::{Layout, Order};
 
-use super::gemm::product;
 use super::options::{Op, Uplo};
+use super::products::Products;
 use super::sizes::{SQUARE, check_size, half, with_room};
 use crate::error::Error;
 
@@ -22,7 +22,7 @@ pub fn gemmtr<T: Field>(
     b: View<'_, T>,
     beta: T,
     c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     let update = Update { uplo, hermitian: false, alpha, beta };
     let (a, b) = (op_a.of(a), op_b.of(b));
@@ -46,7 +46,7 @@ pub fn syrk<T: Field>(
     a: View<'_, T>,
     beta: T,
     c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     let a = if op == Op::NoTrans { Factor::plain(a) } else { Factor::plain(a).transposed() };
     let n = check_square("syrk", &c)?;
@@ -67,7 +67,7 @@ pub fn herk<T: Field>(
     a: View<'_, T>,
     beta: T::Real,
     c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     let a = if op == Op::NoTrans { Factor::plain(a) } else { Op::ConjTrans.of(a) };
     let n = check_square("herk", &c)?;
@@ -92,7 +92,7 @@ pub fn syr2k<T: Field>(
     b: View<'_, T>,
     beta: T,
     mut c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     let op = if op == Op::NoTrans { Op::NoTrans } else { Op::Trans };
     let (a, b) = (op.of(a), op.of(b));
@@ -119,7 +119,7 @@ pub fn her2k<T: Field>(
     b: View<'_, T>,
     beta: T::Real,
     mut c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     let op = if op == Op::NoTrans { Op::NoTrans } else { Op::ConjTrans };
     let (a, b) = (op.of(a), op.of(b));
@@ -156,16 +156,24 @@ struct Update<T> {
 
 impl<T: Field> Update<T> {
     /// The triangle of `C = alpha * A * B + beta * C`, the sizes being right.
-    fn compute(self, a: Factor<'_, T>, b: Factor<'_, T>, c: ViewMut<'_, T>, context: &CpuContext) {
+    fn compute(
+        self,
+        a: Factor<'_, T>,
+        b: Factor<'_, T>,
+        c: ViewMut<'_, T>,
+        context: &impl Products<T>,
+    ) {
         let nothing_to_add = self.alpha == T::ZERO || a.view.cols() == 0;
         if c.rows() == 0 || nothing_to_add && self.beta == T::ONE {
             return;
         }
+        let (n, k) = (c.rows(), a.view.cols());
         let mut c = c;
-        if c.rows() > SQUARE && !nothing_to_add {
+        let halves = || [half(n, SQUARE), n - half(n, SQUARE), k];
+        if n > SQUARE && !nothing_to_add && !context.goes_elsewhere(halves()) {
             let of = TriangleOf { upper: self.uplo == Uplo::Upper, real_diagonal: self.hermitian };
             let (alpha, beta) = (self.alpha, self.beta);
-            let done = gemm_triangle(of, alpha, a, b, beta, c.reborrow(), context);
+            let done = gemm_triangle(of, alpha, a, b, beta, c.reborrow(), context.cpu());
             if done.expect("invariant: the sizes fit") {
                 return;
             }
@@ -174,7 +182,13 @@ impl<T: Field> Update<T> {
     }
 
     /// By halves of C.
-    fn halve(self, a: Factor<'_, T>, b: Factor<'_, T>, c: ViewMut<'_, T>, context: &CpuContext) {
+    fn halve(
+        self,
+        a: Factor<'_, T>,
+        b: Factor<'_, T>,
+        c: ViewMut<'_, T>,
+        context: &impl Products<T>,
+    ) {
         let (n, k) = (c.rows(), a.view.cols());
         if n <= SQUARE {
             return with_room!(n, ROOM => self.square::<ROOM>(a, b, c, context));
@@ -189,9 +203,9 @@ impl<T: Field> Update<T> {
             Uplo::Upper => (rows(0..cut), cols(cut..n), right),
             Uplo::Lower => (rows(cut..n), cols(0..cut), left),
         };
-        product(self.alpha, off_a, off_b, self.beta, off, context);
-        self.halve(rows(0..cut), cols(0..cut), first, context);
-        self.halve(rows(cut..n), cols(cut..n), last, context);
+        context.product(self.alpha, off_a, off_b, self.beta, off);
+        self.compute(rows(0..cut), cols(0..cut), first, context);
+        self.compute(rows(cut..n), cols(cut..n), last, context);
     }
 
     /// A square on the diagonal of `ROOM` elements at most: computed aside, so that the other triangle stays as it is.
@@ -200,7 +214,7 @@ impl<T: Field> Update<T> {
         a: Factor<'_, T>,
         b: Factor<'_, T>,
         mut c: ViewMut<'_, T>,
-        context: &CpuContext,
+        context: &impl Products<T>,
     ) {
         let n = c.rows();
         let mut scratch = [T::ZERO; ROOM];
@@ -224,7 +238,7 @@ impl<T: Field> Update<T> {
                 }
             }
         }
-        product(self.alpha, a, b, self.beta, aside.reborrow(), context);
+        context.product(self.alpha, a, b, self.beta, aside.reborrow());
         for col in 0..n {
             for row in of_column(col) {
                 c.set(row, col, real(row, col, aside.get(row, col)));

@@ -1,10 +1,10 @@
 //! Products with a symmetric or Hermitian matrix, of which one triangle is stored.
 
-use cpu_gemm::{CpuContext, Factor, Field, View, ViewMut};
+use cpu_gemm::{Factor, Field, View, ViewMut};
 use gemm_spec::Layout;
 
-use super::gemm::product;
 use super::options::{Side, Uplo};
+use super::products::Products;
 use super::sizes::{SQUARE, check_size, half, with_room};
 use crate::error::Error;
 
@@ -21,7 +21,7 @@ pub fn symm<T: Field>(
     b: View<'_, T>,
     beta: T,
     c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     compute("symm", false, (side, uplo), (alpha, beta), a, b, c, context)
 }
@@ -39,7 +39,7 @@ pub fn hemm<T: Field>(
     b: View<'_, T>,
     beta: T,
     c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     compute("hemm", true, (side, uplo), (alpha, beta), a, b, c, context)
 }
@@ -53,7 +53,7 @@ fn compute<T: Field>(
     a: View<'_, T>,
     b: View<'_, T>,
     c: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     let order = if side == Side::Left { c.rows() } else { c.cols() };
     check_size(routine, "A", (a.rows(), a.cols()), (order, order))?;
@@ -81,7 +81,14 @@ struct Symmetric<'a, T> {
 impl<T: Field> Symmetric<'_, T> {
     /// `C = alpha * A * B + beta * C` by halves of A: the rectangle beside the halves is used twice, as it is
     /// and transposed.
-    fn halve(self, alpha: T, b: Factor<'_, T>, beta: T, c: ViewMut<'_, T>, context: &CpuContext) {
+    fn halve(
+        self,
+        alpha: T,
+        b: Factor<'_, T>,
+        beta: T,
+        c: ViewMut<'_, T>,
+        context: &impl Products<T>,
+    ) {
         let (n, cols) = (c.rows(), c.cols());
         if n <= SQUARE {
             return with_room!(n, ROOM => self.square::<ROOM>(alpha, b, beta, c, context));
@@ -102,8 +109,8 @@ impl<T: Field> Symmetric<'_, T> {
             Uplo::Upper => (stored, mirrored),
             Uplo::Lower => (mirrored, stored),
         };
-        product(alpha, right, below, T::ONE, top, context);
-        product(alpha, left, above, T::ONE, bottom, context);
+        context.product(alpha, right, below, T::ONE, top);
+        context.product(alpha, left, above, T::ONE, bottom);
     }
 
     /// The same of a square on the diagonal of `ROOM` elements at most, which is written out first.
@@ -113,7 +120,7 @@ impl<T: Field> Symmetric<'_, T> {
         b: Factor<'_, T>,
         beta: T,
         c: ViewMut<'_, T>,
-        context: &CpuContext,
+        context: &impl Products<T>,
     ) {
         let n = c.rows();
         let mut scratch = [T::ZERO; ROOM];
@@ -137,6 +144,6 @@ impl<T: Field> Symmetric<'_, T> {
         }
         let whole = View::new(&scratch, n, n, Layout::col_major(n));
         let whole = Factor::plain(whole.expect("invariant: there is room for a square"));
-        product(alpha, whole, b, beta, c, context);
+        context.product(alpha, whole, b, beta, c);
     }
 }

@@ -1,9 +1,9 @@
 //! Products with a triangular matrix, and solves with one.
 
-use cpu_gemm::{BLOCK, CpuContext, Factor, Field, Task, View, ViewMut, scale, triangle};
+use cpu_gemm::{BLOCK, Factor, Field, Task, View, ViewMut, scale, triangle};
 
-use super::gemm::product;
 use super::options::{Diag, Op, Side, Uplo};
+use super::products::Products;
 use super::sizes::{check_size, half};
 use crate::error::Error;
 
@@ -20,7 +20,7 @@ pub fn trmm<T: Field>(
     alpha: T,
     a: View<'_, T>,
     b: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     compute("trmm", false, (side, uplo, op, diag), alpha, a, b, context)
 }
@@ -40,7 +40,7 @@ pub fn trsm<T: Field>(
     alpha: T,
     a: View<'_, T>,
     b: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     compute("trsm", true, (side, uplo, op, diag), alpha, a, b, context)
 }
@@ -52,7 +52,7 @@ fn compute<T: Field>(
     mut alpha: T,
     a: View<'_, T>,
     b: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) -> Result<(), Error> {
     let order = if side == Side::Left { b.rows() } else { b.cols() };
     check_size(routine, "A", (a.rows(), a.cols()), (order, order))?;
@@ -84,14 +84,14 @@ pub(crate) fn triangular<T: Field>(
     alpha: T,
     a: Factor<'_, T>,
     b: ViewMut<'_, T>,
-    context: &CpuContext,
+    context: &impl Products<T>,
 ) {
     let n = b.rows();
     if b.cols() == 0 {
         return;
     }
     if n <= BLOCK {
-        triangle(task, alpha, a, b, context).expect("invariant: A is square and fits B");
+        triangle(task, alpha, a, b, context.cpu()).expect("invariant: A is square and fits B");
         return;
     }
     let cut = half(n, BLOCK);
@@ -106,11 +106,11 @@ pub(crate) fn triangular<T: Field>(
     if task.solve {
         triangular(task, alpha, far, of_far.reborrow(), context);
         let known = Factor::plain(of_far.as_view());
-        product(-T::ONE, beside, known, alpha, of_near.reborrow(), context);
+        context.product(-T::ONE, beside, known, alpha, of_near.reborrow());
         triangular(task, T::ONE, near, of_near, context);
     } else {
         triangular(task, alpha, near, of_near.reborrow(), context);
-        product(alpha, beside, Factor::plain(of_far.as_view()), T::ONE, of_near, context);
+        context.product(alpha, beside, Factor::plain(of_far.as_view()), T::ONE, of_near);
         triangular(task, alpha, far, of_far, context);
     }
 }

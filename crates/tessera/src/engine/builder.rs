@@ -50,6 +50,7 @@ pub struct EngineBuilder {
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "products stay on the CPU"))]
     device: Device,
     threads: Option<NonZeroUsize>,
+    cpu: Option<CpuContext>,
     isa: Option<CpuIsa>,
     units: Option<CpuUnits>,
     accuracy: Accuracy,
@@ -71,6 +72,12 @@ impl EngineBuilder {
     /// The number of threads; if not set `RAYON_NUM_THREADS`, else one for each core.
     pub fn threads(self, threads: NonZeroUsize) -> Self {
         Self { threads: Some(threads), ..self }
+    }
+
+    /// The threads that a program has already, in place of ones of the engine's own; [`EngineBuilder::threads`],
+    /// [`EngineBuilder::isa`] and [`EngineBuilder::units`] are then the context's.
+    pub fn cpu_context(self, context: CpuContext) -> Self {
+        Self { cpu: Some(context), ..self }
     }
 
     /// The instruction set of vector units; the best one there is if not set. No bit of a result depends on
@@ -132,11 +139,11 @@ impl EngineBuilder {
     /// [`Error::Threads`]; [`Error::Isa`] where this CPU lacks the instruction set; where a GPU was asked
     /// for, [`Error::NoDevice`], [`Error::NoSuchDevice`] and [`Error::Cuda`]; [`Error::Accuracy`] where a
     /// kernel was named that does not keep to the accuracy mode.
-    pub fn build(self) -> Result<Engine, Error> {
-        let isa = self.isa.unwrap_or_else(CpuIsa::best);
-        let usual = if self.deterministic { CpuUnits::SameBits } else { CpuUnits::All };
-        let units = self.units.unwrap_or(usual);
-        let cpu = CpuContext::with_isa(self.threads, isa)?.with_units(units);
+    pub fn build(mut self) -> Result<Engine, Error> {
+        let cpu = match self.cpu.take() {
+            Some(context) => context,
+            None => self.start_threads()?,
+        };
         #[cfg(feature = "cuda")]
         let gpu = self.open_gpu(&cpu)?;
         Ok(Engine {
@@ -146,6 +153,13 @@ impl EngineBuilder {
             #[cfg(feature = "cuda")]
             gpu,
         })
+    }
+
+    fn start_threads(&self) -> Result<CpuContext, Error> {
+        let isa = self.isa.unwrap_or_else(CpuIsa::best);
+        let usual = if self.deterministic { CpuUnits::SameBits } else { CpuUnits::All };
+        let units = self.units.unwrap_or(usual);
+        Ok(CpuContext::with_isa(self.threads, isa)?.with_units(units))
     }
 
     #[cfg(feature = "cuda")]

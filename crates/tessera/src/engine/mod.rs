@@ -9,6 +9,8 @@ use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 
 use cpu_gemm::CpuContext;
+#[cfg(feature = "cuda")]
+use cpu_gemm::{View, ViewMut};
 use gemm_spec::{Element as _, Problem};
 
 pub use self::builder::{Device, EngineBuilder};
@@ -19,8 +21,10 @@ use crate::accuracy::Accuracy;
 use crate::element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 use crate::error::Error;
 #[cfg(feature = "cuda")]
-use crate::gpu::{Gpu, Kernel};
+use crate::gpu::{Gpu, Kernel, Unfinished};
 use crate::matrix::{MatMut, MatRef, Matrix, problem_of};
+#[cfg(feature = "cuda")]
+use crate::select::Predicted;
 
 /// Computes matrix products, from any number of threads at once.
 ///
@@ -187,6 +191,44 @@ impl Engine {
         #[cfg(not(feature = "cuda"))]
         let _ = problem;
         Ok(Placement::Cpu)
+    }
+
+    /// `C = alpha * A * B + beta * C` of views by a kernel on this engine's GPU, such as [`Engine::placement`] names.
+    /// What lies between the views' lines is neither read nor written, and others may use it meanwhile.
+    ///
+    /// # Errors
+    /// As [`Engine::gemm`], with whether C is unchanged; [`Error::NoDevice`] where the engine has no GPU.
+    #[cfg(feature = "cuda")]
+    pub fn gemm_by<T: GemmTypes>(
+        &self,
+        kernel: Kernel,
+        alpha: T::Acc,
+        a: View<'_, T::A>,
+        b: View<'_, T::B>,
+        beta: T::Acc,
+        c: ViewMut<'_, T::C>,
+    ) -> Result<(), Unfinished> {
+        let Some(gpu) = &self.gpu else {
+            let reason = "the engine stays on the CPU".to_owned();
+            return Err(Error::NoDevice { reason }.into());
+        };
+        gpu.multiply_views::<T>(kernel, &self.cpu, (alpha, beta), (a, b), c)
+    }
+
+    /// What a problem is predicted to take on this engine's GPU and on its CPU; `None` where it has no GPU, or that
+    /// no kernel.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`].
+    #[cfg(feature = "cuda")]
+    pub fn predicted<T: GemmTypes>(
+        &self,
+        problem: &Problem<T>,
+    ) -> Result<Option<Predicted>, Error> {
+        match &self.gpu {
+            Some(gpu) => gpu.predicted(&problem.one(), &self.cpu, self.accuracy),
+            None => Ok(None),
+        }
     }
 
     /// Whether a problem that is [placed](Self::placement) on the CPU is computed in its matrix units, if the

@@ -3,14 +3,15 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cpu_gemm::CpuContext;
+use cpu_gemm::{CpuContext, View, ViewMut};
 use gemm_spec::{Element as _, Layout, Operand, Order, Problem, Types};
 
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 use crate::error::Error;
-use crate::gpu::{Gpu, Kernel};
-use crate::select::{CostModel, Figures, in_order};
+use crate::gpu::{Gpu, Kernel, Unfinished};
+use crate::row_major::row_major_view;
+use crate::select::{CostModel, Figures, Predicted, in_order};
 
 /// When an engine uses its GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -217,6 +218,63 @@ impl OnGpu {
             (a, b)
         };
         self.gpu.host_path(cpu).multiply(kernel, &problem, a, b, c)
+    }
+}
+
+impl OnGpu {
+    /// Computes a product of views by a kernel.
+    pub(super) fn multiply_views<T: GemmTypes>(
+        &self,
+        kernel: Kernel,
+        cpu: &CpuContext,
+        scalars: (T::Acc, T::Acc),
+        (a, b): (View<'_, T::A>, View<'_, T::B>),
+        c: ViewMut<'_, T::C>,
+    ) -> Result<(), Unfinished> {
+        match c.layout().order {
+            Order::RowMajor => self.canonical_views::<T>(kernel, cpu, scalars, (a, b), c),
+            Order::ColMajor => {
+                let (a, b, c) = (b.transposed(), a.transposed(), c.transposed());
+                self.canonical_views::<T::Transposed>(kernel, cpu, scalars, (a, b), c)
+            }
+        }
+    }
+
+    /// The same of a row-major C.
+    fn canonical_views<T: GemmTypes>(
+        &self,
+        kernel: Kernel,
+        cpu: &CpuContext,
+        scalars: (T::Acc, T::Acc),
+        (a, b): (View<'_, T::A>, View<'_, T::B>),
+        c: ViewMut<'_, T::C>,
+    ) -> Result<(), Unfinished> {
+        let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
+        let (a, b) = if kernel.reads_any_order() {
+            (a, b)
+        } else {
+            let read = scalars.0 != T::Acc::ZERO;
+            let a = row_major_view(cpu, a, read, &mut packed_a)?;
+            (a, row_major_view(cpu, b, read, &mut packed_b)?)
+        };
+        self.gpu.host_path(cpu).multiply_views::<T>(kernel, scalars, a, b, c)
+    }
+
+    /// What a product is predicted to take.
+    pub(super) fn predicted<T: GemmTypes>(
+        &self,
+        problem: &Problem<T>,
+        cpu: &CpuContext,
+        accuracy: Accuracy,
+    ) -> Result<Option<Predicted>, Error> {
+        let free = self.available()?;
+        let threads = self.threads(cpu);
+        Ok(match canonical(problem) {
+            Canonical::Same(problem) => self.model.predicted(&problem, free, accuracy, threads),
+            Canonical::Transposed(problem) => {
+                self.model.predicted(&problem, free, accuracy, threads)
+            }
+        })
     }
 }
 

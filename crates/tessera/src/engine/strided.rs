@@ -7,7 +7,7 @@ use cpu_gemm::CpuContext;
 use super::Engine;
 #[cfg(feature = "cuda")]
 use super::Placement;
-use crate::blas3::{self, Complex, Factor, Field, Op};
+use crate::blas3::{self, Complex, Factor, Field, Op, Products as _};
 use crate::element::{AccOf, Element, MultiplyInto};
 use crate::error::Error;
 use crate::matrix::sizes_of;
@@ -85,7 +85,7 @@ macro_rules! complex {
                 c: LinesMut<'_, Self>,
             ) -> Result<(), Error> {
                 let (a, b) = (factor(a), factor(b));
-                blas3::product(alpha, a, b, beta, c.view()?, &engine.limited_to(threads));
+                engine.limited_to(threads).product(alpha, a, b, beta, c.view()?);
                 Ok(())
             }
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::HostPath;
+use super::host_bytes::{HostBytes, HostBytesMut};
 use super::host_path::part;
 use super::pitched::Block;
 use crate::error::Error;
@@ -37,7 +38,8 @@ impl HostPath<'_> {
             for bytes in chunks.clone() {
                 let fill = |staged: &mut [u8]| {
                     if allocated {
-                        block.load(pool, host, bytes.start, staged);
+                        // SAFETY: the block is all of the bytes.
+                        unsafe { block.load(pool, HostBytes::of(host), bytes.start, staged) };
                     }
                 };
                 // SAFETY: the memory is this path's own, which one product at a time has.
@@ -59,7 +61,9 @@ impl HostPath<'_> {
                 let Some(bytes) = coming.pop_front() else { break };
                 down.drain(bytes.len(), |data| {
                     if allocated {
-                        block.store(pool, bytes.start, data, host);
+                        let mut host = HostBytesMut::of(host);
+                        // SAFETY: the block is all of the bytes.
+                        unsafe { block.store(pool, bytes.start, data, &mut host) };
                     }
                 })?;
             }

@@ -14,20 +14,22 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use cpu_gemm::CpuContext;
+use cpu_gemm::{CpuContext, View, ViewMut};
 use cuda_lazy::{DeviceMemory, Event, Stream, Timing};
 use gemm_spec::plan::{Addresses, Band};
-use gemm_spec::{Element as _, Operand, Problem};
+use gemm_spec::{Element as _, Layout, Operand, Problem};
 use kernels_gpu::Kernel;
 use rayon::ThreadPool;
 
 use super::bands::Plan;
+use super::host_bytes::{HostBytes, HostBytesMut};
 use super::queue::Queue;
 use super::schedule::{Chunk, Schedule, Step};
 use super::staging::{DeviceBytes, Lane};
 use super::{Gpu, refused};
 use crate::element::{GemmTypes, bytes, bytes_mut};
 use crate::error::Error;
+use crate::matrix::sizes_of;
 use crate::pipeline::Pipeline;
 
 /// What is kept from one product to the next.
@@ -60,6 +62,24 @@ pub struct HostTimes {
     pub from_device: Duration,
 }
 
+/// A product that ended with an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unfinished {
+    /// Why.
+    #[source]
+    pub error: Error,
+    /// Whether some of C is the product's already; else C is as it was.
+    pub written: bool,
+}
+
+impl From<Error> for Unfinished {
+    /// Of what has not begun.
+    fn from(error: Error) -> Self {
+        Self { error, written: false }
+    }
+}
+
 impl Gpu {
     /// The way through this GPU for operands in host memory, copied by the threads of that context.
     #[must_use]
@@ -89,7 +109,28 @@ impl HostPath<'_> {
         b: &[T::B],
         c: &mut [T::C],
     ) -> Result<(), Error> {
-        self.product(kernel, problem, a, b, c, false).map(|_| ())
+        self.of_slices(kernel, problem, a, b, c, false).map(|_| ())
+    }
+
+    /// The same of views. What lies between their lines is neither read nor written, and others may use it
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`HostPath::multiply`], with whether C is unchanged; [`Error::InnerDim`] and [`Error::OuterDim`] where
+    /// the sizes do not fit.
+    pub fn multiply_views<T: GemmTypes>(
+        &self,
+        kernel: Kernel,
+        (alpha, beta): (T::Acc, T::Acc),
+        a: View<'_, T::A>,
+        b: View<'_, T::B>,
+        c: ViewMut<'_, T::C>,
+    ) -> Result<(), Unfinished> {
+        let problem = problem_of_views::<T>((alpha, beta), a, b, &c)?;
+        let (a, b) = (HostBytes::of_view(a), HostBytes::of_view(b));
+        let c = HostBytesMut::of_view(c);
+        // SAFETY: the problem's layouts are the views', whose lines are apart from each other.
+        unsafe { self.product(kernel, &problem, a, b, c, false) }.map(|_| ())
     }
 
     /// The same, and what took how long. The events that tell cost a small product a good part of its
@@ -105,10 +146,10 @@ impl HostPath<'_> {
         b: &[T::B],
         c: &mut [T::C],
     ) -> Result<HostTimes, Error> {
-        self.product(kernel, problem, a, b, c, true)
+        self.of_slices(kernel, problem, a, b, c, true)
     }
 
-    fn product<T: GemmTypes>(
+    fn of_slices<T: GemmTypes>(
         &self,
         kernel: Kernel,
         problem: &Problem<T>,
@@ -117,11 +158,33 @@ impl HostPath<'_> {
         c: &mut [T::C],
         timed: bool,
     ) -> Result<HostTimes, Error> {
-        let Self { gpu, cpu, pipeline } = *self;
-        kernel
-            .supports(problem, gpu.limits())
-            .map_err(|reason| Error::Unsupported { kernel: kernel.id, reason })?;
+        self.check(kernel, problem)?;
         problem.check_buffers(a.len(), b.len(), c.len())?;
+        let (a, b) = (HostBytes::of(bytes(a)), HostBytes::of(bytes(b)));
+        let c = HostBytesMut::of(bytes_mut(c));
+        // SAFETY: the buffers were checked to hold the problem's matrices.
+        unsafe { self.product(kernel, problem, a, b, c, timed) }.map_err(|failed| failed.error)
+    }
+
+    /// Whether the kernel can do this problem here.
+    fn check<T: GemmTypes>(&self, kernel: Kernel, problem: &Problem<T>) -> Result<(), Error> {
+        let supported = kernel.supports(problem, self.gpu.limits());
+        supported.map_err(|reason| Error::Unsupported { kernel: kernel.id, reason })
+    }
+
+    /// # Safety
+    /// The matrices have the sizes and layouts of the problem.
+    unsafe fn product<T: GemmTypes>(
+        &self,
+        kernel: Kernel,
+        problem: &Problem<T>,
+        a: HostBytes<'_>,
+        b: HostBytes<'_>,
+        mut c: HostBytesMut<'_>,
+        timed: bool,
+    ) -> Result<HostTimes, Unfinished> {
+        let Self { gpu, cpu, pipeline } = *self;
+        self.check(kernel, problem)?;
         if problem.m == 0 || problem.n == 0 {
             return Ok(HostTimes::default());
         }
@@ -130,18 +193,22 @@ impl HostPath<'_> {
         let bands = pipeline.bands(kernel.spec(), problem, gpu.limits().multiprocessors);
         let tallest = bands.first().map_or(0, |band| band.len());
         let in_bands = bands.len() > 1;
-        let (a, b) = (bytes(a), bytes(b));
         let product = Product { gpu, pool: cpu.pool(), pipeline, timed, kernel, problem, a, b };
+        let mut written = false;
         let times = self.with_staging(|staging| {
-            let times = product.run(staging, &Plan::new(problem, bands), bytes_mut(c))?;
+            let whole = Plan::new(problem, bands);
+            // SAFETY: the plan is of the problem, whose matrices these are.
+            let times = unsafe { product.run(staging, &whole, &mut c, &mut written) }?;
             let band = Band { tallest, ..Band::whole(problem.m) };
             if in_bands && product.queue()?.fell_back(kernel, problem, band)? {
                 // The first bands may have been multiplied in limbs: the whole is to go the other way.
-                let whole = std::iter::once(0..problem.m).collect();
-                return product.run(staging, &Plan::new(problem, whole), bytes_mut(c));
+                let whole = Plan::new(problem, std::iter::once(0..problem.m).collect());
+                // SAFETY: as above.
+                return unsafe { product.run(staging, &whole, &mut c, &mut written) };
             }
             Ok(times)
-        })?;
+        });
+        let times = times.map_err(|error| Unfinished { error, written })?;
         Ok(HostTimes { all: started.elapsed(), ..times })
     }
 
@@ -287,13 +354,23 @@ struct Product<'p, T: GemmTypes> {
     timed: bool,
     kernel: Kernel,
     problem: &'p Problem<T>,
-    a: &'p [u8],
-    b: &'p [u8],
+    a: HostBytes<'p>,
+    b: HostBytes<'p>,
 }
 
 impl<T: GemmTypes> Product<'_, T> {
-    /// Goes through the schedule of a plan. `all` of the times is left to the caller.
-    fn run(&self, staging: &mut Staging, plan: &Plan, c: &mut [u8]) -> Result<HostTimes, Error> {
+    /// Goes through the schedule of a plan. `all` of the times is left to the caller, who is told in `written` when
+    /// C begins to change.
+    ///
+    /// # Safety
+    /// The plan is of the problem, and the matrices have its sizes and layouts.
+    unsafe fn run(
+        &self,
+        staging: &mut Staging,
+        plan: &Plan,
+        c: &mut HostBytesMut<'_>,
+        written: &mut bool,
+    ) -> Result<HostTimes, Error> {
         let (memory, mut settled) = staging.ready(self.gpu, plan.bytes)?;
         let Pipeline { slots, slot_bytes, .. } = self.pipeline;
         let old_c = self.problem.beta != T::Acc::ZERO;
@@ -309,9 +386,12 @@ impl<T: GemmTypes> Product<'_, T> {
                     let host = match of.operand {
                         Operand::A => self.a,
                         Operand::B => self.b,
-                        Operand::C => &*c,
+                        Operand::C => c.to_read(),
                     };
-                    let fill = |staged: &mut [u8]| of.block.load(pool, host, bytes.start, staged);
+                    let fill = |staged: &mut [u8]| {
+                        // SAFETY: by the caller's promise a block of the plan is a part of its matrix.
+                        unsafe { of.block.load(pool, host, bytes.start, staged) }
+                    };
                     // SAFETY: the block is this product's; what multiplies it waits for this stream.
                     unsafe { up.upload(part(memory, of.at, &bytes), fill)? };
                 }
@@ -336,7 +416,11 @@ impl<T: GemmTypes> Product<'_, T> {
                     }
                 }
                 Step::Drain(Chunk { of, bytes }) => {
-                    down.drain(bytes.len(), |data| of.block.store(pool, bytes.start, data, c))?;
+                    down.drain(bytes.len(), |data| {
+                        *written = true;
+                        // SAFETY: as above.
+                        unsafe { of.block.store(pool, bytes.start, data, c) }
+                    })?;
                 }
             }
         }
@@ -371,6 +455,30 @@ impl<T: GemmTypes> Product<'_, T> {
         // problem, and so fewer rows of it; the bands follow one another from the first.
         unsafe { self.queue()?.enqueue(self.kernel, &problem, Addresses { a, b, c }, band) }
     }
+}
+
+/// The problem `C = alpha * A * B + beta * C` of views.
+///
+/// # Errors
+/// Where the sizes do not fit, or lines overlap.
+fn problem_of_views<T: GemmTypes>(
+    (alpha, beta): (T::Acc, T::Acc),
+    a: View<'_, T::A>,
+    b: View<'_, T::B>,
+    c: &ViewMut<'_, T::C>,
+) -> Result<Problem<T>, Error> {
+    let [m, n, k] = sizes_of([(a.rows(), a.cols()), (b.rows(), b.cols()), (c.rows(), c.cols())])?;
+    let mut layouts = [a.layout(), b.layout(), c.layout()];
+    if k == 0 {
+        // Neither has elements, whatever its leading dimension says.
+        (layouts[0], layouts[1]) = (Layout::row_major(0), Layout::row_major(n));
+    }
+    let [a, b, c] = layouts;
+    let problem = Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(a, b, c);
+    for operand in [Operand::A, Operand::B, Operand::C] {
+        problem.required_len(operand)?;
+    }
+    Ok(problem)
 }
 
 /// The part of the device's memory that some bytes of a block take, which begins at an offset.

@@ -1,10 +1,11 @@
 //! A matrix in host memory and its copy on the device, as bytes: which line goes where.
 
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use cpu_gemm::run_on;
 use rayon::ThreadPool;
+
+use super::host_bytes::{HostBytes, HostBytesMut};
 
 /// Lines on the device begin at multiples of this many bytes, so that kernels may load several
 /// elements at once; it is a multiple of every element's size.
@@ -21,7 +22,7 @@ const PIECE: usize = 256 << 10;
 /// bytes apart on the device. A line is a row of a row-major matrix, a column of a column-major one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Where the first line begins in the host's buffer.
+    /// Where the first line begins in the host's matrix.
     start: usize,
     lines: usize,
     /// Bytes of a line.
@@ -38,7 +39,7 @@ pub(super) fn pitch(width: usize) -> usize {
 /// Bytes that are contiguous on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
-    /// Where it begins in the host's buffer.
+    /// Where it begins in the host's matrix.
     host: usize,
     /// Where it begins in the piece.
     at: usize,
@@ -76,58 +77,70 @@ impl Block {
         })
     }
 
-    /// Copies what belongs into these bytes of the block, from `from` on, out of the host's buffer.
-    fn gather(&self, host: &[u8], from: usize, to: &mut [u8]) {
+    /// Copies what belongs into these bytes of the block, from `from` on, out of the host's matrix.
+    ///
+    /// # Safety
+    /// As [`Self::load`].
+    unsafe fn gather(&self, host: HostBytes<'_>, from: usize, to: &mut [u8]) {
         for Segment { host: source, at, len } in self.segments(from, to.len()) {
-            to[at..at + len].copy_from_slice(&host[source..source + len]);
+            // SAFETY: a segment is of one line of the block, and so of the matrix.
+            unsafe { host.read(source, &mut to[at..at + len]) };
         }
     }
 
     /// Fills `to` with the block's bytes from `from` on; what pads lines keeps its value.
-    pub(super) fn load(&self, pool: &ThreadPool, host: &[u8], from: usize, to: &mut [u8]) {
+    ///
+    /// # Safety
+    /// The lines of the block are parts of lines of the matrix, at the same offsets.
+    pub(super) unsafe fn load(
+        &self,
+        pool: &ThreadPool,
+        host: HostBytes<'_>,
+        from: usize,
+        to: &mut [u8],
+    ) {
         if to.len() <= ALONE {
-            return self.gather(host, from, to);
+            // SAFETY: the caller's promise.
+            return unsafe { self.gather(host, from, to) };
         }
         share(pool, to.chunks_mut(PIECE).enumerate(), |(index, piece)| {
-            self.gather(host, from + index * PIECE, piece);
+            // SAFETY: the caller's promise.
+            unsafe { self.gather(host, from + index * PIECE, piece) };
         });
     }
 
-    /// Puts the block's bytes from `from` on into the host's buffer, whose other bytes stay as they are.
-    pub(super) fn store(&self, pool: &ThreadPool, from: usize, data: &[u8], host: &mut [u8]) {
+    /// Puts the block's bytes from `from` on into the host's matrix, whose other bytes stay as they are.
+    ///
+    /// # Safety
+    /// As [`Self::load`].
+    pub(super) unsafe fn store(
+        &self,
+        pool: &ThreadPool,
+        from: usize,
+        data: &[u8],
+        host: &mut HostBytesMut<'_>,
+    ) {
         if data.len() <= ALONE {
-            return self.scatter(from, data, 0, host);
+            // SAFETY: the caller's promise; nobody else has the matrix.
+            return unsafe { self.scatter(from, data, host) };
         }
-        // Lines ascend on both sides, so that each piece has a part of the host's buffer to itself.
-        let mut parts = Vec::with_capacity(data.len().div_ceil(PIECE));
-        let (mut rest, mut offset) = (host, 0);
-        for (index, piece) in data.chunks(PIECE).enumerate() {
-            let from = from + index * PIECE;
-            let Some(span) = self.span(from, piece.len()) else { continue };
-            let (_, tail) = rest.split_at_mut(span.start - offset);
-            let (own, tail) = tail.split_at_mut(span.len());
-            (rest, offset) = (tail, span.end);
-            parts.push((from, piece, span.start, own));
-        }
-        share(pool, parts.into_iter(), |(from, piece, begins, own)| {
-            self.scatter(from, piece, begins, own);
+        let host = &*host;
+        share(pool, data.chunks(PIECE).enumerate(), |(index, piece)| {
+            // SAFETY: the caller's promise; no two pieces have a byte of a line in common, and nobody but this
+            // function has the matrix.
+            unsafe { self.scatter(from + index * PIECE, piece, host) };
         });
     }
 
-    /// Puts the block's bytes from `from` on into a part of the host's buffer, which begins there at
-    /// `begins`.
-    fn scatter(&self, from: usize, data: &[u8], begins: usize, part: &mut [u8]) {
-        for Segment { host, at, len } in self.segments(from, data.len()) {
-            part[host - begins..][..len].copy_from_slice(&data[at..at + len]);
+    /// Puts the block's bytes from `from` on into the host's matrix.
+    ///
+    /// # Safety
+    /// As [`Self::load`], and no other thread uses what belongs there.
+    unsafe fn scatter(&self, from: usize, data: &[u8], host: &HostBytesMut<'_>) {
+        for Segment { host: to, at, len } in self.segments(from, data.len()) {
+            // SAFETY: a segment is of one line of the block, and so of the matrix; the rest is the caller's promise.
+            unsafe { host.write(to, &data[at..at + len]) };
         }
-    }
-
-    /// From the first byte in the host's buffer to behind the last that those of the device stand for;
-    /// `None` where they are padding alone.
-    fn span(&self, from: usize, len: usize) -> Option<Range<usize>> {
-        let first = self.segments(from, len).next()?;
-        let last = self.segments(from, len).last()?;
-        Some(first.host..last.host + last.len)
     }
 }
 
@@ -195,8 +208,11 @@ mod tests {
             let mut back = vec![255; host.len()];
             for from in (0..block.bytes()).step_by(600_007) {
                 let mut staged = vec![254; 600_007.min(block.bytes() - from)];
-                block.load(&pool, &host, from, &mut staged);
-                block.store(&pool, from, &staged, &mut back);
+                // SAFETY: the lines of the block are within the slice.
+                unsafe { block.load(&pool, HostBytes::of(&host), from, &mut staged) };
+                let mut to = HostBytesMut::of(&mut back);
+                // SAFETY: as above.
+                unsafe { block.store(&pool, from, &staged, &mut to) };
             }
             for (place, &byte) in back.iter().enumerate() {
                 let within = place >= 5 && (place - 5) % ld < width;

@@ -4,7 +4,7 @@ use cpu_gemm::{CpuContext, Factor, Field, RealNumber as _, Task, View, ViewMut};
 
 use super::column::{add_multiple, largest, multiply_by};
 use super::pivots::{Pivot, Sequence, interchange};
-use crate::blas3::{Diag, Op, Side, Uplo, check_size, half, product, triangular, trsm};
+use crate::blas3::{Diag, Op, Products as _, Side, Uplo, check_size, half, triangular, trsm};
 use crate::error::Error;
 
 /// Factors `A = P * L * U` in place: U is the upper triangle, L is below it, with ones on its diagonal, and row
@@ -112,7 +112,7 @@ fn factor<T: Field, P: Pivot>(
     let task = Task { solve: true, upper: false, unit: true };
     triangular(task, T::ONE, lower, top.reborrow(), context);
     let below = Factor::plain(left.as_view().part(cut..rows, 0..cut));
-    product(-T::ONE, below, Factor::plain(top.as_view()), T::ONE, bottom.reborrow(), context);
+    context.product(-T::ONE, below, Factor::plain(top.as_view()), T::ONE, bottom.reborrow());
     let second = factor(bottom, of_right, context);
     interchange(of_right, Sequence::Forward, left.part(cut..rows, 0..cut), context);
     for pivot in of_right {

@@ -8,7 +8,7 @@ use gemm_spec::Layout;
 use super::column::{add_multiple, conjugate_dot};
 use super::copy::{copy, dense, subtract};
 use super::reflector::reflect;
-use crate::blas3::{Diag, Op, Side, Uplo, half, product, triangular, trmm};
+use crate::blas3::{Diag, Op, Products as _, Side, Uplo, half, triangular, trmm};
 use crate::error::Error;
 
 /// Reflectors of a block at most.
@@ -82,7 +82,7 @@ fn between<T: Field>(
     trmm(Side::Right, Uplo::Lower, op, unit, T::ONE, square, beside.reborrow(), context)?;
     let first = Factor::plain(v1.part(k2..rows, 0..k1)).transposed().conjugated();
     let second = Factor::plain(v2.part(k2..rows, 0..k2));
-    product(T::ONE, first, second, T::ONE, beside.reborrow(), context);
+    context.product(T::ONE, first, second, T::ONE, beside.reborrow());
     let diag = Diag::NonUnit;
     trmm(Side::Left, Uplo::Upper, op, diag, -T::ONE, t1, beside.reborrow(), context)?;
     trmm(Side::Right, Uplo::Upper, op, diag, T::ONE, t2, beside, context)
@@ -229,10 +229,10 @@ fn apply_left<T: Field>(
     let multiply = Task { solve: false, upper: true, unit: true };
     triangular(multiply, T::ONE, square.transposed().conjugated(), w.reborrow(), context);
     let c = Factor::plain(bottom.as_view());
-    product(T::ONE, below.transposed().conjugated(), c, T::ONE, w.reborrow(), context);
+    context.product(T::ONE, below.transposed().conjugated(), c, T::ONE, w.reborrow());
     let by_t = Task { solve: false, upper, unit: false };
     triangular(by_t, T::ONE, t, w.reborrow(), context);
-    product(-T::ONE, below, Factor::plain(w.as_view()), T::ONE, bottom.reborrow(), context);
+    context.product(-T::ONE, below, Factor::plain(w.as_view()), T::ONE, bottom.reborrow());
     let back = Task { upper: false, ..multiply };
     triangular(back, T::ONE, square, w.reborrow(), context);
     subtract(w.as_view(), top.reborrow(), context);

@@ -28,6 +28,9 @@ pub use gpu::{COPIES, GpuFigures, TransferModel, Workload};
 pub(crate) use kernel::in_order;
 pub use measured::KernelTime;
 
+use kernels_gpu::Kernel;
+
+use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
 
 /// The version of the files that hold figures.
@@ -73,6 +76,17 @@ pub struct CostModel {
     gpu: DeviceModel,
 }
 
+/// What a product is predicted to take, from operands in host memory to the result there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Predicted {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Seconds by it.
+    pub gpu: f64,
+    /// Seconds by the CPU.
+    pub cpu: f64,
+}
+
 impl CostModel {
     /// Figures of the CPU, and of the GPU if they are of the one of that name.
     #[must_use]
@@ -102,6 +116,22 @@ impl CostModel {
         self.gpu.seconds(problem, spec) < self.cpu.seconds(T::TYPES, problem.flops(), threads)
     }
 
+    /// What the kernel that suits a canonical problem should take, of those for which that many bytes are free and
+    /// that keep to the accuracy mode, and the CPU; `None` where there is no such kernel.
+    #[must_use]
+    pub fn predicted<T: GemmTypes>(
+        &self,
+        problem: &Problem<T>,
+        free: u64,
+        accuracy: Accuracy,
+        threads: usize,
+    ) -> Option<Predicted> {
+        let kernel = self.gpu.best_kernel(problem, free, accuracy)?;
+        let gpu = self.gpu.seconds(&in_order(problem, &kernel), kernel.spec());
+        let cpu = self.cpu.seconds(T::TYPES, problem.flops(), threads);
+        Some(Predicted { kernel, gpu, cpu })
+    }
+
     /// Operations up to which the GPU does not end before the CPU on that many threads, whatever the product
     /// is: looked up in no time, where a prediction would take as long as such a product.
     #[must_use]
@@ -129,7 +159,6 @@ mod tests {
     use gemm_spec::DeviceLimits;
 
     use super::*;
-    use crate::accuracy::Accuracy;
 
     fn figures() -> Figures {
         Figures {
