@@ -6,8 +6,9 @@
 //!
 //! As in [`level3`], of each product; and arrays have an element for each group or each product.
 
-use tessera::blas3::{Field, Op};
+use tessera::blas3::Op;
 
+use crate::device::Number;
 use crate::int::Int;
 use crate::level3;
 use crate::xerbla::Report;
@@ -22,6 +23,10 @@ struct Renumbered<R> {
 impl<R: Report> Report for Renumbered<R> {
     fn wrong(self, argument: i32) {
         self.report.wrong((self.number)(argument));
+    }
+
+    fn routine(&self) -> &'static str {
+        self.report.routine()
     }
 }
 
@@ -59,7 +64,7 @@ unsafe fn at<T: Copy>(array: *const T, index: usize) -> T {
     clippy::multiple_unsafe_ops_per_block,
     reason = "elements of the group's index, of arrays with one for each group"
 )]
-pub(crate) unsafe fn grouped<T: Field, I: Int, L: Copy>(
+pub(crate) unsafe fn grouped<T: Number, I: Int, L: Copy>(
     report: impl Report,
     groups: &Groups<T, I, L>,
     op: fn(L) -> Option<Op>,
@@ -125,7 +130,7 @@ impl<T, I> Fixed<T, I> {
 
 /// # Safety
 /// See the [module](self).
-pub(crate) unsafe fn strided<T: Field, I: Int>(report: impl Report, all: &Fixed<T, I>) {
+pub(crate) unsafe fn strided<T: Number, I: Int>(report: impl Report, all: &Fixed<T, I>) {
     // Behind each leading dimension stands a stride.
     let number = |argument| match argument {
         10.. => argument + if argument == 13 { 2 } else { 1 },

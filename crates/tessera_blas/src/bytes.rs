@@ -23,7 +23,7 @@ use tessera::blas3::{self, Op, View, ViewMut};
 use crate::cblas::{Enumerated, call};
 use crate::int::Int;
 use crate::letters::Letter;
-use crate::level3::{FITS, General, general, view, view_mut};
+use crate::level3::{FITS, Sizes, general, view, view_mut};
 use crate::threads::compute;
 use crate::xerbla::Report;
 
@@ -101,7 +101,7 @@ pub(crate) unsafe fn gemm<I: Int>(
     (c, ldc): (*mut i32, I),
 ) {
     let Some(of_c) = offsets.of_c else { return report.wrong(3) };
-    let Some(General { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
+    let Some(Sizes { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
         general(report, ops, sizes, (lda, ldb, ldc), 4, [9, 12, 16])
     else {
         return;

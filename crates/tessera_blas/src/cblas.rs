@@ -12,6 +12,7 @@ use std::ffi::CStr;
 
 use tessera::blas3::{Diag, Field, Op, Side, Uplo};
 
+use crate::device::Number;
 use crate::int::Int;
 use crate::level3;
 use crate::xerbla::C;
@@ -87,7 +88,7 @@ pub(crate) fn call(name: &'static CStr, layout: i32) -> Option<C> {
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
 #[inline(always)]
-pub(crate) unsafe fn gemm<T: Field, I: Int>(
+pub(crate) unsafe fn gemm<T: Number, I: Int>(
     name: &'static CStr,
     layout: i32,
     (op_a, op_b): (i32, i32),
@@ -112,7 +113,7 @@ pub(crate) unsafe fn gemm<T: Field, I: Int>(
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn symm<T: Field, I: Int>(
+pub(crate) unsafe fn symm<T: Number, I: Int>(
     name: &'static CStr,
     hermitian: bool,
     layout: i32,
@@ -153,7 +154,7 @@ fn turned<T: Field>(hermitian: bool, op: Op) -> Op {
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn syrk<T: Field, I: Int>(
+pub(crate) unsafe fn syrk<T: Number, I: Int>(
     name: &'static CStr,
     hermitian: bool,
     layout: i32,
@@ -181,7 +182,7 @@ pub(crate) unsafe fn syrk<T: Field, I: Int>(
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn syr2k<T: Field, I: Int>(
+pub(crate) unsafe fn syr2k<T: Number, I: Int>(
     name: &'static CStr,
     hermitian: bool,
     layout: i32,
@@ -211,7 +212,7 @@ pub(crate) unsafe fn syr2k<T: Field, I: Int>(
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn gemmtr<T: Field, I: Int>(
+pub(crate) unsafe fn gemmtr<T: Number, I: Int>(
     name: &'static CStr,
     layout: i32,
     uplo: i32,
@@ -241,7 +242,7 @@ pub(crate) unsafe fn gemmtr<T: Field, I: Int>(
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn triangular<T: Field, I: Int>(
+pub(crate) unsafe fn triangular<T: Number, I: Int>(
     name: &'static CStr,
     solve: bool,
     layout: i32,

@@ -12,8 +12,8 @@
 use tessera::Layout;
 use tessera::blas3::{self, Diag, Field, Op, Side, Uplo, View, ViewMut};
 
+use crate::device::{self, Call, General, Means, Number, Stored};
 use crate::int::Int;
-use crate::threads::{alone, compute};
 use crate::xerbla::Report;
 
 /// The first argument that is wrong, of pairs of a number and whether it is right.
@@ -28,6 +28,12 @@ macro_rules! check {
 /// Whether a leading dimension is enough for columns of `rows` elements.
 pub(crate) fn holds<I: Int>(ld: I, rows: usize) -> bool {
     ld.size().is_some_and(|ld| ld >= rows.max(1))
+}
+
+/// A leading dimension that was checked.
+#[inline]
+fn leading<I: Int>(ld: I) -> usize {
+    ld.size().unwrap_or(0)
 }
 
 /// A view of a matrix to read.
@@ -76,7 +82,7 @@ fn stored(op: Op, rows: usize, cols: usize) -> (usize, usize) {
 }
 
 /// The sizes of a general product whose arguments are right.
-pub(crate) struct General {
+pub(crate) struct Sizes {
     pub(crate) ops: (Op, Op),
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -96,7 +102,7 @@ pub(crate) fn general<I: Int>(
     (lda, ldb, ldc): (I, I, I),
     sizes_at: i32,
     lds_at: [i32; 3],
-) -> Option<General> {
+) -> Option<Sizes> {
     let wrong = |argument| {
         report.wrong(argument);
         None
@@ -114,14 +120,14 @@ pub(crate) fn general<I: Int>(
             return wrong(argument);
         }
     }
-    Some(General { ops: (op_a, op_b), m, n, k, of_a, of_b })
+    Some(Sizes { ops: (op_a, op_b), m, n, k, of_a, of_b })
 }
 
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
 #[inline(always)]
-pub(crate) unsafe fn gemm<T: Field, I: Int>(
+pub(crate) unsafe fn gemm<T: Number, I: Int>(
     report: impl Report,
     ops: (Option<Op>, Option<Op>),
     sizes: (I, I, I),
@@ -131,7 +137,7 @@ pub(crate) unsafe fn gemm<T: Field, I: Int>(
     beta: T,
     (c, ldc): (*mut T, I),
 ) {
-    let Some(General { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
+    let Some(Sizes { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
         general(report, ops, sizes, (lda, ldb, ldc), 3, [8, 10, 13])
     else {
         return;
@@ -139,39 +145,33 @@ pub(crate) unsafe fn gemm<T: Field, I: Int>(
     if m == 0 || n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
         return;
     }
+    let (a, b) = (Stored::read(a, of_a, leading(lda)), Stored::read(b, of_b, leading(ldb)));
+    let c = Stored::written(c, (m, n), leading(ldc));
+    let product = General { ops: (op_a, op_b), alpha, a, b, beta, c };
     // SAFETY: the caller's promise.
-    let a = unsafe { view(a, of_a.0, of_a.1, lda) };
-    // SAFETY: the caller's promise.
-    let b = unsafe { view(b, of_b.0, of_b.1, ldb) };
-    // SAFETY: the caller's promise.
-    let mut c = unsafe { view_mut(c, m, n, ldc) };
-    if blas3::gemm_near(op_a, op_b, alpha, a, b, beta, &mut c, alone()) {
+    if device::is_plain() && unsafe { product.near() } {
         return;
     }
-    larger(op_a, op_b, alpha, a, b, beta, c);
+    // SAFETY: the caller's promise.
+    unsafe { larger(report.routine(), [m, n, k], product) }
 }
 
 /// A product in whose time that of a call does not count; by itself, so that what each name has of its own is short.
+///
+/// # Safety
+/// See the [module](self).
 #[inline(never)]
-fn larger<T: Field>(
-    op_a: Op,
-    op_b: Op,
-    alpha: T,
-    a: View<'_, T>,
-    b: View<'_, T>,
-    beta: T,
-    c: ViewMut<'_, T>,
-) {
-    let k = if op_a == Op::NoTrans { a.cols() } else { a.rows() };
-    compute(work::<T>(c.rows(), c.cols(), k), |context| {
-        blas3::gemm(op_a, op_b, alpha, a, b, beta, c, context).expect(FITS);
-    });
+unsafe fn larger<T: Number>(routine: &str, sizes: [usize; 3], product: General<T>) {
+    let [m, n, k] = sizes;
+    let call = Call { routine, sizes: &sizes, work: work::<T>(m, n, k) };
+    // SAFETY: the caller's promise.
+    unsafe { device::gemm(call, product) }
 }
 
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn symm<T: Field, I: Int>(
+pub(crate) unsafe fn symm<T: Number, I: Int>(
     report: impl Report,
     hermitian: bool,
     (side, uplo): (Option<Side>, Option<Uplo>),
@@ -195,16 +195,25 @@ pub(crate) unsafe fn symm<T: Field, I: Int>(
     if m == 0 || n == 0 || alpha == T::ZERO && beta == T::ONE {
         return;
     }
-    // SAFETY: the caller's promise.
-    let a = unsafe { view(a, order, order, lda) };
-    // SAFETY: the caller's promise.
-    let b = unsafe { view(b, m, n, ldb) };
-    // SAFETY: the caller's promise.
-    let c = unsafe { view_mut(c, m, n, ldc) };
-    compute(work::<T>(m, n, order), |context| {
+    let operands = [
+        Stored::read(a, (order, order), leading(lda)),
+        Stored::read(b, (m, n), leading(ldb)),
+        Stored::written(c, (m, n), leading(ldc)),
+    ];
+    let work = work::<T>(m, n, order);
+    let call = Call { routine: report.routine(), sizes: &[m, n], work };
+    let body = |means: &Means<'_>, [a, b, c]: [Stored<T>; 3]| {
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let a = unsafe { a.view() };
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let b = unsafe { b.view() };
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let c = unsafe { c.view_mut() };
         let routine = if hermitian { blas3::hemm } else { blas3::symm };
-        routine(side, uplo, alpha, a, b, beta, c, context).expect(FITS);
-    });
+        routine(side, uplo, alpha, a, b, beta, c, means).expect(FITS);
+    };
+    // SAFETY: the caller's promise.
+    unsafe { device::compute(call, operands, body) }
 }
 
 /// Whether a rank-k update knows a transposition: of real numbers both are the same, of complex ones each routine
@@ -222,7 +231,7 @@ fn knows<T: Field>(hermitian: bool, op: Op) -> bool {
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn syrk<T: Field, I: Int>(
+pub(crate) unsafe fn syrk<T: Number, I: Int>(
     report: impl Report,
     hermitian: bool,
     (uplo, op): (Option<Uplo>, Option<Op>),
@@ -244,17 +253,23 @@ pub(crate) unsafe fn syrk<T: Field, I: Int>(
     if n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
         return;
     }
-    // SAFETY: the caller's promise.
-    let a = unsafe { view(a, of_a.0, of_a.1, lda) };
-    // SAFETY: the caller's promise.
-    let c = unsafe { view_mut(c, n, n, ldc) };
-    compute(work::<T>(n, n, k) / 2, |context| {
+    let operands =
+        [Stored::read(a, (of_a.0, of_a.1), leading(lda)), Stored::written(c, (n, n), leading(ldc))];
+    let work = work::<T>(n, n, k) / 2;
+    let call = Call { routine: report.routine(), sizes: &[n, k], work };
+    let body = |means: &Means<'_>, [a, c]: [Stored<T>; 2]| {
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let a = unsafe { a.view() };
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let c = unsafe { c.view_mut() };
         let done = match hermitian {
-            true => blas3::herk(uplo, op, alpha.re(), a, beta.re(), c, context),
-            false => blas3::syrk(uplo, op, alpha, a, beta, c, context),
+            true => blas3::herk(uplo, op, alpha.re(), a, beta.re(), c, means),
+            false => blas3::syrk(uplo, op, alpha, a, beta, c, means),
         };
         done.expect(FITS);
-    });
+    };
+    // SAFETY: the caller's promise.
+    unsafe { device::compute(call, operands, body) }
 }
 
 /// `syr2k` and `her2k`, whose beta is a real number given as `T`.
@@ -262,7 +277,7 @@ pub(crate) unsafe fn syrk<T: Field, I: Int>(
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn syr2k<T: Field, I: Int>(
+pub(crate) unsafe fn syr2k<T: Number, I: Int>(
     report: impl Report,
     hermitian: bool,
     (uplo, op): (Option<Uplo>, Option<Op>),
@@ -286,25 +301,34 @@ pub(crate) unsafe fn syr2k<T: Field, I: Int>(
     if n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
         return;
     }
-    // SAFETY: the caller's promise.
-    let a = unsafe { view(a, of_both.0, of_both.1, lda) };
-    // SAFETY: the caller's promise.
-    let b = unsafe { view(b, of_both.0, of_both.1, ldb) };
-    // SAFETY: the caller's promise.
-    let c = unsafe { view_mut(c, n, n, ldc) };
-    compute(work::<T>(n, n, k), |context| {
+    let operands = [
+        Stored::read(a, (of_both.0, of_both.1), leading(lda)),
+        Stored::read(b, (of_both.0, of_both.1), leading(ldb)),
+        Stored::written(c, (n, n), leading(ldc)),
+    ];
+    let work = work::<T>(n, n, k);
+    let call = Call { routine: report.routine(), sizes: &[n, k], work };
+    let body = |means: &Means<'_>, [a, b, c]: [Stored<T>; 3]| {
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let a = unsafe { a.view() };
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let b = unsafe { b.view() };
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let c = unsafe { c.view_mut() };
         let done = match hermitian {
-            true => blas3::her2k(uplo, op, alpha, a, b, beta.re(), c, context),
-            false => blas3::syr2k(uplo, op, alpha, a, b, beta, c, context),
+            true => blas3::her2k(uplo, op, alpha, a, b, beta.re(), c, means),
+            false => blas3::syr2k(uplo, op, alpha, a, b, beta, c, means),
         };
         done.expect(FITS);
-    });
+    };
+    // SAFETY: the caller's promise.
+    unsafe { device::compute(call, operands, body) }
 }
 
 /// # Safety
 /// See the [module](self).
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn gemmtr<T: Field, I: Int>(
+pub(crate) unsafe fn gemmtr<T: Number, I: Int>(
     report: impl Report,
     uplo: Option<Uplo>,
     (op_a, op_b): (Option<Op>, Option<Op>),
@@ -329,15 +353,24 @@ pub(crate) unsafe fn gemmtr<T: Field, I: Int>(
     if n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
         return;
     }
+    let operands = [
+        Stored::read(a, (of_a.0, of_a.1), leading(lda)),
+        Stored::read(b, (of_b.0, of_b.1), leading(ldb)),
+        Stored::written(c, (n, n), leading(ldc)),
+    ];
+    let work = work::<T>(n, n, k) / 2;
+    let call = Call { routine: report.routine(), sizes: &[n, k], work };
+    let body = |means: &Means<'_>, [a, b, c]: [Stored<T>; 3]| {
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let a = unsafe { a.view() };
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let b = unsafe { b.view() };
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let c = unsafe { c.view_mut() };
+        blas3::gemmtr(uplo, op_a, op_b, alpha, a, b, beta, c, means).expect(FITS);
+    };
     // SAFETY: the caller's promise.
-    let a = unsafe { view(a, of_a.0, of_a.1, lda) };
-    // SAFETY: the caller's promise.
-    let b = unsafe { view(b, of_b.0, of_b.1, ldb) };
-    // SAFETY: the caller's promise.
-    let c = unsafe { view_mut(c, n, n, ldc) };
-    compute(work::<T>(n, n, k) / 2, |context| {
-        blas3::gemmtr(uplo, op_a, op_b, alpha, a, b, beta, c, context).expect(FITS);
-    });
+    unsafe { device::compute(call, operands, body) }
 }
 
 /// `trmm`, or `trsm`, which solves.
@@ -345,7 +378,7 @@ pub(crate) unsafe fn gemmtr<T: Field, I: Int>(
 /// # Safety
 /// See the [module](self); the matrix b is read and written.
 #[expect(clippy::too_many_arguments, reason = "those of BLAS")]
-pub(crate) unsafe fn triangular<T: Field, I: Int>(
+pub(crate) unsafe fn triangular<T: Number, I: Int>(
     report: impl Report,
     solve: bool,
     (side, uplo): (Option<Side>, Option<Uplo>),
@@ -369,12 +402,18 @@ pub(crate) unsafe fn triangular<T: Field, I: Int>(
     if m == 0 || n == 0 {
         return;
     }
-    // SAFETY: the caller's promise.
-    let a = unsafe { view(a, order, order, lda) };
-    // SAFETY: the caller's promise.
-    let b = unsafe { view_mut(b, m, n, ldb) };
-    compute(work::<T>(m, n, order) / 2, |context| {
+    let operands =
+        [Stored::read(a, (order, order), leading(lda)), Stored::written(b, (m, n), leading(ldb))];
+    let work = work::<T>(m, n, order) / 2;
+    let call = Call { routine: report.routine(), sizes: &[m, n], work };
+    let body = |means: &Means<'_>, [a, b]: [Stored<T>; 2]| {
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let a = unsafe { a.view() };
+        // SAFETY: the caller's promise, or that of whoever has made a copy.
+        let b = unsafe { b.view_mut() };
         let routine = if solve { blas3::trsm } else { blas3::trmm };
-        routine(side, uplo, op, diag, alpha, a, b, context).expect(FITS);
-    });
+        routine(side, uplo, op, diag, alpha, a, b, means).expect(FITS);
+    };
+    // SAFETY: the caller's promise.
+    unsafe { device::compute(call, operands, body) }
 }

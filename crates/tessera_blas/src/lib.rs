@@ -35,6 +35,7 @@
 //! lapack.rs                      arguments checked in LAPACK's order, tessera::lapack called
 //! lapack_symbols.rs              its table of names
 //! xerbla.rs                      who is told of a wrong argument
+//! device/                        which calls a GPU computes, and what is said of it
 //! threads.rs                     on how many threads, and what a fork does to them
 //! ```
 //!
@@ -50,6 +51,7 @@
 mod batch;
 mod bytes;
 mod cblas;
+mod device;
 mod export;
 mod int;
 mod isamax;

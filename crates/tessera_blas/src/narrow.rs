@@ -11,7 +11,7 @@ use tessera::blas3::{self, CpuTypes, Op};
 
 use crate::cblas::{Enumerated, call};
 use crate::int::Int;
-use crate::level3::{FITS, General, general, view, view_mut};
+use crate::level3::{FITS, Sizes, general, view, view_mut};
 use crate::threads::compute;
 use crate::xerbla::Report;
 
@@ -28,7 +28,7 @@ pub(crate) unsafe fn gemm<T: CpuTypes + GemmTypes<Acc = f32>, I: Int>(
     beta: f32,
     (c, ldc): (*mut T::C, I),
 ) {
-    let Some(General { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
+    let Some(Sizes { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
         general(report, ops, sizes, (lda, ldb, ldc), 3, [8, 10, 13])
     else {
         return;

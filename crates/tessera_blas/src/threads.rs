@@ -76,10 +76,11 @@ fn new_state() -> &'static State {
 fn forget_in_children() {
     extern "C" fn forget() {
         STATE.store(null_mut(), Ordering::Release);
+        crate::device::forget();
     }
     static ONCE: AtomicUsize = AtomicUsize::new(0);
     if ONCE.swap(1, Ordering::Relaxed) == 0 {
-        // SAFETY: the handler stores to an atomic, which a child may do, and is never unloaded. Where the system has
+        // SAFETY: the handler stores to atomics, which a child may do, and is never unloaded. Where the system has
         // no memory for it, a child hangs that multiplies in parallel; nothing else is lost.
         unsafe { libc::pthread_atfork(None, None, Some(forget)) };
     }
@@ -162,7 +163,7 @@ fn default_rounding() {
 
 /// Threads begin with the signals blocked that are blocked in the one that starts them: an interrupt is for the
 /// program's own.
-fn with_signals_blocked<R>(start: impl FnOnce() -> R) -> R {
+pub(crate) fn with_signals_blocked<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: a set of signals is plain bits; it is filled below.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
     let mut before = all;
@@ -189,6 +190,13 @@ impl Drop for Caller<'_> {
 #[inline]
 pub(crate) fn alone() -> &'static CpuContext {
     &state().alone
+}
+
+/// All threads that products may ever use.
+pub(crate) fn all() -> CpuContext {
+    let (state, threads) = (state(), by_environment());
+    let pool = if threads > 1 { pool(state, threads) } else { None };
+    pool.unwrap_or(&state.alone).clone()
 }
 
 /// Computes with the threads that those multiply-adds are worth. A panic ends the process.

@@ -82,6 +82,9 @@ impl Handler for i64 {
 /// Who is told that an argument of a routine is wrong, and which: its number in Fortran's list, from 1.
 pub(crate) trait Report: Copy {
     fn wrong(self, argument: i32);
+
+    /// The routine's name, as it is told to a handler.
+    fn routine(&self) -> &'static str;
 }
 
 /// A routine called by its Fortran name.
@@ -99,9 +102,13 @@ impl<I> Fortran<I> {
 }
 
 impl<I: Handler> Report for Fortran<I> {
+    fn routine(&self) -> &'static str {
+        self.name.trim_end()
+    }
+
     fn wrong(self, argument: i32) {
         match I::handler() {
-            None => say(self.name.trim_end(), argument),
+            None => say(self.routine(), argument),
             Some(handler) => {
                 let argument = I::of(argument);
                 // SAFETY: a handler by this name has these parameters: a name that need not end with a zero byte, an
@@ -123,12 +130,16 @@ pub(crate) struct C {
 }
 
 impl Report for C {
+    fn routine(&self) -> &'static str {
+        self.name.to_str().unwrap_or_default()
+    }
+
     /// Arguments of C are one more, the order of storage being the first. Of row-major matrices the number is that of
     /// the transposed call, as the reference library has it, whose handler is told so by `RowMajorStrg`.
     fn wrong(self, argument: i32) {
         let number = argument.saturating_add(1);
         match tessera_blas_address_of_cblas_xerbla() {
-            None => say(&self.name.to_string_lossy(), self.of_caller(number)),
+            None => say(self.routine(), self.of_caller(number)),
             Some(handler) => {
                 set_row_major(self.row_major);
                 // SAFETY: a handler by this name has these parameters, and the format asks for no others. As above,

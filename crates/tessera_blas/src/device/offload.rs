@@ -1,0 +1,177 @@
+//! What computes the products of a call: the CPU's threads, and a GPU for those that should go there.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
+
+use tessera::blas3::{Factor, Products, View, ViewMut};
+use tessera::gpu::Kernel;
+use tessera::{CpuContext, Error, GemmTypes, Placement, Problem};
+
+use super::log::die;
+use super::number::Number;
+use super::opened::Opened;
+
+/// An engine with what a call is told of it.
+pub(crate) struct Through<'a> {
+    opened: &'static Opened,
+    pub(super) tally: &'a Tally,
+}
+
+/// What became of the products of a call.
+#[derive(Default)]
+pub(crate) struct Tally {
+    products: Cell<usize>,
+    /// Operations of all.
+    all: Cell<f64>,
+    on_gpu: Cell<usize>,
+    /// Operations of those that a GPU computed.
+    there: Cell<f64>,
+    kernel: Cell<Option<&'static str>>,
+    /// Why the CPU computed the last one that might have gone.
+    why: RefCell<String>,
+}
+
+impl Tally {
+    fn count(&self, flops: f64) {
+        self.products.set(self.products.get() + 1);
+        self.all.set(self.all.get() + flops);
+    }
+
+    fn went(&self, flops: f64, kernel: Kernel) {
+        self.on_gpu.set(self.on_gpu.get() + 1);
+        self.there.set(self.there.get() + flops);
+        self.kernel.set(Some(kernel.id));
+    }
+
+    pub(super) fn because(&self, why: impl Into<String>) {
+        *self.why.borrow_mut() = why.into();
+    }
+
+    /// Whether a GPU computed any product.
+    pub(super) fn used_gpu(&self) -> bool {
+        self.on_gpu.get() > 0
+    }
+
+    /// By what kernel, and how much of the work.
+    pub(super) fn shares(&self) -> String {
+        let mut text = format!(" by {}", self.kernel.get().unwrap_or("no kernel"));
+        let (all, there) = (self.products.get(), self.on_gpu.get());
+        if there < all {
+            let part = 100.0 * self.there.get() / self.all.get().max(1.0);
+            // Writing to a text does not fail.
+            let _ = write!(text, " for {there} of {all} products, {part:.0} % of their work");
+        }
+        text
+    }
+
+    pub(super) fn why(&self) -> String {
+        let why = self.why.borrow();
+        if why.is_empty() && self.products.get() == 0 {
+            return "no product is a part of it".to_owned();
+        }
+        why.clone()
+    }
+}
+
+impl Through<'_> {
+    /// A product of numbers that the library has kernels for.
+    pub(super) fn multiply<T: GemmTypes>(
+        &self,
+        (alpha, beta): (T::Acc, T::Acc),
+        a: View<'_, T::A>,
+        b: View<'_, T::B>,
+        c: ViewMut<'_, T::C>,
+        reads_c: bool,
+    ) -> bool {
+        let engine = match self.opened.engine() {
+            Ok(engine) => engine,
+            Err(why) => {
+                self.tally.because(why);
+                return false;
+            }
+        };
+        let layouts = [a.layout(), b.layout(), c.layout()];
+        let problem = Problem::<T>::new(c.rows(), c.cols(), a.cols())
+            .with_scalars(alpha, beta)
+            .with_layouts(layouts[0], layouts[1], layouts[2]);
+        let failed = match engine.placement(&problem) {
+            Ok(Placement::Gpu(kernel)) => match engine.gemm_by::<T>(kernel, alpha, a, b, beta, c) {
+                Ok(()) => {
+                    self.tally.went(problem.flops(), kernel);
+                    return true;
+                }
+                Err(failed) => failed,
+            },
+            Ok(_) => {
+                self.tally.because("the CPU should end first");
+                return false;
+            }
+            Err(error) => error.into(),
+        };
+        let why = failed.error.to_string();
+        if failed.written && reads_c {
+            die(&format!("{why}; some of C is written, and cannot be computed anew"));
+        }
+        if matches!(failed.error, Error::Cuda { .. } | Error::Ptx(_)) {
+            self.opened.give_up(&why);
+        }
+        self.tally.because(why);
+        false
+    }
+}
+
+/// What a call is computed with.
+pub(crate) struct Means<'a> {
+    cpu: &'a CpuContext,
+    gpu: Option<Through<'a>>,
+    tally: Option<&'a Tally>,
+}
+
+impl<'a> Means<'a> {
+    /// The CPU alone.
+    pub(super) fn cpu(cpu: &'a CpuContext) -> Self {
+        Self { cpu, gpu: None, tally: None }
+    }
+
+    /// The CPU, and the engine's GPU for what is placed there.
+    pub(super) fn with(
+        cpu: &'a CpuContext,
+        opened: Option<&'static Opened>,
+        tally: &'a Tally,
+    ) -> Self {
+        Self { cpu, gpu: opened.map(|opened| Through { opened, tally }), tally: Some(tally) }
+    }
+}
+
+impl<T: Number> Products<T> for Means<'_> {
+    #[inline]
+    fn cpu(&self) -> &CpuContext {
+        self.cpu
+    }
+
+    fn goes_elsewhere(&self, sizes: [usize; 3]) -> bool {
+        let engine = self.gpu.as_ref().and_then(|through| through.opened.engine().ok());
+        engine.is_some_and(|engine| T::goes(engine, sizes))
+    }
+
+    fn product(
+        &self,
+        alpha: T,
+        a: Factor<'_, T>,
+        b: Factor<'_, T>,
+        beta: T,
+        mut c: ViewMut<'_, T>,
+    ) {
+        if let Some(tally) = self.tally {
+            tally.count(2.0 * c.rows() as f64 * c.cols() as f64 * a.view.cols() as f64);
+        }
+        let gone = self.gpu.as_ref().is_some_and(|through| {
+            c.rows() > 0
+                && c.cols() > 0
+                && T::on_gpu(through, alpha, a.view, b.view, beta, c.reborrow())
+        });
+        if !gone {
+            self.cpu.product(alpha, a, b, beta, c);
+        }
+    }
+}
