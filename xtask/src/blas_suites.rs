@@ -4,6 +4,7 @@
 //! against what the reference BLAS passes; the exit codes of the testers say nothing.
 
 mod broken;
+mod bundle;
 mod hpl;
 mod lapack;
 mod netlib;
@@ -41,6 +42,14 @@ pub(crate) struct Args {
     /// do nothing, for the suites that call them
     #[arg(long)]
     broken: bool,
+    /// Have products computed where TESSERA_BLAS_DEVICE says: `auto`, or `cuda:0` for all of them. With the latter a
+    /// suite fails of which no call was computed there. Without a GPU, TESSERA_LIBCUDA may name an emulated driver
+    #[arg(long, conflicts_with = "broken")]
+    device: Option<String>,
+    /// Pack the reference BLAS' testers of level 3, the library and run.sh into target/blas-bundle.tar.gz, for a machine
+    /// with a GPU and without Rust or packages
+    #[arg(long, conflicts_with_all = ["broken", "device", "names"])]
+    bundle: bool,
 }
 
 /// A suite.
@@ -68,6 +77,11 @@ impl Suite {
 
     const fn quick(self) -> Self {
         Self { quick: true, ..self }
+    }
+
+    /// Whether level 3 is called.
+    fn has_products(&self) -> bool {
+        !self.name.ends_with("blas2")
     }
 
     const fn with_factors(self) -> Self {
@@ -123,12 +137,28 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// Calls of level 3, by the lines that they leave.
+#[derive(Debug, PartialEq, Eq)]
+struct Calls {
+    all: usize,
+    on_gpu: usize,
+}
+
+impl Calls {
+    fn of(log: &str) -> Self {
+        let on_gpu = log.lines().filter(|line| line.contains(": cuda:")).count();
+        Self { all: log.lines().count(), on_gpu }
+    }
+}
+
 /// Libraries in the order in which the loader is to take them.
 struct Preload {
     /// The last is the library under test.
     libraries: Vec<PathBuf>,
     /// Where the Debian packages have their libraries and testers.
     folder: PathBuf,
+    /// Where products are to be computed, and the file in which each call leaves a line.
+    device: Option<(String, PathBuf)>,
 }
 
 impl Preload {
@@ -138,7 +168,20 @@ impl Preload {
         let paths: Vec<_> = self.libraries.iter().map(|path| path.display().to_string()).collect();
         command.env("LD_PRELOAD", paths.join(":")).env("LD_LIBRARY_PATH", self.reference());
         command.stdin(Stdio::null());
+        if let Some((device, log)) = &self.device {
+            command.env("TESSERA_BLAS_DEVICE", device).env("TESSERA_BLAS_LOG", log);
+        }
         command
+    }
+
+    /// The calls since the last time, where they leave lines.
+    fn calls(&self) -> Result<Option<Calls>> {
+        let Some((_, log)) = &self.device else { return Ok(None) };
+        let calls = Calls::of(&fs::read_to_string(log).unwrap_or_default());
+        if log.exists() {
+            fs::remove_file(log)?;
+        }
+        Ok(Some(calls))
     }
 
     /// The folders of the reference BLAS and LAPACK.
@@ -162,7 +205,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(why) = missing(&chosen) {
         bail!("{why}");
     }
-    if args.broken { run_broken(&chosen) } else { run_all(&chosen, None) }
+    if args.bundle {
+        return bundle::write();
+    }
+    match (args.broken, &args.device) {
+        (true, _) => run_broken(&chosen),
+        (false, device) => run_all(&chosen, None, device.as_deref()),
+    }
 }
 
 /// The suites of `ci`, or why they cannot run here.
@@ -175,19 +224,19 @@ pub(crate) fn quick(require: bool) -> Result<Option<String>> {
         println!("SKIPPED: {why}");
         return Ok(Some(why));
     }
-    run_all(&chosen, None)?;
+    run_all(&chosen, None, None)?;
     run_broken(&chosen)?;
     Ok(None)
 }
 
 /// Runs suites on libraries that they must notice.
 fn run_broken(chosen: &[&Suite]) -> Result<()> {
-    run_all(chosen, Some(Broken::Products))?;
+    run_all(chosen, Some(Broken::Products), None)?;
     let of_factors: Vec<_> = chosen.iter().copied().filter(|suite| suite.factors).collect();
-    if of_factors.is_empty() { Ok(()) } else { run_all(&of_factors, Some(Broken::Factors)) }
+    if of_factors.is_empty() { Ok(()) } else { run_all(&of_factors, Some(Broken::Factors), None) }
 }
 
-fn run_all(chosen: &[&Suite], broken: Option<Broken>) -> Result<()> {
+fn run_all(chosen: &[&Suite], broken: Option<Broken>, device: Option<&str>) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let long = match chosen.iter().any(|suite| suite.ilp64) {
         true => Some(build(&["--features", "ilp64"], &scratch.path().join("ilp64"))?),
@@ -200,7 +249,8 @@ fn run_all(chosen: &[&Suite], broken: Option<Broken>) -> Result<()> {
     for suite in chosen {
         let library = if suite.ilp64 { long.as_ref() } else { Some(&usual) };
         let libraries = broken_library.iter().chain(library).cloned().collect();
-        let preload = Preload { libraries, folder: folder.clone() };
+        let on = device.map(|device| (device.to_owned(), scratch.path().join("calls.log")));
+        let preload = Preload { libraries, folder: folder.clone(), device: on };
         let outcome = (suite.run)(&preload).with_context(|| format!("suite {}", suite.name));
         // Whoever does not survive a broken library has noticed it.
         let outcome = match (outcome, broken) {
@@ -211,7 +261,15 @@ fn run_all(chosen: &[&Suite], broken: Option<Broken>) -> Result<()> {
             },
             (outcome, _) => outcome?,
         };
-        println!("{:12} {outcome}", suite.name);
+        let (mut outcome, mut where_to) = (outcome, String::new());
+        if let Some(calls) = preload.calls()? {
+            where_to = format!("{} of {} calls on a GPU, ", calls.on_gpu, calls.all);
+            let forced = device.is_some_and(|device| device.starts_with("cuda"));
+            if forced && calls.on_gpu == 0 && suite.has_products() {
+                outcome.complaints.push("no call was computed on the device".to_owned());
+            }
+        }
+        println!("{:12} {where_to}{outcome}", suite.name);
         if outcome.is_good() == broken.is_some() {
             bad.push(suite.name);
         }
@@ -297,6 +355,14 @@ fn output_of(command: &mut Command, folder: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_are_counted_by_where_they_were_computed() {
+        let log = "tessera-blas[7]: DGEMM 1 x 1 x 1: cuda:0 by naive, 0.1 s\n\
+            tessera-blas[7]: ZGEMM 1 x 1 x 1: cpu, 0.1 s; no kernel\n";
+        assert_eq!(Calls::of(log), Calls { all: 2, on_gpu: 1 });
+        assert_eq!(Calls::of(""), Calls { all: 0, on_gpu: 0 });
+    }
 
     #[test]
     fn fewer_than_expected_or_a_complaint_is_bad() {

@@ -24,11 +24,12 @@ pub(crate) struct Args {}
 const LARGEST: u64 = 50 << 20;
 
 /// The test targets that use a GPU, and the packages that have them.
-const TESTS: [(&str, &str); 5] = [
+const TESTS: [(&str, &str); 6] = [
     ("cuda_lazy", "cust"),
     ("tessera", "device"),
     ("tessera-c", "device"),
     ("tessera", "gpu"),
+    ("tessera-blas", "device"),
     ("host", "kernels"),
 ];
 

@@ -31,7 +31,7 @@ fn deterministic_choices_do_not_depend_on_free_memory() {
         cuda_lazy::DeviceMemory::new(gpu.context().driver_context(), 40 << 20).unwrap()
     };
     assert_eq!(build(true).placement(&problem).unwrap(), chosen);
-    assert!(matches!(build(false).placement(&problem), Err(Error::NoKernel { .. })));
+    assert!(matches!(build(false).placement(&problem), Err(Error::OutOfMemory { .. })));
     drop(taken);
     assert_eq!(build(false).placement(&problem).unwrap(), chosen);
 }

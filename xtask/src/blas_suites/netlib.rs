@@ -124,7 +124,7 @@ fn c_in(preload: &Preload, folder: &str, level: u32) -> Result<Outcome> {
 }
 
 /// An input whose list of sizes is a longer one.
-fn with_long_list(stock: &str) -> Option<String> {
+pub(super) fn with_long_list(stock: &str) -> Option<String> {
     let mut lines: Vec<&str> = stock.lines().collect();
     let count = lines.iter().position(|line| line.contains("NUMBER OF VALUES OF N"))?;
     lines[count] = "9 NUMBER OF VALUES OF N";

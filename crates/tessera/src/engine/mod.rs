@@ -177,8 +177,8 @@ impl Engine {
     /// Where and by what this engine would compute a problem now, and of a batch each of its products.
     ///
     /// # Errors
-    /// [`Error::NoKernel`] and [`Error::Unsupported`] where it may only use a GPU, none of whose kernels
-    /// computes the problem, and [`Error::Cuda`].
+    /// [`Error::NoKernel`], [`Error::Unsupported`] and [`Error::OutOfMemory`] where it may only use a GPU, none of
+    /// whose kernels computes the problem, and [`Error::Cuda`].
     pub fn placement<T: GemmTypes>(&self, problem: &Problem<T>) -> Result<Placement, Error> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu

@@ -129,10 +129,16 @@ impl OnGpu {
                     Canonical::Same(problem) => model.best_kernel(&problem, free, accuracy),
                     Canonical::Transposed(problem) => model.best_kernel(&problem, free, accuracy),
                 };
-                let none = || Error::NoKernel {
-                    types: T::TYPES,
-                    accuracy,
-                    device: self.gpu.info().name.clone(),
+                let none = || {
+                    let device = self.gpu.info().name.clone();
+                    let needed = problem.bytes().map_or(u128::MAX, |bytes| bytes as u128);
+                    match needed > u128::from(free) {
+                        true => {
+                            let what = format!("a product on {device}");
+                            Error::OutOfMemory { what, needed, available: Some(free.into()) }
+                        }
+                        false => Error::NoKernel { types: T::TYPES, accuracy, device },
+                    }
                 };
                 kernel.map(Some).ok_or_else(none)
             }
