@@ -196,6 +196,9 @@ impl Preload {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.bundle {
+        return bundle::write();
+    }
     let named =
         |suite: &&Suite| args.names.is_empty() || args.names.iter().any(|name| name == suite.name);
     let chosen: Vec<_> = SUITES.iter().filter(named).collect();
@@ -204,9 +207,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if let Some(why) = missing(&chosen) {
         bail!("{why}");
-    }
-    if args.bundle {
-        return bundle::write();
     }
     match (args.broken, &args.device) {
         (true, _) => run_broken(&chosen),

@@ -28,8 +28,8 @@ const TESTS: [(&str, &str); 6] = [
     ("cuda_lazy", "cust"),
     ("tessera", "device"),
     ("tessera-c", "device"),
-    ("tessera", "gpu"),
     ("tessera-blas", "device"),
+    ("tessera", "gpu"),
     ("host", "kernels"),
 ];
 
@@ -115,8 +115,8 @@ fn target_dir(program: &Path) -> Result<&Path> {
         .with_context(|| format!("{} lies in no target folder", program.display()))
 }
 
-/// Copies a program without its symbols, which are most of it; a panic still names its line.
-fn stripped(from: &Path, to: &Path) -> Result<()> {
+/// Copies a program or a shared library without its symbols, which are most of it; a panic still names its line.
+pub(crate) fn stripped(from: &Path, to: &Path) -> Result<()> {
     command::run(Command::new("strip").arg("--strip-all").arg("-o").arg(to).arg(from))
         .context("`strip` comes with the linker, in the package binutils")
 }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::netlib::{PACKAGES, with_long_list};
 use crate::command;
+use crate::gpu_bundle::stripped;
 
 /// What the testers are linked to, beside the C library.
 const RUNTIME: [&str; 2] = ["libgfortran.so.5", "libquadmath.so.0"];
@@ -22,7 +23,9 @@ pub(super) fn write() -> Result<()> {
         fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
     }
     fs::create_dir_all(folder.join("lib"))?;
-    super::build(&[], &folder)?;
+    let scratch = tempfile::tempdir()?;
+    let library = super::build(&[], scratch.path())?;
+    stripped(&library, &folder.join("libtessera_blas.so"))?;
     let debian = super::folder()?;
     let take = |from: &Path, to: &str| {
         let why = || format!("{}; the packages {} have it", from.display(), PACKAGES.join(", "));
