@@ -64,6 +64,24 @@ fn two_products_with_a_driver() {
     two_products();
 }
 
+/// Of as much work as a GPU is opened for, then of little.
+#[test]
+#[ignore = "a process of its own runs it"]
+fn a_large_product_and_a_small_one() {
+    cuda_emulated::install();
+    let n = 512;
+    let (a, b) = (vec![1.0; 512 * 512], vec![2.0; 512 * 512]);
+    let mut c = vec![f64::NAN; 512 * 512];
+    let plain = CblasNoTrans;
+    // SAFETY: matrices of these sizes.
+    unsafe {
+        let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+        cblas_dgemm(CblasColMajor, plain, plain, n, n, n, 1.0, a, n, b, n, 0.0, c, n);
+    }
+    assert!(c.iter().all(|&element| element == 1024.0));
+    multiply(30);
+}
+
 #[test]
 #[ignore = "a process of its own runs it"]
 fn a_product_that_is_too_large_for_the_device() {
@@ -127,6 +145,13 @@ fn a_line_says_where_a_product_was_computed_and_why() {
     check(&lines, &[first, ["cblas_dgemm 31 x 40 x 2: cuda:0 by ", " s"]]);
     let other = said("two_products_with_a_driver", &[LOG, ("TESSERA_BLAS_DEVICE", "cuda:1")]);
     check(&other, &[[": cuda:1 by ", " s"]; 2]);
+}
+
+#[test]
+fn each_product_goes_where_it_should_end_first() {
+    let auto = [("TESSERA_BLAS_DEVICE", "auto"), ("TESSERA_NUM_THREADS", "1"), LOG];
+    let lines = said("a_large_product_and_a_small_one", &auto);
+    check(&lines, &[[": cuda:0 by ", "; predicted "], [": cpu, ", "; predicted "]]);
 }
 
 #[test]

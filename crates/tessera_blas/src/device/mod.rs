@@ -138,7 +138,9 @@ pub(crate) unsafe fn gemm<T: Number>(call: Call<'_>, product: General<T>) {
         let General { ops, alpha, beta, .. } = product;
         let body = |means: &Means<'_>, [a, b, c]: [Stored<T>; 3]| {
             // SAFETY: the caller's promise, or that of whoever has made a copy.
-            let (a, b) = unsafe { (a.view(), b.view()) };
+            let a = unsafe { a.view() };
+            // SAFETY: as above.
+            let b = unsafe { b.view() };
             // SAFETY: as above.
             let c = unsafe { c.view_mut() };
             blas3::gemm(ops.0, ops.1, alpha, a, b, beta, c, means).expect(FITS);
@@ -158,7 +160,9 @@ struct Watched<'a> {
 
 impl<'a> Watched<'a> {
     fn begin(call: Call<'a>) -> Self {
-        Self { call, settings: settings(), tally: Tally::default(), begun: Instant::now() }
+        let (begun, settings) = (Instant::now(), settings());
+        let tally = Tally::new(settings.log.is_some() && settings.device == Wanted::Auto);
+        Self { call, settings, tally, begun }
     }
 
     /// Where the operands are, if that makes a difference.

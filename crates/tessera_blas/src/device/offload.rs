@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use tessera::blas3::{Factor, Products, View, ViewMut};
 use tessera::gpu::Kernel;
-use tessera::{CpuContext, Error, GemmTypes, Placement, Problem};
+use tessera::select::Predicted;
+use tessera::{CpuContext, Engine, Error, GemmTypes, Placement, Problem};
 
 use super::log::die;
 use super::number::Number;
@@ -20,6 +21,8 @@ pub(crate) struct Through<'a> {
 /// What became of the products of a call.
 #[derive(Default)]
 pub(crate) struct Tally {
+    /// Whether predictions are wanted, each of which takes as long as a small product.
+    predicts: bool,
     products: Cell<usize>,
     /// Operations of all.
     all: Cell<f64>,
@@ -32,6 +35,10 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    pub(super) fn new(predicts: bool) -> Self {
+        Self { predicts, ..Self::default() }
+    }
+
     fn count(&self, flops: f64) {
         self.products.set(self.products.get() + 1);
         self.all.set(self.all.get() + flops);
@@ -74,6 +81,15 @@ impl Tally {
 }
 
 impl Through<'_> {
+    /// Says what a product is predicted to take here and there, where that is wanted.
+    fn predict<T: GemmTypes>(&self, engine: &Engine, problem: &Problem<T>) {
+        if self.tally.predicts
+            && let Ok(Some(Predicted { gpu, cpu, .. })) = engine.predicted(problem)
+        {
+            self.tally.because(format!("predicted {gpu:.6} s on the GPU, {cpu:.6} s on the CPU"));
+        }
+    }
+
     /// A product of numbers that the library has kernels for.
     pub(super) fn multiply<T: GemmTypes>(
         &self,
@@ -95,15 +111,19 @@ impl Through<'_> {
             .with_scalars(alpha, beta)
             .with_layouts(layouts[0], layouts[1], layouts[2]);
         let failed = match engine.placement(&problem) {
-            Ok(Placement::Gpu(kernel)) => match engine.gemm_by::<T>(kernel, alpha, a, b, beta, c) {
-                Ok(()) => {
-                    self.tally.went(problem.flops(), kernel);
-                    return true;
+            Ok(Placement::Gpu(kernel)) => {
+                self.predict(engine, &problem);
+                match engine.gemm_by::<T>(kernel, alpha, a, b, beta, c) {
+                    Ok(()) => {
+                        self.tally.went(problem.flops(), kernel);
+                        return true;
+                    }
+                    Err(failed) => failed,
                 }
-                Err(failed) => failed,
-            },
+            }
             Ok(_) => {
                 self.tally.because("the CPU should end first");
+                self.predict(engine, &problem);
                 return false;
             }
             Err(error) => error.into(),
