@@ -3,10 +3,11 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tessera::blas3::{self, View, ViewMut};
 use tessera::gpu::{Gpu, Kernel, KernelCode};
 use tessera::select::{CpuFigures, FORMAT, Figures, GpuFigures, KernelTime};
 use tessera::{
-    CpuContext, Device, Engine, Error, Placement, Problem, StridedMut, StridedRef, Types,
+    CpuContext, Device, Engine, Error, Layout, Placement, Problem, StridedMut, StridedRef, Types,
 };
 
 /// The driver's memory is that of the process.
@@ -168,4 +169,49 @@ fn strided_matrices_without_gaps_go_to_the_gpu() {
         }
     }
     assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
+}
+
+/// Views whose lines have gaps between them, in all orders, by a kernel that takes rows alone and by one that does not.
+#[test]
+fn views_keep_what_lies_between_their_lines() {
+    let _alone = alone();
+    let engine = Engine::builder().device(Device::Cuda(0)).build().unwrap();
+    let (m, n, k, gap) = (37, 29, 41, 5);
+    let orders = [Layout::row_major, Layout::col_major];
+    for (at, id) in (0..8).flat_map(|at| ["naive", "async_copy_64x128"].map(|id| (at, id))) {
+        let kernel = Kernel::named(id).expect("the registry has it");
+        let layout = |bit: usize, rows: usize, cols: usize| {
+            let line = if at >> bit & 1 == 0 { cols } else { rows };
+            orders[at >> bit & 1](line + gap)
+        };
+        let (of_a, of_b, of_c) = (layout(0, m, k), layout(1, k, n), layout(2, m, n));
+        let filled = |layout: Layout, rows: usize, cols: usize| {
+            let mut data = vec![f32::NAN; layout.required_len(rows, cols).unwrap()];
+            for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+                data[layout.index(row, col)] = ((row * 7 + col * 3) % 11) as f32 - 5.0;
+            }
+            data
+        };
+        let (a, b, mut c) = (filled(of_a, m, k), filled(of_b, k, n), filled(of_c, m, n));
+        let old = c.clone();
+        let (va, vb) = (View::new(&a, m, k, of_a).unwrap(), View::new(&b, k, n, of_b).unwrap());
+        let vc = ViewMut::new(&mut c, m, n, of_c).unwrap();
+        engine.gemm_by::<f32>(kernel, 2.0, va, vb, -1.0, vc).unwrap();
+        let mut expected = old.clone();
+        let to = ViewMut::new(&mut expected, m, n, of_c).unwrap();
+        let none = blas3::Op::NoTrans;
+        blas3::gemm(none, none, 2.0, va, vb, -1.0, to, engine.cpu_context()).unwrap();
+        let bits = |data: &[f32]| data.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&c), bits(&expected), "{id} {at}");
+        let short = ViewMut::new(&mut c, m - 1, n, of_c).unwrap();
+        let refused = engine.gemm_by::<f32>(kernel, 1.0, va, vb, 0.0, short).unwrap_err();
+        assert!(matches!(refused.error, Error::OuterDim { .. }) && !refused.written);
+    }
+    let cpu = Engine::cpu(None).unwrap();
+    let (one, mut to) = ([1f32], [0f32]);
+    let view = View::new(&one, 1, 1, Layout::row_major(1)).unwrap();
+    let c = ViewMut::new(&mut to, 1, 1, Layout::row_major(1)).unwrap();
+    let naive = Kernel::named("naive").expect("the registry has it");
+    let refused = cpu.gemm_by::<f32>(naive, 1.0, view, view, 0.0, c).unwrap_err();
+    assert!(matches!(refused.error, Error::NoDevice { .. }), "{refused}");
 }
