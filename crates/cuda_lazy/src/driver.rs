@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use crate::attribute::{DeviceAttribute, DriverVersion, FunctionAttribute, Uuid};
 use crate::error::{DriverError, LoadError};
-use crate::library::{LIBRARY_VARIABLE, Libcuda};
+use crate::library::{self, LIBRARY_VARIABLE, Libcuda};
 use crate::table::{TABLE, Table};
 use crate::{RawFunction, raw};
 
@@ -29,7 +29,7 @@ pub fn load() -> Result<&'static Driver, LoadError> {
 pub fn is_in_process() -> bool {
     match DRIVER.get() {
         Some(loaded) => loaded.is_ok(),
-        None => Libcuda::is_in_process(env::var_os(LIBRARY_VARIABLE)),
+        None => library::is_in_process(|| env::var_os(LIBRARY_VARIABLE)),
     }
 }
 

@@ -33,25 +33,6 @@ impl Libcuda {
         Ok(opened)
     }
 
-    /// Whether the process has the library already that [`Libcuda::open`] would open, whoever opened it.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn is_in_process(chosen: Option<OsString>) -> bool {
-        use libloading::os::unix::Library as Handle;
-        /// `RTLD_LAZY | RTLD_NOLOAD`.
-        const FLAGS: std::ffi::c_int = 1 | 4;
-        // SAFETY: a library that is not there yet is not opened, so that no initialiser runs.
-        let has = |name: &OsStr| unsafe { Handle::open(Some(name), FLAGS) }.is_ok();
-        match chosen.filter(|path| !path.is_empty()) {
-            Some(path) => has(&path),
-            None => NAMES.iter().any(|name| has(OsStr::new(name))),
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn is_in_process(_: Option<OsString>) -> bool {
-        false
-    }
-
     /// The name or path it was opened by.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -63,6 +44,64 @@ impl Libcuda {
         let found = unsafe { self.library.get::<*mut c_void>(symbol) };
         found.ok().and_then(|address| NonNull::new(*address))
     }
+}
+
+/// Whether the process has the library already that [`Libcuda::open`] would open, whoever opened it. To ask again costs
+/// a few nanoseconds, while no library is loaded.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_in_process(chosen: impl FnOnce() -> Option<OsString>) -> bool {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use libloading::os::unix::Library as Handle;
+
+    /// How many libraries there were when it was not among them.
+    static ABSENT: AtomicU64 = AtomicU64::new(0);
+    /// Opens what is there alone: where it is not, the loader goes through all of its folders before it says so.
+    const FLAGS: std::ffi::c_int = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
+
+    let so_far = libraries_so_far();
+    if so_far != 0 && ABSENT.load(Ordering::Relaxed) == so_far {
+        return false;
+    }
+    // SAFETY: a library that is not there yet is not opened, so that no initialiser runs.
+    let has = |name: &OsStr| unsafe { Handle::open(Some(name), FLAGS) }.is_ok();
+    let found = match chosen().filter(|path| !path.is_empty()) {
+        Some(path) => has(&path),
+        None => NAMES.iter().any(|name| has(OsStr::new(name))),
+    };
+    if !found {
+        ABSENT.store(so_far, Ordering::Relaxed);
+    }
+    found
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_in_process(_: impl FnOnce() -> Option<OsString>) -> bool {
+    false
+}
+
+/// How many libraries the process has loaded so far, those among them that it has closed; 0 where the loader does not
+/// say.
+#[cfg(target_os = "linux")]
+fn libraries_so_far() -> u64 {
+    unsafe extern "C" fn of_the_first(
+        info: *mut libc::dl_phdr_info,
+        size: libc::size_t,
+        so_far: *mut c_void,
+    ) -> std::ffi::c_int {
+        if size >= size_of::<libc::dl_phdr_info>() {
+            // SAFETY: the loader's description of a library, of which it has said the size.
+            let adds = unsafe { (*info).dlpi_adds };
+            // SAFETY: the number below, which waits for this call.
+            unsafe { so_far.cast::<u64>().write(adds) };
+        }
+        // Each has the same number: no other is asked for.
+        1
+    }
+    let mut so_far = 0_u64;
+    // SAFETY: the function takes what the loader gives it, and the number is there until the call returns.
+    unsafe { libc::dl_iterate_phdr(Some(of_the_first), (&raw mut so_far).cast()) };
+    so_far
 }
 
 /// Opens the first of `names` that opens.
@@ -127,6 +166,20 @@ mod tests {
         let message = message("libc.so.6");
         assert!(message.contains("libc.so.6 is not an NVIDIA driver"), "{message}");
         assert!(message.contains("cuInit"), "{message}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_library_is_seen_when_somebody_loads_it() {
+        let name = "libutil.so.1";
+        let chosen = || Some(OsString::from(name));
+        assert!(libraries_so_far() > 0);
+        assert!(!is_in_process(chosen));
+        assert!(!is_in_process(|| panic!("nothing was loaded since")));
+        // SAFETY: a part of the C library, which does nothing when it is opened.
+        let opened = unsafe { Library::new(name) }.expect("every system has it");
+        assert!(is_in_process(chosen));
+        drop(opened);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tessera::{Error, Layout, Matrix};
 use super::log::die;
 use super::number::Number;
 use super::opened::{Lane, lane};
-use super::pointers::{Place, place_of};
+use super::pointers::{Place, driver, place_of};
 use super::stored::Stored;
 
 /// A copy in host memory of what is on a device, as real numbers: of complex ones twice the rows.
@@ -29,7 +29,8 @@ pub(super) unsafe fn with_copies<T: Number, const N: usize>(
     let mut copies = [const { None }; N];
     let mut own = operands;
     for ((operand, own), copy) in operands.iter().zip(&mut own).zip(&mut copies) {
-        let Place::Device(device, _) = place_of(operand.address()) else { continue };
+        let place = driver().map(|driver| place_of(driver, operand.address()));
+        let Some(Place::Device(device, _)) = place else { continue };
         // SAFETY: the driver knows the address as this device's, and the caller has a matrix there.
         let data = lane(device).and_then(|lane| unsafe { bring::<T>(&lane, *operand) });
         let Copied { data, .. } =

@@ -37,8 +37,8 @@ pub(crate) use self::number::Number;
 pub(crate) use self::offload::Means;
 use self::offload::Tally;
 pub(crate) use self::opened::forget;
-use self::opened::{Opened, if_opened, lane, opened, usual_device};
-use self::pointers::{Together, place_of, together};
+use self::opened::{Opened, if_opened, is_lost, lane, opened, usual_device};
+use self::pointers::{Together, driver, place_of, together};
 pub(crate) use self::settings::is_plain;
 use self::settings::{Settings, Wanted, settings};
 pub(crate) use self::stored::Stored;
@@ -74,7 +74,7 @@ pub(crate) unsafe fn compute<T: Number, const N: usize>(
     }
     threads::compute(call.work, |cpu| {
         let watched = Watched::begin(call);
-        let places = watched.places(&operands);
+        let places = watched.places(operands);
         // SAFETY: the caller's promise.
         unsafe { watched.compute(cpu, places, operands, body) };
     });
@@ -120,7 +120,7 @@ impl<T: Number> General<T> {
 pub(crate) unsafe fn gemm<T: Number>(call: Call<'_>, product: General<T>) {
     threads::compute(call.work, |cpu| {
         let watched = Watched::begin(call);
-        let places = watched.places(&product.operands());
+        let places = watched.places(product.operands());
         let done = match places {
             // SAFETY: the caller's promise, and the driver knows the operands as this device's.
             Together::OnDevice(device, context) => unsafe {
@@ -166,12 +166,14 @@ impl<'a> Watched<'a> {
     }
 
     /// Where the operands are, if that makes a difference.
-    fn places<T>(&self, operands: &[Stored<T>]) -> Together {
+    fn places<T, const N: usize>(&self, operands: [Stored<T>; N]) -> Together {
         if self.settings.device == Wanted::Cpu {
             return Together::Host;
         }
-        let places: Vec<_> = operands.iter().map(|operand| place_of(operand.address())).collect();
-        together(&places)
+        match driver() {
+            Some(driver) => together(&operands.map(|operand| place_of(driver, operand.address()))),
+            None => Together::Host,
+        }
     }
 
     /// Computes a product of operands on a device, if there are kernels for it; gives whether it did.
@@ -255,7 +257,7 @@ impl<'a> Watched<'a> {
         let found = match self.settings.device {
             Wanted::Cpu => Err("TESSERA_BLAS_DEVICE is cpu"),
             Wanted::Cuda(_) => opened(),
-            Wanted::Auto if self.call.work >= OPENS => opened(),
+            Wanted::Auto if self.call.work >= OPENS || is_lost() => opened(),
             Wanted::Auto => if_opened().ok_or("too little work to open a GPU for"),
         };
         found.map_err(|why| self.tally.because(why)).ok()

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use cuda_lazy::RawContext;
+use cuda_lazy::{Driver, RawContext};
 
 use super::opened;
 
@@ -20,12 +20,19 @@ pub(super) enum Place {
 /// The codes of a driver that nobody has started, and of one that is gone: there is no memory of a device.
 const NOT_RUNNING: [i32; 2] = [3, 4];
 
-/// Where an address points to. No driver is loaded for it: in a process without one all is the host's.
-pub(super) fn place_of(address: u64) -> Place {
-    if address == 0 || opened::is_lost() || !cuda_lazy::is_in_process() {
+/// The driver to ask, if the process has one: it is not loaded for it, since without one all memory is the host's.
+pub(super) fn driver() -> Option<&'static Driver> {
+    if opened::is_lost() || !cuda_lazy::is_in_process() {
+        return None;
+    }
+    cuda_lazy::load().ok()
+}
+
+/// Where an address points to.
+pub(super) fn place_of(driver: &Driver, address: u64) -> Place {
+    if address == 0 {
         return Place::Host;
     }
-    let Ok(driver) = cuda_lazy::load() else { return Place::Host };
     let found = match driver.pointer_info(address) {
         Err(error) if !NOT_RUNNING.contains(&error.code) => {
             // A driver may want a context for it.
