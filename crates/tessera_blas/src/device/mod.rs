@@ -100,7 +100,7 @@ impl<T: Number> General<T> {
     ///
     /// # Safety
     /// See the [module](self); the host can use the operands.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn near(&self) -> bool {
         let Self { ops: (op_a, op_b), alpha, beta, .. } = *self;
         // SAFETY: the caller's promise.

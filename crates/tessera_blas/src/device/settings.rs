@@ -60,15 +60,15 @@ pub(crate) fn is_plain() -> bool {
     const NOT: u8 = 2;
     static KNOWN: AtomicU8 = AtomicU8::new(0);
     #[cold]
-    fn find_out() -> bool {
+    fn look() -> bool {
+        if KNOWN.load(Ordering::Relaxed) == NOT {
+            return false;
+        }
         let plain = settings().is_plain();
         KNOWN.store(if plain { PLAIN } else { NOT }, Ordering::Relaxed);
         plain
     }
-    match KNOWN.load(Ordering::Relaxed) {
-        0 => find_out(),
-        known => known == PLAIN,
-    }
+    KNOWN.load(Ordering::Relaxed) == PLAIN || look()
 }
 
 /// What a variable says, or what is usual, with a line on standard error.

@@ -23,11 +23,13 @@ impl<T> Copy for Stored<T> {}
 
 impl<T> Stored<T> {
     /// One that is read.
+    #[inline]
     pub(crate) fn read(at: *const T, (rows, cols): (usize, usize), ld: usize) -> Self {
         Self { at: at.cast_mut(), rows, cols, ld, written: false }
     }
 
     /// One that is written, and may be read.
+    #[inline]
     pub(crate) fn written(at: *mut T, (rows, cols): (usize, usize), ld: usize) -> Self {
         Self { at, rows, cols, ld, written: true }
     }
@@ -49,6 +51,7 @@ impl<T> Stored<T> {
         unsafe { ViewMut::from_raw(self.at, self.rows, self.cols, self.layout()) }
     }
 
+    #[inline]
     pub(super) fn layout(self) -> Layout {
         Layout::col_major(self.ld)
     }
