@@ -192,11 +192,12 @@ pub(crate) fn alone() -> &'static CpuContext {
     &state().alone
 }
 
-/// All threads that products may ever use.
-pub(crate) fn all() -> CpuContext {
-    let (state, threads) = (state(), by_environment());
-    let pool = if threads > 1 { pool(state, threads) } else { None };
-    pool.unwrap_or(&state.alone).clone()
+/// All threads that products may ever use, and one at least beside the caller's; `None` where the system refused them.
+pub(crate) fn all() -> Option<CpuContext> {
+    match by_environment() {
+        1 => with_signals_blocked(|| start(1)),
+        threads => pool(state(), threads).cloned(),
+    }
 }
 
 /// Computes with the threads that those multiply-adds are worth. A panic ends the process.

@@ -7,17 +7,24 @@
 use std::process::{Command, Output};
 
 use cblas_sys::{CblasColMajor, CblasNoTrans, cblas_dgemm};
+use tessera::Layout;
+use tessera::gpu::{Context, DeviceMatRef, DeviceMatrix, Stream};
 use tessera_blas as _;
 
 /// A process of this program that runs a test with variables.
-fn process(test: &str, variables: &[(&str, &str)]) -> Output {
+fn started(test: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().expect("a program has a path"));
     command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
     for name in ["TESSERA_BLAS_DEVICE", "TESSERA_BLAS_ACCURACY", "TESSERA_BLAS_LOG"] {
         command.env_remove(name);
     }
     command.env("TESSERA_LIBCUDA", "/nonexistent/libcuda.so.1").env("TESSERA_NUM_THREADS", "2");
-    let output = command.envs(variables.iter().copied()).output().expect("it starts");
+    command.envs(variables.iter().copied()).output().expect("it starts")
+}
+
+/// The same, which passes.
+fn process(test: &str, variables: &[(&str, &str)]) -> Output {
+    let output = started(test, variables);
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{test}: {told}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{test}: {told}");
@@ -90,6 +97,50 @@ fn a_product_that_is_too_large_for_the_device() {
     let rows = cuda_emulated::MEMORY_BYTES / (40 * size_of::<f64>()) + 1;
     multiply(i32::try_from(rows).expect("it fits"));
     multiply(30);
+}
+
+/// Queues a product of more elements than there are, and waits: all calls of the driver fail from then on.
+fn break_the_device() {
+    let stream = Stream::new(&Context::primary(0).expect("a device")).expect("a stream");
+    let short = DeviceMatrix::<f32>::zeros(&stream, 8, 8).expect("memory");
+    let mut c = DeviceMatrix::<f32>::zeros(&stream, 4096, 64).expect("memory");
+    let long = Layout::row_major(64);
+    // SAFETY: not as asked for: the emulator sees each access.
+    let a = unsafe { DeviceMatRef::from_raw(stream.context(), short.address(), 4096, 64, long) };
+    let a: DeviceMatRef<'_, f32> = a.expect("it has a layout");
+    let b = a.part(0..64, 0..64).expect("a part");
+    stream.gemm(1.0, a, b, 0.0, &mut c.view_mut()).expect("it is queued");
+    stream.synchronize().expect_err("the device fails");
+    // What is left of it cannot be freed.
+    std::mem::forget((short, c, stream));
+}
+
+#[test]
+#[ignore = "a process of its own runs it"]
+fn products_after_a_fault() {
+    cuda_emulated::install();
+    multiply(30);
+    break_the_device();
+    multiply(31);
+    multiply(32);
+}
+
+#[test]
+#[ignore = "a process of its own runs it"]
+fn a_product_in_place_that_fails() {
+    cuda_emulated::install();
+    let driver = cuda_lazy::load().expect("a driver");
+    driver.init().expect("it starts");
+    let device = driver.device(0).expect("a device");
+    let context = cuda_lazy::Context::primary(driver, device).expect("a context");
+    let memory = cuda_lazy::DeviceMemory::new(&context, 4096).expect("memory");
+    let address = usize::try_from(memory.address()).expect("an address");
+    let (at, n, plain): (*mut f64, _, _) =
+        (std::ptr::without_provenance_mut(address), 100, CblasNoTrans);
+    // SAFETY: not as asked for: there are fewer elements, and the emulator sees each access.
+    unsafe {
+        cblas_dgemm(CblasColMajor, plain, plain, n, n, n, 1.0, at, n, at, n, 0.0, at, n);
+    }
 }
 
 #[test]
@@ -179,6 +230,25 @@ fn without_a_driver_the_cpu_computes() {
 fn what_does_not_fit_the_device_is_computed_by_the_cpu() {
     let lines = said("a_product_that_is_too_large_for_the_device", &[LOG, FORCED]);
     check(&lines, &[[": cpu, ", "bytes"], [": cuda:0 by ", " s"]]);
+}
+
+/// The first product that meets the fault is computed by the CPU, and so are all that follow.
+#[test]
+fn a_device_that_fails_is_given_up() {
+    let lines = said("products_after_a_fault", &[LOG, FORCED]);
+    let failed = [": cpu, ", " failed: "];
+    check(&lines, &[[": cuda:0 by ", " s"], failed, [": cpu, ", "; given up: "]]);
+}
+
+/// Nobody knows what is in C: the process ends, and says why.
+#[test]
+fn a_product_that_was_lost_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let output = started("a_product_in_place_that_fails", &[FORCED]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{told}");
+    assert!(told.contains("]: cblas_dgemm: waiting for a stream failed: "), "{told}");
 }
 
 #[test]

@@ -101,7 +101,9 @@ pub(super) fn opened() -> Result<&'static Opened, &'static str> {
 
 fn open() -> Result<Engine, Error> {
     let settings = settings();
-    let builder = Engine::builder().cpu_context(threads::all()).accuracy(settings.accuracy);
+    let none = || "the system starts no threads that bring operands to a device".to_owned();
+    let cpu = threads::all().ok_or_else(|| Error::NoDevice { reason: none() })?;
+    let builder = Engine::builder().cpu_context(cpu).accuracy(settings.accuracy);
     match settings.device {
         // Where it is computed is said, and by which kernel depends on the product and the GPU alone.
         Wanted::Cuda(index) => builder.device(Device::Cuda(index)).deterministic(true).build(),
