@@ -171,6 +171,7 @@ fn product_of_parts<T: ComplexKernels>(
         ldc: 2 * c.layout().ld,
         c: c.as_mut_ptr().cast(),
         swapped: false,
+        completion: None,
     }
 }
 

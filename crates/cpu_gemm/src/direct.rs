@@ -99,7 +99,7 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     context.run_on(threads, || {
         for part in tickets(&next, parts) {
             // SAFETY: the caller's promises; no two parts share an element of C.
-            unsafe { whole.part(part, parts).compute() };
+            unsafe { whole.part(part, parts).complete() };
         }
     });
     if let Some(buffer) = apart {
@@ -149,6 +149,18 @@ impl<T: OwnSums> Area<'_, T> {
             true => Self { rows: range, ..self },
             false => Self { cols: range, ..self },
         }
+    }
+
+    /// Computes the area and tells that it is complete.
+    ///
+    /// # Safety
+    /// As [`Self::compute`].
+    unsafe fn complete(&self) {
+        // SAFETY: the caller's promises.
+        unsafe { self.compute() };
+        let (rows, cols) = (self.rows.0..self.rows.1, self.cols.0..self.cols.1);
+        // SAFETY: the area that was just computed.
+        unsafe { self.product.tell_complete(rows, cols) };
     }
 
     /// # Safety

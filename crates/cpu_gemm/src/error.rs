@@ -22,6 +22,12 @@ pub enum Error {
         /// Those of C.
         c: (usize, usize),
     },
+    /// The types of a product have no such epilogue, or something that it needs has another size.
+    #[error("{reason}")]
+    Epilogue {
+        /// What is wrong, and what would mend it.
+        reason: String,
+    },
     /// There is no memory for the packed panels.
     #[error("the packed panels need {bytes} bytes, which the system refuses")]
     OutOfMemory {

@@ -120,11 +120,12 @@ pub(crate) fn product<T: GemmTypes>(
         ldc: c.layout().ld,
         c: c.as_mut_ptr(),
         swapped,
+        completion: None,
     }
 }
 
 /// The first steps of the product by the definition, in no memory but that of the operands.
-fn plain<T: GemmTypes>(
+pub(crate) fn plain<T: GemmTypes>(
     alpha: T::Acc,
     a: View<'_, T::A>,
     b: View<'_, T::B>,

@@ -3,6 +3,7 @@
 use gemm_spec::{Accumulator, Convert, GemmTypes};
 use num_complex::Complex;
 
+use crate::finish::{Finish, FinishedSum};
 #[cfg(target_arch = "x86_64")]
 use crate::groups::Group;
 use crate::near::{self, InParts, Near, NearFn, Numbers, Plain};
@@ -137,6 +138,9 @@ pub(crate) trait InstructionSet {
 
     /// A tile's sums, rounded.
     unsafe fn round<Acc: Accumulator, C: Convert<Acc>>(tile: &Rounded<Acc, C>);
+
+    /// Lines of sums, finished.
+    unsafe fn finish<Acc: FinishedSum, C: Convert<Acc>>(lines: &Finish<Acc, C>) -> u32;
 }
 
 /// The body of [`InstructionSet::packed`].
@@ -370,6 +374,14 @@ macro_rules! compiled_for {
         ) {
             // SAFETY: the caller's promises.
             unsafe { rounding::round(tile) }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        unsafe fn finish<Acc: $crate::finish::FinishedSum, C: gemm_spec::Convert<Acc>>(
+            lines: &$crate::finish::Finish<Acc, C>,
+        ) -> u32 {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::finish::finish(lines) }
         }
     };
 }

@@ -1,12 +1,12 @@
 //! A product as pointers and strides, turned so that the columns of C are contiguous.
 
-#[cfg(target_arch = "x86_64")]
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use gemm_spec::epilogue;
 use gemm_spec::{GemmTypes, Layout, Order, Problem};
 
+use crate::completion::Completion;
 use crate::kernels::OwnSums;
 use crate::near::Near;
 #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ use crate::sum::engine_sum;
 /// transposed product, `C^T = B^T * A^T`, whose elements are the same sums.
 ///
 /// Whoever uses one promises that A, B and C can be read, and C written, at every row and column,
-/// and that nobody else uses C meanwhile.
+/// and that nobody else uses C meanwhile, but who is told of its complete parts, which nobody uses any more.
 pub(crate) struct Product<T: GemmTypes> {
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -40,6 +40,8 @@ pub(crate) struct Product<T: GemmTypes> {
     /// Whether it is the transposed product, so that A is the caller's B and B the caller's A.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "matrix units ask for it"))]
     pub(crate) swapped: bool,
+    /// Who is told of parts of C that are complete.
+    pub(crate) completion: Option<Completion>,
 }
 
 /// Whether the columns of C are contiguous as they are, so that the product need not be transposed.
@@ -72,6 +74,7 @@ impl<T: GemmTypes> Product<T> {
             c: c.as_mut_ptr(),
             ldc: if is_column(problem) { problem.m } else { problem.c.ld },
             swapped: false,
+            completion: None,
         }
     }
 
@@ -84,6 +87,17 @@ impl<T: GemmTypes> Product<T> {
         let &Self { m, n, k, alpha, beta, a, a_row, a_col, b, b_row, b_col, c, ldc, .. } = self;
         let (a_step, b_step, conjugated) = (a_col, b_row, (false, false));
         Near { m, n, k, a, a_row, a_step, b, b_step, b_col, c, ldc, alpha, beta, conjugated }
+    }
+
+    /// Tells who is to be told that those rows and columns of C are complete.
+    ///
+    /// # Safety
+    /// They are, the caller has this part of C, and the product's promises.
+    pub(crate) unsafe fn tell_complete(&self, rows: Range<usize>, cols: Range<usize>) {
+        if let Some(completion) = self.completion {
+            // SAFETY: whoever has set it promises that it is there as long as the product is computed.
+            unsafe { completion.tell(rows, cols) };
+        }
     }
 
     /// The same, known to be the transposed product.
@@ -103,6 +117,7 @@ impl<T: GemmTypes> Product<T> {
             a: self.a.wrapping_add(rows.start * a_row),
             b: self.b.wrapping_add(cols.start * b_col),
             c: self.c.wrapping_add(rows.start + cols.start * ldc),
+            completion: self.completion.map(|whole| whole.from(rows.start, cols.start)),
             ..*self
         }
     }

@@ -153,6 +153,8 @@ impl<T: GemmTypes> Shared<'_, T> {
             };
             // SAFETY: rows of the product that no other thread has; there is room for a block's sums.
             unsafe { (self.compute)(&thin) };
+            // SAFETY: the rows that were just computed.
+            unsafe { self.product.tell_complete(row..row + thin.rows, 0..n) };
         }
     }
 }

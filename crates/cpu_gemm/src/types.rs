@@ -7,8 +7,9 @@ use gemm_spec::{GemmTypes, bf16, f16};
 
 use crate::context::CpuContext;
 use crate::error::Error;
+use crate::finish::{FinishFn, FinishedSum};
 use crate::isa::CpuIsa;
-use crate::kernels::Kernels;
+use crate::kernels::{InstructionSet, Kernels};
 #[cfg(target_arch = "aarch64")]
 use crate::neon::Neon;
 use crate::portable::{Lanes, Portable};
@@ -36,15 +37,25 @@ pub trait CpuTypes: PackedTypes {
             Acc = <Self as GemmTypes>::Acc,
             C = <Self as GemmTypes>::C,
         >;
+    /// The same product with its sums as they are for a C.
+    type Sums: CpuTypes<
+            A = <Self as GemmTypes>::A,
+            B = <Self as GemmTypes>::B,
+            Acc = <Self as GemmTypes>::Acc,
+            C = <Self as GemmTypes>::Acc,
+        >;
 }
 
-/// What the engine has for the types of a product. Both methods are compiled here and nowhere else, so that the
+/// What the engine has for the types of a product. Its methods are compiled here and nowhere else, so that the
 /// build settings of a program do not reach the tiles.
-pub(crate) trait PackedTypes: GemmTypes {
+pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
     /// The kernels of an instruction set that this CPU has.
     fn kernels(isa: CpuIsa) -> &'static Kernels<Self>;
 
-    /// Computes a product, k at least 1, by the path that suits it.
+    /// What makes sums elements of D with an instruction set that this CPU has.
+    fn finish(isa: CpuIsa) -> FinishFn<Self::Acc, Self::C>;
+
+    /// Computes a product, k at least 1, by the path that suits it, and tells its complete parts.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], before anything was written.
@@ -69,6 +80,8 @@ pub(crate) trait PackedTypes: GemmTypes {
         if done.is_err() {
             // SAFETY: the caller's promises; the error came before anything was written.
             unsafe { product.by_definition() };
+            // SAFETY: it was just computed.
+            unsafe { product.tell_complete(0..product.m, 0..product.n) };
         }
     }
 
@@ -198,6 +211,8 @@ macro_rules! in_place_or_packed {
             if !is_exact::<Self>() && near.pays(false) {
                 // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
                 unsafe { (kernels.near[usize::from(near.is_transposed())])(&near) };
+                // SAFETY: it was just computed.
+                unsafe { product.tell_complete(0..product.m, 0..product.n) };
                 Ok(())
             } else if direct::pays(product, kernels, threads) {
                 // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
@@ -231,6 +246,23 @@ macro_rules! always_packed {
     };
 }
 
+/// [`PackedTypes::finish`].
+macro_rules! finishing {
+    () => {
+        fn finish(isa: CpuIsa) -> FinishFn<Self::Acc, Self::C> {
+            match isa {
+                #[cfg(target_arch = "x86_64")]
+                CpuIsa::Avx512 => Avx512::finish::<Self::Acc, Self::C>,
+                #[cfg(target_arch = "x86_64")]
+                CpuIsa::Avx2 => Avx2::finish::<Self::Acc, Self::C>,
+                #[cfg(target_arch = "aarch64")]
+                CpuIsa::Neon => Neon::finish::<Self::Acc, Self::C>,
+                _ => Portable::finish::<Self::Acc, Self::C>,
+            }
+        }
+    };
+}
+
 /// For products of accumulators the registers of each instruction set.
 macro_rules! registers {
     ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty $(, $tiles:ident($($keep_bits:literal)?))?;)*) => {$(
@@ -247,6 +279,7 @@ macro_rules! registers {
                 }
             }
 
+            finishing!();
             in_place_or_packed!();
             $($tiles!($($keep_bits)?);)?
         }
@@ -272,6 +305,7 @@ macro_rules! widened {
                 }
             }
 
+            finishing!();
             always_packed!();
             in_tiles!(false);
         }
@@ -297,6 +331,7 @@ impl PackedTypes for i8 {
         }
     }
 
+    finishing!();
     always_packed!();
     in_tiles!(true);
 }
@@ -309,11 +344,21 @@ registers! {
 
 /// A and B are of one type, so that the transposed product is one of the same types.
 macro_rules! symmetric {
-    ($($types:ty),*) => {$(
+    ($($types:ty: $sums:ty),*) => {$(
         impl CpuTypes for $types {
             type Transposed = Self;
+            type Sums = $sums;
         }
     )*};
 }
 
-symmetric!(f16, bf16, (f16, f32), (bf16, f32), f32, f64, i8, i32);
+symmetric!(
+    f16: (f16, f32),
+    bf16: (bf16, f32),
+    (f16, f32): Self,
+    (bf16, f32): Self,
+    f32: Self,
+    f64: Self,
+    i8: Self,
+    i32: Self
+);

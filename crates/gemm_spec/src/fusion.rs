@@ -188,6 +188,31 @@ impl Epilogue {
     }
 }
 
+#[cfg(not(target_arch = "nvptx64"))]
+impl Epilogue {
+    /// Checks that sums of products of those types have all that is asked for.
+    ///
+    /// # Errors
+    /// What they have not, in words.
+    pub fn check(self, types: crate::Types) -> Result<(), String> {
+        match types.acc() {
+            crate::AccType::F32 => Ok(()),
+            _ if self.is_none() => Ok(()),
+            crate::AccType::I32 => {
+                Err(format!("products of {types} have no epilogue: it is for floating-point sums"))
+            }
+            crate::AccType::F64 if self.activation.is_smooth() => Err(format!(
+                "{} is of sums of f32, and those of {types} are of f64: they have relu",
+                self.activation.name()
+            )),
+            crate::AccType::F64 if self.amax => {
+                Err("the largest magnitude is of sums of f32, and these are of f64".to_owned())
+            }
+            crate::AccType::F64 => Ok(()),
+        }
+    }
+}
+
 /// Flag of [`Bias::PerRow`].
 pub const ROW_BIAS: u32 = 1;
 /// Flag of [`Bias::PerColumn`].

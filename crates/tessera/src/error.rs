@@ -52,6 +52,12 @@ pub enum Error {
         /// Rows and columns that would fit.
         wanted: (usize, usize),
     },
+    /// The types of a product have no such epilogue, or it lacks numbers.
+    #[error("{reason}")]
+    Epilogue {
+        /// What is wrong, and what would mend it.
+        reason: String,
+    },
     /// A matrix was given another number of elements than its size says.
     #[error("a matrix of {rows} x {cols} has {} elements, {len} were given", *.rows as u128 * *.cols as u128)]
     Length {
@@ -188,10 +194,11 @@ impl From<cpu_gemm::Error> for Error {
         match error {
             cpu_gemm::Error::Shape(reason) => Self::Shape(reason),
             cpu_gemm::Error::OutOfMemory { bytes } => Self::OutOfMemory {
-                what: "packing A and B".to_owned(),
+                what: "packing A and B, or their sums,".to_owned(),
                 needed: bytes as u128,
                 available: None,
             },
+            cpu_gemm::Error::Epilogue { reason } => Self::Epilogue { reason },
             cpu_gemm::Error::Threads { reason } => Self::Threads { reason },
             other => Self::Isa(other),
         }

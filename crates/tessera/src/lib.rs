@@ -21,6 +21,7 @@
 //!
 //! - [`Matrix`], [`MatRef`] and [`MatMut`] are matrices and views; [`Problem`] describes a product of plain
 //!   buffers, as BLAS's GEMM does, for [`Engine::gemm_slices`].
+//! - [`Engine::gemm_with_epilogue`] adds a bias, applies an activation and more while it stores the product.
 //! - [`Engine::builder`] chooses the device, the number of threads, the [`Accuracy`] and whether the choice
 //!   may depend on anything but the problem and the device.
 //! - With the feature `cuda` (on by default) products may run on an NVIDIA GPU. The driver is found when
@@ -63,15 +64,15 @@ pub mod gpu;
 pub mod select;
 
 pub use accuracy::Accuracy;
-pub use cpu_gemm::{CpuContext, CpuIsa, CpuUnits};
+pub use cpu_gemm::{CpuContext, CpuIsa, CpuUnits, EpilogueSlices};
 pub use element::{AccOf, Element, GemmTypes, Multiply, MultiplyInto};
 pub use engine::{Device, Engine, EngineBuilder, MultiplyStrided, Placement, gemm};
 pub use error::Error;
 #[cfg(feature = "cuda")]
 pub use error::{EntryMismatch, OperandFault, PtxFault};
 pub use gemm_spec::{
-    Batch, BatchItem, DType, Layout, Operand, Order, Problem, ShapeError, Types, Unsupported, bf16,
-    f16,
+    Activation, Batch, BatchItem, Bias, DType, Epilogue, Layout, Operand, Order, Problem,
+    ShapeError, Types, Unsupported, bf16, f16,
 };
 pub use matrix::{MatMut, MatRef, Matrix, problem_of, sizes_of};
 pub use row_major::row_major;

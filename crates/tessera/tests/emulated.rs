@@ -7,7 +7,8 @@ use tessera::blas3::{self, View, ViewMut};
 use tessera::gpu::{Gpu, Kernel, KernelCode};
 use tessera::select::{CpuFigures, FORMAT, Figures, GpuFigures, KernelTime};
 use tessera::{
-    CpuContext, Device, Engine, Error, Layout, Placement, Problem, StridedMut, StridedRef, Types,
+    Activation, Bias, CpuContext, Device, Engine, Epilogue, EpilogueSlices, Error, Layout, MatRef,
+    Matrix, Placement, Problem, StridedMut, StridedRef, Types,
 };
 
 /// The driver's memory is that of the process.
@@ -214,4 +215,38 @@ fn views_keep_what_lies_between_their_lines() {
     let naive = Kernel::named("naive").expect("the registry has it");
     let refused = cpu.gemm_by::<f32>(naive, 1.0, view, view, 0.0, c).unwrap_err();
     assert!(matches!(refused.error, Error::NoDevice { .. }), "{refused}");
+}
+
+/// Where the engine computes on a GPU the sums come from there, and are finished as on the CPU.
+#[test]
+fn sums_of_a_gpu_get_their_epilogue() {
+    let _alone = alone();
+    let gpu = Engine::builder().device(Device::Cuda(0)).build().unwrap();
+    let cpu = Engine::cpu(NonZeroUsize::new(2)).unwrap();
+    let (m, n, k) = (37, 29, 16);
+    // Small integers, of which all sums are exact.
+    let matrix = |rows: usize, cols: usize, seed: usize| {
+        let value = |at: usize| ((at * seed) % 7) as f32 - 3.0;
+        Matrix::from_fn(rows, cols, |row, col| value(row * cols + col)).unwrap()
+    };
+    let (a, b, c) = (matrix(m, k, 5), matrix(k, n, 3), matrix(m, n, 2));
+    assert!(matches!(gpu.placement(&Problem::<f32>::new(m, n, k)), Ok(Placement::Gpu(_))));
+    let bias: Vec<f32> = (0..n).map(|at| at as f32 / 4.0).collect();
+    let scales: Vec<f32> = (0..m).map(|at| 1.0 + at as f32 / 8.0).collect();
+    let epilogue = EpilogueSlices::new(Epilogue::new(None, Activation::Gelu).with_amax())
+        .with_bias(Bias::PerColumn, &bias)
+        .with_row_scales(&scales);
+    let compute = |engine: &Engine, alpha, c: Option<MatRef<'_, f32>>, old: &Matrix<f32>| {
+        let mut d = old.clone();
+        let scalars = (alpha, -0.5);
+        let (a, b) = (a.view(), b.view());
+        let amax = engine.gemm_with_epilogue(scalars, a, b, c, d.view_mut(), &epilogue).unwrap();
+        (d, amax)
+    };
+    for alpha in [1.25, 0.0] {
+        let zeros = Matrix::zeros(m, n).unwrap();
+        assert_eq!(compute(&gpu, alpha, None, &c), compute(&cpu, alpha, None, &c));
+        let apart = Some(c.view());
+        assert_eq!(compute(&gpu, alpha, apart, &zeros), compute(&cpu, alpha, apart, &zeros));
+    }
 }

@@ -121,6 +121,11 @@ impl<T: GemmTypes> Shared<'_, T> {
                 // SAFETY: the sums that were just carried, and their part of C.
                 unsafe { round(&strip) };
             }
+            if last {
+                let cols = first_col + col..first_col + col + tile_cols;
+                // SAFETY: the strip that was just stored, of this thread's area.
+                unsafe { self.product.tell_complete(first_row..first_row + rows, cols) };
+            }
         }
     }
 

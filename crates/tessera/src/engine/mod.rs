@@ -1,6 +1,7 @@
 //! Products for programs: one engine that chooses where and by what a product is computed.
 
 mod builder;
+mod epilogue;
 #[cfg(feature = "cuda")]
 mod on_gpu;
 mod strided;

@@ -134,12 +134,12 @@ impl Engine {
     }
 
     /// Its threads, that many of them at most.
-    fn limited_to(&self, threads: Option<NonZeroUsize>) -> CpuContext {
+    pub(super) fn limited_to(&self, threads: Option<NonZeroUsize>) -> CpuContext {
         self.cpu.limited_to(threads.unwrap_or(NonZeroUsize::MAX))
     }
 }
 
 /// The last column first.
-fn mirrored<T>(matrix: StridedRef<'_, T>) -> StridedRef<'_, T> {
+pub(super) fn mirrored<T>(matrix: StridedRef<'_, T>) -> StridedRef<'_, T> {
     matrix.transposed().upside_down().transposed()
 }

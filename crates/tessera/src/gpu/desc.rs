@@ -3,9 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use gemm_spec::{
-    AccType, Accumulator, Batch, Epilogue, Layout, Operand, Order, Problem, ShapeError, Types,
-};
+use gemm_spec::{Accumulator, Batch, Epilogue, Layout, Operand, Order, Problem, ShapeError, Types};
 
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
@@ -285,7 +283,7 @@ impl GemmDesc {
                 ));
             }
         }
-        self.check_epilogue()?;
+        self.epilogue.check(self.types)?;
         for (name, value) in [("alpha", self.alpha), ("beta", self.beta)] {
             if self.types.is_integer()
                 && (value.fract() != 0.0 || f64::from(nearest(value).1) != value)
@@ -301,26 +299,6 @@ impl GemmDesc {
             }
         }
         Ok(())
-    }
-
-    /// Checks that sums of that type have what the epilogue asks for.
-    fn check_epilogue(&self) -> Result<(), String> {
-        let Self { types, epilogue, .. } = self;
-        match types.acc() {
-            AccType::F32 => Ok(()),
-            _ if epilogue.is_none() => Ok(()),
-            AccType::I32 => {
-                Err(format!("products of {types} have no epilogue: it is for floating-point sums"))
-            }
-            AccType::F64 if epilogue.activation.is_smooth() => Err(format!(
-                "{} is of sums of f32, and those of {types} are of f64: they have relu",
-                epilogue.activation.name()
-            )),
-            AccType::F64 if epilogue.amax => {
-                Err("the largest magnitude is of sums of f32, and these are of f64".to_owned())
-            }
-            AccType::F64 => Ok(()),
-        }
     }
 
     /// The same product with a row-major D: a column-major one is the row-major D^T, for which A and B change

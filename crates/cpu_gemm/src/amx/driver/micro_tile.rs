@@ -41,7 +41,8 @@ impl Plain {
         let is_plain = !T::ROUNDS && alpha == T::Acc::ONE && beta == T::Acc::ZERO;
         let first = c.wrapping_sub(lead) as usize;
         let at_lines = first.is_multiple_of(LINE) && (ldc * size_of::<T::C>()).is_multiple_of(LINE);
-        let is_large = m * n * size_of::<T::C>() > STREAMED_C;
+        // What is told of complete parts is to find them in the caches.
+        let is_large = m * n * size_of::<T::C>() > STREAMED_C && product.completion.is_none();
         let plain = if is_large { Self::Streamed } else { Self::Direct };
         (is_plain && at_lines).then_some(plain)
     }
@@ -152,6 +153,10 @@ impl<T: TileTypes> Shared<'_, T> {
                 // SAFETY: sums of this micro-tile, and the part of C under it, which is this thread's.
                 unsafe { (self.kernels.store)(&stored) };
             }
+        }
+        if last {
+            // SAFETY: the micro-tile that was just stored.
+            unsafe { self.product.tell_complete(row..row + rows, col..col + cols) };
         }
     }
 }

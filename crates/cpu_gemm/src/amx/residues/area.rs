@@ -172,11 +172,19 @@ impl Area<'_> {
         unsafe { (kernels.restore.restore)(residues, &sides, numbers) };
         let &&Product { c, ldc, alpha, beta, .. } = product;
         let (rows, cols) = (a.lines_of(panel_a), b.lines_of(panel_b));
-        let c = c.wrapping_add(rows.start + cols.start * ldc);
-        let (rows, cols) = (rows.len(), cols.len());
-        let stored = Stored { sums: numbers.as_ptr(), c, ldc, rows, cols, alpha, beta };
+        let stored = Stored {
+            sums: numbers.as_ptr(),
+            c: c.wrapping_add(rows.start + cols.start * ldc),
+            ldc,
+            rows: rows.len(),
+            cols: cols.len(),
+            alpha,
+            beta,
+        };
         // SAFETY: numbers of this micro-tile, and the part of C under it, which is this thread's.
         unsafe { (kernels.store)(&stored) };
+        // SAFETY: the micro-tile that was just stored.
+        unsafe { product.tell_complete(rows, cols) };
     }
 }
 
