@@ -175,7 +175,7 @@ fn run<T: CpuTypes>(
 ) -> Result<Option<f32>, Error> {
     let Rest { c, d, numbers, .. } = &rest;
     let (m, n) = (d.rows(), d.cols());
-    numbers.epilogue.check(T::TYPES).map_err(|reason| Error::Epilogue { reason })?;
+    numbers.epilogue.check_in_host_memory(T::TYPES).map_err(|reason| Error::Epilogue { reason })?;
     numbers.check((m, n))?;
     if let Some((rows, cols)) = c.map(|c| (c.rows(), c.cols())).filter(|&c| c != (m, n)) {
         let reason = format!("C is {rows} x {cols}, it must be {m} x {n} as D is");

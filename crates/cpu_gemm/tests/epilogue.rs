@@ -349,6 +349,8 @@ fn what_is_missing_or_impossible_is_said() {
     let smooth = Epilogue::new(None, Activation::Silu);
     let no_exponentials = refused::<f64>(&EpilogueSlices::new(smooth), false);
     assert!(no_exponentials.contains("they have relu"), "{no_exponentials}");
+    let scalars = refused::<f32>(&EpilogueSlices::new(Epilogue::NONE.with_device_scalars()), false);
+    assert!(scalars.contains("are for products on a device"), "{scalars}");
     let integers = refused::<i8>(&EpilogueSlices::new(smooth), false);
     assert!(integers.contains("floating-point sums"), "{integers}");
     let largest = refused::<f64>(&EpilogueSlices::new(Epilogue::NONE.with_amax()), false);

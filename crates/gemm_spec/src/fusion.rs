@@ -190,6 +190,17 @@ impl Epilogue {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl Epilogue {
+    /// The same of products in host memory, whose alpha and beta are there as well.
+    ///
+    /// # Errors
+    /// As [`Epilogue::check`].
+    pub fn check_in_host_memory(self, types: crate::Types) -> Result<(), String> {
+        if self.device_scalars {
+            return Err("alpha and beta in device memory are for products on a device".to_owned());
+        }
+        self.check(types)
+    }
+
     /// Checks that sums of products of those types have all that is asked for.
     ///
     /// # Errors

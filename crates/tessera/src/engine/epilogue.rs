@@ -137,7 +137,10 @@ impl Engine {
         if let (true, Some(of_a), Some(of_b)) = (self.gpu.is_some(), a.dense, b.dense) {
             use gemm_spec::{Element as _, Layout, Order, Problem};
 
-            epilogue.epilogue.check(T::TYPES).map_err(|reason| Error::Epilogue { reason })?;
+            epilogue
+                .epilogue
+                .check_in_host_memory(T::TYPES)
+                .map_err(|reason| Error::Epilogue { reason })?;
             let (m, n) = (d.rows(), d.cols());
             let layout = match d.layout().order {
                 Order::RowMajor => Layout::row_major(n),
