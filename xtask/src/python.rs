@@ -64,7 +64,8 @@ pub(crate) fn run(args: &Args) -> Result<Option<String>> {
     if args.wheel.is_none() {
         // Arrays on a GPU, of which the driver is emulated.
         let emulated = package("python-emulated", &["--features", "tessera-py/emulated"])?;
-        command::run(pytest().env("PYTHONPATH", emulated).arg(tests.join("test_gpu_arrays.py")))?;
+        let files = ["test_gpu_arrays.py", "test_epilogue.py"].map(|file| tests.join(file));
+        command::run(pytest().env("PYTHONPATH", emulated).args(files))?;
     }
     let mut stubtest = python();
     command::run(stubtest.args(["-m", "mypy.stubtest", "tessera"]))?;

@@ -193,6 +193,21 @@ impl<'a, T> View<'a, T> {
         (self.rows > 0).then(|| unsafe { std::slice::from_raw_parts(first, self.rows) })
     }
 
+    /// All elements as a slice, where there are no gaps between them.
+    #[must_use]
+    pub fn dense(&self) -> Option<&'a [T]> {
+        let Self { at, rows, cols, layout, .. } = *self;
+        if layout.ld != layout.min_ld(rows, cols) {
+            return None;
+        }
+        match rows.checked_mul(cols)? {
+            0 => Some(&[]),
+            // SAFETY: lines follow each other without gaps, so these are the elements of the matrix, which may be read,
+            // and nobody writes, for `'a`.
+            len => Some(unsafe { std::slice::from_raw_parts(at, len) }),
+        }
+    }
+
     /// From one row to the next, and from one column to the next.
     #[inline]
     pub(crate) fn strides(&self) -> (usize, usize) {

@@ -87,7 +87,8 @@ impl<T: CpuTypes> Operands<T> {
     /// What is not read is NaN.
     fn new(case: &Case) -> Self {
         let (m, n, k) = case.size;
-        let len = |at: usize, rows, cols| case.layouts()[at].required_len(rows, cols).unwrap();
+        let len =
+            |at: usize, rows, cols| case.layouts()[at].required_len(rows, cols).expect("it fits");
         let nan = number::<T::Acc>(f64::NAN);
         let mut all = Self {
             a: drawn::<T::A, T::Acc>(len(0, m, k), 1),
@@ -152,8 +153,10 @@ impl<T: CpuTypes> Operands<T> {
                 #[expect(clippy::cast_possible_truncation, reason = "it is a number of f32")]
                 let activated = match T::TYPES.acc() {
                     AccType::F32 => f64::from(activation.apply::<HostPowers>(value(added) as f32)),
-                    _ if activation == Activation::Relu => value(added).max(0.0),
-                    _ => value(added),
+                    AccType::F64 | AccType::I32 if activation == Activation::Relu => {
+                        value(added).max(0.0)
+                    }
+                    AccType::F64 | AccType::I32 => value(added),
                 };
                 let stored = T::C::narrow(number(activated));
                 amax = amax.max(value(stored.widen()).abs());
@@ -169,10 +172,10 @@ impl<T: CpuTypes> Operands<T> {
         let mut d = self.d.clone();
         let amax = gemm_with_epilogue::<T>(
             (number(case.alpha), number(case.beta)),
-            View::new(&self.a, m, k, a).unwrap(),
-            View::new(&self.b, k, n, b).unwrap(),
-            case.apart.then(|| View::new(&self.c, m, n, of_c).unwrap()),
-            ViewMut::new(&mut d, m, n, of_d).unwrap(),
+            View::new(&self.a, m, k, a).expect("it fits"),
+            View::new(&self.b, k, n, b).expect("it fits"),
+            case.apart.then(|| View::new(&self.c, m, n, of_c).expect("it fits")),
+            ViewMut::new(&mut d, m, n, of_d).expect("it fits"),
             &self.numbers(case),
             context,
         );
@@ -294,24 +297,24 @@ fn the_number_of_threads_changes_no_bit() {
 #[test]
 fn sums_that_are_there_are_finished_alike() {
     let context = CpuContext::new(NonZeroUsize::new(2)).expect("threads start");
-    for number in 0..48 {
-        let case = Case::new((270, 255, 2), number, true);
+    for at in 0..48 {
+        let case = Case::new((270, 255, 2), at, true);
         let operands = Operands::<f16>::new(&case);
         let (m, n, _) = case.size;
         let [.., of_c, of_d] = case.layouts();
         let sums: Vec<f32> = drawn(m * n, 9);
-        let layout = if number % 2 == 0 { Layout::row_major(n) } else { Layout::col_major(m) };
+        let layout = if at % 2 == 0 { Layout::row_major(n) } else { Layout::col_major(m) };
         let mut d = operands.d.clone();
         let amax = finish::<f16>(
-            (case.alpha as f32, case.beta as f32),
-            View::new(&sums, m, n, layout).unwrap(),
-            case.apart.then(|| View::new(&operands.c, m, n, of_c).unwrap()),
-            ViewMut::new(&mut d, m, n, of_d).unwrap(),
+            (number(case.alpha), number(case.beta)),
+            View::new(&sums, m, n, layout).expect("it fits"),
+            case.apart.then(|| View::new(&operands.c, m, n, of_c).expect("it fits")),
+            ViewMut::new(&mut d, m, n, of_d).expect("it fits"),
             &operands.numbers(&case),
             &context,
         );
         let wanted = operands.expected(&case, |row, col| sums[layout.index(row, col)]);
-        compare::<f16>(&case, &(d, amax.unwrap()), &wanted);
+        compare::<f16>(&case, &(d, amax.expect("it fits")), &wanted);
     }
 }
 
@@ -321,10 +324,10 @@ fn refused<T: CpuTypes>(numbers: &EpilogueSlices<'_, T::C, T::Acc>, c: bool) -> 
     let (old, mut d) = ([T::C::ONE; 2], [T::C::ONE; 6]);
     let result = gemm_with_epilogue::<T>(
         (T::Acc::ONE, T::Acc::ZERO),
-        View::new(&a, 2, 1, Layout::row_major(1)).unwrap(),
-        View::new(&b, 1, 3, Layout::row_major(3)).unwrap(),
-        c.then(|| View::new(&old, 1, 2, Layout::row_major(2)).unwrap()),
-        ViewMut::new(&mut d, 2, 3, Layout::row_major(3)).unwrap(),
+        View::new(&a, 2, 1, Layout::row_major(1)).expect("it fits"),
+        View::new(&b, 1, 3, Layout::row_major(3)).expect("it fits"),
+        c.then(|| View::new(&old, 1, 2, Layout::row_major(2)).expect("it fits")),
+        ViewMut::new(&mut d, 2, 3, Layout::row_major(3)).expect("it fits"),
         numbers,
         &CpuContext::alone(),
     );

@@ -13,6 +13,7 @@
 //! copies.rs   arrays copied in place
 //! settings.rs device, accuracy and threads as programs write them
 //! state.rs    engines, and what a fork does to them
+//! epilogue.rs bias, activation and scales as programs write them
 //! matmul.rs   a product from arguments to result
 //! emulated.rs a driver for tests on machines without a GPU
 //! device/     the same of arrays on a GPU, where they are
@@ -26,6 +27,7 @@ mod device;
 mod dlpack;
 #[cfg(feature = "emulated")]
 mod emulated;
+mod epilogue;
 mod failure;
 mod family;
 mod kind;
@@ -47,6 +49,8 @@ mod _native {
     #[cfg(feature = "emulated")]
     #[pymodule_export]
     use super::emulated::emulated;
+    #[pymodule_export]
+    use super::epilogue::Epilogue;
     #[pymodule_export]
     use super::matmul::{explain, matmul};
     #[pymodule_export]

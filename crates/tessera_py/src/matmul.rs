@@ -5,10 +5,14 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tessera::DType;
-use tessera_raw::{Batch, Factors, Failure, Operands, Scalar, explain as explain_raw, multiply};
+use tessera_raw::{
+    Batch, Epilogue as RawEpilogue, Factors, Failure, Operands, Scalar, explain as explain_raw,
+    multiply_with_epilogue,
+};
 
 use crate::array::Array;
 use crate::copies::{Lies, copy, is_same, may_overlap};
+use crate::epilogue::{self, OnHost};
 use crate::failure::failure;
 use crate::family::Family;
 use crate::kind::{Kind, Way};
@@ -60,7 +64,7 @@ fn types(kind: Kind, a: Kind, b: Kind) -> ([Scalar; 3], Kind, Option<Kind>) {
 }
 
 /// An array as one of another kind, by way of NumPy; whether that was needed.
-fn converted<'py>(array: Array<'py>, to: Option<Kind>) -> PyResult<(Array<'py>, bool)> {
+pub(crate) fn converted<'py>(array: Array<'py>, to: Option<Kind>) -> PyResult<(Array<'py>, bool)> {
     let Some(kind) = to.filter(|&kind| array.kind != Some(kind)) else {
         return Ok((array, false));
     };
@@ -138,7 +142,13 @@ struct Settings {
 
 impl Product<'_> {
     /// Computes into an array whose elements are of the written kind.
-    fn compute(&self, py: Python<'_>, target: &Array<'_>, settings: &Settings) -> PyResult<()> {
+    fn compute(
+        &self,
+        py: Python<'_>,
+        target: &Array<'_>,
+        settings: &Settings,
+        epilogue: Option<&OnHost<'_>>,
+    ) -> PyResult<()> {
         if target.kind.map(Kind::size) != Some(self.written.size()) {
             return Err(PyRuntimeError::new_err(
                 "a fault of this library: a result of another type",
@@ -147,11 +157,16 @@ impl Product<'_> {
         let ([a, b, c], batch) = self.shapes.products(target.at, &target.strides);
         let operands = Operands { scalars: self.scalars, a, b, c };
         let Settings { factors, device, accuracy, threads } = *settings;
+        let epilogue = match epilogue {
+            Some(epilogue) => epilogue.along(self.shapes.axes())?,
+            None => RawEpilogue::NONE,
+        };
         let compute = || -> Result<(), Failure> {
             let place = state::place(device, accuracy, threads)?;
             // SAFETY: the arrays hold the operands and are kept; the target overlaps neither. That nobody else
-            // writes them meanwhile is what every array library asks of its callers.
-            unsafe { multiply(&place, &factors, &operands, &batch) }
+            // writes them meanwhile is what every array library asks of its callers. The epilogue's numbers are in arrays
+            // that are kept as well.
+            unsafe { multiply_with_epilogue(&place, &factors, &operands, &batch, &epilogue) }
         };
         // Small products take less than to give the lock away and to get it again.
         let small = is_small(&operands, &batch);
@@ -238,11 +253,12 @@ fn copy_c(
 /// in host memory are promoted as NumPy does it; with dtype=float32 or a float32 out sums of 16-bit floats are
 /// not rounded, with dtype=int32 those of int8 not cut off. Arrays on a GPU are multiplied there, in the
 /// library's current stream or in stream, without waiting. For arrays in host memory device is "auto", "cpu" or
-/// "cuda"; accuracy is "fp32", "componentwise", "tf32" or "bf16".
+/// "cuda"; accuracy is "fp32", "componentwise", "tf32" or "bf16". epilogue adds a bias, applies an activation and
+/// more before the result is rounded: see Epilogue.
 #[pyfunction]
 #[pyo3(
-    signature = (a, b, /, out=None, *, alpha=None, beta=None, c=None, accuracy=None, device=None, threads=None, stream=None, dtype=None),
-    text_signature = "(a, b, /, out=None, *, alpha=1, beta=0, c=None, accuracy=None, device=None, threads=None, stream=None, dtype=None)"
+    signature = (a, b, /, out=None, *, alpha=None, beta=None, c=None, accuracy=None, device=None, threads=None, stream=None, dtype=None, epilogue=None),
+    text_signature = "(a, b, /, out=None, *, alpha=1, beta=0, c=None, accuracy=None, device=None, threads=None, stream=None, dtype=None, epilogue=None)"
 )]
 #[expect(clippy::too_many_arguments, reason = "each has a name")]
 pub(crate) fn matmul<'py>(
@@ -258,7 +274,9 @@ pub(crate) fn matmul<'py>(
     threads: Option<isize>,
     stream: Option<&Bound<'py, PyAny>>,
     dtype: Option<&Bound<'py, PyAny>>,
+    epilogue: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let epilogue = epilogue::given(epilogue)?;
     let settings = Settings {
         factors: settings::factors(alpha, beta)?,
         device: settings::device(device)?,
@@ -269,8 +287,19 @@ pub(crate) fn matmul<'py>(
     if on_gpu([Some(a), Some(b), out.as_ref(), c])? {
         let out = out.map(single).transpose()?;
         let (Settings { factors, device, accuracy, .. }, planned) = (settings, None);
-        let request =
-            device::Request { a, b, c, out, factors, accuracy, device, stream, dtype, planned };
+        let request = device::Request {
+            a,
+            b,
+            c,
+            out,
+            factors,
+            accuracy,
+            device,
+            stream,
+            dtype,
+            planned,
+            epilogue,
+        };
         return device::matmul(py, &request);
     }
     if stream.is_some() {
@@ -284,8 +313,16 @@ pub(crate) fn matmul<'py>(
     };
     let out_kind = out.as_ref().and_then(|out| out.kind);
     let Prepared::Product(product) = prepare(a, b, dtype, out_kind)? else {
+        if epilogue.is_some() {
+            let text = "epilogue is for products of float16, bfloat16, float32 and float64";
+            return Err(PyTypeError::new_err(text));
+        }
         let out = out.map(|out| out.object);
         return by_numpy(py, [a, b], out, alpha, beta.zip(c), dtype);
+    };
+    let epilogue = match epilogue {
+        Some(epilogue) => Some(OnHost::read(epilogue, product.kind)?),
+        None => None,
     };
     let shape = product.shapes.result();
     let c = match c {
@@ -310,7 +347,7 @@ pub(crate) fn matmul<'py>(
             if let Some(c) = c.filter(|c| !is_same(c, out)) {
                 copy_c(py, &c, out, &product, &shape)?;
             }
-            product.compute(py, out, &settings)?;
+            product.compute(py, out, &settings, epilogue.as_ref())?;
             return Ok(out.object.clone());
         }
     }
@@ -320,7 +357,7 @@ pub(crate) fn matmul<'py>(
     if let Some(c) = &c {
         copy_c(py, c, &target, &product, &shape)?;
     }
-    product.compute(py, &target, &settings)?;
+    product.compute(py, &target, &settings, epilogue.as_ref())?;
     let result = product.finished(written)?;
     let Some(out) = out else {
         if product.shapes.is_number() && product.a.family == Family::NumPy {
@@ -430,9 +467,19 @@ pub(crate) fn explain<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let (device, accuracy) = (settings::device(device)?, settings::accuracy(accuracy)?);
     if on_gpu([Some(a), Some(b), None, None])? {
-        let (c, out, factors, stream, planned) = (None, None, Factors::default(), None, None);
-        let request =
-            device::Request { a, b, c, out, factors, accuracy, device, stream, dtype, planned };
+        let request = device::Request {
+            a,
+            b,
+            c: None,
+            out: None,
+            factors: Factors::default(),
+            accuracy,
+            device,
+            stream: None,
+            dtype,
+            planned: None,
+            epilogue: None,
+        };
         return device::explain(py, &request);
     }
     let told = PyDict::new(py);

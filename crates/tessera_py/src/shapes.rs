@@ -3,7 +3,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tessera_raw::{Batch, Strided};
+use tessera_raw::{Batch, Numbers, Strided};
 
 /// Where the elements of an array are.
 #[derive(Clone, Copy)]
@@ -106,6 +106,12 @@ impl Shapes {
         [self.a.first.rows, self.b.first.cols, self.a.first.cols]
     }
 
+    /// Its rows and columns.
+    pub(crate) fn axes(&self) -> Axes {
+        let [rows, cols, _] = self.sizes();
+        Axes { rows, cols, vectors: self.vectors }
+    }
+
     /// How many products there are; as many as can be counted, where there are more.
     pub(crate) fn count(&self) -> usize {
         self.stack.iter().fold(1, |all, &count| all.saturating_mul(count))
@@ -138,6 +144,74 @@ impl Shapes {
             c: strides[..self.stack.len()].to_vec(),
         };
         ([self.a.first, self.b.first, c], batch)
+    }
+}
+
+/// The rows and columns of a result, whose last two axes they are but for vectors.
+#[derive(Clone, Copy)]
+pub(crate) struct Axes {
+    rows: usize,
+    cols: usize,
+    /// Whether A was a vector, and B.
+    vectors: [bool; 2],
+}
+
+impl Axes {
+    /// Sizes and strides of an array along rows and along columns.
+    fn of(self, array: Form<'_>, name: &str) -> PyResult<[(usize, isize); 2]> {
+        let mut own = array.shape.iter().copied().zip(array.strides.iter().copied()).rev();
+        let mut next = |vector: bool| if vector { None } else { own.next() }.unwrap_or((1, 0));
+        let cols = next(self.vectors[1]);
+        let rows = next(self.vectors[0]);
+        if own.any(|(count, _)| count != 1) {
+            return Err(PyValueError::new_err(format!(
+                "{name} has the shape {:?}: all products of a stack have it in common",
+                array.shape
+            )));
+        }
+        Ok([rows, cols])
+    }
+
+    /// Numbers of which there is one for each of `wanted` rows or columns, or one for all.
+    fn numbers(array: Form<'_>, wanted: usize, (count, stride): (usize, isize)) -> Numbers {
+        let stride = if count == 1 && wanted != 1 { 0 } else { stride };
+        Numbers { at: array.at.cast_const(), count: wanted, stride }
+    }
+
+    /// An array of numbers for rows, or for columns: whether it is for rows, and the numbers.
+    pub(crate) fn either(self, array: Form<'_>, name: &str) -> PyResult<(bool, Numbers)> {
+        let [rows, cols] = self.of(array, name)?;
+        match (rows.0, cols.0) {
+            (1, count) if count == self.cols || count == 1 => {
+                Ok((false, Self::numbers(array, self.cols, cols)))
+            }
+            (count, 1) if count == self.rows => Ok((true, Self::numbers(array, self.rows, rows))),
+            _ => Err(PyValueError::new_err(format!(
+                "{name} has the shape {:?}, it must be ({},) for columns or ({}, 1) for rows",
+                array.shape, self.cols, self.rows
+            ))),
+        }
+    }
+
+    /// An array of numbers for rows, or for columns, as asked for; a vector of them or broadcast along the other.
+    pub(crate) fn line(self, array: Form<'_>, name: &str, is_row: bool) -> PyResult<Numbers> {
+        let wanted = if is_row { self.rows } else { self.cols };
+        let own = match array.shape {
+            [count] => (*count, array.strides[0]),
+            _ => {
+                let [rows, cols] = self.of(array, name)?;
+                let (own, other) = if is_row { (rows, cols) } else { (cols, rows) };
+                if other.0 == 1 { own } else { (0, 0) }
+            }
+        };
+        if own.0 != wanted && own.0 != 1 {
+            let (a, b) = if is_row { (wanted, 1) } else { (1, wanted) };
+            return Err(PyValueError::new_err(format!(
+                "{name} has the shape {:?}, it must be ({wanted},) or ({a}, {b})",
+                array.shape
+            )));
+        }
+        Ok(Self::numbers(array, wanted, own))
     }
 }
 

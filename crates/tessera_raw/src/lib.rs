@@ -31,11 +31,13 @@
 //! product.rs      one product of known types, by views or on the GPU
 //! integers.rs     products of 64-bit integers, which the library itself does not have
 //! multiply.rs     types and batches taken apart
+//! epilogue.rs     bias, scales and activation, by addresses
 //! explain.rs      what would be done
 //! per_process.rs  what a process makes once, and a child of a fork anew
 //! ```
 
 mod batch;
+mod epilogue;
 mod explain;
 mod factors;
 mod failure;
@@ -49,10 +51,11 @@ mod scalar;
 mod strided;
 
 pub use batch::Batch;
+pub use epilogue::{Epilogue, Numbers};
 pub use explain::{Explanation, explain};
 pub use factors::Factors;
 pub use failure::Failure;
-pub use multiply::{Operands, multiply, types};
+pub use multiply::{Operands, multiply, multiply_with_epilogue, types};
 pub use per_process::PerProcess;
 pub use place::Place;
 pub use scalar::Scalar;

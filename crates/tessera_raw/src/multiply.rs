@@ -10,6 +10,7 @@ use tessera::blas3::Complex;
 use tessera::{Error, GemmTypes, Placement};
 
 use crate::batch::Batch;
+use crate::epilogue::Epilogue;
 use crate::factors::Factors;
 use crate::failure::Failure;
 use crate::pack::{Packed, pack, unpack};
@@ -57,7 +58,7 @@ macro_rules! with_product {
                 };
                 gemm_spec::with_gemm_types!(types, T => {
                     let (alpha, beta) = factors.of::<<T as gemm_spec::GemmTypes>::Acc>()?;
-                    let $product = Typed::<T> { alpha, beta };
+                    let $product = Typed::<T> { alpha, beta, epilogue: None };
                     $value
                 })
             }
@@ -89,8 +90,30 @@ pub unsafe fn multiply(
     operands: &Operands,
     batch: &Batch,
 ) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { multiply_with_epilogue(place, factors, operands, batch, &Epilogue::NONE) }
+}
+
+/// The same with an epilogue, which all products have in common: `C = activation((alpha * row_scale * column_scale) *
+/// A * B + beta * C + bias)`.
+///
+/// # Errors
+/// As [`multiply`]; [`Error::Epilogue`] where the types have no such epilogue, or it has not as many numbers as there
+/// are rows or columns.
+///
+/// # Safety
+/// As [`multiply`], and the epilogue's numbers can be read.
+pub unsafe fn multiply_with_epilogue(
+    place: &Place<'_>,
+    factors: &Factors,
+    operands: &Operands,
+    batch: &Batch,
+    epilogue: &Epilogue,
+) -> Result<(), Failure> {
     check(operands, batch)?;
     with_product!(operands.scalars, factors, product => {
+        // SAFETY: the caller's promise.
+        let product = unsafe { product.finished_by(epilogue) }?;
         // SAFETY: the caller's promise.
         unsafe { each(&product, place, operands, batch) }?;
     });
@@ -192,7 +215,9 @@ unsafe fn each<P: Product>(
     operands: &Operands,
     batch: &Batch,
 ) -> Result<(), Error> {
-    let (batch, [a, b, c]) = batch.folded([operands.a, operands.b, operands.c]);
+    let given = [operands.a, operands.b, operands.c];
+    let (batch, [a, b, c]) =
+        if product.may_be_folded() { batch.folded(given) } else { (batch.merged(), given) };
     let count = batch.count().unwrap_or(0);
     if count == 0 || c.is_empty() {
         return Ok(());
@@ -297,7 +322,7 @@ fn zeros<T: Plain>(matrix: Strided) -> Result<Packed<T>, Error> {
 
 /// Only types of the library's list have elements of the bindings.
 const _: () = {
-    const fn is_known<T: GemmTypes<A: Plain, B: Plain, C: Plain>>() {}
+    const fn is_known<T: GemmTypes<A: Plain, B: Plain, Acc: Plain, C: Plain>>() {}
     macro_rules! known_types {
         ([] $({
             $(#[$condition:meta])? $variant:ident, $name:ident, $types:ty, $four:tt, $usual:ident

@@ -7,6 +7,7 @@ use gemm_spec::{Element as _, Layout, Problem};
 use tessera::blas3::{self, Field, Op, View, ViewMut};
 use tessera::{Error, GemmTypes, Placement};
 
+use crate::epilogue::{Epilogue, Owned};
 use crate::integers;
 use crate::place::Place;
 use crate::scalar::Plain;
@@ -78,6 +79,23 @@ pub(crate) trait Product: Sync {
     /// Whether C is read: beta is not zero.
     fn reads_c(&self) -> bool;
 
+    /// The same with an epilogue.
+    ///
+    /// # Safety
+    /// Its numbers can be read.
+    unsafe fn finished_by(self, epilogue: &Epilogue) -> Result<Self, Error>
+    where
+        Self: Sized,
+    {
+        epilogue.refused()?;
+        Ok(self)
+    }
+
+    /// Whether several of them may be computed as one of more rows or columns.
+    fn may_be_folded(&self) -> bool {
+        true
+    }
+
     /// Whether and by what a GPU computes it.
     fn placement(
         &self,
@@ -116,6 +134,7 @@ pub(crate) trait Product: Sync {
 pub(crate) struct Typed<T: GemmTypes> {
     pub(crate) alpha: T::Acc,
     pub(crate) beta: T::Acc,
+    pub(crate) epilogue: Option<Owned<T>>,
 }
 
 impl<T: GemmTypes> Typed<T> {
@@ -124,7 +143,7 @@ impl<T: GemmTypes> Typed<T> {
     }
 }
 
-impl<T: GemmTypes<A: Plain, B: Plain, C: Plain>> Product for Typed<T> {
+impl<T: GemmTypes<A: Plain, B: Plain, Acc: Plain, C: Plain>> Product for Typed<T> {
     type A = T::A;
     type B = T::B;
     type C = T::C;
@@ -135,6 +154,16 @@ impl<T: GemmTypes<A: Plain, B: Plain, C: Plain>> Product for Typed<T> {
 
     fn reads_c(&self) -> bool {
         self.beta != T::Acc::ZERO
+    }
+
+    unsafe fn finished_by(self, epilogue: &Epilogue) -> Result<Self, Error> {
+        // SAFETY: the caller's promise.
+        let epilogue = unsafe { epilogue.owned::<T>() }?;
+        Ok(Self { epilogue, ..self })
+    }
+
+    fn may_be_folded(&self) -> bool {
+        self.epilogue.as_ref().is_none_or(|epilogue| !epilogue.has_numbers)
     }
 
     fn placement(
@@ -151,17 +180,34 @@ impl<T: GemmTypes<A: Plain, B: Plain, C: Plain>> Product for Typed<T> {
     }
 
     unsafe fn on_cpu(&self, (a, b, c): Three<'_, Self>, context: &CpuContext) -> Result<(), Error> {
-        let (op, Self { alpha, beta }) = (Op::NoTrans, self);
+        let (op, Self { alpha, beta, epilogue }) = (Op::NoTrans, self);
         // SAFETY: the caller's promise.
         let a = unsafe { a.view() };
         // SAFETY: the caller's promise.
         let b = unsafe { b.view() };
         // SAFETY: the caller's promise.
         let c = unsafe { c.view_mut() };
+        if let Some(epilogue) = epilogue {
+            let (scalars, slices) = ((*alpha, *beta), epilogue.slices());
+            cpu_gemm::gemm_with_epilogue::<T>(scalars, a, b, None, c, &slices, context)?;
+            return Ok(());
+        }
         blas3::gemm_typed::<T>(op, op, *alpha, a, b, *beta, c, context)
     }
 
     unsafe fn on_gpu(&self, (a, b, c): Three<'_, Self>, place: &Place<'_>) -> Result<(), Error> {
+        if let Some(epilogue) = &self.epilogue {
+            let (scalars, slices) = ((self.alpha, self.beta), epilogue.slices());
+            // SAFETY: the caller's promise.
+            let a = unsafe { a.view() };
+            // SAFETY: the caller's promise.
+            let b = unsafe { b.view() };
+            // SAFETY: the caller's promise.
+            let c = unsafe { c.view_mut() };
+            let Place { engine, threads } = *place;
+            engine.gemm_views_with_epilogue::<T>(threads, scalars, a, b, None, c, &slices)?;
+            return Ok(());
+        }
         let problem = self.problem([c.rows, c.cols, a.cols], [a.layout, b.layout, c.layout]);
         // SAFETY: the caller's promise.
         let a = unsafe { a.slice() };

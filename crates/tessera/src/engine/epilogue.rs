@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use cpu_gemm::{CpuContext, EpilogueSlices};
+use cpu_gemm::EpilogueSlices;
 use gemm_spec::Bias;
 
 use super::Engine;
@@ -13,7 +13,7 @@ use crate::blas3::{View, ViewMut};
 use crate::element::{AccOf, Element, GemmTypes, MultiplyInto};
 use crate::error::Error;
 use crate::matrix::{MatMut, MatRef, sizes_of};
-use crate::strided::{Lines, StridedMut, StridedRef};
+use crate::strided::{StridedMut, StridedRef};
 
 /// Alpha and beta.
 type Scalars<A, B, C> = (AccOf<A, B, C>, AccOf<A, B, C>);
@@ -59,15 +59,11 @@ impl Engine {
         epilogue: &EpilogueSlices<'_, C, AccOf<A, B, C>>,
     ) -> Result<Option<f32>, Error> {
         let (rows, cols, layout) = (d.rows(), d.cols(), d.layout());
-        fits(
-            [(a.rows(), a.cols()), (b.rows(), b.cols())],
-            c.map(|c| (c.rows(), c.cols())),
-            (rows, cols),
-        )?;
         let c = c.map(|c| View::new(c.as_slice(), c.rows(), c.cols(), c.layout())).transpose()?;
         let d = ViewMut::new(d.into_slice(), rows, cols, layout)?;
-        let (a, b) = (lines(a)?, lines(b)?);
-        self.finished::<A::Types>(scalars, &a, &b, c, d, epilogue, &self.cpu)
+        let a = View::new(a.as_slice(), a.rows(), a.cols(), a.layout())?;
+        let b = View::new(b.as_slice(), b.rows(), b.cols(), b.layout())?;
+        self.gemm_views_with_epilogue::<A::Types>(None, scalars, a, b, c, d, epilogue)
     }
 
     /// [`Engine::gemm_with_epilogue`] of matrices with any strides, as [`Engine::gemm_strided`] takes them, computed by
@@ -112,36 +108,45 @@ impl Engine {
         let (mut of_a, mut of_b, mut of_c) = (Vec::new(), Vec::new(), Vec::new());
         let (a, b) = (a.in_lines("A", &mut of_a)?, b.in_lines("B", &mut of_b)?);
         let c = c.map(|c| c.in_lines("C", &mut of_c)).transpose()?.map(|c| c.view);
-        let cpu = self.limited_to(threads);
         let mut amax = None;
         d.write(|d| {
-            amax = self.finished::<A::Types>(scalars, &a, &b, c, d.view()?, &epilogue, &cpu)?;
+            let (a, b, d) = (a.view, b.view, d.view()?);
+            amax =
+                self.gemm_views_with_epilogue::<A::Types>(threads, scalars, a, b, c, d, &epilogue)?;
             Ok(())
         })?;
         Ok(amax)
     }
 
-    /// The product of operands whose sizes fit.
+    /// [`Engine::gemm_with_epilogue`] of views and of types known by their list, computed by `threads` threads at most.
+    ///
+    /// Products of an A and a B without gaps go where the engine sees fit, others are computed by its threads.
+    ///
+    /// # Errors
+    /// As [`Engine::gemm_with_epilogue`].
     #[expect(clippy::too_many_arguments, reason = "a product has four matrices")]
-    fn finished<T: GemmTypes>(
+    pub fn gemm_views_with_epilogue<T: GemmTypes>(
         &self,
+        threads: Option<NonZeroUsize>,
         scalars: (T::Acc, T::Acc),
-        a: &Lines<'_, T::A>,
-        b: &Lines<'_, T::B>,
+        a: View<'_, T::A>,
+        b: View<'_, T::B>,
         c: Option<View<'_, T::C>>,
         d: ViewMut<'_, T::C>,
         epilogue: &EpilogueSlices<'_, T::C, T::Acc>,
-        cpu: &CpuContext,
     ) -> Result<Option<f32>, Error> {
+        let dims = (d.rows(), d.cols());
+        fits([(a.rows(), a.cols()), (b.rows(), b.cols())], c.map(|c| (c.rows(), c.cols())), dims)?;
+        let cpu = self.limited_to(threads);
         #[cfg(feature = "cuda")]
-        if let (true, Some(of_a), Some(of_b)) = (self.gpu.is_some(), a.dense, b.dense) {
+        if let (true, Some(of_a), Some(of_b)) = (self.gpu.is_some(), a.dense(), b.dense()) {
             use gemm_spec::{Element as _, Layout, Order, Problem};
 
             epilogue
                 .epilogue
                 .check_in_host_memory(T::TYPES)
                 .map_err(|reason| Error::Epilogue { reason })?;
-            let (m, n) = (d.rows(), d.cols());
+            let (m, n) = dims;
             let layout = match d.layout().order {
                 Order::RowMajor => Layout::row_major(n),
                 Order::ColMajor => Layout::col_major(m),
@@ -149,18 +154,17 @@ impl Engine {
             // With alpha zero A and B are not read, whatever the scales are.
             let zero = T::Acc::ZERO;
             let own_alpha = if scalars.0 == zero { zero } else { T::Acc::ONE };
-            let problem = Problem::<T::Sums>::new(m, n, a.view.cols())
+            let problem = Problem::<T::Sums>::new(m, n, a.cols())
                 .with_scalars(own_alpha, zero)
-                .with_layouts(a.view.layout(), b.view.layout(), layout);
+                .with_layouts(a.layout(), b.layout(), layout);
             if let Placement::Gpu(_) = self.placement(&problem)? {
                 let mut sums = zeros::<T::Acc>(m, n)?;
                 self.gemm_slices(&problem, of_a, of_b, &mut sums)?;
                 let sums = View::new(&sums, m, n, layout)?;
-                return Ok(cpu_gemm::finish::<T>(scalars, sums, c, d, epilogue, cpu)?);
+                return Ok(cpu_gemm::finish::<T>(scalars, sums, c, d, epilogue, &cpu)?);
             }
         }
-        let (a, b) = (a.view, b.view);
-        Ok(cpu_gemm::gemm_with_epilogue::<T>(scalars, a, b, c, d, epilogue, cpu)?)
+        Ok(cpu_gemm::gemm_with_epilogue::<T>(scalars, a, b, c, d, epilogue, &cpu)?)
     }
 }
 
@@ -177,13 +181,6 @@ fn fits(
         }
         _ => Ok(()),
     }
-}
-
-/// A matrix as lines.
-fn lines<T: Element>(matrix: MatRef<'_, T>) -> Result<Lines<'_, T>, Error> {
-    let data = matrix.as_slice();
-    let view = View::new(data, matrix.rows(), matrix.cols(), matrix.layout())?;
-    Ok(Lines { view, dense: Some(data), conjugated: false })
 }
 
 /// Numbers as they are, or the last one first.

@@ -8,6 +8,7 @@
 from ._library import blas_library
 from ._native import (
     DeviceArray,
+    Epilogue,
     Plan,
     __version__,
     config,
@@ -19,6 +20,7 @@ from ._native import (
 
 __all__ = [
     "DeviceArray",
+    "Epilogue",
     "Plan",
     "__version__",
     "blas_library",

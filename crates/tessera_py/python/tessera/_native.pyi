@@ -4,6 +4,7 @@ import numpy.typing as npt
 
 __all__ = [
     "DeviceArray",
+    "Epilogue",
     "Plan",
     "__version__",
     "config",
@@ -17,6 +18,7 @@ __version__: Final[str]
 
 _Accuracy = Literal["bf16", "tf32", "fp32", "componentwise"]
 _Order = Literal["C", "F"]
+_Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 class _Config(TypedDict):
     version: str
@@ -48,6 +50,25 @@ class DeviceArray:
     ) -> Any: ...
 
 @final
+class Epilogue:
+    def __new__(
+        cls,
+        *,
+        bias: Any = None,
+        activation: _Activation | None = None,
+        row_scale: Any = None,
+        column_scale: Any = None,
+    ) -> Epilogue: ...
+    @property
+    def bias(self) -> Any: ...
+    @property
+    def activation(self) -> str | None: ...
+    @property
+    def row_scale(self) -> Any: ...
+    @property
+    def column_scale(self) -> Any: ...
+
+@final
 class Plan:
     def __new__(
         cls,
@@ -62,6 +83,7 @@ class Plan:
         accuracy: _Accuracy | None = None,
         dtype: Any = None,
         workspace_limit: int | None = None,
+        epilogue: Epilogue | None = None,
     ) -> Plan: ...
     @staticmethod
     def from_shapes(
@@ -91,6 +113,7 @@ class Plan:
         c: Any = None,
         stream: Any = None,
         workspace: Any = None,
+        epilogue: Epilogue | None = None,
     ) -> Any: ...
     @property
     def workspace_bytes(self) -> int: ...
@@ -118,6 +141,7 @@ def matmul(
     threads: int | None = None,
     stream: Any = None,
     dtype: npt.DTypeLike | Any | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Any: ...
 def explain(
     a: Any,

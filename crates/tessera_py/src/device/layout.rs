@@ -1,8 +1,8 @@
 //! Descriptor and launches of a product of arrays on a GPU.
 
 use cuda_lazy::{DevicePtr, RawStream};
-use tessera::gpu::{GemmBatch, GemmDesc, Operands, Plan, PlanLimits, Workspace};
-use tessera::{Accuracy, Error, Layout, Types};
+use tessera::gpu::{EpilogueOperands, GemmBatch, GemmDesc, Operands, Plan, PlanLimits, Workspace};
+use tessera::{Accuracy, Epilogue, Error, Layout, Types};
 use tessera_raw::Strided;
 
 use crate::kind::Kind;
@@ -17,6 +17,7 @@ pub(super) struct Stacks<'a> {
     pub(super) alpha: f64,
     pub(super) beta: f64,
     pub(super) accuracy: Accuracy,
+    pub(super) epilogue: Epilogue,
 }
 
 /// The names of operands in messages.
@@ -84,7 +85,8 @@ impl Stacks<'_> {
             .with_d(d_layout)
             .with_batch(batch)
             .with_scalars(self.alpha, self.beta)
-            .with_accuracy(self.accuracy);
+            .with_accuracy(self.accuracy)
+            .with_epilogue(self.epilogue);
         let address = |at: usize| {
             let found = self.matrices[at].at.addr() as DevicePtr;
             if used[at] { found } else { 0 }
@@ -152,11 +154,12 @@ impl Arranged {
     /// Queues all launches.
     ///
     /// # Safety
-    /// As [`Plan::run`], for each product of the stack.
+    /// As [`Plan::run_with`], for each product of the stack.
     pub(super) unsafe fn launch(
         &self,
         plan: &Plan,
         stream: RawStream,
+        numbers: EpilogueOperands,
         workspace: Workspace,
     ) -> Result<(), Error> {
         if self.outer.iter().any(|dimension| dimension.count == 0) {
@@ -172,9 +175,10 @@ impl Arranged {
                 })
             };
             let Operands { a, b, c, d } = self.operands;
-            let [a, b, c, d] = [moved(0, a), moved(1, b), moved(2, c), moved(3, d)];
+            let (a, b, c, d) = (moved(0, a), moved(1, b), moved(2, c), moved(3, d));
+            let operands = [Operands { a, b, c, d }];
             // SAFETY: the caller's promise for the matrices at this place of the stack.
-            unsafe { plan.run(stream, a, b, c, d, workspace) }?;
+            unsafe { plan.run_with(stream, &operands, numbers, workspace) }?;
             // The last dimension is counted first.
             let next = index.iter_mut().zip(&self.outer).rev().find_map(|(index, dimension)| {
                 *index += 1;

@@ -12,16 +12,18 @@ use super::lender::kind_named;
 use super::library::Library;
 use super::operand::{Operand, locate, pointer};
 use super::product::{
-    Read, Request, Terms, arranged, check_out, launch, one_device, read, real, types,
+    Read, Request, Terms, arranged, check_out, epilogue_of, launch, named, one_device, read, real,
+    types,
 };
 use super::state;
 use crate::dlpack::contiguous;
+use crate::epilogue;
 use crate::failure::failure;
 use crate::kind::Kind;
 use crate::settings;
 use crate::shapes::{Form, Shapes};
 
-/// Plan(a, b, /, *, c=None, out=None, alpha=1, beta=0, accuracy=None, dtype=None, workspace_limit=None)
+/// Plan(a, b, /, *, c=None, out=None, alpha=1, beta=0, accuracy=None, dtype=None, workspace_limit=None, epilogue=None)
 /// --
 ///
 /// A product of arrays on a GPU that is planned once and launched often.
@@ -127,8 +129,8 @@ impl Plan {
 impl Plan {
     #[new]
     #[pyo3(
-        signature = (a, b, /, *, c=None, out=None, alpha=None, beta=None, accuracy=None, dtype=None, workspace_limit=None),
-        text_signature = "(a, b, /, *, c=None, out=None, alpha=1, beta=0, accuracy=None, dtype=None, workspace_limit=None)"
+        signature = (a, b, /, *, c=None, out=None, alpha=None, beta=None, accuracy=None, dtype=None, workspace_limit=None, epilogue=None),
+        text_signature = "(a, b, /, *, c=None, out=None, alpha=1, beta=0, accuracy=None, dtype=None, workspace_limit=None, epilogue=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "each has a name")]
     fn of_arrays<'py>(
@@ -142,7 +144,9 @@ impl Plan {
         accuracy: Option<&str>,
         dtype: Option<&Bound<'py, PyAny>>,
         workspace_limit: Option<u64>,
+        epilogue: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
+        let epilogue = epilogue::given(epilogue)?;
         let factors = settings::factors(alpha, beta)?;
         let c = settings::addend(factors, beta.is_some(), c)?;
         let accuracy = settings::accuracy(accuracy)?;
@@ -161,9 +165,11 @@ impl Plan {
             stream: None,
             dtype,
             planned: None,
+            epilogue,
         };
-        let Read { lender, a, b, c, out, types } = read(&request)?;
+        let Read { lender, a, b, c, out, types, numbers } = read(&request)?;
         let shapes = Shapes::of(a.form(), b.form())?;
+        let (epilogue, _) = epilogue_of(epilogue, &numbers, &shapes)?;
         let shape = shapes.result();
         if let Some(out) = &out {
             check_out(out, &shape, &[("a", &a), ("b", &b)])?;
@@ -172,7 +178,7 @@ impl Plan {
         let strides = contiguous(&shape, size);
         let new = Form { at: pointer(0), shape: &shape, strides: &strides };
         let d = out.as_ref().map_or(new, Operand::form);
-        let terms = Terms { types, factors: real(factors)?, accuracy };
+        let terms = Terms { types, factors: real(factors)?, accuracy, epilogue };
         let of_c = c.as_ref().map(Operand::form);
         let workspace = workspace_limit.unwrap_or(u64::MAX);
         let limits = PlanLimits { workspace, ..PlanLimits::default() };
@@ -227,15 +233,17 @@ impl Plan {
         let shape = shapes.result();
         let size = Kind::of_dtype(types.c()).size();
         let d = form(&shape, by_columns(out_order, "out_order")?, size);
-        let terms = Terms { types, factors, accuracy };
+        let epilogue = tessera::Epilogue::NONE;
+        let terms = Terms { types, factors, accuracy, epilogue };
         let limits = PlanLimits { workspace: workspace_limit.unwrap_or(u64::MAX), alignment };
         let d = Form { at, shape: &shape, strides: &d };
         let arranged = arranged(&shapes, terms, (d, None), limits)?;
         Self::new(py, device, terms, arranged, shape)
     }
 
-    /// Queues the product of two arrays in a stream; the result is a new array, or is written to out.
-    #[pyo3(signature = (a, b, /, out=None, *, c=None, stream=None, workspace=None))]
+    /// Queues the product of two arrays in a stream; the result is a new array, or is written to out. epilogue has the
+    /// arrays of the epilogue that was planned for.
+    #[pyo3(signature = (a, b, /, out=None, *, c=None, stream=None, workspace=None, epilogue=None))]
     #[expect(clippy::too_many_arguments, reason = "each has a name")]
     fn __call__<'py>(
         &self,
@@ -246,8 +254,10 @@ impl Plan {
         c: Option<&Bound<'py, PyAny>>,
         stream: Option<&Bound<'py, PyAny>>,
         workspace: Option<&Bound<'py, PyAny>>,
+        epilogue: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         state::release();
+        let epilogue = epilogue::given(epilogue)?;
         let result = Kind::of_dtype(self.terms.types.c());
         let reads_c = self.terms.factors[1] != 0.0;
         // With an out alone, as BLAS has it, that is C.
@@ -267,17 +277,26 @@ impl Plan {
             stream,
             dtype: None,
             planned: Some(self.terms.types),
+            epilogue,
         };
-        let Read { lender, a, b, c, out, .. } = read(&request)?;
+        let Read { lender, a, b, c, out, numbers, .. } = read(&request)?;
         let shapes = Shapes::of(a.form(), b.form())?;
         if shapes.result() != self.shape {
             return Err(self.misfit());
+        }
+        let (what, of_epilogue) = epilogue_of(epilogue, &numbers, &shapes)?;
+        if what != self.terms.epilogue {
+            return Err(PyValueError::new_err(
+                "the epilogue is another than the plan's: it has the same activation, and numbers for the same of bias, \
+                 row_scale and column_scale",
+            ));
         }
         let is_new = out.is_none();
         let d = match out {
             Some(out) => {
                 let mut others = vec![("a", &a), ("b", &b)];
                 others.extend(c.as_ref().map(|c| ("c", c)));
+                others.extend(named(&numbers));
                 check_out(&out, &shapes.result(), &others)?;
                 out
             }
@@ -293,7 +312,8 @@ impl Plan {
         };
         let mut operands = vec![&a, &b, &d];
         operands.extend(&c);
-        launch(py, &lender, &self.plan, &arranged, given, &operands)?;
+        operands.extend(numbers.iter().flatten());
+        launch(py, &lender, (&self.plan, of_epilogue), &arranged, given, &operands)?;
         if let Some(workspace) = workspace
             && Library::of(workspace)? == Some(Library::Torch)
         {

@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tessera::gpu::{Plan, PlanLimits, Workspace};
+use tessera::gpu::{EpilogueOperands, Plan, PlanLimits, Workspace};
 use tessera::{Accuracy, DType, Device, Error, Types};
 use tessera_raw::Factors;
 
@@ -13,6 +13,7 @@ use super::library::Library;
 use super::operand::{Located, Operand, locate, pointer};
 use super::{state, streams};
 use crate::dlpack::contiguous;
+use crate::epilogue::{self, Epilogue};
 use crate::failure::failure;
 use crate::kind::Kind;
 use crate::shapes::{Form, Shapes, broadcast};
@@ -30,6 +31,7 @@ pub(crate) struct Request<'a, 'py> {
     pub(crate) dtype: Option<&'a Bound<'py, PyAny>>,
     /// The types of the plan that it is for, if it is for one.
     pub(crate) planned: Option<Types>,
+    pub(crate) epilogue: Option<&'a Bound<'py, Epilogue>>,
 }
 
 /// The operands of a product, ready in its stream.
@@ -40,6 +42,8 @@ pub(super) struct Read<'py> {
     pub(super) c: Option<Operand<'py>>,
     pub(super) out: Option<Operand<'py>>,
     pub(super) types: Types,
+    /// The epilogue's arrays.
+    pub(super) numbers: [Option<Operand<'py>>; 3],
 }
 
 /// Factors on a GPU are real.
@@ -122,9 +126,12 @@ pub(super) fn types(a: Kind, b: Kind, wanted: Option<Kind>) -> PyResult<Types> {
 /// Finds and reads the operands.
 pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
     let Request { a, b, c, out, device, stream, dtype, .. } = request;
-    let named = [("a", Some(*a)), ("b", Some(*b)), ("c", *c), ("out", out.as_ref())];
+    let arrays = request.epilogue.map(|epilogue| epilogue.get().arrays(epilogue.py()));
+    let arrays = arrays.unwrap_or_default();
+    let mut named = vec![("a", Some(*a)), ("b", Some(*b)), ("c", *c), ("out", out.as_ref())];
+    named.extend(epilogue::NAMES.into_iter().zip(arrays.each_ref().map(Option::as_ref)));
     let found = one_device(&named, *device)?;
-    let [Some(of_a), Some(of_b), of_c, of_out] = found[..] else {
+    let [Some(of_a), Some(of_b), of_c, of_out, ref of_numbers @ ..] = found[..] else {
         return Err(PyTypeError::new_err("a and b must be on a GPU"));
     };
     let lender = Lender::new(a, of_a, *stream)?;
@@ -141,6 +148,14 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
         Some((c, located)) => Some(read(c, "c", located)?),
         None => None,
     };
+    let mut numbers = [None, None, None];
+    for (((number, array), located), name) in
+        numbers.iter_mut().zip(&arrays).zip(of_numbers).zip(epilogue::NAMES)
+    {
+        if let Some((array, located)) = array.as_ref().zip(*located) {
+            *number = Some(read(array, name, located)?);
+        }
+    }
     let wanted = match (dtype, &out) {
         (Some(dtype), _) => Some(kind_named(dtype)?),
         (None, Some(out)) => Some(out.kind),
@@ -168,7 +183,45 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
             )));
         }
     }
-    Ok(Read { lender, a, b, c, out, types })
+    let sums = Kind::of_dtype(types.acc().dtype());
+    for ((number, name), wanted) in numbers.iter().zip(epilogue::NAMES).zip([result, sums, sums]) {
+        if let Some(number) = number
+            && number.kind != wanted
+        {
+            let (own, wanted) = (number.kind.name(), wanted.name());
+            return Err(PyTypeError::new_err(format!(
+                "{name} is of {own}, it must be of {wanted}"
+            )));
+        }
+    }
+    Ok(Read { lender, a, b, c, out, types, numbers })
+}
+
+/// What is done to a product, and where the numbers for it are on the device.
+pub(super) fn epilogue_of(
+    epilogue: Option<&Bound<'_, Epilogue>>,
+    numbers: &[Option<Operand<'_>>; 3],
+    shapes: &Shapes,
+) -> PyResult<(tessera::Epilogue, EpilogueOperands)> {
+    let Some(epilogue) = epilogue else {
+        return Ok((tessera::Epilogue::NONE, EpilogueOperands::default()));
+    };
+    let forms = numbers.each_ref().map(|number| number.as_ref().map(Operand::form));
+    let (what, lines) = epilogue.get().along(forms, shapes.axes(), false)?;
+    for ((line, number), name) in lines.iter().zip(numbers).zip(epilogue::NAMES) {
+        if let Some(number) = number
+            && line.count > 1
+            && usize::try_from(line.stride) != Ok(number.kind.size())
+        {
+            return Err(PyValueError::new_err(format!(
+                "{name} is not contiguous: make a contiguous copy of it"
+            )));
+        }
+    }
+    let [bias, row_scales, column_scales] = lines.map(|line| line.at.addr() as u64);
+    let numbers =
+        EpilogueOperands { bias, row_scales, column_scales, ..EpilogueOperands::default() };
+    Ok((what, numbers))
 }
 
 fn writable<'py>(out: Operand<'py>, located: Located) -> PyResult<Operand<'py>> {
@@ -184,6 +237,7 @@ pub(super) struct Terms {
     pub(super) types: Types,
     pub(super) factors: [f64; 2],
     pub(super) accuracy: Accuracy,
+    pub(super) epilogue: tessera::Epilogue,
 }
 
 /// Calls with the stacks of a product, whose D and C are of these forms.
@@ -193,7 +247,7 @@ fn with_stacks<R>(
     (d, c): (Form<'_>, Option<Form<'_>>),
     call: impl FnOnce(&Stacks<'_>) -> R,
 ) -> PyResult<R> {
-    let Terms { types, factors: [alpha, beta], accuracy } = terms;
+    let Terms { types, factors: [alpha, beta], accuracy, epilogue } = terms;
     let ([a, b, of_d], batch) = shapes.products(d.at, d.strides);
     let c = match c {
         Some(c) => {
@@ -215,6 +269,7 @@ fn with_stacks<R>(
         alpha,
         beta,
         accuracy,
+        epilogue,
     }))
 }
 
@@ -270,24 +325,25 @@ fn extent<'a>(of: &'a Operand<'_>) -> Extent<'a> {
     Extent { address, shape: &of.shape, strides: &of.strides, size }
 }
 
-/// Queues launches in the stream of a product, and keeps what they use.
+/// Queues launches in the stream of a product, and keeps what they use; the operands are followed by the epilogue's
+/// arrays.
 pub(super) fn launch(
     py: Python<'_>,
     lender: &Lender<'_>,
-    plan: &Plan,
+    (plan, numbers): (&Plan, EpilogueOperands),
     arranged: &Arranged,
     given: Option<Workspace>,
     operands: &[&Operand<'_>],
 ) -> PyResult<()> {
     let (context, stream, device) = (&lender.context, lender.stream, lender.located.device);
     let run = |workspace: Workspace| -> Result<(), Error> {
-        // SAFETY: (1) the operands are arrays of their libraries in the primary context of the device, which is
+        // SAFETY: (1) the operands and the epilogue's numbers are arrays of their libraries in the primary context of the device, which is
         // the plan's, and are as long as their shapes and strides say; D was checked to overlap none that is
         // read but where it is C, or is new. (2) The workspace is the library's, in the stream's order, or the
         // stream's own, or the program's. (3) The arrays are kept until the stream has passed the launches:
         // by the library's allocator, which reuses memory in the stream's order, or by what is kept below.
         // That nobody else writes them meanwhile is what every array library asks of its callers.
-        unsafe { arranged.launch(plan, stream.raw(), workspace) }
+        unsafe { arranged.launch(plan, stream.raw(), numbers, workspace) }
     };
     match given {
         Some(workspace) => py.detach(|| run(workspace)).map_err(failure)?,
@@ -314,6 +370,14 @@ pub(super) fn launch(
     Ok(())
 }
 
+/// The arrays of an epilogue that there are, by their names.
+pub(super) fn named<'a, 'py>(
+    numbers: &'a [Option<Operand<'py>>; 3],
+) -> impl Iterator<Item = (&'static str, &'a Operand<'py>)> {
+    let pairs = epilogue::NAMES.into_iter().zip(numbers);
+    pairs.filter_map(|(name, number)| Some((name, number.as_ref()?)))
+}
+
 /// Computes a product.
 pub(crate) fn matmul<'py>(
     py: Python<'py>,
@@ -321,14 +385,16 @@ pub(crate) fn matmul<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     state::release();
     let factors = real(request.factors)?;
-    let Read { lender, mut a, mut b, c, out, types } = read(request)?;
+    let Read { lender, mut a, mut b, c, out, types, numbers } = read(request)?;
     let mut shapes = Shapes::of(a.form(), b.form())?;
     let shape = shapes.result();
     if let Some(out) = &out {
         let mut others = vec![("a", &a), ("b", &b)];
         others.extend(c.as_ref().map(|c| ("c", c)));
+        others.extend(named(&numbers));
         check_out(out, &shape, &others)?;
     }
+    let (epilogue, given) = epilogue_of(request.epilogue, &numbers, &shapes)?;
     let result = Kind::of_dtype(types.c());
     let is_new = out.is_none();
     let mut d = match out {
@@ -338,7 +404,7 @@ pub(crate) fn matmul<'py>(
     if shape.contains(&0) {
         return lender.finished(d, is_new);
     }
-    let terms = Terms { types, factors, accuracy: request.accuracy };
+    let terms = Terms { types, factors, accuracy: request.accuracy, epilogue };
     // Copies are made where no leading dimension expresses an operand. An out is then written at the end.
     let without_c = Terms { factors: [factors[0], 0.0], ..terms };
     let (mut copied, mut copied_to) = ([false; 4], None);
@@ -375,7 +441,8 @@ pub(crate) fn matmul<'py>(
         py.detach(|| state::plan(device, arranged.desc, arranged.limits)).map_err(failure)?;
     let mut operands = vec![&a, &b, &d];
     operands.extend(&c);
-    launch(py, &lender, &plan, &arranged, None, &operands)?;
+    operands.extend(numbers.iter().flatten());
+    launch(py, &lender, (&plan, given), &arranged, None, &operands)?;
     if let Some(out) = copied_to {
         lender.copy(&out, &d, "the result")?;
         return Ok(out.object);
@@ -395,7 +462,8 @@ pub(crate) fn explain<'py>(
     // Aligned as a new array is.
     let new = pointer(256);
     let d = Form { at: new, shape: &shape, strides: &strides };
-    let terms = Terms { types, factors: [1.0, 0.0], accuracy: request.accuracy };
+    let (accuracy, epilogue) = (request.accuracy, tessera::Epilogue::NONE);
+    let terms = Terms { types, factors: [1.0, 0.0], accuracy, epilogue };
     let mut forms = [a.form(), b.form()];
     let copies = [&a, &b].map(|it| contiguous(&it.shape, it.kind.size().cast_signed()));
     let mut copied = Vec::new();
