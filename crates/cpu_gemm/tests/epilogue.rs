@@ -355,7 +355,7 @@ fn what_is_missing_or_impossible_is_said() {
     let scalars = refused::<f32>(&EpilogueSlices::new(Epilogue::NONE.with_device_scalars()), false);
     assert!(scalars.contains("are for products on a device"), "{scalars}");
     let integers = refused::<i8>(&EpilogueSlices::new(smooth), false);
-    assert!(integers.contains("floating-point sums"), "{integers}");
+    assert!(integers.contains("floating-point accumulators"), "{integers}");
     let largest = refused::<f64>(&EpilogueSlices::new(Epilogue::NONE.with_amax()), false);
     assert!(largest.contains("the largest magnitude"), "{largest}");
 }

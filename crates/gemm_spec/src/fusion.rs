@@ -209,15 +209,16 @@ impl Epilogue {
         match types.acc() {
             crate::AccType::F32 => Ok(()),
             _ if self.is_none() => Ok(()),
-            crate::AccType::I32 => {
-                Err(format!("products of {types} have no epilogue: it is for floating-point sums"))
-            }
+            crate::AccType::I32 => Err(format!(
+                "products of {types} have no epilogue: it is for floating-point accumulators"
+            )),
             crate::AccType::F64 if self.activation.is_smooth() => Err(format!(
-                "{} is of sums of f32, and those of {types} are of f64: they have relu",
+                "{} is of accumulators of f32, and those of {types} are of f64: they have relu",
                 self.activation.name()
             )),
             crate::AccType::F64 if self.amax => {
-                Err("the largest magnitude is of sums of f32, and these are of f64".to_owned())
+                Err("the largest magnitude is of accumulators of f32, and these are of f64"
+                    .to_owned())
             }
             crate::AccType::F64 => Ok(()),
         }

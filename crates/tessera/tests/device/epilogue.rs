@@ -470,7 +470,7 @@ fn what_is_missing_or_impossible_is_said() {
     assert!(integers.contains("have no epilogue"), "{integers}");
     let smooth = Epilogue::new(None, Activation::Gelu);
     let doubles = make(Types::F64, smooth).unwrap_err().to_string();
-    assert!(doubles.contains("gelu is of sums of f32"), "{doubles}");
+    assert!(doubles.contains("gelu is of accumulators of f32"), "{doubles}");
     let plan = make(Types::F32, epilogue).unwrap();
     let bytes = Bytes::unwritten(&context, 4096);
     let at = bytes.at();
