@@ -1,7 +1,7 @@
 //! `D = activation((alpha * row_scale * column_scale) * A * B + beta * C + bias)` of views.
 //!
 //! Each part of D is finished by the thread that has computed its sums, when the last of them is stored: they are
-//! still in its cache. See [`gemm_spec::fusion`] for what is computed, and [`crate::finish`] for how.
+//! still in its cache. See [`gemm_spec::fusion`] for what is computed, and [`mod@crate::finish`] for how.
 //!
 //! Sums are stored in D where D can hold them, else in memory of their own: where elements of D are narrower than
 //! sums, and where a C that is D is still to be read beside sums that have no factors yet.
