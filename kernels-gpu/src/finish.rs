@@ -162,7 +162,7 @@ unsafe fn finish<S: Finished>(params: &FinishParams) {
         beta = unsafe { scalars.wrapping_add(1).read() };
     }
     // What alpha multiplies need not be finite.
-    let is_scale = fusion & SCALARS != 0 && alpha == S::ZERO;
+    let hides_acc = fusion & SCALARS != 0 && alpha == S::ZERO;
     let read = |from: Global<S>, at: u32, flag: u32, absent: S| {
         if fusion & flag == 0 {
             return absent;
@@ -188,7 +188,7 @@ unsafe fn finish<S: Finished>(params: &FinishParams) {
             ));
             // SAFETY: the guards; D's element belongs to this thread, the sum's and C's with it.
             let mut sum = unsafe { acc.wrapping_add(place(acc_ld)).read() };
-            if is_scale {
+            if hides_acc {
                 sum = S::ZERO;
             }
             // SAFETY: the same.

@@ -248,6 +248,16 @@ impl<T: GemmTypes> Problem<T> {
         Self { batch: Batch::ONE, ..*self }
     }
 
+    /// The same where k is not zero; else neither A nor B has elements, whatever its leading dimension says, and each is
+    /// given the least that holds them.
+    #[must_use]
+    pub const fn without_elements(self) -> Self {
+        if self.k != 0 {
+            return self;
+        }
+        Self { a: Layout::row_major(0), b: Layout::row_major(self.n), ..self }
+    }
+
     /// Where the operands of each product begin, in order. Offsets are right where
     /// [`Problem::check_buffers`] has passed.
     pub fn items(&self) -> impl ExactSizeIterator<Item = BatchItem> + use<T> {
@@ -256,7 +266,7 @@ impl<T: GemmTypes> Problem<T> {
     }
 
     /// Elements from an operand of one product to that of the next.
-    const fn stride(&self, operand: Operand) -> usize {
+    pub(crate) const fn stride(&self, operand: Operand) -> usize {
         match operand {
             Operand::A => self.batch.a_stride,
             Operand::B => self.batch.b_stride,

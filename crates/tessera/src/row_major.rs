@@ -30,11 +30,9 @@ pub fn row_major<'a, T: GemmTypes, E: Element>(
     if len < needed {
         return Err(ShapeError::BufferTooShort { operand, len, needed }.into());
     }
-    *packed = allocate(rows, cols, "a row-major copy")?;
-    // With alpha == 0 the operand is not read, so there is nothing to copy.
-    if cols > 0 && problem.effective_k() > 0 {
-        transpose(cpu.pool(), View::new(data, rows, cols, layout)?, packed);
-    }
+    // With alpha == 0 the operand is not read.
+    let read = problem.effective_k() > 0;
+    fill(cpu, View::new(data, rows, cols, layout)?, read, packed)?;
     let layout = Layout::row_major(cols);
     match operand {
         Operand::A => problem.a = layout,
@@ -55,12 +53,23 @@ pub(crate) fn row_major_view<'a, E: Element>(
     if view.layout().order == Order::RowMajor {
         return Ok(view);
     }
+    fill(cpu, view, read, packed)?;
     let (rows, cols) = (view.rows(), view.cols());
-    *packed = allocate(rows, cols, "a row-major copy")?;
-    if cols > 0 && read {
+    Ok(View::new(packed, rows, cols, Layout::row_major(cols))?)
+}
+
+/// Makes `packed` the row-major copy of a column-major matrix; of one that is not `read` its elements are any.
+fn fill<E: Element>(
+    cpu: &CpuContext,
+    view: View<'_, E>,
+    read: bool,
+    packed: &mut Vec<E>,
+) -> Result<(), Error> {
+    *packed = allocate(view.rows(), view.cols(), "a row-major copy")?;
+    if view.cols() > 0 && read {
         transpose(cpu.pool(), view, packed);
     }
-    Ok(View::new(packed, rows, cols, Layout::row_major(cols))?)
+    Ok(())
 }
 
 /// Copies a column-major matrix to a packed row-major one, a square at a time so that both sides

@@ -9,8 +9,8 @@ use crate::tensor::{
 };
 use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES};
 use crate::{
-    Batch, DType, Element as _, GemmTypes, Grid, HelperRole, Operand, Order, ParamList, Problem,
-    Tile, Unsupported, fusion, split_k,
+    DType, Element as _, GemmTypes, Grid, HelperRole, Operand, Order, ParamList, Problem, Tile,
+    Unsupported, fusion, split_k,
 };
 
 /// Blocks of the helper that copies, for each SM.
@@ -79,12 +79,8 @@ impl<T: GemmTypes> Planner<'_, T> {
 
     /// How many matrices of an operand a launch has, and the elements from one to the next.
     fn matrices(&self, operand: Operand) -> (usize, usize) {
-        let Batch { count, a_stride, b_stride, c_stride } = self.batch;
-        let stride = match operand {
-            Operand::A => a_stride,
-            Operand::B => b_stride,
-            Operand::C => c_stride,
-        };
+        let (count, stride) =
+            (self.batch.count, self.problem.with_batch(self.batch).stride(operand));
         if count <= 1 || stride == 0 { (1, 0) } else { (count, stride) }
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpu_gemm::{CpuContext, View, ViewMut};
-use gemm_spec::{Element as _, Layout, Operand, Order, Problem, Types};
+use gemm_spec::{Element as _, Layout, Order, Problem, Types};
 
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
@@ -197,37 +197,14 @@ impl OnGpu {
         b: &[T::B],
         c: &mut [T::C],
     ) -> Result<(), Error> {
-        match canonical(problem) {
-            Canonical::Same(problem) => self.multiply_canonical(kernel, cpu, problem, a, b, c),
-            Canonical::Transposed(problem) => {
-                self.multiply_canonical(kernel, cpu, problem, b, a, c)
-            }
-        }
+        let Problem { m, n, k, alpha, beta, .. } = *problem;
+        let Problem { a: of_a, b: of_b, c: of_c, .. } = problem.without_elements();
+        let (a, b) = (View::new(a, m, k, of_a)?, View::new(b, k, n, of_b)?);
+        let c = ViewMut::new(c, m, n, of_c)?;
+        let done = self.multiply_views::<T>(kernel, cpu, (alpha, beta), (a, b), c);
+        done.map_err(|failed| failed.error)
     }
 
-    /// Computes a canonical problem.
-    fn multiply_canonical<T: GemmTypes>(
-        &self,
-        kernel: Kernel,
-        cpu: &CpuContext,
-        mut problem: Problem<T>,
-        a: &[T::A],
-        b: &[T::B],
-        c: &mut [T::C],
-    ) -> Result<(), Error> {
-        let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
-        let (a, b) = if kernel.reads_any_order() {
-            (a, b)
-        } else {
-            let a = crate::row_major(cpu, &mut problem, Operand::A, a, &mut packed_a)?;
-            let b = crate::row_major(cpu, &mut problem, Operand::B, b, &mut packed_b)?;
-            (a, b)
-        };
-        self.gpu.host_path(cpu).multiply(kernel, &problem, a, b, c)
-    }
-}
-
-impl OnGpu {
     /// Computes a product of views by a kernel.
     pub(super) fn multiply_views<T: GemmTypes>(
         &self,
@@ -294,18 +271,9 @@ enum Canonical<T: GemmTypes> {
 
 fn canonical<T: GemmTypes>(problem: &Problem<T>) -> Canonical<T> {
     match problem.c.order {
-        Order::RowMajor => Canonical::Same(without_elements(*problem)),
-        Order::ColMajor => Canonical::Transposed(without_elements(problem.transposed())),
+        Order::RowMajor => Canonical::Same(problem.without_elements()),
+        Order::ColMajor => Canonical::Transposed(problem.transposed().without_elements()),
     }
-}
-
-/// With k = 0 neither A nor B has elements, whatever its leading dimension says.
-fn without_elements<T: GemmTypes>(mut problem: Problem<T>) -> Problem<T> {
-    if problem.k == 0 {
-        problem.a = Layout::row_major(0);
-        problem.b = Layout::row_major(problem.n);
-    }
-    problem
 }
 
 #[cfg(test)]

@@ -339,15 +339,11 @@ impl GemmDesc {
 
     /// One of the products as a problem of the library: with D in the place of C.
     pub(super) fn problem<T: GemmTypes>(&self) -> Problem<T> {
-        let (mut a, mut b) = (self.a, self.b);
-        if self.k == 0 {
-            // Neither has elements, whatever its leading dimension says.
-            (a, b) = (Layout::row_major(0), Layout::row_major(self.n));
-        }
         let (alpha, beta) = self.scalars();
         Problem::new(self.m, self.n, self.k)
-            .with_layouts(a, b, self.d)
+            .with_layouts(self.a, self.b, self.d)
             .with_scalars(scalar_of(alpha), scalar_of(beta))
+            .without_elements()
     }
 }
 

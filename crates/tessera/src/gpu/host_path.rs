@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cpu_gemm::{CpuContext, View, ViewMut};
 use cuda_lazy::{DeviceMemory, Event, Stream, Timing};
 use gemm_spec::plan::{Addresses, Band};
-use gemm_spec::{Element as _, Layout, Operand, Problem};
+use gemm_spec::{Element as _, Operand, Problem};
 use kernels_gpu::Kernel;
 use rayon::ThreadPool;
 
@@ -127,6 +127,7 @@ impl HostPath<'_> {
         c: ViewMut<'_, T::C>,
     ) -> Result<(), Unfinished> {
         let problem = problem_of_views::<T>((alpha, beta), a, b, &c)?;
+        self.check(kernel, &problem)?;
         let (a, b) = (HostBytes::of_view(a), HostBytes::of_view(b));
         let c = HostBytesMut::of_view(c);
         // SAFETY: the problem's layouts are the views', whose lines are apart from each other.
@@ -172,6 +173,8 @@ impl HostPath<'_> {
         supported.map_err(|reason| Error::Unsupported { kernel: kernel.id, reason })
     }
 
+    /// Computes a problem that was [checked](Self::check).
+    ///
     /// # Safety
     /// The matrices have the sizes and layouts of the problem.
     unsafe fn product<T: GemmTypes>(
@@ -184,7 +187,6 @@ impl HostPath<'_> {
         timed: bool,
     ) -> Result<HostTimes, Unfinished> {
         let Self { gpu, cpu, pipeline } = *self;
-        self.check(kernel, problem)?;
         if problem.m == 0 || problem.n == 0 {
             return Ok(HostTimes::default());
         }
@@ -468,13 +470,10 @@ fn problem_of_views<T: GemmTypes>(
     c: &ViewMut<'_, T::C>,
 ) -> Result<Problem<T>, Error> {
     let [m, n, k] = sizes_of([(a.rows(), a.cols()), (b.rows(), b.cols()), (c.rows(), c.cols())])?;
-    let mut layouts = [a.layout(), b.layout(), c.layout()];
-    if k == 0 {
-        // Neither has elements, whatever its leading dimension says.
-        (layouts[0], layouts[1]) = (Layout::row_major(0), Layout::row_major(n));
-    }
-    let [a, b, c] = layouts;
-    let problem = Problem::new(m, n, k).with_scalars(alpha, beta).with_layouts(a, b, c);
+    let problem = Problem::new(m, n, k)
+        .with_scalars(alpha, beta)
+        .with_layouts(a.layout(), b.layout(), c.layout())
+        .without_elements();
     for operand in [Operand::A, Operand::B, Operand::C] {
         problem.required_len(operand)?;
     }
