@@ -1,5 +1,7 @@
 //! Products whose operands are on the device already: picked and loaded once, launched often.
 
+mod given;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,12 +10,13 @@ use gemm_spec::plan::{Addresses, Band, Fused, Old, Planner};
 use gemm_spec::{Activation, Arch, Bias, Epilogue, Unsupported, with_gemm_types};
 use kernels_gpu::{Kernel, Module};
 
+use self::given::Given;
 use super::choice::{Choice, Exchange};
 use super::context::Context;
 use super::desc::{Described, GemmBatch, GemmDesc};
 use super::finish::{Finished, without_epilogue};
 use super::launch::Launcher;
-use super::operands::{EpilogueOperands, Operands, PlanLimits, WORKSPACE_ALIGNMENT, Workspace};
+use super::operands::{EpilogueOperands, Operands, PlanLimits, Workspace};
 use super::refused;
 use crate::accuracy::Accuracy;
 use crate::element::GemmTypes;
@@ -434,21 +437,6 @@ fn words(epilogue: Epilogue) -> String {
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
-/// What a run is given besides a stream and a workspace.
-#[derive(Clone, Copy)]
-struct Given<'a> {
-    operands: &'a [Operands],
-    numbers: EpilogueOperands,
-    /// The rows before which groups end.
-    ends: Option<DevicePtr>,
-}
-
-impl<'a> Given<'a> {
-    fn new(operands: &'a [Operands]) -> Self {
-        Self { operands, numbers: EpilogueOperands::default(), ends: None }
-    }
-}
-
 impl Planned {
     /// What launches the product itself.
     fn choice(&self) -> &Choice {
@@ -592,125 +580,10 @@ impl Planned {
         (self.desc.bias_stride * self.desc.types.c().size()) as u64
     }
 
-    /// Checks that there are addresses for the products, and ends where they have groups of rows.
-    fn check_counts(&self, Given { operands, ends, .. }: Given<'_>) -> Result<(), Error> {
-        let products = self.desc.batch.count();
-        let wanted = if let GemmBatch::Pointers { .. } = self.desc.batch { products } else { 1 };
-        let given = operands.len();
-        if given != wanted {
-            return Err(self.fault("addresses", OperandFault::Count { given, products }));
-        }
-        let grouped = matches!(self.desc.batch, GemmBatch::RowGroups { .. });
-        let fault = match ends {
-            Some(_) if !grouped => OperandFault::NoGroups,
-            Some(address) if !address.is_multiple_of(4) => {
-                OperandFault::Misaligned { address, alignment: 4 }
-            }
-            Some(0) | None if grouped && !self.desc.is_empty() => OperandFault::Null,
-            Some(_) | None => return Ok(()),
-        };
-        Err(self.fault("the array of ends", fault))
-    }
-
-    /// Checks the addresses of the epilogue's numbers.
-    fn check_numbers(&self, numbers: EpilogueOperands) -> Result<(), Error> {
-        let Epilogue { bias, row_scales, column_scales, amax, device_scalars, .. } =
-            self.desc.epilogue;
-        let (types, acc) = (self.desc.types, self.desc.types.acc().dtype().size());
-        let wanted = [
-            ("the bias", bias.is_some(), numbers.bias, types.c().size()),
-            ("the row scales", row_scales, numbers.row_scales, acc),
-            ("the column scales", column_scales, numbers.column_scales, acc),
-            ("the largest magnitude", amax, numbers.amax, size_of::<f32>()),
-            ("alpha and beta", device_scalars, numbers.scalars, acc),
-        ];
-        for (name, used, address, size) in wanted {
-            let alignment = size as u64;
-            if used && address == 0 {
-                return Err(self.fault(name, OperandFault::Null));
-            }
-            if used && !address.is_multiple_of(alignment) {
-                return Err(self.fault(name, OperandFault::Misaligned { address, alignment }));
-            }
-        }
-        Ok(())
-    }
-
-    fn fault(&self, operand: &'static str, fault: OperandFault) -> Error {
-        Error::DeviceOperand { plan: self.name(), operand, fault }
-    }
-
     /// An error of the driver's, with the plan.
     fn during(&self, error: Error) -> Error {
         let Error::Cuda { during, reason, code } = error else { return error };
         Error::Cuda { during: format!("{during} of {}", self.name()), reason, code }
-    }
-
-    fn check_workspace(&self, workspace: Workspace) -> Result<(), Error> {
-        let needed = self.workspace_bytes();
-        if needed == 0 {
-            return Ok(());
-        }
-        let Workspace { address, bytes } = workspace;
-        let fault = if bytes < needed {
-            OperandFault::TooShort { bytes, needed }
-        } else if address == 0 {
-            OperandFault::Null
-        } else if !address.is_multiple_of(WORKSPACE_ALIGNMENT) {
-            OperandFault::Misaligned { address, alignment: WORKSPACE_ALIGNMENT }
-        } else {
-            return Ok(());
-        };
-        Err(self.fault("the workspace", fault))
-    }
-
-    fn check_addresses(&self, operands: Operands) -> Result<(), Error> {
-        let matrices = self.desc.matrices();
-        for (matrix, address) in matrices.iter().zip(operands.in_order()) {
-            if !matrix.used {
-                continue;
-            }
-            let alignment = self.limits.alignment.max(matrix.bytes as u64);
-            if address == 0 {
-                return Err(self.fault(matrix.name, OperandFault::Null));
-            }
-            if !address.is_multiple_of(alignment) {
-                let fault = OperandFault::Misaligned { address, alignment };
-                return Err(self.fault(matrix.name, fault));
-            }
-        }
-        let [_, _, c, d] = &matrices;
-        let apart = c.lines() != d.lines() || c.stride_bytes() != d.stride_bytes();
-        if self.desc.reads_c() && operands.c == operands.d && apart {
-            return Err(self.fault("C", OperandFault::InPlace));
-        }
-        Ok(())
-    }
-
-    /// Asks the driver whether there is memory of this device.
-    fn check_memory(
-        &self,
-        operand: &'static str,
-        address: DevicePtr,
-        needed: u64,
-    ) -> Result<(), Error> {
-        let _current = self.context.enter()?;
-        let found = self.context.driver().pointer_info(address);
-        let found = found.map_err(|error| refused(format!("looking at {operand}"))(error))?;
-        let Some(info) = found.filter(|info| info.on_device) else {
-            return Err(self.fault(operand, OperandFault::NotOnDevice { address }));
-        };
-        let wanted = self.context.driver_context().device();
-        if info.device != wanted {
-            let fault = OperandFault::OtherDevice { device: info.device, wanted };
-            return Err(self.fault(operand, fault));
-        }
-        let bytes = (info.start + info.bytes as u64).saturating_sub(address);
-        // A driver that does not know the allocation says that it has no bytes.
-        if info.bytes != 0 && bytes < needed {
-            return Err(self.fault(operand, OperandFault::TooShort { bytes, needed }));
-        }
-        Ok(())
     }
 
     /// Queues the products whose operands are at the given addresses and at the batch's strides from them.
@@ -739,12 +612,7 @@ impl Planned {
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
         let [a, b, _, d] = product.launched.matrices();
         let strides = [a, b, d].map(|matrix| matrix.stride_bytes());
-        let strided = match product.launched.batch {
-            GemmBatch::Strided { count, .. } if batch.is_one() => count,
-            GemmBatch::Strided { .. }
-            | GemmBatch::RowGroups { .. }
-            | GemmBatch::Pointers { .. } => 1,
-        };
+        let strided = if batch.is_one() { product.launched.batch.at_an_address() } else { 1 };
         for (product_at, first) in (0..).zip(operands) {
             let factors = if choice.swapped { [first.b, first.a] } else { [first.a, first.b] };
             // Where the copy of each factor is from, once there is one.

@@ -25,6 +25,12 @@ fn suits(kernel: &Kernel, [m, n, _]: [usize; 3]) -> bool {
     !of_maps || m > side || n > side || kernel.launch.tile().is_some_and(small)
 }
 
+/// The kernel of the least time, the first of equal ones.
+fn fastest(timed: impl Iterator<Item = (f64, Kernel)>) -> Option<Kernel> {
+    let least = timed.min_by(|(first, _), (second, _)| first.total_cmp(second));
+    least.map(|(_, kernel)| kernel)
+}
+
 impl DeviceModel {
     /// The kernel that suits `count` products of m, n and k, among those that `can` compute them: one whose
     /// launch computes all of them, or the one that suits each product, if its launches one after the other take no
@@ -46,11 +52,7 @@ impl DeviceModel {
         let together = together.filter(|kernel| suits(kernel, sizes)).filter(&can);
         let time = |kernel: &Kernel| self.batch_seconds(kernel.spec(), types, sizes, count);
         let timed = |kernel: Kernel| Some((time(&kernel)?, kernel));
-        let fastest = together
-            .chain(one)
-            .filter_map(timed)
-            .min_by(|(first, _), (second, _)| first.total_cmp(second));
-        fastest.map(|(_, kernel)| kernel).or(one)
+        fastest(together.chain(one).filter_map(timed)).or(one)
     }
 
     /// The kernel that suits `count` products whose groups of rows have `rows` together, which is all that is known
@@ -71,8 +73,7 @@ impl DeviceModel {
                 let m = rows.div_ceil(count.max(1)) + more;
                 Some((self.batch_seconds(kernel.spec(), types, [m, n, k], count)?, kernel))
             });
-        let fastest = timed.min_by(|(first, _), (second, _)| first.total_cmp(second));
-        fastest.map(|(_, kernel)| kernel)
+        fastest(timed)
     }
 
     /// Seconds of a batch of products by a kernel, its operands being on the device.
