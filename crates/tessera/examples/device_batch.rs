@@ -11,14 +11,16 @@
 
 #![expect(clippy::print_stdout, reason = "it shows its result")]
 
-use std::env;
-use std::error::Error;
+mod in_graph;
 
-use cuda_lazy::{CaptureMode, Event, Graph, Timing};
+use std::env;
+
 use tessera::gpu::{
     Context, DeviceMatrix, GemmBatch, GemmDesc, Kernel, Plan, PlanLimits, Stream, Workspace,
 };
 use tessera::{Matrix, Types};
+
+use in_graph::{Failure, captured, median, microseconds};
 
 /// Sizes of the square products, and products of a batch.
 const SIZES: [usize; 18] =
@@ -33,8 +35,6 @@ const MOST_SETS: usize = 64;
 const MOST_BYTES: usize = 1 << 30;
 /// Bytes that are overwritten so that nothing of the operands is in L2.
 const OTHER_BYTES: usize = 256 << 20;
-
-type Failure = Box<dyn Error>;
 
 /// A type of elements, and the chain that a kernel promises.
 trait Number: tessera::Element + PartialEq + std::fmt::Debug {
@@ -248,29 +248,15 @@ fn median_in_graph(
     run: impl Fn(usize) -> Result<(), Failure>,
     clear: impl Fn() -> Result<(), Failure>,
 ) -> Result<f64, Failure> {
-    let context = stream.context().driver_context();
-    let (begin, end) = (Event::new(context, Timing::On)?, Event::new(context, Timing::On)?);
-    let chain = || (0..batches).try_for_each(&run);
-    // SAFETY: the stream is the caller's, and the memory outlives the graph's launches.
-    let graph = unsafe { Graph::capture(context, stream.as_raw(), CaptureMode::Global, chain)? };
-    let mut times = Vec::with_capacity(ROUNDS);
-    for round in 0..=ROUNDS {
+    let graph = captured(stream, || (0..batches).try_for_each(&run))?;
+    let cleared = || {
         clear()?;
-        let _current = context.enter()?;
-        // SAFETY: the stream is of the context that was entered.
-        unsafe { begin.record_raw(stream.as_raw())? };
-        // SAFETY: as for the capture.
-        unsafe { graph.launch(stream.as_raw())? };
-        // SAFETY: as for the other event.
-        unsafe { end.record_raw(stream.as_raw())? };
-        end.synchronize()?;
-        // The first launch of a graph is the driver's to prepare for.
-        if round > 0 {
-            times.push(end.since(&begin)?.as_secs_f64() * 1e6 / batches as f64);
-        }
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times.get(times.len() / 2).copied().unwrap_or(f64::NAN))
+        microseconds(stream, &graph)
+    };
+    // The first launch of a graph is the driver's to prepare for.
+    cleared()?;
+    let times = (0..ROUNDS).map(|_| cleared());
+    Ok(median(times.collect::<Result<_, _>>()?) / batches as f64)
 }
 
 /// cuBLAS, where it is installed.

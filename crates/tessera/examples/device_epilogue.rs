@@ -9,23 +9,24 @@
 
 #![expect(clippy::print_stdout, reason = "it shows its result")]
 
-use std::env;
-use std::error::Error;
+mod in_graph;
 
-use cuda_lazy::{CaptureMode, DeviceMemory, Event, Graph, Timing};
+use std::env;
+
+use cuda_lazy::{DeviceMemory, Graph};
 use tessera::gpu::{
     Activation, Bias, Context, Epilogue, EpilogueOperands, GemmDesc, Operands, Plan, PlanLimits,
     Stream, Workspace,
 };
 use tessera::{DType, Types, bf16, f16};
 
+use in_graph::{Failure, captured, median, microseconds};
+
 /// Launches of each graph.
 const ROUNDS: usize = 15;
 /// Bytes that the operands of a graph's products have together at most, and products at most.
 const MOST_BYTES: usize = 3 << 30;
 const MOST_PRODUCTS: usize = 16;
-
-type Failure = Box<dyn Error>;
 
 fn main() -> Result<(), Failure> {
     let asked: Vec<String> = env::args().skip(1).collect();
@@ -141,25 +142,10 @@ fn measure(context: &Context, types: Types, [m, n, k]: [usize; 3]) -> Result<(),
                     .map_err(Failure::from)
             })
         };
-        let context = context.driver_context();
-        // SAFETY: the stream is this function's, and the memory outlives the graph's launches.
-        let graph =
-            unsafe { Graph::capture(context, stream.as_raw(), CaptureMode::Global, chain)? };
+        let graph = captured(&stream, chain)?;
         Ok((graph, plan.kernel().spec().id, memory))
     };
-    let timed = |graph: &Graph| -> Result<f64, Failure> {
-        let context = context.driver_context();
-        let (begin, end) = (Event::new(context, Timing::On)?, Event::new(context, Timing::On)?);
-        let _current = context.enter()?;
-        // SAFETY: the stream is of the context that was entered.
-        unsafe { begin.record_raw(stream.as_raw())? };
-        // SAFETY: as for the capture.
-        unsafe { graph.launch(stream.as_raw())? };
-        // SAFETY: as for the other event.
-        unsafe { end.record_raw(stream.as_raw())? };
-        end.synchronize()?;
-        Ok(end.since(&begin)?.as_secs_f64() * 1e6 / products as f64)
-    };
+    let timed = |graph: &Graph| Ok::<_, Failure>(microseconds(&stream, graph)? / products as f64);
     let plain = graph_of(Epilogue::NONE, 0.0)?;
     for (name, epilogue, beta) in epilogues() {
         let fused = match graph_of(epilogue, beta) {
@@ -188,9 +174,4 @@ fn measure(context: &Context, types: Types, [m, n, k]: [usize; 3]) -> Result<(),
         );
     }
     Ok(())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

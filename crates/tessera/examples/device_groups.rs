@@ -10,15 +10,18 @@
 
 #![expect(clippy::print_stdout, reason = "it shows its result")]
 
-use std::env;
-use std::error::Error;
+mod in_graph;
 
-use cuda_lazy::{CaptureMode, DeviceMemory, Event, Graph, Timing};
+use std::env;
+
+use cuda_lazy::DeviceMemory;
 use tessera::gpu::{
     Context, EpilogueOperands, GemmBatch, GemmDesc, Kernel, Operands, Plan, PlanLimits, Stream,
     Workspace,
 };
 use tessera::{Layout, Types, bf16, f16};
+
+use in_graph::{Failure, captured, median, microseconds};
 
 /// Groups, rows of all of them, n and k.
 const SHAPES: [[usize; 4]; 8] = [
@@ -38,8 +41,6 @@ const ROUNDS: usize = 9;
 const PERIOD: usize = (1 << 22) - 3;
 /// Elements of each group's part of D that are compared.
 const CHECKED: usize = 40;
-
-type Failure = Box<dyn Error>;
 
 fn main() -> Result<(), Failure> {
     let asked: Vec<String> = env::args().skip(1).collect();
@@ -198,26 +199,9 @@ fn check(
 
 /// The median time of a launch in a graph of several, in microseconds.
 fn median_in_graph(stream: &Stream, run: impl Fn() -> Result<(), Failure>) -> Result<f64, Failure> {
-    let context = stream.context().driver_context();
-    let (begin, end) = (Event::new(context, Timing::On)?, Event::new(context, Timing::On)?);
-    let chain = || (0..PRODUCTS).try_for_each(|_| run());
-    // SAFETY: the stream is the caller's, and the memory outlives the graph's launches.
-    let graph = unsafe { Graph::capture(context, stream.as_raw(), CaptureMode::Global, chain)? };
-    let mut times = Vec::with_capacity(ROUNDS);
-    for round in 0..=ROUNDS {
-        let _current = context.enter()?;
-        // SAFETY: the stream is of the context that was entered.
-        unsafe { begin.record_raw(stream.as_raw())? };
-        // SAFETY: as for the capture.
-        unsafe { graph.launch(stream.as_raw())? };
-        // SAFETY: as for the other event.
-        unsafe { end.record_raw(stream.as_raw())? };
-        end.synchronize()?;
-        // The first launch of a graph is the driver's to prepare for.
-        if round > 0 {
-            times.push(end.since(&begin)?.as_secs_f64() * 1e6 / PRODUCTS as f64);
-        }
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times.get(times.len() / 2).copied().unwrap_or(f64::NAN))
+    let graph = captured(stream, || (0..PRODUCTS).try_for_each(|_| run()))?;
+    // The first launch of a graph is the driver's to prepare for.
+    microseconds(stream, &graph)?;
+    let times = (0..ROUNDS).map(|_| microseconds(stream, &graph));
+    Ok(median(times.collect::<Result<_, _>>()?) / PRODUCTS as f64)
 }
