@@ -253,8 +253,7 @@ pub(crate) unsafe fn syrk<T: Number, I: Int>(
     if n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
         return;
     }
-    let operands =
-        [Stored::read(a, (of_a.0, of_a.1), leading(lda)), Stored::written(c, (n, n), leading(ldc))];
+    let operands = [Stored::read(a, of_a, leading(lda)), Stored::written(c, (n, n), leading(ldc))];
     let work = work::<T>(n, n, k) / 2;
     let call = Call { routine: report.routine(), sizes: &[n, k], work };
     let body = |means: &Means<'_>, [a, c]: [Stored<T>; 2]| {
@@ -302,8 +301,8 @@ pub(crate) unsafe fn syr2k<T: Number, I: Int>(
         return;
     }
     let operands = [
-        Stored::read(a, (of_both.0, of_both.1), leading(lda)),
-        Stored::read(b, (of_both.0, of_both.1), leading(ldb)),
+        Stored::read(a, of_both, leading(lda)),
+        Stored::read(b, of_both, leading(ldb)),
         Stored::written(c, (n, n), leading(ldc)),
     ];
     let work = work::<T>(n, n, k);
@@ -354,8 +353,8 @@ pub(crate) unsafe fn gemmtr<T: Number, I: Int>(
         return;
     }
     let operands = [
-        Stored::read(a, (of_a.0, of_a.1), leading(lda)),
-        Stored::read(b, (of_b.0, of_b.1), leading(ldb)),
+        Stored::read(a, of_a, leading(lda)),
+        Stored::read(b, of_b, leading(ldb)),
         Stored::written(c, (n, n), leading(ldc)),
     ];
     let work = work::<T>(n, n, k) / 2;

@@ -7,7 +7,7 @@ use tessera::{Error, Layout, Matrix};
 use super::log::die;
 use super::number::Number;
 use super::opened::{Lane, lane};
-use super::pointers::{Place, driver, place_of};
+use super::pointers::Place;
 use super::stored::Stored;
 
 /// A copy in host memory of what is on a device, as real numbers: of complex ones twice the rows.
@@ -16,21 +16,24 @@ struct Copied<R> {
     device: u32,
 }
 
-/// Calls with operands that are all in host memory, and brings back what is written.
+/// Calls with operands that are all in host memory, copies of those that are on a device, and writes back what is
+/// written of these.
 ///
 /// # Safety
-/// As the [module](super) says.
+/// As the [module](super) says; the operands are in those places.
 pub(super) unsafe fn with_copies<T: Number, const N: usize>(
     routine: &str,
     operands: [Stored<T>; N],
+    places: [Place; N],
     body: impl FnOnce([Stored<T>; N]),
 ) {
     let why = |error: Error| format!("{routine}: an operand on a device: {error}");
     let mut copies = [const { None }; N];
     let mut own = operands;
-    for ((operand, own), copy) in operands.iter().zip(&mut own).zip(&mut copies) {
-        let place = driver().map(|driver| place_of(driver, operand.address()));
-        let Some(Place::Device(device, _)) = place else { continue };
+    for (((operand, place), own), copy) in
+        operands.iter().zip(places).zip(&mut own).zip(&mut copies)
+    {
+        let Place::Device(device, _) = place else { continue };
         // SAFETY: the driver knows the address as this device's, and the caller has a matrix there.
         let data = lane(device).and_then(|lane| unsafe { bring::<T>(&lane, *operand) });
         let Copied { data, .. } =

@@ -32,13 +32,13 @@ use tessera::CpuContext;
 use tessera::blas3::{self, Op};
 
 use self::log::die;
-use self::number::InPlace;
 pub(crate) use self::number::Number;
+use self::number::{InPlace, NO_KERNEL};
 pub(crate) use self::offload::Means;
 use self::offload::Tally;
 pub(crate) use self::opened::forget;
 use self::opened::{Opened, if_opened, is_lost, lane, opened, usual_device};
-use self::pointers::{Together, driver, place_of, together};
+use self::pointers::{Place, Together, driver, place_of, together};
 pub(crate) use self::settings::is_plain;
 use self::settings::{Settings, Wanted, settings};
 pub(crate) use self::stored::Stored;
@@ -121,7 +121,7 @@ pub(crate) unsafe fn gemm<T: Number>(call: Call<'_>, product: General<T>) {
     threads::compute(call.work, |cpu| {
         let watched = Watched::begin(call);
         let places = watched.places(product.operands());
-        let done = match places {
+        let done = match together(&places) {
             // SAFETY: the caller's promise, and the driver knows the operands as this device's.
             Together::OnDevice(device, context) => unsafe {
                 watched.in_place(device, context, product)
@@ -165,14 +165,14 @@ impl<'a> Watched<'a> {
         Self { call, settings, tally, begun }
     }
 
-    /// Where the operands are, if that makes a difference.
-    fn places<T, const N: usize>(&self, operands: [Stored<T>; N]) -> Together {
+    /// Where each of the operands is, if that makes a difference.
+    fn places<T, const N: usize>(&self, operands: [Stored<T>; N]) -> [Place; N] {
         if self.settings.device == Wanted::Cpu {
-            return Together::Host;
+            return [Place::Host; N];
         }
         match driver() {
-            Some(driver) => together(&operands.map(|operand| place_of(driver, operand.address()))),
-            None => Together::Host,
+            Some(driver) => operands.map(|operand| place_of(driver, operand.address())),
+            None => [Place::Host; N],
         }
     }
 
@@ -199,17 +199,16 @@ impl<'a> Watched<'a> {
             }
         };
         let General { ops, alpha, a, b, beta, c } = product;
-        let turned = |op| op != Op::NoTrans;
+        let of = |op, stored| (stored, op != Op::NoTrans);
         // SAFETY: the caller's promise.
-        let done =
-            unsafe { T::in_place(&lane, alpha, (a, turned(ops.0)), (b, turned(ops.1)), beta, c) };
+        let done = unsafe { T::in_place(&lane, alpha, of(ops.0, a), of(ops.1, b), beta, c) };
         match done {
             Ok(()) => {
                 self.say(&format!("cuda:{device}"), "the operands are there");
                 true
             }
             Err(InPlace::None) => {
-                self.tally.because("there is no kernel for complex numbers");
+                self.tally.because(NO_KERNEL);
                 false
             }
             Err(InPlace::NotBegun(error)) => {
@@ -230,19 +229,15 @@ impl<'a> Watched<'a> {
     unsafe fn compute<T: Number, const N: usize>(
         &self,
         cpu: &CpuContext,
-        places: Together,
+        places: [Place; N],
         operands: [Stored<T>; N],
         body: impl FnOnce(&Means<'_>, [Stored<T>; N]),
     ) {
         let opened = self.opened();
         let means = Means::with(cpu, opened, &self.tally);
-        match places {
-            Together::Host => body(&means, operands),
-            // SAFETY: the caller's promise, of which the driver knows some on a device.
-            Together::OnDevice(..) | Together::Apart => unsafe {
-                copied::with_copies(self.call.routine, operands, |operands| body(&means, operands));
-            },
-        }
+        let body = |operands| body(&means, operands);
+        // SAFETY: the caller's promise, of operands that are where the driver says.
+        unsafe { copied::with_copies(self.call.routine, operands, places, body) };
         if self.tally.used_gpu() {
             let index = opened.and_then(|it| it.engine().ok()?.gpu()).map(|gpu| gpu.info().index);
             let place = format!("cuda:{}{}", index.unwrap_or_default(), self.tally.shares());

@@ -8,22 +8,30 @@ use super::offload::Through;
 use super::opened::Lane;
 use super::stored::Stored;
 
-/// A number of level 3, as a GPU may or may not multiply it.
+/// Why complex products stay on the CPU.
+pub(super) const NO_KERNEL: &str = "there is no kernel for complex numbers";
+
+/// A number of level 3, as a GPU multiplies it; one that has no kernels is multiplied by none.
 pub(crate) trait Number: Field<Real: Element> {
     /// Computes a product on the engine's GPU, if it is placed there; gives whether it was computed.
     fn on_gpu(
         through: &Through<'_>,
-        alpha: Self,
-        a: View<'_, Self>,
-        b: View<'_, Self>,
-        beta: Self,
-        c: ViewMut<'_, Self>,
-    ) -> bool;
+        _alpha: Self,
+        _a: View<'_, Self>,
+        _b: View<'_, Self>,
+        _beta: Self,
+        _c: ViewMut<'_, Self>,
+    ) -> bool {
+        through.tally.because(NO_KERNEL);
+        false
+    }
 
     /// Whether a product of m, n and k is placed on the engine's GPU.
-    fn goes(engine: &Engine, sizes: [usize; 3]) -> bool;
+    fn goes(_engine: &Engine, _sizes: [usize; 3]) -> bool {
+        false
+    }
 
-    /// Computes a product of operands on a device, in its legacy default stream, and waits for it.
+    /// Computes a product of operands on a device, some transposed, in its legacy default stream, and waits for it.
     ///
     /// # Errors
     /// [`InPlace::None`] where such numbers have no kernel, and those of the library.
@@ -31,14 +39,19 @@ pub(crate) trait Number: Field<Real: Element> {
     /// # Safety
     /// The operands are on the lane's device, and as level 3 asks.
     unsafe fn in_place(
-        lane: &Lane,
-        alpha: Self,
-        a: (Stored<Self>, bool),
-        b: (Stored<Self>, bool),
-        beta: Self,
-        c: Stored<Self>,
-    ) -> Result<(), InPlace>;
+        _lane: &Lane,
+        _alpha: Self,
+        _a: (Stored<Self>, bool),
+        _b: (Stored<Self>, bool),
+        _beta: Self,
+        _c: Stored<Self>,
+    ) -> Result<(), InPlace> {
+        Err(InPlace::None)
+    }
 }
+
+impl Number for Complex<f32> {}
+impl Number for Complex<f64> {}
 
 /// Why operands on a device were not multiplied there.
 pub(crate) enum InPlace {
@@ -61,7 +74,7 @@ macro_rules! real {
                 beta: Self,
                 c: ViewMut<'_, Self>,
             ) -> bool {
-                through.multiply::<Self>((alpha, beta), a, b, c, beta != 0.0)
+                through.multiply::<Self>((alpha, beta), a, b, c)
             }
 
             fn goes(engine: &Engine, [m, n, k]: [usize; 3]) -> bool {
@@ -87,42 +100,6 @@ macro_rules! real {
 real!(f32);
 real!(f64);
 
-macro_rules! complex {
-    ($real:ty) => {
-        impl Number for Complex<$real> {
-            fn on_gpu(
-                through: &Through<'_>,
-                _: Self,
-                _: View<'_, Self>,
-                _: View<'_, Self>,
-                _: Self,
-                _: ViewMut<'_, Self>,
-            ) -> bool {
-                through.tally.because("there is no kernel for complex numbers");
-                false
-            }
-
-            fn goes(_: &Engine, _: [usize; 3]) -> bool {
-                false
-            }
-
-            unsafe fn in_place(
-                _: &Lane,
-                _: Self,
-                _: (Stored<Self>, bool),
-                _: (Stored<Self>, bool),
-                _: Self,
-                _: Stored<Self>,
-            ) -> Result<(), InPlace> {
-                Err(InPlace::None)
-            }
-        }
-    };
-}
-
-complex!(f32);
-complex!(f64);
-
 /// A product of real numbers in place.
 ///
 /// # Safety
@@ -130,8 +107,8 @@ complex!(f64);
 unsafe fn in_place<T>(
     lane: &Lane,
     alpha: T,
-    (a, a_turned): (Stored<T>, bool),
-    (b, b_turned): (Stored<T>, bool),
+    (a, transposed_a): (Stored<T>, bool),
+    (b, transposed_b): (Stored<T>, bool),
     beta: T,
     c: Stored<T>,
 ) -> Result<(), InPlace>
@@ -139,16 +116,16 @@ where
     T: MultiplyInto<T, T, Types: gemm_spec::GemmTypes<Acc = T>>,
 {
     let queue = || {
-        let of = |stored: Stored<T>, turned| {
+        let of = |stored: Stored<T>, transposed| {
             let (rows, cols, layout) = (stored.rows, stored.cols, stored.layout());
             // SAFETY: the caller's promise: the driver has named the address as one of this device, where BLAS' caller
             // has a matrix of numbers, and nobody writes it before this call has waited for its end.
             let matrix = unsafe {
                 DeviceMatRef::<T>::from_raw(&lane.context, stored.address(), rows, cols, layout)
             };
-            matrix.map(|matrix| if turned { matrix.transposed() } else { matrix })
+            matrix.map(|matrix| if transposed { matrix.transposed() } else { matrix })
         };
-        let (a, b) = (of(a, a_turned)?, of(b, b_turned)?);
+        let (a, b) = (of(a, transposed_a)?, of(b, transposed_b)?);
         let (rows, cols, layout) = (c.rows, c.cols, c.layout());
         // SAFETY: as above, and nobody else reads it either.
         let c =

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 
+use gemm_spec::Element as _;
 use tessera::blas3::{Factor, Products, View, ViewMut};
 use tessera::gpu::Kernel;
 use tessera::select::Predicted;
@@ -97,7 +98,6 @@ impl Through<'_> {
         a: View<'_, T::A>,
         b: View<'_, T::B>,
         c: ViewMut<'_, T::C>,
-        reads_c: bool,
     ) -> bool {
         let engine = match self.opened.engine() {
             Ok(engine) => engine,
@@ -129,7 +129,7 @@ impl Through<'_> {
             Err(error) => error.into(),
         };
         let why = failed.error.to_string();
-        if failed.written && reads_c {
+        if failed.written && beta != T::Acc::ZERO {
             die(&format!("{why}; some of C is written, and cannot be computed anew"));
         }
         if matches!(failed.error, Error::Cuda { .. } | Error::Ptx(_)) {
