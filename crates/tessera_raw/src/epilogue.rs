@@ -68,11 +68,6 @@ impl Epilogue {
         column_scales: Numbers::NONE,
     };
 
-    /// Whether each row or each column has numbers, so that products are not to be merged into one of more rows.
-    fn has_numbers(&self) -> bool {
-        self.what.bias.is_some() || self.what.scales()
-    }
-
     /// Fails where there is something to do: the product is of no types of the library's list.
     pub(crate) fn refused(&self) -> Result<(), Error> {
         if self.what.is_none() {
@@ -92,20 +87,14 @@ impl Epilogue {
         if self.what.is_none() {
             return Ok(None);
         }
-        self.what.check(T::TYPES).map_err(|reason| Error::Epilogue { reason })?;
+        self.what.check_in_host_memory(T::TYPES).map_err(|reason| Error::Epilogue { reason })?;
         // SAFETY: the caller's promise.
         let bias = unsafe { self.bias.read() }?;
         // SAFETY: the caller's promise.
         let row_scales = unsafe { self.row_scales.read() }?;
         // SAFETY: the caller's promise.
         let column_scales = unsafe { self.column_scales.read() }?;
-        Ok(Some(Owned {
-            what: self.what,
-            bias,
-            row_scales,
-            column_scales,
-            has_numbers: self.has_numbers(),
-        }))
+        Ok(Some(Owned { what: self.what, bias, row_scales, column_scales }))
     }
 }
 
@@ -115,13 +104,16 @@ pub(crate) struct Owned<T: GemmTypes> {
     bias: Vec<T::C>,
     row_scales: Vec<T::Acc>,
     column_scales: Vec<T::Acc>,
-    /// Whether rows or columns have numbers.
-    pub(crate) has_numbers: bool,
 }
 
 impl<T: GemmTypes> Owned<T> {
+    /// Whether each row or each column has numbers, so that products are not to be merged into one of more rows.
+    pub(crate) fn has_numbers(&self) -> bool {
+        self.what.bias.is_some() || self.what.scales()
+    }
+
     pub(crate) fn slices(&self) -> EpilogueSlices<'_, T::C, T::Acc> {
-        let Self { what, bias, row_scales, column_scales, .. } = self;
+        let Self { what, bias, row_scales, column_scales } = self;
         EpilogueSlices { epilogue: *what, bias, row_scales, column_scales }
     }
 }

@@ -163,7 +163,7 @@ impl<T: GemmTypes<A: Plain, B: Plain, Acc: Plain, C: Plain>> Product for Typed<T
     }
 
     fn may_be_folded(&self) -> bool {
-        self.epilogue.as_ref().is_none_or(|epilogue| !epilogue.has_numbers)
+        self.epilogue.as_ref().is_none_or(|epilogue| !epilogue.has_numbers())
     }
 
     fn placement(

@@ -76,7 +76,7 @@ fn groups_of_rows_have_all_that_products_have() {
     let _alone = alone();
     let Some((context, stream)) = hopper() else { return };
     let plain = desc(Types::BF16, (72, 40));
-    let turned =
+    let transposed =
         plain.with_layouts(Layout::row_major(40), Layout::col_major(40), Layout::row_major(72));
     let common = plain.with_batch(GemmBatch::RowGroups { count: 5, b_stride: 0 });
     let one = plain.with_batch(GemmBatch::RowGroups { count: 1, b_stride: 0 });
@@ -85,7 +85,7 @@ fn groups_of_rows_have_all_that_products_have() {
     let finished = added.with_epilogue(epilogue.with_row_scales()).with_bias_stride(80);
     let stored = plain.with_epilogue(epilogue).with_bias_stride(80);
     let scalars = added.with_epilogue(Epilogue::NONE.with_device_scalars().with_amax());
-    for desc in [plain, turned, common, one, added, finished, stored, scalars] {
+    for desc in [plain, transposed, common, one, added, finished, stored, scalars] {
         let plan = Plan::new(&context, desc, PlanLimits::default()).unwrap();
         assert!(plan.kernel().spec().row_groups, "{}", plan.explain());
         for apart in [true, false] {
@@ -109,10 +109,10 @@ fn groups_without_ends_or_kernels_are_refused() {
     assert!(matches!(singles, Error::NoKernel { .. }), "{singles}");
     let columns = make(bf16.with_d(Layout::col_major(200))).unwrap_err().to_string();
     assert!(columns.contains("D is column-major, and must be row-major"), "{columns}");
-    let turned =
+    let columns_of_a =
         bf16.with_layouts(Layout::col_major(200), Layout::row_major(72), Layout::row_major(72));
-    let turned = make(turned).unwrap_err().to_string();
-    assert!(turned.contains("A is column-major, and must be row-major"), "{turned}");
+    let refused = make(columns_of_a).unwrap_err().to_string();
+    assert!(refused.contains("A is column-major, and must be row-major"), "{refused}");
     let narrow = Plan::with_kernel(&context, bf16, PlanLimits::default(), kernel("tensor_128x256"));
     let narrow = narrow.unwrap_err().to_string();
     assert!(narrow.contains("those of groups are on the device"), "{narrow}");

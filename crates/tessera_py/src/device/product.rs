@@ -337,8 +337,8 @@ pub(super) fn launch(
 ) -> PyResult<()> {
     let (context, stream, device) = (&lender.context, lender.stream, lender.located.device);
     let run = |workspace: Workspace| -> Result<(), Error> {
-        // SAFETY: (1) the operands and the epilogue's numbers are arrays of their libraries in the primary context of the device, which is
-        // the plan's, and are as long as their shapes and strides say; D was checked to overlap none that is
+        // SAFETY: (1) the operands and the epilogue's numbers are arrays of their libraries in the primary context of
+        // the device, which is the plan's, and are as long as their shapes and strides say; D was checked to overlap none that is
         // read but where it is C, or is new. (2) The workspace is the library's, in the stream's order, or the
         // stream's own, or the program's. (3) The arrays are kept until the stream has passed the launches:
         // by the library's allocator, which reuses memory in the stream's order, or by what is kept below.
