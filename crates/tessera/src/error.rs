@@ -77,10 +77,12 @@ pub enum Error {
         reason: Unsupported,
     },
     /// No kernel multiplies these types on this GPU within the accuracy mode.
-    #[error("there is no kernel for {types} with {accuracy} accuracy on {device}")]
+    #[error("there is no kernel for {types}{} with {accuracy} accuracy on {device}", in_groups(*grouped))]
     NoKernel {
         /// The types of the product.
         types: gemm_spec::Types,
+        /// Whether it has groups of rows, as a batch on a GPU may.
+        grouped: bool,
         /// The accuracy mode.
         accuracy: Accuracy,
         /// The GPU.
@@ -214,6 +216,11 @@ fn free(bytes: Option<u128>) -> String {
         || ", which the system refuses".to_owned(),
         |bytes| format!(", {bytes} are free"),
     )
+}
+
+/// What a message says of a product that has groups of rows.
+fn in_groups(grouped: bool) -> &'static str {
+    if grouped { " in groups of rows" } else { "" }
 }
 
 /// What is wrong with a module's PTX.

@@ -24,6 +24,12 @@
 // Each product has addresses of its own, which tessera_plan_run_array takes.
 #define TESSERA_BATCH_POINTERS 1
 
+// Each product has a group of the rows of one A, one C and one D, as the tokens of an expert, and a B of its
+// own, b_stride elements behind the one before. Only the device knows how many rows: tessera_plan_run_groups
+// takes where they end. m is the rows of all groups at most. A, C and D are row-major, and products of 16-bit
+// floats have kernels for it.
+#define TESSERA_BATCH_ROW_GROUPS 2
+
 // On the CPU or the first GPU, whichever should end first.
 #define TESSERA_DEVICE_AUTO 0
 
@@ -56,6 +62,30 @@
 
 // Matrix units wherever they are faster and keep to the error bound.
 #define TESSERA_UNITS_ALL 3
+
+// Each element stays as it is.
+#define TESSERA_ACTIVATION_NONE 0
+
+// max(x, 0), NaN for NaN.
+#define TESSERA_ACTIVATION_RELU 1
+
+// x * Phi(x), where Phi is the distribution function of the normal distribution.
+#define TESSERA_ACTIVATION_GELU 2
+
+// The same with Phi(x) replaced by (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.
+#define TESSERA_ACTIVATION_GELU_TANH 3
+
+// x / (1 + exp(-x)), also called swish.
+#define TESSERA_ACTIVATION_SILU 4
+
+// Nothing is added.
+#define TESSERA_BIAS_NONE 0
+
+// m numbers, each of which is added to a row.
+#define TESSERA_BIAS_PER_ROW 1
+
+// n numbers, each of which is added to a column.
+#define TESSERA_BIAS_PER_COLUMN 2
 
 // A CUDA context in which products are computed, by the driver that was found when the program ran. Any
 // number of threads may use one at once. Each function makes it current for its own duration alone: what the
@@ -145,6 +175,47 @@ typedef struct tessera_batch {
   ptrdiff_t c_stride;
 } tessera_batch;
 
+// What is done to the sums of a product before they are rounded and stored: D = activation((alpha *
+// row_scale[i] * column_scale[j]) * A * B + beta * C + bias), for products of floats. Zeros, as of
+// TESSERA_EPILOGUE_INIT, are nothing. The numbers are those of a tessera_epilogue_numbers.
+typedef struct tessera_epilogue {
+  // sizeof(tessera_epilogue)
+  size_t size;
+  // One of TESSERA_ACTIVATION_*. GELU and SiLU are for sums of float.
+  int32_t activation;
+  // One of TESSERA_BIAS_*.
+  int32_t bias;
+  // Not 0: each row of A * B has a factor.
+  int32_t row_scales;
+  // Not 0: each column of A * B has a factor.
+  int32_t column_scales;
+  // Not 0: the largest magnitude of D is stored as a float, NaN if an element is. For sums of float.
+  int32_t amax;
+  // Not 0: alpha and beta are in device memory, and those of the description are not looked at. For products on a
+  // device.
+  int32_t device_scalars;
+  // Elements from the bias of a product to that of the next; 0 where a batch has one in common. For
+  // products on a device.
+  size_t bias_stride;
+} tessera_epilogue;
+
+// Where the numbers of an epilogue are: on the device for products there, else in host memory. What the
+// epilogue does not have may be NULL.
+typedef struct tessera_epilogue_numbers {
+  // sizeof(tessera_epilogue_numbers)
+  size_t size;
+  // m or n elements of D's type.
+  const void *bias;
+  // m numbers of the sums' type: D's, or float where that has 16 bits.
+  const void *row_scales;
+  // n numbers of that type.
+  const void *column_scales;
+  // Alpha, and behind it beta, of that type.
+  const void *scalars;
+  // Room for one float.
+  void *amax;
+} tessera_epilogue_numbers;
+
 // What a product is besides its matrices. TESSERA_GEMM_OPTIONS_INIT is C = A * B.
 typedef struct tessera_gemm_options {
   // sizeof(tessera_gemm_options)
@@ -161,6 +232,10 @@ typedef struct tessera_gemm_options {
   size_t threads;
   // More than one product, or NULL.
   const struct tessera_batch *batch;
+  // What is done to the sums besides, or NULL.
+  const struct tessera_epilogue *epilogue;
+  // The numbers of the epilogue, or NULL where it has none.
+  const struct tessera_epilogue_numbers *numbers;
 } tessera_gemm_options;
 
 // Products on a device: D = alpha * A * B + beta * C, with A m by k, B k by n, C and D m by n.
@@ -217,7 +292,8 @@ typedef struct tessera_gemm_desc {
   size_t c_stride;
   // The same of D, of which no two overlap.
   size_t d_stride;
-  // TESSERA_BATCH_STRIDED or TESSERA_BATCH_POINTERS, for which the strides are not looked at.
+  // TESSERA_BATCH_STRIDED; TESSERA_BATCH_POINTERS, for which the strides are not looked at; or
+  // TESSERA_BATCH_ROW_GROUPS, for which that of B is.
   int32_t batch;
   // 0
   int32_t reserved;
@@ -226,6 +302,8 @@ typedef struct tessera_gemm_desc {
   // Bytes of which the addresses of A, B, C and D are multiples, a power of two. With less than 16 some
   // kernels copy operands to the workspace first.
   size_t alignment;
+  // What is done to the sums besides, or NULL.
+  const struct tessera_epilogue *epilogue;
 } tessera_gemm_desc;
 
 // Settings of a stream's products. Zeros are the usual ones.
@@ -372,12 +450,12 @@ tessera_status tessera_gemm(const struct tessera_engine *engine,
                             double beta,
                             const struct tessera_matrix *c);
 
-// The same with complex factors, on fewer threads, or many times: see tessera_gemm_options. Where options
-// is NULL, C = A * B.
+// The same with complex factors, on fewer threads, many times, or with an epilogue: see tessera_gemm_options.
+// Where options is NULL, C = A * B.
 //
 // The caller promises:
-// As `tessera_gemm`; `options` and its `batch` are null or point to such structs, of whose size their first
-// field tells, and all A, B and C of a batch are as there.
+// As `tessera_gemm`; `options` and what it points to are null or such structs, of whose size their first field
+// tells, and all A, B and C of a batch are as there. The epilogue's numbers can be read.
 tessera_status tessera_gemm_with(const struct tessera_engine *engine,
                                  const struct tessera_gemm_options *options,
                                  const struct tessera_matrix *a,
@@ -414,8 +492,8 @@ int32_t tessera_last_driver_code(void);
 // TESSERA_DEVICE_FAILED where the driver refuses.
 //
 // The caller promises:
-// `device` is that of a device, `desc` points to such a struct, of whose size its first field tells, and
-// `plan` to room for an address.
+// `device` is that of a device; `desc` points to such a struct, and its epilogue is null or does, of whose
+// sizes their first fields tell; `plan` points to room for an address.
 tessera_status tessera_plan_create(const struct tessera_device *device,
                                    const struct tessera_gemm_desc *desc,
                                    struct tessera_plan **plan);
@@ -490,6 +568,57 @@ tessera_status tessera_plan_run_array(const struct tessera_plan *plan,
                                       size_t workspace_bytes,
                                       void *stream);
 
+// As tessera_plan_run, with the numbers of the description's epilogue.
+//
+// The caller promises:
+// As `tessera_plan_run`; `numbers` is null or points to such a struct, of whose size its first field tells.
+// Its addresses are valid for the numbers that the epilogue has, and D overlaps none of them.
+tessera_status tessera_plan_run_with(const struct tessera_plan *plan,
+                                     const struct tessera_epilogue_numbers *numbers,
+                                     const void *a,
+                                     const void *b,
+                                     const void *c,
+                                     void *d,
+                                     void *workspace,
+                                     size_t workspace_bytes,
+                                     void *stream);
+
+// As tessera_plan_run_array, with the numbers of the description's epilogue, which all products have in
+// common but for a bias with a stride.
+//
+// The caller promises:
+// As `tessera_plan_run_array` and `tessera_plan_run_with`.
+tessera_status tessera_plan_run_array_with(const struct tessera_plan *plan,
+                                           const struct tessera_epilogue_numbers *numbers,
+                                           size_t count,
+                                           const void *const *a,
+                                           const void *const *b,
+                                           const void *const *c,
+                                           void *const *d,
+                                           void *workspace,
+                                           size_t workspace_bytes,
+                                           void *stream);
+
+// As tessera_plan_run for a batch of TESSERA_BATCH_ROW_GROUPS. ends is an array on the device, at a multiple of
+// 4, of a uint32_t for each group: the row before which it ends. A group begins where the one before it ends,
+// the first at row 0, and may be empty. Rows behind the last group are not written. An end beyond m counts as
+// m, one before its group's beginning as that. numbers are those of the description's epilogue, or NULL where
+// it has none.
+//
+// The caller promises:
+// As `tessera_plan_run_with`; `ends` is valid for as many numbers as there are groups, which nobody writes
+// until the run is over but work that the stream orders.
+tessera_status tessera_plan_run_groups(const struct tessera_plan *plan,
+                                       const struct tessera_epilogue_numbers *numbers,
+                                       const uint32_t *ends,
+                                       const void *a,
+                                       const void *b,
+                                       const void *c,
+                                       void *d,
+                                       void *workspace,
+                                       size_t workspace_bytes,
+                                       void *stream);
+
 // Asks the driver whether operands and workspace are what tessera_plan_run needs: memory of this device, as
 // long as the matrices, for the first product of a batch of pointers. A run asks nothing; this is for programs
 // that want to know before.
@@ -512,8 +641,8 @@ tessera_status tessera_plan_check(const struct tessera_plan *plan,
 // As tessera_plan_create, for the first product that has no plan.
 //
 // The caller promises:
-// `device` is that of a device, `descs` points to `count` such structs, of whose size their first field tells,
-// and `group` to room for an address.
+// `device` is that of a device; `descs` points to `count` such structs, and their epilogues are null or do, of
+// whose sizes their first fields tell; `group` points to room for an address.
 tessera_status tessera_group_create(const struct tessera_device *device,
                                     const struct tessera_gemm_desc *descs,
                                     size_t count,
@@ -550,6 +679,23 @@ tessera_status tessera_group_run(const struct tessera_group *group,
                                  void *workspace,
                                  size_t workspace_bytes,
                                  void *stream);
+
+// As tessera_group_run, with the numbers of the products' epilogues: as many structs that follow each other, or
+// NULL where no product has an epilogue.
+//
+// The caller promises:
+// As `tessera_group_run` and `tessera_plan_run_with`; `numbers` is null or points to `count` such structs, of
+// whose size their first field tells.
+tessera_status tessera_group_run_with(const struct tessera_group *group,
+                                      const struct tessera_epilogue_numbers *numbers,
+                                      size_t count,
+                                      const void *const *a,
+                                      const void *const *b,
+                                      const void *const *c,
+                                      void *const *d,
+                                      void *workspace,
+                                      size_t workspace_bytes,
+                                      void *stream);
 
 // The name of a status; never null.
 const char *tessera_status_string(tessera_status status);
@@ -601,12 +747,14 @@ tessera_status tessera_device_gemm(const struct tessera_stream *stream,
                                    double beta,
                                    const struct tessera_matrix *c);
 
-// The same for a batch, see tessera_gemm_options; its strides are not negative. Factors are real, and threads is
-// not looked at. Where options is NULL, C = A * B.
+// The same for a batch and with an epilogue, see tessera_gemm_options; strides are not negative, and the
+// epilogue's numbers are on the device. Factors are real, and threads is not looked at. Where options is NULL,
+// C = A * B.
 //
 // The caller promises:
-// As `tessera_device_gemm` for each product, of which no C overlaps an operand of another; `options` and its
-// `batch` are null or point to such structs, of whose size their first field tells.
+// As `tessera_device_gemm` for each product, of which no C overlaps an operand of another; `options` and what it
+// points to are null or such structs, of whose size their first field tells. The addresses of the epilogue are
+// valid for its numbers, and C overlaps none of them.
 tessera_status tessera_device_gemm_with(const struct tessera_stream *stream,
                                         const struct tessera_gemm_options *options,
                                         const struct tessera_matrix *a,
@@ -621,13 +769,20 @@ const char *tessera_version(void);
 #endif  // __cplusplus
 
 /* C = A * B on all threads. */
-#define TESSERA_GEMM_OPTIONS_INIT {sizeof(tessera_gemm_options), 1.0, 0.0, 0.0, 0.0, 0, NULL}
+#define TESSERA_GEMM_OPTIONS_INIT \
+  {sizeof(tessera_gemm_options), 1.0, 0.0, 0.0, 0.0, 0, NULL, NULL, NULL}
 
 /* The usual settings. */
 #define TESSERA_ENGINE_OPTIONS_INIT {sizeof(tessera_engine_options), 0, 0, 0, 0, 0, 0, 0}
 
 /* The usual settings. */
 #define TESSERA_STREAM_OPTIONS_INIT {sizeof(tessera_stream_options), 0, 0}
+
+/* Nothing is done besides. */
+#define TESSERA_EPILOGUE_INIT {sizeof(tessera_epilogue), 0, 0, 0, 0, 0, 0, 0}
+
+/* No numbers. */
+#define TESSERA_EPILOGUE_NUMBERS_INIT {sizeof(tessera_epilogue_numbers), NULL, NULL, NULL, NULL, NULL}
 
 /* A matrix whose rows are contiguous and ld elements apart. */
 static inline tessera_matrix tessera_row_major(tessera_dtype dtype, const void *data, size_t rows,
@@ -685,6 +840,7 @@ static inline tessera_gemm_desc tessera_gemm_desc_row_major(tessera_dtype dtype,
   desc.reserved = 0;
   desc.workspace_limit = SIZE_MAX;
   desc.alignment = 16;
+  desc.epilogue = NULL;
   return desc;
 }
 

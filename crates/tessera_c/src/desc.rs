@@ -5,6 +5,7 @@ use tessera::gpu::{GemmBatch, GemmDesc, PlanLimits};
 use tessera_raw::{Failure, Scalar, types};
 
 use crate::engine::{accuracy, unknown};
+use crate::epilogue::tessera_epilogue;
 use crate::matrix::{scalar_of, tessera_dtype};
 use crate::sized::Sized;
 use crate::status::{Fault, TESSERA_UNSUPPORTED};
@@ -18,6 +19,11 @@ pub const TESSERA_COL_MAJOR: i32 = 1;
 pub const TESSERA_BATCH_STRIDED: i32 = 0;
 /// Each product has addresses of its own, which tessera_plan_run_array takes.
 pub const TESSERA_BATCH_POINTERS: i32 = 1;
+/// Each product has a group of the rows of one A, one C and one D, as the tokens of an expert, and a B of its
+/// own, b_stride elements behind the one before. Only the device knows how many rows: tessera_plan_run_groups
+/// takes where they end. m is the rows of all groups at most. A, C and D are row-major, and products of 16-bit
+/// floats have kernels for it.
+pub const TESSERA_BATCH_ROW_GROUPS: i32 = 2;
 
 /// Products on a device: D = alpha * A * B + beta * C, with A m by k, B k by n, C and D m by n.
 /// tessera_gemm_desc_row_major and tessera_gemm_desc_col_major fill one in, of which a program then changes
@@ -75,7 +81,8 @@ pub struct tessera_gemm_desc {
     pub c_stride: usize,
     /// The same of D, of which no two overlap.
     pub d_stride: usize,
-    /// TESSERA_BATCH_STRIDED or TESSERA_BATCH_POINTERS, for which the strides are not looked at.
+    /// TESSERA_BATCH_STRIDED; TESSERA_BATCH_POINTERS, for which the strides are not looked at; or
+    /// TESSERA_BATCH_ROW_GROUPS, for which that of B is.
     pub batch: i32,
     /// 0
     pub reserved: i32,
@@ -84,9 +91,11 @@ pub struct tessera_gemm_desc {
     /// Bytes of which the addresses of A, B, C and D are multiples, a power of two. With less than 16 some
     /// kernels copy operands to the workspace first.
     pub alignment: usize,
+    /// What is done to the sums besides, or NULL.
+    pub epilogue: *const tessera_epilogue,
 }
 
-// SAFETY: numbers, the first of which is the size; any bytes are one.
+// SAFETY: numbers and an address, the first of which is the size; any bytes are one.
 unsafe impl Sized for tessera_gemm_desc {
     const NAME: &'static str = "tessera_gemm_desc";
     const LEAST: usize = 184;
@@ -101,7 +110,10 @@ pub(crate) struct Described {
 
 impl tessera_gemm_desc {
     /// The product in the library's words. Whether it fits together is the library's to say.
-    pub(crate) fn described(&self) -> Result<Described, Fault> {
+    ///
+    /// # Safety
+    /// The epilogue is null or points to such a struct, of whose size its first field tells.
+    pub(crate) unsafe fn described(&self) -> Result<Described, Fault> {
         if self.reserved != 0 {
             return Err(Fault::argument("desc: reserved is not 0"));
         }
@@ -122,14 +134,21 @@ impl tessera_gemm_desc {
                 d_stride: self.d_stride,
             },
             TESSERA_BATCH_POINTERS => GemmBatch::Pointers { count },
+            TESSERA_BATCH_ROW_GROUPS => GemmBatch::RowGroups { count, b_stride: self.b_stride },
             other => return Err(unknown("batch", other, "TESSERA_BATCH_*")),
         };
+        // SAFETY: the caller's promise.
+        let (epilogue, bias_stride) = unsafe { tessera_epilogue::described(self.epilogue) }?;
+        let unsupported = |message| Fault { status: TESSERA_UNSUPPORTED, message, code: None };
+        epilogue.check(types).map_err(unsupported)?;
         let desc = GemmDesc::new(types, self.m, self.n, self.k)
             .with_layouts(a, b, c)
             .with_d(d)
             .with_scalars(self.alpha, self.beta)
             .with_batch(batch)
-            .with_accuracy(accuracy(self.accuracy)?);
+            .with_accuracy(accuracy(self.accuracy)?)
+            .with_epilogue(epilogue)
+            .with_bias_stride(bias_stride);
         let limits =
             PlanLimits { workspace: self.workspace_limit as u64, alignment: self.alignment as u64 };
         Ok(Described { desc, limits })

@@ -4,13 +4,18 @@ use std::ffi::c_char;
 use std::num::NonZeroUsize;
 
 use tessera::Engine;
-use tessera_raw::{Batch, Explanation, Factors, Operands, Place, explain, multiply};
+use tessera::gpu::Epilogue;
+use tessera_raw::{
+    Batch, Epilogue as RawEpilogue, Explanation, Factors, Operands, Place, explain,
+    multiply_with_epilogue, types,
+};
 
 use crate::engine::{engine_at, tessera_engine};
+use crate::epilogue::{tessera_epilogue, tessera_epilogue_numbers};
 use crate::guard::guard;
 use crate::matrix::{scalar_of, tessera_matrix};
 use crate::sized::{self, Sized};
-use crate::status::{Fault, tessera_status};
+use crate::status::{Fault, TESSERA_UNSUPPORTED, tessera_status};
 
 /// Several products of equal sizes, their operands these numbers of elements apart: 0 for an A or B that
 /// all of them share.
@@ -53,9 +58,13 @@ pub struct tessera_gemm_options {
     pub threads: usize,
     /// More than one product, or NULL.
     pub batch: *const tessera_batch,
+    /// What is done to the sums besides, or NULL.
+    pub epilogue: *const tessera_epilogue,
+    /// The numbers of the epilogue, or NULL where it has none.
+    pub numbers: *const tessera_epilogue_numbers,
 }
 
-// SAFETY: numbers and an address, the first of which is the size; any bytes are one.
+// SAFETY: numbers and addresses, the first of which is the size; any bytes are one.
 unsafe impl Sized for tessera_gemm_options {
     const NAME: &'static str = "tessera_gemm_options";
     const LEAST: usize = 56;
@@ -89,12 +98,12 @@ pub unsafe extern "C" fn tessera_gemm(
     })
 }
 
-/// The same with complex factors, on fewer threads, or many times: see tessera_gemm_options. Where options
-/// is NULL, C = A * B.
+/// The same with complex factors, on fewer threads, many times, or with an epilogue: see tessera_gemm_options.
+/// Where options is NULL, C = A * B.
 ///
 /// # Safety
-/// As `tessera_gemm`; `options` and its `batch` are null or point to such structs, of whose size their first
-/// field tells, and all A, B and C of a batch are as there.
+/// As `tessera_gemm`; `options` and what it points to are null or such structs, of whose size their first field
+/// tells, and all A, B and C of a batch are as there. The epilogue's numbers can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tessera_gemm_with(
     engine: *const tessera_engine,
@@ -170,20 +179,32 @@ pub(crate) struct Product {
     pub(crate) factors: Factors,
     threads: Option<NonZeroUsize>,
     pub(crate) batch: Option<tessera_batch>,
+    /// What is done to the sums besides, and the stride of its bias.
+    pub(crate) epilogue: (Epilogue, usize),
+    pub(crate) numbers: tessera_epilogue_numbers,
 }
 
 impl Product {
+    /// One product on all threads.
+    const PLAIN: Self = Self {
+        factors: Factors { alpha: [1.0, 0.0], beta: [0.0; 2] },
+        threads: None,
+        batch: None,
+        epilogue: (Epilogue::NONE, 0),
+        numbers: tessera_epilogue_numbers::NONE,
+    };
+
     /// One product with real factors, on all threads.
     pub(crate) fn new(alpha: f64, beta: f64) -> Self {
         let factors = Factors { alpha: [alpha, 0.0], beta: [beta, 0.0] };
-        Self { factors, threads: None, batch: None }
+        Self { factors, ..Self::PLAIN }
     }
 
     /// # Safety
-    /// `options` and its `batch` are null or point to such structs, of whose size their first field tells.
+    /// `options` and what it points to are null or such structs, of whose size their first field tells.
     pub(crate) unsafe fn of(options: *const tessera_gemm_options) -> Result<Self, Fault> {
         if options.is_null() {
-            return Ok(Self { factors: Factors::default(), threads: None, batch: None });
+            return Ok(Self::PLAIN);
         }
         // SAFETY: the caller's promise.
         let options = unsafe { sized::read(options, "options") }?;
@@ -197,7 +218,12 @@ impl Product {
             alpha: [options.alpha, options.alpha_imaginary],
             beta: [options.beta, options.beta_imaginary],
         };
-        Ok(Self { factors, threads: NonZeroUsize::new(options.threads), batch })
+        // SAFETY: the caller's promise.
+        let epilogue = unsafe { tessera_epilogue::described(options.epilogue) }?;
+        // SAFETY: the caller's promise.
+        let numbers = unsafe { tessera_epilogue_numbers::read(options.numbers, "numbers") }?;
+        let threads = NonZeroUsize::new(options.threads);
+        Ok(Self { factors, threads, batch, epilogue, numbers })
     }
 
     fn place<'e>(&self, engine: &'e Engine) -> Place<'e> {
@@ -262,8 +288,29 @@ impl Product {
                 return Err(Fault::argument(format!("data of {name} is null")));
             }
         }
+        let (place, epilogue) = (self.place(engine), self.epilogue_of(&operands)?);
         // SAFETY: the caller's promise.
-        unsafe { multiply(&self.place(engine), &self.factors, &operands, &batch) }?;
+        let largest =
+            unsafe { multiply_with_epilogue(&place, &self.factors, &operands, &batch, &epilogue) }?;
+        if let Some(largest) = largest {
+            // SAFETY: the caller's promise; that it is not null was checked.
+            unsafe { self.numbers.amax.cast::<f32>().write_unaligned(largest) };
+        }
         Ok(())
+    }
+
+    /// The epilogue of a product in host memory.
+    fn epilogue_of(&self, operands: &Operands) -> Result<RawEpilogue, Fault> {
+        let (what, bias_stride) = self.epilogue;
+        if bias_stride != 0 {
+            let message = "bias_stride of an epilogue is for products on a device".to_owned();
+            return Err(Fault { status: TESSERA_UNSUPPORTED, message, code: None });
+        }
+        if what.amax && self.numbers.amax.is_null() {
+            return Err(Fault::argument("amax of the epilogue's numbers is null"));
+        }
+        let Operands { scalars: [a, b, c], c: matrix, .. } = operands;
+        let sums = types(*a, *b, *c).map_or(c.size(), |types| types.acc().dtype().size());
+        self.numbers.on_host(what, [matrix.rows, matrix.cols], [c.size(), sums])
     }
 }

@@ -10,6 +10,7 @@
 //! sized.rs      structs that begin with their size
 //! engine.rs     engines, and the one for the whole process
 //! matrix.rs     matrices and their types
+//! epilogue.rs   what is done to sums besides scaling
 //! gemm.rs       products
 //! device.rs     contexts, for products of matrices that are on a GPU
 //! desc.rs       what such a product is
@@ -25,6 +26,7 @@
 mod desc;
 mod device;
 mod engine;
+mod epilogue;
 mod gemm;
 mod guard;
 mod matrix;
@@ -38,6 +40,7 @@ mod version;
 pub use self::desc::*;
 pub use self::device::*;
 pub use self::engine::*;
+pub use self::epilogue::*;
 pub use self::gemm::*;
 pub use self::guard::{tessera_last_driver_code, tessera_last_error};
 pub use self::matrix::*;

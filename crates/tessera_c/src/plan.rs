@@ -8,6 +8,7 @@ use tessera::gpu::{Operands, Plan, Workspace};
 
 use crate::desc::tessera_gemm_desc;
 use crate::device::{context_of, tessera_device};
+use crate::epilogue::tessera_epilogue_numbers;
 use crate::guard::{bytes_of, given, given_array, guard, hand_out, take_back, text_of};
 use crate::sized;
 use crate::status::{Fault, tessera_status};
@@ -29,8 +30,8 @@ pub struct tessera_plan {
 /// TESSERA_DEVICE_FAILED where the driver refuses.
 ///
 /// # Safety
-/// `device` is that of a device, `desc` points to such a struct, of whose size its first field tells, and
-/// `plan` to room for an address.
+/// `device` is that of a device; `desc` points to such a struct, and its epilogue is null or does, of whose
+/// sizes their first fields tell; `plan` points to room for an address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tessera_plan_create(
     device: *const tessera_device,
@@ -41,7 +42,9 @@ pub unsafe extern "C" fn tessera_plan_create(
         // SAFETY: the caller's promise.
         let context = unsafe { context_of(device) }?;
         // SAFETY: the caller's promise.
-        let described = unsafe { sized::read(desc, "desc") }?.described()?;
+        let desc = unsafe { sized::read(desc, "desc") }?;
+        // SAFETY: the caller's promise.
+        let described = unsafe { desc.described() }?;
         let plan = Plan::new(context, described.desc, described.limits)?;
         let (kernel, text) = (text_of(plan.kernel().spec().id), text_of(&plan.explain()));
         Ok(tessera_plan { plan, kernel, text })
@@ -173,6 +176,103 @@ pub unsafe extern "C" fn tessera_plan_run_array(
         let workspace = workspace_of(workspace, workspace_bytes);
         // SAFETY: the caller's promises, which are those of the plan.
         Ok(unsafe { plan.run_array(stream, &operands, workspace) }?)
+    })
+}
+
+/// As tessera_plan_run, with the numbers of the description's epilogue.
+///
+/// # Safety
+/// As `tessera_plan_run`; `numbers` is null or points to such a struct, of whose size its first field tells.
+/// Its addresses are valid for the numbers that the epilogue has, and D overlaps none of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tessera_plan_run_with(
+    plan: *const tessera_plan,
+    numbers: *const tessera_epilogue_numbers,
+    a: *const c_void,
+    b: *const c_void,
+    c: *const c_void,
+    d: *mut c_void,
+    workspace: *mut c_void,
+    workspace_bytes: usize,
+    stream: *mut c_void,
+) -> tessera_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let plan = &unsafe { given(plan, "plan") }?.plan;
+        // SAFETY: the caller's promise.
+        let numbers = unsafe { tessera_epilogue_numbers::read(numbers, "numbers") }?.on_device();
+        let [a, b, c, d] = [a, b, c, d.cast_const()].map(address);
+        let operands = [Operands { a, b, c, d }];
+        let workspace = workspace_of(workspace, workspace_bytes);
+        // SAFETY: the caller's promises, which are those of the plan.
+        Ok(unsafe { plan.run_with(stream, &operands, numbers, workspace) }?)
+    })
+}
+
+/// As tessera_plan_run_array, with the numbers of the description's epilogue, which all products have in
+/// common but for a bias with a stride.
+///
+/// # Safety
+/// As `tessera_plan_run_array` and `tessera_plan_run_with`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tessera_plan_run_array_with(
+    plan: *const tessera_plan,
+    numbers: *const tessera_epilogue_numbers,
+    count: usize,
+    a: *const *const c_void,
+    b: *const *const c_void,
+    c: *const *const c_void,
+    d: *const *mut c_void,
+    workspace: *mut c_void,
+    workspace_bytes: usize,
+    stream: *mut c_void,
+) -> tessera_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let plan = &unsafe { given(plan, "plan") }?.plan;
+        // SAFETY: the caller's promise.
+        let numbers = unsafe { tessera_epilogue_numbers::read(numbers, "numbers") }?.on_device();
+        // SAFETY: the caller's promise.
+        let operands = unsafe { operands_of(count, [a, b, c, d.cast()]) }?;
+        let workspace = workspace_of(workspace, workspace_bytes);
+        // SAFETY: the caller's promises, which are those of the plan.
+        Ok(unsafe { plan.run_with(stream, &operands, numbers, workspace) }?)
+    })
+}
+
+/// As tessera_plan_run for a batch of TESSERA_BATCH_ROW_GROUPS. ends is an array on the device, at a multiple of
+/// 4, of a uint32_t for each group: the row before which it ends. A group begins where the one before it ends,
+/// the first at row 0, and may be empty. Rows behind the last group are not written. An end beyond m counts as
+/// m, one before its group's beginning as that. numbers are those of the description's epilogue, or NULL where
+/// it has none.
+///
+/// # Safety
+/// As `tessera_plan_run_with`; `ends` is valid for as many numbers as there are groups, which nobody writes
+/// until the run is over but work that the stream orders.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tessera_plan_run_groups(
+    plan: *const tessera_plan,
+    numbers: *const tessera_epilogue_numbers,
+    ends: *const u32,
+    a: *const c_void,
+    b: *const c_void,
+    c: *const c_void,
+    d: *mut c_void,
+    workspace: *mut c_void,
+    workspace_bytes: usize,
+    stream: *mut c_void,
+) -> tessera_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let plan = &unsafe { given(plan, "plan") }?.plan;
+        // SAFETY: the caller's promise.
+        let numbers = unsafe { tessera_epilogue_numbers::read(numbers, "numbers") }?.on_device();
+        let ends = address(ends.cast());
+        let [a, b, c, d] = [a, b, c, d.cast_const()].map(address);
+        let operands = Operands { a, b, c, d };
+        let workspace = workspace_of(workspace, workspace_bytes);
+        // SAFETY: the caller's promises, which are those of the plan.
+        Ok(unsafe { plan.run_groups(stream, ends, operands, numbers, workspace) }?)
     })
 }
 

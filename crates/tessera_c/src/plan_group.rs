@@ -4,10 +4,11 @@
 
 use std::ffi::c_void;
 
-use tessera::gpu::{GemmDesc, GroupedPlan, PlanLimits};
+use tessera::gpu::{EpilogueOperands, GemmDesc, GroupedPlan, PlanLimits};
 
 use crate::desc::{Described, tessera_gemm_desc};
 use crate::device::{context_of, tessera_device};
+use crate::epilogue::tessera_epilogue_numbers;
 use crate::guard::{bytes_of, given, guard, hand_out, take_back};
 use crate::plan::{operands_of, workspace_of};
 use crate::sized;
@@ -25,8 +26,8 @@ pub struct tessera_group {
 /// As tessera_plan_create, for the first product that has no plan.
 ///
 /// # Safety
-/// `device` is that of a device, `descs` points to `count` such structs, of whose size their first field tells,
-/// and `group` to room for an address.
+/// `device` is that of a device; `descs` points to `count` such structs, and their epilogues are null or do, of
+/// whose sizes their first fields tell; `group` points to room for an address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tessera_group_create(
     device: *const tessera_device,
@@ -53,26 +54,19 @@ pub unsafe extern "C" fn tessera_group_create(
 /// The products of descriptions that follow each other, as far apart as the first says that it is long.
 ///
 /// # Safety
-/// `descs` is null, not aligned, or that of `count` such structs, of whose size their first field tells.
+/// `descs` is null, not aligned, or that of `count` such structs, and their epilogues are null or such, of whose
+/// sizes their first fields tell.
 unsafe fn all_described(
     descs: *const tessera_gemm_desc,
     count: usize,
 ) -> Result<Vec<Described>, Fault> {
-    let mut described = Vec::new();
-    let mut at = descs;
-    let mut length = None;
-    for index in 0..count {
-        let name = format!("descs[{index}]");
-        // SAFETY: the caller's promise: those before were as long as this one's distance from the first.
-        let desc = unsafe { sized::read(at, &name) }?;
-        if *length.get_or_insert(desc.size) != desc.size {
-            return Err(Fault::argument(format!("{name}: size is not that of descs[0]")));
-        }
-        let one = desc.described().map_err(|fault| fault.of(&name))?;
-        described.push(one);
-        at = at.wrapping_byte_add(desc.size);
-    }
-    Ok(described)
+    // SAFETY: the caller's promise.
+    let descs = unsafe { sized::read_each(descs, count, "descs") }?;
+    let described = descs.iter().enumerate().map(|(index, desc)| {
+        // SAFETY: the caller's promise.
+        unsafe { desc.described() }.map_err(|fault| fault.of(&format!("descs[{index}]")))
+    });
+    described.collect()
 }
 
 /// Lets go of a group; does nothing where it is NULL. Its runs may still be under way.
@@ -125,5 +119,42 @@ pub unsafe extern "C" fn tessera_group_run(
         let workspace = workspace_of(workspace, workspace_bytes);
         // SAFETY: the caller's promises, which are those of the group.
         Ok(unsafe { group.run(stream, &operands, workspace) }?)
+    })
+}
+
+/// As tessera_group_run, with the numbers of the products' epilogues: as many structs that follow each other, or
+/// NULL where no product has an epilogue.
+///
+/// # Safety
+/// As `tessera_group_run` and `tessera_plan_run_with`; `numbers` is null or points to `count` such structs, of
+/// whose size their first field tells.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tessera_group_run_with(
+    group: *const tessera_group,
+    numbers: *const tessera_epilogue_numbers,
+    count: usize,
+    a: *const *const c_void,
+    b: *const *const c_void,
+    c: *const *const c_void,
+    d: *const *mut c_void,
+    workspace: *mut c_void,
+    workspace_bytes: usize,
+    stream: *mut c_void,
+) -> tessera_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let group = &unsafe { given(group, "group") }?.group;
+        // SAFETY: the caller's promise.
+        let operands = unsafe { operands_of(count, [a, b, c, d.cast()]) }?;
+        let numbers = if numbers.is_null() {
+            vec![EpilogueOperands::default(); operands.len()]
+        } else {
+            // SAFETY: the caller's promise.
+            let all = unsafe { sized::read_each(numbers, count, "numbers") }?;
+            all.into_iter().map(tessera_epilogue_numbers::on_device).collect()
+        };
+        let workspace = workspace_of(workspace, workspace_bytes);
+        // SAFETY: the caller's promises, which are those of the group.
+        Ok(unsafe { group.run_with(stream, &operands, &numbers, workspace) }?)
     })
 }

@@ -42,6 +42,31 @@ pub(crate) unsafe fn read<T: Sized>(at: *const T, name: &str) -> Result<T, Fault
     Ok(value)
 }
 
+/// Structs that follow each other, as far apart as the first says that it is long.
+///
+/// # Safety
+/// `first` is null, not aligned, or that of `count` structs of as many bytes as their first field says, which
+/// nobody writes meanwhile.
+pub(crate) unsafe fn read_each<T: Sized>(
+    first: *const T,
+    count: usize,
+    of: &str,
+) -> Result<Vec<T>, Fault> {
+    let (mut all, mut at, mut length) = (Vec::new(), first, None);
+    for index in 0..count {
+        let name = format!("{of}[{index}]");
+        // SAFETY: the caller's promise: those before were as long as this one's distance from the first.
+        all.push(unsafe { read(at, &name) }?);
+        // SAFETY: as above, and it begins with its size.
+        let size = unsafe { at.cast::<usize>().read() };
+        if *length.get_or_insert(size) != size {
+            return Err(Fault::argument(format!("{name}: size is not that of {of}[0]")));
+        }
+        at = at.wrapping_byte_add(size);
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -85,6 +85,7 @@ impl From<Error> for Fault {
             Error::DeviceOperand { .. } => TESSERA_INVALID_ARGUMENT,
             Error::Unsupported { .. }
             | Error::NoKernel { .. }
+            | Error::Epilogue { .. }
             | Error::Accuracy { .. }
             | Error::Capturing { .. }
             | Error::Isa(_) => TESSERA_UNSUPPORTED,

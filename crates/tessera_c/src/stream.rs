@@ -130,12 +130,14 @@ pub unsafe extern "C" fn tessera_device_gemm(
     })
 }
 
-/// The same for a batch, see tessera_gemm_options; its strides are not negative. Factors are real, and threads is
-/// not looked at. Where options is NULL, C = A * B.
+/// The same for a batch and with an epilogue, see tessera_gemm_options; strides are not negative, and the
+/// epilogue's numbers are on the device. Factors are real, and threads is not looked at. Where options is NULL,
+/// C = A * B.
 ///
 /// # Safety
-/// As `tessera_device_gemm` for each product, of which no C overlaps an operand of another; `options` and its
-/// `batch` are null or point to such structs, of whose size their first field tells.
+/// As `tessera_device_gemm` for each product, of which no C overlaps an operand of another; `options` and what it
+/// points to are null or such structs, of whose size their first field tells. The addresses of the epilogue are
+/// valid for its numbers, and C overlaps none of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tessera_device_gemm_with(
     stream: *const tessera_stream,
@@ -179,16 +181,20 @@ unsafe fn queue(
     }
     let [of_a, of_b, of_c] = layouts;
     let [alpha, beta] = product.real_factors()?;
+    let (epilogue, bias_stride) = product.epilogue;
     let desc = GemmDesc::new(types, m, n, k)
         .with_layouts(of_a, of_b, of_c)
         .with_scalars(alpha, beta)
         .with_batch(product.device_batch()?)
-        .with_accuracy(stream.accuracy());
+        .with_accuracy(stream.accuracy())
+        .with_epilogue(epilogue)
+        .with_bias_stride(bias_stride);
     let [a, b, c] = [a, b, c].map(|matrix| address(matrix.at.cast()));
     let limits = PlanLimits::default().for_addresses(&[a, b, c]);
     let plan = stream.plan(desc, limits)?;
+    let operands = [Operands { a, b, c, d: c }];
     // SAFETY: the caller's promises, which are those of a plan whose C is D; the workspace is the stream's.
-    Ok(unsafe { stream.run(&plan, Operands { a, b, c, d: c }) }?)
+    Ok(unsafe { stream.run_with(&plan, &operands, product.numbers.on_device()) }?)
 }
 
 impl Product {

@@ -214,6 +214,8 @@ fn options_batch_complex_factors_and_threads() {
         beta_imaginary: 0.0,
         threads: 1,
         batch: &raw const batch,
+        epilogue: null(),
+        numbers: null(),
     };
     let (options, a, c_) = (&raw const options, &raw const of_a, &raw const to);
     // SAFETY: the arrays hold the matrices.
@@ -229,6 +231,90 @@ fn options_batch_complex_factors_and_threads() {
     let words = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned();
     assert_eq!(words, "3 x 1 x 1 on cpu (vector uni");
     assert_eq!(text[29], 0x7f, "behind the room");
+}
+
+/// `C = relu(row_scale * A B + C + bias)` of two products, of f32, f64 and 16-bit floats, and the largest magnitude.
+#[test]
+fn products_are_finished_by_epilogues() {
+    fn of<T: Number>(engine: &Engine, dtype: i32, single: bool) {
+        let numbers = |all: &[f64]| -> Vec<T> { all.iter().map(|&it| T::of(it)).collect() };
+        let a = numbers(&[1.0, 2.0, 3.0, 4.0, -1.0, 0.0, 0.0, 1.0]);
+        let b = numbers(&[1.0, 0.0, 1.0, 0.0, 1.0, 1.0]);
+        let mut c = numbers(&[10.0; 12]);
+        let bias = numbers(&[0.0, -20.0, 1.0]);
+        let (single_scales, double_scales) = ([2.0f32, -3.0], [2.0f64, -3.0]);
+        let mut largest = f32::NAN;
+        let of_a = matrix(dtype, a.as_ptr(), 2, 2, [2, 1]);
+        let of_b = matrix(dtype, b.as_ptr(), 2, 3, [3, 1]);
+        let to = matrix(dtype, c.as_mut_ptr(), 2, 3, [3, 1]);
+        let size = size_of::<tessera_batch>();
+        let batch = tessera_batch { size, count: 2, a_stride: 4, b_stride: 0, c_stride: 6 };
+        let epilogue = tessera_epilogue {
+            size: size_of::<tessera_epilogue>(),
+            activation: TESSERA_ACTIVATION_RELU,
+            bias: TESSERA_BIAS_PER_COLUMN,
+            row_scales: 1,
+            column_scales: 0,
+            amax: i32::from(single),
+            device_scalars: 0,
+            bias_stride: 0,
+        };
+        let scales = (single_scales.as_ptr().cast(), double_scales.as_ptr().cast());
+        let given = tessera_epilogue_numbers {
+            size: size_of::<tessera_epilogue_numbers>(),
+            bias: bias.as_ptr().cast(),
+            row_scales: if single { scales.0 } else { scales.1 },
+            column_scales: null(),
+            scalars: null(),
+            amax: (&raw mut largest).cast(),
+        };
+        let options = tessera_gemm_options {
+            size: size_of::<tessera_gemm_options>(),
+            alpha: 1.0,
+            alpha_imaginary: 0.0,
+            beta: 1.0,
+            beta_imaginary: 0.0,
+            threads: 0,
+            batch: &raw const batch,
+            epilogue: &raw const epilogue,
+            numbers: &raw const given,
+        };
+        let run = |options: &tessera_gemm_options| {
+            let (a, b, to) = (&raw const of_a, &raw const of_b, &raw const to);
+            // SAFETY: the arrays hold the matrices and numbers; or what is refused.
+            unsafe { tessera_gemm_with(engine.0, options, a, b, to) }
+        };
+        let refused = |options: &tessera_gemm_options, status: i32, words: &str| {
+            let (found, message) = (run(options), last_error());
+            assert!(found == status && message.contains(words), "{found}: {message}");
+        };
+        let with = |epilogue: &tessera_epilogue, given: &tessera_epilogue_numbers| {
+            let numbers: *const tessera_epilogue_numbers = given;
+            tessera_gemm_options { epilogue, numbers, ..options }
+        };
+        let none = tessera_gemm_options { numbers: null(), ..options };
+        let missing =
+            if single { "amax of the epilogue's numbers is null" } else { "bias are null" };
+        refused(&none, TESSERA_INVALID_ARGUMENT, missing);
+        let unscaled = tessera_epilogue_numbers { row_scales: null(), ..given };
+        refused(&with(&epilogue, &unscaled), TESSERA_INVALID_ARGUMENT, "row_scales are null");
+        let strided = tessera_epilogue { bias_stride: 3, ..epilogue };
+        refused(&with(&strided, &given), TESSERA_UNSUPPORTED, "bias_stride of an epilogue is for");
+        let scalars = tessera_epilogue { device_scalars: 1, ..epilogue };
+        refused(&with(&scalars, &given), TESSERA_UNSUPPORTED, "are for products on a device");
+        assert_eq!(c, numbers(&[10.0; 12]));
+
+        assert_eq!(run(&options), TESSERA_SUCCESS, "{}", last_error());
+        // A B is 1 2 3, 3 4 7 and -1 0 -1, 0 1 1.
+        let right = [12.0, 0.0, 17.0, 1.0, 0.0, 0.0, 8.0, 0.0, 9.0, 10.0, 0.0, 8.0];
+        assert_eq!(c, numbers(&right));
+        assert!(if single { largest == 17.0 } else { largest.is_nan() });
+    }
+    let engine = Engine::new(2);
+    of::<f32>(&engine, TESSERA_F32, true);
+    of::<f64>(&engine, TESSERA_F64, false);
+    of::<f16>(&engine, TESSERA_F16, true);
+    of::<bf16>(&engine, TESSERA_BF16, true);
 }
 
 #[test]

@@ -5,6 +5,9 @@
 #![expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
 #![expect(clippy::unwrap_used, reason = "what the tests have in common fails where they do")]
 
+#[path = "device/epilogue.rs"]
+mod epilogue;
+
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut, without_provenance_mut};
@@ -189,6 +192,7 @@ fn described(dtype: tessera_dtype, m: usize, n: usize, k: usize) -> tessera_gemm
         reserved: 0,
         workspace_limit: usize::MAX,
         alignment: 16,
+        epilogue: null(),
     }
 }
 
@@ -388,7 +392,7 @@ fn descriptions_that_do_not_fit_are_refused() {
     refused(with(&|it| it.a_order = 2), TESSERA_INVALID_ARGUMENT, "a_order is 2");
     refused(with(&|it| it.d_order = -1), TESSERA_INVALID_ARGUMENT, "d_order is -1");
     refused(with(&|it| it.accuracy = 9), TESSERA_INVALID_ARGUMENT, "accuracy is 9");
-    refused(with(&|it| it.batch = 2), TESSERA_INVALID_ARGUMENT, "batch is 2");
+    refused(with(&|it| it.batch = 3), TESSERA_INVALID_ARGUMENT, "batch is 3");
     refused(with(&|it| it.lda = 4), TESSERA_INVALID_SIZE, "leading dimension of A is 4");
     refused(with(&|it| (it.beta, it.ldc) = (1.0, 5)), TESSERA_INVALID_SIZE, "dimension of C is 5");
     refused(
@@ -729,6 +733,8 @@ fn options_give_a_batch_and_refuse_what_a_device_has_not() {
             beta_imaginary: 0.0,
             threads: 1,
             batch: &raw const batch,
+            epilogue: null(),
+            numbers: null(),
         };
         // SAFETY: memory of the matrices, and structs; or what is refused.
         unsafe { tessera_device_gemm_with(products.0, &raw const options, &a, &b, &of_c) }
@@ -859,6 +865,26 @@ fn null_is_a_status_everywhere() {
     // SAFETY: as above.
     argument(unsafe {
         tessera_plan_run_array(null(), 0, null(), null(), null(), null(), null_mut(), 0, no_stream)
+    });
+    // SAFETY: as above.
+    argument(unsafe {
+        let (run, at) = (tessera_plan_run_with, null());
+        run(null(), null(), at, at, at, null_mut(), null_mut(), 0, no_stream)
+    });
+    // SAFETY: as above.
+    argument(unsafe {
+        let (run, at) = (tessera_plan_run_array_with, null());
+        run(null(), null(), 0, at, at, at, null(), null_mut(), 0, no_stream)
+    });
+    // SAFETY: as above.
+    argument(unsafe {
+        let (run, at) = (tessera_plan_run_groups, null());
+        run(null(), null(), null(), at, at, at, null_mut(), null_mut(), 0, no_stream)
+    });
+    // SAFETY: as above.
+    argument(unsafe {
+        let (run, at) = (tessera_group_run_with, null());
+        run(null(), null(), 0, at, at, at, null(), null_mut(), 0, no_stream)
     });
     // SAFETY: as above.
     argument(unsafe {

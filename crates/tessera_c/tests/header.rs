@@ -21,13 +21,20 @@ const BEGIN: &str = "\
 
 const END: &str = "\
 /* C = A * B on all threads. */
-#define TESSERA_GEMM_OPTIONS_INIT {sizeof(tessera_gemm_options), 1.0, 0.0, 0.0, 0.0, 0, NULL}
+#define TESSERA_GEMM_OPTIONS_INIT \\
+  {sizeof(tessera_gemm_options), 1.0, 0.0, 0.0, 0.0, 0, NULL, NULL, NULL}
 
 /* The usual settings. */
 #define TESSERA_ENGINE_OPTIONS_INIT {sizeof(tessera_engine_options), 0, 0, 0, 0, 0, 0, 0}
 
 /* The usual settings. */
 #define TESSERA_STREAM_OPTIONS_INIT {sizeof(tessera_stream_options), 0, 0}
+
+/* Nothing is done besides. */
+#define TESSERA_EPILOGUE_INIT {sizeof(tessera_epilogue), 0, 0, 0, 0, 0, 0, 0}
+
+/* No numbers. */
+#define TESSERA_EPILOGUE_NUMBERS_INIT {sizeof(tessera_epilogue_numbers), NULL, NULL, NULL, NULL, NULL}
 
 /* A matrix whose rows are contiguous and ld elements apart. */
 static inline tessera_matrix tessera_row_major(tessera_dtype dtype, const void *data, size_t rows,
@@ -85,6 +92,7 @@ static inline tessera_gemm_desc tessera_gemm_desc_row_major(tessera_dtype dtype,
   desc.reserved = 0;
   desc.workspace_limit = SIZE_MAX;
   desc.alignment = 16;
+  desc.epilogue = NULL;
   return desc;
 }
 

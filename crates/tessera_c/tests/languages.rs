@@ -59,10 +59,14 @@ tessera_matrix use(const float *a) {
   tessera_gemm_options options = TESSERA_GEMM_OPTIONS_INIT;
   tessera_engine_options engine = TESSERA_ENGINE_OPTIONS_INIT;
   tessera_stream_options stream = TESSERA_STREAM_OPTIONS_INIT;
+  tessera_epilogue epilogue = TESSERA_EPILOGUE_INIT;
+  tessera_epilogue_numbers numbers = TESSERA_EPILOGUE_NUMBERS_INIT;
   tessera_gemm_desc desc = tessera_gemm_desc_col_major(TESSERA_F64, 2, 3, 4);
   (void)options;
   (void)engine;
   (void)stream;
+  (void)numbers;
+  desc.epilogue = &epilogue;
   (void)desc;
   return tessera_transposed(tessera_col_major(TESSERA_F32, a, 2, 3, 2));
 }
@@ -155,6 +159,13 @@ fn the_program_in_c() {
 }
 
 #[test]
+fn the_program_with_an_epilogue() {
+    let Some(compiler) = c() else { return };
+    let text = printed(&compiler, &c99(), "epilogue.c", &[]);
+    assert_eq!(text, "-0.0455 0.8413\n-0.1587 0.8413\n0.8413\n");
+}
+
+#[test]
 fn the_program_in_cxx() {
     let Some(compiler) = cxx() else { return };
     let text = printed(&compiler, &CXX11, "first_product.cpp", &[]);
@@ -198,7 +209,7 @@ fn the_program_in_fortran_on_a_device() {
 fn the_document_is_that_of_the_programs() {
     let read = |path: PathBuf| std::fs::read_to_string(&path).expect("it is there");
     let document = read(folder().join("../../docs/embed-c.md"));
-    for name in ["first_product.c", "device_product.c"] {
+    for name in ["first_product.c", "device_product.c", "epilogue.c"] {
         let program = read(folder().join("../../docs/embed").join(name));
         assert!(document.contains(&format!("```c\n{program}```")), "{name}: another is shown");
     }
@@ -207,6 +218,7 @@ fn the_document_is_that_of_the_programs() {
         "src/sized.rs",
         "tests/calls.rs",
         "tests/device.rs",
+        "tests/device/epilogue.rs",
         "tests/header.rs",
         "tests/languages.rs",
     ];

@@ -166,7 +166,8 @@ impl Product<'_> {
             // SAFETY: the arrays hold the operands and are kept; the target overlaps neither. That nobody else
             // writes them meanwhile is what every array library asks of its callers. The epilogue's numbers are in arrays
             // that are kept as well.
-            unsafe { multiply_with_epilogue(&place, &factors, &operands, &batch, &epilogue) }
+            unsafe { multiply_with_epilogue(&place, &factors, &operands, &batch, &epilogue) }?;
+            Ok(())
         };
         // Small products take less than to give the lock away and to get it again.
         let small = is_small(&operands, &batch);

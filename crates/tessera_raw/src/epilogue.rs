@@ -1,5 +1,7 @@
 //! Epilogues whose numbers are at addresses.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use cpu_gemm::EpilogueSlices;
 use tessera::{Error, GemmTypes};
 
@@ -49,7 +51,7 @@ impl Numbers {
 /// [`Numbers::NONE`].
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue {
-    /// What is done; the largest magnitude is not told here.
+    /// What is done.
     pub what: gemm_spec::Epilogue,
     /// Elements of C's type: one for each row or column.
     pub bias: Numbers,
@@ -94,7 +96,13 @@ impl Epilogue {
         let row_scales = unsafe { self.row_scales.read() }?;
         // SAFETY: the caller's promise.
         let column_scales = unsafe { self.column_scales.read() }?;
-        Ok(Some(Owned { what: self.what, bias, row_scales, column_scales }))
+        Ok(Some(Owned {
+            what: self.what,
+            bias,
+            row_scales,
+            column_scales,
+            largest: AtomicU32::new(0),
+        }))
     }
 }
 
@@ -104,16 +112,31 @@ pub(crate) struct Owned<T: GemmTypes> {
     bias: Vec<T::C>,
     row_scales: Vec<T::Acc>,
     column_scales: Vec<T::Acc>,
+    /// The bits of the largest magnitude so far: those of numbers without a sign are ordered as the numbers are, and
+    /// those of NaN are above all.
+    largest: AtomicU32,
 }
 
 impl<T: GemmTypes> Owned<T> {
+    /// Takes note of the largest magnitude of one product.
+    pub(crate) fn found(&self, largest: Option<f32>) {
+        if let Some(largest) = largest {
+            self.largest.fetch_max(largest.abs().to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// That of all products, where it is asked for.
+    pub(crate) fn largest(&self) -> Option<f32> {
+        self.what.amax.then(|| f32::from_bits(self.largest.load(Ordering::Relaxed)))
+    }
+
     /// Whether each row or each column has numbers, so that products are not to be merged into one of more rows.
     pub(crate) fn has_numbers(&self) -> bool {
         self.what.bias.is_some() || self.what.scales()
     }
 
     pub(crate) fn slices(&self) -> EpilogueSlices<'_, T::C, T::Acc> {
-        let Self { what, bias, row_scales, column_scales } = self;
+        let Self { what, bias, row_scales, column_scales, .. } = self;
         EpilogueSlices { epilogue: *what, bias, row_scales, column_scales }
     }
 }

@@ -91,11 +91,13 @@ pub unsafe fn multiply(
     batch: &Batch,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
-    unsafe { multiply_with_epilogue(place, factors, operands, batch, &Epilogue::NONE) }
+    unsafe { multiply_with_epilogue(place, factors, operands, batch, &Epilogue::NONE) }?;
+    Ok(())
 }
 
 /// The same with an epilogue, which all products have in common: `C = activation((alpha * row_scale * column_scale) *
-/// A * B + beta * C + bias)`.
+/// A * B + beta * C + bias)`. Returns the largest magnitude of all C where the epilogue asks for it: 0 where none has an
+/// element, NaN where an element is.
 ///
 /// # Errors
 /// As [`multiply`]; [`Error::Epilogue`] where the types have no such epilogue, or it has not as many numbers as there
@@ -109,15 +111,15 @@ pub unsafe fn multiply_with_epilogue(
     operands: &Operands,
     batch: &Batch,
     epilogue: &Epilogue,
-) -> Result<(), Failure> {
+) -> Result<Option<f32>, Failure> {
     check(operands, batch)?;
     with_product!(operands.scalars, factors, product => {
         // SAFETY: the caller's promise.
         let product = unsafe { product.finished_by(epilogue) }?;
         // SAFETY: the caller's promise.
         unsafe { each(&product, place, operands, batch) }?;
-    });
-    Ok(())
+        Ok(product.largest())
+    })
 }
 
 /// Whether the sizes fit, and an address space holds the operands.

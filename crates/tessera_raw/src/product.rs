@@ -91,6 +91,11 @@ pub(crate) trait Product: Sync {
         Ok(self)
     }
 
+    /// The largest magnitude of all that were computed, where the epilogue asks for it.
+    fn largest(&self) -> Option<f32> {
+        None
+    }
+
     /// Whether several of them may be computed as one of more rows or columns.
     fn may_be_folded(&self) -> bool {
         true
@@ -162,6 +167,10 @@ impl<T: GemmTypes<A: Plain, B: Plain, Acc: Plain, C: Plain>> Product for Typed<T
         Ok(Self { epilogue, ..self })
     }
 
+    fn largest(&self) -> Option<f32> {
+        self.epilogue.as_ref().and_then(Owned::largest)
+    }
+
     fn may_be_folded(&self) -> bool {
         self.epilogue.as_ref().is_none_or(|epilogue| !epilogue.has_numbers())
     }
@@ -189,7 +198,9 @@ impl<T: GemmTypes<A: Plain, B: Plain, Acc: Plain, C: Plain>> Product for Typed<T
         let c = unsafe { c.view_mut() };
         if let Some(epilogue) = epilogue {
             let (scalars, slices) = ((*alpha, *beta), epilogue.slices());
-            cpu_gemm::gemm_with_epilogue::<T>(scalars, a, b, None, c, &slices, context)?;
+            let largest =
+                cpu_gemm::gemm_with_epilogue::<T>(scalars, a, b, None, c, &slices, context);
+            epilogue.found(largest?);
             return Ok(());
         }
         blas3::gemm_typed::<T>(op, op, *alpha, a, b, *beta, c, context)
@@ -205,7 +216,9 @@ impl<T: GemmTypes<A: Plain, B: Plain, Acc: Plain, C: Plain>> Product for Typed<T
             // SAFETY: the caller's promise.
             let c = unsafe { c.view_mut() };
             let Place { engine, threads } = *place;
-            engine.gemm_views_with_epilogue::<T>(threads, scalars, a, b, None, c, &slices)?;
+            let largest =
+                engine.gemm_views_with_epilogue::<T>(threads, scalars, a, b, None, c, &slices);
+            epilogue.found(largest?);
             return Ok(());
         }
         let problem = self.problem([c.rows, c.cols, a.cols], [a.layout, b.layout, c.layout]);

@@ -137,7 +137,9 @@ impl OnGpu {
                             let what = format!("a product on {device}");
                             Error::OutOfMemory { what, needed, available: Some(free.into()) }
                         }
-                        false => Error::NoKernel { types: T::TYPES, accuracy, device },
+                        false => {
+                            Error::NoKernel { types: T::TYPES, grouped: false, accuracy, device }
+                        }
                     }
                 };
                 kernel.map(Some).ok_or_else(none)

@@ -70,6 +70,7 @@ impl Choice {
                 };
                 picked.ok_or_else(|| Error::NoKernel {
                     types: desc.types,
+                    grouped,
                     accuracy: desc.accuracy,
                     device: context.info().name.clone(),
                 })?

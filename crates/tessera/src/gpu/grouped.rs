@@ -4,7 +4,7 @@ use cuda_lazy::RawStream;
 
 use super::context::Context;
 use super::desc::GemmDesc;
-use super::operands::{Operands, PlanLimits, Workspace};
+use super::operands::{EpilogueOperands, Operands, PlanLimits, Workspace};
 use super::plan::Plan;
 use crate::error::Error;
 use crate::operand_fault::OperandFault;
@@ -56,16 +56,38 @@ impl GroupedPlan {
         operands: &[Operands],
         workspace: Workspace,
     ) -> Result<(), Error> {
-        let (given, products) = (operands.len(), self.plans.len());
-        if given != products {
-            let (plan, operand) = (format!("a group of {products} products"), "addresses");
-            let fault = OperandFault::Count { given, products };
-            return Err(Error::DeviceOperand { plan, operand, fault });
+        let numbers = vec![EpilogueOperands::default(); operands.len()];
+        // SAFETY: the caller's promises.
+        unsafe { self.run_with(stream, operands, &numbers, workspace) }
+    }
+
+    /// The same with the numbers of the products' [epilogues](GemmDesc::epilogue).
+    ///
+    /// # Errors
+    /// As [`GroupedPlan::run`], also where there are more or fewer epilogues than products.
+    ///
+    /// # Safety
+    /// As [`GroupedPlan::run`] and [`Plan::run_with`].
+    pub unsafe fn run_with(
+        &self,
+        stream: RawStream,
+        operands: &[Operands],
+        numbers: &[EpilogueOperands],
+        workspace: Workspace,
+    ) -> Result<(), Error> {
+        let products = self.plans.len();
+        for (operand, given) in [("addresses", operands.len()), ("epilogues", numbers.len())] {
+            if given != products {
+                let plan = format!("a group of {products} products");
+                let fault = OperandFault::Count { given, products };
+                return Err(Error::DeviceOperand { plan, operand, fault });
+            }
         }
-        for (plan, &Operands { a, b, c, d }) in self.plans.iter().zip(operands) {
+        for (plan, (operands, &numbers)) in self.plans.iter().zip(operands.iter().zip(numbers)) {
+            let operands = std::slice::from_ref(operands);
             // SAFETY: the caller's promise; what the stream runs is in order, so that the products do not meet
             // in the workspace.
-            unsafe { plan.run(stream, a, b, c, d, workspace)? };
+            unsafe { plan.run_with(stream, operands, numbers, workspace)? };
         }
         Ok(())
     }

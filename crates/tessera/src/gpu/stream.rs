@@ -8,7 +8,7 @@ use cuda_lazy::{DeviceMemory, RawStream};
 use super::allocate::allocate;
 use super::context::Context;
 use super::desc::GemmDesc;
-use super::operands::{Operands, PlanLimits, Workspace};
+use super::operands::{EpilogueOperands, Operands, PlanLimits, Workspace};
 use super::plan::Plan;
 use super::refused;
 use crate::accuracy::Accuracy;
@@ -148,19 +148,38 @@ impl Stream {
     /// # Safety
     /// As [`Plan::run`].
     pub unsafe fn run(&self, plan: &Plan, operands: Operands) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(plan, &[operands], EpilogueOperands::default()) }
+    }
+
+    /// The same with the numbers of the plan's [epilogue](GemmDesc::epilogue), and of a batch of
+    /// [pointers](super::GemmBatch::Pointers) with addresses for each product, as [`Plan::run_with`].
+    ///
+    /// # Errors
+    /// As [`Stream::run`] and [`Plan::run_with`].
+    ///
+    /// # Safety
+    /// As [`Plan::run_with`].
+    pub unsafe fn run_with(
+        &self,
+        plan: &Plan,
+        operands: &[Operands],
+        numbers: EpilogueOperands,
+    ) -> Result<(), Error> {
         // Held to the end, so that two threads' launches with one workspace are not mixed.
         let mut kept = self.kept();
         // SAFETY: the caller's promise.
-        unsafe { self.run_with(&mut kept, plan, operands) }
+        unsafe { self.queue(&mut kept, plan, operands, numbers) }
     }
 
     /// # Safety
-    /// As [`Stream::run`].
-    unsafe fn run_with(
+    /// As [`Stream::run_with`].
+    unsafe fn queue(
         &self,
         kept: &mut Kept,
         plan: &Plan,
-        Operands { a, b, c, d }: Operands,
+        operands: &[Operands],
+        numbers: EpilogueOperands,
     ) -> Result<(), Error> {
         let workspace = match plan.workspace_bytes() {
             0 => Workspace::NONE,
@@ -170,7 +189,7 @@ impl Stream {
             bytes => self.workspace(kept, bytes)?,
         };
         // SAFETY: the caller's promise for the operands; the workspace is this stream's alone.
-        unsafe { plan.run(self.as_raw(), a, b, c, d, workspace) }
+        unsafe { plan.run_with(self.as_raw(), operands, numbers, workspace) }
     }
 
     /// Queues a product with the plan that this stream has for it, or that is made now.
@@ -186,7 +205,7 @@ impl Stream {
         let mut kept = self.kept();
         let plan = kept.plan(&self.context, desc, limits)?;
         // SAFETY: the caller's promise.
-        unsafe { self.run_with(&mut kept, &plan, operands) }
+        unsafe { self.queue(&mut kept, &plan, &[operands], EpilogueOperands::default()) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
