@@ -23,6 +23,8 @@ mod events;
 mod groups;
 #[path = "kernels/host_path.rs"]
 mod host_path;
+#[path = "kernels/kept.rs"]
+mod kept;
 #[path = "kernels/orders.rs"]
 mod orders;
 #[path = "kernels/planted.rs"]
@@ -570,6 +572,9 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
         properties.push(("takes_batches", batches::takes_batches::<T>));
         if spec.fuses {
             properties.push(("fuses_epilogues", epilogues::fuses_epilogues::<T>));
+        }
+        if matches!(spec.operands, OperandAccess::Limbs(_)) {
+            properties.push(("keeps_factors", kept::keeps_factors));
         }
         if spec.row_groups {
             properties.push(("has_groups_of_rows", groups::has_groups_of_rows::<T>));

@@ -1,9 +1,9 @@
 //! GPU kernels on the CPU emulator: the same sources, with no GPU needed.
 
-use std::ptr::with_exposed_provenance_mut;
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
 use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, Strict, TensorMap};
-use gemm_spec::plan::{self, Addresses, Arguments, Band, MapDesc, Old, Planner, Step};
+use gemm_spec::plan::{self, Addresses, Arguments, Band, Kept, MapDesc, Old, Planner, Step};
 use gemm_spec::{
     Batch, DeviceLimits, Element, Epilogue, GemmTypes, Operand, OperandAccess, Order, Problem,
 };
@@ -135,10 +135,12 @@ pub struct RowGroups<'a> {
 struct Extras<'a, T: GemmTypes> {
     fused: Option<Fused<'a, T>>,
     groups: Option<RowGroups<'a>>,
+    /// The factor whose limbs are made first and kept.
+    kept: Option<Operand>,
 }
 
 impl<T: GemmTypes> Extras<'_, T> {
-    const NONE: Self = Self { fused: None, groups: None };
+    const NONE: Self = Self { fused: None, groups: None, kept: None };
 }
 
 /// As [`run_with`], by a kernel that fuses an epilogue. The epilogue's numbers are as many as it reads.
@@ -158,7 +160,7 @@ pub fn run_fused<T: ScalarTypes>(
     fused: Fused<'_, T>,
 ) -> Result<(), Error> {
     assert!(spec.fuses, "{} fuses no epilogue", spec.id);
-    let extras = Extras { fused: Some(fused), groups: None };
+    let extras = Extras { fused: Some(fused), ..Extras::NONE };
     run_kernel((options, None), spec, problem, a, b, c, extras)
 }
 
@@ -179,7 +181,26 @@ pub fn run_groups<T: ScalarTypes>(
     fused: Fused<'_, T>,
 ) -> Result<(), Error> {
     assert!(spec.row_groups, "{} takes no groups of rows", spec.id);
-    let extras = Extras { fused: Some(fused), groups: Some(groups) };
+    let extras = Extras { fused: Some(fused), groups: Some(groups), kept: None };
+    run_kernel((options, None), spec, problem, a, b, c, extras)
+}
+
+/// As [`run_with`], by a kernel that multiplies limbs, and with those of a factor made by a plan of its own before.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// Where the kernel multiplies no limbs.
+pub fn run_kept<T: ScalarTypes>(
+    options: Options,
+    spec: Kernel,
+    problem: &Problem<T>,
+    (a, b): (&[T::A], &[T::B]),
+    c: &mut [T::C],
+    factor: Operand,
+) -> Result<(), Error> {
+    let extras = Extras { kept: Some(factor), ..Extras::NONE };
     run_kernel((options, None), spec, problem, a, b, c, extras)
 }
 
@@ -190,7 +211,7 @@ fn run_kernel<T: ScalarTypes>(
     a: &[T::A],
     b: &[T::B],
     c: &mut [T::C],
-    Extras { fused, groups }: Extras<'_, T>,
+    Extras { fused, groups, kept }: Extras<'_, T>,
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     let refused =
@@ -224,8 +245,10 @@ fn run_kernel<T: ScalarTypes>(
         };
         if is_read { buffer } else { buffer.unwritten() }
     };
-    let a_buffer = operand(Buffer::input("A", a), 0, Operand::A, reads_factors);
-    let b_buffer = operand(Buffer::input("B", b), 1, Operand::B, reads_factors);
+    // What is kept is made whatever alpha is.
+    let reads = |factor| reads_factors || kept == Some(factor);
+    let a_buffer = operand(Buffer::input("A", a), 0, Operand::A, reads(Operand::A));
+    let b_buffer = operand(Buffer::input("B", b), 1, Operand::B, reads(Operand::B));
     let c_buffer = operand(Buffer::output("C", c), 2, Operand::C, reads_c);
     // Exposed after the last borrow: what is accessed in the buffers is borrowed by nobody else.
     let _ = (a.as_ptr().expose_provenance(), b.as_ptr().expose_provenance());
@@ -260,21 +283,45 @@ fn run_kernel<T: ScalarTypes>(
         numbers.push(ends);
     }
     // What no step has written is no number that a product could give.
-    let words = in_memory(planner.workspace_bytes().div_ceil(8));
-    let mut workspace = vec![0x7fd0_dead_7fd0_dead_u64; words];
+    let unwritten = |bytes: u64| vec![0x7fd0_dead_7fd0_dead_u64; in_memory(bytes.div_ceil(8))];
+    let mut limbs = Vec::new();
+    let mut steps = Vec::new();
+    if let Some(factor) = kept {
+        limbs = unwritten(planner.kept_bytes(factor).expect("the kernel multiplies limbs"));
+        let buffer = Buffer::output("what is kept", &mut limbs).in_window(11).unwritten();
+        let address = buffer.address as u64;
+        numbers.push(buffer);
+        steps.extend(planner.keep(factor, address).steps);
+        planner = planner.with_kept(Kept { factor, address });
+    }
+    let mut workspace = unwritten(planner.workspace_bytes());
     let workspace_buffer = Buffer::output("workspace", &mut workspace).in_window(3).unwritten();
-    let _ = workspace.as_mut_ptr().expose_provenance();
-    let plan = planner.plan(workspace_buffer.address as u64).map_err(refused)?;
+    let _ = (workspace.as_mut_ptr().expose_provenance(), limbs.as_mut_ptr().expose_provenance());
+    steps.extend(planner.plan(workspace_buffer.address as u64).map_err(refused)?.steps);
     let buffers = [a_buffer, b_buffer, c_buffer, workspace_buffer];
-    for step in &plan.steps {
+    let holding = |address: usize| {
+        let holds = |buffer: &&Buffer| address.wrapping_sub(buffer.address) < buffer.bytes;
+        let found = buffers.iter().chain(&numbers).find(holds);
+        found.expect("invariant: a plan writes what it was given")
+    };
+    for step in &steps {
         match step {
             &Step::Fill { address, bytes, value } => {
                 let (address, bytes) = (in_memory(address), in_memory(bytes));
-                let workspace = &buffers[3];
-                let to = with_exposed_provenance_mut::<u8>(workspace.in_memory(address));
-                // SAFETY: a part of the workspace, by the plan; nothing else uses it now.
+                let buffer = holding(address);
+                let to = with_exposed_provenance_mut::<u8>(buffer.in_memory(address));
+                // SAFETY: a part of the workspace or of what is kept, by the plan; nothing else uses it now.
                 unsafe { to.write_bytes(value, bytes) };
-                workspace.note_written(address, bytes);
+                buffer.note_written(address, bytes);
+            }
+            &Step::Copy { from, to, bytes } => {
+                let [from, to, bytes] = [from, to, bytes].map(in_memory);
+                let source = with_exposed_provenance::<u8>(holding(from).in_memory(from));
+                let buffer = holding(to);
+                let target = with_exposed_provenance_mut::<u8>(buffer.in_memory(to));
+                // SAFETY: from what is kept to the workspace, by the plan; nothing else uses them now.
+                unsafe { target.copy_from_nonoverlapping(source, bytes) };
+                buffer.note_written(to, bytes);
             }
             Step::Launch(launch) => {
                 let buffers = buffers.iter().chain(&numbers).cloned();

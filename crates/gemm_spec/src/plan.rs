@@ -108,6 +108,15 @@ impl Band {
     }
 }
 
+/// A factor whose limbs an earlier plan has made ([`Planner::keep`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// A or B.
+    pub factor: Operand,
+    /// Where they are.
+    pub address: u64,
+}
+
 /// What a kernel does for a problem, in order: each step uses what the steps before it wrote.
 #[derive(Clone, Debug)]
 pub struct LaunchPlan<T: GemmTypes> {
@@ -126,6 +135,15 @@ pub enum Step<T: GemmTypes> {
         bytes: u64,
         /// What each byte becomes.
         value: u8,
+    },
+    /// Copies a part of what is kept to the workspace.
+    Copy {
+        /// Where it begins.
+        from: u64,
+        /// Where its copy begins.
+        to: u64,
+        /// Its length.
+        bytes: u64,
     },
     /// Launches an entry.
     Launch(Launch<T>),
@@ -209,6 +227,7 @@ pub struct Planner<'p, T: GemmTypes> {
     fused: Option<Fused>,
     /// Where the device finds the rows before which those of each product end; zero where each has all.
     ends: u64,
+    kept: Option<Kept>,
 }
 
 impl<'p, T: GemmTypes> Planner<'p, T> {
@@ -227,7 +246,8 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let batch = problem.batch;
         let problem = problem.one();
         spec.supports(&problem, limits)?;
-        Ok(Self { spec, problem, batch, addresses, limits, band, ranges: 1, fused: None, ends: 0 })
+        let (ranges, fused, ends, kept) = (1, None, 0, None);
+        Ok(Self { spec, problem, batch, addresses, limits, band, ranges, fused, ends, kept })
     }
 
     /// The same with k in that number of ranges, or the most that it can have, each summed by other blocks;
@@ -266,6 +286,36 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         Self { ends, ..self }
     }
 
+    /// The same with a factor's limbs from where [`Planner::keep`] has left them, and the factor where it was: what
+    /// limbs cannot hold, the fallback multiplies. By a kernel that multiplies limbs, of a product that has A whole if it
+    /// is A that is kept.
+    #[must_use]
+    pub fn with_kept(self, kept: Kept) -> Self {
+        debug_assert!(matches!(self.spec.operands, OperandAccess::Limbs(_)));
+        debug_assert!(kept.factor == Operand::B || self.band.all == self.problem.m);
+        Self { kept: Some(kept), ..self }
+    }
+
+    /// Bytes of a factor's limbs and of what splitting finds out about it; none by a kernel that multiplies no limbs.
+    #[must_use]
+    pub fn kept_bytes(&self, factor: Operand) -> Option<u64> {
+        let OperandAccess::Limbs(limbs) = self.spec.operands else { return None };
+        Some(limbs::of_factor(limbs, &self.problem, factor, 0).0.bytes)
+    }
+
+    /// The launches that leave them at that address, a multiple of 256. They are the same for each product of such a
+    /// factor by a kernel that multiplies such limbs.
+    ///
+    /// # Panics
+    /// By a kernel that multiplies no limbs.
+    #[must_use]
+    pub fn keep(&self, factor: Operand, address: u64) -> LaunchPlan<T> {
+        let OperandAccess::Limbs(limbs) = self.spec.operands else {
+            panic!("invariant: {} multiplies limbs", self.spec.id)
+        };
+        self.overlapped(self.kept_limbs(limbs, factor, address))
+    }
+
     /// Bytes that the launches need besides the operands, in one piece at a multiple of 256.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
@@ -290,7 +340,8 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
                 copies.max().unwrap_or(0) + partial_bytes
             }
             OperandAccess::Limbs(limbs) => {
-                limbs::workspace(limbs, &self.problem, self.band).bytes + partial_bytes
+                let kept = self.kept.map(|kept| kept.factor);
+                limbs::workspace(limbs, &self.problem, self.band, kept).bytes + partial_bytes
             }
         }
     }
@@ -318,12 +369,17 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
                 }
             }
         }
+        Ok(self.overlapped(steps))
+    }
+
+    /// The steps, with what of each launch may overlap the one before.
+    fn overlapped(&self, mut steps: Vec<Step<T>>) -> LaunchPlan<T> {
         for step in &mut steps {
             if let Step::Launch(launch) = step {
                 launch.overlaps = self.overlaps(launch.grid);
             }
         }
-        Ok(LaunchPlan { steps })
+        LaunchPlan { steps }
     }
 
     /// Whether a launch may begin before the one ahead of it has ended: where its entry waits, the product is
@@ -368,7 +424,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
     #[must_use]
     pub fn range_flags(spec: &KernelSpec, problem: &Problem<T>, band: Band) -> Option<u64> {
         let OperandAccess::Limbs(limbs) = spec.operands else { return None };
-        (problem.effective_k() != 0).then(|| limbs::workspace(limbs, problem, band).zeroed)
+        (problem.effective_k() != 0).then(|| limbs::workspace(limbs, problem, band, None).zeroed)
     }
 
     /// The launch of the kernel's own entry: a block or a cluster for each tile, or, where blocks go from

@@ -49,6 +49,8 @@ pub enum OperandFault {
     },
     /// Groups are given to a plan that has none.
     NoGroups,
+    /// A prepared factor is given to a plan that splits both.
+    NotPrepared,
 }
 
 impl fmt::Display for OperandFault {
@@ -75,6 +77,9 @@ impl fmt::Display for OperandFault {
             Self::Count { given, products } => {
                 write!(f, "are given for {given} products, and the plan is of {products}")
             }
+            Self::NotPrepared => f.write_str(
+                "is given, and the plan's descriptor has none; see GemmDesc::with_prepared",
+            ),
             Self::NoGroups => {
                 f.write_str("is given, and the plan's products have no groups of rows")
             }

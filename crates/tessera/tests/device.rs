@@ -25,6 +25,8 @@ mod driver;
 mod epilogue;
 #[path = "device/groups.rs"]
 mod groups;
+#[path = "device/prepared.rs"]
+mod prepared;
 
 use driver::memory::{Bytes, numbers, scalar, whole};
 use driver::{alone, emulated, kernel, no_faults};

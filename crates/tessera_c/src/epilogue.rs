@@ -28,9 +28,10 @@ pub const TESSERA_BIAS_PER_ROW: i32 = 1;
 /// n numbers, each of which is added to a column.
 pub const TESSERA_BIAS_PER_COLUMN: i32 = 2;
 
-/// What is done to the sums of a product before they are rounded and stored: D = activation((alpha *
-/// row_scale[i] * column_scale[j]) * A * B + beta * C + bias), for products of floats. Zeros, as of
-/// TESSERA_EPILOGUE_INIT, are nothing. The numbers are those of a tessera_epilogue_numbers.
+/// What is done to the sums of a product before they are rounded and stored:
+/// D(i, j) = activation(alpha * row_scale(i) * column_scale(j) * (A * B)(i, j) + beta * C(i, j) + bias), for
+/// products of floats. Zeros, as of TESSERA_EPILOGUE_INIT, are nothing. The numbers are those of a
+/// tessera_epilogue_numbers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct tessera_epilogue {

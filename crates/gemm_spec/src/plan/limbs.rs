@@ -2,11 +2,12 @@
 //!
 //! Helpers split A and B, the kernel multiplies the limbs, and a fallback multiplies the operands themselves
 //! where limbs cannot hold them: which of the two does something, the helpers' flags decide on the device.
-//! Bands after the first find B's limbs where the first has left them, and its flags.
+//! Bands after the first find B's limbs where the first has left them, and its flags. So does a product whose factor
+//! is kept: its limbs are where another plan has left them, and its flags begin as that plan's.
 
 use core::any::Any;
 
-use super::{Arguments, Band, Launch, Planner, Step, pointer, pointer_mut, size};
+use super::{Arguments, Band, Kept, Launch, Planner, Step, pointer, pointer_mut, size};
 use crate::params::{
     FallbackParams, LimbParams, ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams,
 };
@@ -15,9 +16,19 @@ use crate::{
     Accumulator, GemmTypes, Grid, HelperRole, Layout, Operand, Order, Problem, Unsupported, split_k,
 };
 
-/// The workspace of a product of bands; `zeroed` of it are the flags.
-pub(super) fn workspace<T: GemmTypes>(limbs: Limbs, problem: &Problem<T>, band: Band) -> Workspace {
-    Workspace::new(limbs, size(band.tallest), size(problem.n), size(problem.k))
+/// The workspace of a product of bands, one of whose factors may be kept elsewhere.
+pub(super) fn workspace<T: GemmTypes>(
+    limbs: Limbs,
+    problem: &Problem<T>,
+    band: Band,
+    kept: Option<Operand>,
+) -> Workspace {
+    let (tallest, n, k) = (size(band.tallest), size(problem.n), size(problem.k));
+    match kept {
+        Some(Operand::A) => Workspace::new(limbs, 0, n, k),
+        Some(Operand::B | Operand::C) => Workspace::new(limbs, tallest, 0, k),
+        None => Workspace::new(limbs, tallest, n, k),
+    }
 }
 
 impl<T: GemmTypes> Planner<'_, T> {
@@ -28,14 +39,16 @@ impl<T: GemmTypes> Planner<'_, T> {
         workspace: u64,
         steps: &mut Vec<Step<T>>,
     ) -> Result<(), Unsupported> {
-        let layout = self::workspace(limbs, &self.problem, self.band);
-        let product = Product { planner: self, layout, workspace };
-        steps.push(product.clear());
+        let product = Product::new(self, limbs, workspace);
+        product.clear(steps);
         // With nothing to sum the operands are not read: the flags send the product to the fallback.
         if self.problem.effective_k() != 0 {
-            product.split(Operand::A, self.addresses.a, steps);
-            if self.band.first == 0 {
-                product.split(Operand::B, self.addresses.b, steps);
+            let is_kept = |factor| self.kept.is_some_and(|kept| kept.factor == factor);
+            if !is_kept(Operand::A) {
+                product.split(Operand::A, steps);
+            }
+            if !is_kept(Operand::B) && self.band.first == 0 {
+                product.split(Operand::B, steps);
             }
             if self.spec.helper(HelperRole::Probe).is_some() {
                 steps.push(Step::Launch(product.probe()));
@@ -45,66 +58,156 @@ impl<T: GemmTypes> Planner<'_, T> {
         steps.push(Step::Launch(product.fall_back()));
         Ok(())
     }
+
+    /// Splits a factor into memory of its own, whatever alpha is.
+    pub(super) fn kept_limbs(&self, limbs: Limbs, factor: Operand, address: u64) -> Vec<Step<T>> {
+        let (layout, place) = of_factor(limbs, &self.problem, factor, address);
+        let flags = address + layout.zeroed;
+        let mut steps = vec![Step::Fill { address: flags, bytes: layout.zeroed_bytes, value: 0 }];
+        let (_, rows) = rows_of(&self.problem, factor);
+        if self.problem.k != 0 && rows != 0 {
+            let (a, b) = (place, place);
+            let product = Product {
+                planner: self,
+                layout,
+                workspace: address,
+                a,
+                b,
+                flags,
+                kept_flags: None,
+            };
+            product.split(factor, &mut steps);
+        }
+        steps
+    }
 }
 
-/// One product and its workspace.
+/// The memory of a factor that is kept, which is that of a product without the other one, and what is where in it if
+/// it begins at that address.
+pub(super) fn of_factor<T: GemmTypes>(
+    limbs: Limbs,
+    problem: &Problem<T>,
+    factor: Operand,
+    address: u64,
+) -> (Workspace, Place) {
+    let (_, rows) = rows_of(problem, factor);
+    let layout = Workspace::new(limbs, rows, 0, size(problem.k));
+    let place = Place::of_a(&layout, rows, address);
+    (layout, place)
+}
+
+/// The order in which a factor is contiguous along k, and its rows: those of A, or the columns of B.
+fn rows_of<T: GemmTypes>(problem: &Problem<T>, factor: Operand) -> (Order, u32) {
+    match factor {
+        Operand::A => (Order::RowMajor, size(problem.m)),
+        Operand::B | Operand::C => (Order::ColMajor, size(problem.n)),
+    }
+}
+
+/// Where the limbs of a factor are, and what splitting finds out about its rows.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    limbs: u64,
+    exponents: u64,
+    row_amax: u64,
+    underflows: u64,
+}
+
+impl Place {
+    /// Those of A in a workspace at that address for that many of its rows.
+    fn of_a(layout: &Workspace, rows: u32, at: u64) -> Self {
+        Self {
+            limbs: at + layout.a,
+            exponents: at + layout.a_exponents,
+            row_amax: at + layout.a_row_amax(),
+            underflows: at + layout.a_underflows(rows),
+        }
+    }
+
+    /// Those of B in a workspace for m rows of A and n columns of B.
+    fn of_b(layout: &Workspace, (m, n): (u32, u32), at: u64) -> Self {
+        Self {
+            limbs: at + layout.b,
+            exponents: at + layout.b_exponents,
+            row_amax: at + layout.b_row_amax(m),
+            underflows: at + layout.b_underflows(m, n),
+        }
+    }
+}
+
+/// One product, its workspace, and where its factors' limbs are.
 struct Product<'p, T: GemmTypes> {
     planner: &'p Planner<'p, T>,
     layout: Workspace,
     /// Where it begins.
     workspace: u64,
+    a: Place,
+    b: Place,
+    flags: u64,
+    /// The flags of the factor that is kept.
+    kept_flags: Option<u64>,
 }
 
-impl<T: GemmTypes> Product<'_, T> {
-    /// The address of an offset in the workspace.
-    fn at(&self, offset: u64) -> u64 {
-        self.workspace + offset
+impl<'p, T: GemmTypes> Product<'p, T> {
+    fn new(planner: &'p Planner<'p, T>, limbs: Limbs, workspace: u64) -> Self {
+        let Planner { problem, band, kept, .. } = planner;
+        let layout = self::workspace(limbs, problem, *band, kept.map(|kept| kept.factor));
+        let (tallest, n) = (size(band.tallest), size(problem.n));
+        let (mut a, mut b) = (
+            Place::of_a(&layout, tallest, workspace),
+            Place::of_b(&layout, (tallest, n), workspace),
+        );
+        let kept_flags = kept.map(|Kept { factor, address }| {
+            let (of, place) = of_factor(limbs, problem, factor, address);
+            match factor {
+                Operand::A => (a, b) = (place, Place::of_b(&layout, (0, n), workspace)),
+                Operand::B | Operand::C => b = place,
+            }
+            address + of.zeroed
+        });
+        Self { planner, layout, workspace, a, b, flags: workspace + layout.zeroed, kept_flags }
     }
 
-    fn flags(&self) -> u64 {
-        self.at(self.layout.zeroed)
-    }
-
-    /// The first band clears the flags and what is found of all rows, the others that of A's rows alone.
-    fn clear(&self) -> Step<T> {
-        let (layout, band) = (self.layout, self.planner.band);
-        let (from, to) = match band.first {
-            0 => (layout.zeroed, layout.zeroed + layout.zeroed_bytes),
-            _ => (layout.a_row_amax(), layout.b_row_amax(size(band.tallest))),
+    /// The first band clears the flags, or begins with those of the factor that is kept, and what is found of all
+    /// rows; the others clear what is found of A's rows alone.
+    fn clear(&self, steps: &mut Vec<Step<T>>) {
+        let Planner { problem, band, .. } = self.planner;
+        let layout = self.layout;
+        let (flags, rows) = (layout.zeroed, layout.a_row_amax());
+        let nothing = problem.effective_k() == 0;
+        let end = flags + layout.zeroed_bytes;
+        let (from, to) = match self.kept_flags {
+            _ if band.first != 0 => (rows, end.min(layout.b_row_amax(size(band.tallest)))),
+            Some(kept) if !nothing => {
+                steps.push(Step::Copy { from: kept, to: self.flags, bytes: rows - flags });
+                (rows, end)
+            }
+            Some(_) | None => (flags, end),
         };
-        let nothing = self.planner.problem.effective_k() == 0;
         let value = if nothing { 0xff } else { 0 };
-        Step::Fill { address: self.at(from), bytes: to - from, value }
+        steps.push(Step::Fill { address: self.workspace + from, bytes: to - from, value });
     }
 
     fn helper(&self, role: HelperRole, x: u32, y: u32, arguments: Arguments<T>) -> Launch<T> {
         self.planner.helper(role).launch(Grid { x, y, z: 1 }, arguments)
     }
 
-    /// Splits A or B, which is at `from`.
-    fn split(&self, operand: Operand, from: u64, steps: &mut Vec<Step<T>>) {
-        let (planner, work) = (self.planner, self.layout);
+    /// Splits A or B.
+    fn split(&self, operand: Operand, steps: &mut Vec<Step<T>>) {
+        let planner = self.planner;
         let problem = planner.problem;
         let layout = problem.layout(operand);
-        // A "row" is a row of A or a column of B; along k it is contiguous in a row-major A and in a
-        // column-major B.
-        let (tallest, n) = (size(planner.band.tallest), size(problem.n));
-        let (rows, along) = match operand {
-            Operand::A => (size(problem.m), Order::RowMajor),
-            Operand::B | Operand::C => (n, Order::ColMajor),
+        let (along, rows) = rows_of(&problem, operand);
+        let (from, place) = match operand {
+            Operand::A => (planner.addresses.a, self.a),
+            Operand::B | Operand::C => (planner.addresses.b, self.b),
         };
-        let [limbs, exponents, row_amax, underflows] = match operand {
-            Operand::A => [work.a, work.a_exponents, work.a_row_amax(), work.a_underflows(tallest)],
-            Operand::B | Operand::C => {
-                [work.b, work.b_exponents, work.b_row_amax(tallest), work.b_underflows(tallest, n)]
-            }
-        }
-        .map(|offset| self.at(offset));
+        let Place { limbs, exponents, row_amax, underflows } = place;
         let (k, ld, from) = (size(problem.k), layout.ld as u64, pointer(from));
         let limbs = pointer_mut(limbs);
         let exponents = pointer_mut(exponents);
         let underflows = pointer_mut(underflows);
-        let flags = pointer_mut(self.flags());
+        let flags = pointer_mut(self.flags);
         if layout.order == along {
             let params = SplitKMajorParams { k, from, ld, limbs, exponents, underflows, flags };
             let arguments = Arguments::SplitKMajor(params);
@@ -150,9 +253,9 @@ impl<T: GemmTypes> Product<'_, T> {
             b: pointer(addresses.b),
             b_step,
             b_col,
-            a_exponents: pointer(self.at(self.layout.a_exponents)),
-            b_exponents: pointer(self.at(self.layout.b_exponents)),
-            flags: pointer_mut(self.flags()),
+            a_exponents: pointer(self.a.exponents),
+            b_exponents: pointer(self.b.exponents),
+            flags: pointer_mut(self.flags),
         };
         self.helper(HelperRole::Probe, PROBE_BLOCKS, 1, Arguments::Probe(params))
     }
@@ -161,27 +264,26 @@ impl<T: GemmTypes> Product<'_, T> {
     /// matrix of its own behind the limbs, and a second launch adds the matrices.
     fn multiply(&self, steps: &mut Vec<Step<T>>) -> Result<(), Unsupported> {
         let Planner { problem, addresses, ranges, .. } = *self.planner;
-        let work = self.layout;
         let whole = LimbParams {
             m: size(problem.m),
             n: size(problem.n),
             k: size(problem.k),
             alpha: scalar(problem.alpha),
-            a_limbs: pointer(self.at(work.a)),
-            b_limbs: pointer(self.at(work.b)),
-            a_exponents: pointer(self.at(work.a_exponents)),
-            b_exponents: pointer(self.at(work.b_exponents)),
+            a_limbs: pointer(self.a.limbs),
+            b_limbs: pointer(self.b.limbs),
+            a_exponents: pointer(self.a.exponents),
+            b_exponents: pointer(self.b.exponents),
             beta: scalar(problem.beta),
             c: pointer_mut(addresses.c),
             ldc: problem.c.ld as u64,
-            flags: pointer(self.flags()),
+            flags: pointer(self.flags),
             unless: FALL_BACK,
         };
         if ranges == 1 {
             steps.push(Step::Launch(self.planner.own(Arguments::Limbs(whole))?));
             return Ok(());
         }
-        let parts = self.at(work.bytes);
+        let parts = self.workspace + self.layout.bytes;
         let ldc = u64::from(split_k::pitch(whole.n));
         let product = LimbParams { alpha: 1.0, beta: 0.0, c: pointer_mut(parts), ldc, ..whole };
         let mut launch = self.planner.own(Arguments::Limbs(product))?;
@@ -214,7 +316,7 @@ impl<T: GemmTypes> Product<'_, T> {
             beta: scalar(problem.beta),
             c: pointer_mut(addresses.c),
             ldc: problem.c.ld as u64,
-            flags: pointer(self.flags()),
+            flags: pointer(self.flags),
             when: FALL_BACK,
         };
         self.helper(HelperRole::Fallback, blocks, 1, Arguments::Fallback(params))

@@ -112,6 +112,7 @@ fn address_of<P>(pointer: *const P) -> u64 {
 fn symbols<T: GemmTypes>(plan: &LaunchPlan<T>) -> Vec<&'static str> {
     let symbol = |step: &Step<T>| match step {
         Step::Fill { .. } => "fill",
+        Step::Copy { .. } => "copy",
         Step::Launch(launch) => launch.symbol,
     };
     plan.steps.iter().map(symbol).collect()
@@ -120,7 +121,7 @@ fn symbols<T: GemmTypes>(plan: &LaunchPlan<T>) -> Vec<&'static str> {
 fn launch<'p, T: GemmTypes>(plan: &'p LaunchPlan<T>, symbol: &str) -> &'p Launch<T> {
     let found = plan.steps.iter().find_map(|step| match step {
         Step::Launch(launch) if launch.symbol == symbol => Some(launch),
-        Step::Fill { .. } | Step::Launch(_) => None,
+        Step::Fill { .. } | Step::Copy { .. } | Step::Launch(_) => None,
     });
     found.unwrap_or_else(|| panic!("no launch of {symbol} in {:?}", symbols(plan)))
 }
@@ -332,7 +333,7 @@ fn launches_overlap_where_their_entries_wait_and_short_products_fill_the_sms() {
         let (_, plan) = plan(spec, &Problem::<T>::new(m, n, k), AT);
         let launches = plan.steps.iter().filter_map(|step| match step {
             Step::Launch(launch) => Some(launch.overlaps),
-            Step::Fill { .. } => None,
+            Step::Fill { .. } | Step::Copy { .. } => None,
         });
         let found: Vec<bool> = launches.collect();
         assert!(found.windows(2).all(|two| two[0] == two[1]), "{found:?}");
@@ -363,6 +364,69 @@ fn later_bands_keep_the_limbs_of_b_and_the_flags() {
     assert!(from > layout.zeroed, "the flags come first");
     let Arguments::Probe(probe) = launch(&plan, "probe").arguments else { panic!() };
     assert_eq!((probe.rows, probe.first, probe.m), (384, 256, 128));
+}
+
+#[test]
+fn a_kept_factor_is_split_once_and_its_flags_are_where_the_product_s_begin() {
+    let problem = Problem::<f32>::new(256, 384, 512);
+    let planner = || Planner::new(&LIMBS, &problem, AT, &LIMITS, Band::whole(256)).unwrap();
+    let address = 0x800_0000;
+    for (factor, rows, [limbs_of, other]) in
+        [(Operand::A, 256, ["k_major", "mn_major"]), (Operand::B, 384, ["mn_major", "k_major"])]
+    {
+        let of = Workspace::new(Limbs::TwoF16, rows, 0, 512);
+        assert_eq!(planner().kept_bytes(factor), Some(of.bytes));
+        let keep = planner().keep(factor, address);
+        assert_eq!(symbols(&keep)[0], "fill");
+        assert_eq!(symbols(&keep).last(), Some(&limbs_of));
+        let Step::Fill { address: flags, bytes, value } = keep.steps[0] else { panic!() };
+        assert_eq!((flags, bytes, value), (address + of.zeroed, of.zeroed_bytes, 0));
+
+        let kept = planner().with_kept(Kept { factor, address });
+        let layout = match factor {
+            Operand::A => Workspace::new(Limbs::TwoF16, 0, 384, 512),
+            _ => Workspace::new(Limbs::TwoF16, 256, 0, 512),
+        };
+        assert_eq!(kept.workspace_bytes(), layout.bytes);
+        let plan = kept.plan(WORKSPACE).unwrap();
+        let names = symbols(&plan);
+        assert!(!names.contains(&limbs_of) && names.contains(&other), "{names:?}");
+        let Step::Copy { from, to, bytes } = plan.steps[0] else { panic!("{names:?}") };
+        assert_eq!((from, to), (flags, WORKSPACE + layout.zeroed));
+        let Step::Fill { address: cleared, bytes: rest, value: 0 } = plan.steps[1] else {
+            panic!("{names:?}")
+        };
+        assert_eq!(cleared, to + bytes);
+        assert_eq!(bytes + rest, layout.zeroed_bytes);
+        let Arguments::Limbs(product) = launch(&plan, "gemm_f32").arguments else { panic!() };
+        let addresses = [address_of(product.a_limbs), address_of(product.b_limbs)];
+        let expected = match factor {
+            Operand::A => [address, WORKSPACE + layout.b],
+            _ => [WORKSPACE + layout.a, address],
+        };
+        assert_eq!(addresses, expected);
+        let exponents = [address_of(product.a_exponents), address_of(product.b_exponents)];
+        assert_eq!(exponents[usize::from(factor == Operand::B)], address + of.a_exponents);
+        // The factor itself is there for what its limbs cannot hold.
+        let Arguments::Fallback(fallback) = launch(&plan, "fallback").arguments else { panic!() };
+        assert_eq!([address_of(fallback.a), address_of(fallback.b)], [AT.a, AT.b]);
+    }
+    assert_eq!(
+        Planner::new(&GEMM, &problem, AT, &LIMITS, Band::whole(256))
+            .unwrap()
+            .kept_bytes(Operand::A),
+        None
+    );
+}
+
+/// All bits of the flags are set, whatever those of the factor are.
+#[test]
+fn with_nothing_to_sum_what_is_kept_is_not_read() {
+    let problem = Problem::<f32>::new(256, 384, 512).with_scalars(0.0, 1.0);
+    let planner = Planner::new(&LIMBS, &problem, AT, &LIMITS, Band::whole(256)).unwrap();
+    assert_eq!(symbols(&planner.keep(Operand::B, 0)), ["fill", "row_amax", "mn_major"]);
+    let plan = planner.with_kept(Kept { factor: Operand::B, address: 0 }).plan(WORKSPACE).unwrap();
+    assert_eq!(symbols(&plan), ["fill", "fallback"]);
 }
 
 #[test]

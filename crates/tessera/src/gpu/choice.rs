@@ -2,12 +2,12 @@
 
 use cuda_lazy::DevicePtr;
 use gemm_spec::params::TransposeParams;
-use gemm_spec::plan::{Addresses, Band, Planner};
-use gemm_spec::{Batch, KernelSpec, Layout, Operand, Order, Unsupported};
+use gemm_spec::plan::{Addresses, Band, Kept, Planner};
+use gemm_spec::{Batch, KernelSpec, Layout, Numerics, Operand, OperandAccess, Order, Unsupported};
 use kernels_gpu::Kernel;
 
 use super::context::Context;
-use super::desc::{GemmBatch, GemmDesc};
+use super::desc::{GemmBatch, GemmDesc, Preparation};
 use super::operands::{PlanLimits, TMA_ALIGNMENT, WORKSPACE_ALIGNMENT};
 use crate::element::GemmTypes;
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::operand_fault::OperandFault;
 /// What a descriptor comes to on a device.
 pub(super) struct Choice {
     pub(super) kernel: Kernel,
-    pub(super) product: Prepared,
+    pub(super) product: Dispatch,
     /// Whether A and B have changed places in it.
     pub(super) swapped: bool,
 }
@@ -34,7 +34,11 @@ impl Choice {
         let fusing = !desc.epilogue.is_none();
         let grouped = matches!(desc.batch, GemmBatch::RowGroups { .. });
         let model = context.model();
-        let prepared = |spec: &KernelSpec| Prepared::new::<T>(context, &launched, limits, spec);
+        let dispatch = |spec: &KernelSpec| Dispatch::new::<T>(context, &launched, limits, spec);
+        let multiplies_prepared = |spec: &KernelSpec| {
+            let of = |prepared: Preparation| spec.operands == OperandAccess::Limbs(prepared.limbs);
+            desc.prepared.is_none_or(of)
+        };
         let picked = match kernel {
             Some(kernel) => {
                 if !desc.accuracy.admits(kernel.spec()) {
@@ -48,35 +52,55 @@ impl Choice {
                 if grouped && !kernel.spec().row_groups {
                     return Err(refused(Unsupported::RowGroups));
                 }
+                if let Some(prepared) =
+                    desc.prepared.filter(|_| !multiplies_prepared(kernel.spec()))
+                {
+                    let reason = format!("{} does not multiply {prepared}", kernel.spec().id);
+                    return Err(Error::Descriptor { plan: desc.to_string(), reason });
+                }
                 kernel
             }
             None => {
                 let can = |kernel: &Kernel| {
                     let spec = kernel.spec();
-                    let within = |prepared: Prepared| prepared.workspace_bytes <= limits.workspace;
+                    let within = |dispatch: Dispatch| dispatch.workspace_bytes <= limits.workspace;
                     let suits = desc.accuracy.admits(spec)
                         && (!fusing || spec.fuses)
-                        && (!grouped || spec.row_groups);
-                    suits && prepared(spec).is_ok_and(within)
+                        && (!grouped || spec.row_groups)
+                        && multiplies_prepared(spec);
+                    suits && dispatch(spec).is_ok_and(within)
                 };
                 // Where each has addresses of its own it has a launch.
                 let products = launched.batch.at_an_address();
                 // Where nothing is written any kernel will do.
                 let sizes = [launched.m.max(1), launched.n.max(1), launched.k];
-                let picked = if grouped {
+                let picked = if desc.prepared.is_some() {
+                    // What was asked for, however few the rows are: the sums of the fewest products of limbs.
+                    let kernels = kernels_gpu::KERNELS.iter().copied().filter(can);
+                    kernels.min_by_key(|kernel| match kernel.spec().numerics {
+                        Numerics::Limbs { products } => products,
+                        Numerics::Chain | Numerics::ChainOfRanges | Numerics::TensorCore => {
+                            u32::MAX
+                        }
+                    })
+                } else if grouped {
                     model.best_of_groups(desc.types, sizes, products, can)
                 } else {
                     model.best_of_batch(desc.types, sizes, products, can)
                 };
-                picked.ok_or_else(|| Error::NoKernel {
-                    types: desc.types,
-                    grouped,
-                    accuracy: desc.accuracy,
-                    device: context.info().name.clone(),
+                picked.ok_or_else(|| {
+                    let (accuracy, device) = (desc.accuracy, context.info().name.clone());
+                    if let Some(prepared) = desc.prepared {
+                        let reason = format!(
+                            "no kernel multiplies {prepared} with {accuracy} accuracy on {device}"
+                        );
+                        return Error::Descriptor { plan: desc.to_string(), reason };
+                    }
+                    Error::NoKernel { types: desc.types, grouped, accuracy, device }
                 })?
             }
         };
-        let product = prepared(picked.spec())?;
+        let product = dispatch(picked.spec())?;
         let needed = product.workspace_bytes;
         if needed > limits.workspace {
             let fault = OperandFault::TooShort { bytes: limits.workspace, needed };
@@ -111,7 +135,7 @@ fn stacked(desc: &GemmDesc) -> GemmDesc {
 }
 
 /// The products that a kernel launches, and what is done before.
-pub(super) struct Prepared {
+pub(super) struct Dispatch {
     /// With a row-major D, and with A and B in orders that the kernel reads.
     pub(super) launched: GemmDesc,
     /// Which of A and B are first brought into rows, in a part of the workspace.
@@ -139,7 +163,7 @@ pub(super) struct Exchange {
     pub(super) at: u64,
 }
 
-impl Prepared {
+impl Dispatch {
     fn new<T: GemmTypes>(
         context: &Context,
         desc: &GemmDesc,
@@ -239,7 +263,15 @@ fn workspace_bytes<T: GemmTypes>(
         let planner =
             Planner::new(spec, &problem, addresses, context.limits(), Band::whole(problem.m));
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
-        Ok::<u64, Error>(planner.map_err(unsupported)?.with_ranges(ranges).workspace_bytes())
+        let planner = planner.map_err(unsupported)?.with_ranges(ranges);
+        let kept = |prepared: Preparation| Kept { factor: prepared.factor, address: 0 };
+        Ok::<u64, Error>(match launched.prepared.map(kept) {
+            // Another kernel is not picked, whatever it needs.
+            Some(kept) if planner.kept_bytes(kept.factor).is_some() => {
+                planner.with_kept(kept).workspace_bytes()
+            }
+            Some(_) | None => planner.workspace_bytes(),
+        })
     };
     // Operands are copied where they do not begin at a multiple of 16 bytes: the first where the limits do
     // not say that they do, the others where their stride does not keep to it.

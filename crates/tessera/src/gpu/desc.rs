@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
+use gemm_spec::split::Limbs;
 use gemm_spec::{Accumulator, Batch, Epilogue, Layout, Operand, Order, Problem, ShapeError, Types};
 
 use crate::accuracy::Accuracy;
@@ -54,6 +55,17 @@ pub struct GemmDesc {
     pub epilogue: Epilogue,
     /// From the epilogue's bias of one product to that of the next, in elements; 0 where all have the same.
     pub bias_stride: usize,
+    /// A factor that is split into limbs once, by [`Plan::prepare`](super::Plan::prepare), for any number of runs.
+    pub prepared: Option<Preparation>,
+}
+
+/// Which factor of an f32 product is split into limbs before it runs, and which limbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    /// A or B.
+    pub factor: Operand,
+    /// What each element becomes.
+    pub limbs: Limbs,
 }
 
 /// How many products a [`GemmDesc`] is, and where their operands are.
@@ -146,6 +158,7 @@ impl GemmDesc {
             accuracy: Accuracy::Fp32,
             epilogue: Epilogue::NONE,
             bias_stride: 0,
+            prepared: None,
         }
     }
 
@@ -203,6 +216,13 @@ impl GemmDesc {
     #[must_use]
     pub const fn with_bias_stride(self, bias_stride: usize) -> Self {
         Self { bias_stride, ..self }
+    }
+
+    /// The same with a factor that [`Plan::prepare`](super::Plan::prepare) splits, once, by a kernel that multiplies
+    /// such limbs. All products of a batch have that factor in common.
+    #[must_use]
+    pub const fn with_prepared(self, factor: Operand, limbs: Limbs) -> Self {
+        Self { prepared: Some(Preparation { factor, limbs }), ..self }
     }
 
     /// Whether A and B are read, or may be.
@@ -283,6 +303,9 @@ impl GemmDesc {
                 ));
             }
         }
+        if let Some(prepared) = self.prepared {
+            prepared.check(self)?;
+        }
         self.epilogue.check(self.types)?;
         for (name, value) in [("alpha", self.alpha), ("beta", self.beta)] {
             if self.types.is_integer()
@@ -325,6 +348,7 @@ impl GemmDesc {
             c: self.c.transposed(),
             d: self.d.transposed(),
             epilogue: self.epilogue.transposed(),
+            prepared: self.prepared.map(Preparation::transposed),
             batch: match self.batch {
                 GemmBatch::Strided { count, a_stride, b_stride, c_stride, d_stride } => {
                     let (a_stride, b_stride) = (b_stride, a_stride);
@@ -355,6 +379,50 @@ impl fmt::Display for GemmDesc {
             1 => Ok(()),
             count => write!(f, ", {count} products"),
         }
+    }
+}
+
+impl Preparation {
+    /// Checks that there is such a factor, which all products have in common.
+    fn check(self, desc: &GemmDesc) -> Result<(), String> {
+        let [a_stride, b_stride, ..] = desc.batch.strides();
+        let (name, stride) = match self.factor {
+            Operand::A => ("A", a_stride),
+            Operand::B => ("B", b_stride),
+            Operand::C => {
+                return Err("C is prepared, and must be A or B: it is no factor".to_owned());
+            }
+        };
+        if desc.types != Types::F32 {
+            return Err(format!(
+                "{name} is prepared, and only factors of f32 are split into limbs"
+            ));
+        }
+        let has_own = matches!(desc.batch, GemmBatch::Pointers { .. });
+        if has_own || stride != 0 && desc.batch.count() > 1 {
+            return Err(format!("{name} is prepared, and each product has one of its own"));
+        }
+        Ok(())
+    }
+
+    /// The same of the transposed product.
+    const fn transposed(self) -> Self {
+        let factor = match self.factor {
+            Operand::A => Operand::B,
+            Operand::B => Operand::A,
+            Operand::C => Operand::C,
+        };
+        Self { factor, ..self }
+    }
+}
+
+impl fmt::Display for Preparation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limbs = match self.limbs {
+            Limbs::TwoF16 => "two limbs of f16",
+            Limbs::ThreeBf16 => "three limbs of bf16",
+        };
+        write!(f, "{:?} in {limbs}", self.factor)
     }
 }
 

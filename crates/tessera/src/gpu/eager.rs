@@ -1,10 +1,11 @@
 //! Products of matrices on a GPU, queued at once: the plan is the stream's.
 
-use gemm_spec::{Layout, Problem};
+use gemm_spec::{Layout, Operand, Problem};
 
 use super::desc::GemmDesc;
 use super::matrix::{DeviceMatMut, DeviceMatRef};
 use super::operands::{Operands, PlanLimits};
+use super::prepared::PreparedMatrix;
 use super::stream::Stream;
 use crate::element::{AccOf, Element, GemmTypes, MultiplyInto};
 use crate::error::Error;
@@ -28,6 +29,48 @@ impl Stream {
         beta: AccOf<A, B, C>,
         c: &mut DeviceMatMut<'_, C>,
     ) -> Result<(), Error> {
+        let desc = self.desc_of(alpha, a, b, beta, c)?;
+        let addresses = [a.address(), b.address(), c.address()];
+        let limits = PlanLimits::default().for_addresses(&addresses);
+        let [a, b, c] = addresses;
+        // SAFETY: (1) the views are of this context and as long as their layouts say; C is borrowed
+        // exclusively, so that it is apart from the others, and is D. (2) The workspace is this stream's. (3)
+        // The stream is of the context. Whoever frees a matrix waits for the work that uses it, as the driver
+        // does; nobody reads its elements as anything but numbers, whatever other streams do to them.
+        unsafe { self.run_described(desc, limits, Operands { a, b, c, d: c }, None) }
+    }
+
+    /// Queues `C = alpha * A * B + beta * C` with a B whose limbs are kept, so that A alone is split. The rest is as of
+    /// [`Stream::gemm`], and the bits are those of the same kernel without them.
+    ///
+    /// # Errors
+    /// As [`Stream::gemm`]; [`Error::Descriptor`] where no kernel multiplies such limbs within the stream's accuracy.
+    pub fn gemm_prepared(
+        &self,
+        alpha: f32,
+        a: DeviceMatRef<'_, f32>,
+        b: &PreparedMatrix,
+        beta: f32,
+        c: &mut DeviceMatMut<'_, f32>,
+    ) -> Result<(), Error> {
+        let desc = self.desc_of(alpha, a, b.view(), beta, c)?.with_prepared(Operand::B, b.limbs());
+        let addresses = [a.address(), b.view().address(), c.address()];
+        let limits = PlanLimits::default().for_addresses(&addresses);
+        let (prepared, [a, b, c]) = (b.factor(), addresses);
+        // SAFETY: as of `gemm`. The limbs were made of B, which nobody could write since, before its value was there
+        // to be passed, and are as many as of any product with it.
+        unsafe { self.run_described(desc, limits, Operands { a, b, c, d: c }, Some(prepared)) }
+    }
+
+    /// The product of matrices of this stream's context.
+    fn desc_of<A: MultiplyInto<B, C>, B: Element, C: Element>(
+        &self,
+        alpha: AccOf<A, B, C>,
+        a: DeviceMatRef<'_, A>,
+        b: DeviceMatRef<'_, B>,
+        beta: AccOf<A, B, C>,
+        c: &DeviceMatMut<'_, C>,
+    ) -> Result<GemmDesc, Error> {
         let sizes = sizes_of([(a.rows(), a.cols()), (b.rows(), b.cols()), (c.rows(), c.cols())])?;
         let desc = self.desc::<A::Types>(sizes, [a.layout(), b.layout(), c.layout()], alpha, beta);
         for (operand, context) in [("A", a.context()), ("B", b.context()), ("C", c.context())] {
@@ -36,14 +79,7 @@ impl Stream {
                 return Err(Error::DeviceOperand { plan: desc.to_string(), operand, fault });
             }
         }
-        let addresses = [a.address(), b.address(), c.address()];
-        let limits = PlanLimits::default().for_addresses(&addresses);
-        let [a, b, c] = addresses;
-        // SAFETY: (1) the views are of this context and as long as their layouts say; C is borrowed
-        // exclusively, so that it is apart from the others, and is D. (2) The workspace is this stream's. (3)
-        // The stream is of the context. Whoever frees a matrix waits for the work that uses it, as the driver
-        // does; nobody reads its elements as anything but numbers, whatever other streams do to them.
-        unsafe { self.run_described(desc, limits, Operands { a, b, c, d: c }) }
+        Ok(desc)
     }
 
     fn desc<T: GemmTypes>(

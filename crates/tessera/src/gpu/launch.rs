@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cuda_lazy::{
-    CurrentContext, DataType, DevicePtr, LaunchConfig, RawStream, Swizzle, TensorMapDesc,
+    CurrentContext, DataType, DevicePtr, LaunchConfig, LineCopy, RawStream, Swizzle, TensorMapDesc,
     TensorMapError,
 };
 use gemm_spec::params::{FinishParams, Params, TensorMap, TransposeParams};
@@ -127,6 +127,16 @@ impl<'c> Launcher<'c> {
                 // SAFETY: a part of the workspace, by the plan; the caller keeps it until the step is over.
                 unsafe { driver.memset_async(self.stream, address, value, bytes) }
                     .map_err(|error| refused("clearing a workspace")(error))
+            }
+            &Step::Copy { from, to, bytes } => {
+                let driver = self.context.driver();
+                let bytes = usize::try_from(bytes)
+                    .expect("invariant: a part of a workspace, which fits the address space");
+                let copy = LineCopy { lines: 1, bytes, from_pitch: bytes, to_pitch: bytes };
+                // SAFETY: from what is kept to the workspace, by the plan; the caller keeps both until the step is
+                // over.
+                unsafe { driver.copy_lines(self.stream, to, from, copy) }
+                    .map_err(|error| refused("copying the flags of a prepared factor")(error))
             }
             Step::Launch(launch) => {
                 // SAFETY: the caller's promise.

@@ -82,6 +82,16 @@ impl EpilogueOperands {
     }
 }
 
+/// A factor's limbs on the device, and what splitting has found out about it: where
+/// [`Plan::prepare`](super::Plan::prepare) leaves them and runs find them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreparedFactor {
+    /// Where they begin: a multiple of 256.
+    pub address: DevicePtr,
+    /// Bytes that there are.
+    pub bytes: u64,
+}
+
 /// Device memory for a run besides its operands, whose content is whatever it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Workspace {

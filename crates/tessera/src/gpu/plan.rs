@@ -1,19 +1,20 @@
 //! Products whose operands are on the device already: picked and loaded once, launched often.
 
 mod given;
+mod prepared;
 
 use std::fmt;
 use std::sync::Arc;
 
 use cuda_lazy::{CaptureMode, DevicePtr, FunctionAttribute, LineCopy, RawStream};
-use gemm_spec::plan::{Addresses, Band, Fused, Old, Planner};
+use gemm_spec::plan::{Addresses, Band, Fused, Kept, Old, Planner};
 use gemm_spec::{Activation, Arch, Bias, Epilogue, Unsupported, with_gemm_types};
 use kernels_gpu::{Kernel, Module};
 
 use self::given::Given;
 use super::choice::{Choice, Exchange};
 use super::context::Context;
-use super::desc::{Described, GemmBatch, GemmDesc};
+use super::desc::{Described, GemmBatch, GemmDesc, Preparation};
 use super::finish::{Finished, without_epilogue};
 use super::launch::Launcher;
 use super::operands::{EpilogueOperands, Operands, PlanLimits, Workspace};
@@ -225,6 +226,10 @@ impl Plan {
             Carried::Whole(_) => how,
             Carried::Finished(finished) => how + ", then " + finished.entry.symbol,
         };
+        let how = match desc.prepared {
+            Some(prepared) => format!("{how}, with {prepared} made before"),
+            None => how,
+        };
         let epilogue = words(desc.epilogue);
         format!(
             "product: {desc} on {context:?}\n\
@@ -317,7 +322,8 @@ impl Plan {
         epilogue: EpilogueOperands,
         workspace: Workspace,
     ) -> Result<(), Error> {
-        let given = Given { operands: &[operands], numbers: epilogue, ends: Some(ends) };
+        let operands = [operands];
+        let given = Given { numbers: epilogue, ends: Some(ends), ..Given::new(&operands) };
         // SAFETY: the caller's promises.
         unsafe { self.0.run(stream, given, workspace) }
     }
@@ -417,7 +423,9 @@ fn fuses(desc: &GemmDesc, kernel: Option<Kernel>) -> bool {
     desc.epilogue.is_none()
         // Sums of another type than D cannot be left there.
         || desc.types.c() != desc.types.acc().dtype()
-        || kernel.map_or_else(|| kernels_gpu::KERNELS.iter().copied().any(can), can)
+        // No kernel that multiplies limbs fuses one.
+        || desc.prepared.is_none()
+            && kernel.map_or_else(|| kernels_gpu::KERNELS.iter().copied().any(can), can)
 }
 
 /// An epilogue in words.
@@ -470,6 +478,7 @@ impl Planned {
         let Given { operands, numbers, .. } = given;
         self.check_counts(given)?;
         self.check_numbers(numbers)?;
+        self.check_prepared(given.prepared)?;
         let empty = self.desc.is_empty();
         if empty && !self.desc.epilogue.amax {
             return Ok(());
@@ -492,7 +501,7 @@ impl Planned {
                 }),
                 Carried::Finished(finished) => {
                     // SAFETY: the same.
-                    unsafe { self.finish(finished, &launcher, operands, numbers, workspace) }
+                    unsafe { self.finish(finished, &launcher, given, workspace) }
                 }
             }
         };
@@ -507,8 +516,7 @@ impl Planned {
         &self,
         finished: &Finished,
         launcher: &Launcher<'_>,
-        operands: &[Operands],
-        numbers: EpilogueOperands,
+        Given { operands, numbers, prepared, .. }: Given<'_>,
         workspace: Workspace,
     ) -> Result<(), Error> {
         let plain = &*finished.product.0;
@@ -520,10 +528,11 @@ impl Planned {
         for (product, &given) in (0..).zip(operands) {
             let numbers = numbers.of_product(product, self.bias_bytes());
             let sums = if finished.sums_apart { workspace.address } else { given.d };
-            let inner = Operands { d: sums, ..given };
+            let inner = [Operands { d: sums, ..given }];
+            let inner = Given { prepared, ..Given::new(&inner) };
             // SAFETY: the caller's promises; the sums are in D or in a part of the workspace of their own.
             unsafe {
-                plain.run(launcher.stream(), Given::new(&[inner]), own)?;
+                plain.run(launcher.stream(), inner, own)?;
             }
             let mut old = given.c;
             if finished.sums_apart && self.desc.c.order != self.desc.d.order {
@@ -594,7 +603,7 @@ impl Planned {
         &self,
         choice: &Choice,
         launcher: &Launcher<'_>,
-        Given { operands, numbers, ends }: Given<'_>,
+        Given { operands, numbers, ends, prepared }: Given<'_>,
         workspace: Workspace,
     ) -> Result<(), Error> {
         let Self { context, desc, .. } = self;
@@ -645,6 +654,11 @@ impl Planned {
                 }
                 if let Some(ends) = ends {
                     planner = planner.with_row_groups(ends);
+                }
+                if let Some((prepared, Preparation { factor, .. })) =
+                    prepared.zip(product.launched.prepared)
+                {
+                    planner = planner.with_kept(Kept { factor, address: prepared.address });
                 }
                 debug_assert!(
                     product.own_at + planner.workspace_bytes() <= product.workspace_bytes

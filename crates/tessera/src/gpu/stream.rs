@@ -8,7 +8,7 @@ use cuda_lazy::{DeviceMemory, RawStream};
 use super::allocate::allocate;
 use super::context::Context;
 use super::desc::GemmDesc;
-use super::operands::{EpilogueOperands, Operands, PlanLimits, Workspace};
+use super::operands::{EpilogueOperands, Operands, PlanLimits, PreparedFactor, Workspace};
 use super::plan::Plan;
 use super::refused;
 use crate::accuracy::Accuracy;
@@ -168,44 +168,43 @@ impl Stream {
     ) -> Result<(), Error> {
         // Held to the end, so that two threads' launches with one workspace are not mixed.
         let mut kept = self.kept();
-        // SAFETY: the caller's promise.
-        unsafe { self.queue(&mut kept, plan, operands, numbers) }
-    }
-
-    /// # Safety
-    /// As [`Stream::run_with`].
-    unsafe fn queue(
-        &self,
-        kept: &mut Kept,
-        plan: &Plan,
-        operands: &[Operands],
-        numbers: EpilogueOperands,
-    ) -> Result<(), Error> {
-        let workspace = match plan.workspace_bytes() {
-            0 => Workspace::NONE,
-            _ if self.is_capturing()? => {
-                return Err(Error::Capturing { plan: format!("{plan:?}") });
-            }
-            bytes => self.workspace(kept, bytes)?,
-        };
+        let workspace = self.workspace_of(&mut kept, plan)?;
         // SAFETY: the caller's promise for the operands; the workspace is this stream's alone.
         unsafe { plan.run_with(self.as_raw(), operands, numbers, workspace) }
     }
 
-    /// Queues a product with the plan that this stream has for it, or that is made now.
+    /// This stream's workspace for a plan.
+    fn workspace_of(&self, kept: &mut Kept, plan: &Plan) -> Result<Workspace, Error> {
+        match plan.workspace_bytes() {
+            0 => Ok(Workspace::NONE),
+            _ if self.is_capturing()? => Err(Error::Capturing { plan: format!("{plan:?}") }),
+            bytes => self.workspace(kept, bytes),
+        }
+    }
+
+    /// Queues a product with the plan that this stream has for it, or that is made now, and with the limbs of a
+    /// factor where the descriptor says so.
     ///
     /// # Safety
-    /// As [`Stream::run`].
+    /// As [`Plan::run`] and [`Plan::run_prepared`].
     pub(super) unsafe fn run_described(
         &self,
         desc: GemmDesc,
         limits: PlanLimits,
         operands: Operands,
+        prepared: Option<PreparedFactor>,
     ) -> Result<(), Error> {
         let mut kept = self.kept();
         let plan = kept.plan(&self.context, desc, limits)?;
-        // SAFETY: the caller's promise.
-        unsafe { self.queue(&mut kept, &plan, &[operands], EpilogueOperands::default()) }
+        let workspace = self.workspace_of(&mut kept, &plan)?;
+        let (stream, numbers) = (self.as_raw(), EpilogueOperands::default());
+        // SAFETY: the caller's promise for the operands; the workspace is this stream's alone.
+        unsafe {
+            match prepared {
+                Some(prepared) => plan.run_prepared(stream, operands, prepared, numbers, workspace),
+                None => plan.run_with(stream, &[operands], numbers, workspace),
+            }
+        }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

@@ -6,7 +6,9 @@ use gemm_spec::Epilogue;
 use super::Planned;
 use crate::error::Error;
 use crate::gpu::desc::GemmBatch;
-use crate::gpu::operands::{EpilogueOperands, Operands, WORKSPACE_ALIGNMENT, Workspace};
+use crate::gpu::operands::{
+    EpilogueOperands, Operands, PreparedFactor, WORKSPACE_ALIGNMENT, Workspace,
+};
 use crate::gpu::refused;
 use crate::operand_fault::OperandFault;
 
@@ -17,11 +19,12 @@ pub(super) struct Given<'a> {
     pub(super) numbers: EpilogueOperands,
     /// The rows before which groups end.
     pub(super) ends: Option<DevicePtr>,
+    pub(super) prepared: Option<PreparedFactor>,
 }
 
 impl<'a> Given<'a> {
     pub(super) fn new(operands: &'a [Operands]) -> Self {
-        Self { operands, numbers: EpilogueOperands::default(), ends: None }
+        Self { operands, numbers: EpilogueOperands::default(), ends: None, prepared: None }
     }
 }
 
@@ -51,6 +54,26 @@ impl Planned {
             Some(_) | None => return Ok(()),
         };
         Err(self.fault("the array of ends", fault))
+    }
+
+    /// Checks that there is memory for a factor's limbs where there is such a factor.
+    pub(super) fn check_prepared(&self, prepared: Option<PreparedFactor>) -> Result<(), Error> {
+        let needed = self.prepared_bytes()?;
+        let fault = match prepared {
+            None if self.desc.prepared.is_none() => return Ok(()),
+            Some(_) if self.desc.prepared.is_none() => OperandFault::NotPrepared,
+            None | Some(PreparedFactor { address: 0, .. }) => OperandFault::Null,
+            Some(PreparedFactor { bytes, .. }) if bytes < needed => {
+                OperandFault::TooShort { bytes, needed }
+            }
+            Some(PreparedFactor { address, .. }) => {
+                if address.is_multiple_of(WORKSPACE_ALIGNMENT) {
+                    return Ok(());
+                }
+                OperandFault::Misaligned { address, alignment: WORKSPACE_ALIGNMENT }
+            }
+        };
+        Err(self.fault("the prepared factor", fault))
     }
 
     /// Checks the addresses of the epilogue's numbers.
