@@ -4,6 +4,7 @@ use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
 use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, Strict, TensorMap};
 use gemm_spec::plan::{self, Addresses, Arguments, Band, Kept, MapDesc, Old, Planner, Step};
+use gemm_spec::split::Panel;
 use gemm_spec::{
     Batch, DeviceLimits, Element, Epilogue, GemmTypes, Operand, OperandAccess, Order, Problem,
 };
@@ -135,12 +136,22 @@ pub struct RowGroups<'a> {
 struct Extras<'a, T: GemmTypes> {
     fused: Option<Fused<'a, T>>,
     groups: Option<RowGroups<'a>>,
-    /// The factor whose limbs are made first and kept.
-    kept: Option<Operand>,
+    splitting: Splitting,
+}
+
+/// How a kernel that multiplies limbs is given them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Splitting {
+    /// The factor whose limbs a plan of its own makes first.
+    pub kept: Option<Operand>,
+    /// How many rows and columns are split at a time, where that is not for the plan to decide. All of a factor that is
+    /// kept.
+    pub panel: Option<Panel>,
 }
 
 impl<T: GemmTypes> Extras<'_, T> {
-    const NONE: Self = Self { fused: None, groups: None, kept: None };
+    const NONE: Self =
+        Self { fused: None, groups: None, splitting: Splitting { kept: None, panel: None } };
 }
 
 /// As [`run_with`], by a kernel that fuses an epilogue. The epilogue's numbers are as many as it reads.
@@ -181,26 +192,26 @@ pub fn run_groups<T: ScalarTypes>(
     fused: Fused<'_, T>,
 ) -> Result<(), Error> {
     assert!(spec.row_groups, "{} takes no groups of rows", spec.id);
-    let extras = Extras { fused: Some(fused), groups: Some(groups), kept: None };
+    let extras = Extras { fused: Some(fused), groups: Some(groups), ..Extras::NONE };
     run_kernel((options, None), spec, problem, a, b, c, extras)
 }
 
-/// As [`run_with`], by a kernel that multiplies limbs, and with those of a factor made by a plan of its own before.
+/// As [`run_with`], by a kernel that multiplies limbs.
 ///
 /// # Errors
 /// As [`run`].
 ///
 /// # Panics
 /// Where the kernel multiplies no limbs.
-pub fn run_kept<T: ScalarTypes>(
+pub fn run_split<T: ScalarTypes>(
     options: Options,
     spec: Kernel,
     problem: &Problem<T>,
     (a, b): (&[T::A], &[T::B]),
     c: &mut [T::C],
-    factor: Operand,
+    splitting: Splitting,
 ) -> Result<(), Error> {
-    let extras = Extras { kept: Some(factor), ..Extras::NONE };
+    let extras = Extras { splitting, ..Extras::NONE };
     run_kernel((options, None), spec, problem, a, b, c, extras)
 }
 
@@ -211,7 +222,7 @@ fn run_kernel<T: ScalarTypes>(
     a: &[T::A],
     b: &[T::B],
     c: &mut [T::C],
-    Extras { fused, groups, kept }: Extras<'_, T>,
+    Extras { fused, groups, splitting: Splitting { kept, panel } }: Extras<'_, T>,
 ) -> Result<(), Error> {
     problem.check_buffers(a.len(), b.len(), c.len())?;
     let refused =
@@ -281,6 +292,9 @@ fn run_kernel<T: ScalarTypes>(
         let ends = Buffer::input("the ends of groups", ends).in_window(10);
         planner = planner.with_row_groups(ends.address as u64);
         numbers.push(ends);
+    }
+    if let Some(panel) = panel {
+        planner = planner.with_panel(panel);
     }
     // What no step has written is no number that a product could give.
     let unwritten = |bytes: u64| vec![0x7fd0_dead_7fd0_dead_u64; in_memory(bytes.div_ceil(8))];

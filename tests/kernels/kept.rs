@@ -1,8 +1,10 @@
-//! Products one of whose factors was split before and is kept, on the emulator.
+//! Products one of whose factors was split before and is kept, and those whose limbs are not all there at a time, on
+//! the emulator.
 
+use gemm_spec::split::Panel;
 use gemm_spec::{Layout, Operand};
 use kernels_gpu::Kernel;
-use lab::emulate::{self, Options};
+use lab::emulate::{self, Options, Splitting};
 use lab::fill::{Distribution, fill};
 use lab::{Problem, Scalar as _};
 use libtest_mimic::Failed;
@@ -66,15 +68,34 @@ fn one(spec: Kernel, problem: &Problem<f32>, (what, change): (&str, Change)) -> 
     let old = inputs(Operand::C, 7)?;
     change(&mut a, &mut b);
     let mut expected = old.clone();
+    let whole = Panel { rows: size(problem.m), columns: size(problem.n) };
     emulate::run_with(Options::default(), spec, problem, &a, &b, &mut expected)?;
-    for factor in [Operand::A, Operand::B] {
+    // Those before a number that limbs do not hold are products of limbs, the others are not: that is right as well.
+    let is_one_kind = what == "plain" || problem.effective_k() == 0;
+    let ways = [
+        (Some(Operand::A), None),
+        (Some(Operand::B), None),
+        (None, Some(Panel { rows: 64, columns: 128 })),
+        (None, Some(Panel { rows: 128, ..whole })),
+        (Some(Operand::A), Some(Panel { columns: 128, ..whole })),
+        (Some(Operand::B), Some(Panel { rows: 64, ..whole })),
+    ];
+    for (kept, panel) in ways {
+        if panel.is_some() && !is_one_kind {
+            continue;
+        }
         let mut found = old.clone();
-        emulate::run_kept(Options::default(), spec, problem, (&a, &b), &mut found, factor)?;
+        let splitting = Splitting { kept, panel };
+        emulate::run_split(Options::default(), spec, problem, (&a, &b), &mut found, splitting)?;
         let differs = found.iter().zip(&expected).position(|(x, y)| !x.same_bits(*y));
         if let Some(at) = differs {
             let (x, y) = (found[at], expected[at]);
-            return Err(format!("{what}, {factor:?} kept, at {at}: {x:e}, not {y:e}").into());
+            return Err(format!("{what}, {splitting:?}, at {at}: {x:e}, not {y:e}").into());
         }
     }
     Ok(())
+}
+
+fn size(value: usize) -> u32 {
+    u32::try_from(value).expect("a small matrix")
 }

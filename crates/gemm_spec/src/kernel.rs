@@ -6,7 +6,7 @@ use crate::params::{
     ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
     TransposeParams,
 };
-use crate::split::Limbs;
+use crate::split::{self, Limbs, Panel};
 use crate::split_k::KSharing;
 use crate::{
     AccType, Arch, Block, DType, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order,
@@ -407,7 +407,9 @@ impl KernelSpec {
                 bytes(Operand::A) + bytes(Operand::B) + ranges
             }
             OperandAccess::Limbs(limbs) => {
-                crate::split::Workspace::new(limbs, size(m), size(n), size(k)).bytes + ranges
+                let (m, n, k) = (size(m), size(n), size(k));
+                let Panel { rows, columns } = Panel::within(limbs, (m, n, k), split::MOST_BYTES);
+                split::Workspace::new(limbs, rows, columns, k).bytes + ranges
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::params::{
     BatchedParams, FallbackParams, GemmParams, LimbParams, PadParams, ProbeParams, RowAmaxParams,
     SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
 };
+use crate::split::{MOST_BYTES, Panel, Workspace};
 use crate::split_k::KSharing;
 use crate::{
     Batch, Block, DeviceLimits, Element as _, Epilogue, GemmTypes, Grid, HelperEntry, HelperRole,
@@ -228,6 +229,9 @@ pub struct Planner<'p, T: GemmTypes> {
     /// Where the device finds the rows before which those of each product end; zero where each has all.
     ends: u64,
     kept: Option<Kept>,
+    /// Most bytes of workspace of a kernel that multiplies limbs, if its panels are not given.
+    most_workspace: u64,
+    panel: Option<Panel>,
 }
 
 impl<'p, T: GemmTypes> Planner<'p, T> {
@@ -246,8 +250,20 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let batch = problem.batch;
         let problem = problem.one();
         spec.supports(&problem, limits)?;
-        let (ranges, fused, ends, kept) = (1, None, 0, None);
-        Ok(Self { spec, problem, batch, addresses, limits, band, ranges, fused, ends, kept })
+        Ok(Self {
+            spec,
+            problem,
+            batch,
+            addresses,
+            limits,
+            band,
+            ranges: 1,
+            fused: None,
+            ends: 0,
+            kept: None,
+            most_workspace: MOST_BYTES,
+            panel: None,
+        })
     }
 
     /// The same with k in that number of ranges, or the most that it can have, each summed by other blocks;
@@ -296,6 +312,19 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         Self { kept: Some(kept), ..self }
     }
 
+    /// The same with limbs that take no more than that many bytes of workspace, if it is less than [`MOST_BYTES`]: as
+    /// many of them are there at a time. What is kept does not count.
+    #[must_use]
+    pub fn with_most_workspace(self, bytes: u64) -> Self {
+        Self { most_workspace: bytes.min(MOST_BYTES), ..self }
+    }
+
+    /// The same with panels of that size, by a kernel that multiplies limbs. A factor that is kept is in all of them.
+    #[must_use]
+    pub fn with_panel(self, panel: Panel) -> Self {
+        Self { panel: Some(panel), ..self }
+    }
+
     /// Bytes of a factor's limbs and of what splitting finds out about it; none by a kernel that multiplies no limbs.
     #[must_use]
     pub fn kept_bytes(&self, factor: Operand) -> Option<u64> {
@@ -324,10 +353,11 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         }
         // As many bytes for every band, so that none loses what the first has left of B.
         let (m, n) = (size(self.band.tallest), size(self.problem.n));
-        let partial_bytes = match self.spec.split_k {
+        let partial = |m, n| match self.spec.split_k {
             KSharing::Workspace { .. } if self.ranges > 1 => split_k::bytes(m, n, self.ranges),
             KSharing::Workspace { .. } | KSharing::None | KSharing::Cluster { .. } => 0,
         };
+        let partial_bytes = partial(m, n);
         match self.spec.operands {
             OperandAccess::Pointers => partial_bytes,
             OperandAccess::Batched => 0,
@@ -340,8 +370,8 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
                 copies.max().unwrap_or(0) + partial_bytes
             }
             OperandAccess::Limbs(limbs) => {
-                let kept = self.kept.map(|kept| kept.factor);
-                limbs::workspace(limbs, &self.problem, self.band, kept).bytes + partial_bytes
+                let panel = self.panel(limbs);
+                self.limb_workspace(limbs, panel).bytes + partial(panel.rows, panel.columns)
             }
         }
     }
@@ -424,7 +454,10 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
     #[must_use]
     pub fn range_flags(spec: &KernelSpec, problem: &Problem<T>, band: Band) -> Option<u64> {
         let OperandAccess::Limbs(limbs) = spec.operands else { return None };
-        (problem.effective_k() != 0).then(|| limbs::workspace(limbs, problem, band, None).zeroed)
+        let (rows, n, k) = (size(band.tallest), size(problem.n), size(problem.k));
+        let Panel { rows, columns } = Panel::within(limbs, (rows, n, k), MOST_BYTES);
+        let layout = Workspace::new(limbs, rows, columns, k);
+        (problem.effective_k() != 0).then_some(layout.zeroed)
     }
 
     /// The launch of the kernel's own entry: a block or a cluster for each tile, or, where blocks go from

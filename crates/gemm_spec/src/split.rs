@@ -287,6 +287,73 @@ impl Workspace {
     }
 }
 
+/// Most bytes of the workspace of a product of limbs, but for one whose [`Panel::LEAST`] takes more.
+pub const MOST_BYTES: u64 = 4 << 30;
+
+/// The rows of A and the columns of B whose limbs are in the workspace at the same time. A product that has more of
+/// them is computed panel by panel: A is split again for each panel of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panel {
+    /// Rows of A.
+    pub rows: u32,
+    /// Columns of B.
+    pub columns: u32,
+}
+
+impl Panel {
+    /// Fewer would leave SMs idle, and have A split too often.
+    pub const LEAST: Self = Self { rows: 2048, columns: 4096 };
+
+    /// Of what rows and columns of a panel are multiples, where there are several: whole tiles.
+    const UNIT: u32 = 256;
+
+    /// The panel of an m x n x k product whose workspace has that many bytes at most, or the least. All are of about the
+    /// same size. A factor that is kept elsewhere has no rows here.
+    #[must_use]
+    pub const fn within(limbs: Limbs, (m, n, k): (u32, u32, u32), most: u64) -> Self {
+        if Workspace::new(limbs, m, n, k).bytes <= most {
+            return Self { rows: m, columns: n };
+        }
+        let of_rows = Workspace::new(limbs, Self::UNIT, 0, k).bytes;
+        let (rows, columns) = (m.div_ceil(Self::UNIT) as u64, n.div_ceil(Self::UNIT) as u64);
+        let least_rows = (Self::LEAST.rows / Self::UNIT) as u64;
+        let least_columns = (Self::LEAST.columns / Self::UNIT) as u64;
+        let units = max(most / of_rows, min(rows, least_rows) + min(columns, least_columns));
+        // Three of four are columns of B, which are split once; what one side does not need is the other's.
+        let quarter = max(units / 4, least_rows);
+        let of_a = if rows < quarter {
+            rows
+        } else if columns + quarter < units {
+            units - columns
+        } else {
+            quarter
+        };
+        Self { rows: Self::share(m, of_a), columns: Self::share(n, units - of_a) }
+    }
+
+    /// Of `all` as many as `units` hold, in parts of about one size.
+    #[expect(clippy::cast_possible_truncation, reason = "less than `all` and a unit")]
+    const fn share(all: u32, units: u64) -> u32 {
+        let held = units * Self::UNIT as u64;
+        if all as u64 <= held {
+            return all;
+        }
+        let parts = (all as u64).div_ceil(held);
+        // Whole units, of which there are no more than before.
+        (all as u64).div_ceil(parts).next_multiple_of(Self::UNIT as u64) as u32
+    }
+}
+
+/// The larger of two numbers, in a constant.
+const fn max(x: u64, y: u64) -> u64 {
+    if x < y { y } else { x }
+}
+
+/// The smaller of two numbers, in a constant.
+const fn min(x: u64, y: u64) -> u64 {
+    if x < y { x } else { y }
+}
+
 /// Bytes of a split operand of `rows` rows.
 const fn operand_bytes(limbs: Limbs, rows: u32, k: u32) -> u64 {
     rows.div_ceil(PANEL_ROWS) as u64 * tiles(k) as u64 * limbs.tile_bytes() as u64
@@ -386,6 +453,39 @@ mod tests {
                 assert_eq!(low, swizzle_128b(row * ROW_BYTES + 64 + octet * 16).into());
             }
         }
+    }
+
+    #[test]
+    fn panels_keep_to_the_bytes_and_have_about_one_size() {
+        for limbs in [Limbs::TwoF16, Limbs::ThreeBf16] {
+            for (m, n, k) in [
+                (100_000, 100_000, 100_000),
+                (45_000, 45_000, 45_000),
+                (1_000_000, 1000, 20_000),
+                (1000, 1_000_000, 20_000),
+                (0, 300_000, 50_000),
+                (70_001, 0, 60_000),
+            ] {
+                let whole = Workspace::new(limbs, m, n, k).bytes;
+                for most in [1 << 31, 1 << 32, MOST_BYTES, 1 << 36] {
+                    let Panel { rows, columns } = Panel::within(limbs, (m, n, k), most);
+                    let bytes = Workspace::new(limbs, rows, columns, k).bytes;
+                    let least = Workspace::new(limbs, m.min(2048), n.min(4096), k).bytes;
+                    assert!(bytes <= most.max(least), "{m} {n} {k}: {rows} x {columns}");
+                    assert_eq!((rows, columns) == (m, n), whole <= most, "{rows} x {columns}");
+                    for (part, all) in [(rows, m), (columns, n)] {
+                        assert!(part == all || part % 256 == 0 && part < all);
+                        // The last one has nearly as many.
+                        let last = all - (all.max(1) - 1) / part.max(1) * part;
+                        let parts = all.div_ceil(part.max(1));
+                        assert!(part - last <= 256 * parts, "{part} and {last} of {all}");
+                    }
+                }
+            }
+        }
+        // Two gigabytes hold the columns, so that no row is split twice.
+        let panel = Panel::within(Limbs::TwoF16, (1_000_000, 1000, 20_000), 1 << 31);
+        assert_eq!(panel.columns, 1000);
     }
 
     #[test]

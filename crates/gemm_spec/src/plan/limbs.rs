@@ -6,48 +6,101 @@
 //! is kept: its limbs are where another plan has left them, and its flags begin as that plan's.
 
 use core::any::Any;
+use core::ops::Range;
 
-use super::{Arguments, Band, Kept, Launch, Planner, Step, pointer, pointer_mut, size};
+use super::{Addresses, Arguments, Band, Kept, Launch, Planner, Step, pointer, pointer_mut, size};
 use crate::params::{
     FallbackParams, LimbParams, ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams,
 };
-use crate::split::{AMAX_BLOCK_K, BLOCK_K, FALL_BACK, Limbs, PANEL_ROWS, PROBE_BLOCKS, Workspace};
+use crate::split::{
+    AMAX_BLOCK_K, BLOCK_K, FALL_BACK, Limbs, PANEL_ROWS, PROBE_BLOCKS, Panel, Workspace,
+};
 use crate::{
     Accumulator, GemmTypes, Grid, HelperRole, Layout, Operand, Order, Problem, Unsupported, split_k,
 };
 
-/// The workspace of a product of bands, one of whose factors may be kept elsewhere.
-pub(super) fn workspace<T: GemmTypes>(
-    limbs: Limbs,
-    problem: &Problem<T>,
-    band: Band,
-    kept: Option<Operand>,
-) -> Workspace {
-    let (tallest, n, k) = (size(band.tallest), size(problem.n), size(problem.k));
-    match kept {
-        Some(Operand::A) => Workspace::new(limbs, 0, n, k),
-        Some(Operand::B | Operand::C) => Workspace::new(limbs, tallest, 0, k),
-        None => Workspace::new(limbs, tallest, n, k),
-    }
-}
-
 impl<T: GemmTypes> Planner<'_, T> {
-    /// Splits A and B, multiplies the limbs, and falls back.
+    /// The rows of A and the columns of B that are split at a time: all of a factor that is kept elsewhere.
+    pub(super) fn panel(&self, limbs: Limbs) -> Panel {
+        let (m, n, k) = (size(self.band.tallest), size(self.problem.n), size(self.problem.k));
+        let within = |m, n| Panel::within(limbs, (m, n, k), self.most_workspace);
+        self.panel.unwrap_or_else(|| match self.kept.map(|kept| kept.factor) {
+            Some(Operand::A) => Panel { rows: m, ..within(0, n) },
+            Some(Operand::B | Operand::C) => Panel { columns: n, ..within(m, 0) },
+            None => within(m, n),
+        })
+    }
+
+    /// The workspace of a panel, one of whose factors may be kept elsewhere.
+    pub(super) fn limb_workspace(&self, limbs: Limbs, panel: Panel) -> Workspace {
+        let Panel { rows, columns } = panel;
+        let k = size(self.problem.k);
+        match self.kept.map(|kept| kept.factor) {
+            Some(Operand::A) => Workspace::new(limbs, 0, columns, k),
+            Some(Operand::B | Operand::C) => Workspace::new(limbs, rows, 0, k),
+            None => Workspace::new(limbs, rows, columns, k),
+        }
+    }
+
+    /// Panel by panel splits A and B, multiplies the limbs, and falls back. The panels of rows are those of a panel of
+    /// columns, whose limbs of B they have in common.
     pub(super) fn by_limbs(
         &self,
         limbs: Limbs,
         workspace: u64,
         steps: &mut Vec<Step<T>>,
     ) -> Result<(), Unsupported> {
+        let panel = self.panel(limbs);
+        let (rows, columns) = (panel.rows as usize, panel.columns as usize);
+        let (m, n) = (self.problem.m, self.problem.n);
+        for column in (0..n).step_by(columns) {
+            for row in (0..m).step_by(rows) {
+                let part =
+                    self.part(panel, row..m.min(row + rows), column..n.min(column + columns));
+                let fresh = Fresh {
+                    flags: self.band.first + row + column == 0,
+                    b: row == 0 && (self.band.first == 0 || columns < n),
+                };
+                part.one_panel(limbs, workspace, fresh, steps)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The product of some rows of A and some columns of B.
+    fn part(&self, panel: Panel, rows: Range<usize>, columns: Range<usize>) -> Self {
+        let Problem { a, b, c, .. } = self.problem;
+        let Addresses { a: of_a, b: of_b, c: of_c } = self.addresses;
+        let behind = |operand, layout: Layout, row, column| {
+            (layout.index(row, column) * T::TYPES.of(operand).size()) as u64
+        };
+        let addresses = Addresses {
+            a: of_a + behind(Operand::A, a, rows.start, 0),
+            b: of_b + behind(Operand::B, b, 0, columns.start),
+            c: of_c + behind(Operand::C, c, rows.start, columns.start),
+        };
+        let problem = Problem { m: rows.len(), n: columns.len(), ..self.problem };
+        let first = self.band.first + rows.start;
+        let band = Band { tallest: panel.rows as usize, first, ..self.band };
+        Self { problem, addresses, band, panel: Some(panel), ..*self }
+    }
+
+    fn one_panel(
+        &self,
+        limbs: Limbs,
+        workspace: u64,
+        fresh: Fresh,
+        steps: &mut Vec<Step<T>>,
+    ) -> Result<(), Unsupported> {
         let product = Product::new(self, limbs, workspace);
-        product.clear(steps);
+        product.clear(fresh, steps);
         // With nothing to sum the operands are not read: the flags send the product to the fallback.
         if self.problem.effective_k() != 0 {
             let is_kept = |factor| self.kept.is_some_and(|kept| kept.factor == factor);
             if !is_kept(Operand::A) {
                 product.split(Operand::A, steps);
             }
-            if !is_kept(Operand::B) && self.band.first == 0 {
+            if !is_kept(Operand::B) && fresh.b {
                 product.split(Operand::B, steps);
             }
             if self.spec.helper(HelperRole::Probe).is_some() {
@@ -80,6 +133,15 @@ impl<T: GemmTypes> Planner<'_, T> {
         }
         steps
     }
+}
+
+/// What of the workspace begins anew with a panel.
+#[derive(Clone, Copy)]
+struct Fresh {
+    /// The flags: with the first panel of all.
+    flags: bool,
+    /// B's limbs, and what splitting finds out about it.
+    b: bool,
 }
 
 /// The memory of a factor that is kept, which is that of a product without the other one, and what is where in it if
@@ -150,17 +212,17 @@ struct Product<'p, T: GemmTypes> {
 
 impl<'p, T: GemmTypes> Product<'p, T> {
     fn new(planner: &'p Planner<'p, T>, limbs: Limbs, workspace: u64) -> Self {
-        let Planner { problem, band, kept, .. } = planner;
-        let layout = self::workspace(limbs, problem, *band, kept.map(|kept| kept.factor));
-        let (tallest, n) = (size(band.tallest), size(problem.n));
+        let Planner { problem, kept, .. } = planner;
+        let panel @ Panel { rows, columns } = planner.panel(limbs);
+        let layout = planner.limb_workspace(limbs, panel);
         let (mut a, mut b) = (
-            Place::of_a(&layout, tallest, workspace),
-            Place::of_b(&layout, (tallest, n), workspace),
+            Place::of_a(&layout, rows, workspace),
+            Place::of_b(&layout, (rows, columns), workspace),
         );
         let kept_flags = kept.map(|Kept { factor, address }| {
             let (of, place) = of_factor(limbs, problem, factor, address);
             match factor {
-                Operand::A => (a, b) = (place, Place::of_b(&layout, (0, n), workspace)),
+                Operand::A => (a, b) = (place, Place::of_b(&layout, (0, columns), workspace)),
                 Operand::B | Operand::C => b = place,
             }
             address + of.zeroed
@@ -168,24 +230,30 @@ impl<'p, T: GemmTypes> Product<'p, T> {
         Self { planner, layout, workspace, a, b, flags: workspace + layout.zeroed, kept_flags }
     }
 
-    /// The first band clears the flags, or begins with those of the factor that is kept, and what is found of all
-    /// rows; the others clear what is found of A's rows alone.
-    fn clear(&self, steps: &mut Vec<Step<T>>) {
-        let Planner { problem, band, .. } = self.planner;
+    /// The flags begin as those of the factor that is kept, or with none. What is found of rows is cleared where they
+    /// are split.
+    fn clear(&self, fresh: Fresh, steps: &mut Vec<Step<T>>) {
+        let Planner { problem, band, kept, .. } = self.planner;
         let layout = self.layout;
         let (flags, rows) = (layout.zeroed, layout.a_row_amax());
-        let nothing = problem.effective_k() == 0;
         let end = flags + layout.zeroed_bytes;
-        let (from, to) = match self.kept_flags {
-            _ if band.first != 0 => (rows, end.min(layout.b_row_amax(size(band.tallest)))),
-            Some(kept) if !nothing => {
+        if problem.effective_k() == 0 {
+            let (address, bytes) = (self.flags, end - flags);
+            steps.push(Step::Fill { address, bytes, value: 0xff });
+            return;
+        }
+        let from = match self.kept_flags {
+            _ if !fresh.flags => rows,
+            Some(kept) => {
                 steps.push(Step::Copy { from: kept, to: self.flags, bytes: rows - flags });
-                (rows, end)
+                rows
             }
-            Some(_) | None => (flags, end),
+            None => flags,
         };
-        let value = if nothing { 0xff } else { 0 };
-        steps.push(Step::Fill { address: self.workspace + from, bytes: to - from, value });
+        // Without limbs of B here all of it is A's.
+        let of_b = if kept.is_none() { layout.b_row_amax(size(band.tallest)) } else { end };
+        let to = if fresh.b { end } else { of_b };
+        steps.push(Step::Fill { address: self.workspace + from, bytes: to - from, value: 0 });
     }
 
     fn helper(&self, role: HelperRole, x: u32, y: u32, arguments: Arguments<T>) -> Launch<T> {

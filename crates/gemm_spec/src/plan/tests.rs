@@ -419,6 +419,69 @@ fn a_kept_factor_is_split_once_and_its_flags_are_where_the_product_s_begin() {
     );
 }
 
+/// Four panels: A is split for each panel of columns, B once, and the flags are cleared once.
+#[test]
+fn limbs_that_have_no_room_are_made_panel_by_panel() {
+    let (m, n, k) = (4000, 8000, 512);
+    let problem = Problem::<f32>::new(m, n, k);
+    let planner = || Planner::new(&LIMBS, &problem, AT, &LIMITS, Band::whole(m)).unwrap();
+    let whole = Workspace::new(Limbs::TwoF16, 4000, 8000, 512);
+    assert_eq!(planner().workspace_bytes(), whole.bytes);
+    assert_eq!(planner().with_most_workspace(whole.bytes).workspace_bytes(), whole.bytes);
+    // What is too little for any panel is what the least takes.
+    let least = Workspace::new(Limbs::TwoF16, 2048, 4096, 512);
+    assert_eq!(planner().with_most_workspace(1).workspace_bytes(), least.bytes);
+
+    let planner = planner().with_most_workspace(least.bytes);
+    let plan = planner.plan(WORKSPACE).unwrap();
+    let of_b = ["row_amax", "mn_major"];
+    let panel = |with_b: bool| {
+        let of_b: &[_] = if with_b { &of_b } else { &[] };
+        [&["fill", "k_major"], of_b, &["probe", "gemm_f32", "fallback"]].concat()
+    };
+    let all = [panel(true), panel(false), panel(true), panel(false)].concat();
+    assert_eq!(symbols(&plan), all);
+    let fills = plan.steps.iter().filter_map(|step| match step {
+        &Step::Fill { address, bytes, value } => Some((address - WORKSPACE, bytes, value)),
+        Step::Copy { .. } | Step::Launch(_) => None,
+    });
+    let end = least.zeroed + least.zeroed_bytes;
+    let (of_a, of_b) = (least.a_row_amax(), least.b_row_amax(2048));
+    let expected = [
+        (least.zeroed, end - least.zeroed, 0),
+        (of_a, of_b - of_a, 0),
+        (of_a, end - of_a, 0),
+        (of_a, of_b - of_a, 0),
+    ];
+    assert_eq!(fills.collect::<Vec<_>>(), expected);
+    let products = plan.steps.iter().filter_map(|step| match step {
+        Step::Launch(Launch { arguments: Arguments::Fallback(params), .. }) => {
+            let at = [address_of(params.a), address_of(params.b), address_of(params.c)];
+            Some((params.m, params.n, at))
+        }
+        Step::Fill { .. } | Step::Copy { .. } | Step::Launch(_) => None,
+    });
+    let at = |row: u64, column: u64| {
+        let row_of_c = AT.c + row * 8000 * 4;
+        [AT.a + row * 512 * 4, AT.b + column * 4, row_of_c + column * 4]
+    };
+    let expected = [
+        (2048, 4096, at(0, 0)),
+        (1952, 4096, at(2048, 0)),
+        (2048, 3904, at(0, 4096)),
+        (1952, 3904, at(2048, 4096)),
+    ];
+    assert_eq!(products.collect::<Vec<_>>(), expected);
+
+    // With B kept it is A alone that has no room.
+    let kept = Kept { factor: Operand::B, address: 0x800_0000 };
+    let kept = planner.with_kept(kept).with_most_workspace(least.bytes / 4);
+    let plan = kept.plan(WORKSPACE).unwrap();
+    let names = symbols(&plan);
+    assert_eq!(names.iter().filter(|&&name| name == "copy").count(), 1);
+    assert_eq!(names.iter().filter(|&&name| name == "gemm_f32").count(), 2);
+}
+
 /// All bits of the flags are set, whatever those of the factor are.
 #[test]
 fn with_nothing_to_sum_what_is_kept_is_not_read() {

@@ -263,7 +263,8 @@ fn workspace_bytes<T: GemmTypes>(
         let planner =
             Planner::new(spec, &problem, addresses, context.limits(), Band::whole(problem.m));
         let unsupported = |reason| Error::Unsupported { kernel: spec.id, reason };
-        let planner = planner.map_err(unsupported)?.with_ranges(ranges);
+        let planner = planner.map_err(unsupported)?;
+        let planner = planner.with_ranges(ranges).with_most_workspace(limits.workspace);
         let kept = |prepared: Preparation| Kept { factor: prepared.factor, address: 0 };
         Ok::<u64, Error>(match launched.prepared.map(kept) {
             // Another kernel is not picked, whatever it needs.

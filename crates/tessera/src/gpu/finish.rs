@@ -54,20 +54,28 @@ pub(super) fn without_epilogue(desc: &GemmDesc) -> (GemmDesc, bool) {
     (plain.with_d(d).with_batch(batch), true)
 }
 
+/// Bytes of workspace that the sums of such a product take, if they are there.
+pub(super) fn sums_bytes(plain: &GemmDesc) -> Result<u64, Error> {
+    let [.., sums] = plain.matrices();
+    Ok((sums.extent(plain.batch.count())? as u64).next_multiple_of(WORKSPACE_ALIGNMENT))
+}
+
 impl Finished {
-    /// What finishes the sums of a product.
-    pub(super) fn new(desc: &GemmDesc, product: Plan, sums_apart: bool) -> Result<Self, Error> {
+    /// What finishes the sums of a product, which are in that many bytes of the workspace or in D.
+    pub(super) fn new(
+        desc: &GemmDesc,
+        product: Plan,
+        sums_apart: Option<u64>,
+    ) -> Result<Self, Error> {
         let entry = kernels_gpu::FINISH[usize::from(desc.types.c() == DType::F64)];
         let sizes = [desc.m, desc.n].map(u32::try_from);
-        let [.., sums] = product.desc().matrices();
-        let (true, count) = (sizes.iter().all(Result::is_ok), product.desc().batch.count()) else {
+        if sizes.iter().any(Result::is_err) {
             let GemmDesc { m, n, k, .. } = *desc;
             let reason = Unsupported::TooLarge { m, n, k };
             return Err(Error::Unsupported { kernel: entry.symbol, reason });
-        };
-        let bytes = if sums_apart { sums.extent(count)? as u64 } else { 0 };
-        let sums_bytes = bytes.next_multiple_of(WORKSPACE_ALIGNMENT);
-        Ok(Self { product, sums_apart, sums_bytes, entry })
+        }
+        let sums_bytes = sums_apart.unwrap_or(0);
+        Ok(Self { product, sums_apart: sums_apart.is_some(), sums_bytes, entry })
     }
 
     /// Bytes of workspace that a run needs.

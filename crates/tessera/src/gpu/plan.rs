@@ -15,7 +15,7 @@ use self::given::Given;
 use super::choice::{Choice, Exchange};
 use super::context::Context;
 use super::desc::{Described, GemmBatch, GemmDesc, Preparation};
-use super::finish::{Finished, without_epilogue};
+use super::finish::{Finished, sums_bytes, without_epilogue};
 use super::launch::Launcher;
 use super::operands::{EpilogueOperands, Operands, PlanLimits, Workspace};
 use super::refused;
@@ -153,7 +153,10 @@ impl Plan {
         kernel: Option<Kernel>,
     ) -> Result<Finished, Error> {
         let (plain, sums_apart) = without_epilogue(desc);
-        let product = Self::make(context, plain, limits, kernel)?;
+        let sums_apart = if sums_apart { Some(sums_bytes(&plain)?) } else { None };
+        let rest = limits.workspace.saturating_sub(sums_apart.unwrap_or(0));
+        let within = PlanLimits { workspace: rest, ..limits };
+        let product = Self::make(context, plain, within, kernel)?;
         let finished = Finished::new(desc, product, sums_apart)?;
         let (bytes, needed) = (limits.workspace, finished.workspace_bytes());
         if needed > bytes {
@@ -647,7 +650,8 @@ impl Planned {
                 let band = Band::whole(problem.m);
                 let mut planner = Planner::new(spec, &problem, addresses, context.limits(), band)
                     .map_err(unsupported)?
-                    .with_ranges(product.ranges);
+                    .with_ranges(product.ranges)
+                    .with_most_workspace(self.limits.workspace);
                 if let Some(fused) = fused {
                     let fused = fused.of_product(at, desc.types.c().size());
                     planner = planner.with_fused(fused);

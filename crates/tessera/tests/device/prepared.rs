@@ -203,6 +203,56 @@ fn a_matrix_is_prepared_once_for_products_of_any_number_of_rows() {
     no_faults();
 }
 
+/// Four panels of an uneven product, and two of one whose B is kept.
+#[test]
+fn limbs_that_have_no_room_give_the_bits_of_those_that_have() {
+    let _alone = alone();
+    let Some((context, stream)) = hopper() else { return };
+    let (m, n, k) = (2300, 4500, 72);
+    let data = Product::new(GemmDesc::new(Types::F32, m, n, k).with_scalars(1.5, -0.5));
+    let [a, b] = [&data.a, &data.b].map(|data| Bytes::of(&context, data));
+    for (id, limbs) in KERNELS {
+        let expected = data.bits(&stream, id, None);
+        for prepared in [None, Some(limbs)] {
+            let desc = match prepared {
+                Some(limbs) => data.desc.with_prepared(Operand::B, limbs),
+                None => data.desc,
+            };
+            let make = |workspace| {
+                let limits = PlanLimits { workspace, ..PlanLimits::default() };
+                Plan::with_kernel(&context, desc, limits, kernel(id))
+            };
+            let whole = make(u64::MAX).unwrap().workspace_bytes();
+            let refused = make(1).unwrap_err();
+            let Error::DeviceOperand { fault: OperandFault::TooShort { needed, .. }, .. } = refused
+            else {
+                panic!("{refused}")
+            };
+            let plan = make(needed).unwrap();
+            assert!(plan.workspace_bytes() < whole);
+            let (_memory, workspace) = Bytes::workspace(&context, &plan);
+            let d = Bytes::of(&context, &data.d);
+            let operands = Operands { a: a.at(), b: b.at(), c: d.at(), d: d.at() };
+            let kept = Bytes::unwritten(&context, usize::try_from(plan.prepared_bytes()).unwrap());
+            let factor = PreparedFactor { address: kept.at(), bytes: plan.prepared_bytes() };
+            let none = EpilogueOperands::default();
+            // SAFETY: the memory is that of the descriptor's matrices, and outlives the wait below.
+            unsafe {
+                if prepared.is_some() {
+                    plan.prepare(stream.as_raw(), b.at(), factor).unwrap();
+                    plan.run_prepared(stream.as_raw(), operands, factor, none, workspace).unwrap();
+                } else {
+                    plan.run_with(stream.as_raw(), &[operands], none, workspace).unwrap();
+                }
+            }
+            stream.synchronize().unwrap();
+            let found = d.read::<f32>(data.d.len()).into_iter().map(f32::to_bits);
+            assert!(found.eq(expected.iter().copied()), "{id}, {prepared:?}");
+        }
+    }
+    no_faults();
+}
+
 #[test]
 fn what_cannot_be_prepared_is_said() {
     let _alone = alone();
