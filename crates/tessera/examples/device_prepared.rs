@@ -117,15 +117,14 @@ fn measure(context: &Context, [m, n, k]: [usize; 3]) -> Result<(), Failure> {
                 let [a, b, d] = [0, 1, 2].map(|at: usize| set[at].address());
                 let operands = Operands { a, b, c: d, d };
                 let (raw, none) = (stream.as_raw(), EpilogueOperands::default());
-                // SAFETY: matrices of the descriptor's sizes, the limbs of each B and a workspace as long as the
-                // plan's, which outlive the waits below; the stream orders the writes.
-                unsafe {
-                    match limbs.get(at) {
-                        Some(&prepared) => {
-                            plan.run_prepared(raw, operands, prepared, none, given)?;
-                        }
-                        None => plan.run_with(raw, &[operands], none, given)?,
+                match limbs.get(at) {
+                    Some(&prepared) => {
+                        // SAFETY: matrices of the descriptor's sizes, the limbs of each B and a workspace as long as
+                        // the plan's, which outlive the waits below; the stream orders the writes.
+                        unsafe { plan.run_prepared(raw, operands, prepared, none, given)? };
                     }
+                    // SAFETY: the same.
+                    None => unsafe { plan.run_with(raw, &[operands], none, given)? },
                 }
             }
             Ok(())

@@ -175,9 +175,10 @@ typedef struct tessera_batch {
   ptrdiff_t c_stride;
 } tessera_batch;
 
-// What is done to the sums of a product before they are rounded and stored: D = activation((alpha *
-// row_scale[i] * column_scale[j]) * A * B + beta * C + bias), for products of floats. Zeros, as of
-// TESSERA_EPILOGUE_INIT, are nothing. The numbers are those of a tessera_epilogue_numbers.
+// What is done to the sums of a product before they are rounded and stored:
+// D(i, j) = activation(alpha * row_scale(i) * column_scale(j) * (A * B)(i, j) + beta * C(i, j) + bias), for
+// products of floats. Zeros, as of TESSERA_EPILOGUE_INIT, are nothing. The numbers are those of a
+// tessera_epilogue_numbers.
 typedef struct tessera_epilogue {
   // sizeof(tessera_epilogue)
   size_t size;

@@ -82,8 +82,15 @@ impl Candidate {
         let reason = |error: tessera::Error| error.to_string();
         let gpu = processors.gpu.as_ref().map_err(without_gpu)?;
         let free = gpu.free_memory().map_err(reason)?;
-        let chosen = figures::device_model(gpu).best_kernel(problem, free, Accuracy::default());
-        let chosen = chosen.ok_or_else(|| format!("there is no kernel for {}", T::TYPES))?;
+        let model = figures::device_model(gpu);
+        let within = |free| model.best_kernel(problem, free, Accuracy::default());
+        let chosen = within(free).ok_or_else(|| match within(u64::MAX) {
+            Some(_) => format!(
+                "its matrices and what a kernel needs besides take more than the {free} bytes that are free \
+                 on the GPU; choose a smaller size"
+            ),
+            None => format!("there is no kernel for {}", T::TYPES),
+        })?;
         Ok(Self::Own(Implementation::Gpu(chosen)))
     }
 

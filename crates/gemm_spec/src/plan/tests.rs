@@ -385,7 +385,7 @@ fn a_kept_factor_is_split_once_and_its_flags_are_where_the_product_s_begin() {
         let kept = planner().with_kept(Kept { factor, address });
         let layout = match factor {
             Operand::A => Workspace::new(Limbs::TwoF16, 0, 384, 512),
-            _ => Workspace::new(Limbs::TwoF16, 256, 0, 512),
+            Operand::B | Operand::C => Workspace::new(Limbs::TwoF16, 256, 0, 512),
         };
         assert_eq!(kept.workspace_bytes(), layout.bytes);
         let plan = kept.plan(WORKSPACE).unwrap();
@@ -402,7 +402,7 @@ fn a_kept_factor_is_split_once_and_its_flags_are_where_the_product_s_begin() {
         let addresses = [address_of(product.a_limbs), address_of(product.b_limbs)];
         let expected = match factor {
             Operand::A => [address, WORKSPACE + layout.b],
-            _ => [WORKSPACE + layout.a, address],
+            Operand::B | Operand::C => [WORKSPACE + layout.a, address],
         };
         assert_eq!(addresses, expected);
         let exponents = [address_of(product.a_exponents), address_of(product.b_exponents)];

@@ -198,12 +198,13 @@ impl Stream {
         let plan = kept.plan(&self.context, desc, limits)?;
         let workspace = self.workspace_of(&mut kept, &plan)?;
         let (stream, numbers) = (self.as_raw(), EpilogueOperands::default());
-        // SAFETY: the caller's promise for the operands; the workspace is this stream's alone.
-        unsafe {
-            match prepared {
-                Some(prepared) => plan.run_prepared(stream, operands, prepared, numbers, workspace),
-                None => plan.run_with(stream, &[operands], numbers, workspace),
+        match prepared {
+            Some(prepared) => {
+                // SAFETY: the caller's promise for the operands and the limbs; the workspace is this stream's alone.
+                unsafe { plan.run_prepared(stream, operands, prepared, numbers, workspace) }
             }
+            // SAFETY: the same for the operands and the workspace.
+            None => unsafe { plan.run_with(stream, &[operands], numbers, workspace) },
         }
     }
 

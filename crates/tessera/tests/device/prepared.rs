@@ -70,19 +70,17 @@ impl Product {
         let (_memory, workspace) = Bytes::workspace(context, &plan);
         let kept = Bytes::unwritten(context, usize::try_from(plan.prepared_bytes()).unwrap());
         let limbs = PreparedFactor { address: kept.at(), bytes: plan.prepared_bytes() };
-        // SAFETY: the memory is that of the descriptor's matrices, and outlives the wait below.
-        unsafe {
-            match prepared {
-                Some((factor, _)) => {
-                    let of = if factor == Operand::A { operands.a } else { operands.b };
-                    plan.prepare(stream.as_raw(), of, limbs).unwrap();
-                    plan.run_prepared(stream.as_raw(), operands, limbs, epilogue, workspace)
-                        .unwrap();
-                }
-                None => {
-                    plan.run_with(stream.as_raw(), &[operands], epilogue, workspace).unwrap();
-                }
+        let raw = stream.as_raw();
+        match prepared {
+            Some((factor, _)) => {
+                let of = if factor == Operand::A { operands.a } else { operands.b };
+                // SAFETY: the memory is that of the descriptor's matrices, and outlives the wait below.
+                unsafe { plan.prepare(raw, of, limbs) }.unwrap();
+                // SAFETY: the same.
+                unsafe { plan.run_prepared(raw, operands, limbs, epilogue, workspace) }.unwrap();
             }
+            // SAFETY: the same.
+            None => unsafe { plan.run_with(raw, &[operands], epilogue, workspace) }.unwrap(),
         }
         stream.synchronize().unwrap();
         d.read::<f32>(self.d.len()).into_iter().map(f32::to_bits).collect()
@@ -187,8 +185,9 @@ fn a_matrix_is_prepared_once_for_products_of_any_number_of_rows() {
     let work = || {
         let operands = Operands { a: a.at(), b: b.at(), c: 0, d: d.at() };
         // SAFETY: the memory is that of the descriptor's matrices, and outlives the wait below.
+        unsafe { plan.prepare(raw, b.at(), prepared)? };
+        // SAFETY: the same.
         unsafe {
-            plan.prepare(raw, b.at(), prepared)?;
             plan.run_prepared(raw, operands, prepared, EpilogueOperands::default(), workspace)?;
         }
         Ok::<(), crate::Captured>(())
@@ -236,14 +235,15 @@ fn limbs_that_have_no_room_give_the_bits_of_those_that_have() {
             let kept = Bytes::unwritten(&context, usize::try_from(plan.prepared_bytes()).unwrap());
             let factor = PreparedFactor { address: kept.at(), bytes: plan.prepared_bytes() };
             let none = EpilogueOperands::default();
-            // SAFETY: the memory is that of the descriptor's matrices, and outlives the wait below.
-            unsafe {
-                if prepared.is_some() {
-                    plan.prepare(stream.as_raw(), b.at(), factor).unwrap();
-                    plan.run_prepared(stream.as_raw(), operands, factor, none, workspace).unwrap();
-                } else {
-                    plan.run_with(stream.as_raw(), &[operands], none, workspace).unwrap();
-                }
+            let raw = stream.as_raw();
+            if prepared.is_some() {
+                // SAFETY: the memory is that of the descriptor's matrices, and outlives the wait below.
+                unsafe { plan.prepare(raw, b.at(), factor) }.unwrap();
+                // SAFETY: the same.
+                unsafe { plan.run_prepared(raw, operands, factor, none, workspace) }.unwrap();
+            } else {
+                // SAFETY: the same.
+                unsafe { plan.run_with(raw, &[operands], none, workspace) }.unwrap();
             }
             stream.synchronize().unwrap();
             let found = d.read::<f32>(data.d.len()).into_iter().map(f32::to_bits);
