@@ -77,12 +77,12 @@ pub enum Error {
         reason: Unsupported,
     },
     /// No kernel multiplies these types on this GPU within the accuracy mode.
-    #[error("there is no kernel for {types}{} with {accuracy} accuracy on {device}", in_groups(*grouped))]
+    #[error("there is no kernel for {types}{besides} with {accuracy} accuracy on {device}")]
     NoKernel {
         /// The types of the product.
         types: gemm_spec::Types,
-        /// Whether it has groups of rows, as a batch on a GPU may.
-        grouped: bool,
+        /// What it asks of a kernel besides, as groups of rows: words that follow the types, or none.
+        besides: String,
         /// The accuracy mode.
         accuracy: Accuracy,
         /// The GPU.
@@ -216,11 +216,6 @@ fn free(bytes: Option<u128>) -> String {
         || ", which the system refuses".to_owned(),
         |bytes| format!(", {bytes} are free"),
     )
-}
-
-/// What a message says of a product that has groups of rows.
-fn in_groups(grouped: bool) -> &'static str {
-    if grouped { " in groups of rows" } else { "" }
 }
 
 /// What is wrong with a module's PTX.

@@ -30,6 +30,21 @@
 // floats have kernels for it.
 #define TESSERA_BATCH_ROW_GROUPS 2
 
+// Both factors are split by each run, where the kernel multiplies limbs.
+#define TESSERA_PREPARED_NONE 0
+
+// A is split by tessera_plan_prepare, for any number of runs.
+#define TESSERA_PREPARED_A 1
+
+// B is.
+#define TESSERA_PREPARED_B 2
+
+// An element becomes two limbs of f16, which has the accuracy of TESSERA_ACCURACY_FP32.
+#define TESSERA_LIMBS_TWO_F16 0
+
+// An element becomes three limbs of bf16, for any accuracy.
+#define TESSERA_LIMBS_THREE_BF16 1
+
 // On the CPU or the first GPU, whichever should end first.
 #define TESSERA_DEVICE_AUTO 0
 
@@ -305,6 +320,11 @@ typedef struct tessera_gemm_desc {
   size_t alignment;
   // What is done to the sums besides, or NULL.
   const struct tessera_epilogue *epilogue;
+  // One of TESSERA_PREPARED_*: a factor of floats that is split into limbs before it is multiplied, once. All
+  // products of a batch have it in common. Kernels of compute capability 9.0 multiply limbs.
+  int32_t prepared;
+  // One of TESSERA_LIMBS_*, where a factor is prepared.
+  int32_t limbs;
 } tessera_gemm_desc;
 
 // Settings of a stream's products. Zeros are the usual ones.
@@ -697,6 +717,50 @@ tessera_status tessera_group_run_with(const struct tessera_group *group,
                                       void *workspace,
                                       size_t workspace_bytes,
                                       void *stream);
+
+// Bytes of device memory that the limbs of the description's prepared factor need, which depend on its sizes and
+// the kind of limbs alone; 0 where it has none or plan is NULL.
+//
+// The caller promises:
+// It is null or that of a plan.
+size_t tessera_plan_prepared_bytes(const struct tessera_plan *plan);
+
+// Queues the splitting of the description's prepared factor into limbs, for tessera_plan_run_prepared in this
+// stream or in one that waits for it. factor is its address on the device; prepared is memory there at a multiple of
+// 256, of at least tessera_plan_prepared_bytes. What is prepared serves all plans whose factor has these sizes and
+// limbs, whatever the sizes of the other. It allocates nothing and synchronises nothing.
+//
+// TESSERA_INVALID_SIZE where the description has no prepared factor, TESSERA_INVALID_ARGUMENT where an address is
+// null or not aligned or there are too few bytes: nothing is launched then.
+//
+// The caller promises:
+// `plan` is that of a plan. The factor is valid in its context for the matrix of its description, and what is
+// prepared for as many bytes as it says, apart from it. Until the work is over nobody writes the factor, or reads or
+// writes what is prepared, but work that the stream orders.
+tessera_status tessera_plan_prepare(const struct tessera_plan *plan,
+                                    const void *factor,
+                                    void *prepared,
+                                    size_t prepared_bytes,
+                                    void *stream);
+
+// As tessera_plan_run_with, with the limbs that tessera_plan_prepare has left. The bits are those of the same kernel
+// without them. The factor itself is given as well: what limbs do not hold, as infinities, is taken from there.
+// numbers are those of the description's epilogue, or NULL where it has none.
+//
+// The caller promises:
+// As `tessera_plan_run_with`; nobody has written to the factor or to what is prepared since tessera_plan_prepare was
+// queued, in work that comes before this, and nobody does before this is over.
+tessera_status tessera_plan_run_prepared(const struct tessera_plan *plan,
+                                         const struct tessera_epilogue_numbers *numbers,
+                                         const void *prepared,
+                                         size_t prepared_bytes,
+                                         const void *a,
+                                         const void *b,
+                                         const void *c,
+                                         void *d,
+                                         void *workspace,
+                                         size_t workspace_bytes,
+                                         void *stream);
 
 // The name of a status; never null.
 const char *tessera_status_string(tessera_status status);

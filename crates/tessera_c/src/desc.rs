@@ -1,7 +1,7 @@
 //! What a product on a device is, before it is planned.
 
 use tessera::Layout;
-use tessera::gpu::{GemmBatch, GemmDesc, PlanLimits};
+use tessera::gpu::{GemmBatch, GemmDesc, Limbs, Operand, PlanLimits};
 use tessera_raw::{Failure, Scalar, types};
 
 use crate::engine::{accuracy, unknown};
@@ -24,6 +24,18 @@ pub const TESSERA_BATCH_POINTERS: i32 = 1;
 /// takes where they end. m is the rows of all groups at most. A, C and D are row-major, and products of 16-bit
 /// floats have kernels for it.
 pub const TESSERA_BATCH_ROW_GROUPS: i32 = 2;
+
+/// Both factors are split by each run, where the kernel multiplies limbs.
+pub const TESSERA_PREPARED_NONE: i32 = 0;
+/// A is split by tessera_plan_prepare, for any number of runs.
+pub const TESSERA_PREPARED_A: i32 = 1;
+/// B is.
+pub const TESSERA_PREPARED_B: i32 = 2;
+
+/// An element becomes two limbs of f16, which has the accuracy of TESSERA_ACCURACY_FP32.
+pub const TESSERA_LIMBS_TWO_F16: i32 = 0;
+/// An element becomes three limbs of bf16, for any accuracy.
+pub const TESSERA_LIMBS_THREE_BF16: i32 = 1;
 
 /// Products on a device: D = alpha * A * B + beta * C, with A m by k, B k by n, C and D m by n.
 /// tessera_gemm_desc_row_major and tessera_gemm_desc_col_major fill one in, of which a program then changes
@@ -93,6 +105,11 @@ pub struct tessera_gemm_desc {
     pub alignment: usize,
     /// What is done to the sums besides, or NULL.
     pub epilogue: *const tessera_epilogue,
+    /// One of TESSERA_PREPARED_*: a factor of floats that is split into limbs before it is multiplied, once. All
+    /// products of a batch have it in common. Kernels of compute capability 9.0 multiply limbs.
+    pub prepared: i32,
+    /// One of TESSERA_LIMBS_*, where a factor is prepared.
+    pub limbs: i32,
 }
 
 // SAFETY: numbers and an address, the first of which is the size; any bytes are one.
@@ -149,6 +166,17 @@ impl tessera_gemm_desc {
             .with_accuracy(accuracy(self.accuracy)?)
             .with_epilogue(epilogue)
             .with_bias_stride(bias_stride);
+        let limbs = match self.limbs {
+            TESSERA_LIMBS_TWO_F16 => Limbs::TwoF16,
+            TESSERA_LIMBS_THREE_BF16 => Limbs::ThreeBf16,
+            other => return Err(unknown("limbs", other, "TESSERA_LIMBS_*")),
+        };
+        let desc = match self.prepared {
+            TESSERA_PREPARED_NONE => desc,
+            TESSERA_PREPARED_A => desc.with_prepared(Operand::A, limbs),
+            TESSERA_PREPARED_B => desc.with_prepared(Operand::B, limbs),
+            other => return Err(unknown("prepared", other, "TESSERA_PREPARED_*")),
+        };
         let limits =
             PlanLimits { workspace: self.workspace_limit as u64, alignment: self.alignment as u64 };
         Ok(Described { desc, limits })

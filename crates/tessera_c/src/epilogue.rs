@@ -153,7 +153,7 @@ impl tessera_epilogue_numbers {
         }
     }
 
-    /// Those of a product in host memory with so many rows and columns, whose elements and sums are that long.
+    /// Those of a product in host memory with that many rows and columns, whose elements and sums have these sizes.
     pub(crate) fn on_host(
         self,
         what: Epilogue,

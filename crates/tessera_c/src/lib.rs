@@ -15,6 +15,7 @@
 //! device.rs     contexts, for products of matrices that are on a GPU
 //! desc.rs       what such a product is
 //! plan.rs       such products, planned once
+//! prepared.rs   those one of whose factors is split once
 //! plan_group.rs several of sizes of their own
 //! stream.rs     the same without a plan of one's own
 //! version.rs    the library's version
@@ -32,6 +33,7 @@ mod guard;
 mod matrix;
 mod plan;
 mod plan_group;
+mod prepared;
 mod sized;
 mod status;
 mod stream;
@@ -46,6 +48,7 @@ pub use self::guard::{tessera_last_driver_code, tessera_last_error};
 pub use self::matrix::*;
 pub use self::plan::*;
 pub use self::plan_group::*;
+pub use self::prepared::*;
 pub use self::status::*;
 pub use self::stream::*;
 pub use self::version::tessera_version;

@@ -17,7 +17,7 @@ use crate::status::{Fault, tessera_status};
 /// description and the device alone, neither on free memory nor on addresses. Any number of threads may run
 /// one plan at once; runs that may overlap each other on the device need a workspace each.
 pub struct tessera_plan {
-    plan: Plan,
+    pub(crate) plan: Plan,
     kernel: CString,
     text: CString,
 }

@@ -7,6 +7,8 @@
 
 #[path = "device/epilogue.rs"]
 mod epilogue;
+#[path = "device/prepared.rs"]
+mod prepared;
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_void};
@@ -193,6 +195,8 @@ fn described(dtype: tessera_dtype, m: usize, n: usize, k: usize) -> tessera_gemm
         workspace_limit: usize::MAX,
         alignment: 16,
         epilogue: null(),
+        prepared: TESSERA_PREPARED_NONE,
+        limbs: TESSERA_LIMBS_TWO_F16,
     }
 }
 
@@ -881,6 +885,15 @@ fn null_is_a_status_everywhere() {
         let (run, at) = (tessera_plan_run_groups, null());
         run(null(), null(), null(), at, at, at, null_mut(), null_mut(), 0, no_stream)
     });
+    // SAFETY: as above.
+    argument(unsafe {
+        let (run, at) = (tessera_plan_run_prepared, null());
+        run(null(), null(), null(), 0, at, at, at, null_mut(), null_mut(), 0, no_stream)
+    });
+    // SAFETY: as above.
+    argument(unsafe { tessera_plan_prepare(null(), null(), null_mut(), 0, no_stream) });
+    // SAFETY: as above.
+    assert_eq!(unsafe { tessera_plan_prepared_bytes(null()) }, 0);
     // SAFETY: as above.
     argument(unsafe {
         let (run, at) = (tessera_group_run_with, null());

@@ -138,7 +138,8 @@ impl OnGpu {
                             Error::OutOfMemory { what, needed, available: Some(free.into()) }
                         }
                         false => {
-                            Error::NoKernel { types: T::TYPES, grouped: false, accuracy, device }
+                            let besides = String::new();
+                            Error::NoKernel { types: T::TYPES, besides, accuracy, device }
                         }
                     }
                 };

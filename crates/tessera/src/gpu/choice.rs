@@ -90,13 +90,12 @@ impl Choice {
                 };
                 picked.ok_or_else(|| {
                     let (accuracy, device) = (desc.accuracy, context.info().name.clone());
-                    if let Some(prepared) = desc.prepared {
-                        let reason = format!(
-                            "no kernel multiplies {prepared} with {accuracy} accuracy on {device}"
-                        );
-                        return Error::Descriptor { plan: desc.to_string(), reason };
-                    }
-                    Error::NoKernel { types: desc.types, grouped, accuracy, device }
+                    let besides = match desc.prepared {
+                        Some(prepared) => format!(" with {prepared}"),
+                        None if grouped => " in groups of rows".to_owned(),
+                        None => String::new(),
+                    };
+                    Error::NoKernel { types: desc.types, besides, accuracy, device }
                 })?
             }
         };

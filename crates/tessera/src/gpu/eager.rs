@@ -44,7 +44,7 @@ impl Stream {
     /// [`Stream::gemm`], and the bits are those of the same kernel without them.
     ///
     /// # Errors
-    /// As [`Stream::gemm`]; [`Error::Descriptor`] where no kernel multiplies such limbs within the stream's accuracy.
+    /// As [`Stream::gemm`]; [`Error::NoKernel`] where none multiplies such limbs within the stream's accuracy.
     pub fn gemm_prepared(
         &self,
         alpha: f32,

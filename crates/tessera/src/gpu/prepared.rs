@@ -46,7 +46,7 @@ impl PreparedMatrix {
     /// bf16 take half again as many and keep to stricter contracts as well.
     ///
     /// # Errors
-    /// [`Error::Descriptor`] where no kernel of the device multiplies such limbs within the stream's accuracy,
+    /// [`Error::NoKernel`] where no kernel of the device multiplies such limbs within the stream's accuracy,
     /// [`Error::DeviceOperand`] where the matrix is of another context; [`Error::OutOfMemory`] and [`Error::Cuda`].
     pub fn new(stream: &Stream, matrix: DeviceMatrix<f32>, limbs: Limbs) -> Result<Self, Error> {
         let view = matrix.view();
