@@ -93,6 +93,11 @@ pub(crate) const NAMES: [&str; 3] =
     ["the epilogue's bias", "the epilogue's row_scale", "the epilogue's column_scale"];
 
 impl Epilogue {
+    /// The activation itself.
+    pub(crate) fn function(&self) -> Activation {
+        self.activation
+    }
+
     /// Bias, row scale and column scale.
     pub(crate) fn arrays<'py>(&self, py: Python<'py>) -> [Option<Bound<'py, PyAny>>; 3] {
         [&self.bias, &self.row_scale, &self.column_scale]

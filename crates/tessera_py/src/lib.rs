@@ -45,7 +45,7 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::device::{DeviceArray, Plan};
+    use super::device::{DeviceArray, Plan, grouped_matmul};
     #[cfg(feature = "emulated")]
     #[pymodule_export]
     use super::emulated::emulated;

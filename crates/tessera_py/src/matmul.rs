@@ -395,7 +395,7 @@ fn on_gpu(arrays: [Option<&Bound<'_, PyAny>>; 4]) -> PyResult<bool> {
 }
 
 /// The array that a result goes to. NumPy's functions also take it as a tuple of one.
-fn single(out: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn single(out: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     match out.cast::<PyTuple>() {
         Ok(tuple) if tuple.len() == 1 => tuple.get_item(0),
         _ => Ok(out),

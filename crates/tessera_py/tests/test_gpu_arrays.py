@@ -576,3 +576,37 @@ def test_captures_of_others_are_left_alone():
     graph.launch(own)
     np.testing.assert_array_equal(out.host(), np.full((3, 3), 3))
     np.testing.assert_array_equal(result(found[0]), np.full((3, 3), 3))
+
+
+def test_groups_are_refused_where_they_do_not_fit(rng):
+    """The emulated device has no kernel for groups, which is said last; check_gpu.py multiplies them on a real one."""
+    a, b = upload(whole(rng, (20, 6), "f2")), upload(whole(rng, (3, 6, 8), "f2"))
+    ends = upload(np.array([4, 4, 20], "i4"))
+    refused = [
+        (TypeError, "a is in host memory", (np.zeros((20, 6), "f2"), b, ends), {}),
+        (TypeError, "ends is in host memory", (a, b, np.array([4, 4, 20], "i4")), {}),
+        (TypeError, "ends is of float32", (a, b, upload(np.zeros(3, "f4"))), {}),
+        (TypeError, "ends must be on cuda:0", (a, b, upload(np.zeros(3, "i4"), device=1)), {}),
+        (ValueError, "ends has the shape", (a, b, upload(np.zeros(4, "i4"))), {}),
+        (ValueError, "contiguous", (a, b, upload(np.zeros(6, "i4")[::2])), {}),
+        (ValueError, "it must have 2 dimensions", (b, b, ends), {}),
+        (ValueError, "it must have 3 dimensions", (a, a, ends), {}),
+        (ValueError, "a has 6 columns", (a, upload(np.zeros((3, 5, 8), "f2")), ends), {}),
+        (ValueError, "out has the shape", (a, b, ends), {"out": upload(np.zeros((20, 9), "f2"))}),
+        (ValueError, "has the shape .4., it must be", (a, b, ends), {"epilogue": bias_of(4)}),
+        (ValueError, "no scales", (a, b, ends), {"epilogue": tessera.Epilogue(row_scale=upload(np.ones(20, "f4")))}),
+        (TypeError, "must be a tessera.Epilogue", (a, b, ends), {"epilogue": 1}),
+    ]  # fmt: skip
+    for kind, words, arrays, options in refused:
+        with pytest.raises(kind, match=words):
+            tessera.grouped_matmul(*arrays, **options)
+    for epilogue in (None, bias_of(8), bias_of((3, 8))):
+        with pytest.raises(Exception, match="no kernel for f16 in groups of rows"):
+            tessera.grouped_matmul(a, b, ends, epilogue=epilogue)
+    # Without rows there is nothing to be launched.
+    assert tessera.grouped_matmul(upload(np.zeros((0, 6), "f2")), b, ends).shape == (0, 8)
+    assert EMULATED.faults() == []
+
+
+def bias_of(shape):
+    return tessera.Epilogue(bias=upload(np.zeros(shape, "f2")), activation="relu")

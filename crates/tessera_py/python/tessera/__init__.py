@@ -14,6 +14,7 @@ from ._native import (
     config,
     explain,
     get_num_threads,
+    grouped_matmul,
     matmul,
     set_num_threads,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "config",
     "explain",
     "get_num_threads",
+    "grouped_matmul",
     "matmul",
     "set_num_threads",
 ]

@@ -10,6 +10,7 @@ __all__ = [
     "config",
     "explain",
     "get_num_threads",
+    "grouped_matmul",
     "matmul",
     "set_num_threads",
 ]
@@ -139,6 +140,18 @@ def matmul(
     accuracy: _Accuracy | None = None,
     device: str | None = None,
     threads: int | None = None,
+    stream: Any = None,
+    dtype: npt.DTypeLike | Any | None = None,
+    epilogue: Epilogue | None = None,
+) -> Any: ...
+def grouped_matmul(
+    a: Any,
+    b: Any,
+    ends: Any,
+    /,
+    out: Any = None,
+    *,
+    accuracy: _Accuracy | None = None,
     stream: Any = None,
     dtype: npt.DTypeLike | Any | None = None,
     epilogue: Epilogue | None = None,

@@ -13,11 +13,13 @@
 //! layout.rs     descriptor and launches of a product of such arrays
 //! product.rs    a product from arguments to result
 //! plan.rs       products that are planned once
+//! grouped.rs    products of groups of rows
 //! ```
 //!
 //! Nothing here waits for the GPU. The lock of the interpreter is released while a kernel is picked, loaded
 //! and launched.
 
+mod grouped;
 mod interface;
 mod layout;
 mod lender;
@@ -29,6 +31,7 @@ mod product;
 mod state;
 mod streams;
 
+pub(crate) use grouped::grouped_matmul;
 pub(crate) use operand::locate;
 pub(crate) use own::DeviceArray;
 pub(crate) use plan::Plan;

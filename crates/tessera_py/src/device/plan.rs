@@ -12,8 +12,8 @@ use super::lender::kind_named;
 use super::library::Library;
 use super::operand::{Operand, locate, pointer};
 use super::product::{
-    Read, Request, Terms, arranged, check_out, epilogue_of, launch, named, one_device, read, real,
-    types,
+    Read, Request, Terms, arranged, check_out, epilogue_of, launch_plan, named, one_device, read,
+    real, types,
 };
 use super::state;
 use crate::dlpack::contiguous;
@@ -313,7 +313,7 @@ impl Plan {
         let mut operands = vec![&a, &b, &d];
         operands.extend(&c);
         operands.extend(numbers.iter().flatten());
-        launch(py, &lender, (&self.plan, of_epilogue), &arranged, given, &operands)?;
+        launch_plan(py, &lender, (&self.plan, of_epilogue), &arranged, given, &operands)?;
         if let Some(workspace) = workspace
             && Library::of(workspace)? == Some(Library::Torch)
         {

@@ -325,9 +325,9 @@ fn extent<'a>(of: &'a Operand<'_>) -> Extent<'a> {
     Extent { address, shape: &of.shape, strides: &of.strides, size }
 }
 
-/// Queues launches in the stream of a product, and keeps what they use; the operands are followed by the epilogue's
-/// arrays.
-pub(super) fn launch(
+/// Queues the launches of a plan in the stream of a product, and keeps what they use; the operands are followed by
+/// the epilogue's arrays.
+pub(super) fn launch_plan(
     py: Python<'_>,
     lender: &Lender<'_>,
     (plan, numbers): (&Plan, EpilogueOperands),
@@ -335,30 +335,43 @@ pub(super) fn launch(
     given: Option<Workspace>,
     operands: &[&Operand<'_>],
 ) -> PyResult<()> {
-    let (context, stream, device) = (&lender.context, lender.stream, lender.located.device);
-    let run = |workspace: Workspace| -> Result<(), Error> {
-        // SAFETY: (1) the operands and the epilogue's numbers are arrays of their libraries in the primary context of
-        // the device, which is the plan's, and are as long as their shapes and strides say; D was checked to overlap none that is
-        // read but where it is C, or is new. (2) The workspace is the library's, in the stream's order, or the
-        // stream's own, or the program's. (3) The arrays are kept until the stream has passed the launches:
-        // by the library's allocator, which reuses memory in the stream's order, or by what is kept below.
-        // That nobody else writes them meanwhile is what every array library asks of its callers.
+    let stream = lender.stream;
+    launch(py, lender, plan.workspace_bytes(), given, operands, |workspace| {
+        // SAFETY: (1) to (3) of `launch`.
         unsafe { arranged.launch(plan, stream.raw(), numbers, workspace) }
-    };
+    })
+}
+
+/// Calls what queues launches in the stream of a product with a workspace of that many bytes or the one that is given,
+/// and keeps what they use. What a plan asks of its caller holds then:
+///
+/// 1. The operands, the epilogue's numbers among them, are arrays of their libraries in the primary context of the
+///    device, which is the plan's, and are as long as their shapes and strides say; D was checked to overlap none that
+///    is read but where it is C, or is new.
+/// 2. The workspace is the library's, in the stream's order, or the stream's own, or the program's.
+/// 3. The arrays are kept until the stream has passed the launches: by the library's allocator, which reuses memory in
+///    the stream's order, or by what is kept here. That nobody else writes them meanwhile is what every array library
+///    asks of its callers.
+pub(super) fn launch(
+    py: Python<'_>,
+    lender: &Lender<'_>,
+    bytes: u64,
+    given: Option<Workspace>,
+    operands: &[&Operand<'_>],
+    run: impl Fn(Workspace) -> Result<(), Error> + Send + Sync,
+) -> PyResult<()> {
+    let (context, stream, device) = (&lender.context, lender.stream, lender.located.device);
     match given {
         Some(workspace) => py.detach(|| run(workspace)).map_err(failure)?,
-        None => {
-            let bytes = plan.workspace_bytes();
-            match lender.scratch(bytes)? {
-                Scratch::None => py.detach(|| run(Workspace::NONE)).map_err(failure)?,
-                Scratch::Lent(workspace, _memory) => {
-                    py.detach(|| run(workspace)).map_err(failure)?;
-                }
-                Scratch::Own => {
-                    py.detach(|| state::with_workspace(context, device, stream, bytes, run))?
-                }
+        None => match lender.scratch(bytes)? {
+            Scratch::None => py.detach(|| run(Workspace::NONE)).map_err(failure)?,
+            Scratch::Lent(workspace, _memory) => {
+                py.detach(|| run(workspace)).map_err(failure)?;
             }
-        }
+            Scratch::Own => {
+                py.detach(|| state::with_workspace(context, device, stream, bytes, run))?
+            }
+        },
     }
     lender.used(operands)?;
     let kept: Vec<Py<PyAny>> =
@@ -442,7 +455,7 @@ pub(crate) fn matmul<'py>(
     let mut operands = vec![&a, &b, &d];
     operands.extend(&c);
     operands.extend(numbers.iter().flatten());
-    launch(py, &lender, (&plan, given), &arranged, None, &operands)?;
+    launch_plan(py, &lender, (&plan, given), &arranged, None, &operands)?;
     if let Some(out) = copied_to {
         lender.copy(&out, &d, "the result")?;
         return Ok(out.object);

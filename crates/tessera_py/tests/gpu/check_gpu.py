@@ -137,6 +137,43 @@ def slow(torch, seconds=0.05):
 
 
 @check("torch")
+def groups_of_rows(torch):
+    """Each group by itself, whose sizes only the GPU knows; weights by rows and by columns, and rows of no group."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        return
+    torch.manual_seed(2)
+    rows, groups, n, k = 700, 5, 264, 136
+    for dtype in (torch.float16, torch.bfloat16):
+        name = str(dtype).removeprefix("torch.")
+        a = torch.randn(rows, k, device="cuda").to(dtype)
+        by_rows = torch.randn(groups, k, n, device="cuda").to(dtype)
+        by_columns = by_rows.transpose(1, 2).contiguous().transpose(1, 2)
+        bias = torch.randn(groups, n, device="cuda").to(dtype)
+        finishing = tessera.Epilogue(bias=bias, activation="relu")
+        for ends in ([100, 100, 384, 390, 650], [0, 0, 0, 0, 700], [1, 2, 3, 4, 5]):
+            on_gpu = torch.tensor(ends, dtype=torch.int32, device="cuda")
+            for b in (by_rows, by_columns):
+                for epilogue in (None, finishing):
+                    out = torch.full((rows, n), 7.0, device="cuda", dtype=dtype)
+                    found = tessera.grouped_matmul(a, b, on_gpu, out=out, epilogue=epilogue)
+                    assert found is out
+                    begin = 0
+                    for group, end in enumerate(ends):
+                        left, right = a[begin:end].double(), b[group].double()
+                        expected, scale = left @ right, left.abs() @ right.abs()
+                        if epilogue is not None:
+                            expected = (expected + bias[group].double()).relu()
+                            scale = scale + bias[group].double().abs()
+                        worst = float(scale.amax()) if scale.numel() else 0.0
+                        of_group = out[begin:end].double().cpu().numpy()
+                        equal_or_near(of_group, expected.cpu().numpy(), k, name, worst)
+                        begin = end
+                    assert (out[begin:] == 7).all()
+        new = tessera.grouped_matmul(a, by_rows, on_gpu, dtype=torch.float32)
+        assert new.dtype == torch.float32 and new.shape == (rows, n)
+
+
+@check("torch")
 def order_without_waiting(torch):
     """A producer that is still at work when matmul returns: the product sees what it wrote, in any stream."""
     n = 512
