@@ -271,8 +271,8 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_m.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "828ae30ce1d907140e1d3d3cb1dadcab1ed72f0b1a14f14f636503a5611a3365",
-            image_sha256: "6f1e1501901d7f1d25e271d17684d8277efafcabf2ac66fd37aae51792483459",
+            ptx_sha256: "9d8a9b5c11899411122b6e18d396e2de32c5eb1931d220ac4dd270d7fa795c28",
+            image_sha256: "be3c4497c0f6809bc2ae423121916a959810b18e33e5c3bedb0c63b6f5debbec",
             ptxas: "13.0.88",
         }),
     },
@@ -283,8 +283,8 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_n.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "1e4c8175e210a4fd0106f1ea11017337b058087bf899ff6438c1638c322d664f",
-            image_sha256: "aab49463d1d41ef22e1951fa5c006577959b0a1126786d3de3041e5fb877e26f",
+            ptx_sha256: "4db259e9403c5e1c1bb86cdcf0afa82737c7cea05814485db0b1b6a441a9e449",
+            image_sha256: "576b6ad9bda543b2dae73433362c4d45aeb543752d49c3c1fa210eb1f7a621ca",
             ptxas: "13.0.88",
         }),
     },

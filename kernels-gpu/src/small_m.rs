@@ -145,40 +145,19 @@ unsafe fn rows<T: Accumulator, const M: usize, const STEPS: usize>(
     let k = gemm.effective_k();
     let mut acc = [[T::ZERO; 4]; M];
     let mut done = 0;
+    let steps = (STEPS * WARPS) as u32;
+    let own = Own { warp, columns, place: (row0, col0) };
+    // Reads without a guard: what a guarded one is chosen from would be waited for. With sixteen rows there are no
+    // registers for a second loop.
+    while M <= 8 && columns.in_quads && k - done >= steps {
+        // SAFETY: the chunk is whole; `k` is the same in all threads of the block, so all are here.
+        acc = unsafe { own.add_chunk::<T, M, STEPS, true>(gemm, chunk, (done, k), acc) };
+        done += steps;
+    }
     while done < k {
-        // In flight while the chunk is filled.
-        let mut b = [[T::ZERO; 4]; STEPS];
-        unroll!(for S in 0..8 {
-            let step = done.saturating_add((warp * STEPS + S) as u32);
-            if S < STEPS && step < k {
-                // SAFETY: the step is in B.
-                b[S] = unsafe { fetch(gemm, step, col0, columns) };
-            }
-        });
-        // SAFETY: `k` is the same in all threads of the block, so all are here.
-        unsafe { thread::sync_threads() };
-        // SAFETY: nobody reads the chunk any more.
-        unsafe { fill::<T, M, STEPS>(gemm, chunk, (done, k), row0, thread) };
-        // SAFETY: as above.
-        unsafe { thread::sync_threads() };
-        let from = chunk.wrapping_add(warp * STEPS * PITCH);
-        unroll!(for S in 0..8 {
-            unroll!(for G in 0..4 {
-                if 4 * G < M && S < STEPS {
-                    let at = from.wrapping_add(S * PITCH + 4 * G).cast::<Quad<T>>();
-                    // SAFETY: written, aligned, and visible since the barrier.
-                    let a = unsafe { at.read() }.0;
-                    unroll!(for I in 0..4 {
-                        if 4 * G + I < M {
-                            unroll!(for J in 0..4 {
-                                acc[4 * G + I][J] = a[I].mul_add(b[S][J], acc[4 * G + I][J]);
-                            });
-                        }
-                    });
-                }
-            });
-        });
-        done = done.saturating_add((STEPS * WARPS) as u32);
+        // SAFETY: the same of a chunk that may end before `k`.
+        acc = unsafe { own.add_chunk::<T, M, STEPS, false>(gemm, chunk, (done, k), acc) };
+        done = done.saturating_add(steps);
     }
 
     // --- reduction over the warps, one after the other ---
@@ -217,14 +196,78 @@ unsafe fn rows<T: Accumulator, const M: usize, const STEPS: usize>(
     }
 }
 
+/// One lane's part of a tile that begins at a place.
+struct Own {
+    warp: usize,
+    columns: Columns,
+    place: (u32, u32),
+}
+
+impl Own {
+    /// Adds the products of a chunk of k; of one that is `WHOLE`, and columns that are read in quads, without guards.
+    ///
+    /// # Safety
+    /// Obligation 1 of the entries; all threads of the block call it together, with the chunk's memory; where it is
+    /// `WHOLE` its k elements are all before `k`, and columns are in quads.
+    #[inline(always)]
+    unsafe fn add_chunk<T: Accumulator, const M: usize, const STEPS: usize, const WHOLE: bool>(
+        &self,
+        gemm: &Gemm<T>,
+        chunk: Shared<T>,
+        (done, k): (u32, u32),
+        mut acc: [[T; 4]; M],
+    ) -> [[T; 4]; M] {
+        let Self { warp, columns, place: (row0, col0) } = *self;
+        let thread = thread::thread_idx_x() as usize;
+        // In flight while the chunk is filled.
+        let mut b = [[T::ZERO; 4]; STEPS];
+        unroll!(for S in 0..8 {
+            let step = done.saturating_add((warp * STEPS + S) as u32);
+            if S < STEPS && (WHOLE || step < k) {
+                // SAFETY: the step is in B.
+                b[S] = unsafe { fetch::<T, WHOLE>(gemm, step, col0, columns) };
+            }
+        });
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+        // SAFETY: nobody reads the chunk any more.
+        unsafe { fill::<T, M, STEPS, WHOLE>(gemm, chunk, (done, k), row0, thread) };
+        // SAFETY: as above.
+        unsafe { thread::sync_threads() };
+        let from = chunk.wrapping_add(warp * STEPS * PITCH);
+        unroll!(for S in 0..8 {
+            unroll!(for G in 0..4 {
+                if 4 * G < M && S < STEPS {
+                    let at = from.wrapping_add(S * PITCH + 4 * G).cast::<Quad<T>>();
+                    // SAFETY: written, aligned, and visible since the barrier.
+                    let a = unsafe { at.read() }.0;
+                    unroll!(for I in 0..4 {
+                        if 4 * G + I < M {
+                            unroll!(for J in 0..4 {
+                                acc[4 * G + I][J] = a[I].mul_add(b[S][J], acc[4 * G + I][J]);
+                            });
+                        }
+                    });
+                }
+            });
+        });
+        acc
+    }
+}
+
 /// A lane's four columns of a step of B; columns outside repeat the last one.
 ///
 /// # Safety
-/// Obligation 1 of the entries; `step < k`, and `in_quads` only where the tile's columns are inside and
+/// Obligation 1 of the entries; `step < k`, and `in_quads` or `WHOLE` only where the tile's columns are inside and
 /// rows are aligned.
 #[inline(always)]
-unsafe fn fetch<T: Accumulator>(gemm: &Gemm<T>, step: u32, col0: u32, columns: Columns) -> [T; 4] {
-    if columns.in_quads {
+unsafe fn fetch<T: Accumulator, const WHOLE: bool>(
+    gemm: &Gemm<T>,
+    step: u32,
+    col0: u32,
+    columns: Columns,
+) -> [T; 4] {
+    if WHOLE || columns.in_quads {
         let at = gemm.b_at(step, col0 + columns.get(0) as u32).cast::<Quad<T>>();
         // SAFETY: four columns of a row of B, aligned.
         return unsafe { at.read() }.0;
@@ -242,9 +285,10 @@ unsafe fn fetch<T: Accumulator>(gemm: &Gemm<T>, step: u32, col0: u32, columns: C
 /// zero from k index `k` and from row m on.
 ///
 /// # Safety
-/// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it.
+/// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it. Where it is `WHOLE` its k
+/// elements are all before `k`.
 #[inline(always)]
-unsafe fn fill<T: Accumulator, const M: usize, const STEPS: usize>(
+unsafe fn fill<T: Accumulator, const M: usize, const STEPS: usize, const WHOLE: bool>(
     gemm: &Gemm<T>,
     chunk: Shared<T>,
     (done, k): (u32, u32),
@@ -256,7 +300,7 @@ unsafe fn fill<T: Accumulator, const M: usize, const STEPS: usize>(
     while at < steps * M.next_multiple_of(4) {
         let (step, row) = (done.saturating_add((at % steps) as u32), row0 + (at / steps) as u32);
         let mut value = T::ZERO;
-        if step < k && row < gemm.m {
+        if (WHOLE || step < k) && row < gemm.m {
             // SAFETY: the row and the step are in A.
             value = unsafe { gemm.a_row(row).wrapping_add(step as usize).read() };
         }

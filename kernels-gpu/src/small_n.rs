@@ -138,40 +138,19 @@ unsafe fn columns<T: Accumulator + Shuffle, const N: usize, const GROUPS: usize>
         in_quads: gemm.a_in_quads(),
     };
     let k = gemm.effective_k();
+    let steps = chunk_steps(GROUPS) as u32;
     let mut acc = [[T::ZERO; N]; ROWS];
     let mut done = 0;
+    // Reads without a guard: what a guarded one is chosen from would be waited for.
+    while own.in_quads && k - done >= steps {
+        // SAFETY: the chunk is whole; `k` is the same in all threads of the block, so all are here.
+        acc = unsafe { own.add_chunk::<T, N, GROUPS, true>(gemm, chunk, (done, k), col0, acc) };
+        done += steps;
+    }
     while done < k {
-        // In flight while the chunk is filled.
-        let mut a = [[[T::ZERO; 4]; ROWS]; GROUPS];
-        unroll!(for G in 0..2 {
-            if G < GROUPS {
-                let ahead = done.saturating_add((G * GROUP) as u32);
-                // SAFETY: obligation 1.
-                a[G] = unsafe { own.fetch(gemm, ahead, k) };
-            }
-        });
-        // SAFETY: `k` is the same in all threads of the block, so all are here.
-        unsafe { thread::sync_threads() };
-        // SAFETY: nobody reads the chunk any more.
-        unsafe { fill::<T, N, GROUPS>(gemm, chunk, (done, k), col0, thread) };
-        // SAFETY: as above.
-        unsafe { thread::sync_threads() };
-        let from = chunk.wrapping_add(own.step as usize);
-        unroll!(for G in 0..2 {
-            unroll!(for COL in 0..16 {
-                if COL < N && G < GROUPS {
-                    let at = from.wrapping_add(COL * pitch(GROUPS) + G * GROUP).cast::<Quad<T>>();
-                    // SAFETY: written, aligned, and visible since the barrier.
-                    let b = unsafe { at.read() }.0;
-                    unroll!(for ROW in 0..4 {
-                        unroll!(for I in 0..4 {
-                            acc[ROW][COL] = a[G][ROW][I].mul_add(b[I], acc[ROW][COL]);
-                        });
-                    });
-                }
-            });
-        });
-        done = done.saturating_add(chunk_steps(GROUPS) as u32);
+        // SAFETY: the same of a chunk that may end before `k`.
+        acc = unsafe { own.add_chunk::<T, N, GROUPS, false>(gemm, chunk, (done, k), col0, acc) };
+        done = done.saturating_add(steps);
     }
 
     // --- reduction over the lanes, then over the warps along k ---
@@ -215,19 +194,77 @@ struct Rows {
 }
 
 impl Rows {
+    /// Adds the products of a chunk of k; of one that is `WHOLE`, and rows that are read in quads, without guards.
+    ///
+    /// # Safety
+    /// Obligation 1 of the entries; all threads of the block call it together, with the chunk's memory; where it is
+    /// `WHOLE` its k elements are all before `k`, and rows are aligned.
+    #[inline(always)]
+    unsafe fn add_chunk<
+        T: Accumulator + Shuffle,
+        const N: usize,
+        const GROUPS: usize,
+        const WHOLE: bool,
+    >(
+        &self,
+        gemm: &Gemm<T>,
+        chunk: Shared<T>,
+        (done, k): (u32, u32),
+        col0: u32,
+        mut acc: [[T; N]; ROWS],
+    ) -> [[T; N]; ROWS] {
+        let thread = thread::thread_idx_x() as usize;
+        // In flight while the chunk is filled.
+        let mut a = [[[T::ZERO; 4]; ROWS]; GROUPS];
+        unroll!(for G in 0..2 {
+            if G < GROUPS {
+                let ahead = done.saturating_add((G * GROUP) as u32);
+                // SAFETY: obligation 1.
+                a[G] = unsafe { self.fetch::<T, WHOLE>(gemm, ahead, k) };
+            }
+        });
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+        // SAFETY: nobody reads the chunk any more.
+        unsafe { fill::<T, N, GROUPS, WHOLE>(gemm, chunk, (done, k), col0, thread) };
+        // SAFETY: as above.
+        unsafe { thread::sync_threads() };
+        let from = chunk.wrapping_add(self.step as usize);
+        unroll!(for G in 0..2 {
+            unroll!(for COL in 0..16 {
+                if COL < N && G < GROUPS {
+                    let at = from.wrapping_add(COL * pitch(GROUPS) + G * GROUP).cast::<Quad<T>>();
+                    // SAFETY: written, aligned, and visible since the barrier.
+                    let b = unsafe { at.read() }.0;
+                    unroll!(for ROW in 0..4 {
+                        unroll!(for I in 0..4 {
+                            acc[ROW][COL] = a[G][ROW][I].mul_add(b[I], acc[ROW][COL]);
+                        });
+                    });
+                }
+            });
+        });
+        acc
+    }
+
     /// Four steps of each row, in the group of this lane that begins `done` steps after its first;
     /// zero from step `k` on. Rows outside repeat the last one.
     ///
     /// # Safety
-    /// Obligation 1 of the entries.
+    /// Obligation 1 of the entries; where they are `WHOLE`, all steps are before `k`, and rows are aligned.
     #[inline(always)]
-    unsafe fn fetch<T: Accumulator>(&self, gemm: &Gemm<T>, done: u32, k: u32) -> [[T; 4]; ROWS] {
+    unsafe fn fetch<T: Accumulator, const WHOLE: bool>(
+        &self,
+        gemm: &Gemm<T>,
+        done: u32,
+        k: u32,
+    ) -> [[T; 4]; ROWS] {
         let step = done.saturating_add(self.step);
         let mut a = [[T::ZERO; 4]; ROWS];
         unroll!(for ROW in 0..4 {
             let row = gemm.a_row((self.first + ROW as u32).min(gemm.m - 1));
             let from: Global<T> = row.wrapping_add(step as usize);
-            if self.in_quads && step.saturating_add(4) <= k {
+            if WHOLE || self.in_quads && step.saturating_add(4) <= k {
                 // SAFETY: four steps of a row of A, aligned like all of them.
                 a[ROW] = unsafe { from.cast::<Quad<T>>().read() }.0;
             } else {
@@ -247,9 +284,10 @@ impl Rows {
 /// and from column n on.
 ///
 /// # Safety
-/// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it.
+/// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it. Where it is `WHOLE` its k
+/// elements are all before `k`.
 #[inline(always)]
-unsafe fn fill<T: Accumulator, const N: usize, const GROUPS: usize>(
+unsafe fn fill<T: Accumulator, const N: usize, const GROUPS: usize, const WHOLE: bool>(
     gemm: &Gemm<T>,
     chunk: Shared<T>,
     (done, k): (u32, u32),
@@ -260,7 +298,7 @@ unsafe fn fill<T: Accumulator, const N: usize, const GROUPS: usize>(
     while at < chunk_steps(GROUPS) * N {
         let (step, col) = (done.saturating_add((at / N) as u32), col0 + (at % N) as u32);
         let mut value = T::ZERO;
-        if step < k && col < gemm.n {
+        if (WHOLE || step < k) && col < gemm.n {
             // SAFETY: the step and the column are in B.
             value = unsafe { gemm.b_at(step, col).read() };
         }
