@@ -58,6 +58,19 @@ fn multiplied(tile: u32, lines: usize) -> u32 {
     u32::try_from(lines).ok().filter(|_| thin).map_or(tile, u32::next_power_of_two)
 }
 
+/// Bytes of operands that may be in L2 already: a second launch costs more than it gains there.
+const IN_L2: f64 = 24e6;
+
+/// The part of the memory's rate that a kernel reaches with as many blocks for each SM: all of it where copies run ahead
+/// of the threads. Where threads wait for what they read, one block an SM has too little in flight
+/// (docs/notebook/kernels.md).
+fn reached(spec: &KernelSpec, blocks: f64) -> f64 {
+    /// What a block more takes of the rate that is left, as the exponent of e.
+    const OF_A_BLOCK: f64 = 1.2;
+    const WAITING: [&str; 2] = ["small_m", "small_n"];
+    if WAITING.contains(&spec.id) { 1.0 - (-OF_A_BLOCK * blocks).exp() } else { 1.0 }
+}
+
 impl DeviceModel {
     /// A device by its attributes; a clock of 0 is taken for that of the reference.
     #[must_use]
@@ -237,7 +250,11 @@ impl DeviceModel {
             if copies { padded_copy + 2.0 * of(rows * width, dtype) / memory_rate } else { 0.0 }
         };
         let copies = copied(m, k, types.a()) + copied(k, n, types.b());
-        Some((launch + sum + copies) / self.speed + units.max(bytes / memory_rate / self.speed))
+        let of_each = blocks as f64 / f64::from(self.limits.multiprocessors);
+        let stays = ranges <= 1 && bytes <= IN_L2;
+        let reached = if stays { 1.0 } else { reached(spec, of_each) };
+        let read = bytes / memory_rate / reached / self.speed;
+        Some((launch + sum + copies) / self.speed + units.max(read))
     }
 
     /// SMs that clusters of that many blocks run on at once, with one block each. Clusters of three and more
