@@ -283,8 +283,8 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_n.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "4db259e9403c5e1c1bb86cdcf0afa82737c7cea05814485db0b1b6a441a9e449",
-            image_sha256: "576b6ad9bda543b2dae73433362c4d45aeb543752d49c3c1fa210eb1f7a621ca",
+            ptx_sha256: "0ff5c0e7cd728646e94323c0b2c5c77cd898524ce305eaad7535ae3cf42e59ad",
+            image_sha256: "457c7b62319ce9e41c47c30a60fe6a3827cc6cc1a95b30ca4a7ec517b2bb75f5",
             ptxas: "13.0.88",
         }),
     },

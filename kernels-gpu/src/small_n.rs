@@ -280,12 +280,12 @@ impl Rows {
     }
 }
 
-/// Loads the k elements of B from `done` on into the chunk, column by column; zero from k index `k`
-/// and from column n on.
+/// Loads the k elements of B from `done` on into the chunk, column by column; zero from k index `k` on. What columns from n
+/// on are, nobody stores.
 ///
 /// # Safety
-/// Obligation 1 of the entries; nobody reads the chunk; all threads of the block call it. Where it is `WHOLE` its k
-/// elements are all before `k`.
+/// Obligation 1 of the entries; `done < k`; nobody reads the chunk; all threads of the block call it. Where it is
+/// `WHOLE` its k elements are all before `k`.
 #[inline(always)]
 unsafe fn fill<T: Accumulator, const N: usize, const GROUPS: usize, const WHOLE: bool>(
     gemm: &Gemm<T>,
@@ -294,6 +294,30 @@ unsafe fn fill<T: Accumulator, const N: usize, const GROUPS: usize, const WHOLE:
     col0: u32,
     thread: usize,
 ) {
+    // All elements of a thread are in flight together where there are registers for them: eight with four columns.
+    if N <= 4 {
+        let each = chunk_steps(GROUPS) * N / THREADS;
+        let mut values = [T::ZERO; 8];
+        unroll!(for I in 0..8 {
+            if I < each {
+                let at = thread + I * THREADS;
+                let step = done.saturating_add((at / N) as u32);
+                let col = (col0 + (at % N) as u32).min(gemm.n - 1);
+                let inside = if WHOLE { step } else { step.min(k - 1) };
+                // SAFETY: the step and the column are in B.
+                let value = unsafe { gemm.b_at(inside, col).read() };
+                values[I] = if WHOLE || step < k { value } else { T::ZERO };
+            }
+        });
+        unroll!(for I in 0..8 {
+            if I < each {
+                let at = thread + I * THREADS;
+                // SAFETY: each place of the chunk belongs to one thread.
+                unsafe { chunk.wrapping_add(at % N * pitch(GROUPS) + at / N).write(values[I]) };
+            }
+        });
+        return;
+    }
     let mut at = thread;
     while at < chunk_steps(GROUPS) * N {
         let (step, col) = (done.saturating_add((at / N) as u32), col0 + (at % N) as u32);
@@ -302,7 +326,7 @@ unsafe fn fill<T: Accumulator, const N: usize, const GROUPS: usize, const WHOLE:
             // SAFETY: the step and the column are in B.
             value = unsafe { gemm.b_at(step, col).read() };
         }
-        // SAFETY: each place of the chunk belongs to one thread.
+        // SAFETY: as above.
         unsafe { chunk.wrapping_add(at % N * pitch(GROUPS) + at / N).write(value) };
         at += THREADS;
     }
