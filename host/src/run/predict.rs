@@ -100,9 +100,10 @@ fn extrapolated(all: f64, before: Option<(f64, f64)>, (done, seconds): (f64, f64
     let each = seconds / done;
     let rest = all - done;
     match before {
-        Some((fewer, less)) if each < ALIKE * less / fewer && done > fewer => {
+        // A part that took longer than one of twice its work was disturbed, and tells nothing.
+        Some((fewer, less)) if each < ALIKE * less / fewer && done > fewer && seconds > less => {
             // There is more to it than its work: what B takes to be packed or read, for instance.
-            seconds + rest * ((seconds - less) / (done - fewer)).max(0.0)
+            seconds + rest * (seconds - less) / (done - fewer)
         }
         _ => seconds + rest * each,
     }
@@ -142,6 +143,20 @@ mod tests {
         assert!((seconds / (problem.flops() / 1e9) - 1.0).abs() < 1e-9);
         assert!(probes.iter().all(|flops| flops / 1e9 <= 1.0), "{probes:?}");
         assert!(probes.len() >= 2, "{probes:?}");
+    }
+
+    #[test]
+    fn a_probe_that_was_disturbed_does_not_make_the_rest_free() {
+        let problem = Problem::<f32>::new(1000, 1000, 1000);
+        // A row takes a hundredth of a second, and the first rows wait for somebody else besides.
+        let mut probes = 0;
+        let seconds = by_rows(&problem, Duration::from_millis(35), 1, |part| {
+            probes += 1;
+            let disturbed = if probes == 1 { 0.02 } else { 0.0 };
+            Ok::<_, Infallible>(part.m as f64 / 100.0 + disturbed)
+        });
+        assert_eq!(probes, 2);
+        assert!(seconds.is_ok_and(|seconds| seconds > 9.0), "{seconds:?}");
     }
 
     #[test]
