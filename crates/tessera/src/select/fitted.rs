@@ -51,7 +51,7 @@ pub(super) const FITTED: Constants = Constants {
         KernelConstants::new("split_k_64x128", [0.60598, 0.77382], [0.54013, 0.605], 300.0),
         KernelConstants::new("split_k_128x64", [0.34093, 0.67713], [0.30022, 0.60408], 300.0),
         KernelConstants::new("small_m", [0.10531, 0.20691], [0.99977, 0.23872], 3665.5),
-        KernelConstants::new("small_n", [0.1702, 0.09838], [0.1804, 0.23021], 2145.5),
+        KernelConstants::new("small_n", [0.16786, 0.09839], [0.17313, 0.23108], 2105.5),
         KernelConstants::new("tensor_128x128", [0.64, 0.80471], [0.64, 0.86552], 499.3),
         KernelConstants::new("tensor_128x256", [0.64, 0.89482], [0.64, 0.9201], 1058.0),
         KernelConstants::new("tensor_128x160", [0.64, 0.71799], [0.64, 0.62929], 1280.1),
