@@ -201,8 +201,7 @@ pub unsafe extern "C" fn tessera_plan_run_with(
         let plan = &unsafe { given(plan, "plan") }?.plan;
         // SAFETY: the caller's promise.
         let numbers = unsafe { tessera_epilogue_numbers::read(numbers, "numbers") }?.on_device();
-        let [a, b, c, d] = [a, b, c, d.cast_const()].map(address);
-        let operands = [Operands { a, b, c, d }];
+        let operands = [operands_at([a, b, c, d.cast_const()])];
         let workspace = workspace_of(workspace, workspace_bytes);
         // SAFETY: the caller's promises, which are those of the plan.
         Ok(unsafe { plan.run_with(stream, &operands, numbers, workspace) }?)
@@ -268,8 +267,7 @@ pub unsafe extern "C" fn tessera_plan_run_groups(
         // SAFETY: the caller's promise.
         let numbers = unsafe { tessera_epilogue_numbers::read(numbers, "numbers") }?.on_device();
         let ends = address(ends.cast());
-        let [a, b, c, d] = [a, b, c, d.cast_const()].map(address);
-        let operands = Operands { a, b, c, d };
+        let operands = operands_at([a, b, c, d.cast_const()]);
         let workspace = workspace_of(workspace, workspace_bytes);
         // SAFETY: the caller's promises, which are those of the plan.
         Ok(unsafe { plan.run_groups(stream, ends, operands, numbers, workspace) }?)
@@ -297,15 +295,20 @@ pub unsafe extern "C" fn tessera_plan_check(
     guard(|| {
         // SAFETY: the caller's promise.
         let plan = &unsafe { given(plan, "plan") }?.plan;
-        let [a, b, c, d] = [a, b, c, d].map(address);
         let workspace = workspace_of(workspace.cast_mut(), workspace_bytes);
-        Ok(plan.check(Operands { a, b, c, d }, workspace)?)
+        Ok(plan.check(operands_at([a, b, c, d]), workspace)?)
     })
 }
 
 /// An address on the device, which C has as a pointer.
 pub(crate) fn address(at: *const c_void) -> u64 {
     at.addr() as u64
+}
+
+/// The operands of one product, by the addresses of A, B, C and D.
+pub(crate) fn operands_at(all: [*const c_void; 4]) -> Operands {
+    let [a, b, c, d] = all.map(address);
+    Operands { a, b, c, d }
 }
 
 pub(crate) fn workspace_of(at: *mut c_void, bytes: usize) -> Workspace {
@@ -332,9 +335,7 @@ pub(crate) unsafe fn operands_of(
     if count != 0 && all.iter().all(Option::is_none) {
         return Err(Fault::argument("a, b, c and d are null"));
     }
-    let operands = |at: usize| {
-        let [a, b, c, d] = all.map(|of| of.map_or(0, |array| address(array[at])));
-        Operands { a, b, c, d }
-    };
+    let operands =
+        |at: usize| operands_at(all.map(|of| of.map_or(std::ptr::null(), |array| array[at])));
     Ok((0..count).map(operands).collect())
 }

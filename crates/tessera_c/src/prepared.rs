@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 
-use tessera::gpu::{Operands, PreparedFactor};
+use tessera::gpu::PreparedFactor;
 
 use crate::epilogue::tessera_epilogue_numbers;
 use crate::guard::{bytes_of, given, guard};
-use crate::plan::{address, tessera_plan, workspace_of};
+use crate::plan::{address, operands_at, tessera_plan, workspace_of};
 use crate::status::tessera_status;
 
 /// Bytes of device memory that the limbs of the description's prepared factor need, which depend on its sizes and
@@ -75,8 +75,7 @@ pub unsafe extern "C" fn tessera_plan_run_prepared(
         let plan = &unsafe { given(plan, "plan") }?.plan;
         // SAFETY: the caller's promise.
         let numbers = unsafe { tessera_epilogue_numbers::read(numbers, "numbers") }?.on_device();
-        let [a, b, c, d] = [a, b, c, d.cast_const()].map(address);
-        let operands = Operands { a, b, c, d };
+        let operands = operands_at([a, b, c, d.cast_const()]);
         let workspace = workspace_of(workspace, workspace_bytes);
         let prepared = prepared_of(prepared, prepared_bytes);
         // SAFETY: the caller's promises, which are those of the plan.

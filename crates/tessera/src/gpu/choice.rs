@@ -144,6 +144,8 @@ pub(super) struct Dispatch {
     /// Where the kernel's own workspace begins.
     pub(super) own_at: u64,
     pub(super) workspace_bytes: u64,
+    /// Bytes of the limbs of a factor that is prepared.
+    pub(super) prepared_bytes: u64,
 }
 
 /// A column-major operand and its row-major copy.
@@ -209,7 +211,9 @@ impl Dispatch {
         let ranges =
             if together { 1 } else { context.model().ranges(spec, &launched.problem::<T>()) };
         let own = workspace_bytes::<T>(context, (&launched, ranges), limits, spec, aligned)?;
-        Ok(Self { launched, exchanged, ranges, own_at, workspace_bytes: own_at + own })
+        let workspace_bytes = own_at + own;
+        let prepared_bytes = prepared_bytes::<T>(context, &launched, spec)?;
+        Ok(Self { launched, exchanged, ranges, own_at, workspace_bytes, prepared_bytes })
     }
 
     /// The products of a launch.
@@ -241,6 +245,20 @@ fn in_rows(layout: &mut Layout, rows: usize, cols: usize) -> bool {
         *layout = Layout::row_major(cols);
     }
     layout.order == Order::RowMajor
+}
+
+/// Bytes of the limbs that a kernel makes of the factor that is prepared; 0 where none is.
+fn prepared_bytes<T: GemmTypes>(
+    context: &Context,
+    launched: &GemmDesc,
+    spec: &KernelSpec,
+) -> Result<u64, Error> {
+    let Some(Preparation { factor, .. }) = launched.prepared else { return Ok(0) };
+    let problem = launched.problem::<T>();
+    let (at, band) = (Addresses { a: 0, b: 0, c: 0 }, Band::whole(problem.m));
+    let planner = Planner::new(spec, &problem, at, context.limits(), band)
+        .map_err(|reason| Error::Unsupported { kernel: spec.id, reason })?;
+    Ok(planner.kept_bytes(factor).unwrap_or(0))
 }
 
 /// Bytes of workspace that a kernel needs for a product in that many ranges of k, wherever the operands are within

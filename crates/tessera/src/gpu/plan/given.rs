@@ -58,7 +58,7 @@ impl Planned {
 
     /// Checks that there is memory for a factor's limbs where there is such a factor.
     pub(super) fn check_prepared(&self, prepared: Option<PreparedFactor>) -> Result<(), Error> {
-        let needed = self.prepared_bytes()?;
+        let needed = self.prepared_bytes();
         let fault = match prepared {
             None if self.desc.prepared.is_none() => return Ok(()),
             Some(_) if self.desc.prepared.is_none() => OperandFault::NotPrepared,

@@ -17,7 +17,7 @@ impl Plan {
     /// need, and what is found out about it; 0 where it has none. It depends on the factor's sizes and its limbs alone.
     #[must_use]
     pub fn prepared_bytes(&self) -> u64 {
-        self.0.prepared_bytes().unwrap_or(0)
+        self.0.prepared_bytes()
     }
 
     /// Queues the splitting of the factor, for [`Plan::run_prepared`] in this stream or in one that waits for it. It
@@ -88,12 +88,8 @@ impl Plan {
 }
 
 impl Planned {
-    pub(super) fn prepared_bytes(&self) -> Result<u64, Error> {
-        if self.desc.prepared.is_none() {
-            return Ok(0);
-        }
-        let (planner, factor) = self.kept(0)?;
-        Ok(planner.kept_bytes(factor).unwrap_or(0))
+    pub(super) fn prepared_bytes(&self) -> u64 {
+        self.choice().product.prepared_bytes
     }
 
     /// What plans the splitting of the factor at that address, and which it is to the kernel.
