@@ -211,7 +211,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_32x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "6c0e4c6214b54f72c3201a1d812b94e3f9ae815edce53311a486fecf1a63625b",
+            ptx_sha256: "59c7f7016af7572eaf7b4f2b8356db655ae787c7d6ac3d2b0aac934905729819",
             image_sha256: "b3c7190f112bb58fdc42aa4c84d971b31bd7509c74c4dfba9b6964f188afcb6f",
             ptxas: "13.0.88",
         }),
@@ -223,7 +223,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_64x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "d92d3214ee546b917b6d8f6938c3b24cad89bf1a3ee5e431a29625fa0aa52b3e",
+            ptx_sha256: "1cfa1b0e02aa979601e959b0eaa5e9affd12e94b19123a788c0c12d4461c9149",
             image_sha256: "d72c0e7f16eb1c62d24909eec1e942174f7c226bedf193ee3cce457b4b0e52de",
             ptxas: "13.0.88",
         }),
@@ -235,7 +235,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_32x128.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "36af18db8cd9e78fbfa9cbd3b312f1a0002cf51f9c9cd4c22d43d109bbfaaffb",
+            ptx_sha256: "96237ddf78f365d9f90e89ad55b39b01d7d91ba12181a3f8ba48ffd1ce7f2eea",
             image_sha256: "a68e06ba994eabc4b782f0a2ed6b153930ded9e08247b7562e6c28e241766261",
             ptxas: "13.0.88",
         }),
@@ -247,7 +247,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_64x128.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "ab526e4a4e4a1e7c875192d3b0bad82920c0fbea7970468a37941a3bbeb33c49",
+            ptx_sha256: "4b7eaac4f9b6949d719303c3e439006502f679e2003b5b476cfce6d37c4a71e9",
             image_sha256: "306cb5f965014b86af558f824385fdbb4aac33ae1e3b1132a3275c7ea6d1bf27",
             ptxas: "13.0.88",
         }),
@@ -259,7 +259,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_128x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "8aae99812a6375b5536e70e311ab2e423aca76fec3e941f7f7d7f53423c670d4",
+            ptx_sha256: "b35f2b8035874be4750133fea597d07a9df130a7fb3a971fcf056fe4d19082cc",
             image_sha256: "a5929045d679a84a5486594d7e1417e60a567c44702a84a6419fff964323212f",
             ptxas: "13.0.88",
         }),
@@ -271,7 +271,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_m.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "9d8a9b5c11899411122b6e18d396e2de32c5eb1931d220ac4dd270d7fa795c28",
+            ptx_sha256: "47604a9d52c55ebdac94afd700797165306d0fbe2c1450cadb83ea9b74c56a60",
             image_sha256: "be3c4497c0f6809bc2ae423121916a959810b18e33e5c3bedb0c63b6f5debbec",
             ptxas: "13.0.88",
         }),
@@ -283,7 +283,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_n.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "0ff5c0e7cd728646e94323c0b2c5c77cd898524ce305eaad7535ae3cf42e59ad",
+            ptx_sha256: "4584832a4fe947386746c02bdec47422cebeaddae6b9c808034eb246430d1906",
             image_sha256: "457c7b62319ce9e41c47c30a60fe6a3827cc6cc1a95b30ca4a7ec517b2bb75f5",
             ptxas: "13.0.88",
         }),
@@ -295,8 +295,20 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_small.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "662fc03e2013e2dcc16aa762769fadf03d915be26cf6527d00a362800a2c809c",
+            ptx_sha256: "ac825793d7071c6b039bd3fea3ae9a7a34dfd3862098b37fd1ffe41c4874ac16",
             image_sha256: "eb49d5b3c936803fd60f1f13f36a2af3b26dd9f5e3f3b3d87694db6c8add20c6",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm80,
+        name: "batched_64x64",
+        ptx: include_str!("sm_80/batched_64x64.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_80/batched_64x64.fatbin"),
+            archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
+            ptx_sha256: "5031111b59c7957073788ed5329a4424d3fe25eb84e77a9f952278ba55bea6ac",
+            image_sha256: "63bd7dc0225c8eba7bd0fbbf28f42ce8ca93ac499e0d1a13a6ba1f303e5c0ab0",
             ptxas: "13.0.88",
         }),
     },
@@ -307,7 +319,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/helpers.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "a8321ac01df54f586260660f26f118d748ac4ef28e08f3ab197608284db59bd2",
+            ptx_sha256: "7b569b453b5ca8cea6bdaaf22e249d02e7daa39ec4c7344851243e774a403f8e",
             image_sha256: "81d1790c7bc509827f397274c99c14020e343f596b422f4e36ef2246b3c6a08f",
             ptxas: "13.0.88",
         }),
@@ -321,6 +333,18 @@
             archs: &["sm_90a"],
             ptx_sha256: "f8494bbd23284ce7c2dc66c0ee8562ad25e02711fd4ddd9d157cdd8133f2d84c",
             image_sha256: "388a25afc9318dd4f1ee1ec01b5086a0c98804b258b35bbb66cd952bf4d5c02e",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm90a,
+        name: "dmma_64x64",
+        ptx: include_str!("sm_90a/dmma_64x64.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_90a/dmma_64x64.fatbin"),
+            archs: &["sm_90a"],
+            ptx_sha256: "ddf72408864d092d1dcca76335a01fe8c63766f2565382e15492c75c89dabb42",
+            image_sha256: "0911cc0d99ad2a82f7a1da2903bc078ccc723fc01ff0b24c274b39da943e9da0",
             ptxas: "13.0.88",
         }),
     },
@@ -355,7 +379,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/f16x3.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "37195f46c518d7825578b2394321ad4acacd87363b5c6107a69fe5dcba770cf4",
+            ptx_sha256: "628bac9382a965d7d0af892ded0f7f7a388200540d823e18e3e1c20c33793a3e",
             image_sha256: "de32a11caf10292efb6283cc1b2dde3a905ce5ba9566bd5a0e786239b91c175f",
             ptxas: "13.0.88",
         }),
@@ -367,7 +391,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "7ececcdc526197d93595faac774f940bb15b4aa4740d05bb11365b6d1f9d479e",
+            ptx_sha256: "aeef1d5a4974d447560471679c2412872e2bd1951c1e98e3ac85b96ee507d4a4",
             image_sha256: "e4c96901c3432912ce9353c29488004ac8033caa8fd0695216898c8c9ad9b64e",
             ptxas: "13.0.88",
         }),
@@ -379,7 +403,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "08337e7a6f123b0616946a0e5eeebadf0f11346e9d848cae3005f823bb834810",
+            ptx_sha256: "b92eff28d7e4f306144ecbff339e8bb673f6a0bc2eb74c5ab0761dfc55d8637f",
             image_sha256: "5cc5c3ac07b3b541a2df974a7af3637806ba2637f435dab5080acec64946db36",
             ptxas: "13.0.88",
         }),
@@ -391,7 +415,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "a90adc49f9f609c9b2242fd643ce5d311b3fe2547266b644a689d3aeb75364c7",
+            ptx_sha256: "7da5226fbb2a52f04d8677b086f33fd1cbd059cf1b4acb50b6223d3bfee5c9a8",
             image_sha256: "e402346c2a522affe4426c61d679bfacdf344457a9fdf7b415b19b1813f66866",
             ptxas: "13.0.88",
         }),
@@ -403,7 +427,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "2f5f3e2f22fc0ae935d0a819fb67014cef2f44f80a2a28bbc52fb0827a321633",
+            ptx_sha256: "6ba9d099a44695dae51675da7539eb7df666ccd3a71df26842da68e70b2a9251",
             image_sha256: "d656fff1eb7c28f93c1fc4684c0dd3023c90878b86088e0a1e5e084f1b0f1c76",
             ptxas: "13.0.88",
         }),
@@ -415,7 +439,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "95396bb8138d82bf40b22148231624144cb2d5a2c5fa9e84145447fc37d5eaf9",
+            ptx_sha256: "fabb5ad991430ffc2608ac7d33c1373a0fe13407a3f8c84f7f10f88380fbfac1",
             image_sha256: "a23b86a1a8dbd94616e7eb5a384b42dcb6d0380ac870c7c86399f0550eaae1c4",
             ptxas: "13.0.88",
         }),
@@ -427,7 +451,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "edbba3b655810dead477741a199a5a06b0a3d0e2b0be046790189359ef6034d6",
+            ptx_sha256: "ab0bd9684b5310dca51d32870d321ff792a9a31a26501403d35e60b9e0284957",
             image_sha256: "632691e69f23b4af1cbafff84d654825c6d362a078849f64bc244fa25cebfc9d",
             ptxas: "13.0.88",
         }),
@@ -439,7 +463,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "95d0addae6f03b5fba37ad5e9361ef0355d6de7b52437ac7d7a27c9a5c22f2ef",
+            ptx_sha256: "8b4371fe0bdc02c271b73ea23f245cc5e49136a9692c42adedf8b3e20347e9e7",
             image_sha256: "8cb9ca217e766a7c4fffc8c1c3a84da6f0c48e735935e70870e5b732863fd220",
             ptxas: "13.0.88",
         }),
@@ -451,7 +475,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "82605af907deb62129182127f8c2ad61d6acf9da22faeb605cd641dc211f475c",
+            ptx_sha256: "e262ebfce9f558909bff4807fe93beb342f4e5da48e141f8fcb4cd254e7f9f20",
             image_sha256: "6740364f71d38cf14a013cb06c505c207f3100de749130fdf9ee92d350c7195f",
             ptxas: "13.0.88",
         }),
@@ -463,7 +487,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "5fde0f51f88df13ec8892ff3890d7f0b565f8b23b1b8cd59e5b0b546e91fdc7b",
+            ptx_sha256: "e60a094562127907661f0fafe9b9bfd1bdba44e76ddd55726b91715363fba180",
             image_sha256: "cd4a80981938853979eeaab22a1d11908826a49bf6c558e2dad7947a0f328e0c",
             ptxas: "13.0.88",
         }),
@@ -475,7 +499,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "d77bdcd467ea12d19d6bda0cca7dc9c5e032de14ef08311f6e46505c462b359d",
+            ptx_sha256: "c880a5517a3de61121dd1170235ee4bd840929f6b61be8e6062f4d66970de6be",
             image_sha256: "beda01012717b94207ad291373602d99823a3a6c6cbf0b775eaa57764f6ea52f",
             ptxas: "13.0.88",
         }),
@@ -487,7 +511,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x160.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "1caca0c9916300c8a9735cf13ec7a681ce0c23b7e51d40a7fbd2799a6d4ea6af",
+            ptx_sha256: "0009b2dbf7798af2914e1a9da781e75e3061d359c17b7ef637ce9632d0b1612d",
             image_sha256: "dbdfcf58dea92e9af462392dce2cdffdc538ae9d3385c10e5c8514bc066c2dbf",
             ptxas: "13.0.88",
         }),
@@ -499,7 +523,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "57a34196111fb34a310deae5e39842aec81d739d30a2d0ff3c664ebefe05e655",
+            ptx_sha256: "0798443a5a86adc0af9c263ae03d215a58013ec6bafc4e842c0e3f05ecc7bf8a",
             image_sha256: "1daec476bd5e2461d02e086dee99b7d73688e9c23965f9f649c9c86496288077",
             ptxas: "13.0.88",
         }),
@@ -511,7 +535,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_batch_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "95a6c7ae9b6018dd540f5a1d41e1a653cf91f96c8c137e6fc872d6ebfd35ce78",
+            ptx_sha256: "02e22de98e3be41e3044c6c40ffc462a187c5c71d51ce6bc94aaaf0f5d2824ff",
             image_sha256: "1212c1231cb8b4c608b015389f3188a2b5092a7211684cd805ff0f3637c998c6",
             ptxas: "13.0.88",
         }),
@@ -523,7 +547,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_groups_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "3f2adda9237127b23a5866d13ef7c002002019a6f76d288ec37d519c14f1de9e",
+            ptx_sha256: "b08c14e71b9f9068346e6221a6fe257e52fc07183f3eba36b450bbd752550e12",
             image_sha256: "078044240664eab52da70b3253ee250a34984bebcd134453e305493d4445324a",
             ptxas: "13.0.88",
         }),
@@ -535,7 +559,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_groups_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "8d5f56c02b7a48b595dd547aa0a5c204fe74a96e8ea11cae01656d57d4f57c67",
+            ptx_sha256: "0f1866ea0e2dab8de8d9456dfa04eb185466135ea4f8786e49c4d759710f8cda",
             image_sha256: "2f77a6a1021f8161163370032e9e8eebccbcece113e4ec53a4432b02cc501c2e",
             ptxas: "13.0.88",
         }),
@@ -547,7 +571,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "9d23c937e3b9e8700b37bdf20c8d076c2b66326a3368e3a9691807caf5b63785",
+            ptx_sha256: "aea526c76ea422be318c26732cde20cd201eeed3a408be85882f7dc6b2794cf8",
             image_sha256: "120f3d3e6211d637cbadbdce8432b3bf6bf0ecb8be402aca567c1389eeeca73a",
             ptxas: "13.0.88",
         }),

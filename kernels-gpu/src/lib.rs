@@ -19,6 +19,8 @@ mod async_copy;
 mod batched_small;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod bf16x9;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80", cuda_arch = "sm_90a"))]
+mod block_tile;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod bulk_copy;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
@@ -138,6 +140,8 @@ registry! {
     small_m::{SPEC, EMULATED},
     small_n::{SPEC, EMULATED},
     batched_small::{SPEC, EMULATED},
+    block_tile::{FMA, EMULATED_FMA},
+    block_tile::{DMMA, EMULATED_DMMA},
     bf16x9::{NINE, EMULATED},
     bf16x9::{SIX, EMULATED},
     f16x3::{SPEC, EMULATED},

@@ -59,6 +59,11 @@ const ARRANGEMENTS: [Arrangement; 5] = [
     },
 ];
 
+/// The same for kernels of which a block computes a tile: several tiles, parts of some, k elements that end within a
+/// stage and within a step, and whole stages.
+const SHAPES_OF_TILES: [([usize; 3], usize); 5] =
+    [([32, 32, 32], 3), ([70, 40, 66], 3), ([1, 130, 31], 3), ([65, 33, 5], 4), ([64, 64, 64], 2)];
+
 /// Products of a batch, in the orders and with the gaps of the table, and with one B for all of them. A part has each
 /// of the tables once.
 pub(crate) fn takes_batches<T: ScalarTypes>(
@@ -68,7 +73,8 @@ pub(crate) fn takes_batches<T: ScalarTypes>(
 ) -> Result<(), Failed> {
     // What a kernel does that takes the products one by one is not its own.
     let shapes = match spec.operands {
-        OperandAccess::Batched => &SHAPES[..],
+        OperandAccess::Batched { grouped: true } => &SHAPES[..],
+        OperandAccess::Batched { grouped: false } => &SHAPES_OF_TILES[..],
         OperandAccess::TensorMaps { batched: true, .. } => &SHAPES_OF_MAPS[..],
         OperandAccess::Pointers | OperandAccess::TensorMaps { .. } | OperandAccess::Limbs(_) => {
             &[([32, 32, 32], 3)]

@@ -298,6 +298,39 @@ impl<T> SharedAddress<T> {
     }
 }
 
+impl SharedAddress<f64> {
+    /// Reads an element by one instruction, here and not later: `ld.shared.b64`; see
+    /// [`SharedAddress::read_quad`].
+    ///
+    /// # Safety
+    /// 1. It is in the block's shared memory, at a multiple of 8.
+    /// 2. It has been written, and if by another thread, a barrier separates the two.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[must_use]
+    pub unsafe fn read_double(self) -> f64 {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            let value: f64;
+            // SAFETY: the caller's promise.
+            unsafe {
+                core::arch::asm!(
+                    "ld.shared.b64 {value}, [{address}];",
+                    value = out(reg64) value,
+                    address = in(reg32) self.address,
+                    options(readonly, nostack)
+                );
+            }
+            value
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            // SAFETY: the caller's promise.
+            unsafe { self.place().read() }
+        }
+    }
+}
+
 impl<T: Copy> SharedAddress<T> {
     /// Reads four elements of four bytes by one instruction, here and not later:
     /// `ld.shared.v4.b32`.

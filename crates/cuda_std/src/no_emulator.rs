@@ -33,6 +33,13 @@ pub(crate) enum WarpOperation {
     ShuffleXor,
 }
 
+#[expect(dead_code, reason = "the emulator reads them")]
+pub(crate) struct Fragments {
+    pub(crate) a: [f64; 2],
+    pub(crate) b: f64,
+    pub(crate) c: [f64; 4],
+}
+
 #[track_caller]
 pub(crate) fn current() -> &'static Thread {
     absent()
@@ -90,6 +97,11 @@ pub(crate) fn lane() -> u32 {
 
 #[track_caller]
 pub(crate) fn warp(_: WarpOperation, _: u32, _: u32, _: u32) -> u32 {
+    absent()
+}
+
+#[track_caller]
+pub(crate) fn multiply_in_warp(_: Fragments) -> [f64; 4] {
     absent()
 }
 

@@ -10,7 +10,7 @@ use crate::split::{self, Limbs, Panel};
 use crate::split_k::KSharing;
 use crate::{
     AccType, Arch, Block, DType, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order,
-    Problem, Types, Unsupported,
+    Problem, Types, Unsupported, block_tile,
 };
 
 /// One entry point of a kernel: the symbol for the types of one product.
@@ -109,8 +109,12 @@ impl ParamList {
 pub enum OperandAccess {
     /// By their addresses; both are row-major.
     Pointers,
-    /// By their addresses, in either order; a launch computes all products of a batch, see [`crate::batched`].
-    Batched,
+    /// By their addresses, in either order; a launch computes all products of a batch.
+    Batched {
+        /// Whether a block computes several products of a group, see [`crate::batched`], and not a tile of one, see
+        /// [`crate::block_tile`].
+        grouped: bool,
+    },
     /// By tensor maps, see [`crate::tensor`]. [`HelperRole::Pad`] first copies what TMA cannot address.
     TensorMaps {
         /// Whether A and B can be in either order, not row-major alone.
@@ -366,7 +370,7 @@ impl KernelSpec {
         match self.operands {
             OperandAccess::Pointers => false,
             OperandAccess::TensorMaps { any_order, .. } => any_order,
-            OperandAccess::Batched | OperandAccess::Limbs(_) => true,
+            OperandAccess::Batched { .. } | OperandAccess::Limbs(_) => true,
         }
     }
 
@@ -374,7 +378,7 @@ impl KernelSpec {
     #[must_use]
     pub const fn takes_batches(&self) -> bool {
         match self.operands {
-            OperandAccess::Batched => true,
+            OperandAccess::Batched { .. } => true,
             OperandAccess::TensorMaps { batched, .. } => batched,
             OperandAccess::Pointers | OperandAccess::Limbs(_) => false,
         }
@@ -384,9 +388,9 @@ impl KernelSpec {
     #[must_use]
     pub const fn least_k(&self) -> usize {
         match self.operands {
-            OperandAccess::Pointers | OperandAccess::Batched | OperandAccess::TensorMaps { .. } => {
-                0
-            }
+            OperandAccess::Pointers
+            | OperandAccess::Batched { .. }
+            | OperandAccess::TensorMaps { .. } => 0,
             OperandAccess::Limbs(_) => crate::split::LEAST_K,
         }
     }
@@ -401,7 +405,7 @@ impl KernelSpec {
             if self.shares_by_workspace() { crate::split_k::most_bytes(m, n, k) } else { 0 };
         match self.operands {
             OperandAccess::Pointers => ranges,
-            OperandAccess::Batched => 0,
+            OperandAccess::Batched { .. } => 0,
             OperandAccess::TensorMaps { .. } => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand, 0);
                 bytes(Operand::A) + bytes(Operand::B) + ranges
@@ -420,7 +424,7 @@ impl KernelSpec {
     #[expect(clippy::cast_possible_truncation, reason = "an element has 8 bytes at most")]
     pub const fn shared_bytes(&self, types: Types) -> u32 {
         let element = match self.operands {
-            OperandAccess::Batched => types.acc().dtype(),
+            OperandAccess::Batched { .. } => types.acc().dtype(),
             OperandAccess::Pointers
             | OperandAccess::TensorMaps { .. }
             | OperandAccess::Limbs(_) => types.a(),
@@ -467,11 +471,15 @@ impl KernelSpec {
                 assert!(matches!(self.params, ParamList::Gemm));
                 assert!(!self.shares_by_workspace() || self.has(HelperRole::SumRanges));
             }
-            OperandAccess::Batched => {
+            OperandAccess::Batched { grouped } => {
                 assert!(matches!(self.params, ParamList::Batched));
                 assert!(matches!(self.launch, LaunchShape::Grouped { .. }));
-                assert!(self.max_threads() == crate::batched::THREADS);
-                assert!(self.shared_elements >= crate::batched::Partition::MOST_SHARED);
+                let (threads, elements) = if grouped {
+                    (crate::batched::THREADS, crate::batched::Partition::MOST_SHARED)
+                } else {
+                    (block_tile::THREADS, block_tile::shared_elements(self.steps_of_stage(), 2))
+                };
+                assert!(self.max_threads() == threads && self.shared_elements >= elements);
                 assert!(!self.split_k.is_possible(), "a product has one block a tile");
             }
             OperandAccess::TensorMaps { cluster, batched, .. } => {
@@ -523,6 +531,14 @@ impl KernelSpec {
             }
             assert!(unrounded, "ranges of k are summed without rounding");
             at += 1;
+        }
+    }
+
+    /// k elements of a stage of a [`crate::block_tile`], of the first entry's types.
+    const fn steps_of_stage(&self) -> u32 {
+        match self.entries[0].types.acc() {
+            AccType::F64 => block_tile::steps(8),
+            AccType::F32 | AccType::I32 => block_tile::steps(4),
         }
     }
 
@@ -603,7 +619,7 @@ impl KernelSpec {
     #[must_use]
     pub const fn cluster(&self) -> u32 {
         match self.operands {
-            OperandAccess::Pointers | OperandAccess::Batched | OperandAccess::Limbs(_) => 1,
+            OperandAccess::Pointers | OperandAccess::Batched { .. } | OperandAccess::Limbs(_) => 1,
             OperandAccess::TensorMaps { cluster, .. } => cluster,
         }
     }

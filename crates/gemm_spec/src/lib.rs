@@ -26,6 +26,7 @@
 mod arch;
 mod batch;
 pub mod batched;
+pub mod block_tile;
 mod dtype;
 mod element;
 pub mod fusion;

@@ -266,7 +266,7 @@ params! { $
         tile_m: u32,
         /// Columns of it.
         tile_n: u32,
-        /// Rows of a thread tile.
+        /// Rows of a thread tile; of blocks that have a tile of one product, rows of tiles that they share.
         rows: u32,
         /// Products of a block.
         group: u32,

@@ -1,7 +1,7 @@
 //! Measures batches of small products in a CUDA graph, beside the memory's and the units' limit and cuBLAS.
 //!
 //! ```sh
-//! cargo run --release -p tessera --example device_batch -- [TYPE] [N] [KERNEL,...]
+//! cargo run --release -p tessera --example device_batch -- [TYPE] [N] [KERNEL,...] [COUNT,...]
 //! ```
 //!
 //! It needs a GPU. Times are medians, in microseconds for one batch in a graph of many, each with operands of its
@@ -105,8 +105,11 @@ fn main() -> Result<(), Failure> {
     let context = Context::primary(0)?;
     println!("{context:?}");
     println!("type n batch | kernel | us | limit | us/limit | cuBLAS us | cuBLAS/us | checked");
-    for n in SIZES.into_iter().filter(|&n| size.is_none_or(|size| size == n)) {
-        for count in COUNTS.into_iter().filter(|count| 3 * n * n * count <= MOST_ELEMENTS) {
+    let counts = asked.get(3).map_or(Ok(COUNTS.to_vec()), |text| {
+        text.split(',').map(str::parse::<usize>).collect::<Result<Vec<_>, _>>()
+    })?;
+    for n in size.map_or(SIZES.to_vec(), |size| vec![size]) {
+        for &count in counts.iter().filter(|&count| 3 * n * n * count <= MOST_ELEMENTS) {
             if wants(Types::F32) {
                 measure::<f32>(&context, n, count, &kernels)?;
             }

@@ -62,6 +62,8 @@ macro_rules! copy {
 
 copy!(/// Starts a copy of four bytes, through all caches: `cp.async.ca.shared.global [to], [from], 4;`.
     copy_async_4, 4, "cp.async.ca.shared.global [{to}], [{from}], 4;");
+copy!(/// Starts a copy of eight bytes, through all caches: `cp.async.ca.shared.global [to], [from], 8;`.
+    copy_async_8, 8, "cp.async.ca.shared.global [{to}], [{from}], 8;");
 copy!(/// Starts a copy of sixteen bytes, past L1:
     /// `cp.async.cg.shared.global [to], [from], 16;`.
     copy_async_16, 16, "cp.async.cg.shared.global [{to}], [{from}], 16;");

@@ -15,6 +15,7 @@ pub mod bulk;
 pub mod cluster;
 pub mod grid;
 pub mod mbarrier;
+pub mod mma;
 pub mod registers;
 pub mod tensor;
 pub mod warpgroup;

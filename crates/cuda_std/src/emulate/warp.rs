@@ -16,13 +16,39 @@ pub(crate) enum WarpOperation {
     ShuffleUp,
     ShuffleDown,
     ShuffleXor,
+    /// `mma.sync` with the lanes' [`Fragments`].
+    Multiply,
+}
+
+/// A lane's elements of 16 x 4 by 4 x 8 products and of their accumulators, as `mma.sync.m16n8k4` has them.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Fragments {
+    pub(crate) a: [f64; 2],
+    pub(crate) b: f64,
+    pub(crate) c: [f64; 4],
+}
+
+impl Fragments {
+    /// A lane's accumulators: a chain of multiply-adds each, from the fragments of all lanes.
+    fn acc(lane: usize, of: impl Fn(usize) -> Self) -> [f64; 4] {
+        let (row, col) = (lane / 4, lane % 4 * 2);
+        let mut acc = of(lane).c;
+        for step in 0..4 {
+            let a = of(4 * row + step).a;
+            for (at, sum) in acc.iter_mut().enumerate() {
+                let b = of(4 * (col + at % 2) + step).b;
+                *sum = a[at / 2].mul_add(b, *sum);
+            }
+        }
+        acc
+    }
 }
 
 impl WarpOperation {
     /// The lane that a shuffle's value comes from.
     fn source(self, lane: u32, argument: u32) -> u32 {
         match self {
-            Self::Ballot => lane,
+            Self::Ballot | Self::Multiply => lane,
             Self::ShuffleIdx => argument % LANES,
             Self::ShuffleUp => lane.checked_sub(argument).unwrap_or(lane),
             Self::ShuffleDown => {
@@ -48,6 +74,8 @@ struct Call {
 pub(super) struct Lane {
     call: Cell<Option<Call>>,
     result: Cell<u32>,
+    fragments: Cell<Fragments>,
+    acc: Cell<[f64; 4]>,
 }
 
 impl Thread<'_> {
@@ -80,6 +108,15 @@ pub(crate) fn warp(operation: WarpOperation, mask: u32, value: u32, argument: u3
     thread.lane.call.set(Some(Call { operation, mask, value, argument, at }));
     thread.suspend(Pause::Warp);
     thread.lane.result.get()
+}
+
+/// Waits for all lanes of the warp and multiplies their fragments.
+#[track_caller]
+pub(crate) fn multiply_in_warp(fragments: Fragments) -> [f64; 4] {
+    let lane = &current().lane;
+    lane.fragments.set(fragments);
+    warp(WarpOperation::Multiply, u32::MAX, 0, 0);
+    lane.acc.get()
 }
 
 /// Takes from the threads that wait in their warps those whose mask is complete, with their results.
@@ -160,6 +197,12 @@ pub(super) fn together(
             results[lane as usize] = values[source as usize];
         }
     }
+    if call.operation == WarpOperation::Multiply {
+        let fragments = |lane: usize| lanes[lane].lane.fragments.get();
+        for (lane, of) in lanes.iter().enumerate() {
+            of.lane.acc.set(Fragments::acc(lane, fragments));
+        }
+    }
     for (lane, of) in lanes.iter().enumerate().filter(|(lane, _)| call.mask >> lane & 1 != 0) {
         of.lane.result.set(results[lane]);
         of.lane.call.set(None);
@@ -194,8 +237,18 @@ fn outcome(
         let other = other.ok_or_else(|| refuse(lane, WarpFault::Elsewhere))?;
         ballot |= u32::from(other.value != 0) << lane;
     }
-    if call.operation == WarpOperation::Ballot {
-        return Ok(ballot);
+    match call.operation {
+        WarpOperation::Ballot => return Ok(ballot),
+        WarpOperation::Multiply => {
+            let lane = (thread.linear % LANES) as usize;
+            let acc = Fragments::acc(lane, |lane| block[first + lane].lane.fragments.get());
+            thread.lane.acc.set(acc);
+            return Ok(0);
+        }
+        WarpOperation::ShuffleIdx
+        | WarpOperation::ShuffleUp
+        | WarpOperation::ShuffleDown
+        | WarpOperation::ShuffleXor => {}
     }
     let source = call.operation.source(thread.linear % LANES, call.argument);
     if call.mask & (1 << source) == 0 {

@@ -1,16 +1,20 @@
-//! The launch of a batch by a kernel of which a block computes several products.
+//! The launch of a batch by a kernel that finds its operands by their addresses.
 
 use super::{Arguments, Planner, Step, pointer, pointer_mut, size};
 use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition, STAGES};
 use crate::params::BatchedParams;
-use crate::{GemmTypes, Grid, Order, Unsupported};
+use crate::{GemmTypes, Grid, Order, Unsupported, block_tile};
 
 /// Bytes of shared memory that a resident block takes besides its own.
 const BYTES_OF_BLOCK: u32 = 1024;
 
 impl<T: GemmTypes> Planner<'_, T> {
-    /// The products of the batch by one launch.
-    pub(super) fn by_batch(&self, steps: &mut Vec<Step<T>>) -> Result<(), Unsupported> {
+    /// The products of the batch by one launch, of which a block computes groups of several, or tiles.
+    pub(super) fn by_batch(
+        &self,
+        grouped: bool,
+        steps: &mut Vec<Step<T>>,
+    ) -> Result<(), Unsupported> {
         let (problem, batch) = (&self.problem, self.batch);
         let sizes @ [m, n, k] = [problem.m, problem.n, problem.effective_k()].map(size);
         let refused = Unsupported::TooLarge { m: problem.m, n: problem.n, k: problem.k };
@@ -18,15 +22,26 @@ impl<T: GemmTypes> Planner<'_, T> {
         if count == 0 {
             return Ok(());
         }
-        let acc_bytes = T::TYPES.acc().dtype().size();
+        let col_major = |order, flag| if order == Order::ColMajor { flag } else { 0 };
+        let orders =
+            col_major(problem.a.order, A_COL_MAJOR) | col_major(problem.b.order, B_COL_MAJOR);
+        let acc_bytes = size(T::TYPES.acc().dtype().size());
         let multiprocessors = self.limits.multiprocessors;
-        let partition = Partition::new(sizes, count, multiprocessors);
+        let (partition, elements) = if grouped {
+            let partition = Partition::new(sizes, count, multiprocessors);
+            (partition, STAGES * partition.stage_elements())
+        } else {
+            let side = block_tile::SIDE;
+            let chunk = block_tile::steps(acc_bytes);
+            let partition =
+                Partition { tile_m: side, tile_n: side, rows: block_tile::ROWS, group: 1, chunk };
+            (partition, block_tile::shared_elements(chunk, orders))
+        };
         let tiles = partition.tiles([m, n], count).ok_or(refused)?;
-        let shared_bytes = STAGES * partition.stage_elements() * size(acc_bytes);
+        let shared_bytes = elements * acc_bytes;
         // As many as are resident together; each SM keeps some bytes of shared memory for itself.
         let fit = self.limits.max_shared_bytes / (shared_bytes + BYTES_OF_BLOCK);
         let resident = fit.clamp(1, self.spec.min_blocks(T::TYPES)) * multiprocessors;
-        let col_major = |order, flag| if order == Order::ColMajor { flag } else { 0 };
         let Partition { tile_m, tile_n, rows, group, chunk } = partition;
         let params = BatchedParams {
             m,
@@ -44,8 +59,7 @@ impl<T: GemmTypes> Planner<'_, T> {
             c: pointer_mut(self.addresses.c),
             ldc: problem.c.ld as u64,
             c_stride: batch.c_stride as u64,
-            orders: col_major(problem.a.order, A_COL_MAJOR)
-                | col_major(problem.b.order, B_COL_MAJOR),
+            orders,
             tile_m,
             tile_n,
             rows,

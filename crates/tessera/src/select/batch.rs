@@ -1,13 +1,14 @@
 //! Which kernel suits a batch of products on a GPU.
 
-use gemm_spec::{KernelSpec, OperandAccess, Tile, Types};
+use gemm_spec::{KernelSpec, OperandAccess, Tile, Types, block_tile};
 use kernels_gpu::{KERNELS, Kernel};
 
 use super::device::DeviceModel;
 
 /// The kernels whose launches compute all products of a batch, but those for groups of rows. Of equal predicted times, which wait for memory,
 /// the first is chosen: the wider tile reads less.
-const TOGETHER: [&str; 3] = ["tensor_batch_128x128", "tensor_64x64", "batched_small"];
+const TOGETHER: [&str; 5] =
+    ["tensor_batch_128x128", "tensor_64x64", "batched_small", "dmma_64x64", "batched_64x64"];
 
 /// Rows and columns of the smallest tile on the tensor cores.
 const SMALL_TILE: u32 = 64;
@@ -17,8 +18,12 @@ const SMALL_TILE: u32 = 64;
 const SMALL_EFFICIENCY: f64 = 0.15;
 const SMALL_START: f64 = 1200.0;
 
-/// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same.
+/// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same, and
+/// tiles of a block each are multiplied.
 fn suits(kernel: &Kernel, [m, n, _]: [usize; 3]) -> bool {
+    if kernel.operands == (OperandAccess::Batched { grouped: false }) {
+        return m > block_tile::SIDE as usize / 2 || n > block_tile::SIDE as usize / 2;
+    }
     let of_maps = matches!(kernel.operands, OperandAccess::TensorMaps { .. });
     let small = |tile: Tile| tile.m <= SMALL_TILE && tile.n <= SMALL_TILE;
     let side = SMALL_TILE as usize;
@@ -92,8 +97,11 @@ impl DeviceModel {
         }
         let factor = self.factor(spec, types, sizes);
         let nanoseconds = match spec.operands {
-            OperandAccess::Batched => self.small_nanoseconds(spec, types, sizes, count),
-            OperandAccess::Pointers
+            OperandAccess::Batched { grouped: true } => {
+                self.small_nanoseconds(spec, types, sizes, count)
+            }
+            OperandAccess::Batched { grouped: false }
+            | OperandAccess::Pointers
             | OperandAccess::TensorMaps { .. }
             | OperandAccess::Limbs(_) => {
                 self.nanoseconds_of_batch(spec, types, sizes, (1, count))?
@@ -159,11 +167,12 @@ mod tests {
         for types in [Types::F32, Types::F64] {
             assert_eq!(kernel(types, [4; 3], 2), "batched_small");
             assert_eq!(kernel(types, [32; 3], 100), "batched_small");
-            assert_eq!(kernel(types, [128; 3], 1000), "batched_small");
         }
+        let of_tiles = [Types::F32, Types::F64].map(|types| kernel(types, [128; 3], 1000));
+        assert_eq!(of_tiles, ["batched_64x64", "dmma_64x64"]);
         // Each of them has the device to itself.
         assert_eq!(kernel(Types::F32, [4096; 3], 4), kernel(Types::F32, [4096; 3], 1));
-        assert_eq!(kernel(Types::F64, [1024; 3], 3), "vector_loads");
+        assert_eq!(kernel(Types::F64, [1024; 3], 3), "dmma_64x64");
         // One product is chosen for as without a batch.
         let alone = h200().best_where(Types::BF16, [2048; 3], |_| true).unwrap();
         assert_eq!(bf16(2048, 1), alone.spec().id);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gemm_spec::{KernelSpec, Numerics};
+use gemm_spec::{KernelSpec, Numerics, OperandAccess};
 
 /// The device whose times the constants were fitted to. Of another device every time is taken to grow
 /// as its SMs are slower.
@@ -69,6 +69,10 @@ impl KernelConstants {
     }
 }
 
+/// The efficiencies of kernels whose blocks compute a tile of a batch each, with lines of packets and with others:
+/// what those of squares and batches on an H100 give (results/2026-11-26-h100-dmma).
+const BLOCK_TILE: [[f64; 2]; 2] = [[0.36, 0.68], [0.3, 0.5]];
+
 /// The constants of the model: what a device's attributes do not tell.
 ///
 /// Times are nanoseconds and rates bytes a nanosecond, of the reference device.
@@ -105,6 +109,10 @@ impl Constants {
         let id = spec.id.replacen("_batch_", "_", 1).replacen("_groups_", "_", 1);
         let own = self.kernels.iter().find(|known| known.kernel == id);
         own.map(|own| KernelConstants { kernel: spec.id, ..*own }).unwrap_or_else(|| {
+            if spec.operands == (OperandAccess::Batched { grouped: false }) {
+                let [aligned, ragged] = BLOCK_TILE;
+                return KernelConstants::new(spec.id, aligned, ragged, self.wave);
+            }
             let [chain, limbs, tensor] = self.others;
             let efficiency = match spec.numerics {
                 Numerics::Chain | Numerics::ChainOfRanges => chain,

@@ -288,7 +288,7 @@ impl DeviceModel {
         let efficiency = match spec.operands {
             OperandAccess::TensorMaps { .. } if is_in_lines(types, [n, k]) => constants.aligned,
             OperandAccess::TensorMaps { .. } => constants.ragged,
-            OperandAccess::Pointers | OperandAccess::Batched | OperandAccess::Limbs(_) => {
+            OperandAccess::Pointers | OperandAccess::Batched { .. } | OperandAccess::Limbs(_) => {
                 constants.of(n)
             }
         };

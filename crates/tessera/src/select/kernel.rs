@@ -37,6 +37,8 @@ struct Candidates {
     /// Those of 16-bit floats by predicted time. Of equal ones, which wait for memory, the first reads B the
     /// fewest times.
     half: Vec<Kernel>,
+    /// Those of f64 on the tensor cores.
+    double: Vec<Kernel>,
     /// Those that run on every GPU, the fastest first: those with wide loads were so wherever they were
     /// measured (docs/ladder.md).
     everywhere: Vec<Kernel>,
@@ -70,6 +72,7 @@ static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
         "tensor_split_64x128",
         "tensor_split_128x128",
     ]),
+    double: named(&["dmma_64x64"]),
     everywhere: named(&["vector_loads", "register_tile_2d", "naive"]),
 });
 
@@ -105,7 +108,8 @@ impl DeviceModel {
     /// everywhere only where no other does.
     #[must_use]
     pub fn candidates(&self, types: Types, sizes: [usize; 3]) -> Vec<Kernel> {
-        let Candidates { limbs, few_rows, few_columns, wide, half, everywhere } = &*CANDIDATES;
+        let Candidates { limbs, few_rows, few_columns, wide, half, double, everywhere } =
+            &*CANDIDATES;
         let (rows, columns) = (few_rows.as_slice(), few_columns.as_slice());
         let thin = match thin_side(types, sizes) {
             Some(Side::Rows) => rows,
@@ -117,7 +121,7 @@ impl DeviceModel {
         let runs =
             |kernel: &&Kernel| kernel.entry(types).is_ok() && kernel.arch.runs_on(capability);
         let own: Vec<Kernel> =
-            [limbs, thin, wide, half].into_iter().flatten().filter(runs).copied().collect();
+            [limbs, thin, wide, half, double].into_iter().flatten().filter(runs).copied().collect();
         if own.is_empty() { everywhere.iter().filter(runs).copied().collect() } else { own }
     }
 
@@ -209,7 +213,8 @@ impl DeviceModel {
                 let allowed = known.half.iter().copied().filter(&can).filter(suits);
                 self.fastest(narrow, sizes, allowed)
             }
-            DType::F64 | DType::I32 | DType::I8 => None,
+            DType::F64 => first(&known.double),
+            DType::I32 | DType::I8 => None,
         };
         best.or_else(|| first(&known.everywhere))
     }
@@ -249,12 +254,13 @@ mod tests {
     #[test]
     fn a_gpu_gets_the_kernel_that_suits_the_product_and_the_device() {
         assert_eq!(kernel::<f32>(8192, &H200), "f16x3");
+        assert_eq!(kernel::<f64>(8192, &H200), "dmma_64x64");
         let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
         assert_eq!(kernel::<f32>(1024, &ampere), "split_k_32x128");
         assert_eq!(kernel::<f32>(8192, &ampere), "async_copy_128x256");
         let volta = DeviceLimits { compute_capability: (7, 0), ..H200 };
         for everywhere in [
-            kernel::<f64>(1024, &H200),
+            kernel::<f64>(1024, &ampere),
             kernel::<i32>(1024, &ampere),
             kernel::<f32>(1024, &volta),
             kernel::<f64>(1024, &volta),
@@ -288,7 +294,8 @@ mod tests {
     #[test]
     fn kernels_that_read_rows_alone_are_judged_by_the_copies_they_get() {
         let problem = Problem { b: Layout::col_major(64), ..Problem::<f64>::new(64, 64, 64) };
-        let chosen = DeviceModel::new(H200, 1980)
+        let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
+        let chosen = DeviceModel::new(ampere, 1410)
             .best_kernel(&problem, u64::MAX, Accuracy::default())
             .unwrap();
         assert_eq!(chosen.id, "vector_loads");
@@ -317,9 +324,10 @@ mod tests {
 
     #[test]
     fn every_candidate_is_in_the_registry() {
-        let Candidates { limbs, few_rows, few_columns, wide, half, everywhere } = &*CANDIDATES;
-        let found = [limbs, few_rows, few_columns, wide, half, everywhere].map(Vec::len);
-        assert_eq!(found, [2, 1, 1, 10, 10, 3]);
+        let Candidates { limbs, few_rows, few_columns, wide, half, double, everywhere } =
+            &*CANDIDATES;
+        let found = [limbs, few_rows, few_columns, wide, half, double, everywhere].map(Vec::len);
+        assert_eq!(found, [2, 1, 1, 10, 10, 1, 3]);
         for kernel in few_rows.iter().chain(few_columns) {
             let tile = kernel.launch.tile().unwrap();
             assert_eq!(tile.m.min(tile.n) as usize, THIN, "{}", kernel.id);
@@ -474,12 +482,12 @@ mod tests {
             );
         }
         let sizes = cube(2048);
-        let of_f64 = tuned(H200, "f64", sizes, &[("register_tile_2d", 0.05)]);
+        let of_f64 = tuned(ampere, "f64", sizes, &[("register_tile_2d", 0.05)]);
         assert_eq!(chosen::<f64>(&of_f64, sizes), "register_tile_2d");
         // What was measured in one type says nothing of another.
         assert_eq!(
             chosen::<f32>(&of_f64, sizes),
-            chosen::<f32>(&DeviceModel::new(H200, 1980), sizes)
+            chosen::<f32>(&DeviceModel::new(ampere, 1980), sizes)
         );
         let of_f16 = tuned(H200, "f16", sizes, &[("tensor_128x256", 3.0)]);
         assert_eq!(chosen::<gemm_spec::f16>(&of_f16, sizes), "tensor_pair_128x256");

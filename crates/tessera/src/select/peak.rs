@@ -1,6 +1,6 @@
 //! What a GPU's arithmetic units could do at most.
 
-use gemm_spec::{AccType, KernelSpec, Numerics, Types};
+use gemm_spec::{AccType, Arch, KernelSpec, Numerics, Types};
 
 use crate::device_info::DeviceInfo;
 
@@ -103,6 +103,10 @@ pub fn kernel_lanes(
 ) -> Option<f64> {
     let tensor = || tensor_lanes(compute_capability).map(f64::from);
     match spec.numerics {
+        // The tensor cores multiply f64 as chains, too, at twice the rate.
+        Numerics::Chain if types.acc() == AccType::F64 && spec.arch == Arch::Sm90a => {
+            lanes(compute_capability, types).map(|lanes| 2.0 * f64::from(lanes))
+        }
         Numerics::Chain | Numerics::ChainOfRanges => {
             lanes(compute_capability, types).map(f64::from)
         }
