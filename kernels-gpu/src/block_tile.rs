@@ -95,7 +95,7 @@ pub(crate) const FMA: KernelSpec = KernelSpec {
     about: "batches of medium products: a block goes from tile to tile and copies ahead",
     arch: Arch::Sm80,
     entries: FMA_ENTRIES,
-    shared_elements: block_tile::shared_elements(block_tile::steps(4), B_COL_MAJOR),
+    shared_elements: block_tile::most_shared(block_tile::steps(4)),
     ..BASE
 };
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
@@ -108,7 +108,7 @@ pub(crate) const DMMA: KernelSpec = KernelSpec {
     about: "f64 on the tensor cores, one product or a batch, with the bits of a chain",
     arch: Arch::Sm90a,
     entries: DMMA_ENTRIES,
-    shared_elements: block_tile::shared_elements(block_tile::steps(8), B_COL_MAJOR),
+    shared_elements: block_tile::most_shared(block_tile::steps(8)),
     ..BASE
 };
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]

@@ -477,7 +477,7 @@ impl KernelSpec {
                 let (threads, elements) = if grouped {
                     (crate::batched::THREADS, crate::batched::Partition::MOST_SHARED)
                 } else {
-                    (block_tile::THREADS, block_tile::shared_elements(self.steps_of_stage(), 2))
+                    (block_tile::THREADS, block_tile::most_shared(self.steps_of_stage()))
                 };
                 assert!(self.max_threads() == threads && self.shared_elements >= elements);
                 assert!(!self.split_k.is_possible(), "a product has one block a tile");

@@ -4,7 +4,7 @@ use cuda_std::arch::sm80::convert;
 use cuda_std::memory::SharedAddress;
 use gemm_spec::Accumulator;
 
-use crate::parts::quad::Quad;
+use crate::parts::quad::{Pair, Quad};
 
 /// An accumulator that is read from shared memory.
 pub(super) trait Shareable: Accumulator {
@@ -58,11 +58,6 @@ pub(super) trait Input: Copy {
     fn of_packet(packet: &Self::Packet, at: usize) -> Self::Acc;
 }
 
-/// Two neighbours of eight bytes.
-#[derive(Clone, Copy)]
-#[repr(C, align(16))]
-pub(super) struct Pair([f64; 2]);
-
 /// Eight neighbours of two bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
@@ -88,8 +83,8 @@ impl Input for f32 {
 
 impl Input for f64 {
     type Acc = Self;
-    type Packet = Pair;
-    const EMPTY: Pair = Pair([0.0; 2]);
+    type Packet = Pair<Self>;
+    const EMPTY: Pair<Self> = Pair([0.0; 2]);
     const PACKET: u32 = 2;
     const IS_ACC: bool = true;
 
@@ -99,7 +94,7 @@ impl Input for f64 {
     }
 
     #[inline(always)]
-    fn of_packet(packet: &Pair, at: usize) -> Self {
+    fn of_packet(packet: &Pair<Self>, at: usize) -> Self {
         packet.0[at % 2]
     }
 }

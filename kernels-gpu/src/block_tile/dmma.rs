@@ -6,12 +6,8 @@ use gemm_spec::block_tile::{PAD, SIDE};
 
 use super::load::Loads;
 use super::{Accumulators, Copies, Place, Target, Units};
+use crate::parts::quad::Pair;
 use crate::parts::unroll::unroll;
-
-/// Two neighbours of C.
-#[derive(Clone, Copy)]
-#[repr(C, align(16))]
-struct Pair([f64; 2]);
 
 /// A lane's elements of four k elements of its warp's tile.
 #[derive(Clone, Copy)]
@@ -142,7 +138,7 @@ impl Units for f64 {
         lane: u32,
         target: Target<Self>,
     ) {
-        let pairs = target.c.cast::<Pair>().is_aligned() && target.ldc.is_multiple_of(2);
+        let pairs = target.c.cast::<Pair<Self>>().is_aligned() && target.ldc.is_multiple_of(2);
         unroll!(for I in 0..2 {
             unroll!(for H in 0..2 {
                 let row = (16 * I + 8 * H) as u32 + lane / 4;
@@ -151,7 +147,7 @@ impl Units for f64 {
                     let own = [acc[4 * I + J][2 * H], acc[4 * I + J][2 * H + 1]];
                     if pairs && row < target.rows && col + 2 <= target.cols {
                         let offset = u64::from(row) * target.ldc + u64::from(col);
-                        let at = target.c.wrapping_add(offset as usize).cast::<Pair>();
+                        let at = target.c.wrapping_add(offset as usize).cast::<Pair<Self>>();
                         let mut old = [0.0; 2];
                         if target.beta != 0.0 {
                             // SAFETY: two neighbours in C, aligned.

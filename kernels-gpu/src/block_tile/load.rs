@@ -3,10 +3,11 @@
 use cuda_std::arch::sm80::{copy_async_4, copy_async_8, copy_async_16};
 use cuda_std::memory::{Global, SharedAddress};
 use gemm_spec::Accumulator;
-use gemm_spec::block_tile::{LINE_BYTES, PAD, SIDE, THREADS};
+use gemm_spec::block_tile::{PAD, SIDE, THREADS, steps};
 use gemm_spec::params::BatchedParams;
 
 use super::{Work, global};
+use crate::parts::quad::{Pair, Quad};
 use crate::parts::unroll::unroll;
 
 /// Packets of an operand's tile that a thread copies.
@@ -18,7 +19,7 @@ pub(super) trait Loads: Accumulator {
     const STEPS: u32;
     /// Elements of 16 bytes.
     const PACKET: u32;
-    /// Those elements.
+    /// Those elements, at a multiple of 16 bytes.
     type Packet;
 
     /// Starts the copy of one element.
@@ -29,9 +30,9 @@ pub(super) trait Loads: Accumulator {
 }
 
 impl Loads for f32 {
-    const STEPS: u32 = LINE_BYTES / 4;
+    const STEPS: u32 = steps(4);
     const PACKET: u32 = 4;
-    type Packet = [Self; 4];
+    type Packet = Quad<Self>;
 
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -42,9 +43,9 @@ impl Loads for f32 {
 }
 
 impl Loads for f64 {
-    const STEPS: u32 = LINE_BYTES / 8;
+    const STEPS: u32 = steps(8);
     const PACKET: u32 = 2;
-    type Packet = [Self; 2];
+    type Packet = Pair<Self>;
 
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -67,7 +68,7 @@ impl<T: Loads, const A_ALONG_K: bool, const B_ALONG_K: bool> Loader<T, A_ALONG_K
         Self { a: Side::new(thread), b: Side::new(thread) }
     }
 
-    /// Goes to the beginning of a tile, which may be behind the last one.
+    /// Goes to the beginning of a tile.
     ///
     /// # Safety
     /// Obligation 1 of the entries.
@@ -173,7 +174,7 @@ impl<T: Loads, const ALONG_K: bool> Side<T, ALONG_K> {
         self.tile = matrix.wrapping_add(offset as usize);
         self.extent = extent;
         self.aligned =
-            self.tile.cast::<Aligned>().is_aligned() && ld.is_multiple_of(u64::from(T::PACKET));
+            self.tile.cast::<T::Packet>().is_aligned() && ld.is_multiple_of(u64::from(T::PACKET));
         let all_whole = ALONG_K || extent.is_multiple_of(T::PACKET) || extent >= SIDE;
         self.whole = all_whole || self.x + T::PACKET <= extent;
         self.in_packets = self.aligned && all_whole;
@@ -283,7 +284,3 @@ impl<T: Loads, const ALONG_K: bool> Side<T, ALONG_K> {
 fn from_to(one: u32, other: u32) -> u64 {
     u64::from(other).wrapping_sub(u64::from(one))
 }
-
-/// What has the alignment of a packet.
-#[repr(align(16))]
-struct Aligned;

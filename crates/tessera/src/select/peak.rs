@@ -18,6 +18,11 @@ const PER_CLOCK: &[((u32, u32), [u32; 3])] = &[
     ((12, 0), [128, 2, 64]),
 ];
 
+/// How many times as fast as the FP64 units the tensor cores of an A100 or H100 multiply f64.
+///
+/// Source: their data sheets.
+const F64_ON_TENSOR_CORES: f64 = 2.0;
+
 /// Operations a second of the units that multiply and add elements of these types, at the highest
 /// clock; `None` for a GPU that the table does not know.
 ///
@@ -45,14 +50,14 @@ pub fn lanes(compute_capability: (u32, u32), types: Types) -> Option<u32> {
 /// Operations a second that a library may reach, which takes tensor cores where they lose nothing: in
 /// f64, and in the types of 16 bits. `None` for a GPU that the table does not know.
 ///
-/// Source: the data sheets of A100 and H100, whose tensor cores have twice the FP64 rate of the rest.
+/// Source: the data sheets of A100 and H100.
 #[must_use]
 pub fn library_peak(gpu: &DeviceInfo, types: Types) -> Option<f64> {
     if types.a() != types.acc().dtype() {
         return tensor_peak(gpu);
     }
     let doubled = types.acc() == AccType::F64 && matches!(gpu.compute_capability, (8 | 9, 0));
-    Some(peak(gpu, types)? * if doubled { 2.0 } else { 1.0 })
+    Some(peak(gpu, types)? * if doubled { F64_ON_TENSOR_CORES } else { 1.0 })
 }
 
 /// Multiply-adds of 16-bit elements with sums of f32 that the tensor cores of one SM complete
@@ -105,7 +110,7 @@ pub fn kernel_lanes(
     match spec.numerics {
         // The tensor cores multiply f64 as chains, too, at twice the rate.
         Numerics::Chain if types.acc() == AccType::F64 && spec.arch == Arch::Sm90a => {
-            lanes(compute_capability, types).map(|lanes| 2.0 * f64::from(lanes))
+            lanes(compute_capability, types).map(|lanes| F64_ON_TENSOR_CORES * f64::from(lanes))
         }
         Numerics::Chain | Numerics::ChainOfRanges => {
             lanes(compute_capability, types).map(f64::from)
