@@ -247,7 +247,7 @@ fn run_kernel<T: ScalarTypes>(
         let buffer = buffer.in_window(number);
         // Several matrices have no pitch of their own, and where there is nothing between lines they may be read
         // as one piece.
-        let grouped = OperandAccess::Batched { grouped: true };
+        let grouped = OperandAccess::Batched { tile: None };
         let in_one_piece = spec.spec().operands == grouped && line == layout.ld;
         let several = !problem.batch.is_one() || which == Operand::B && count > 1;
         let buffer = if !several && !in_one_piece {

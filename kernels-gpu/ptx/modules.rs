@@ -211,7 +211,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_32x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "59c7f7016af7572eaf7b4f2b8356db655ae787c7d6ac3d2b0aac934905729819",
+            ptx_sha256: "408710044d82617b5cba1575f94fb0f3a26b470efcb8e32bb7573672ddaa6703",
             image_sha256: "b3c7190f112bb58fdc42aa4c84d971b31bd7509c74c4dfba9b6964f188afcb6f",
             ptxas: "13.0.88",
         }),
@@ -223,7 +223,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_64x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "1cfa1b0e02aa979601e959b0eaa5e9affd12e94b19123a788c0c12d4461c9149",
+            ptx_sha256: "d90891e3ed465c40780738cac09efb19a38a29bad6d0a26e55f6add3f430d2b3",
             image_sha256: "d72c0e7f16eb1c62d24909eec1e942174f7c226bedf193ee3cce457b4b0e52de",
             ptxas: "13.0.88",
         }),
@@ -235,7 +235,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_32x128.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "96237ddf78f365d9f90e89ad55b39b01d7d91ba12181a3f8ba48ffd1ce7f2eea",
+            ptx_sha256: "fe570ba2f2e723b1e6e7885ff63ec9316477786de9031d8b294c748fb48d52fa",
             image_sha256: "a68e06ba994eabc4b782f0a2ed6b153930ded9e08247b7562e6c28e241766261",
             ptxas: "13.0.88",
         }),
@@ -247,7 +247,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_64x128.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "4b7eaac4f9b6949d719303c3e439006502f679e2003b5b476cfce6d37c4a71e9",
+            ptx_sha256: "d362ed08f3dc407f637e9a3ca1fe083f40f52a0da36edd72c3badbe24140dc74",
             image_sha256: "306cb5f965014b86af558f824385fdbb4aac33ae1e3b1132a3275c7ea6d1bf27",
             ptxas: "13.0.88",
         }),
@@ -259,7 +259,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_128x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "b35f2b8035874be4750133fea597d07a9df130a7fb3a971fcf056fe4d19082cc",
+            ptx_sha256: "2a789c0d5441b54d2d2d2f79454400b9fedc2791bc2612c2f801f8fc4a57f1d2",
             image_sha256: "a5929045d679a84a5486594d7e1417e60a567c44702a84a6419fff964323212f",
             ptxas: "13.0.88",
         }),
@@ -271,7 +271,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_m.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "47604a9d52c55ebdac94afd700797165306d0fbe2c1450cadb83ea9b74c56a60",
+            ptx_sha256: "884f3f0f34dbca073a5b9a3959097feabbc8b688aa4bd3a93a2607d3c1b90a17",
             image_sha256: "be3c4497c0f6809bc2ae423121916a959810b18e33e5c3bedb0c63b6f5debbec",
             ptxas: "13.0.88",
         }),
@@ -283,7 +283,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_n.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "4584832a4fe947386746c02bdec47422cebeaddae6b9c808034eb246430d1906",
+            ptx_sha256: "e64a952849936df1eb5234da54e49fa5caac027b6dc5059d93d80ab7cb46096e",
             image_sha256: "457c7b62319ce9e41c47c30a60fe6a3827cc6cc1a95b30ca4a7ec517b2bb75f5",
             ptxas: "13.0.88",
         }),
@@ -295,7 +295,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_small.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "ac825793d7071c6b039bd3fea3ae9a7a34dfd3862098b37fd1ffe41c4874ac16",
+            ptx_sha256: "bffe5096fdb3a57b81d0efccb1520ac6f5f66d0daf7acb6aced00bdfbd3edbe5",
             image_sha256: "eb49d5b3c936803fd60f1f13f36a2af3b26dd9f5e3f3b3d87694db6c8add20c6",
             ptxas: "13.0.88",
         }),
@@ -307,8 +307,20 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_64x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "5031111b59c7957073788ed5329a4424d3fe25eb84e77a9f952278ba55bea6ac",
-            image_sha256: "63bd7dc0225c8eba7bd0fbbf28f42ce8ca93ac499e0d1a13a6ba1f303e5c0ab0",
+            ptx_sha256: "ae4e25748bcb3cf59d8df4302aa68b395298f7adf4278ba4501850d72a770ede",
+            image_sha256: "a4351a8ec3938dabc6ba5e11ba91882a31d1df8f4ee4d2314445052060e7f7f0",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm80,
+        name: "batched_96x96",
+        ptx: include_str!("sm_80/batched_96x96.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_80/batched_96x96.fatbin"),
+            archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
+            ptx_sha256: "31db46b63e094730c075db939e6068b4b8db71635c651a41651a0895508dc0b3",
+            image_sha256: "f9c26b9e2efdac142c30f2088f50c82a1898d66bdf2ecc85f8c46af9bf40f8dc",
             ptxas: "13.0.88",
         }),
     },
@@ -319,7 +331,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/helpers.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "7b569b453b5ca8cea6bdaaf22e249d02e7daa39ec4c7344851243e774a403f8e",
+            ptx_sha256: "500c7aa866dd81c92661cbd3565f8dba8bde77b0f5246e5fe5b443039d893bf3",
             image_sha256: "81d1790c7bc509827f397274c99c14020e343f596b422f4e36ef2246b3c6a08f",
             ptxas: "13.0.88",
         }),
@@ -331,8 +343,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/bulk_copy_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "f8494bbd23284ce7c2dc66c0ee8562ad25e02711fd4ddd9d157cdd8133f2d84c",
-            image_sha256: "388a25afc9318dd4f1ee1ec01b5086a0c98804b258b35bbb66cd952bf4d5c02e",
+            ptx_sha256: "655e876bdf2f3c70254e9cbeefdaecb179c3175372e8067bb1c18e2e92713871",
+            image_sha256: "a978140953954365396509819681ca3abd5e6c5ccbe85ddafa07d588409bbe17",
             ptxas: "13.0.88",
         }),
     },
@@ -343,8 +355,32 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/dmma_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "ddf72408864d092d1dcca76335a01fe8c63766f2565382e15492c75c89dabb42",
-            image_sha256: "0911cc0d99ad2a82f7a1da2903bc078ccc723fc01ff0b24c274b39da943e9da0",
+            ptx_sha256: "c78cf608bcbf98a691c47424f27bbf9b2cd4b754202706171654731e64ecf4be",
+            image_sha256: "440ec2c8fbceb2d47b3ca1e93962aa706af86c59deba6bc5e95ee8363c22c484",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm90a,
+        name: "dmma_96x96",
+        ptx: include_str!("sm_90a/dmma_96x96.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_90a/dmma_96x96.fatbin"),
+            archs: &["sm_90a"],
+            ptx_sha256: "94492076f59836db4ce3f80e207c61289c7f0071d69be33861c0780b40d5398d",
+            image_sha256: "d12c67858d7dbef9bb327dafab3a2bef892ec96d1f2d3129e20a88e23043c412",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm90a,
+        name: "dmma_128x128",
+        ptx: include_str!("sm_90a/dmma_128x128.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_90a/dmma_128x128.fatbin"),
+            archs: &["sm_90a"],
+            ptx_sha256: "3ad4a1d46c0f2a60ad1385ce9bdcc65c11896651d971b7c4b9d75d176234b70c",
+            image_sha256: "c6aa67321ff083bdbaf81977d375342db07d7eb9c817eb61b4eb9c6cdee9ece8",
             ptxas: "13.0.88",
         }),
     },
@@ -379,7 +415,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/f16x3.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "628bac9382a965d7d0af892ded0f7f7a388200540d823e18e3e1c20c33793a3e",
+            ptx_sha256: "2ad3438c36f5eab9e11842b5b1590517623b4ce9d351bc5e8a2b684a9803a66d",
             image_sha256: "de32a11caf10292efb6283cc1b2dde3a905ce5ba9566bd5a0e786239b91c175f",
             ptxas: "13.0.88",
         }),
@@ -391,7 +427,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "aeef1d5a4974d447560471679c2412872e2bd1951c1e98e3ac85b96ee507d4a4",
+            ptx_sha256: "daa6ddbce675566aae13cb706271bbed5571d5bfe763151dc67c32bd3fb741a6",
             image_sha256: "e4c96901c3432912ce9353c29488004ac8033caa8fd0695216898c8c9ad9b64e",
             ptxas: "13.0.88",
         }),
@@ -403,7 +439,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "b92eff28d7e4f306144ecbff339e8bb673f6a0bc2eb74c5ab0761dfc55d8637f",
+            ptx_sha256: "6aec42b5117b2f7ace754aa34be3a52edf8d0fc42be4ae9cf663769e6bf55377",
             image_sha256: "5cc5c3ac07b3b541a2df974a7af3637806ba2637f435dab5080acec64946db36",
             ptxas: "13.0.88",
         }),
@@ -415,7 +451,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "7da5226fbb2a52f04d8677b086f33fd1cbd059cf1b4acb50b6223d3bfee5c9a8",
+            ptx_sha256: "5ecf53f3a6d5bbb9af23e61873e353f2fee7fea64a985c3b39fc5aac03765380",
             image_sha256: "e402346c2a522affe4426c61d679bfacdf344457a9fdf7b415b19b1813f66866",
             ptxas: "13.0.88",
         }),
@@ -427,7 +463,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "6ba9d099a44695dae51675da7539eb7df666ccd3a71df26842da68e70b2a9251",
+            ptx_sha256: "b84514d6328912cd4ecb157671e80a4eb85582094bb079c6272cfb85963d28fe",
             image_sha256: "d656fff1eb7c28f93c1fc4684c0dd3023c90878b86088e0a1e5e084f1b0f1c76",
             ptxas: "13.0.88",
         }),
@@ -439,7 +475,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "fabb5ad991430ffc2608ac7d33c1373a0fe13407a3f8c84f7f10f88380fbfac1",
+            ptx_sha256: "4194f85489a1cec2c60535f70c1d026e9a01618721fb1273f022cf0325898ead",
             image_sha256: "a23b86a1a8dbd94616e7eb5a384b42dcb6d0380ac870c7c86399f0550eaae1c4",
             ptxas: "13.0.88",
         }),
@@ -451,7 +487,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "ab0bd9684b5310dca51d32870d321ff792a9a31a26501403d35e60b9e0284957",
+            ptx_sha256: "173bb36a91527a1a988f166411832007f04b1caf1e8ca0fa2e702ec7e9a8112e",
             image_sha256: "632691e69f23b4af1cbafff84d654825c6d362a078849f64bc244fa25cebfc9d",
             ptxas: "13.0.88",
         }),
@@ -463,7 +499,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "8b4371fe0bdc02c271b73ea23f245cc5e49136a9692c42adedf8b3e20347e9e7",
+            ptx_sha256: "d69edbeac6a989ab4e0998ef1178ef839fe61132fa003fc6748a97d77fca2dad",
             image_sha256: "8cb9ca217e766a7c4fffc8c1c3a84da6f0c48e735935e70870e5b732863fd220",
             ptxas: "13.0.88",
         }),
@@ -475,7 +511,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "e262ebfce9f558909bff4807fe93beb342f4e5da48e141f8fcb4cd254e7f9f20",
+            ptx_sha256: "292a837f5b333ae75f37ddaa906e59a1aac56ca898bab22fd857237e7a34d095",
             image_sha256: "6740364f71d38cf14a013cb06c505c207f3100de749130fdf9ee92d350c7195f",
             ptxas: "13.0.88",
         }),
@@ -487,7 +523,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "e60a094562127907661f0fafe9b9bfd1bdba44e76ddd55726b91715363fba180",
+            ptx_sha256: "0e1feaaea4cf9119f5e8b7de58dd042198ffa320002d7d8ec6a85595a178769b",
             image_sha256: "cd4a80981938853979eeaab22a1d11908826a49bf6c558e2dad7947a0f328e0c",
             ptxas: "13.0.88",
         }),
@@ -499,7 +535,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "c880a5517a3de61121dd1170235ee4bd840929f6b61be8e6062f4d66970de6be",
+            ptx_sha256: "a9d77cdf89bebcf409558cb8b4f2746418a59498970456fd443101cb01aed56a",
             image_sha256: "beda01012717b94207ad291373602d99823a3a6c6cbf0b775eaa57764f6ea52f",
             ptxas: "13.0.88",
         }),
@@ -511,7 +547,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x160.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "0009b2dbf7798af2914e1a9da781e75e3061d359c17b7ef637ce9632d0b1612d",
+            ptx_sha256: "e88800efe3430481a4afb5b72b358d19e9a16c76ad4f1ee8fcbe91cfa45e30cd",
             image_sha256: "dbdfcf58dea92e9af462392dce2cdffdc538ae9d3385c10e5c8514bc066c2dbf",
             ptxas: "13.0.88",
         }),
@@ -523,7 +559,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "0798443a5a86adc0af9c263ae03d215a58013ec6bafc4e842c0e3f05ecc7bf8a",
+            ptx_sha256: "43274dc41be709a93ee98c145b0d56e7589158dd0e677e23610e93e9f326beee",
             image_sha256: "1daec476bd5e2461d02e086dee99b7d73688e9c23965f9f649c9c86496288077",
             ptxas: "13.0.88",
         }),
@@ -535,7 +571,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_batch_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "02e22de98e3be41e3044c6c40ffc462a187c5c71d51ce6bc94aaaf0f5d2824ff",
+            ptx_sha256: "5c8787797899a60d083472903b3f79fef189b465933c275f0eb3adc196f185a6",
             image_sha256: "1212c1231cb8b4c608b015389f3188a2b5092a7211684cd805ff0f3637c998c6",
             ptxas: "13.0.88",
         }),
@@ -547,7 +583,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_groups_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "b08c14e71b9f9068346e6221a6fe257e52fc07183f3eba36b450bbd752550e12",
+            ptx_sha256: "38b432226c5680afa33b319221a7dfc1e234a5d5492896a17627da8539fb4285",
             image_sha256: "078044240664eab52da70b3253ee250a34984bebcd134453e305493d4445324a",
             ptxas: "13.0.88",
         }),
@@ -559,7 +595,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_groups_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "0f1866ea0e2dab8de8d9456dfa04eb185466135ea4f8786e49c4d759710f8cda",
+            ptx_sha256: "5b5bb6aef90df0392dcc76cc99175bbaca0b35fc614372fb3e694ae903ec5551",
             image_sha256: "2f77a6a1021f8161163370032e9e8eebccbcece113e4ec53a4432b02cc501c2e",
             ptxas: "13.0.88",
         }),
@@ -571,7 +607,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "aea526c76ea422be318c26732cde20cd201eeed3a408be85882f7dc6b2794cf8",
+            ptx_sha256: "ebd69d58a5c2f1308076d60ee814b99e535152d3a42da8e8789702a27fc833b9",
             image_sha256: "120f3d3e6211d637cbadbdce8432b3bf6bf0ecb8be402aca567c1389eeeca73a",
             ptxas: "13.0.88",
         }),

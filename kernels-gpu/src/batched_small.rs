@@ -99,7 +99,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     shared_elements: Partition::MOST_SHARED,
     min_blocks_per_sm: MinBlocks { narrow: 4, wide: 3 },
     params: ParamList::Batched,
-    operands: OperandAccess::Batched { grouped: true },
+    operands: OperandAccess::Batched { tile: None },
     ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();

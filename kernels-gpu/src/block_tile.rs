@@ -1,18 +1,19 @@
-//! Tiles of 64 x 64 of one product or of a batch: `batched_64x64` on the FP32 units, `dmma_64x64` on the FP64 tensor
-//! cores.
+//! Tiles of one product or of a batch: `batched_64x64` and `batched_96x96` on the FP32 units, `dmma_64x64`,
+//! `dmma_96x96` and `dmma_128x128` on the FP64 tensor cores.
 //!
 //! Computes  C = alpha*A*B + beta*C for each product; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major, each a stride behind that of the product
-//!           before; f32 (`batched_64x64`), f64 (`dmma_64x64`)
-//! Launch    block (128,1,1); along x, as many as are resident together, which share the tiles of all products
-//! Shared    three stages of the tiles of A and B, 128 bytes of k elements each (`gemm_spec::block_tile`)
+//!           before; f32 (`batched_*`), f64 (`dmma_*`)
+//! Launch    block of a warp for each 32, 48 or 64 by 32 elements of the tile; along x, as many as are resident together,
+//!           which share the tiles of all products
+//! Shared    three stages of the tiles of A and B (`gemm_spec::block_tile`)
 //! Requires  m, n >= 1; packets of 16 bytes are copied where lines begin at multiples of them
-//! Cost      2mnk flop a product; each element of A and B is loaded n/64 and m/64 times
+//! Cost      2mnk flop a product; each element of A and B is loaded n/side and m/side times
 //! Bound by  memory to about n = 64 of square products; the units from 128 on
 //! Source    own; `mma.sync` with two or more stages of `cp.async` as in CUTLASS 2
 //!
-//! Each of four warps computes 32 x 32 elements of C. A block goes from tile to tile, and the stages do not know where
-//! one ends: while the last of a tile are multiplied, the first of the next one are on their way.
+//! A block goes from tile to tile, and the stages do not know where one ends: while the last of a tile are multiplied,
+//! the first of the next one are on their way.
 //!
 //! ```text
 //!   copies    | tile 0: stage 0 | stage 1 | stage 2 | tile 1: stage 0 | stage 1 | ...
@@ -32,108 +33,141 @@ use cuda_std::arch::sm80::{commit_group, wait_group};
 use cuda_std::memory::{GlobalMut, SharedAddress, global, global_mut};
 use cuda_std::{shared, thread};
 use gemm_spec::batched::{A_COL_MAJOR, B_COL_MAJOR};
-use gemm_spec::block_tile::{SIDE, STAGES, THREADS, operand_elements};
+use gemm_spec::block_tile::{self, BlockTile, PAD, STAGES, WARP_COLS};
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::params::BatchedParams;
 use gemm_spec::{
-    Accumulator, Arch, Block, Entry, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList,
-    Tile, Types, block_tile,
+    Accumulator, Block, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList, Tile,
 };
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use self::dmma::{DMMA_64X64, DMMA_96X96, DMMA_128X128};
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) use self::dmma::{EMULATED_DMMA_64X64, EMULATED_DMMA_96X96, EMULATED_DMMA_128X128};
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use self::fma::{BATCHED_64X64, BATCHED_96X96};
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
+pub(crate) use self::fma::{EMULATED_BATCHED_64X64, EMULATED_BATCHED_96X96};
 use self::load::{Loader, Loads};
-use crate::parts::entries::entry;
 use crate::parts::unroll::unroll;
 
-/// Defines the entry of a kernel, and lists it.
+/// What the code of a kernel is compiled for.
+trait Form {
+    const TILE: BlockTile;
+}
+
+/// Defines a kernel: its form, its entry and what the host needs to launch it.
 macro_rules! kernel {
-    ($symbol:ident, $element:ident, $types:ident, $emulated:ident, $entries:ident, $list:ident) => {
-        entry! {
+    (
+        $(#[$meta:meta])*
+        $spec:ident, $emulated_entries:ident = $id:literal, $symbol:ident: $element:ident,
+        $types:ident, $params:ident, $arch:ident, $form:ident of $tile:expr, $blocks:literal an SM
+    ) => {
+        struct $form;
+
+        impl $crate::block_tile::Form for $form {
+            const TILE: BlockTile = $tile;
+        }
+
+        $crate::parts::entries::entry! {
             /// # Safety
             /// 1. `a`, `b` and `c` are valid for `count` matrices of the entry's type, m by k, k by n and m by n, at
             ///    their leading dimensions and strides, A and B in the orders that `orders` says; no C overlaps an
             ///    input or another C, and nobody else writes one.
-            /// 2. `tiles` are those of 64 x 64 of all products, and the launch has the shared memory of
-            ///    `gemm_spec::block_tile` and the block of the specification; m, n >= 1.
+            /// 2. `tiles` are those of all products, of the form's rows and columns, and the launch has the shared
+            ///    memory of `gemm_spec::block_tile` and the block of the specification; m, n >= 1.
             pub unsafe fn $symbol(params: BatchedParams<$element>) {
                 // SAFETY: the obligations are the same.
-                unsafe { in_order::<$element>(params) };
+                unsafe { $crate::block_tile::in_order::<$element, $form>(params) };
             }
         }
 
-        const $entries: &[Entry] = &[Entry { types: Types::$types, symbol: stringify!($symbol) }];
-
         /// The entry as a function for the emulator.
         #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
-        pub(crate) const $list: &[(&str, crate::EmulatedEntry)] =
-    crate::parts::entries::emulated!($emulated(BatchedParams): $symbol);
+        pub(crate) const $emulated_entries: &[(&str, crate::EmulatedEntry)] =
+            crate::parts::entries::emulated!($params(BatchedParams): $symbol);
+
+        $(#[$meta])*
+        pub(crate) const $spec: gemm_spec::KernelSpec = gemm_spec::KernelSpec {
+            id: $id,
+            arch: gemm_spec::Arch::$arch,
+            entries: &[gemm_spec::Entry {
+                types: gemm_spec::Types::$types,
+                symbol: stringify!($symbol),
+            }],
+            ..$crate::block_tile::of_tile(
+                $tile,
+                <$element as $crate::block_tile::load::Loads>::BYTES,
+                $blocks,
+            )
+        };
+        const _: () = $spec.check();
     };
 }
+use kernel;
 
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
-kernel!(batched_64x64_f32, f32, F32, Batched, FMA_ENTRIES, EMULATED_FMA);
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
-kernel!(dmma_64x64_f64, f64, F64, BatchedF64, DMMA_ENTRIES, EMULATED_DMMA);
-
-/// What both have in common.
-const BASE: KernelSpec = KernelSpec {
-    origin: "own",
-    launch: LaunchShape::Grouped {
-        block: Block { x: THREADS, y: 1 },
-        tile: Tile { m: SIDE, n: SIDE },
-        rows: block_tile::ROWS,
-    },
-    min_blocks_per_sm: MinBlocks::same(3),
-    params: ParamList::Batched,
-    operands: OperandAccess::Batched { grouped: false },
-    ..KernelSpec::PLAIN
-};
-
-/// What the host needs to launch the kernel for f32.
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
-pub(crate) const FMA: KernelSpec = KernelSpec {
-    id: "batched_64x64",
-    about: "batches of medium products: a block goes from tile to tile and copies ahead",
-    arch: Arch::Sm80,
-    entries: FMA_ENTRIES,
-    shared_elements: block_tile::most_shared(block_tile::steps(4)),
-    ..BASE
-};
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
-const _: () = FMA.check();
-
-/// What the host needs to launch the kernel for f64.
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
-pub(crate) const DMMA: KernelSpec = KernelSpec {
-    id: "dmma_64x64",
-    about: "f64 on the tensor cores, one product or a batch, with the bits of a chain",
-    arch: Arch::Sm90a,
-    entries: DMMA_ENTRIES,
-    shared_elements: block_tile::most_shared(block_tile::steps(8)),
-    ..BASE
-};
-#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
-const _: () = DMMA.check();
-
-/// A lane's accumulators of its warp's 32 x 32 elements of C.
-type Accumulators<T> = [[T; 4]; 8];
-
-/// The copies of a stage that are started while another is multiplied, a quarter at a time: a thread waits for the
-/// address of one copy to be read before it makes that of the next.
-struct Copies<'a, T: Loads, const A_ALONG_K: bool, const B_ALONG_K: bool> {
-    loader: &'a mut Loader<T, A_ALONG_K, B_ALONG_K>,
-    params: &'a BatchedParams<T>,
-    to: (SharedAddress<T>, SharedAddress<T>),
+/// What the kernels of a tile have in common, of elements of that many bytes, with so many blocks an SM.
+const fn of_tile(tile: BlockTile, bytes: u32, blocks: u32) -> KernelSpec {
+    KernelSpec {
+        about: if bytes == 8 {
+            "f64 on the tensor cores, one product or a batch, with the bits of a chain"
+        } else {
+            "batches of medium products: a block goes from tile to tile and copies ahead"
+        },
+        origin: "own",
+        launch: LaunchShape::Grouped {
+            block: Block { x: tile.threads(), y: 1 },
+            tile: tile.tile(),
+            rows: block_tile::ROWS,
+        },
+        min_blocks_per_sm: MinBlocks::same(blocks),
+        shared_elements: tile.most_shared(bytes),
+        params: ParamList::Batched,
+        operands: OperandAccess::Batched { tile: Some(tile) },
+        ..KernelSpec::PLAIN
+    }
 }
 
-impl<T: Loads, const A_ALONG_K: bool, const B_ALONG_K: bool> Copies<'_, T, A_ALONG_K, B_ALONG_K> {
-    /// Starts one of the four quarters.
+/// k elements of a stage.
+const fn steps<T: Loads, F: Form>() -> u32 {
+    F::TILE.steps(T::BYTES)
+}
+
+/// Elements from one line of a stage to the next.
+const fn pitch<T: Loads, F: Form>(is_a: bool, along_k: bool) -> usize {
+    let Tile { m, n } = F::TILE.tile();
+    let line = match (along_k, is_a) {
+        (true, _) => steps::<T, F>(),
+        (false, true) => m,
+        (false, false) => n,
+    };
+    (line + PAD) as usize
+}
+
+/// A lane's accumulators of its warp's elements of C; all are of warps of 64 rows.
+type Accumulators<T> = [[T; 4]; 16];
+
+/// The copies of a stage that are started while another is multiplied, some at a time.
+struct Copies<'a, T: Loads, F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool> {
+    loader: &'a Loader<T, F, A_ALONG_K, B_ALONG_K>,
+    to: (SharedAddress<T>, SharedAddress<T>),
+    /// Whether there are any.
+    starts: bool,
+}
+
+impl<T: Loads, F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>
+    Copies<'_, T, F, A_ALONG_K, B_ALONG_K>
+{
+    /// Starts one of `parts`.
     ///
     /// # Safety
-    /// [`Loader::start_packet`]'s.
+    /// [`Loader::start_part`]'s.
     #[inline(always)]
-    unsafe fn quarter<const I: usize>(&mut self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.loader.start_packet::<I>(self.params, self.to) };
+    unsafe fn start(&self, (part, parts): (usize, usize)) {
+        if self.starts {
+            // SAFETY: the caller's promise.
+            unsafe { self.loader.start_part((part, parts), self.to) };
+        }
     }
 }
 
@@ -152,11 +186,11 @@ trait Units: Loads {
     ///
     /// # Safety
     /// The stage has its k elements, written before a barrier; all lanes of the warp are here; and those of
-    /// [`Loader::start_packet`].
-    unsafe fn multiply<const A_ALONG_K: bool, const B_ALONG_K: bool>(
+    /// [`Copies::start`].
+    unsafe fn multiply<F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>(
         acc: &mut Accumulators<Self>,
         place: Place<Self>,
-        copies: Copies<'_, Self, A_ALONG_K, B_ALONG_K>,
+        copies: &Copies<'_, Self, F, A_ALONG_K, B_ALONG_K>,
     );
 
     /// Adds the products of the first `valid` k elements of a stage.
@@ -164,17 +198,17 @@ trait Units: Loads {
     /// # Safety
     /// The stage has them, written before a barrier, and any numbers behind them up to a multiple of four; all
     /// lanes of the warp are here.
-    unsafe fn multiply_part<const A_ALONG_K: bool, const B_ALONG_K: bool>(
+    unsafe fn multiply_part<F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>(
         acc: &mut Accumulators<Self>,
         place: Place<Self>,
         valid: u32,
     );
 
-    /// Stores what the lane has of the warp's elements of C, `rows` by `cols` of which are in C.
+    /// Stores what the lane has of the warp's elements of C.
     ///
     /// # Safety
-    /// They are valid from `c` on, and nobody else's.
-    unsafe fn store<const A_ALONG_K: bool, const B_ALONG_K: bool>(
+    /// Those that are in C are valid, and nobody else's.
+    unsafe fn store<F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>(
         acc: &Accumulators<Self>,
         lane: u32,
         c: Target<Self>,
@@ -224,109 +258,128 @@ impl<T: Accumulator> Target<T> {
 /// # Safety
 /// The obligations of the entries.
 #[inline(always)]
-unsafe fn in_order<T: Units>(params: BatchedParams<T>) {
+unsafe fn in_order<T: Units, F: Form>(params: BatchedParams<T>) {
     match (params.orders & A_COL_MAJOR == 0, params.orders & B_COL_MAJOR != 0) {
         // SAFETY: the obligations, in each of the four.
-        (true, false) => unsafe { tiles::<T, true, false>(params) },
+        (true, false) => unsafe { tiles::<T, F, true, false>(params) },
         // SAFETY: the same.
-        (true, true) => unsafe { tiles::<T, true, true>(params) },
+        (true, true) => unsafe { tiles::<T, F, true, true>(params) },
         // SAFETY: the same.
-        (false, false) => unsafe { tiles::<T, false, false>(params) },
+        (false, false) => unsafe { tiles::<T, F, false, false>(params) },
         // SAFETY: the same.
-        (false, true) => unsafe { tiles::<T, false, true>(params) },
+        (false, true) => unsafe { tiles::<T, F, false, true>(params) },
     }
 }
 
 /// # Safety
 /// The obligations of the entries; lines of A are along k, or not, as are those of B.
 #[inline(always)]
-unsafe fn tiles<T: Units, const A_ALONG_K: bool, const B_ALONG_K: bool>(params: BatchedParams<T>) {
+unsafe fn tiles<T: Units, F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>(
+    params: BatchedParams<T>,
+) {
     let thread = thread::thread_idx_x();
     let (step, last) = (thread::grid_dim_x(), params.tiles);
     let (warp, lane) = (thread / 32, thread % 32);
-    let (warp_row, warp_col) = (warp % 2 * (SIDE / 2), warp / 2 * (SIDE / 2));
+    let [down, _] = F::TILE.warps;
+    let (warp_row, warp_col) = (warp % down * F::TILE.warp_rows, warp / down * WARP_COLS);
     // SAFETY: obligation 2 provides the bytes; the barriers below keep writes and reads apart.
     let stages = SharedAddress::new(unsafe { shared::launch_sized::<T>() });
-    let a_elements = operand_elements(T::STEPS, A_ALONG_K);
-    let stage_elements = a_elements + operand_elements(T::STEPS, B_ALONG_K);
+    let Tile { m: side_m, n: side_n } = F::TILE.tile();
+    let a_elements = F::TILE.operand_elements(side_m, T::BYTES, A_ALONG_K);
+    let stage_elements = a_elements + F::TILE.operand_elements(side_n, T::BYTES, B_ALONG_K);
     let stage = |at: u32| {
         let a = stages.wrapping_add((at * stage_elements) as usize);
         (a, a.wrapping_add(a_elements as usize))
     };
     // The first element of a warp's lines, or in each line.
-    let first = |along_k: bool, line: u32| {
-        (if along_k { line * (T::STEPS + block_tile::PAD) } else { line }) as usize
-    };
-
+    let a_first = warp_row as usize * if A_ALONG_K { pitch::<T, F>(true, true) } else { 1 };
+    let b_first = warp_col as usize * if B_ALONG_K { pitch::<T, F>(false, true) } else { 1 };
     let place = |at: u32| {
         let (a, b) = stage(at);
-        Place {
-            a: a.wrapping_add(first(A_ALONG_K, warp_row)),
-            b: b.wrapping_add(first(B_ALONG_K, warp_col)),
-            lane,
-        }
+        Place { a: a.wrapping_add(a_first), b: b.wrapping_add(b_first), lane }
     };
-    let mut loader = Loader::<T, A_ALONG_K, B_ALONG_K>::new(thread);
+    let after = |at: u32| if at + 1 == STAGES { 0 } else { at + 1 };
+
+    let mut loader = Loader::<T, F, A_ALONG_K, B_ALONG_K>::new(thread, &params);
     let (mut load_tile, mut load_done, mut load_at) = (thread::block_idx_x(), 0, 0);
     let (mut tile, mut done, mut at) = (load_tile, 0, 0);
-    let mut acc = [[T::ZERO; 4]; 8];
+    let mut acc = [[T::ZERO; 4]; 16];
     // Stages that are on their way before the first is multiplied.
     let mut ahead = 0;
     while tile < last {
         let is_ready = ahead == STAGES - 1;
-        if is_ready && load_done > 0 && loader.in_packets() {
-            // Whole stages, none of which is the tile's last: nothing else is to be decided.
-            let loads = (params.k - load_done) / T::STEPS;
-            let mut left = loads.min((params.k - done - 1) / T::STEPS);
-            load_done += left * T::STEPS;
-            done += left * T::STEPS;
-            while left > 0 {
-                wait_group::<{ STAGES - 2 }>();
-                // SAFETY: all threads of the block go the same way.
-                unsafe { thread::sync_threads() };
-                let copies = Copies { loader: &mut loader, params: &params, to: stage(load_at) };
-                // SAFETY: the stage's copies have landed; the barrier comes between the last read of the stage that
-                // is loaded meanwhile and its copies, which obligation 1 allows.
-                unsafe { T::multiply(&mut acc, place(at), copies) };
-                commit_group();
-                load_at = if load_at + 1 == STAGES { 0 } else { load_at + 1 };
-                at = if at + 1 == STAGES { 0 } else { at + 1 };
-                left -= 1;
-            }
-            if load_done >= params.k {
-                (load_tile, load_done) = (load_tile + step, 0);
-            }
-        }
+        let loads = load_tile < last;
         if is_ready {
             wait_group::<{ STAGES - 2 }>();
             // SAFETY: all threads of the block go the same way.
             unsafe { thread::sync_threads() };
         }
-        if load_tile < last {
-            if load_done == 0 {
-                // SAFETY: obligation 1.
-                unsafe { loader.begin(&params, &Work::of(&params, load_tile)) };
+        if loads && load_done == 0 {
+            // SAFETY: obligation 1.
+            unsafe { loader.begin(&params, &Work::of::<T, F>(&params, load_tile)) };
+        }
+        // Stages of k elements that are all in the matrices: those to multiply, and those to load in packets.
+        let whole = (params.k - done) / steps::<T, F>();
+        let in_packets =
+            if loads && loader.in_packets() { (params.k - load_done) / steps::<T, F>() } else { 0 };
+        let multiplies = is_ready && whole > 0;
+        let starts = multiplies && in_packets > 0;
+        if loads && !starts {
+            let to = stage(load_at);
+            if in_packets > 0 {
+                // SAFETY: obligation 1; the barrier comes between the last read of a stage and this.
+                unsafe { loader.start_part((0, 1), to) };
+            } else {
+                // SAFETY: the same.
+                unsafe { loader.start((load_done, params.k), to) };
             }
-            // SAFETY: obligation 1; the barrier comes between the last read of a stage and this.
-            unsafe { loader.start(&params, load_done, stage(load_at)) };
-            load_done += T::STEPS;
-            if load_done >= params.k {
+        }
+        // Stages until the next decision.
+        let mut run = 1;
+        if multiplies {
+            if starts || !loads {
+                run = if loads { whole.min(in_packets) } else { whole };
+            }
+            let mut left = run;
+            loop {
+                let copies = Copies { loader: &loader, to: stage(load_at), starts };
+                // SAFETY: the stage's copies have landed; the barrier comes between the last read of the stage that
+                // is loaded meanwhile and its copies, which obligation 1 allows.
+                unsafe { T::multiply(&mut acc, place(at), &copies) };
+                commit_group();
+                loader.advance();
+                (load_at, at) = (after(load_at), after(at));
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+                wait_group::<{ STAGES - 2 }>();
+                // SAFETY: all threads of the block go the same way.
+                unsafe { thread::sync_threads() };
+            }
+            done += run * steps::<T, F>();
+        } else {
+            commit_group();
+            loader.advance();
+            load_at = after(load_at);
+            if is_ready {
+                let valid = params.k - done;
+                // SAFETY: the stage's copies have landed, and what is loaded meanwhile is another.
+                unsafe { T::multiply_part::<F, A_ALONG_K, B_ALONG_K>(&mut acc, place(at), valid) };
+                at = after(at);
+                done = params.k;
+            } else {
+                ahead += 1;
+            }
+        }
+        if loads {
+            load_done = params.k.min(load_done.saturating_add(run * steps::<T, F>()));
+            if load_done == params.k {
                 (load_tile, load_done) = (load_tile + step, 0);
             }
         }
-        commit_group();
-        load_at = if load_at + 1 == STAGES { 0 } else { load_at + 1 };
-        if !is_ready {
-            ahead += 1;
-            continue;
-        }
-        let valid = T::STEPS.min(params.k - done);
-        // SAFETY: the stage's copies have landed, and what is loaded meanwhile is another.
-        unsafe { T::multiply_part::<A_ALONG_K, B_ALONG_K>(&mut acc, place(at), valid) };
-        at = if at + 1 == STAGES { 0 } else { at + 1 };
-        done += valid;
-        if done >= params.k {
-            let work = Work::of(&params, tile);
+        if is_ready && done == params.k {
+            let work = Work::of::<T, F>(&params, tile);
             let (row, col) = (work.row + warp_row, work.col + warp_col);
             let offset = u64::from(work.product) * params.c_stride
                 + u64::from(row) * params.ldc
@@ -336,14 +389,15 @@ unsafe fn tiles<T: Units, const A_ALONG_K: bool, const B_ALONG_K: bool>(params: 
             let target = Target {
                 c,
                 ldc: params.ldc,
+                // A warp's part of a tile may be outside C.
                 rows: params.m.saturating_sub(row),
                 cols: params.n.saturating_sub(col),
                 alpha: params.alpha,
                 beta: params.beta,
             };
             // SAFETY: obligation 1; each element is one thread's.
-            unsafe { T::store::<A_ALONG_K, B_ALONG_K>(&acc, lane, target) };
-            unroll!(for I in 0..8 {
+            unsafe { T::store::<F, A_ALONG_K, B_ALONG_K>(&acc, lane, target) };
+            unroll!(for I in 0..16 {
                 acc[I] = [T::ZERO; 4];
             });
             (tile, done) = (tile + step, 0);
@@ -362,13 +416,14 @@ struct Work {
 impl Work {
     /// One among all of the launch.
     #[inline(always)]
-    fn of<T: Accumulator>(params: &BatchedParams<T>, tile: u32) -> Self {
-        let (down, across) = (ceil_div(params.m, SIDE), ceil_div(params.n, SIDE));
+    fn of<T: Accumulator, F: Form>(params: &BatchedParams<T>, tile: u32) -> Self {
+        let Tile { m: side_m, n: side_n } = F::TILE.tile();
+        let (down, across) = (ceil_div(params.m, side_m), ceil_div(params.n, side_n));
         let of_product = (down * across).max(1);
         if of_product == 1 {
             return Self { product: tile, row: 0, col: 0 };
         }
         let (row, col) = grouped_tile(tile % of_product, down, across, params.rows);
-        Self { product: tile / of_product, row: row * SIDE, col: col * SIDE }
+        Self { product: tile / of_product, row: row * side_m, col: col * side_n }
     }
 }

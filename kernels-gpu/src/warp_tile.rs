@@ -261,10 +261,10 @@ unsafe fn mainloop<T: Accumulator, const INSIDE: bool>(
                 unsafe { thread::sync_threads() };
             }
             // The next fragments; after the last ones the first again, which are ignored.
-            const NEXT: usize = (STEP + 1) % STEPS;
+            let step = (STEP + 1) % STEPS;
             let first = stage as usize;
-            let a = a_frag.wrapping_add(first).wrapping_add(NEXT * A_PITCH);
-            let b = b_frag.wrapping_add(first).wrapping_add(NEXT * SIDE);
+            let a = a_frag.wrapping_add(first).wrapping_add(step * A_PITCH);
+            let b = b_frag.wrapping_add(first).wrapping_add(step * SIDE);
             // SAFETY: written, and visible since a barrier.
             let next = unsafe { Fragments::read(a, b) };
             fragments.multiply(acc);

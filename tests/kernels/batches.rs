@@ -73,8 +73,8 @@ pub(crate) fn takes_batches<T: ScalarTypes>(
 ) -> Result<(), Failed> {
     // What a kernel does that takes the products one by one is not its own.
     let shapes = match spec.operands {
-        OperandAccess::Batched { grouped: true } => &SHAPES[..],
-        OperandAccess::Batched { grouped: false } => &SHAPES_OF_TILES[..],
+        OperandAccess::Batched { tile: None } => &SHAPES[..],
+        OperandAccess::Batched { tile: Some(_) } => &SHAPES_OF_TILES[..],
         OperandAccess::TensorMaps { batched: true, .. } => &SHAPES_OF_MAPS[..],
         OperandAccess::Pointers | OperandAccess::TensorMaps { .. } | OperandAccess::Limbs(_) => {
             &[([32, 32, 32], 3)]

@@ -1,5 +1,6 @@
 //! What the host must know to launch a kernel: the only copy of these numbers.
 
+use crate::block_tile::BlockTile;
 use crate::index::ceil_div;
 use crate::params::{
     BatchedParams, FallbackParams, FinishParams, GemmParams, LimbParams, PadParams, Param, Params,
@@ -10,7 +11,7 @@ use crate::split::{self, Limbs, Panel};
 use crate::split_k::KSharing;
 use crate::{
     AccType, Arch, Block, DType, DeviceLimits, GemmTypes, Grid, LaunchShape, Operand, Order,
-    Problem, Types, Unsupported, block_tile,
+    Problem, Tile, Types, Unsupported,
 };
 
 /// One entry point of a kernel: the symbol for the types of one product.
@@ -111,9 +112,9 @@ pub enum OperandAccess {
     Pointers,
     /// By their addresses, in either order; a launch computes all products of a batch.
     Batched {
-        /// Whether a block computes several products of a group, see [`crate::batched`], and not a tile of one, see
-        /// [`crate::block_tile`].
-        grouped: bool,
+        /// The tile of a product that a block computes, see [`crate::block_tile`]; without one it computes several
+        /// products of a group, see [`crate::batched`].
+        tile: Option<BlockTile>,
     },
     /// By tensor maps, see [`crate::tensor`]. [`HelperRole::Pad`] first copies what TMA cannot address.
     TensorMaps {
@@ -471,14 +472,21 @@ impl KernelSpec {
                 assert!(matches!(self.params, ParamList::Gemm));
                 assert!(!self.shares_by_workspace() || self.has(HelperRole::SumRanges));
             }
-            OperandAccess::Batched { grouped } => {
+            OperandAccess::Batched { tile } => {
                 assert!(matches!(self.params, ParamList::Batched));
-                assert!(matches!(self.launch, LaunchShape::Grouped { .. }));
-                let (threads, elements) = if grouped {
-                    (crate::batched::THREADS, crate::batched::Partition::MOST_SHARED)
-                } else {
-                    (block_tile::THREADS, block_tile::most_shared(self.steps_of_stage()))
+                let (threads, elements) = match tile {
+                    Some(tile) => {
+                        let bytes = self.entries[0].types.acc().dtype().size() as u32;
+                        tile.check(bytes);
+                        let own = self.launch.tile();
+                        assert!(
+                            matches!(own, Some(Tile { m, n }) if m == tile.tile().m && n == tile.tile().n)
+                        );
+                        (tile.threads(), tile.most_shared(bytes))
+                    }
+                    None => (crate::batched::THREADS, crate::batched::Partition::MOST_SHARED),
                 };
+                assert!(matches!(self.launch, LaunchShape::Grouped { .. }));
                 assert!(self.max_threads() == threads && self.shared_elements >= elements);
                 assert!(!self.split_k.is_possible(), "a product has one block a tile");
             }
@@ -531,14 +539,6 @@ impl KernelSpec {
             }
             assert!(unrounded, "ranges of k are summed without rounding");
             at += 1;
-        }
-    }
-
-    /// k elements of a stage of a [`crate::block_tile`], of the first entry's types.
-    const fn steps_of_stage(&self) -> u32 {
-        match self.entries[0].types.acc() {
-            AccType::F64 => block_tile::steps(8),
-            AccType::F32 | AccType::I32 => block_tile::steps(4),
         }
     }
 

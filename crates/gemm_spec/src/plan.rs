@@ -384,7 +384,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let mut steps = Vec::new();
         if !self.is_nothing() {
             match self.spec.operands {
-                OperandAccess::Batched { grouped } => self.by_batch(grouped, &mut steps)?,
+                OperandAccess::Batched { tile } => self.by_batch(tile, &mut steps)?,
                 OperandAccess::Pointers => {
                     self.each(|item| item.by_pointers(workspace, &mut steps))?;
                 }

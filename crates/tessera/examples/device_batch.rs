@@ -32,6 +32,11 @@ const MOST_ELEMENTS: usize = 1 << 30;
 const ROUNDS: usize = 7;
 /// Batches of a graph, and bytes that their operands have together at most.
 const MOST_SETS: usize = 64;
+/// Operations of a graph, and batches that it has at least whatever they take.
+const MOST_FLOPS: f64 = 4e12;
+const LEAST_BATCHES: usize = 4;
+/// Elements of a product that are compared.
+const COMPARED: usize = 4096;
 const MOST_BYTES: usize = 1 << 30;
 /// Bytes that are overwritten so that nothing of the operands is in L2.
 const OTHER_BYTES: usize = 256 << 20;
@@ -169,16 +174,17 @@ fn measure<E: Number>(
         // SAFETY: the memory is this function's.
         unsafe { own.fill(other.address(), 1, OTHER_BYTES) }.map_err(Failure::from)
     };
+    let flops = 2.0 * (count * each * n) as f64;
+    let batches = ((MOST_FLOPS / flops) as usize).clamp(LEAST_BATCHES, MOST_SETS);
     let theirs = match cublas::Handle::new(&own) {
         Some(handle) => {
             let run = |at: usize| handle.run(E::CUBLAS, n, count, place(at)).map_err(Failure::from);
             run(0)?;
             stream.synchronize()?;
-            median_in_graph(&stream, MOST_SETS, run, clear)?
+            median_in_graph(&stream, batches, run, clear)?
         }
         None => f64::NAN,
     };
-    let flops = 2.0 * (count * each * n) as f64;
     let limit = (2.0 + bytes as f64 / 4.5e6).max(flops / E::PEAK * 1e6);
     for &kernel in kernels {
         let limits = PlanLimits::default();
@@ -207,7 +213,7 @@ fn measure<E: Number>(
         run(0)?;
         stream.synchronize()?;
         let checked = check::<E>(&operands[0][2].to_host(&stream)?, (&host_a, &host_b), n, count);
-        let ours = median_in_graph(&stream, MOST_SETS, run, clear)?;
+        let ours = median_in_graph(&stream, batches, run, clear)?;
         println!(
             "{} {n} {count} | {} | {ours:.2} | {limit:.2} | {:.2} | {theirs:.2} | {:.2} | {checked}",
             E::TYPES,
@@ -219,7 +225,7 @@ fn measure<E: Number>(
     Ok(())
 }
 
-/// Compares some products of a batch with their chains.
+/// Compares elements of some products of a batch with their chains.
 fn check<E: Number>(
     found: &Matrix<E>,
     (a, b): (&Matrix<E>, &Matrix<E>),
@@ -230,7 +236,8 @@ fn check<E: Number>(
     let mut worst = 0f64;
     let products: Vec<usize> = (0..count).step_by((count / 50).max(1)).chain([count - 1]).collect();
     for &at in &products {
-        for place in 0..n * n {
+        // An odd step, so that they are in all columns.
+        for place in (0..n * n).step_by(n * n / COMPARED | 1) {
             let (row, col) = (place / n, place % n);
             let pair = |k: usize| (a[at * n * n + row * n + k], b[at * n * n + k * n + col]);
             let distance = found[at * n * n + place].distance(E::dot((0..n).map(pair)));

@@ -259,8 +259,8 @@ macro_rules! multiply_step {
     ($acc:ident, $a:ident[$step:expr], $b:ident) => {
         unroll!(for I in 0..8 {
             unroll!(for J in 0..16 {
-                const COL: usize = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
-                $acc[I][COL] = Accumulator::mul_add($a[I][$step], $b[COL], $acc[I][COL]);
+                let col = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
+                $acc[I][col] = Accumulator::mul_add($a[I][$step], $b[col], $acc[I][col]);
             });
         });
     };

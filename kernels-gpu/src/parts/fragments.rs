@@ -81,8 +81,8 @@ impl<T: Accumulator, const ROWS: usize> Fragments<T, ROWS> {
         unroll!(for I in 0..16 {
             if I < ROWS {
                 unroll!(for J in 0..8 {
-                    const COL: usize = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
-                    acc[I][COL] = self.a[I].mul_add(self.b[COL], acc[I][COL]);
+                    let col = if I.is_multiple_of(2) { J } else { COLS - 1 - J };
+                    acc[I][col] = self.a[I].mul_add(self.b[col], acc[I][col]);
                 });
             }
         });

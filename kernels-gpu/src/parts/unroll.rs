@@ -4,8 +4,9 @@
 //! compiled. LLVM unrolls short loops by itself, but not those with long bodies; `unroll!` does not
 //! leave it to chance.
 
-/// `unroll!(for i in 0..8 { … })`: the body two, four, eight or sixteen times, with `i` a constant
-/// each time.
+/// `unroll!(for I in 0..8 { … })`: the body two, four, eight or sixteen times, with `I` a constant
+/// each time. For the emulator it is a loop, which the host compiles in a fraction of the time.
+#[cfg(target_arch = "nvptx64")]
 macro_rules! unroll {
     (for $i:ident in 0..2 $body:block) => {
         unroll!(@ $i $body 0 1)
@@ -24,6 +25,17 @@ macro_rules! unroll {
             const $i: usize = $value;
             $body
         })+
+    };
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+macro_rules! unroll {
+    (for $i:ident in 0..$times:literal $body:block) => {
+        #[allow(non_snake_case, reason = "a constant on the device")]
+        for $i in 0..$times {
+            let $i: usize = $i;
+            $body
+        }
     };
 }
 

@@ -269,7 +269,7 @@ impl<N: Number> Epilogue<N> {
                 // reads from these writes, and these writes from the reads below.
                 unsafe { warpgroup::sync(self.barrier) };
                 // SAFETY: nobody else uses the staging buffers.
-                unsafe { self.leave::<N16, P>(acc) };
+                unsafe { self.leave(acc, P) };
                 // SAFETY: as above.
                 unsafe { warpgroup::sync(self.barrier) };
                 // SAFETY: the accumulators are written; each warp has its own rows.
@@ -305,7 +305,7 @@ impl<N: Number> Epilogue<N> {
             unroll!(for P in 0..4 {
                 if 4 * P < N16 && subtile == P as u32 {
                     // SAFETY: nobody else uses the staging buffers.
-                    unsafe { self.leave::<N16, P>(acc) };
+                    unsafe { self.leave(acc, P) };
                 }
             });
             // SAFETY: as above.
@@ -462,17 +462,17 @@ impl<N: Number> Epilogue<N> {
         largest
     }
 
-    /// Leaves the accumulators of 64 columns, those of subtile `P`, in the staging buffers.
+    /// Leaves the accumulators of 64 columns, those of that subtile, in the staging buffers.
     ///
     /// # Safety
     /// Nobody else uses the buffers.
     #[inline(always)]
-    unsafe fn leave<const N16: usize, const P: usize>(&self, acc: &Accumulators<N16>) {
+    unsafe fn leave<const N16: usize>(&self, acc: &Accumulators<N16>, subtile: usize) {
         let (own_row, own_col) = accumulator_coord(self.thread_in_warpgroup, 0);
         // Rows that are eight apart have their pairs at the same places.
         let own = self.staging.cast::<Pair>().wrapping_add((own_row * 32 + own_col / 2) as usize);
         unroll!(for G in 0..4 {
-            let chunk = &acc[(4 * P + G) % N16];
+            let chunk = &acc[(4 * subtile + G) % N16];
             unroll!(for O in 0..2 {
                 let group = (2 * G + O) as u32 ^ (own_row % 8);
                 let at = own.wrapping_add(4 * group as usize);

@@ -2,8 +2,9 @@
 
 use super::{Arguments, Planner, Step, pointer, pointer_mut, size};
 use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition, STAGES};
+use crate::block_tile::{self, BlockTile};
 use crate::params::BatchedParams;
-use crate::{GemmTypes, Grid, Order, Unsupported, block_tile};
+use crate::{GemmTypes, Grid, Order, Tile, Unsupported};
 
 /// Bytes of shared memory that a resident block takes besides its own.
 const BYTES_OF_BLOCK: u32 = 1024;
@@ -12,7 +13,7 @@ impl<T: GemmTypes> Planner<'_, T> {
     /// The products of the batch by one launch, of which a block computes groups of several, or tiles.
     pub(super) fn by_batch(
         &self,
-        grouped: bool,
+        tile: Option<BlockTile>,
         steps: &mut Vec<Step<T>>,
     ) -> Result<(), Unsupported> {
         let (problem, batch) = (&self.problem, self.batch);
@@ -27,15 +28,14 @@ impl<T: GemmTypes> Planner<'_, T> {
             col_major(problem.a.order, A_COL_MAJOR) | col_major(problem.b.order, B_COL_MAJOR);
         let acc_bytes = size(T::TYPES.acc().dtype().size());
         let multiprocessors = self.limits.multiprocessors;
-        let (partition, elements) = if grouped {
+        let (partition, elements) = if let Some(tile) = tile {
+            let Tile { m: tile_m, n: tile_n } = tile.tile();
+            let chunk = tile.steps(acc_bytes);
+            let partition = Partition { tile_m, tile_n, rows: block_tile::ROWS, group: 1, chunk };
+            (partition, tile.shared_elements(acc_bytes, orders))
+        } else {
             let partition = Partition::new(sizes, count, multiprocessors);
             (partition, STAGES * partition.stage_elements())
-        } else {
-            let side = block_tile::SIDE;
-            let chunk = block_tile::steps(acc_bytes);
-            let partition =
-                Partition { tile_m: side, tile_n: side, rows: block_tile::ROWS, group: 1, chunk };
-            (partition, block_tile::shared_elements(chunk, orders))
         };
         let tiles = partition.tiles([m, n], count).ok_or(refused)?;
         let shared_bytes = elements * acc_bytes;

@@ -48,7 +48,7 @@ const BATCHED: KernelSpec = KernelSpec {
     shared_elements: Partition::MOST_SHARED,
     min_blocks_per_sm: MinBlocks::same(4),
     params: ParamList::Batched,
-    operands: OperandAccess::Batched { grouped: true },
+    operands: OperandAccess::Batched { tile: None },
     ..GEMM
 };
 const LIMBS: KernelSpec = KernelSpec {

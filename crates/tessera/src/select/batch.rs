@@ -1,14 +1,22 @@
 //! Which kernel suits a batch of products on a GPU.
 
-use gemm_spec::{KernelSpec, OperandAccess, Tile, Types, block_tile};
+use gemm_spec::{KernelSpec, OperandAccess, Tile, Types};
 use kernels_gpu::{KERNELS, Kernel};
 
 use super::device::DeviceModel;
 
 /// The kernels whose launches compute all products of a batch, but those for groups of rows. Of equal predicted times, which wait for memory,
 /// the first is chosen: the wider tile reads less.
-const TOGETHER: [&str; 5] =
-    ["tensor_batch_128x128", "tensor_64x64", "batched_small", "dmma_64x64", "batched_64x64"];
+const TOGETHER: [&str; 8] = [
+    "tensor_batch_128x128",
+    "tensor_64x64",
+    "batched_small",
+    "dmma_128x128",
+    "dmma_96x96",
+    "dmma_64x64",
+    "batched_96x96",
+    "batched_64x64",
+];
 
 /// Rows and columns of the smallest tile on the tensor cores.
 const SMALL_TILE: u32 = 64;
@@ -21,8 +29,9 @@ const SMALL_START: f64 = 1200.0;
 /// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same, and
 /// tiles of a block each are multiplied.
 fn suits(kernel: &Kernel, [m, n, _]: [usize; 3]) -> bool {
-    if kernel.operands == (OperandAccess::Batched { grouped: false }) {
-        return m > block_tile::SIDE as usize / 2 || n > block_tile::SIDE as usize / 2;
+    if let OperandAccess::Batched { tile: Some(tile) } = kernel.operands {
+        let Tile { m: rows, n: cols } = tile.tile();
+        return m > rows as usize / 2 || n > cols as usize / 2;
     }
     let of_maps = matches!(kernel.operands, OperandAccess::TensorMaps { .. });
     let small = |tile: Tile| tile.m <= SMALL_TILE && tile.n <= SMALL_TILE;
@@ -97,10 +106,10 @@ impl DeviceModel {
         }
         let factor = self.factor(spec, types, sizes);
         let nanoseconds = match spec.operands {
-            OperandAccess::Batched { grouped: true } => {
+            OperandAccess::Batched { tile: None } => {
                 self.small_nanoseconds(spec, types, sizes, count)
             }
-            OperandAccess::Batched { grouped: false }
+            OperandAccess::Batched { tile: Some(_) }
             | OperandAccess::Pointers
             | OperandAccess::TensorMaps { .. }
             | OperandAccess::Limbs(_) => {
@@ -168,8 +177,15 @@ mod tests {
             assert_eq!(kernel(types, [4; 3], 2), "batched_small");
             assert_eq!(kernel(types, [32; 3], 100), "batched_small");
         }
-        let of_tiles = [Types::F32, Types::F64].map(|types| kernel(types, [128; 3], 1000));
-        assert_eq!(of_tiles, ["batched_64x64", "dmma_64x64"]);
+        // Choices that were the fastest, or within a tenth of it, in results/2026-11-26-h200-tiles.
+        let double = |n, count| kernel(Types::F64, [n; 3], count);
+        assert_eq!([double(48, 1000), double(64, 1000), double(64, 10_000)], ["dmma_64x64"; 3]);
+        assert_eq!([double(96, 1000), double(96, 10_000)], ["dmma_96x96"; 2]);
+        assert_eq!([double(100, 1000), double(128, 1000), double(256, 1000)], ["dmma_128x128"; 3]);
+        assert_eq!([double(256, 100), double(512, 10)], ["dmma_64x64"; 2]);
+        let single = |n, count| kernel(Types::F32, [n; 3], count);
+        assert_eq!([single(96, 1000), single(96, 10_000)], ["batched_96x96"; 2]);
+        assert_eq!([single(64, 1000), single(100, 1000), single(128, 1000)], ["batched_64x64"; 3]);
         // Each of them has the device to itself.
         assert_eq!(kernel(Types::F32, [4096; 3], 4), kernel(Types::F32, [4096; 3], 1));
         assert_eq!(kernel(Types::F64, [1024; 3], 3), "dmma_64x64");

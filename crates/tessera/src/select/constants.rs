@@ -70,8 +70,14 @@ impl KernelConstants {
 }
 
 /// The efficiencies of kernels whose blocks compute a tile of a batch each, with lines of packets and with others:
-/// what those of squares and batches on an H100 give (results/2026-11-26-h100-dmma).
-const BLOCK_TILE: [[f64; 2]; 2] = [[0.36, 0.68], [0.3, 0.5]];
+/// what squares and batches on an H200 give (results/2026-11-26-h200-tiles).
+const BLOCK_TILES: [(&str, [[f64; 2]; 2]); 5] = [
+    ("batched_64x64", [[0.25, 0.58], [0.2, 0.33]]),
+    ("batched_96x96", [[0.3, 0.5], [0.2, 0.3]]),
+    ("dmma_64x64", [[0.49, 0.76], [0.4, 0.65]]),
+    ("dmma_96x96", [[0.5, 0.7], [0.4, 0.6]]),
+    ("dmma_128x128", [[0.85; 2], [0.72; 2]]),
+];
 
 /// The constants of the model: what a device's attributes do not tell.
 ///
@@ -109,9 +115,9 @@ impl Constants {
         let id = spec.id.replacen("_batch_", "_", 1).replacen("_groups_", "_", 1);
         let own = self.kernels.iter().find(|known| known.kernel == id);
         own.map(|own| KernelConstants { kernel: spec.id, ..*own }).unwrap_or_else(|| {
-            if spec.operands == (OperandAccess::Batched { grouped: false }) {
-                let [aligned, ragged] = BLOCK_TILE;
-                return KernelConstants::new(spec.id, aligned, ragged, self.wave);
+            if let Some((_, [aligned, ragged])) = BLOCK_TILES.iter().find(|(id, _)| *id == spec.id)
+            {
+                return KernelConstants::new(spec.id, *aligned, *ragged, self.wave);
             }
             let [chain, limbs, tensor] = self.others;
             let efficiency = match spec.numerics {

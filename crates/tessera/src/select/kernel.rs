@@ -72,7 +72,7 @@ static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
         "tensor_split_64x128",
         "tensor_split_128x128",
     ]),
-    double: named(&["dmma_64x64"]),
+    double: named(&["dmma_64x64", "dmma_128x128"]),
     everywhere: named(&["vector_loads", "register_tile_2d", "naive"]),
 });
 
@@ -213,7 +213,7 @@ impl DeviceModel {
                 let allowed = known.half.iter().copied().filter(&can).filter(suits);
                 self.fastest(narrow, sizes, allowed)
             }
-            DType::F64 => first(&known.double),
+            DType::F64 => self.fastest(types, sizes, known.double.iter().copied().filter(&can)),
             DType::I32 | DType::I8 => None,
         };
         best.or_else(|| first(&known.everywhere))
@@ -254,7 +254,9 @@ mod tests {
     #[test]
     fn a_gpu_gets_the_kernel_that_suits_the_product_and_the_device() {
         assert_eq!(kernel::<f32>(8192, &H200), "f16x3");
-        assert_eq!(kernel::<f64>(8192, &H200), "dmma_64x64");
+        assert_eq!(kernel::<f64>(1024, &H200), "dmma_64x64");
+        assert_eq!(kernel::<f64>(2048, &H200), "dmma_128x128");
+        assert_eq!(kernel::<f64>(8192, &H200), "dmma_128x128");
         let ampere = DeviceLimits { compute_capability: (8, 0), ..H200 };
         assert_eq!(kernel::<f32>(1024, &ampere), "split_k_32x128");
         assert_eq!(kernel::<f32>(8192, &ampere), "async_copy_128x256");
@@ -327,7 +329,7 @@ mod tests {
         let Candidates { limbs, few_rows, few_columns, wide, half, double, everywhere } =
             &*CANDIDATES;
         let found = [limbs, few_rows, few_columns, wide, half, double, everywhere].map(Vec::len);
-        assert_eq!(found, [2, 1, 1, 10, 10, 1, 3]);
+        assert_eq!(found, [2, 1, 1, 10, 10, 2, 3]);
         for kernel in few_rows.iter().chain(few_columns) {
             let tile = kernel.launch.tile().unwrap();
             assert_eq!(tile.m.min(tile.n) as usize, THIN, "{}", kernel.id);
