@@ -76,7 +76,7 @@ pub use gemm_spec::{
 };
 pub use matrix::{MatMut, MatRef, Matrix, problem_of, sizes_of};
 pub use row_major::row_major;
-pub use strided::{StridedMut, StridedRef};
+pub use strided::{StridedMut, StridedRef, layout_of};
 
 /// The Rust examples of README.md, which are compiled and run as documentation tests.
 #[cfg(doctest)]

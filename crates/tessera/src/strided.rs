@@ -36,6 +36,33 @@ struct Grid {
     col_stride: isize,
 }
 
+/// The order and the leading dimension of a matrix of rows and columns whose element (row, col) is
+/// `row * strides.0 + col * strides.1` elements from the first, where rows or columns are contiguous and do not
+/// overlap. Where there is one row or column, the stride to the next means nothing.
+///
+/// ```
+/// use tessera::{Layout, layout_of};
+///
+/// assert_eq!(layout_of((2, 3), (4, 1)), Some(Layout::row_major(4)));
+/// assert_eq!(layout_of((2, 3), (1, 2)), Some(Layout::col_major(2)));
+/// assert_eq!(layout_of((2, 3), (8, 2)), None);
+/// ```
+#[must_use]
+pub fn layout_of(
+    (rows, cols): (usize, usize),
+    (row_stride, col_stride): (isize, isize),
+) -> Option<Layout> {
+    if rows == 0 || cols == 0 {
+        return Some(Layout::row_major(cols));
+    }
+    let line = |lines: usize, elements: usize, apart: isize, inside: isize| {
+        let apart = if lines == 1 { elements } else { usize::try_from(apart).ok()? };
+        ((elements == 1 || inside == 1) && apart >= elements).then_some(apart)
+    };
+    let by_rows = line(rows, cols, row_stride, col_stride).map(Layout::row_major);
+    by_rows.or_else(|| line(cols, rows, col_stride, row_stride).map(Layout::col_major))
+}
+
 impl Grid {
     fn new((rows, cols): (usize, usize), (row_stride, col_stride): (isize, isize)) -> Self {
         Self { rows, cols, row_stride, col_stride }
@@ -56,19 +83,8 @@ impl Grid {
         (first, Self { row_stride: self.row_stride.wrapping_neg(), ..self })
     }
 
-    /// The order and the leading dimension, where rows or columns are contiguous and do not overlap.
     fn layout(self) -> Option<Layout> {
-        let Self { rows, cols, row_stride, col_stride } = self;
-        if rows == 0 || cols == 0 {
-            return Some(Layout::row_major(cols));
-        }
-        // Where there is one row or column, the stride to the next means nothing.
-        let line = |lines: usize, elements: usize, apart: isize, inside: isize| {
-            let apart = if lines == 1 { elements } else { usize::try_from(apart).ok()? };
-            ((elements == 1 || inside == 1) && apart >= elements).then_some(apart)
-        };
-        let by_rows = line(rows, cols, row_stride, col_stride).map(Layout::row_major);
-        by_rows.or_else(|| line(cols, rows, col_stride, row_stride).map(Layout::col_major))
+        layout_of((self.rows, self.cols), (self.row_stride, self.col_stride))
     }
 
     /// The layout of a copy without gaps that keeps the order of rows and columns.
@@ -302,23 +318,19 @@ unsafe fn pack<T: Copy>(
 mod tests {
     use super::*;
 
-    fn layout(dims: (usize, usize), strides: (isize, isize)) -> Option<Layout> {
-        Grid::new(dims, strides).layout()
-    }
-
     #[test]
     fn contiguous_lines_are_told_from_others() {
-        assert_eq!(layout((6, 8), (8, 1)), Some(Layout::row_major(8)));
-        assert_eq!(layout((8, 6), (1, 8)), Some(Layout::col_major(8)));
-        assert_eq!(layout((3, 3), (8, 1)), Some(Layout::row_major(8)), "a part");
-        assert_eq!(layout((3, 8), (16, 1)), Some(Layout::row_major(16)), "every other row");
-        assert_eq!(layout((6, 1), (8, 1)), Some(Layout::row_major(8)), "a column");
-        assert_eq!(layout((1, 4), (8, 2)), Some(Layout::col_major(2)), "every other element");
-        assert_eq!(layout((0, 8), (-8, 3)), Some(Layout::row_major(8)), "nothing");
-        assert_eq!(layout((6, 4), (8, 2)), None, "every other column");
-        assert_eq!(layout((6, 8), (-8, 1)), None, "upside down");
-        assert_eq!(layout((3, 4), (0, 1)), None, "one row for all");
-        assert_eq!(layout((3, 3), (1, 1)), None, "overlapping rows");
+        assert_eq!(layout_of((6, 8), (8, 1)), Some(Layout::row_major(8)));
+        assert_eq!(layout_of((8, 6), (1, 8)), Some(Layout::col_major(8)));
+        assert_eq!(layout_of((3, 3), (8, 1)), Some(Layout::row_major(8)), "a part");
+        assert_eq!(layout_of((3, 8), (16, 1)), Some(Layout::row_major(16)), "every other row");
+        assert_eq!(layout_of((6, 1), (8, 1)), Some(Layout::row_major(8)), "a column");
+        assert_eq!(layout_of((1, 4), (8, 2)), Some(Layout::col_major(2)), "every other element");
+        assert_eq!(layout_of((0, 8), (-8, 3)), Some(Layout::row_major(8)), "nothing");
+        assert_eq!(layout_of((6, 4), (8, 2)), None, "every other column");
+        assert_eq!(layout_of((6, 8), (-8, 1)), None, "upside down");
+        assert_eq!(layout_of((3, 4), (0, 1)), None, "one row for all");
+        assert_eq!(layout_of((3, 3), (1, 1)), None, "overlapping rows");
     }
 
     #[test]
