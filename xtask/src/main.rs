@@ -11,6 +11,7 @@ mod blas_deb;
 mod blas_suites;
 mod build_ptx;
 mod c_library;
+mod candle;
 mod check_ptx;
 mod ci;
 mod command;
@@ -58,6 +59,7 @@ enum Task {
     BlasSuites(blas_suites::Args),
     BlasDeb(blas_deb::Args),
     CLibrary(c_library::Args),
+    Candle(candle::Args),
     Wheel(wheel::Args),
     PythonTests(python::Args),
     Ci(ci::Args),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Task::BlasSuites(args) => blas_suites::run(&args),
         Task::BlasDeb(args) => blas_deb::run(&args),
         Task::CLibrary(args) => c_library::run(&args),
+        Task::Candle(args) => candle::run(&args),
         Task::Wheel(args) => wheel::run(&args),
         Task::PythonTests(args) => python::run(&args).map(drop),
         Task::Ci(args) => ci::run(&args),

@@ -29,12 +29,17 @@ pub(crate) fn ptxas() -> Result<Ptxas, String> {
 
 /// The package's `ptxas` in an environment; where it lies differs between releases.
 fn within(venv: &Path) -> Option<Ptxas> {
+    folders(venv).iter().find_map(|folder| Ptxas::new(folder.join("bin/ptxas")).ok())
+}
+
+/// What NVIDIA's packages have put into an environment: one folder for all of them, or one for each.
+pub(crate) fn folders(venv: &Path) -> Vec<PathBuf> {
     let mut folders = vec![venv.join("lib")];
-    // lib/python3.x/site-packages/nvidia/cu13/bin
+    // lib/python3.x/site-packages/nvidia/cu13
     for step in ["python3", "site-packages", "nvidia", ""] {
         folders = folders.iter().flat_map(|folder| subfolders(folder, step)).collect();
     }
-    folders.iter().find_map(|folder| Ptxas::new(folder.join("bin/ptxas")).ok())
+    folders
 }
 
 fn subfolders(folder: &Path, prefix: &str) -> Vec<PathBuf> {
