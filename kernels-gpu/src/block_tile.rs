@@ -106,7 +106,7 @@ macro_rules! kernel {
 }
 use kernel;
 
-/// What the kernels of a tile have in common, of elements of that many bytes, with so many blocks an SM.
+/// What the kernels of a tile have in common, of elements of that many bytes, with that number of blocks an SM.
 const fn of_tile(tile: BlockTile, bytes: u32, blocks: u32) -> KernelSpec {
     KernelSpec {
         about: if bytes == 8 {

@@ -476,6 +476,10 @@ impl KernelSpec {
                 assert!(matches!(self.params, ParamList::Batched));
                 let (threads, elements) = match tile {
                     Some(tile) => {
+                        #[expect(
+                            clippy::cast_possible_truncation,
+                            reason = "an element has 8 bytes at most"
+                        )]
                         let bytes = self.entries[0].types.acc().dtype().size() as u32;
                         tile.check(bytes);
                         let own = self.launch.tile();

@@ -33,7 +33,7 @@ const ROUNDS: usize = 7;
 /// Batches of a graph, and bytes that their operands have together at most.
 const MOST_SETS: usize = 64;
 /// Operations of a graph, and batches that it has at least whatever they take.
-const MOST_FLOPS: f64 = 4e12;
+const MOST_FLOPS: usize = 4_000_000_000_000;
 const LEAST_BATCHES: usize = 4;
 /// Elements of a product that are compared.
 const COMPARED: usize = 4096;
@@ -174,8 +174,8 @@ fn measure<E: Number>(
         // SAFETY: the memory is this function's.
         unsafe { own.fill(other.address(), 1, OTHER_BYTES) }.map_err(Failure::from)
     };
-    let flops = 2.0 * (count * each * n) as f64;
-    let batches = ((MOST_FLOPS / flops) as usize).clamp(LEAST_BATCHES, MOST_SETS);
+    let flops = 2 * count * each * n;
+    let batches = (MOST_FLOPS / flops).clamp(LEAST_BATCHES, MOST_SETS);
     let theirs = match cublas::Handle::new(&own) {
         Some(handle) => {
             let run = |at: usize| handle.run(E::CUBLAS, n, count, place(at)).map_err(Failure::from);
@@ -185,7 +185,7 @@ fn measure<E: Number>(
         }
         None => f64::NAN,
     };
-    let limit = (2.0 + bytes as f64 / 4.5e6).max(flops / E::PEAK * 1e6);
+    let limit = (2.0 + bytes as f64 / 4.5e6).max(flops as f64 / E::PEAK * 1e6);
     for &kernel in kernels {
         let limits = PlanLimits::default();
         let plan = match kernel {
@@ -237,7 +237,7 @@ fn check<E: Number>(
     let products: Vec<usize> = (0..count).step_by((count / 50).max(1)).chain([count - 1]).collect();
     for &at in &products {
         // An odd step, so that they are in all columns.
-        for place in (0..n * n).step_by(n * n / COMPARED | 1) {
+        for place in (0..n * n).step_by((n * n / COMPARED) | 1) {
             let (row, col) = (place / n, place % n);
             let pair = |k: usize| (a[at * n * n + row * n + k], b[at * n * n + k * n + col]);
             let distance = found[at * n * n + place].distance(E::dot((0..n).map(pair)));

@@ -189,7 +189,7 @@ impl Units for f64 {
 /// # Safety
 /// [`Units::store`]'s; the elements are the calling thread's.
 #[inline(always)]
-unsafe fn put_pair(target: &Target<f64>, (row, col): (u32, u32), sums: [f64; 2], aligned: bool) {
+unsafe fn put_pair(target: &Target<f64>, (row, col): (u32, u32), acc: [f64; 2], aligned: bool) {
     if aligned && row < target.rows && col + 2 <= target.cols {
         let offset = u64::from(row) * target.ldc + u64::from(col);
         let at = target.c.wrapping_add(offset as usize).cast::<Pair<f64>>();
@@ -198,13 +198,13 @@ unsafe fn put_pair(target: &Target<f64>, (row, col): (u32, u32), sums: [f64; 2],
             // SAFETY: two neighbours in C, aligned.
             old = unsafe { at.read() }.0;
         }
-        let new = Pair([target.value(sums[0], old[0]), target.value(sums[1], old[1])]);
+        let new = Pair([target.value(acc[0], old[0]), target.value(acc[1], old[1])]);
         // SAFETY: the same, and they are this thread's.
         unsafe { at.write(new) };
     } else {
         // SAFETY: the caller's promise.
-        unsafe { target.put((row, col), sums[0]) };
+        unsafe { target.put((row, col), acc[0]) };
         // SAFETY: the same.
-        unsafe { target.put((row, col + 1), sums[1]) };
+        unsafe { target.put((row, col + 1), acc[1]) };
     }
 }

@@ -118,7 +118,7 @@ impl Units for f32 {
 /// [`Units::store`]'s; the elements are the calling thread's, their columns in C, and they begin at a multiple of 16
 /// bytes.
 #[inline(always)]
-unsafe fn put_quad(target: &Target<f32>, (row, col): (u32, u32), sums: [f32; 4]) {
+unsafe fn put_quad(target: &Target<f32>, (row, col): (u32, u32), acc: [f32; 4]) {
     if row < target.rows {
         let offset = u64::from(row) * target.ldc + u64::from(col);
         let at = target.c.wrapping_add(offset as usize).cast::<Quad<f32>>();
@@ -128,7 +128,7 @@ unsafe fn put_quad(target: &Target<f32>, (row, col): (u32, u32), sums: [f32; 4])
             new = unsafe { at.read() }.0;
         }
         unroll!(for J in 0..4 {
-            new[J] = target.value(sums[J], new[J]);
+            new[J] = target.value(acc[J], new[J]);
         });
         // SAFETY: the same, and they are this thread's.
         unsafe { at.write(Quad(new)) };

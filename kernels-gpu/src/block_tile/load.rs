@@ -145,7 +145,7 @@ struct Side<T, F, const ALONG_K: bool, const IS_A: bool> {
     /// The first of its lines in a stage, and the first element of its packets there.
     line: u32,
     x: u32,
-    /// Elements from one line of the matrix to the next, and bytes where the lines of a tile lie within 4 GiB: the
+    /// Elements from one line of the matrix to the next, and bytes where the lines of a tile are within 4 GiB: the
     /// way to each packet is then one register.
     ld: u64,
     ld_bytes: u32,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gemm_spec::{KernelSpec, Numerics, OperandAccess};
+use gemm_spec::{KernelSpec, Numerics};
 
 /// The device whose times the constants were fitted to. Of another device every time is taken to grow
 /// as its SMs are slower.
