@@ -7,10 +7,10 @@ use tessera_raw::Numbers;
 
 use crate::array::Array;
 use crate::kind::Kind;
-use crate::matmul::converted;
+use crate::matmul::{converted, writable};
 use crate::shapes::{Axes, Form};
 
-/// Epilogue(*, bias=None, activation=None, row_scale=None, column_scale=None)
+/// Epilogue(*, bias=None, activation=None, row_scale=None, column_scale=None, amax=None)
 /// --
 ///
 /// What is done to a product before it is rounded and stored: activation(row_scale * column_scale * alpha * (a @ b) +
@@ -18,6 +18,9 @@ use crate::shapes::{Axes, Form};
 ///
 /// bias has a number for each column, shape (n,) or (1, n), or for each row, shape (m, 1); row_scale has the shape
 /// (m,) or (m, 1), column_scale (n,) or (1, n). activation is "relu", "gelu", "gelu_tanh" or "silu".
+///
+/// amax is an array of one float32, which gets the largest magnitude of the result's elements: 0 where there are none,
+/// NaN where one is. Products of float16, bfloat16 and float32 have it.
 #[pyclass(frozen, module = "tessera")]
 pub(crate) struct Epilogue {
     #[pyo3(get)]
@@ -27,35 +30,25 @@ pub(crate) struct Epilogue {
     row_scale: Option<Py<PyAny>>,
     #[pyo3(get)]
     column_scale: Option<Py<PyAny>>,
+    #[pyo3(get)]
+    amax: Option<Py<PyAny>>,
 }
 
 #[pymethods]
 impl Epilogue {
     #[new]
     #[pyo3(
-        signature = (*, bias=None, activation=None, row_scale=None, column_scale=None),
-        text_signature = "(*, bias=None, activation=None, row_scale=None, column_scale=None)"
+        signature = (*, bias=None, activation=None, row_scale=None, column_scale=None, amax=None),
+        text_signature = "(*, bias=None, activation=None, row_scale=None, column_scale=None, amax=None)"
     )]
     fn new(
         bias: Option<Py<PyAny>>,
         activation: Option<&str>,
         row_scale: Option<Py<PyAny>>,
         column_scale: Option<Py<PyAny>>,
+        amax: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let activation = match activation {
-            None => Activation::Identity,
-            Some(name) => {
-                let mut named = Activation::ALL.into_iter().skip(1);
-                named.find(|it| it.name() == name).ok_or_else(|| {
-                    let names = Activation::ALL[1..].iter().map(|it| format!("{:?}", it.name()));
-                    let names = names.collect::<Vec<_>>().join(", ");
-                    PyValueError::new_err(format!(
-                        "activation is {name:?}; it may be {names} or None"
-                    ))
-                })?
-            }
-        };
-        Ok(Self { bias, activation, row_scale, column_scale })
+        Ok(Self { bias, activation: activation_named(activation)?, row_scale, column_scale, amax })
     }
 
     /// The name of the activation.
@@ -66,7 +59,7 @@ impl Epilogue {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let mut parts = Vec::new();
-        let names = ["bias", "row_scale", "column_scale"];
+        let names = ["bias", "row_scale", "column_scale", "amax"];
         for (name, given) in names.into_iter().zip(self.arrays(py)) {
             if let Some(given) = given {
                 parts.push(format!("{name}={}", given.repr()?));
@@ -75,6 +68,40 @@ impl Epilogue {
         parts.extend(self.activation().map(|name| format!("activation={name:?}")));
         Ok(format!("tessera.Epilogue({})", parts.join(", ")))
     }
+}
+
+/// The activation of that name, or none.
+fn activation_named(name: Option<&str>) -> PyResult<Activation> {
+    let Some(name) = name else { return Ok(Activation::Identity) };
+    let mut named = Activation::ALL.into_iter().skip(1);
+    named.find(|it| it.name() == name).ok_or_else(|| {
+        let names = Activation::ALL[1..].iter().map(|it| format!("{:?}", it.name()));
+        let names = names.collect::<Vec<_>>().join(", ");
+        PyValueError::new_err(format!("activation is {name:?}; it may be {names} or None"))
+    })
+}
+
+/// An epilogue whose arrays are not there yet: bias is "row" or "column", for a number for each of them.
+pub(crate) fn planned(
+    bias: Option<&str>,
+    activation: Option<&str>,
+    [row_scale, column_scale, amax]: [bool; 3],
+) -> PyResult<gemm_spec::Epilogue> {
+    let bias = match bias {
+        None => None,
+        Some("row") => Some(Bias::PerRow),
+        Some("column") => Some(Bias::PerColumn),
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "bias is {other:?}; it may be \"row\", \"column\" or None"
+            )));
+        }
+    };
+    let mut what = gemm_spec::Epilogue::new(bias, activation_named(activation)?);
+    what.row_scales = row_scale;
+    what.column_scales = column_scale;
+    what.amax = amax;
+    Ok(what)
 }
 
 /// An argument of that name.
@@ -88,9 +115,29 @@ pub(crate) fn given<'a, 'py>(
     }
 }
 
-/// The names of an epilogue's arrays in messages, in their order.
-pub(crate) const NAMES: [&str; 3] =
-    ["the epilogue's bias", "the epilogue's row_scale", "the epilogue's column_scale"];
+/// An epilogue's arrays, the last of which is written.
+pub(crate) const ARRAYS: usize = 4;
+
+/// Their names in messages, in their order.
+pub(crate) const NAMES: [&str; ARRAYS] = [
+    "the epilogue's bias",
+    "the epilogue's row_scale",
+    "the epilogue's column_scale",
+    "the epilogue's amax",
+];
+
+/// Fails where the largest magnitude cannot be written to an array.
+pub(crate) fn check_amax(kind: Option<Kind>, shape: &[usize], read_only: bool) -> PyResult<()> {
+    if kind != Some(Kind::F32) || shape.iter().product::<usize>() != 1 {
+        return Err(PyValueError::new_err("the epilogue's amax must be an array of one float32"));
+    }
+    if read_only {
+        return Err(PyValueError::new_err(
+            "the epilogue's amax must not be written: it is read-only",
+        ));
+    }
+    Ok(())
+}
 
 impl Epilogue {
     /// The activation itself.
@@ -98,9 +145,9 @@ impl Epilogue {
         self.activation
     }
 
-    /// Bias, row scale and column scale.
-    pub(crate) fn arrays<'py>(&self, py: Python<'py>) -> [Option<Bound<'py, PyAny>>; 3] {
-        [&self.bias, &self.row_scale, &self.column_scale]
+    /// Bias, row scale and column scale, and where the largest magnitude goes.
+    pub(crate) fn arrays<'py>(&self, py: Python<'py>) -> [Option<Bound<'py, PyAny>>; ARRAYS] {
+        [&self.bias, &self.row_scale, &self.column_scale, &self.amax]
             .map(|given| given.as_ref().map(|given| given.bind(py).clone()))
     }
 
@@ -128,6 +175,7 @@ impl Epilogue {
         );
         what.row_scales = row_scale.is_some();
         what.column_scales = column_scale.is_some();
+        what.amax = self.amax.is_some();
         let all = [bias.map(|(_, numbers)| numbers), row_scale, column_scale];
         for (numbers, name) in all.iter().zip(NAMES) {
             if let Some(numbers) = numbers
@@ -149,6 +197,7 @@ impl Epilogue {
 pub(crate) struct OnHost<'py> {
     epilogue: Bound<'py, Epilogue>,
     arrays: [Option<Array<'py>>; 3],
+    amax: Option<Array<'py>>,
 }
 
 impl<'py> OnHost<'py> {
@@ -174,7 +223,15 @@ impl<'py> OnHost<'py> {
                 )));
             }
         };
-        let [bias, rows, columns] = epilogue.get().arrays(epilogue.py());
+        let [bias, rows, columns, amax] = epilogue.get().arrays(epilogue.py());
+        let amax = match amax {
+            Some(amax) => {
+                let array = writable(amax, NAMES[3])?;
+                check_amax(array.kind, &array.shape, false)?;
+                Some(array)
+            }
+            None => None,
+        };
         let read = |given: Option<Bound<'py, PyAny>>, name: &str, kind: Kind| match given {
             Some(given) => {
                 let array = Array::of(&given, name)?;
@@ -188,7 +245,16 @@ impl<'py> OnHost<'py> {
             read(rows, NAMES[1], sums)?,
             read(columns, NAMES[2], sums)?,
         ];
-        Ok(Self { epilogue: epilogue.clone(), arrays })
+        Ok(Self { epilogue: epilogue.clone(), arrays, amax })
+    }
+
+    /// Writes the largest magnitude, where it is asked for.
+    pub(crate) fn found(&self, largest: Option<f32>) {
+        if let Some((amax, largest)) = self.amax.as_ref().zip(largest) {
+            // SAFETY: an array of one such number that may be written, which is kept here. That nobody else uses it
+            // meanwhile is what every array library asks of its callers.
+            unsafe { amax.at.cast::<f32>().write_unaligned(largest) };
+        }
     }
 
     /// The same for a product of those axes.

@@ -157,22 +157,25 @@ impl Product<'_> {
         let ([a, b, c], batch) = self.shapes.products(target.at, &target.strides);
         let operands = Operands { scalars: self.scalars, a, b, c };
         let Settings { factors, device, accuracy, threads } = *settings;
-        let epilogue = match epilogue {
+        let finish = match epilogue {
             Some(epilogue) => epilogue.along(self.shapes.axes())?,
             None => RawEpilogue::NONE,
         };
-        let compute = || -> Result<(), Failure> {
+        let compute = || -> Result<Option<f32>, Failure> {
             let place = state::place(device, accuracy, threads)?;
             // SAFETY: the arrays hold the operands and are kept; the target overlaps neither. That nobody else
             // writes them meanwhile is what every array library asks of its callers. The epilogue's numbers are in arrays
             // that are kept as well.
-            unsafe { multiply_with_epilogue(&place, &factors, &operands, &batch, &epilogue) }?;
-            Ok(())
+            unsafe { multiply_with_epilogue(&place, &factors, &operands, &batch, &finish) }
         };
         // Small products take less than to give the lock away and to get it again.
         let small = is_small(&operands, &batch);
         let done = if small { compute() } else { py.detach(compute) };
-        done.map_err(failure)
+        let largest = done.map_err(failure)?;
+        if let Some(epilogue) = epilogue {
+            epilogue.found(largest);
+        }
+        Ok(())
     }
 
     /// The result, which is the library's or, where that writes other elements, made of those.
@@ -309,7 +312,7 @@ pub(crate) fn matmul<'py>(
         ));
     }
     let out = match out {
-        Some(out) => Some(writable(out)?),
+        Some(out) => Some(writable(single(out)?, "out")?),
         None => None,
     };
     let out_kind = out.as_ref().and_then(|out| out.kind);
@@ -402,20 +405,21 @@ pub(crate) fn single(out: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// The array in host memory that a result goes to.
-fn writable(out: Bound<'_, PyAny>) -> PyResult<Array<'_>> {
-    let out = single(out)?;
-    let py = out.py();
-    if !numpy::is_array(&out)? && !out.hasattr(intern!(py, "__dlpack__"))? {
-        return Err(PyTypeError::new_err("out must be an array"));
+/// An array in host memory that something is written to.
+pub(crate) fn writable<'py>(given: Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+    let py = given.py();
+    if !numpy::is_array(&given)? && !given.hasattr(intern!(py, "__dlpack__"))? {
+        return Err(PyTypeError::new_err(format!("{name} must be an array")));
     }
-    let array = Array::of(&out, "out")?;
+    let array = Array::of(&given, name)?;
     if array.read_only || !array.family.may_be_written() {
-        return Err(PyValueError::new_err("out must not be written: it is read-only"));
+        return Err(PyValueError::new_err(format!("{name} must not be written: it is read-only")));
     }
     // One in another order of bytes was copied.
-    if !array.object.is(&out) {
-        return Err(PyTypeError::new_err("out must be in the machine's order of bytes"));
+    if !array.object.is(&given) {
+        return Err(PyTypeError::new_err(format!(
+            "{name} must be in the machine's order of bytes"
+        )));
     }
     Ok(array)
 }

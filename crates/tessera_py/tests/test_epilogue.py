@@ -150,6 +150,47 @@ def test_what_is_asked_for_in_vain(rng):
     refused(Exception, "they have relu", a.astype("f8"), b.astype("f8"), activation="gelu")
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_the_largest_magnitude(rng, place, dtype):
+    if place is not HOST and dtype == "f2":
+        pytest.skip("the emulated GPU has no such kernels")
+    cases = [((13, 7), (7, 11)), ((3, 13, 7), (3, 7, 11)), ((3, 13, 7), (7, 11)), ((13, 7), (7, 0)), ((13, 0), (0, 11))]
+    for a, b in cases:
+        a, b = numbers(rng, a, dtype), numbers(rng, b, dtype)
+        amax = put(np.full(1, 77, "f4"), place)
+        given = {"activation": "relu"}
+        epilogue = tessera.Epilogue(amax=amax, **given)
+        found = tessera.matmul(put(a, place), put(b, place), alpha=-2, epilogue=epilogue)
+        found = found if place is HOST else result(found)
+        np.testing.assert_allclose(found, expected(a, b, alpha=-2, **given), rtol=2e-3)
+        largest = amax if place is HOST else amax.host()
+        assert largest == np.abs(found).max(initial=0)
+    a, b = numbers(rng, (4, 4), dtype), numbers(rng, (4, 4), dtype)
+    a[1, 2] = np.nan
+    amax = put(np.zeros((1, 1), "f4"), place)
+    tessera.matmul(put(a, place), put(b, place), epilogue=tessera.Epilogue(amax=amax))
+    assert np.isnan(amax if place is HOST else amax.host()).all()
+
+
+def test_where_the_largest_magnitude_cannot_go(rng):
+    a, b = numbers(rng, (3, 4)), numbers(rng, (4, 5))
+    read_only = np.zeros(1, "f4")
+    read_only.flags.writeable = False
+    refusals = [
+        (np.zeros(2, "f4"), ValueError, "one float32"),
+        (np.zeros(1, "f8"), ValueError, "one float32"),
+        (read_only, ValueError, "read-only"),
+        (0.0, TypeError, "amax must be an array"),
+    ]
+    for amax, error, match in refusals:
+        with pytest.raises(error, match=match):
+            tessera.matmul(a, b, epilogue=tessera.Epilogue(amax=amax))
+    with pytest.raises(Exception, match="accumulators of f32"):
+        epilogue = tessera.Epilogue(amax=np.zeros(1, "f4"))
+        tessera.matmul(a.astype("f8"), b.astype("f8"), epilogue=epilogue)
+
+
 def test_what_an_epilogue_says_of_itself():
     epilogue = tessera.Epilogue(bias=[1.0], activation="gelu")
     assert (epilogue.bias, epilogue.activation, epilogue.row_scale) == ([1.0], "gelu", None)
@@ -181,7 +222,22 @@ def test_plans_have_epilogues(rng):
     other = numbers(rng, 5)
     epilogue = tessera.Epilogue(bias=upload(other, Lent), activation="relu")
     np.testing.assert_array_equal(result(plan(*on_gpu, epilogue=epilogue)), np.maximum(a @ b + other, 0))
+    by_shapes = tessera.Plan.from_shapes((6, 4), (4, 5), "float32", bias="column", activation="relu")
+    np.testing.assert_array_equal(result(by_shapes(*on_gpu, epilogue=epilogue)), np.maximum(a @ b + other, 0))
     for unfit in [None, tessera.Epilogue(activation="relu"), tessera.Epilogue(bias=first.bias)]:
         with pytest.raises(ValueError, match="another than the plan's"):
+            by_shapes(*on_gpu, epilogue=unfit)
+        with pytest.raises(ValueError, match="another than the plan's"):
             plan(*on_gpu, epilogue=unfit)
+    rows, cols = numbers(rng, 6), numbers(rng, 5)
+    by_shapes = tessera.Plan.from_shapes((6, 4), (4, 5), "float32", bias="row", row_scale=True, column_scale=True)
+    largest = upload(np.full(1, 9, "f4"), Lent)
+    with_amax = tessera.Plan.from_shapes((6, 4), (4, 5), "float32", amax=True)
+    found = result(with_amax(*on_gpu, epilogue=tessera.Epilogue(amax=largest)))
+    assert largest.host() == np.abs(found).max()
+    given = {"bias": numbers(rng, (6, 1)), "row_scale": rows, "column_scale": cols}
+    epilogue = tessera.Epilogue(**{name: upload(it, Lent) for name, it in given.items()})
+    np.testing.assert_array_equal(result(by_shapes(*on_gpu, epilogue=epilogue)), expected(a, b, **given))
+    with pytest.raises(ValueError, match='bias is "each"; it may be "row", "column" or None'):
+        tessera.Plan.from_shapes((6, 4), (4, 5), "float32", bias="each")
     assert EMULATED.faults() == []

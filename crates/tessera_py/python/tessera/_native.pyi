@@ -59,6 +59,7 @@ class Epilogue:
         activation: _Activation | None = None,
         row_scale: Any = None,
         column_scale: Any = None,
+        amax: Any = None,
     ) -> Epilogue: ...
     @property
     def bias(self) -> Any: ...
@@ -68,6 +69,8 @@ class Epilogue:
     def row_scale(self) -> Any: ...
     @property
     def column_scale(self) -> Any: ...
+    @property
+    def amax(self) -> Any: ...
 
 @final
 class Plan:
@@ -103,6 +106,11 @@ class Plan:
         device: str = "cuda:0",
         workspace_limit: int | None = None,
         alignment: int = 16,
+        bias: Literal["row", "column"] | None = None,
+        activation: _Activation | None = None,
+        row_scale: bool = False,
+        column_scale: bool = False,
+        amax: bool = False,
     ) -> Plan: ...
     def __call__(
         self,

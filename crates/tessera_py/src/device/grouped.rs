@@ -186,16 +186,16 @@ fn matrices(array: &Operand<'_>) -> Option<(Layout, usize)> {
 
 /// What is done to the sums, the address of the bias, and from that of a group to that of the next in elements.
 fn finishing(
-    epilogue: Option<&Bound<'_, Epilogue>>,
-    [bias, row_scale, column_scale]: &[Option<Operand<'_>>; 3],
+    given: Option<&Bound<'_, Epilogue>>,
+    [bias, row_scale, column_scale, amax]: &[Option<Operand<'_>>; epilogue::ARRAYS],
     [groups, n]: [usize; 2],
 ) -> PyResult<(Finishing, u64, usize)> {
-    let Some(epilogue) = epilogue else { return Ok((Finishing::NONE, 0, 0)) };
-    if row_scale.is_some() || column_scale.is_some() {
-        let text = "an epilogue of groups has a bias and an activation, and no scales";
+    let Some(given) = given else { return Ok((Finishing::NONE, 0, 0)) };
+    if row_scale.is_some() || column_scale.is_some() || amax.is_some() {
+        let text = "an epilogue of groups has a bias and an activation, and no scales or amax";
         return Err(PyValueError::new_err(text));
     }
-    let what = |bias| Finishing::new(bias, epilogue.get().function());
+    let what = |bias| Finishing::new(bias, given.get().function());
     let Some(bias) = bias else { return Ok((what(None), 0, 0)) };
     let size = bias.kind.size();
     let stride = match bias.shape[..] {

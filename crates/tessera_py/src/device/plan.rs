@@ -190,10 +190,13 @@ impl Plan {
     ///
     /// dtype is the type of a and b, out_dtype that of the result, alignment what the addresses of the
     /// arrays will be multiples of.
+    ///
+    /// bias, activation, row_scale, column_scale and amax are the epilogue's, whose arrays each call gives: bias is "row" or
+    /// "column", for a number for each of them.
     #[staticmethod]
     #[pyo3(
-        signature = (a_shape, b_shape, /, dtype, *, out_dtype=None, a_order="C", b_order="C", out_order="C", alpha=None, beta=None, accuracy=None, device="cuda:0", workspace_limit=None, alignment=16),
-        text_signature = "(a_shape, b_shape, /, dtype, *, out_dtype=None, a_order=\"C\", b_order=\"C\", out_order=\"C\", alpha=1, beta=0, accuracy=None, device=\"cuda:0\", workspace_limit=None, alignment=16)"
+        signature = (a_shape, b_shape, /, dtype, *, out_dtype=None, a_order="C", b_order="C", out_order="C", alpha=None, beta=None, accuracy=None, device="cuda:0", workspace_limit=None, alignment=16, bias=None, activation=None, row_scale=false, column_scale=false, amax=false),
+        text_signature = "(a_shape, b_shape, /, dtype, *, out_dtype=None, a_order=\"C\", b_order=\"C\", out_order=\"C\", alpha=1, beta=0, accuracy=None, device=\"cuda:0\", workspace_limit=None, alignment=16, bias=None, activation=None, row_scale=False, column_scale=False, amax=False)"
     )]
     #[expect(clippy::too_many_arguments, reason = "each has a name")]
     fn from_shapes(
@@ -211,6 +214,11 @@ impl Plan {
         device: &str,
         workspace_limit: Option<u64>,
         alignment: u64,
+        bias: Option<&str>,
+        activation: Option<&str>,
+        row_scale: bool,
+        column_scale: bool,
+        amax: bool,
     ) -> PyResult<Self> {
         let Device::Cuda(device) = settings::device(Some(device))? else {
             return Err(PyValueError::new_err("device of a Plan is \"cuda\" or \"cuda:0\""));
@@ -233,7 +241,7 @@ impl Plan {
         let shape = shapes.result();
         let size = Kind::of_dtype(types.c()).size();
         let d = form(&shape, by_columns(out_order, "out_order")?, size);
-        let epilogue = tessera::Epilogue::NONE;
+        let epilogue = epilogue::planned(bias, activation, [row_scale, column_scale, amax])?;
         let terms = Terms { types, factors, accuracy, epilogue };
         let limits = PlanLimits { workspace: workspace_limit.unwrap_or(u64::MAX), alignment };
         let d = Form { at, shape: &shape, strides: &d };
@@ -287,8 +295,8 @@ impl Plan {
         let (what, of_epilogue) = epilogue_of(epilogue, &numbers, &shapes)?;
         if what != self.terms.epilogue {
             return Err(PyValueError::new_err(
-                "the epilogue is another than the plan's: it has the same activation, and numbers for the same of bias, \
-                 row_scale and column_scale",
+                "the epilogue is another than the plan's: it has the same activation, and arrays for the same of bias, \
+                 row_scale, column_scale and amax",
             ));
         }
         let is_new = out.is_none();

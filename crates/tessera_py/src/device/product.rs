@@ -43,7 +43,7 @@ pub(super) struct Read<'py> {
     pub(super) out: Option<Operand<'py>>,
     pub(super) types: Types,
     /// The epilogue's arrays.
-    pub(super) numbers: [Option<Operand<'py>>; 3],
+    pub(super) numbers: [Option<Operand<'py>>; epilogue::ARRAYS],
 }
 
 /// Factors on a GPU are real.
@@ -148,7 +148,7 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
         Some((c, located)) => Some(read(c, "c", located)?),
         None => None,
     };
-    let mut numbers = [None, None, None];
+    let mut numbers = [const { None }; epilogue::ARRAYS];
     for (((number, array), located), name) in
         numbers.iter_mut().zip(&arrays).zip(of_numbers).zip(epilogue::NAMES)
     {
@@ -184,6 +184,11 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
         }
     }
     let sums = Kind::of_dtype(types.acc().dtype());
+    let [.., amax] = &numbers;
+    if let Some(amax) = amax {
+        let read_only = amax.read_only || amax.library == Library::Jax;
+        epilogue::check_amax(Some(amax.kind), &amax.shape, read_only)?;
+    }
     for ((number, name), wanted) in numbers.iter().zip(epilogue::NAMES).zip([result, sums, sums]) {
         if let Some(number) = number
             && number.kind != wanted
@@ -200,15 +205,16 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
 /// What is done to a product, and where the numbers for it are on the device.
 pub(super) fn epilogue_of(
     epilogue: Option<&Bound<'_, Epilogue>>,
-    numbers: &[Option<Operand<'_>>; 3],
+    numbers: &[Option<Operand<'_>>; epilogue::ARRAYS],
     shapes: &Shapes,
 ) -> PyResult<(tessera::Epilogue, EpilogueOperands)> {
     let Some(epilogue) = epilogue else {
         return Ok((tessera::Epilogue::NONE, EpilogueOperands::default()));
     };
-    let forms = numbers.each_ref().map(|number| number.as_ref().map(Operand::form));
+    let [read @ .., amax] = numbers;
+    let forms = read.each_ref().map(|number| number.as_ref().map(Operand::form));
     let (what, lines) = epilogue.get().along(forms, shapes.axes(), false)?;
-    for ((line, number), name) in lines.iter().zip(numbers).zip(epilogue::NAMES) {
+    for ((line, number), name) in lines.iter().zip(read).zip(epilogue::NAMES) {
         if let Some(number) = number
             && line.count > 1
             && usize::try_from(line.stride) != Ok(number.kind.size())
@@ -219,8 +225,9 @@ pub(super) fn epilogue_of(
         }
     }
     let [bias, row_scales, column_scales] = lines.map(|line| line.at.addr() as u64);
+    let amax = amax.as_ref().map_or(0, |amax| amax.address);
     let numbers =
-        EpilogueOperands { bias, row_scales, column_scales, ..EpilogueOperands::default() };
+        EpilogueOperands { bias, row_scales, column_scales, amax, ..EpilogueOperands::default() };
     Ok((what, numbers))
 }
 
@@ -281,12 +288,19 @@ pub(super) fn arranged(
     limits: PlanLimits,
 ) -> PyResult<Arranged> {
     let found = with_stacks(shapes, terms, forms, |stacks| stacks.arranged(limits))?;
-    found.map_err(|at| {
+    let found = found.map_err(|at| {
         PyValueError::new_err(format!(
             "{} is no stack of matrices with a leading dimension: make a contiguous copy of it",
             NAMES[at]
         ))
-    })
+    })?;
+    // Each launch would begin at 0.
+    if terms.epilogue.amax && !found.outer.is_empty() {
+        return Err(PyValueError::new_err(
+            "the epilogue's amax is of a stack that takes several launches: make contiguous copies of a and b",
+        ));
+    }
+    Ok(found)
 }
 
 /// Fails where an out has another shape than the product, shares memory with what is read, or with itself.
@@ -385,7 +399,7 @@ pub(super) fn launch(
 
 /// The arrays of an epilogue that there are, by their names.
 pub(super) fn named<'a, 'py>(
-    numbers: &'a [Option<Operand<'py>>; 3],
+    numbers: &'a [Option<Operand<'py>>; epilogue::ARRAYS],
 ) -> impl Iterator<Item = (&'static str, &'a Operand<'py>)> {
     let pairs = epilogue::NAMES.into_iter().zip(numbers);
     pairs.filter_map(|(name, number)| Some((name, number.as_ref()?)))
@@ -414,7 +428,7 @@ pub(crate) fn matmul<'py>(
         Some(out) => out,
         None => lender.empty(&shape, result)?,
     };
-    if shape.contains(&0) {
+    if shape.contains(&0) && !epilogue.amax {
         return lender.finished(d, is_new);
     }
     let terms = Terms { types, factors, accuracy: request.accuracy, epilogue };

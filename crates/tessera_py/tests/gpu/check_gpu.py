@@ -174,6 +174,25 @@ def groups_of_rows(torch):
 
 
 @check("torch")
+def epilogues_by_shapes_and_largest_magnitudes(torch):
+    """A plan by shapes with an epilogue, whose arrays each call gives, and the largest magnitude of its results."""
+    m, n, k = 300, 200, 64
+    for name in ("float32", "float16", "bfloat16"):
+        dtype = getattr(torch, name)
+        plan = tessera.Plan.from_shapes((m, k), (k, n), name, bias="column", activation="relu", amax=True)
+        amax = torch.full((1,), 7.0, device="cuda")
+        for _ in range(3):
+            a, b = (torch.randn(shape, device="cuda").to(dtype) for shape in ((m, k), (k, n)))
+            bias = torch.randn(n, device="cuda").to(dtype)
+            out = plan(a, b, epilogue=tessera.Epilogue(bias=bias, activation="relu", amax=amax))
+            left, right = a.double(), b.double()
+            worst = float((left.abs() @ right.abs() + bias.double().abs()).amax())
+            expected = (left @ right + bias.double()).relu()
+            equal_or_near(out.double().cpu().numpy(), expected.cpu().numpy(), k, name, worst)
+            assert float(amax) == float(out.abs().max())
+
+
+@check("torch")
 def order_without_waiting(torch):
     """A producer that is still at work when matmul returns: the product sees what it wrote, in any stream."""
     n = 512
