@@ -6,9 +6,14 @@ use gemm_spec::{Element as _, KernelSpec, Numerics, Problem};
 
 use crate::element::GemmTypes;
 
-/// Rows of a band are a multiple of this, which no tile of a kernel is taller than: only the last band
-/// has a tile that is not full.
+/// Rows of a band are a multiple of this, or of the next number above it that the tile of the kernel divides: only the
+/// last band has a tile that is not full.
 const ROW_STEP: usize = 256;
+
+/// What the rows of a band of a kernel are a multiple of.
+fn row_step(spec: &KernelSpec) -> usize {
+    spec.launch.tile().map_or(ROW_STEP, |tile| ROW_STEP.next_multiple_of(tile.m.max(1) as usize))
+}
 
 /// How products with operands in host memory are cut up on their way.
 ///
@@ -85,7 +90,8 @@ fn rows_of_a_band(
     units: u64,
     (least_bands, most_bands): (usize, usize),
 ) -> usize {
-    let rows = |bands: usize| m.div_ceil(bands.max(1)).next_multiple_of(ROW_STEP);
+    let step = row_step(spec);
+    let rows = |bands: usize| m.div_ceil(bands.max(1)).next_multiple_of(step);
     let (least, most) = (rows(most_bands), rows(least_bands.min(most_bands)));
     let waves = |rows: usize| match spec.launch.tile() {
         Some(tile) => {
@@ -101,7 +107,7 @@ fn rows_of_a_band(
         waves as f64 + ideal * rows.min(m) as f64 / m as f64
     };
     (least..=most)
-        .step_by(ROW_STEP)
+        .step_by(step)
         .min_by(|one, other| cost(*one).total_cmp(&cost(*other)))
         .unwrap_or(least)
 }
@@ -147,9 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn tiles_are_never_taller_than_the_step_of_a_band() {
+    fn a_band_ends_where_a_tile_does() {
         for spec in kernels_gpu::KERNELS {
-            assert!(spec.launch.tile().is_none_or(|tile| ROW_STEP.is_multiple_of(tile.m as usize)));
+            let step = row_step(spec);
+            assert!(spec.launch.tile().is_none_or(|tile| step.is_multiple_of(tile.m as usize)));
+            assert!((ROW_STEP..2 * ROW_STEP).contains(&step), "{}: {step}", spec.id);
         }
     }
 
