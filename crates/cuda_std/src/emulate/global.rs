@@ -18,6 +18,9 @@ const WORD: usize = 4;
 struct Word {
     write: AtomicU64,
     read: AtomicU64,
+    /// A read by another cluster than that of `read`, where several have read: whichever writes next, one of the two is
+    /// not its own.
+    other_read: AtomicU64,
 }
 
 /// An access that a word remembers, in 64 bits. None touches no byte.
@@ -163,7 +166,13 @@ impl GlobalShadow {
                 if kind == AccessKind::Read {
                     let read = word.read.load(Ordering::SeqCst);
                     if Mark(read).and(mine).0 != read {
-                        let update = |read| Some(Mark(read).and(mine).0);
+                        let update = |read| {
+                            let new = Mark(read).and(mine);
+                            if new.cluster() != mine.cluster() {
+                                word.other_read.store(mine.0, Ordering::SeqCst);
+                            }
+                            Some(new.0)
+                        };
                         // It does not fail: there always is a new one.
                         let _ = word.read.fetch_update(Ordering::SeqCst, Ordering::SeqCst, update);
                     }
@@ -188,6 +197,9 @@ impl GlobalShadow {
                     continue;
                 }
                 let own = read.is_by(mine) && !read.has(SEVERAL_THREADS);
+                if read.has(SEVERAL_CLUSTERS) && read.cluster() == mine.cluster() {
+                    return Some(Mark(word.other_read.load(Ordering::SeqCst)).read_before());
+                }
                 if read.has(SEVERAL_CLUSTERS) || !own && !ordered(read) {
                     return Some(Mark(read.0 & !ATOMIC).read_before());
                 }
