@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -92,7 +91,9 @@ fn for_a_gpu(folder: &Path) -> Result<()> {
         cargo.args(arguments).args(["--manifest-path", MANIFEST, "--locked", "--features", "cuda"]);
         cargo.arg("--message-format=json-render-diagnostics");
         cargo.arg("--target-dir").arg(venv::target().join("candle-cuda"));
-        cargo.env("NVCC", cuda.join("bin/nvcc")).env("PATH", first_on_path(&cuda.join("bin"))?);
+        cargo
+            .env("NVCC", cuda.join("bin/nvcc"))
+            .env("PATH", command::first_on_path(&cuda.join("bin"))?);
         // Where candle's packages look for headers, and for libraries.
         cargo.env("CUDA_HOME", cuda).env("CUDA_PATH", &links);
         if env::var_os("CUDA_COMPUTE_CAP").is_none() {
@@ -110,13 +111,6 @@ fn for_a_gpu(folder: &Path) -> Result<()> {
     println!("{}: {}", folder.display(), names.join(", "));
     println!("they need the driver, and libcudart, libcublas and libcurand of CUDA 13");
     Ok(())
-}
-
-/// PATH with a folder in front.
-fn first_on_path(folder: &Path) -> Result<OsString> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = std::iter::once(folder.to_owned()).chain(env::split_paths(&path));
-    Ok(env::join_paths(folders)?)
 }
 
 /// Fills a folder with what the linker is given for the libraries of CUDA: the packages' runtime, and for the others
@@ -174,7 +168,7 @@ fn source_of(package: &str) -> Result<PathBuf> {
         serde_json::from_str(&metadata).context("cargo printed metadata of another form")?;
     let found = metadata.packages.into_iter().find(|found| found.name == package);
     let folder = found.and_then(|found| found.manifest_path.parent().map(Path::to_owned));
-    folder.with_context(|| format!("{MANIFEST} brings no {package}"))
+    folder.with_context(|| format!("{MANIFEST} does not depend on {package}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Running programs: each shows its command line, and a failure names it.
 
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -55,6 +58,13 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
         bail!("`{line}` failed with {}", output.status);
     }
     String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed no text"))
+}
+
+/// PATH with a folder in front.
+pub(crate) fn first_on_path(folder: &Path) -> Result<OsString> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_owned()).chain(env::split_paths(&path));
+    Ok(env::join_paths(folders)?)
 }
 
 #[cfg(test)]

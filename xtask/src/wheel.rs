@@ -26,9 +26,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let venv = venv::ready("maturin-venv", &PACKAGES).map_err(anyhow::Error::msg)?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = [venv.join("bin")].into_iter().chain(std::env::split_paths(&path));
-    let path = std::env::join_paths(folders)?;
+    let path = command::first_on_path(&venv.join("bin"))?;
 
     let library = blas_library(&venv, &path)?;
     let package = modules::root().join("crates/tessera_py");

@@ -93,6 +93,11 @@ pub(super) struct Operand<'py> {
 }
 
 impl<'py> Operand<'py> {
+    /// Whether nothing may be written to it: JAX's arrays never change.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only || self.library == Library::Jax
+    }
+
     /// The elements of an array, ready in a stream. One of the library whose stream that is, `leader`, is ready
     /// there by the library's own rules; any other is made so.
     pub(super) fn read(
@@ -214,7 +219,7 @@ impl<'py> Operand<'py> {
             address: lent.at.addr() as u64,
             shape: lent.shape,
             strides: lent.strides,
-            read_only: lent.read_only || located.library == Library::Jax,
+            read_only: lent.read_only,
             kept: Some(capsule),
         })
     }

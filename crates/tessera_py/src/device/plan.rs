@@ -191,8 +191,8 @@ impl Plan {
     /// dtype is the type of a and b, out_dtype that of the result, alignment what the addresses of the
     /// arrays will be multiples of.
     ///
-    /// bias, activation, row_scale, column_scale and amax are the epilogue's, whose arrays each call gives: bias is "row" or
-    /// "column", for a number for each of them.
+    /// bias, activation, row_scale, column_scale and amax are the epilogue's, whose arrays each call gives: bias is
+    /// "row" or "column", for a number for each of them.
     #[staticmethod]
     #[pyo3(
         signature = (a_shape, b_shape, /, dtype, *, out_dtype=None, a_order="C", b_order="C", out_order="C", alpha=None, beta=None, accuracy=None, device="cuda:0", workspace_limit=None, alignment=16, bias=None, activation=None, row_scale=false, column_scale=false, amax=false),

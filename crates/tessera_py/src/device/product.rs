@@ -9,7 +9,6 @@ use tessera_raw::Factors;
 
 use super::layout::{Arranged, Extent, NAMES, Stacks, sizes};
 use super::lender::{Lender, Scratch, inexpressible, kind_named};
-use super::library::Library;
 use super::operand::{Located, Operand, locate, pointer};
 use super::{state, streams};
 use crate::dlpack::contiguous;
@@ -141,7 +140,7 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
     };
     let (a, b) = (read(a, "a", of_a)?, read(b, "b", of_b)?);
     let out = match out.as_ref().zip(of_out) {
-        Some((out, located)) => Some(writable(read(out, "out", located)?, located)?),
+        Some((out, located)) => Some(writable(read(out, "out", located)?)?),
         None => None,
     };
     let c = match c.zip(of_c) {
@@ -186,8 +185,7 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
     let sums = Kind::of_dtype(types.acc().dtype());
     let [.., amax] = &numbers;
     if let Some(amax) = amax {
-        let read_only = amax.read_only || amax.library == Library::Jax;
-        epilogue::check_amax(Some(amax.kind), &amax.shape, read_only)?;
+        epilogue::check_amax(Some(amax.kind), &amax.shape, amax.is_read_only())?;
     }
     for ((number, name), wanted) in numbers.iter().zip(epilogue::NAMES).zip([result, sums, sums]) {
         if let Some(number) = number
@@ -231,8 +229,8 @@ pub(super) fn epilogue_of(
     Ok((what, numbers))
 }
 
-fn writable<'py>(out: Operand<'py>, located: Located) -> PyResult<Operand<'py>> {
-    if out.read_only || located.library == Library::Jax {
+fn writable(out: Operand<'_>) -> PyResult<Operand<'_>> {
+    if out.is_read_only() {
         return Err(PyValueError::new_err("out must not be written: it is read-only"));
     }
     Ok(out)
