@@ -1,9 +1,9 @@
 //! An array of whatever library, and where it is in memory.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::{
     ArrayInterface, CPU, CUDA_HOST, Lent, NOT_SWAPPED, WRITABLE, numbers, pointer,
@@ -145,4 +145,47 @@ fn on_device(name: &str, device_type: i32) -> PyErr {
         "{name} is on a device of DLPack's type {device_type}: arrays are multiplied in host memory and on \
          CUDA devices"
     ))
+}
+
+/// The array that a result goes to. NumPy's functions also take it as a tuple of one.
+pub(crate) fn single(out: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    match out.cast::<PyTuple>() {
+        Ok(tuple) if tuple.len() == 1 => tuple.get_item(0),
+        _ => Ok(out),
+    }
+}
+
+/// An array in host memory that something is written to.
+pub(crate) fn writable<'py>(given: Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+    let py = given.py();
+    if !numpy::is_array(&given)? && !given.hasattr(intern!(py, "__dlpack__"))? {
+        return Err(PyTypeError::new_err(format!("{name} must be an array")));
+    }
+    let array = Array::of(&given, name)?;
+    if array.read_only || !array.family.may_be_written() {
+        return Err(PyValueError::new_err(format!("{name} must not be written: it is read-only")));
+    }
+    // One in another order of bytes was copied.
+    if !array.object.is(&given) {
+        return Err(PyTypeError::new_err(format!(
+            "{name} must be in the machine's order of bytes"
+        )));
+    }
+    Ok(array)
+}
+
+/// An array as one of another kind, by way of NumPy; whether that was needed.
+pub(crate) fn converted<'py>(array: Array<'py>, to: Option<Kind>) -> PyResult<(Array<'py>, bool)> {
+    let Some(kind) = to.filter(|&kind| array.kind != Some(kind)) else {
+        return Ok((array, false));
+    };
+    let py = array.object.py();
+    if array.family == Family::NumPy {
+        return Ok((Array::of(&numpy::converted(&array.object, kind)?, "")?, true));
+    }
+    let lent = numpy::module(py)?.call_method1(intern!(py, "from_dlpack"), (&array.object,))?;
+    let other = Array::of(&numpy::converted(&lent, kind)?, "")?;
+    // The result is one of the library that the array was of.
+    let (family, object) = (array.family, array.object);
+    Ok((Array { family, object, ..other }, true))
 }

@@ -100,6 +100,7 @@ fn context(device: u32) -> PyResult<Context> {
 #[pymodule(submodule, gil_used = true)]
 pub(crate) mod emulated {
     use super::{Memory, OwnStream, context, refused};
+    use crate::device::PreparedMatrix;
     use cuda_lazy::{DeviceMemory, Stream};
     use pyo3::prelude::*;
 
@@ -132,6 +133,12 @@ pub(crate) mod emulated {
     #[pyfunction]
     fn faults() -> Vec<String> {
         cuda_emulated::faults()
+    }
+
+    /// A prepared matrix of whose limbs there are none: the device has no kernels that multiply them.
+    #[pyfunction]
+    fn unsplit(array: &Bound<'_, PyAny>, limbs: &str) -> PyResult<PreparedMatrix> {
+        PreparedMatrix::unsplit(array, limbs)
     }
 
     #[pymodule_init]

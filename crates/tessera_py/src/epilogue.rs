@@ -5,9 +5,8 @@ use pyo3::prelude::*;
 use tessera::{Activation, Bias};
 use tessera_raw::Numbers;
 
-use crate::array::Array;
+use crate::array::{Array, converted, writable};
 use crate::kind::Kind;
-use crate::matmul::{converted, writable};
 use crate::shapes::{Axes, Form};
 
 /// Epilogue(*, bias=None, activation=None, row_scale=None, column_scale=None, amax=None)
@@ -125,6 +124,10 @@ pub(crate) const NAMES: [&str; ARRAYS] = [
     "the epilogue's column_scale",
     "the epilogue's amax",
 ];
+
+/// What is said where a plan is called with an epilogue of another kind.
+pub(crate) const OTHER_EPILOGUE: &str = "the epilogue is another than the plan's: it has the same activation, and \
+                                         arrays for the same of bias, row_scale, column_scale and amax";
 
 /// Fails where the largest magnitude cannot be written to an array.
 pub(crate) fn check_amax(kind: Option<Kind>, shape: &[usize], read_only: bool) -> PyResult<()> {

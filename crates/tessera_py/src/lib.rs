@@ -3,20 +3,23 @@
 //! # Shape
 //!
 //! ```text
-//! kind.rs     types of elements as NumPy and DLPack name them, and in what they are computed
-//! dlpack.rs   the C structs of the exchange between array libraries
-//! array.rs    an array of whatever library: address, shape, strides, type
-//! numpy.rs    what is asked of NumPy
-//! failure.rs  exceptions
-//! family.rs   the library that an array is of, and results for it
-//! shapes.rs   NumPy's rules of shapes: vectors, stacks, broadcasting
-//! copies.rs   arrays copied in place
-//! settings.rs device, accuracy and threads as programs write them
-//! state.rs    engines, and what a fork does to them
-//! epilogue.rs bias, activation and scales as programs write them
-//! matmul.rs   a product from arguments to result
-//! emulated.rs a driver for tests on machines without a GPU
-//! device/     the same of arrays on a GPU, where they are
+//! kind.rs       types of elements as NumPy and DLPack name them, and in what they are computed
+//! dlpack.rs     the C structs of the exchange between array libraries
+//! array.rs      an array of whatever library: address, shape, strides, type
+//! numpy.rs      what is asked of NumPy
+//! failure.rs    exceptions
+//! family.rs     the library that an array is of, and results for it
+//! shapes.rs     NumPy's rules of shapes: vectors, stacks, broadcasting
+//! copies.rs     arrays copied in place
+//! settings.rs   device, accuracy and threads as programs write them
+//! state.rs      engines, and what a fork does to them
+//! epilogue.rs   bias, activation and scales as programs write them
+//! product.rs    a product in host memory, from arguments to result
+//! matmul.rs     a product wherever its arrays are
+//! host_plan.rs  one in host memory that is planned once
+//! plan.rs       one that is planned once, wherever its arrays are
+//! emulated.rs   a driver for tests on machines without a GPU
+//! device/       the same of arrays on a GPU, where they are
 //! ```
 //!
 //! The lock of the interpreter is released while a product is computed. Nothing is printed.
@@ -30,9 +33,12 @@ mod emulated;
 mod epilogue;
 mod failure;
 mod family;
+mod host_plan;
 mod kind;
 mod matmul;
 mod numpy;
+mod plan;
+mod product;
 mod settings;
 mod shapes;
 mod state;
@@ -45,7 +51,7 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::device::{DeviceArray, Plan, grouped_matmul};
+    use super::device::{DeviceArray, PreparedMatrix, grouped_matmul};
     #[cfg(feature = "emulated")]
     #[pymodule_export]
     use super::emulated::emulated;
@@ -53,6 +59,8 @@ mod _native {
     use super::epilogue::Epilogue;
     #[pymodule_export]
     use super::matmul::{explain, matmul};
+    #[pymodule_export]
+    use super::plan::Plan;
     #[pymodule_export]
     use super::state::{config, get_num_threads, set_num_threads};
 

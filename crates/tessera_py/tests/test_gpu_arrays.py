@@ -390,8 +390,6 @@ def test_plan_by_shapes(rng):
         plan(upload(a.astype("f8")), upload(b.astype("f8")))
     with pytest.raises(TypeError, match="on cuda:1|device"):
         tessera.Plan(upload(a), upload(b, device=1))
-    with pytest.raises(TypeError, match="for arrays on a GPU"):
-        tessera.Plan(a, b)
     with pytest.raises((TypeError, ValueError), match="device is"):
         plan(upload(a, device=1), upload(b, device=1))
     odd = upload(np.zeros((4, 7), "f4"))
@@ -610,3 +608,114 @@ def test_groups_are_refused_where_they_do_not_fit(rng):
 
 def bias_of(shape):
     return tessera.Epilogue(bias=upload(np.zeros(shape, "f2")), activation="relu")
+
+
+def test_prepared_matrices_are_refused_where_they_do_not_fit(rng):
+    """The emulated device has no kernels for limbs, which is said last; check_gpu.py multiplies them on a real one."""
+    host = whole(rng, (24, 16), "f4")
+    array, own = upload(host), EMULATED.stream(0)
+    before = EMULATED.count("cuMemAlloc")
+    prepare = tessera.PreparedMatrix
+    refused = [
+        (TypeError, "array must be an array on a GPU", host, {}),
+        (TypeError, "array is of float64: only float32", upload(host.astype("f8")), {}),
+        (ValueError, r"array has the shape \[16\], it must have two dimensions", upload(host[0].copy()), {}),
+        (ValueError, "two dimensions", upload(np.zeros((2, 16, 16), "f4")), {}),
+        (ValueError, "neither of them empty", upload(host[:, :0].copy()), {}),
+        (ValueError, "array of shape .* make a contiguous copy", upload(np.zeros((32, 32), "f4")[::2, ::2]), {}),
+        (ValueError, 'limbs is "f16"; it may be "two_f16" or "three_bf16"', array, {"limbs": "f16"}),
+        (ValueError, "accuracy", array, {"accuracy": "none"}),
+        (TypeError, "stream", array, {"stream": "x"}),
+        (RuntimeError, "no kernel for f32 with B in two limbs of f16", array, {}),
+        (RuntimeError, "no kernel for f32 with B in three limbs of bf16", array, {"limbs": "three_bf16"}),
+        (RuntimeError, "componentwise", array, {"accuracy": "componentwise"}),
+    ]
+    given = EMULATED.count("cuMemAlloc") - before
+    for kind, words, of, options in refused:
+        with pytest.raises(kind, match=words):
+            prepare(of, **options)
+    with pytest.raises(ValueError, match="stream is being captured: prepare the matrix before"):
+        own.capture(lambda: prepare(array, stream=own.handle))
+    assert EMULATED.count("cuMemAlloc") == before + given, "nothing is allocated for what is refused"
+    by_shapes = tessera.Plan.from_shapes
+    for kind, words, shapes, options in (
+        (RuntimeError, "no kernel for f32 with B in two limbs", ((4, 24), (24, 16)), {}),
+        (ValueError, "only factors of f32 are split", ((4, 24), (24, 16)), {"dtype": "float64"}),
+        (ValueError, r"b_shape is \[2, 24, 16\], a prepared b has two dimensions", ((4, 24), (2, 24, 16)), {}),
+        (ValueError, 'prepared is "f32"', ((4, 24), (24, 16)), {"prepared": "f32"}),
+    ):
+        with pytest.raises(kind, match=words):
+            by_shapes(*shapes, **{"dtype": "float32", "prepared": "two_f16", **options})
+    assert EMULATED.faults() == []
+
+
+def test_what_a_prepared_matrix_says_of_itself(rng):
+    array = upload(whole(rng, (24, 16), "f4"))
+    freed = EMULATED.count("cuMemFree")
+    prepared = EMULATED.unsplit(array, "three_bf16")
+    assert prepared.array is array and (prepared.shape, prepared.dtype, prepared.device) == ((24, 16), "float32", "cuda:0")
+    assert prepared.limbs == "three_bf16" and prepared.limb_bytes == 1
+    assert repr(prepared) == "tessera.PreparedMatrix(shape=(24, 16), dtype=float32, device=cuda:0, limbs=three_bf16)"
+    del prepared
+    assert EMULATED.count("cuMemFree") == freed + 1, "the limbs' memory goes with it"
+
+
+def test_prepared_factors_are_refused_where_they_do_not_fit(rng):
+    """By the plan, or, of products, by the emulated device, which has no kernels for them."""
+    a, b = upload(whole(rng, (4, 24), "f4")), upload(whole(rng, (24, 24), "f4"))
+    prepared = EMULATED.unsplit(b, "two_f16")
+    plan = tessera.Plan(a, b)
+    out = upload(np.zeros((4, 24), "f4"))
+    before = EMULATED.count("cuLaunchKernel")
+    refused = [
+        (TypeError, "a is a PreparedMatrix, which is a right factor", lambda: tessera.matmul(prepared, b)),
+        (TypeError, "a is a PreparedMatrix", lambda: tessera.Plan(prepared, b)),
+        (TypeError, "a is a PreparedMatrix", lambda: tessera.explain(prepared, prepared)),
+        (TypeError, "a is a PreparedMatrix", lambda: plan(prepared, b)),
+        (TypeError, "the plan is of an array b, and b is a PreparedMatrix", lambda: plan(a, prepared)),
+        (TypeError, "b is a PreparedMatrix, which products of groups", lambda: tessera.grouped_matmul(a, prepared, b)),
+        (TypeError, "array must be an array on a GPU", lambda: tessera.PreparedMatrix(prepared)),
+        (TypeError, "a is in host memory and b on cuda:0", lambda: tessera.matmul(np.ones((4, 24), "f4"), prepared)),
+        (TypeError, "a is of float64 and b of float32", lambda: tessera.matmul(upload(np.ones((4, 24))), prepared)),
+        (TypeError, "a is on cuda:1 and b on cuda:0", lambda: tessera.matmul(upload(np.ones((4, 24), "f4"), device=1), prepared)),
+        (ValueError, "must be as many", lambda: tessera.matmul(upload(np.ones((4, 23), "f4")), prepared)),
+        (ValueError, "out shares memory with b", lambda: tessera.matmul(upload(np.ones((24, 24), "f4")), prepared, out=b)),
+        (RuntimeError, "no kernel for f32 with B in two limbs of f16", lambda: tessera.matmul(a, prepared)),
+        (RuntimeError, "no kernel for f32 with B in two limbs of f16", lambda: tessera.matmul(a, prepared, out=out)),
+        (RuntimeError, "no kernel for f32 with B in two limbs of f16", lambda: tessera.Plan(a, prepared)),
+        (RuntimeError, "no kernel for f32 with B in two limbs of f16", lambda: tessera.explain(a, prepared)),
+        (RuntimeError, "componentwise", lambda: tessera.matmul(a, prepared, accuracy="componentwise")),
+    ]  # fmt: skip
+    for kind, words, call in refused:
+        with pytest.raises(kind, match=words):
+            call()
+    with pytest.raises(TypeError, match="b is on a GPU, and the plan is of arrays in host memory"):
+        tessera.Plan(np.ones((4, 24), "f4"), np.ones((24, 24), "f4"))(np.ones((4, 24), "f4"), prepared)
+    # Without rows there is nothing to be launched.
+    assert tessera.matmul(upload(np.zeros((0, 24), "f4")), prepared).shape == (0, 24)
+    # An array that has moved, as of a tensor that was resized.
+    b.offset, b.sizes = 24 * 4, (23, 24)
+    with pytest.raises(ValueError, match="other memory, shape or strides than when it was prepared"):
+        tessera.matmul(upload(np.ones((4, 23), "f4")), prepared)
+    assert EMULATED.count("cuLaunchKernel") == before and EMULATED.faults() == []
+
+
+def test_plans_of_arrays_in_host_memory(rng):
+    """They may be computed on the GPU; arrays that are there have plans of their own."""
+    a, b = whole(rng, (40, 60), "f4"), whole(rng, (60, 50), "f4")
+    plan = tessera.Plan(a, b, device="cuda")
+    assert plan.device == "cuda:0" and plan.kernel == tessera.explain(a, b, device="cuda")["by"] and plan.workspace_bytes == 0
+    np.testing.assert_array_equal(plan(a, b), tessera.matmul(a, b, device="cuda"))
+    for arrays, name in (((upload(a), b), "a"), ((a, upload(b)), "b")):
+        with pytest.raises(TypeError, match=f"{name} is on a GPU, and the plan is of arrays in host memory"):
+            plan(*arrays)
+    with pytest.raises(TypeError, match="out is on a GPU"):
+        plan(a, b, out=upload(np.zeros((40, 50), "f4")))
+    with pytest.raises(ValueError, match="a is in host memory"):
+        tessera.Plan(upload(a), upload(b))(a, b)
+    for arrays in ((upload(a), b), (a, upload(b))):
+        with pytest.raises(TypeError, match="in host memory"):
+            tessera.Plan(*arrays)
+    with pytest.raises(ValueError, match="a is on cuda:0 and device is .cpu"):
+        tessera.Plan(upload(a), upload(b), device="cpu")
+    assert tessera.Plan(upload(a), upload(b), device="cuda:0", threads=1).device == "cuda:0"

@@ -6,6 +6,7 @@ __all__ = [
     "DeviceArray",
     "Epilogue",
     "Plan",
+    "PreparedMatrix",
     "__version__",
     "config",
     "explain",
@@ -19,6 +20,7 @@ __version__: Final[str]
 
 _Accuracy = Literal["bf16", "tf32", "fp32", "componentwise"]
 _Order = Literal["C", "F"]
+_Limbs = Literal["two_f16", "three_bf16"]
 _Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 class _Config(TypedDict):
@@ -82,12 +84,14 @@ class Plan:
         *,
         c: Any = None,
         out: Any = None,
-        alpha: float = 1,
-        beta: float = 0,
+        alpha: complex = 1,
+        beta: complex = 0,
         accuracy: _Accuracy | None = None,
-        dtype: Any = None,
+        dtype: npt.DTypeLike | Any | None = None,
         workspace_limit: int | None = None,
         epilogue: Epilogue | None = None,
+        device: str | None = None,
+        threads: int | None = None,
     ) -> Plan: ...
     @staticmethod
     def from_shapes(
@@ -111,6 +115,7 @@ class Plan:
         row_scale: bool = False,
         column_scale: bool = False,
         amax: bool = False,
+        prepared: _Limbs | None = None,
     ) -> Plan: ...
     def __call__(
         self,
@@ -135,6 +140,30 @@ class Plan:
     @property
     def dtype(self) -> str: ...
     def explain(self) -> str: ...
+
+@final
+class PreparedMatrix:
+    def __new__(
+        cls,
+        array: Any,
+        /,
+        *,
+        limbs: _Limbs = "two_f16",
+        accuracy: _Accuracy | None = None,
+        stream: Any = None,
+    ) -> PreparedMatrix: ...
+    @property
+    def array(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def limbs(self) -> str: ...
+    @property
+    def limb_bytes(self) -> int: ...
 
 def matmul(
     a: Any,

@@ -9,12 +9,13 @@ use tessera_raw::{Factors, Strided};
 use super::layout::layout;
 use super::lender::{Lender, inexpressible};
 use super::operand::{Operand, locate, pointer};
+use super::prepared::PreparedMatrix;
 use super::product::{Read, Request, check_out, launch, named, read};
 use super::state;
+use crate::array::single;
 use crate::epilogue::{self, Epilogue};
 use crate::failure::failure;
 use crate::kind::Kind;
-use crate::matmul::single;
 use crate::settings;
 
 /// grouped_matmul(a, b, ends, /, out=None, *, accuracy=None, stream=None, dtype=None, epilogue=None)
@@ -47,6 +48,10 @@ pub(crate) fn grouped_matmul<'py>(
     state::release();
     let epilogue = epilogue::given(epilogue)?;
     let accuracy = settings::accuracy(accuracy)?;
+    if b.is_instance_of::<PreparedMatrix>() {
+        let text = "b is a PreparedMatrix, which products of groups do not take: pass an array";
+        return Err(PyTypeError::new_err(text));
+    }
     for (name, array) in [("a", a), ("b", b), ("ends", ends)] {
         if locate(array, name)?.is_none() {
             let text = format!("{name} is in host memory: groups are of arrays on a GPU");
@@ -65,6 +70,7 @@ pub(crate) fn grouped_matmul<'py>(
         stream,
         dtype,
         planned: None,
+        prepared: None,
         epilogue,
     };
     let Read { lender, mut a, mut b, out, types, numbers, .. } = read(&request)?;

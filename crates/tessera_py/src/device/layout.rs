@@ -1,7 +1,10 @@
 //! Descriptor and launches of a product of arrays on a GPU.
 
 use cuda_lazy::{DevicePtr, RawStream};
-use tessera::gpu::{EpilogueOperands, GemmBatch, GemmDesc, Operands, Plan, PlanLimits, Workspace};
+use tessera::gpu::{
+    EpilogueOperands, GemmBatch, GemmDesc, Limbs, Operand as Factor, Operands, Plan, PlanLimits,
+    PreparedFactor, Workspace,
+};
 use tessera::{Accuracy, Epilogue, Error, Layout, Types};
 use tessera_raw::Strided;
 
@@ -18,6 +21,16 @@ pub(super) struct Stacks<'a> {
     pub(super) beta: f64,
     pub(super) accuracy: Accuracy,
     pub(super) epilogue: Epilogue,
+    /// What B, which all products then have in common, is split into before.
+    pub(super) prepared: Option<Limbs>,
+}
+
+/// What launches are given besides operands and workspace.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Beside {
+    pub(super) numbers: EpilogueOperands,
+    /// Where the limbs of B are, if it is prepared.
+    pub(super) prepared: Option<PreparedFactor>,
 }
 
 /// The names of operands in messages.
@@ -51,6 +64,27 @@ pub(super) fn layout(matrix: &Strided, size: usize) -> Option<Layout> {
 }
 
 impl Stacks<'_> {
+    /// Those of a prepared B as one product of more rows, where the rows of A, C and D are evenly apart through the
+    /// whole stack and a leading dimension expresses that.
+    pub(super) fn folded(self) -> Self {
+        if self.prepared.is_none() || self.epilogue.depends_on_row() || self.stack.contains(&0) {
+            return self;
+        }
+        let mut matrices = self.matrices;
+        for (at, &count) in self.stack.iter().enumerate().rev().filter(|&(_, &count)| count > 1) {
+            for of in [0, 2, 3] {
+                let (matrix, outer) = (&mut matrices[of], self.strides[of][at]);
+                let (rows, step) = (matrix.rows, matrix.row_stride);
+                let is_even = rows == 1 || step.checked_mul(rows.cast_signed()) == Some(outer);
+                let Some(more) = rows.checked_mul(count).filter(|_| is_even) else { return self };
+                matrix.row_stride = if rows == 1 { outer } else { step };
+                matrix.rows = more;
+            }
+        }
+        let folded = Self { matrices, stack: &[], strides: [&[]; 4], ..self };
+        if folded.inexpressible().is_none() { folded } else { self }
+    }
+
     /// Whether A and B, or C, are read.
     fn reads(&self) -> [bool; 2] {
         [self.alpha != 0.0 && self.matrices[0].cols != 0, self.beta != 0.0]
@@ -87,6 +121,10 @@ impl Stacks<'_> {
             .with_scalars(self.alpha, self.beta)
             .with_accuracy(self.accuracy)
             .with_epilogue(self.epilogue);
+        let desc = match self.prepared {
+            Some(limbs) => desc.with_prepared(Factor::B, limbs),
+            None => desc,
+        };
         let address = |at: usize| {
             let found = self.matrices[at].at.addr() as DevicePtr;
             if used[at] { found } else { 0 }
@@ -151,15 +189,21 @@ impl Stacks<'_> {
 }
 
 impl Arranged {
+    /// How many products there are; as many as can be counted, where there are more.
+    pub(super) fn products(&self) -> usize {
+        let counts = self.outer.iter().map(|dimension| dimension.count);
+        counts.fold(self.desc.batch.count(), usize::saturating_mul)
+    }
+
     /// Queues all launches.
     ///
     /// # Safety
-    /// As [`Plan::run_with`], for each product of the stack.
+    /// As [`Plan::run_with`], or [`Plan::run_prepared`] where B is prepared, for each product of the stack.
     pub(super) unsafe fn launch(
         &self,
         plan: &Plan,
         stream: RawStream,
-        numbers: EpilogueOperands,
+        Beside { numbers, prepared }: Beside,
         workspace: Workspace,
     ) -> Result<(), Error> {
         if self.outer.iter().any(|dimension| dimension.count == 0) {
@@ -176,9 +220,15 @@ impl Arranged {
             };
             let Operands { a, b, c, d } = self.operands;
             let (a, b, c, d) = (moved(0, a), moved(1, b), moved(2, c), moved(3, d));
-            let operands = [Operands { a, b, c, d }];
-            // SAFETY: the caller's promise for the matrices at this place of the stack.
-            unsafe { plan.run_with(stream, &operands, numbers, workspace) }?;
+            let operands = Operands { a, b, c, d };
+            match prepared {
+                // SAFETY: the caller's promise for the matrices at this place of the stack.
+                Some(limbs) => unsafe {
+                    plan.run_prepared(stream, operands, limbs, numbers, workspace)
+                },
+                // SAFETY: the same.
+                None => unsafe { plan.run_with(stream, &[operands], numbers, workspace) },
+            }?;
             // The last dimension is counted first.
             let next = index.iter_mut().zip(&self.outer).rev().find_map(|(index, dimension)| {
                 *index += 1;

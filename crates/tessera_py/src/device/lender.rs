@@ -1,18 +1,16 @@
 //! What is asked of the library that an operand is of: new arrays, copies, workspace, in the product's stream.
 
-use cuda_lazy::DeviceMemory;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
-use tessera::Error;
 use tessera::gpu::{Context, Workspace};
 
 use super::library::Library;
 use super::operand::{Located, Operand, torch_dtype};
 use super::own::{DeviceArray, Memory};
-use super::refused;
+use super::state;
 use super::streams::{self, StreamHandle};
 use crate::dlpack::contiguous;
 use crate::failure::failure;
@@ -52,7 +50,7 @@ impl<'py> Lender<'py> {
     ) -> PyResult<Self> {
         let py = like.py();
         let Located { library, device } = located;
-        let context = super::state::context(device).map_err(failure)?;
+        let context = state::context(device).map_err(failure)?;
         let named = match stream {
             Some(stream) => Some(StreamHandle::named(stream)?),
             None => None,
@@ -176,18 +174,8 @@ impl<'py> Lender<'py> {
             Library::Own | Library::Other => {
                 let bytes =
                     shape.iter().try_fold(kind.size(), |all, &count| all.checked_mul(count));
-                let bytes = bytes.unwrap_or(usize::MAX);
-                let short = |error: cuda_lazy::DriverError| {
-                    if error.is_out_of_memory() {
-                        let what = format!("the result on {:?}", self.context);
-                        let needed = bytes as u128;
-                        return failure(Error::OutOfMemory { what, needed, available: None });
-                    }
-                    refused("allocating the result")(error)
-                };
-                let _allowed = streams::relaxed(&self.context);
-                let memory = DeviceMemory::new(self.context.driver_context(), bytes);
-                self.own(shape, kind, Memory::Own(memory.map_err(short)?))
+                let memory = state::allocate(&self.context, bytes.unwrap_or(usize::MAX), name)?;
+                self.own(shape, kind, Memory::Own(memory))
             }
         }
     }

@@ -11,13 +11,14 @@
 //! own.rs        the array of libraries that are not known here
 //! state.rs      contexts, plans, workspaces, and what is kept until the GPU has done with it
 //! layout.rs     descriptor and launches of a product of such arrays
+//! prepared.rs   a right factor that is split into limbs once
 //! product.rs    a product from arguments to result
 //! plan.rs       products that are planned once
 //! grouped.rs    products of groups of rows
 //! ```
 //!
-//! Nothing here waits for the GPU. The lock of the interpreter is released while a kernel is picked, loaded
-//! and launched.
+//! Nothing here waits for the GPU, but where a factor is split. The lock of the interpreter is released while a kernel
+//! is picked, loaded and launched.
 
 mod grouped;
 mod interface;
@@ -27,6 +28,7 @@ mod library;
 mod operand;
 mod own;
 mod plan;
+mod prepared;
 mod product;
 mod state;
 mod streams;
@@ -34,7 +36,8 @@ mod streams;
 pub(crate) use grouped::grouped_matmul;
 pub(crate) use operand::locate;
 pub(crate) use own::DeviceArray;
-pub(crate) use plan::Plan;
+pub(crate) use plan::{ByShapes, DevicePlan, Launch};
+pub(crate) use prepared::{PreparedMatrix, limbs_named, right};
 pub(crate) use product::{Request, explain, matmul};
 
 use cuda_lazy::DriverError;

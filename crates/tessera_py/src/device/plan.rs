@@ -1,42 +1,63 @@
-//! Products that are planned once.
+//! Products of arrays on a GPU that are planned once.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-use tessera::gpu::{Plan as GpuPlan, PlanLimits, Workspace};
-use tessera::{Accuracy, Device};
+use tessera::gpu::{Limbs, Plan as GpuPlan, PlanLimits, Workspace};
+use tessera::{Accuracy, Device, Epilogue as Finishing};
+use tessera_raw::Factors;
 
-use super::layout::Arranged;
+use super::layout::{Arranged, Beside};
 use super::lender::kind_named;
 use super::library::Library;
 use super::operand::{Operand, locate, pointer};
+use super::prepared::{PreparedMatrix, name_of};
 use super::product::{
-    Read, Request, Terms, arranged, check_out, epilogue_of, launch_plan, named, one_device, read,
-    real, types,
+    Read, Request, Terms, arranged, check_out, epilogue_of, launch_plan, named, read, real, types,
 };
 use super::state;
 use crate::dlpack::contiguous;
-use crate::epilogue;
+use crate::epilogue::{Epilogue, OTHER_EPILOGUE};
 use crate::failure::failure;
 use crate::kind::Kind;
-use crate::settings;
 use crate::shapes::{Form, Shapes};
 
-/// Plan(a, b, /, *, c=None, out=None, alpha=1, beta=0, accuracy=None, dtype=None, workspace_limit=None, epilogue=None)
-/// --
-///
-/// A product of arrays on a GPU that is planned once and launched often.
-///
-/// The kernel is picked and loaded here, by shapes, strides, types and device; plan(a, b) launches it for arrays
-/// of the same ones, and does nothing else that a CUDA graph could not capture.
-#[pyclass(frozen, module = "tessera")]
-pub(crate) struct Plan {
+/// A product of arrays on a GPU that is planned once.
+pub(crate) struct DevicePlan {
     plan: GpuPlan,
     arranged: Arranged,
     terms: Terms,
     device: u32,
     shape: Vec<usize>,
+}
+
+/// What a plan is made by where there are no arrays yet.
+pub(crate) struct ByShapes<'a, 'py> {
+    /// Of A and B.
+    pub(crate) shapes: [&'a [usize]; 2],
+    pub(crate) dtype: &'a Bound<'py, PyAny>,
+    pub(crate) out_dtype: Option<&'a Bound<'py, PyAny>>,
+    /// "C" or "F", of A, B and the result.
+    pub(crate) orders: [&'a str; 3],
+    pub(crate) factors: Factors,
+    pub(crate) accuracy: Accuracy,
+    pub(crate) device: u32,
+    pub(crate) limits: PlanLimits,
+    pub(crate) epilogue: Finishing,
+    pub(crate) prepared: Option<Limbs>,
+}
+
+/// What a plan is called with.
+pub(crate) struct Launch<'a, 'py> {
+    pub(crate) a: &'a Bound<'py, PyAny>,
+    pub(crate) b: &'a Bound<'py, PyAny>,
+    /// What B was prepared to, if it was.
+    pub(crate) prepared: Option<&'a PreparedMatrix>,
+    pub(crate) c: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) out: Option<Bound<'py, PyAny>>,
+    pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) workspace: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) epilogue: Option<&'a Bound<'py, Epilogue>>,
 }
 
 /// A matrix that is planned for, by its shape and whether its columns are contiguous rather than its rows.
@@ -59,7 +80,7 @@ fn by_columns(order: &str, name: &str) -> PyResult<bool> {
     }
 }
 
-impl Plan {
+impl DevicePlan {
     fn new(
         py: Python<'_>,
         device: u32,
@@ -123,53 +144,38 @@ impl Plan {
             number("nbytes")?.ok_or_else(|| PyTypeError::new_err("workspace must have nbytes"))?;
         Ok(Workspace { address, bytes })
     }
-}
 
-#[pymethods]
-impl Plan {
-    #[new]
-    #[pyo3(
-        signature = (a, b, /, *, c=None, out=None, alpha=None, beta=None, accuracy=None, dtype=None, workspace_limit=None, epilogue=None),
-        text_signature = "(a, b, /, *, c=None, out=None, alpha=1, beta=0, accuracy=None, dtype=None, workspace_limit=None, epilogue=None)"
-    )]
-    #[expect(clippy::too_many_arguments, reason = "each has a name")]
-    fn of_arrays<'py>(
-        py: Python<'py>,
-        a: &Bound<'py, PyAny>,
-        b: &Bound<'py, PyAny>,
-        c: Option<&Bound<'py, PyAny>>,
-        out: Option<Bound<'py, PyAny>>,
-        alpha: Option<&Bound<'py, PyAny>>,
-        beta: Option<&Bound<'py, PyAny>>,
-        accuracy: Option<&str>,
-        dtype: Option<&Bound<'py, PyAny>>,
-        workspace_limit: Option<u64>,
-        epilogue: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Self> {
-        let epilogue = epilogue::given(epilogue)?;
-        let factors = settings::factors(alpha, beta)?;
-        let c = settings::addend(factors, beta.is_some(), c)?;
-        let accuracy = settings::accuracy(accuracy)?;
-        let found = one_device(&[("a", Some(a)), ("b", Some(b))], Device::Auto)?;
-        if found.iter().any(Option::is_none) {
-            return Err(PyTypeError::new_err("a Plan is for arrays on a GPU; a is in host memory"));
-        }
-        let request = Request {
-            a,
-            b,
-            c,
-            out,
-            factors,
-            accuracy,
-            device: Device::Auto,
-            stream: None,
-            dtype,
-            planned: None,
-            epilogue,
+    /// Whether B is prepared as it was planned for.
+    fn check_prepared(&self, given: Option<Limbs>) -> PyResult<()> {
+        let text = match (self.terms.prepared, given) {
+            (None, None) => return Ok(()),
+            (Some(own), Some(given)) if own == given => return Ok(()),
+            (Some(own), None) => format!(
+                "the plan is of a PreparedMatrix b, and b is an array: pass PreparedMatrix(b, limbs={:?})",
+                name_of(own)
+            ),
+            (None, Some(_)) => "the plan is of an array b, and b is a PreparedMatrix: pass its array, or make the plan \
+                                with it"
+                .to_owned(),
+            (Some(own), Some(given)) => format!(
+                "b is prepared with limbs={:?}, the plan is of limbs={:?}: prepare it with those",
+                name_of(given),
+                name_of(own)
+            ),
         };
-        let Read { lender, a, b, c, out, types, numbers } = read(&request)?;
+        Err(PyTypeError::new_err(text))
+    }
+
+    /// The plan of a product of such arrays.
+    pub(crate) fn of_arrays(
+        py: Python<'_>,
+        request: &Request<'_, '_>,
+        workspace_limit: Option<u64>,
+    ) -> PyResult<Self> {
+        let factors = real(request.factors)?;
+        let Read { lender, a, b, c, out, types, numbers } = read(request)?;
         let shapes = Shapes::of(a.form(), b.form())?;
-        let (epilogue, _) = epilogue_of(epilogue, &numbers, &shapes)?;
+        let (epilogue, _) = epilogue_of(request.epilogue, &numbers, &shapes)?;
         let shape = shapes.result();
         if let Some(out) = &out {
             check_out(out, &shape, &[("a", &a), ("b", &b)])?;
@@ -178,7 +184,8 @@ impl Plan {
         let strides = contiguous(&shape, size);
         let new = Form { at: pointer(0), shape: &shape, strides: &strides };
         let d = out.as_ref().map_or(new, Operand::form);
-        let terms = Terms { types, factors: real(factors)?, accuracy, epilogue };
+        let (accuracy, prepared) = (request.accuracy, request.limbs());
+        let terms = Terms { types, factors, accuracy, epilogue, prepared };
         let of_c = c.as_ref().map(Operand::form);
         let workspace = workspace_limit.unwrap_or(u64::MAX);
         let limits = PlanLimits { workspace, ..PlanLimits::default() };
@@ -186,86 +193,47 @@ impl Plan {
         Self::new(py, lender.located.device, terms, arranged, shape)
     }
 
-    /// A plan by shapes, for matrices that are contiguous by rows ("C") or by columns ("F").
-    ///
-    /// dtype is the type of a and b, out_dtype that of the result, alignment what the addresses of the
-    /// arrays will be multiples of.
-    ///
-    /// bias, activation, row_scale, column_scale and amax are the epilogue's, whose arrays each call gives: bias is
-    /// "row" or "column", for a number for each of them.
-    #[staticmethod]
-    #[pyo3(
-        signature = (a_shape, b_shape, /, dtype, *, out_dtype=None, a_order="C", b_order="C", out_order="C", alpha=None, beta=None, accuracy=None, device="cuda:0", workspace_limit=None, alignment=16, bias=None, activation=None, row_scale=false, column_scale=false, amax=false),
-        text_signature = "(a_shape, b_shape, /, dtype, *, out_dtype=None, a_order=\"C\", b_order=\"C\", out_order=\"C\", alpha=1, beta=0, accuracy=None, device=\"cuda:0\", workspace_limit=None, alignment=16, bias=None, activation=None, row_scale=False, column_scale=False, amax=False)"
-    )]
-    #[expect(clippy::too_many_arguments, reason = "each has a name")]
-    fn from_shapes(
-        py: Python<'_>,
-        a_shape: Vec<usize>,
-        b_shape: Vec<usize>,
-        dtype: &Bound<'_, PyAny>,
-        out_dtype: Option<&Bound<'_, PyAny>>,
-        a_order: &str,
-        b_order: &str,
-        out_order: &str,
-        alpha: Option<&Bound<'_, PyAny>>,
-        beta: Option<&Bound<'_, PyAny>>,
-        accuracy: Option<&str>,
-        device: &str,
-        workspace_limit: Option<u64>,
-        alignment: u64,
-        bias: Option<&str>,
-        activation: Option<&str>,
-        row_scale: bool,
-        column_scale: bool,
-        amax: bool,
-    ) -> PyResult<Self> {
-        let Device::Cuda(device) = settings::device(Some(device))? else {
-            return Err(PyValueError::new_err("device of a Plan is \"cuda\" or \"cuda:0\""));
-        };
-        let kind = kind_named(dtype)?;
-        let wanted = match out_dtype {
+    /// The plan of a product of arrays of such shapes.
+    pub(crate) fn by_shapes(py: Python<'_>, given: &ByShapes<'_, '_>) -> PyResult<Self> {
+        let ByShapes { shapes: [a_shape, b_shape], orders, accuracy, epilogue, prepared, .. } =
+            *given;
+        if prepared.is_some() && b_shape.len() != 2 {
+            return Err(PyValueError::new_err(format!(
+                "b_shape is {b_shape:?}, a prepared b has two dimensions"
+            )));
+        }
+        let kind = kind_named(given.dtype)?;
+        let wanted = match given.out_dtype {
             Some(wanted) => Some(kind_named(wanted)?),
             None => None,
         };
         let types = types(kind, kind, wanted)?;
-        let accuracy: Accuracy = settings::accuracy(accuracy)?;
-        let factors = real(settings::factors(alpha, beta)?)?;
+        let factors = real(given.factors)?;
         let at = pointer(0);
-        let a = form(&a_shape, by_columns(a_order, "a_order")?, kind.size());
-        let b = form(&b_shape, by_columns(b_order, "b_order")?, kind.size());
+        let a = form(a_shape, by_columns(orders[0], "a_order")?, kind.size());
+        let b = form(b_shape, by_columns(orders[1], "b_order")?, kind.size());
         let shapes = Shapes::of(
-            Form { at, shape: &a_shape, strides: &a },
-            Form { at, shape: &b_shape, strides: &b },
+            Form { at, shape: a_shape, strides: &a },
+            Form { at, shape: b_shape, strides: &b },
         )?;
         let shape = shapes.result();
         let size = Kind::of_dtype(types.c()).size();
-        let d = form(&shape, by_columns(out_order, "out_order")?, size);
-        let epilogue = epilogue::planned(bias, activation, [row_scale, column_scale, amax])?;
-        let terms = Terms { types, factors, accuracy, epilogue };
-        let limits = PlanLimits { workspace: workspace_limit.unwrap_or(u64::MAX), alignment };
+        let d = form(&shape, by_columns(orders[2], "out_order")?, size);
+        let terms = Terms { types, factors, accuracy, epilogue, prepared };
         let d = Form { at, shape: &shape, strides: &d };
-        let arranged = arranged(&shapes, terms, (d, None), limits)?;
-        Self::new(py, device, terms, arranged, shape)
+        let arranged = arranged(&shapes, terms, (d, None), given.limits)?;
+        Self::new(py, given.device, terms, arranged, shape)
     }
 
-    /// Queues the product of two arrays in a stream; the result is a new array, or is written to out. epilogue has the
-    /// arrays of the epilogue that was planned for.
-    #[pyo3(signature = (a, b, /, out=None, *, c=None, stream=None, workspace=None, epilogue=None))]
-    #[expect(clippy::too_many_arguments, reason = "each has a name")]
-    fn __call__<'py>(
+    /// Queues the product of arrays in a stream, into a new array or into `out`.
+    pub(crate) fn call<'py>(
         &self,
         py: Python<'py>,
-        a: &Bound<'py, PyAny>,
-        b: &Bound<'py, PyAny>,
-        out: Option<Bound<'py, PyAny>>,
-        c: Option<&Bound<'py, PyAny>>,
-        stream: Option<&Bound<'py, PyAny>>,
-        workspace: Option<&Bound<'py, PyAny>>,
-        epilogue: Option<&Bound<'py, PyAny>>,
+        given: Launch<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         state::release();
-        let epilogue = epilogue::given(epilogue)?;
+        let Launch { a, b, prepared, c, out, stream, workspace, epilogue } = given;
+        self.check_prepared(prepared.map(PreparedMatrix::limbs))?;
         let result = Kind::of_dtype(self.terms.types.c());
         let reads_c = self.terms.factors[1] != 0.0;
         // With an out alone, as BLAS has it, that is C.
@@ -279,12 +247,13 @@ impl Plan {
             b,
             c: c.as_ref(),
             out,
-            factors: tessera_raw::Factors::default(),
+            factors: Factors::default(),
             accuracy: self.terms.accuracy,
             device: Device::Cuda(self.device),
             stream,
             dtype: None,
             planned: Some(self.terms.types),
+            prepared,
             epilogue,
         };
         let Read { lender, a, b, c, out, numbers, .. } = read(&request)?;
@@ -294,10 +263,7 @@ impl Plan {
         }
         let (what, of_epilogue) = epilogue_of(epilogue, &numbers, &shapes)?;
         if what != self.terms.epilogue {
-            return Err(PyValueError::new_err(
-                "the epilogue is another than the plan's: it has the same activation, and arrays for the same of bias, \
-                 row_scale, column_scale and amax",
-            ));
+            return Err(PyValueError::new_err(OTHER_EPILOGUE));
         }
         let is_new = out.is_none();
         let d = match out {
@@ -321,7 +287,8 @@ impl Plan {
         let mut operands = vec![&a, &b, &d];
         operands.extend(&c);
         operands.extend(numbers.iter().flatten());
-        launch_plan(py, &lender, (&self.plan, of_epilogue), &arranged, given, &operands)?;
+        let beside = Beside { numbers: of_epilogue, prepared: request.factor() };
+        launch_plan(py, &lender, (&self.plan, beside), &arranged, given, &operands)?;
         if let Some(workspace) = workspace
             && Library::of(workspace)? == Some(Library::Torch)
         {
@@ -330,43 +297,31 @@ impl Plan {
         lender.finished(d, is_new)
     }
 
-    /// Bytes of device memory that a launch needs besides its arrays.
-    #[getter]
-    fn workspace_bytes(&self) -> u64 {
+    pub(crate) fn workspace_bytes(&self) -> u64 {
         self.plan.workspace_bytes()
     }
 
-    /// The kernel that computes it.
-    #[getter]
-    fn kernel(&self) -> &'static str {
+    pub(crate) fn kernel(&self) -> &'static str {
         self.plan.kernel().spec().id
     }
 
-    /// The GPU, as device= names it.
-    #[getter]
-    #[pyo3(name = "device")]
-    fn device_name(&self) -> String {
+    pub(crate) fn device(&self) -> String {
         format!("cuda:{}", self.device)
     }
 
-    /// The shape of the result.
-    #[getter]
-    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.shape)
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.shape
     }
 
-    /// The name of the type of the result.
-    #[getter]
-    fn dtype(&self) -> &'static str {
-        Kind::of_dtype(self.terms.types.c()).name()
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::of_dtype(self.terms.types.c())
     }
 
-    /// The plan in words, one line for each thing that can be said of it.
-    fn explain(&self) -> String {
+    pub(crate) fn explain(&self) -> String {
         self.plan.explain()
     }
 
-    fn __repr__(&self) -> String {
-        format!("<tessera.Plan {:?}>", self.plan)
+    pub(crate) fn words(&self) -> String {
+        format!("{:?}", self.plan)
     }
 }

@@ -3,13 +3,14 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tessera::gpu::{EpilogueOperands, Plan, PlanLimits, Workspace};
+use tessera::gpu::{EpilogueOperands, Limbs, Plan, PlanLimits, PreparedFactor, Workspace};
 use tessera::{Accuracy, DType, Device, Error, Types};
 use tessera_raw::Factors;
 
-use super::layout::{Arranged, Extent, NAMES, Stacks, sizes};
+use super::layout::{Arranged, Beside, Extent, NAMES, Stacks, sizes};
 use super::lender::{Lender, Scratch, inexpressible, kind_named};
 use super::operand::{Located, Operand, locate, pointer};
+use super::prepared::PreparedMatrix;
 use super::{state, streams};
 use crate::dlpack::contiguous;
 use crate::epilogue::{self, Epilogue};
@@ -30,7 +31,21 @@ pub(crate) struct Request<'a, 'py> {
     pub(crate) dtype: Option<&'a Bound<'py, PyAny>>,
     /// The types of the plan that it is for, if it is for one.
     pub(crate) planned: Option<Types>,
+    /// What B was prepared to, if it was.
+    pub(crate) prepared: Option<&'a PreparedMatrix>,
     pub(crate) epilogue: Option<&'a Bound<'py, Epilogue>>,
+}
+
+impl Request<'_, '_> {
+    /// What B was split into before, if it was.
+    pub(super) fn limbs(&self) -> Option<Limbs> {
+        self.prepared.map(PreparedMatrix::limbs)
+    }
+
+    /// Where they are.
+    pub(super) fn factor(&self) -> Option<PreparedFactor> {
+        self.prepared.map(PreparedMatrix::factor)
+    }
 }
 
 /// The operands of a product, ready in its stream.
@@ -139,6 +154,9 @@ pub(super) fn read<'py>(request: &Request<'_, 'py>) -> PyResult<Read<'py>> {
         Operand::read(&object, name, located, of_a.library, &lender.context, lender.stream)
     };
     let (a, b) = (read(a, "a", of_a)?, read(b, "b", of_b)?);
+    if let Some(prepared) = request.prepared {
+        prepared.check(&b)?;
+    }
     let out = match out.as_ref().zip(of_out) {
         Some((out, located)) => Some(writable(read(out, "out", located)?)?),
         None => None,
@@ -243,6 +261,7 @@ pub(super) struct Terms {
     pub(super) factors: [f64; 2],
     pub(super) accuracy: Accuracy,
     pub(super) epilogue: tessera::Epilogue,
+    pub(super) prepared: Option<Limbs>,
 }
 
 /// Calls with the stacks of a product, whose D and C are of these forms.
@@ -252,7 +271,7 @@ fn with_stacks<R>(
     (d, c): (Form<'_>, Option<Form<'_>>),
     call: impl FnOnce(&Stacks<'_>) -> R,
 ) -> PyResult<R> {
-    let Terms { types, factors: [alpha, beta], accuracy, epilogue } = terms;
+    let Terms { types, factors: [alpha, beta], accuracy, epilogue, prepared } = terms;
     let ([a, b, of_d], batch) = shapes.products(d.at, d.strides);
     let c = match c {
         Some(c) => {
@@ -266,7 +285,7 @@ fn with_stacks<R>(
         Some((of_c, strides)) => (*of_c, &strides[..]),
         None => (of_d, &batch.c[..]),
     };
-    Ok(call(&Stacks {
+    let stacks = Stacks {
         types,
         matrices: [a, b, of_c, of_d],
         stack: &batch.shape,
@@ -275,7 +294,9 @@ fn with_stacks<R>(
         beta,
         accuracy,
         epilogue,
-    }))
+        prepared,
+    };
+    Ok(call(&stacks.folded()))
 }
 
 /// The launches of a product of forms; an operand that no leading dimension expresses is an error.
@@ -342,15 +363,16 @@ fn extent<'a>(of: &'a Operand<'_>) -> Extent<'a> {
 pub(super) fn launch_plan(
     py: Python<'_>,
     lender: &Lender<'_>,
-    (plan, numbers): (&Plan, EpilogueOperands),
+    (plan, beside): (&Plan, Beside),
     arranged: &Arranged,
     given: Option<Workspace>,
     operands: &[&Operand<'_>],
 ) -> PyResult<()> {
     let stream = lender.stream;
     launch(py, lender, plan.workspace_bytes(), given, operands, |workspace| {
-        // SAFETY: (1) to (3) of `launch`.
-        unsafe { arranged.launch(plan, stream.raw(), numbers, workspace) }
+        // SAFETY: (1) to (3) of `launch`. The limbs are those of B, which was found to be what was split; the splitting
+        // is over, nobody writes them, and they are freed by a call of the driver's that waits for the stream.
+        unsafe { arranged.launch(plan, stream.raw(), beside, workspace) }
     })
 }
 
@@ -420,6 +442,7 @@ pub(crate) fn matmul<'py>(
         check_out(out, &shape, &others)?;
     }
     let (epilogue, given) = epilogue_of(request.epilogue, &numbers, &shapes)?;
+    let beside = Beside { numbers: given, prepared: request.factor() };
     let result = Kind::of_dtype(types.c());
     let is_new = out.is_none();
     let mut d = match out {
@@ -429,7 +452,8 @@ pub(crate) fn matmul<'py>(
     if shape.contains(&0) && !epilogue.amax {
         return lender.finished(d, is_new);
     }
-    let terms = Terms { types, factors, accuracy: request.accuracy, epilogue };
+    let (accuracy, prepared) = (request.accuracy, request.limbs());
+    let terms = Terms { types, factors, accuracy, epilogue, prepared };
     // Copies are made where no leading dimension expresses an operand. An out is then written at the end.
     let without_c = Terms { factors: [factors[0], 0.0], ..terms };
     let (mut copied, mut copied_to) = ([false; 4], None);
@@ -467,7 +491,7 @@ pub(crate) fn matmul<'py>(
     let mut operands = vec![&a, &b, &d];
     operands.extend(&c);
     operands.extend(numbers.iter().flatten());
-    launch_plan(py, &lender, (&plan, given), &arranged, None, &operands)?;
+    launch_plan(py, &lender, (&plan, beside), &arranged, None, &operands)?;
     if let Some(out) = copied_to {
         lender.copy(&out, &d, "the result")?;
         return Ok(out.object);
@@ -488,7 +512,8 @@ pub(crate) fn explain<'py>(
     let new = pointer(256);
     let d = Form { at: new, shape: &shape, strides: &strides };
     let (accuracy, epilogue) = (request.accuracy, tessera::Epilogue::NONE);
-    let terms = Terms { types, factors: [1.0, 0.0], accuracy, epilogue };
+    let prepared = request.limbs();
+    let terms = Terms { types, factors: [1.0, 0.0], accuracy, epilogue, prepared };
     let mut forms = [a.form(), b.form()];
     let copies = [&a, &b].map(|it| contiguous(&it.shape, it.kind.size().cast_signed()));
     let mut copied = Vec::new();
@@ -506,10 +531,13 @@ pub(crate) fn explain<'py>(
     let plan =
         py.detach(|| state::plan(device, arranged.desc, arranged.limits)).map_err(failure)?;
     let told = PyDict::new(py);
-    let [m, n, k] = shapes.sizes();
+    let ([mut m, n, k], mut products) = (shapes.sizes(), shapes.count());
+    if prepared.is_some() {
+        (m, products) = (arranged.desc.m, arranged.products());
+    }
     told.set_item("device", format!("cuda:{device}"))?;
     told.set_item("by", plan.kernel().spec().id)?;
-    told.set_item("products", shapes.count())?;
+    told.set_item("products", products)?;
     told.set_item("m", m)?;
     told.set_item("n", n)?;
     told.set_item("k", k)?;

@@ -114,6 +114,18 @@ pub(super) fn release() {
     drop(done);
 }
 
+/// Device memory, whose content is whatever it was; `what` it is for is said where there is too little.
+pub(super) fn allocate(context: &Context, bytes: usize, what: &str) -> PyResult<DeviceMemory> {
+    let _allowed = streams::relaxed(context);
+    DeviceMemory::new(context.driver_context(), bytes).map_err(|error| {
+        if error.is_out_of_memory() {
+            let (what, needed) = (format!("{what} on {context:?}"), bytes as u128);
+            return failure(Error::OutOfMemory { what, needed, available: None });
+        }
+        refused("allocating device memory")(error)
+    })
+}
+
 /// Memory that the products of one stream share, and the end of the last one's use.
 struct StreamWorkspace {
     device: u32,
@@ -149,15 +161,7 @@ pub(super) fn with_workspace(
             } else if all.len() == WORKSPACES {
                 all.clear();
             }
-            let allocated = DeviceMemory::new(context.driver_context(), len);
-            let memory = allocated.map_err(|error| {
-                if error.is_out_of_memory() {
-                    let what = format!("a workspace on {context:?}");
-                    let needed = u128::from(bytes);
-                    return failure(Error::OutOfMemory { what, needed, available: None });
-                }
-                during()(error)
-            })?;
+            let memory = allocate(context, len, "a workspace")?;
             let used = Event::new(context.driver_context(), Timing::Off).map_err(during())?;
             all.push(StreamWorkspace { device, stream, used, memory });
             all.len() - 1

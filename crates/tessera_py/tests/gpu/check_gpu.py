@@ -174,6 +174,139 @@ def groups_of_rows(torch):
 
 
 @check("torch")
+def prepared_factors(torch):
+    """A right factor that is split once gives the bits of the kernel that splits both, of stacks and in plans too."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        return
+    torch.manual_seed(3)
+
+    def same(found, expected):
+        assert torch.equal(found.view(torch.int32), expected.view(torch.int32)), "other bits"
+
+    # Sizes of which matmul picks these kernels by itself.
+    for limbs, by, size in (("two_f16", "f16x3", 1536), ("three_bf16", "bf16x6", 800)):
+        a, bias = torch.randn(size, size, device="cuda"), torch.randn(size, device="cuda")
+        wide = torch.randn(size + 5, size + 8, device="cuda")
+        infinite = torch.randn(size, size, device="cuda")
+        infinite[5, 7] = float("inf")
+        for b in (torch.randn(size, size, device="cuda"), wide[3 : 3 + size, 1 : 1 + size], wide[3 : 3 + size, 1 : 1 + size].T, infinite):
+            prepared = tessera.PreparedMatrix(b, limbs=limbs)
+            assert prepared.array is b and prepared.shape == (size, size) and prepared.limbs == limbs
+            assert prepared.limb_bytes >= size * size * (4 if limbs == "two_f16" else 6)
+            assert tessera.explain(a, b)["by"] == tessera.explain(a, prepared)["by"] == by
+            expected = tessera.matmul(a, b)
+            same(tessera.matmul(a, prepared), expected)
+            for out in (torch.empty_like(expected), torch.empty_like(expected).T, torch.empty(size, size + 3, device="cuda")[:, :size]):
+                assert tessera.matmul(a, prepared, out=out) is out
+                same(out.contiguous(), tessera.matmul(a, b, out=torch.empty_like(out)).contiguous())
+            c = torch.randn(size, size, device="cuda")
+            same(tessera.matmul(a, prepared, alpha=0.5, beta=-2, c=c), tessera.matmul(a, b, alpha=0.5, beta=-2, c=c))
+            if b is infinite:
+                continue
+            finishing = tessera.Epilogue(bias=bias, activation="relu")
+            same(tessera.matmul(a, prepared, epilogue=finishing), (expected + bias).relu())
+            # Stacks whose rows are evenly apart are one product.
+            for x in (a.view(4, size // 4, size), a.view(2, 2, size // 4, size), a.view(size, 1, size), a[None]):
+                told = tessera.explain(x, prepared)
+                assert (told["products"], told["m"]) == (1, size), told
+                same(tessera.matmul(x, prepared).view(size, size), expected)
+                out = torch.empty(*x.shape[:-1], size, device="cuda")
+                same(tessera.matmul(x, prepared, out=out, epilogue=finishing).view(size, size), (expected + bias).relu())
+                same(tessera.Plan(x, prepared)(x, prepared).view(size, size), expected)
+            last = torch.randn(8, 50, size, device="cuda")[:, -1:]
+            told = tessera.explain(last, prepared)
+            assert (told["products"], told["m"]) == (1, 8), told
+            same(tessera.matmul(last, prepared).view(8, size), tessera.matmul(last.reshape(8, size), prepared))
+            # Others are launched one after the other: matrices with rows between them, one for all, and overlapping ones.
+            for odd in (a[:1].expand(5, 1, size), torch.randn(size + 60, device="cuda").as_strided((5, 1, size), (12, size, 1))):
+                assert tessera.explain(odd, prepared)["products"] == 5
+                found = tessera.matmul(odd, prepared)
+                for i in range(5):
+                    same(found[i], tessera.matmul(odd[i], prepared))
+            apart = torch.randn(3, 2, 40, size, device="cuda")[:, :, :30]
+            assert tessera.explain(apart, prepared)["products"] == 6
+            found = tessera.matmul(apart, prepared)
+            rows = tessera.Epilogue(row_scale=torch.arange(30, device="cuda", dtype=torch.float32))
+            scaled = tessera.matmul(apart.contiguous(), prepared, epilogue=rows)
+            for i in range(3):
+                for j in range(2):
+                    one = tessera.matmul(apart[i, j], prepared)
+                    same(found[i, j], one)
+                    assert torch.allclose(scaled[i, j], one * rows.row_scale[:, None], rtol=1e-4, atol=1e-2)
+            vector = tessera.matmul(a[0], prepared)
+            same(vector, tessera.matmul(a[:1], prepared)[0])
+            # Plans, of arrays and by shapes, with a workspace, and in a graph.
+            plan, out = tessera.Plan(a, prepared), torch.empty_like(expected)
+            same(plan(a, prepared), expected)
+            if b.is_contiguous():
+                by_shapes = tessera.Plan.from_shapes((size, size), (size, size), "float32", prepared=limbs)
+                assert by_shapes.kernel == by
+                same(by_shapes(a, prepared), expected)
+            workspace = torch.empty(max(plan.workspace_bytes, 256), dtype=torch.uint8, device="cuda")
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                plan(a, prepared, out=out, workspace=workspace)
+                made = tessera.matmul(a, prepared)
+                raises("being captured", ValueError, lambda: tessera.PreparedMatrix(b, limbs=limbs))
+            for _ in range(3):
+                out.zero_()
+                graph.replay()
+                same(out, expected)
+                same(made, expected)
+            other = tessera.PreparedMatrix(b, limbs="three_bf16" if limbs == "two_f16" else "two_f16")
+            raises("limbs=", TypeError, lambda: plan(a, other))
+            raises("b is an array", TypeError, lambda: plan(a, b))
+            raises("b is a PreparedMatrix", TypeError, lambda: tessera.Plan(a, b)(a, prepared))
+    raises("componentwise", RuntimeError, lambda: tessera.PreparedMatrix(b, accuracy="componentwise"))
+    strict = tessera.PreparedMatrix(b, limbs="three_bf16", accuracy="componentwise")
+    tessera.matmul(a, strict, accuracy="componentwise")
+    raises("requires grad", RuntimeError, lambda: tessera.PreparedMatrix(b.clone().requires_grad_()))
+    raises("make a contiguous copy", ValueError, lambda: tessera.PreparedMatrix(wide[::2, ::2]))
+
+
+@check("torch")
+def memory_of_prepared_factors(torch):
+    """It is given back, after the launches that use it; and any stream may use what another one has split."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        return
+    side, n = torch.cuda.Stream(), 2048
+    a, b = torch.randn(n, n, device="cuda"), torch.zeros(n, n, device="cuda")
+    split = torch.randn(n, n, device="cuda")
+    expected = tessera.matmul(a, tessera.PreparedMatrix(split))
+    torch.cuda.synchronize()
+    for stream in (side, torch.cuda.default_stream()):
+        b.zero_()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            slow(torch)
+            b.copy_(split)
+            prepared = tessera.PreparedMatrix(b)
+        # It was waited for: the other stream needs no order.
+        with torch.cuda.stream(torch.cuda.Stream()):
+            found = tessera.matmul(a, prepared)
+            torch.cuda.current_stream().synchronize()
+        assert torch.equal(found, expected)
+        prepared = None
+    torch.cuda.synchronize()
+    free = torch.cuda.mem_get_info()[0]
+    prepared = tessera.PreparedMatrix(split)
+    assert free - torch.cuda.mem_get_info()[0] >= prepared.limb_bytes >= 4 * n * n
+    del prepared
+    assert torch.cuda.mem_get_info()[0] >= free, "the limbs' memory is not given back"
+    for _ in range(5):
+        prepared = tessera.PreparedMatrix(split)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            slow(torch, 0.02)
+            found = tessera.matmul(a, prepared)
+        del prepared
+        trash = tessera.PreparedMatrix(torch.full((n, n), float("nan"), device="cuda"))
+        side.synchronize()
+        assert torch.equal(found, expected)
+        del trash
+
+
+@check("torch")
 def epilogues_by_shapes_and_largest_magnitudes(torch):
     """A plan by shapes with an epilogue, whose arrays each call gives, and the largest magnitude of its results."""
     m, n, k = 300, 200, 64
@@ -432,6 +565,11 @@ def cupy_arrays(cupy):
     assert bool((found == out).all())
     square = a[:64]
     raises("out shares memory", ValueError, lambda: tessera.matmul(square, square, out=square))
+    if cupy.cuda.Device().compute_capability[0] == "9":
+        prepared = tessera.PreparedMatrix(a.T)
+        found = tessera.matmul(cupy.stack([a, a]), prepared)
+        assert isinstance(found, cupy.ndarray)
+        cupy.testing.assert_allclose(found[1], a.astype("f8") @ a.T.astype("f8"), rtol=1e-4, atol=1e-3)
 
 
 # JAX
@@ -468,6 +606,10 @@ def jax_arrays(jax):
     for _ in range(50):
         tessera.matmul(a, a)
     raises("read-only", ValueError, lambda: tessera.matmul(a, a, out=a))
+    if jax.devices()[0].compute_capability.startswith("9"):
+        prepared = tessera.PreparedMatrix(a)
+        found, exact = tessera.matmul(a[:33], prepared), np.asarray(a).astype("f8")
+        assert isinstance(found, jax.Array) and np.allclose(np.asarray(found), exact[:33] @ exact, rtol=1e-4, atol=1e-3)
     raises("a is of float32 and b of bfloat16", TypeError, lambda: tessera.matmul(a, a.astype("bfloat16")))
 
 
