@@ -18,6 +18,7 @@ pub(crate) struct Avx512;
 
 impl InstructionSet for Avx512 {
     const VECTORS: usize = 3;
+    const NEAR_VECTORS: usize = 4;
     const COLS: usize = 8;
     compiled_for!("avx512f,fma");
 }

@@ -1,9 +1,10 @@
 //! `C = alpha * A * B + beta * C`: a problem is checked, its batch gone through, and C made column-major.
 
-use gemm_spec::{Element, GemmTypes, Problem, epilogue};
+use gemm_spec::{Element, GemmTypes, Operand, Problem, epilogue};
 
 #[cfg(target_arch = "x86_64")]
 use crate::amx::TileLoop;
+use crate::batch::each_product;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::matrix_units::matrix_units;
@@ -16,11 +17,11 @@ use crate::way::{self, Way};
 /// `C = alpha * A * B + beta * C` on the threads of a context.
 ///
 /// With `beta == 0` C is not read, with `alpha == 0` neither A nor B is. Small products run on fewer
-/// threads. The products of a batch are computed one after the other.
+/// threads. Small products of a batch are computed side by side, each on one thread, large ones one after the other.
 ///
 /// # Errors
 /// [`Error::Shape`] where a buffer is too short for the problem, [`Error::OutOfMemory`] where the packed
-/// panels cannot be allocated; C is then unchanged, or of a batch the C from some product on.
+/// panels cannot be allocated; C is then unchanged, or of a batch that of some products.
 pub fn gemm<T: CpuTypes>(
     problem: &Problem<T>,
     a: &[T::A],
@@ -106,8 +107,7 @@ fn compute<T: CpuTypes>(
         return Ok(());
     }
     if !problem.batch.is_one() {
-        return problem
-            .try_for_each_item(a, b, c, |one, a, b, c| compute(way, one, a, b, c, context));
+        return batch(way, problem, a, b, c, context);
     }
     if has_columns(problem) {
         // SAFETY: the buffers were checked against the problem.
@@ -117,6 +117,55 @@ fn compute<T: CpuTypes>(
         // SAFETY: the transposed problem reads and writes the same elements of the buffers.
         unsafe { multiply(Product::new(&problem, b, a, c).swapped(), c, way, context) }
     }
+}
+
+/// A buffer of which several threads write parts that have nothing in common.
+struct Parts<T>(*mut T);
+
+// SAFETY: elements may be written by any thread; which of them a thread writes is for `part`'s caller to say.
+unsafe impl<T: Send> Sync for Parts<T> {}
+
+impl<T> Parts<T> {
+    /// # Safety
+    /// The part is within the buffer, which outlives it, and nobody else has any of it meanwhile.
+    #[expect(clippy::mut_from_ref, reason = "parts have nothing in common: the caller's promise")]
+    unsafe fn part(&self, first: usize, len: usize) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        let at = unsafe { self.0.add(first) };
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(at, len) }
+    }
+}
+
+/// The products of a batch, whose buffers were checked.
+fn batch<T: CpuTypes>(
+    way: Way,
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Result<(), Error> {
+    let one = problem.one();
+    let of_c = one.required_len(Operand::C)?;
+    // Matrices of C may be parts of the same lines; they are then written one after the other.
+    if problem.batch.c_stride < of_c {
+        return problem
+            .try_for_each_item(a, b, c, |one, a, b, c| compute(way, one, a, b, c, context));
+    }
+    let work = one.m.saturating_mul(one.n).saturating_mul(one.effective_k());
+    let parts = Parts(c.as_mut_ptr());
+    each_product(problem.batch.count, work, context, |mut numbers, context| {
+        numbers.try_for_each(|number| {
+            let at = problem.item(number);
+            // SAFETY: the buffer was checked to hold each product's C, and is this function's until all have ended;
+            // from one C to the next it is as far as one is long.
+            let c = unsafe { parts.part(at.c, of_c) };
+            // With k = 0 the factors have no elements, wherever they would begin.
+            let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
+            compute(way, &one, a, b, c, context)
+        })
+    })
 }
 
 /// The same of a product, C not being empty.

@@ -6,9 +6,8 @@ use crate::context::CpuContext;
 use crate::error::Error;
 use crate::field::{Factor, Field};
 use crate::gemm_typed::check_sizes;
-use crate::near::Near;
+use crate::near::NearShape;
 use crate::sum::{CHAIN, in_superblocks, superblock};
-use crate::units::CpuUnits;
 use crate::view::ViewMut;
 
 /// `C = alpha * A * B + beta * C` of views, on the threads of a context.
@@ -58,61 +57,12 @@ pub fn gemm_near<T: Field>(
     c: &mut ViewMut<'_, T>,
     context: &CpuContext,
 ) -> bool {
-    let (rows, cols, k) = (c.rows(), c.cols(), a.view.cols());
-    let fit = a.view.rows() == rows && b.view.rows() == k && b.view.cols() == cols;
-    let is_empty = rows == 0 || cols == 0 || k == 0;
-    // Matrix units have sums of their own.
-    let has_other_sums = matches!(context.units(), CpuUnits::All) && !T::IS_COMPLEX;
-    if !fit || is_empty || alpha == T::ZERO || has_other_sums {
-        return false;
+    let shape = NearShape::of(alpha, a, b, beta, c, context);
+    if let Some(shape) = &shape {
+        // SAFETY: the views are there, and C is one that nobody else has.
+        unsafe { shape.multiply() };
     }
-    let ((a_row, a_step), (b_step, b_col)) = (a.view.strides(), b.view.strides());
-    let ldc = c.layout().ld;
-    let conjugates = |factor: &Factor<'_, T>| factor.conjugated && T::IS_COMPLEX;
-    let (a_conjugated, b_conjugated) = (conjugates(&a), conjugates(&b));
-    let of_c = c.as_mut_ptr();
-    let near = match c.layout().order {
-        Order::ColMajor => Near {
-            m: rows,
-            n: cols,
-            k,
-            a: a.view.as_ptr(),
-            // From one row to the next of one row is as good as anything.
-            a_row: if rows == 1 { 1 } else { a_row },
-            a_step,
-            b: b.view.as_ptr(),
-            b_step,
-            b_col,
-            c: of_c,
-            ldc,
-            alpha,
-            beta,
-            conjugated: (a_conjugated, b_conjugated),
-        },
-        Order::RowMajor => Near {
-            m: cols,
-            n: rows,
-            k,
-            a: b.view.as_ptr(),
-            a_row: if cols == 1 { 1 } else { b_col },
-            a_step: b_step,
-            b: a.view.as_ptr(),
-            b_step: a_step,
-            b_col: a_row,
-            c: of_c,
-            ldc,
-            alpha,
-            beta,
-            conjugated: (b_conjugated, a_conjugated),
-        },
-    };
-    let pays = near.pays(T::IS_COMPLEX);
-    if pays {
-        // SAFETY: the views hold the elements of the product, which fit together, and C is one that nobody else has; a
-        // context's instruction set is one that this CPU has.
-        unsafe { T::multiply_near(&near, context.isa()) };
-    }
-    pays
+    shape.is_some()
 }
 
 /// What [`gemm_views`] computes, by the definition, in no memory but that of the operands.

@@ -50,6 +50,9 @@ pub(crate) trait InstructionSet {
     const VECTORS: usize;
     /// Columns of a whole tile.
     const COLS: usize;
+    /// Registers along a column of a tile of near operands at most: the more of a column it takes, the more of what it
+    /// reads and writes lies side by side. It has no more sums than a whole one.
+    const NEAR_VECTORS: usize = Self::VECTORS;
 
     /// A tile of a packed panel of A.
     unsafe fn packed<V: Vector, const VECTORS: usize, const COLS: usize>(

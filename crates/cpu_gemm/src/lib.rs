@@ -36,6 +36,7 @@
 //! blocks; Van Zee and van de Geijn, "BLIS" (2015), for the micro-kernel as the one part that differs
 //! between machines; Castaldo, Whaley and Chronopoulos (2008) for the order of sums. The tickets are this project's.
 
+mod batch;
 mod blocking;
 mod buffer;
 mod cache_line;
@@ -98,6 +99,7 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
+pub use crate::batch::each_product;
 pub use crate::columns::{
     Conjugates, add_multiple, add_multiple_and_dot, add_multiples, conjugate_dot, dot, largest,
     multiply_by, norm,
@@ -112,6 +114,7 @@ pub use crate::gemm_views::{gemm_near, gemm_views, scale};
 pub use crate::gemm_with_epilogue::{EpilogueSlices, finish, gemm_with_epilogue};
 pub use crate::isa::CpuIsa;
 pub use crate::matrix_units::{NoUnits, matrix_units};
+pub use crate::near::NearShape;
 pub use crate::region::TriangleOf;
 pub use crate::sum::{CHAIN, engine_sum, superblock};
 pub use crate::threads::run_on;

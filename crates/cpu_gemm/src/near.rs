@@ -14,20 +14,26 @@
 
 use std::mem::MaybeUninit;
 
-use gemm_spec::Element as _;
+use gemm_spec::{Element as _, Order};
 use num_complex::Complex;
 
-use crate::kernels::{InstructionSet, MAX_VECTORS};
+use crate::context::CpuContext;
+use crate::field::{Factor, Field};
+use crate::isa::CpuIsa;
+use crate::kernels::InstructionSet;
 use crate::pack::{Pack, copy_singly, turn};
 use crate::parts::Parts;
 use crate::sum::{CHAIN, superblock};
 use crate::thresholds::{PANEL_BYTES, WORK_PER_THREAD};
+use crate::units::CpuUnits;
 use crate::vector::{PartsVector, Vector};
+use crate::view::ViewMut;
 
 /// `C = alpha * A * B + beta * C` with the columns of C contiguous, none of the three sizes being zero.
 ///
 /// The factors do not stand side by side: tiles would read both at once, and wait until each has been written, since no
 /// processor forwards two stores to one load.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Near<T> {
     pub(crate) alpha: T,
@@ -66,6 +72,107 @@ impl<T> Near<T> {
         let suits = n > 1 || m <= FEW_ROWS || is_complex;
         let fits = !self.is_transposed() || k <= CHAIN;
         suits && fits && work < 2 * WORK_PER_THREAD
+    }
+}
+
+/// A product of near operands that is computed again and again, of other operands that lie alike.
+#[derive(Clone, Copy)]
+pub struct NearShape<T> {
+    near: Near<T>,
+    isa: CpuIsa,
+    /// Whether the product is that of the transposed matrices.
+    turned: bool,
+}
+
+// SAFETY: it names operands; who has it computed says that they may be used.
+unsafe impl<T: Send> Send for NearShape<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for NearShape<T> {}
+
+impl<T: Field> NearShape<T> {
+    /// The product of these views, if it is computed so: not where sizes do not fit together or one is zero, where
+    /// alpha is zero, or where the context's units have sums of their own.
+    #[inline(always)]
+    pub fn of(
+        alpha: T,
+        a: Factor<'_, T>,
+        b: Factor<'_, T>,
+        beta: T,
+        c: &mut ViewMut<'_, T>,
+        context: &CpuContext,
+    ) -> Option<Self> {
+        let (rows, cols, k) = (c.rows(), c.cols(), a.view.cols());
+        let fit = a.view.rows() == rows && b.view.rows() == k && b.view.cols() == cols;
+        let is_empty = rows == 0 || cols == 0 || k == 0;
+        // Matrix units have sums of their own.
+        let has_other_sums = matches!(context.units(), CpuUnits::All) && !T::IS_COMPLEX;
+        if !fit || is_empty || alpha == T::ZERO || has_other_sums {
+            return None;
+        }
+        let ((a_row, a_step), (b_step, b_col)) = (a.view.strides(), b.view.strides());
+        let ldc = c.layout().ld;
+        let conjugates = |factor: &Factor<'_, T>| factor.conjugated && T::IS_COMPLEX;
+        let (a_conjugated, b_conjugated) = (conjugates(&a), conjugates(&b));
+        let (of_c, turned) = (c.as_mut_ptr(), c.layout().order == Order::RowMajor);
+        let near = match turned {
+            false => Near {
+                m: rows,
+                n: cols,
+                k,
+                a: a.view.as_ptr(),
+                // From one row to the next of one row is as good as anything.
+                a_row: if rows == 1 { 1 } else { a_row },
+                a_step,
+                b: b.view.as_ptr(),
+                b_step,
+                b_col,
+                c: of_c,
+                ldc,
+                alpha,
+                beta,
+                conjugated: (a_conjugated, b_conjugated),
+            },
+            true => Near {
+                m: cols,
+                n: rows,
+                k,
+                a: b.view.as_ptr(),
+                a_row: if cols == 1 { 1 } else { b_col },
+                a_step: b_step,
+                b: a.view.as_ptr(),
+                b_step: a_step,
+                b_col: a_row,
+                c: of_c,
+                ldc,
+                alpha,
+                beta,
+                conjugated: (b_conjugated, a_conjugated),
+            },
+        };
+        near.pays(T::IS_COMPLEX).then_some(Self { near, isa: context.isa(), turned })
+    }
+
+    /// Computes it.
+    ///
+    /// # Safety
+    /// The views that it was made of are there.
+    #[inline(always)]
+    pub(crate) unsafe fn multiply(&self) {
+        // SAFETY: the caller's promise: views hold the elements of the product, which fit together, and C is one that
+        // nobody else has; a context's instruction set is one that this CPU has.
+        unsafe { T::multiply_near(&self.near, self.isa) }
+    }
+
+    /// Computes it of operands that begin elsewhere.
+    ///
+    /// # Safety
+    /// They could be the views that it was made of, and are used by nobody else as long as those would be.
+    #[inline(always)]
+    pub unsafe fn multiply_at(&self, a: *const T, b: *const T, c: *mut T) {
+        let (a, b) = if self.turned { (b, a) } else { (a, b) };
+        let near = Near { a, b, c, ..self.near };
+        // SAFETY: the caller's promise, as above.
+        unsafe { T::multiply_near(&near, self.isa) }
     }
 }
 
@@ -389,6 +496,8 @@ fn share(left: usize, most: usize) -> usize {
     if left > most && left < most.wrapping_mul(2) { left.div_ceil(2) } else { left.min(most) }
 }
 
+/// Registers along a column that any instruction set has at most.
+const MOST_VECTORS: usize = 4;
 /// Columns that tiles have, which are up to eight, or one of these numbers.
 const WIDE: [usize; 2] = [12, 16];
 /// Columns of a tile at most.
@@ -402,7 +511,8 @@ const fn most_cols<I: InstructionSet, V: Vector, N: Numbers<V>>(vectors: usize) 
         _ if N::PARTS > 1 => I::COLS,
         1 => I::VECTORS * I::COLS,
         2 => I::VECTORS * I::COLS / 2,
-        _ => I::VECTORS * I::COLS / 3,
+        3 => I::VECTORS * I::COLS / 3,
+        _ => I::VECTORS * I::COLS / 4,
     };
     match cols {
         ..12 if cols > 8 => 8,
@@ -439,7 +549,7 @@ where
 {
     let rows = near.m.wrapping_mul(N::PARTS);
     let vectors = rows.div_ceil(V::LANES);
-    let is_one = vectors <= most_vectors::<I, V, N>()
+    let is_one = vectors <= most_vectors::<I, V, N, TRANSPOSED>()
         && near.n == share_cols(near.n, most_cols::<I, V, N>(vectors));
     let tiles = tiles::<I, V, N>().as_flattened();
     let at = vectors.wrapping_sub(1).wrapping_mul(MOST_COLS).wrapping_add(near.n.wrapping_sub(1));
@@ -456,10 +566,12 @@ where
     }
 }
 
-/// Registers along a column of a tile at most.
+/// Registers along a column of a tile at most. There is no room for more than a whole tile's rows, transposed.
 #[inline(always)]
-const fn most_vectors<I: InstructionSet, V: Vector, N: Numbers<V>>() -> usize {
-    if N::VECTORS < I::VECTORS { N::VECTORS } else { I::VECTORS }
+const fn most_vectors<I: InstructionSet, V: Vector, N: Numbers<V>, const TRANSPOSED: bool>() -> usize
+{
+    let most = if TRANSPOSED { I::VECTORS } else { I::NEAR_VECTORS };
+    if N::VECTORS < most { N::VECTORS } else { most }
 }
 
 /// Whether tiles make C by themselves.
@@ -479,7 +591,7 @@ where
     V: Vector,
     N: Numbers<V>,
 {
-    const { assert!(most_vectors::<I, V, N>() * size_of::<V>() * CHAIN <= PANEL_BYTES) };
+    const { assert!(most_vectors::<I, V, N, true>() * size_of::<V>() * CHAIN <= PANEL_BYTES) };
     let mut room = MaybeUninit::<TransposedRows>::uninit();
     let at_once = is_done_at_once::<V, N>(near);
     let (all_rows, a) = (near.m.wrapping_mul(N::PARTS), near.a.cast::<V::Element>());
@@ -488,7 +600,7 @@ where
     let mut row = 0usize;
     loop {
         let left = all_rows.wrapping_sub(row);
-        let vectors = share(left.div_ceil(V::LANES), most_vectors::<I, V, N>());
+        let vectors = share(left.div_ceil(V::LANES), most_vectors::<I, V, N, TRANSPOSED>());
         let width = vectors.wrapping_mul(V::LANES);
         let rows = left.min(width);
         let (a, a_step) = if TRANSPOSED {
@@ -508,7 +620,7 @@ where
         let mut c = near.c.cast::<V::Element>().wrapping_add(row);
         while left > 0 {
             let cols = share_cols(left, most_cols::<I, V, N>(vectors));
-            let of_height = &tiles::<I, V, N>()[(vectors - 1).min(MAX_VECTORS - 1)];
+            let of_height = &tiles::<I, V, N>()[(vectors - 1).min(MOST_VECTORS - 1)];
             let tile = of_height[(cols - 1) % MOST_COLS];
             if at_once {
                 // SAFETY: the caller's promises, of rows and columns that exist.
@@ -535,7 +647,7 @@ fn no_tile<T, Real>(_: &Near<T>, _: *const Real, _: usize, _: *const Real, _: *m
 
 /// The tiles of an instruction set, by registers and columns, each less one.
 #[inline(always)]
-fn tiles<I, V, N>() -> &'static [[TileFn<N::Element, V::Element>; MOST_COLS]; MAX_VECTORS]
+fn tiles<I, V, N>() -> &'static [[TileFn<N::Element, V::Element>; MOST_COLS]; MOST_VECTORS]
 where
     I: InstructionSet,
     V: Vector,
@@ -552,7 +664,7 @@ where
             no_tile, no_tile, no_tile, I::near_tile::<V, N, $vectors, { WIDE[1] }>,
         ]),*]};
     }
-    const { &table!(1 2 3) }
+    const { &table!(1 2 3 4) }
 }
 
 /// A tile, whose elements of A, B and C begin at these places, a step of A that far from the next, all in real numbers.
@@ -577,7 +689,7 @@ pub(crate) unsafe fn tile<I, V, N, const VECTORS: usize, const COLS: usize>(
     V: Vector,
     N: Numbers<V>,
 {
-    if VECTORS > I::VECTORS || VECTORS > N::VECTORS || COLS > most_cols::<I, V, N>(VECTORS) {
+    if VECTORS > I::NEAR_VECTORS || VECTORS > N::VECTORS || COLS > most_cols::<I, V, N>(VECTORS) {
         return;
     }
     let numbers = N::of(near);
@@ -599,11 +711,11 @@ pub(crate) unsafe fn tile<I, V, N, const VECTORS: usize, const COLS: usize>(
         }
         let of_last = |vector: usize| (vector.wrapping_add(1) == VECTORS).then_some(mask);
         let (alpha, beta) = numbers.factors();
-        let alpha = V::splat(alpha);
+        let (one, alpha) = (alpha == V::Element::ONE, V::splat(alpha));
         if beta == V::Element::ZERO {
             for sums in &mut sums {
                 for sum in sums {
-                    *sum = alpha.mul(*sum);
+                    *sum = if one { *sum } else { alpha.mul(*sum) };
                 }
             }
         } else {
@@ -618,13 +730,34 @@ pub(crate) unsafe fn tile<I, V, N, const VECTORS: usize, const COLS: usize>(
                 from = from.wrapping_add(ldc);
             }
         }
-        let mut to = c;
-        for sums in sums {
-            for (vector, sum) in sums.into_iter().enumerate() {
-                store(sum, to.wrapping_add(vector.wrapping_mul(V::LANES)), of_last(vector));
-            }
-            to = to.wrapping_add(ldc);
+        // A masked store takes longer, even of a whole register.
+        if last_rows == V::LANES {
+            store_tile(sums, c, ldc, None);
+        } else {
+            store_tile(sums, c, ldc, Some(mask));
         }
+    }
+}
+
+/// Stores the registers of a tile, the last of each column under the mask.
+///
+/// # Safety
+/// The CPU has the instruction set of `V`; the tile's rows and columns can be written, `ldc` apart.
+#[inline(always)]
+unsafe fn store_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
+    sums: [[V; VECTORS]; COLS],
+    mut to: *mut V::Element,
+    ldc: usize,
+    mask: Option<V::Mask>,
+) {
+    for sums in sums {
+        for (vector, sum) in sums.into_iter().enumerate() {
+            let at = to.wrapping_add(vector.wrapping_mul(V::LANES));
+            let mask = if vector.wrapping_add(1) == VECTORS { mask } else { None };
+            // SAFETY: the caller's promises.
+            unsafe { store(sum, at, mask) };
+        }
+        to = to.wrapping_add(ldc);
     }
 }
 
@@ -666,6 +799,7 @@ unsafe fn aside<I, V, N>(
 {
     let &Strip { a, a_step, b, vectors, cols, last_rows, .. } = at;
     const { assert!(I::VECTORS * I::COLS <= MOST_REGISTERS && size_of::<V>() <= MOST_BYTES) };
+    const { assert!(I::NEAR_VECTORS <= MOST_VECTORS) };
     let mut room = [const { MaybeUninit::<Sums>::uninit() }; 3];
     let [mut of_chain, mut of_superblock, mut total] =
         room.each_mut().map(|sums| sums.as_mut_ptr().cast::<V::Element>());

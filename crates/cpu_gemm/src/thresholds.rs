@@ -45,6 +45,17 @@ pub(crate) const TILES_AHEAD: usize = 2;
 /// Multiply-adds for each thread beyond the first: less is done before the thread has woken.
 pub(crate) const WORK_PER_THREAD: usize = 1 << 20;
 
+/// Multiply-adds of one product of a batch up to which products are computed side by side, each on one thread: 203 x
+/// 203 x 203. Larger ones are worth all threads each.
+pub(crate) const SIDE_BY_SIDE: usize = 1 << 23;
+
+/// Multiply-adds of a batch for each thread, and those that a thread draws at once.
+pub(crate) const BATCH_WORK_PER_THREAD: usize = 1 << 16;
+pub(crate) const BATCH_WORK_PER_TICKET: usize = 1 << 14;
+
+/// What a product of a batch counts as at least: to call one takes as long as that many multiply-adds.
+pub(crate) const LEAST_WORK_OF_A_PRODUCT: usize = 1 << 8;
+
 /// Parts of a thin or small product for each thread, where there are rows or columns enough: a thread
 /// that begins late takes fewer. Not measured.
 pub(crate) const PARTS_PER_THREAD: usize = 4;

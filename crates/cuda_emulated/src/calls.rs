@@ -475,12 +475,12 @@ unsafe extern "C" fn pointer_attributes(
     counted("cuPointerGetAttributes", |world| {
         let address = place(address);
         let found = world.allocation(address);
-        let (start, bytes, context) = found.unwrap_or((0, 0, 0));
-        let memory_type: c_uint = match found {
-            Some(_) => 2,
-            None if world.is_pinned(address) => 1,
-            None => 0,
-        };
+        let (memory_type, (start, bytes, context)): (c_uint, _) =
+            match (found, world.pinned(address)) {
+                (Some(found), _) => (2, found),
+                (None, Some((start, bytes))) => (1, (start, bytes, 0)),
+                (None, None) => (0, (0, 0, 0)),
+            };
         for at in 0..count as usize {
             // SAFETY: as many attributes as the caller says, by the driver's contract.
             let attribute = unsafe { *attributes.wrapping_add(at) };

@@ -228,10 +228,11 @@ impl World {
         (address < start + bytes).then_some((start, bytes, context))
     }
 
-    /// Whether an address is of pinned memory.
-    pub(crate) fn is_pinned(&self, address: usize) -> bool {
-        let below = self.pinned.range(..=address).next_back();
-        below.is_some_and(|(start, memory)| address < start + memory.bytes())
+    /// The pinned memory that an address is in: where it begins, and its bytes.
+    pub(crate) fn pinned(&self, address: usize) -> Option<(usize, usize)> {
+        let (&start, memory) = self.pinned.range(..=address).next_back()?;
+        let bytes = memory.bytes();
+        (address < start + bytes).then_some((start, bytes))
     }
 
     pub(crate) fn create_stream(&mut self) -> StreamId {

@@ -149,6 +149,14 @@ pub struct LineCopy {
     pub to_pitch: usize,
 }
 
+impl LineCopy {
+    /// Bytes that are one piece.
+    #[must_use]
+    pub const fn piece(bytes: usize) -> Self {
+        Self { lines: 1, bytes, from_pitch: bytes, to_pitch: bytes }
+    }
+}
+
 /// The same for streams of a caller's own, by their handles.
 impl Driver {
     /// Waits until nothing that was queued in a stream is under way.
@@ -194,7 +202,7 @@ impl Driver {
         unsafe { self.copy_2d(stream, from, to, copy) }
     }
 
-    /// The same from host memory.
+    /// The same from host memory, by `cuMemcpyHtoDAsync` where the lines are one piece.
     ///
     /// # Errors
     /// What the driver answers.
@@ -209,14 +217,20 @@ impl Driver {
         copy: LineCopy,
     ) -> Result<(), DriverError> {
         let host = from.cast_mut().cast::<c_void>();
-        let LineCopy { from_pitch, to_pitch, .. } = copy;
+        let LineCopy { lines, bytes, from_pitch, to_pitch } = copy;
+        if lines <= 1 {
+            let code =
+                // SAFETY: the caller's promise.
+                unsafe { raw::cuMemcpyHtoDAsync_v2(self.table(), to, host, lines * bytes, stream) };
+            return self.check("cuMemcpyHtoDAsync", code);
+        }
         let (from, to) =
             (RawPlace2d::on_host(host, from_pitch), RawPlace2d::on_device(to, to_pitch));
         // SAFETY: the caller's promise.
         unsafe { self.copy_2d(stream, from, to, copy) }
     }
 
-    /// The same to host memory.
+    /// The same to host memory, by `cuMemcpyDtoHAsync` where the lines are one piece.
     ///
     /// # Errors
     /// What the driver answers.
@@ -230,9 +244,15 @@ impl Driver {
         from: DevicePtr,
         copy: LineCopy,
     ) -> Result<(), DriverError> {
-        let LineCopy { from_pitch, to_pitch, .. } = copy;
+        let (LineCopy { lines, bytes, from_pitch, to_pitch }, host) = (copy, to.cast::<c_void>());
+        if lines <= 1 {
+            let code =
+                // SAFETY: the caller's promise.
+                unsafe { raw::cuMemcpyDtoHAsync_v2(self.table(), host, from, lines * bytes, stream) };
+            return self.check("cuMemcpyDtoHAsync", code);
+        }
         let (from, to) =
-            (RawPlace2d::on_device(from, from_pitch), RawPlace2d::on_host(to.cast(), to_pitch));
+            (RawPlace2d::on_device(from, from_pitch), RawPlace2d::on_host(host, to_pitch));
         // SAFETY: the caller's promise.
         unsafe { self.copy_2d(stream, from, to, copy) }
     }

@@ -261,8 +261,15 @@ impl<T: GemmTypes> Problem<T> {
     /// Where the operands of each product begin, in order. Offsets are right where
     /// [`Problem::check_buffers`] has passed.
     pub fn items(&self) -> impl ExactSizeIterator<Item = BatchItem> + use<T> {
-        let Batch { count, a_stride, b_stride, c_stride } = self.batch;
-        (0..count).map(move |at| BatchItem { a: at * a_stride, b: at * b_stride, c: at * c_stride })
+        let problem = *self;
+        (0..problem.batch.count).map(move |number| problem.item(number))
+    }
+
+    /// Where the operands of one product begin; as [`Problem::items`].
+    #[must_use]
+    pub const fn item(&self, number: usize) -> BatchItem {
+        let Batch { a_stride, b_stride, c_stride, .. } = self.batch;
+        BatchItem { a: number * a_stride, b: number * b_stride, c: number * c_stride }
     }
 
     /// Elements from an operand of one product to that of the next.

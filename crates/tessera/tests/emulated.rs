@@ -98,6 +98,34 @@ fn memory_that_is_short_is_an_error_and_no_more() {
     assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
 }
 
+/// What is in pinned memory goes through no buffer.
+#[test]
+fn operands_in_pinned_memory_need_no_buffers() {
+    let _alone = alone();
+    let (gpu, cpu) = (Gpu::open(0).unwrap(), CpuContext::new(NonZeroUsize::new(2)).unwrap());
+    let context = gpu.context().driver_context();
+    let mut memory: [_; 3] =
+        std::array::from_fn(|_| cuda_lazy::PinnedMemory::new(context, 4 * 70 * 70).unwrap());
+    let [a, b, c] = memory.each_mut().map(|memory| {
+        // SAFETY: any bytes are floats, and any floats bytes.
+        let (_, floats, _) = unsafe { memory.as_mut_slice().align_to_mut::<f32>() };
+        floats
+    });
+    a.fill(2.0);
+    b.fill(0.5);
+    let buffers = || cuda_emulated::calls().get("cuMemAllocHost").copied().unwrap_or(0);
+    let before = buffers();
+    let naive = Kernel::named("naive").expect("the registry has it");
+    let problem = Problem::<f32>::new(70, 70, 70);
+    gpu.host_path(&cpu).multiply(naive, &problem, a, b, c).unwrap();
+    assert!(c.iter().all(|&value| value == 70.0));
+    assert_eq!(buffers(), before);
+    let pageable = a.to_vec();
+    gpu.host_path(&cpu).multiply(naive, &problem, &pageable, b, c).unwrap();
+    assert_eq!(buffers(), before + 1);
+    assert_eq!(cuda_emulated::faults(), Vec::<String>::new());
+}
+
 /// A driver that has no use for the machine code gets the PTX, and the product is the same.
 #[test]
 fn a_driver_that_refuses_the_machine_code_compiles_the_ptx() {

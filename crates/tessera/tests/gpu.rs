@@ -187,6 +187,71 @@ fn products_in_bands_have_the_bits_of_the_whole() {
     no_faults();
 }
 
+/// Operands in pinned memory, all of them or some, in bands and not, with lines that are packed and lines that are not:
+/// the bits are the same, and what lies between C's lines stays.
+#[test]
+fn operands_in_pinned_memory_give_the_same_bits() {
+    let _alone = alone();
+    let (gpu, cpu) = (Gpu::open(0).unwrap(), CpuContext::new(NonZeroUsize::new(2)).unwrap());
+    let bands =
+        Pipeline { slot_bytes: 5000, least_bytes: 0, least_bands: 3, ..Pipeline::default() };
+    let pinned = |data: &[f32]| {
+        let context = gpu.context().driver_context();
+        let mut memory = cuda_lazy::PinnedMemory::new(context, 4 * data.len()).unwrap();
+        for (to, from) in memory.as_mut_slice().chunks_exact_mut(4).zip(data) {
+            to.copy_from_slice(&from.to_ne_bytes());
+        }
+        memory
+    };
+    let (wide, packed) = ((77, 90, 99), (76, 88, 88));
+    for (lda, ldb, ldc) in [wide, packed] {
+        let plain = Problem::<f32>::new(600, 88, 76).with_layouts(
+            Layout::row_major(lda),
+            Layout::row_major(ldb),
+            Layout::row_major(ldc),
+        );
+        for problem in [plain, plain.with_scalars(0.5, -2.0)] {
+            let a = drawn(&problem, Operand::A, |value| value as f32 / 3.0);
+            let b = drawn(&problem, Operand::B, |value| value as f32 / 7.0);
+            let old = drawn(&problem, Operand::C, |value| value as f32);
+            let expected = expected(&problem, &a, &b, &old);
+            for (which, pipeline) in
+                (0..8).flat_map(|which| [(which, Pipeline::default()), (which, bands)])
+            {
+                let (pinned_a, pinned_b, mut pinned_c) = (pinned(&a), pinned(&b), pinned(&old));
+                let mut c = old.clone();
+                {
+                    let a = if which & 1 == 0 { &a } else { floats(pinned_a.as_slice()) };
+                    let b = if which & 2 == 0 { &b } else { floats(pinned_b.as_slice()) };
+                    let c = match which & 4 {
+                        0 => &mut c[..],
+                        _ => floats_mut(pinned_c.as_mut_slice()),
+                    };
+                    let path = gpu.host_path(&cpu).cut(pipeline);
+                    path.multiply(kernel("vector_loads"), &problem, a, b, c).unwrap();
+                }
+                let found = if which & 4 == 0 { &c } else { floats(pinned_c.as_slice()) };
+                assert_eq!(found, expected, "{which}");
+            }
+        }
+    }
+    no_faults();
+}
+
+fn floats(bytes: &[u8]) -> &[f32] {
+    // SAFETY: any bytes are floats.
+    let (before, floats, behind) = unsafe { bytes.align_to() };
+    assert!(before.is_empty() && behind.is_empty());
+    floats
+}
+
+fn floats_mut(bytes: &mut [u8]) -> &mut [f32] {
+    // SAFETY: any bytes are floats, and any floats bytes.
+    let (before, floats, behind) = unsafe { bytes.align_to_mut() };
+    assert!(before.is_empty() && behind.is_empty());
+    floats
+}
+
 /// Parts of k have a matrix each in a workspace, one for each stream.
 #[test]
 fn deep_products_are_summed_in_the_workspace() {

@@ -24,12 +24,16 @@
 
 #![expect(clippy::print_stdout, reason = "a table is what it is for")]
 
+mod peer;
+
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libloading::Library;
+
+use peer::Peer;
 
 /// The time since the start, or that of this thread alone.
 struct Clock {
@@ -394,53 +398,18 @@ impl Operands {
     }
 }
 
-struct Peer {
-    name: String,
-    library: Library,
-}
-
-impl Peer {
-    fn open(path: &Path) -> Result<Self, Box<dyn Error>> {
-        // SAFETY: a library that the user has named; what its initialisers do is its own.
-        let library = unsafe { Library::new(path) }
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(Self {
-            name: name.trim_start_matches("lib").split('.').next().unwrap_or_default().to_owned(),
-            library,
-        })
-    }
-
-    fn use_threads(&self, threads: i32) {
-        for setter in [
-            "tessera_set_num_threads",
-            "openblas_set_num_threads",
-            "MKL_Set_Num_Threads",
-            "bli_thread_set_num_threads",
-        ] {
-            // SAFETY: the libraries' setters take one integer; that of BLIS has 64 bits, and the register is zero above.
-            let set: Result<libloading::Symbol<'_, unsafe extern "C" fn(i64)>, _> =
-                unsafe { self.library.get(setter.as_bytes()) };
-            if let Ok(set) = set {
-                // SAFETY: as above.
-                unsafe { set(threads.into()) };
-            }
-        }
-    }
-
-    /// The time of some calls, their operands as new and the same memory for all libraries; `None` where this one lacks
-    /// the routine.
-    fn time(
-        &self,
-        call: Call,
-        name: &str,
-        given: &Operands,
-        on: &mut Operands,
-        calls: usize,
-    ) -> Option<Duration> {
-        on.take(given);
-        call(&self.library, name, on, calls).ok()
-    }
+/// The time of some calls of a library, their operands as new and the same memory for all libraries; `None` where this one
+/// lacks the routine.
+fn time(
+    peer: &Peer,
+    call: Call,
+    name: &str,
+    given: &Operands,
+    on: &mut Operands,
+    calls: usize,
+) -> Option<Duration> {
+    on.take(given);
+    call(&peer.library, name, on, calls).ok()
 }
 
 /// The words after an option, or what is usual.
@@ -540,23 +509,9 @@ fn options() -> Result<Options, Box<dyn Error>> {
     Ok(options)
 }
 
-/// This library, as it was built with the example.
-fn own() -> Result<PathBuf, Box<dyn Error>> {
-    let program = std::env::current_exe()?;
-    let folder = program.parent().and_then(Path::parent).ok_or("the example is in no folder")?;
-    let built = ["libtessera_blas.so", "deps/libtessera_blas.so"].map(|name| folder.join(name));
-    let found = built.into_iter().find(|path| path.exists());
-    found.ok_or_else(|| {
-        "libtessera_blas.so is not built: cargo build --release -p tessera-blas".into()
-    })
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
-    let mut peers = vec![Peer::open(&own()?)?];
-    for path in &options.libraries {
-        peers.push(Peer::open(path)?);
-    }
+    let peers = Peer::own_and(&options.libraries)?;
     let named = |names: &[String], routine: &Routine| names.iter().any(|name| name == routine.name);
     head(&peers, &format!("{:8} {:>5} {:>3}", "routine", "n", "thr"));
     for &kind in &options.types {
@@ -609,7 +564,7 @@ fn least(
     for turn in 0..=turns {
         for (peer, best) in peers.iter().zip(&mut best) {
             peer.use_threads(threads);
-            let time = peer.time(call, name, given, &mut on, calls);
+            let time = time(peer, call, name, given, &mut on, calls);
             // The first turn warms up.
             if turn > 0 {
                 *best = time.into_iter().chain(*best).min();

@@ -92,35 +92,82 @@ pub(crate) struct Sizes {
     pub(crate) of_b: (usize, usize),
 }
 
+impl Sizes {
+    /// The product of operands; `None` where C is left as it is.
+    #[inline(always)]
+    pub(crate) fn product<T: Number, I: Int>(
+        &self,
+        alpha: T,
+        (a, lda): (*const T, I),
+        (b, ldb): (*const T, I),
+        beta: T,
+        (c, ldc): (*mut T, I),
+    ) -> Option<General<T>> {
+        let &Self { ops, m, n, k, of_a, of_b } = self;
+        if m == 0 || n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
+            return None;
+        }
+        let (a, b) = (Stored::read(a, of_a, leading(lda)), Stored::read(b, of_b, leading(ldb)));
+        let c = Stored::written(c, (m, n), leading(ldc));
+        Some(General { ops, alpha, a, b, beta, c })
+    }
+}
+
 /// Checks the arguments of a general product, in whose list the first size has the number `sizes_at`, lda, ldb and
 /// ldc those of `lds_at`. `None` where one is wrong, and has been told.
 #[inline(always)]
 pub(crate) fn general<I: Int>(
     report: impl Report,
+    ops: (Option<Op>, Option<Op>),
+    sizes: (I, I, I),
+    lds: (I, I, I),
+    sizes_at: i32,
+    lds_at: [i32; 3],
+) -> Option<Sizes> {
+    match numbered(ops, sizes, lds, sizes_at, lds_at) {
+        Ok(sizes) => Some(sizes),
+        Err(argument) => {
+            report.wrong(argument);
+            None
+        }
+    }
+}
+
+/// Checks the arguments of `gemm`; `Err` with the number of the first that is wrong.
+pub(crate) fn checked<I: Int>(
+    ops: (Option<Op>, Option<Op>),
+    sizes: (I, I, I),
+    lds: (I, I, I),
+) -> Result<Sizes, i32> {
+    numbered(ops, sizes, lds, SIZES_OF_GEMM, LDS_OF_GEMM)
+}
+
+/// The numbers of m, and of lda, ldb and ldc, in the list of `gemm`.
+const SIZES_OF_GEMM: i32 = 3;
+const LDS_OF_GEMM: [i32; 3] = [8, 10, 13];
+
+#[inline(always)]
+fn numbered<I: Int>(
     (op_a, op_b): (Option<Op>, Option<Op>),
     (m, n, k): (I, I, I),
     (lda, ldb, ldc): (I, I, I),
     sizes_at: i32,
     lds_at: [i32; 3],
-) -> Option<Sizes> {
-    let wrong = |argument| {
-        report.wrong(argument);
-        None
-    };
-    let Some(op_a) = op_a else { return wrong(1) };
-    let Some(op_b) = op_b else { return wrong(2) };
-    let Some(m) = m.size() else { return wrong(sizes_at) };
-    let Some(n) = n.size() else { return wrong(sizes_at.wrapping_add(1)) };
-    let Some(k) = k.size() else { return wrong(sizes_at.wrapping_add(2)) };
+) -> Result<Sizes, i32> {
+    let op_a = op_a.ok_or(1)?;
+    let op_b = op_b.ok_or(2)?;
+    let m = m.size().ok_or(sizes_at)?;
+    let n = n.size().ok_or(sizes_at.wrapping_add(1))?;
+    let k = k.size().ok_or(sizes_at.wrapping_add(2))?;
     let (of_a, of_b) = (stored(op_a, m, k), stored(op_b, k, n));
     for (ld, rows, argument) in
         [(lda, of_a.0, lds_at[0]), (ldb, of_b.0, lds_at[1]), (ldc, m, lds_at[2])]
     {
         if !holds(ld, rows) {
-            return wrong(argument);
+            return Err(argument);
         }
     }
-    Some(Sizes { ops: (op_a, op_b), m, n, k, of_a, of_b })
+    Ok(Sizes { ops: (op_a, op_b), m, n, k, of_a, of_b })
 }
 
 /// # Safety
@@ -137,23 +184,25 @@ pub(crate) unsafe fn gemm<T: Number, I: Int>(
     beta: T,
     (c, ldc): (*mut T, I),
 ) {
-    let Some(Sizes { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
-        general(report, ops, sizes, (lda, ldb, ldc), 3, [8, 10, 13])
-    else {
-        return;
-    };
-    if m == 0 || n == 0 || (alpha == T::ZERO || k == 0) && beta == T::ONE {
-        return;
-    }
-    let (a, b) = (Stored::read(a, of_a, leading(lda)), Stored::read(b, of_b, leading(ldb)));
-    let c = Stored::written(c, (m, n), leading(ldc));
-    let product = General { ops: (op_a, op_b), alpha, a, b, beta, c };
+    let lds = (lda, ldb, ldc);
+    let Some(sizes) = general(report, ops, sizes, lds, SIZES_OF_GEMM, LDS_OF_GEMM) else { return };
+    let Some(product) = sizes.product(alpha, (a, lda), (b, ldb), beta, (c, ldc)) else { return };
+    // SAFETY: the caller's promise.
+    unsafe { multiply(report.routine(), &sizes, product) }
+}
+
+/// A product whose arguments are right.
+///
+/// # Safety
+/// See the [module](self).
+#[inline(always)]
+pub(crate) unsafe fn multiply<T: Number>(routine: &str, sizes: &Sizes, product: General<T>) {
     // SAFETY: the caller's promise.
     if device::is_plain() && unsafe { product.near() } {
         return;
     }
     // SAFETY: the caller's promise.
-    unsafe { larger(report.routine(), [m, n, k], product) }
+    unsafe { larger(routine, [sizes.m, sizes.n, sizes.k], product) }
 }
 
 /// A product in whose time that of a call does not count; by itself, so that what each name has of its own is short.

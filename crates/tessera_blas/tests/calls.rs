@@ -363,6 +363,134 @@ fn batches_are_their_products() {
     assert_eq!(c, expected);
 }
 
+/// Products of a batch one by one, column-major.
+fn one_by_one([m, n, k]: [usize; 3], count: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
+    let mut c = vec![f64::NAN; m * n * count];
+    let [rows, cols, inner] = [m, n, k].map(int);
+    let factors = a.chunks(m * k).zip(b.chunks(k * n));
+    for ((a, b), c) in factors.zip(c.chunks_mut(m * n)) {
+        // SAFETY: matrices of these sizes.
+        unsafe {
+            cblas_dgemm(
+                102,
+                111,
+                111,
+                rows,
+                cols,
+                inner,
+                1.5,
+                a.as_ptr(),
+                rows,
+                b.as_ptr(),
+                inner,
+                0.0,
+                c.as_mut_ptr(),
+                rows,
+            );
+        }
+    }
+    c
+}
+
+/// Shapes whose products are computed in tiles where they lie and in packed ones, and so many of them that several
+/// threads take part.
+const BATCHES: [([usize; 3], usize); 4] =
+    [([5, 3, 4], 40_000), ([33, 20, 17], 1000), ([140, 141, 142], 5), ([7, 1, 200], 3000)];
+
+#[test]
+fn products_of_a_batch_have_the_bits_that_each_has_alone() {
+    for ([m, n, k], count) in BATCHES {
+        let drawn =
+            |len: usize| -> Vec<f64> { (0..len * count).map(|at| (at as f64).sin()).collect() };
+        let (a, b) = (drawn(m * k), drawn(k * n));
+        let expected = one_by_one([m, n, k], count, &a, &b);
+        let mut c = vec![f64::NAN; m * n * count];
+        let [rows, cols, inner] = [m, n, k].map(int);
+        let strides = [m * k, k * n, m * n].map(int);
+        // SAFETY: that many matrices, those strides apart.
+        unsafe {
+            cblas_dgemm_batch_strided(
+                102,
+                111,
+                111,
+                rows,
+                cols,
+                inner,
+                1.5,
+                a.as_ptr(),
+                rows,
+                strides[0],
+                b.as_ptr(),
+                inner,
+                strides[1],
+                0.0,
+                c.as_mut_ptr(),
+                rows,
+                strides[2],
+                int(count),
+            );
+        }
+        assert_eq!(c, expected, "{m} x {n} x {k}");
+    }
+}
+
+#[test]
+fn groups_of_a_batch_are_their_products_up_to_a_wrong_one() {
+    let drawn = |len: usize| -> Vec<f64> { (0..len).map(|at| (at as f64).cos()).collect() };
+    let a: Vec<_> = BATCHES.iter().map(|([m, _, k], count)| drawn(m * k * count)).collect();
+    let b: Vec<_> = BATCHES.iter().map(|([_, n, k], count)| drawn(k * n * count)).collect();
+    let all = BATCHES.iter().zip(a.iter().zip(&b));
+    let expected: Vec<_> =
+        all.map(|(&(shape, count), (a, b))| one_by_one(shape, count, a, b)).collect();
+    let size = |at: usize| BATCHES.map(|(shape, _)| int(shape[at]));
+    let [m, n, k] = [0, 1, 2].map(size);
+    for wrong in [None, Some(2)] {
+        let mut c: Vec<_> = expected.iter().map(|c| vec![f64::NAN; c.len()]).collect();
+        let (mut pa, mut pb, mut pc) = (Vec::new(), Vec::new(), Vec::new());
+        for (group, ([m, n, k], count)) in BATCHES.into_iter().enumerate() {
+            let c = c[group].as_mut_ptr();
+            for item in 0..count {
+                pa.push(a[group][item * m * k..].as_ptr());
+                pb.push(b[group][item * k * n..].as_ptr());
+                pc.push(c.wrapping_add(item * m * n));
+            }
+        }
+        let mut lda = m;
+        if let Some(group) = wrong {
+            lda[group] -= 1;
+        }
+        // SAFETY: groups of those shapes, and as many pointers as they have products.
+        unsafe {
+            cblas_dgemm_batch(
+                102,
+                [111; 4].as_ptr(),
+                [111; 4].as_ptr(),
+                m.as_ptr(),
+                n.as_ptr(),
+                k.as_ptr(),
+                [1.5; 4].as_ptr(),
+                pa.as_ptr(),
+                lda.as_ptr(),
+                pb.as_ptr(),
+                k.as_ptr(),
+                [0.0; 4].as_ptr(),
+                pc.as_ptr(),
+                m.as_ptr(),
+                4,
+                BATCHES.map(|(_, count)| int(count)).as_ptr(),
+            );
+        }
+        for (group, (c, expected)) in c.iter().zip(&expected).enumerate() {
+            if wrong.is_some_and(|wrong| group >= wrong) {
+                assert!(c.iter().all(|value| value.is_nan()), "group {group}");
+            } else {
+                assert_eq!(c, expected, "group {group}");
+            }
+        }
+        assert_eq!(told().len(), usize::from(wrong.is_some()));
+    }
+}
+
 #[test]
 fn wrong_arguments_are_told_and_nothing_is_written() {
     let (a, mut c) = (values(16, 1), values(16, 2));

@@ -1,10 +1,8 @@
 //! Types and batches taken apart: what is left are products of known types.
 
-use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::ops::Range;
 
-use cpu_gemm::{CpuContext, run_on};
+use cpu_gemm::{CpuContext, each_product};
 use gemm_spec::{Layout, Operand, Types};
 use tessera::blas3::Complex;
 use tessera::{Error, GemmTypes, Placement};
@@ -201,12 +199,6 @@ pub(crate) fn in_place<T>(matrix: &Strided, strides: &[isize]) -> Option<Layout>
     matrix.layout(size_of::<T>(), align_of::<T>()).filter(|_| strides.iter().all(aligned))
 }
 
-/// Multiply-adds of one product up to which the products of a batch run side by side, each on one thread.
-const SIDE_BY_SIDE: usize = 1 << 23;
-/// Multiply-adds that are worth one more thread, and that a thread takes at once.
-const WORK_PER_THREAD: usize = 1 << 16;
-const WORK_PER_TICKET: usize = 1 << 14;
-
 /// Computes the products of a batch whose sizes fit.
 ///
 /// # Safety
@@ -283,29 +275,14 @@ unsafe fn each<P: Product>(
         Ok(())
     };
 
-    let work = c.rows.saturating_mul(c.cols).saturating_mul(a.cols.max(1));
-    let worth = work.saturating_mul(count) / WORK_PER_THREAD;
-    let threads = context.threads().min(worth).min(count);
-    if on_gpu || threads <= 1 || work > SIDE_BY_SIDE {
+    if on_gpu {
         return (0..count).try_for_each(|number| one(number, &context));
     }
-    let alone = context.limited_to(NonZeroUsize::MIN);
-    let at_once = (WORK_PER_TICKET / work.max(1)).max(1);
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
-    run_on(context.pool(), threads, || {
-        loop {
-            let first = next.fetch_add(at_once, Ordering::Relaxed);
-            if first >= count {
-                break;
-            }
-            let numbers = first..count.min(first.saturating_add(at_once));
-            if let Err(error) = numbers.into_iter().try_for_each(|number| one(number, &alone)) {
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                break;
-            }
-        }
-    });
-    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    let work = c.rows.saturating_mul(c.cols).saturating_mul(a.cols.max(1));
+    let some = |mut numbers: Range<usize>, context: &CpuContext| {
+        numbers.try_for_each(|number| one(number, context))
+    };
+    each_product(count, work, &context, some)
 }
 
 /// A C that is not read.

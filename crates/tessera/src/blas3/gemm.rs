@@ -1,6 +1,6 @@
 //! General products.
 
-use cpu_gemm::{CpuContext, CpuTypes, Field, View, ViewMut};
+use cpu_gemm::{CpuContext, CpuTypes, Field, NearShape, View, ViewMut};
 
 use super::options::Op;
 use super::products::Products;
@@ -46,6 +46,22 @@ pub fn gemm_near<T: Field>(
     context: &CpuContext,
 ) -> bool {
     cpu_gemm::gemm_near(alpha, op_a.of(a), op_b.of(b), beta, c, context)
+}
+
+/// What a product of so few operands has in common with others of other operands; `None` where [`gemm_near`] does
+/// nothing.
+#[doc(hidden)]
+#[inline]
+pub fn near_shape<T: Field>(
+    (op_a, op_b): (Op, Op),
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    beta: T,
+    c: &mut ViewMut<'_, T>,
+    context: &CpuContext,
+) -> Option<NearShape<T>> {
+    NearShape::of(alpha, op_a.of(a), op_b.of(b), beta, c, context)
 }
 
 /// The same of elements that may be narrower than the sums, such as `bf16` with sums in `f32`: `T` says which. They are

@@ -146,11 +146,10 @@ impl Engine {
         self.gemm_slices(&problem, a.as_slice(), b.as_slice(), c.into_slice())
     }
 
-    /// The same on plain buffers: what BLAS calls GEMM. The products of a batch are computed one after the
-    /// other.
+    /// The same on plain buffers: what BLAS calls GEMM. Of a batch the CPU computes small products side by side.
     ///
     /// # Errors
-    /// [`Error::Shape`] where a buffer is too short, else as [`Engine::gemm`]; of a batch the first C may
+    /// [`Error::Shape`] where a buffer is too short, else as [`Engine::gemm`]; of a batch some C may
     /// then be written already.
     pub fn gemm_slices<T: GemmTypes>(
         &self,

@@ -1,6 +1,7 @@
 //! What the way between host memory and a GPU costs, without a product.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::HostPath;
@@ -31,6 +32,7 @@ impl HostPath<'_> {
         self.with_staging(|staging| {
             let (memory, mut lanes) = staging.ready(self.gpu(), block.bytes())?;
             let [up, down] = &mut lanes.lanes;
+            let [going_up, coming_down] = [&*up, &*down].map(|lane| Arc::clone(lane.stream()));
             let starts = (0..block.bytes()).step_by(slot_bytes);
             let chunks = starts.map(|from| from..block.bytes().min(from + slot_bytes));
 
@@ -43,7 +45,7 @@ impl HostPath<'_> {
                     }
                 };
                 // SAFETY: the memory is this path's own, which one product at a time has.
-                unsafe { up.upload(part(memory, 0, &bytes), fill)? };
+                unsafe { up.upload(&going_up, part(memory, 0, &bytes), fill)? };
             }
             up.settle()?;
             let there = started.elapsed();
@@ -55,7 +57,7 @@ impl HostPath<'_> {
                     && let Some(bytes) = ahead.next()
                 {
                     // SAFETY: as above; the way up has ended.
-                    unsafe { down.fetch(part(memory, 0, &bytes))? };
+                    unsafe { down.fetch(&coming_down, part(memory, 0, &bytes))? };
                     coming.push_back(bytes);
                 }
                 let Some(bytes) = coming.pop_front() else { break };

@@ -41,6 +41,11 @@ impl<'a> HostBytes<'a> {
         Self { at: view.as_ptr().cast(), elements: PhantomData }
     }
 
+    /// Where the byte at an offset is.
+    pub(super) fn at(self, offset: usize) -> *const u8 {
+        self.at.wrapping_add(offset)
+    }
+
     /// Fills `to` with bytes from an offset on.
     ///
     /// # Safety
@@ -61,6 +66,11 @@ impl<'a> HostBytesMut<'a> {
 
     pub(super) fn of_view<T: Element>(mut view: ViewMut<'a, T>) -> Self {
         Self { at: view.as_mut_ptr().cast(), elements: PhantomData }
+    }
+
+    /// Where the byte at an offset is.
+    pub(super) fn at(&mut self, offset: usize) -> *mut u8 {
+        self.at.wrapping_add(offset)
     }
 
     /// The same to read, for as long as it is not written.

@@ -9,9 +9,15 @@
 //! still on their way up: copies up, products and copies down have a stream each, and events say what
 //! waits for what.
 //!
+//! A product that is not cut has nothing that goes on at the same time: it has one stream, whose order costs nothing.
+//!
+//! An operand that is in pinned memory already is copied by the device from there, and C to there; no thread of the CPU
+//! touches it.
+//!
 //! Memory on the device and pinned memory are kept for the next product.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpu_gemm::{CpuContext, View, ViewMut};
@@ -195,7 +201,9 @@ impl HostPath<'_> {
         let bands = pipeline.bands(kernel.spec(), problem, gpu.limits().multiprocessors);
         let tallest = bands.first().map_or(0, |band| band.len());
         let in_bands = bands.len() > 1;
-        let product = Product { gpu, pool: cpu.pool(), pipeline, timed, kernel, problem, a, b };
+        let pinned = Pinned::of(gpu, problem, [a, b, c.to_read()]);
+        let pool = cpu.pool();
+        let product = Product { gpu, pool, pipeline, timed, kernel, problem, a, b, pinned };
         let mut written = false;
         let times = self.with_staging(|staging| {
             let whole = Plan::new(problem, bands);
@@ -358,6 +366,40 @@ struct Product<'p, T: GemmTypes> {
     problem: &'p Problem<T>,
     a: HostBytes<'p>,
     b: HostBytes<'p>,
+    pinned: Pinned,
+}
+
+/// Which operands are in pinned memory.
+#[derive(Clone, Copy)]
+struct Pinned([bool; 3]);
+
+impl Pinned {
+    fn of<T: GemmTypes>(gpu: &Gpu, problem: &Problem<T>, matrices: [HostBytes<'_>; 3]) -> Self {
+        let context = gpu.context().driver_context();
+        // Where the driver refuses to say, operands go the way that is always open.
+        let Ok(_current) = context.enter() else { return Self([false; 3]) };
+        let is_pinned = |(operand, matrix): (Operand, HostBytes<'_>)| {
+            let len = problem.required_len(operand).ok()?;
+            let bytes = len.checked_mul(T::TYPES.of(operand).size()).filter(|&bytes| bytes > 0)?;
+            let first = matrix.at(0).addr() as u64;
+            let info = context.driver().pointer_info(first).ok()??;
+            let end = info.start.checked_add(info.bytes as u64)?;
+            let is_within = info.start <= first && first.checked_add(bytes as u64)? <= end;
+            Some(is_within && !info.on_device)
+        };
+        let [a, b, c] = matrices;
+        let operands = [(Operand::A, a), (Operand::B, b), (Operand::C, c)];
+        Self(operands.map(|operand| is_pinned(operand).unwrap_or(false)))
+    }
+
+    fn holds(self, operand: Operand) -> bool {
+        let Self([a, b, c]) = self;
+        match operand {
+            Operand::A => a,
+            Operand::B => b,
+            Operand::C => c,
+        }
+    }
 }
 
 impl<T: GemmTypes> Product<'_, T> {
@@ -377,10 +419,18 @@ impl<T: GemmTypes> Product<'_, T> {
         let Pipeline { slots, slot_bytes, .. } = self.pipeline;
         let old_c = self.problem.beta != T::Acc::ZERO;
         let factors = self.problem.effective_k() > 0;
-        let mut schedule = Schedule::new(plan, (slots, slot_bytes), factors, old_c);
+        // What needs no buffer goes in one piece.
+        let chunk_bytes =
+            |operand| if self.pinned.holds(operand) { usize::MAX } else { slot_bytes };
+        let mut schedule = Schedule::new(plan, (slots, chunk_bytes), factors, old_c);
         let (pool, compute) = (self.pool, self.gpu.stream());
         let (mut kernels, mut coming) = (Vec::with_capacity(plan.bands.len()), None);
-        let going = Span::begin(settled.lanes[0].stream(), self.timed)?;
+        let is_one = plan.bands.len() == 1;
+        let own = settled.lanes.each_ref().map(|lane| Arc::clone(lane.stream()));
+        // Where nothing overlaps, one stream has all: the guard waits for it as well.
+        let [going_up, coming_down]: [&Stream; 2] =
+            if is_one { [compute; 2] } else { own.each_ref().map(|stream| &**stream) };
+        let going = Span::begin(going_up, self.timed)?;
         while let Some(step) = schedule.next(|| settled.lanes[1].is_there())? {
             let [up, down] = &mut settled.lanes;
             match step {
@@ -390,32 +440,60 @@ impl<T: GemmTypes> Product<'_, T> {
                         Operand::B => self.b,
                         Operand::C => c.to_read(),
                     };
+                    if self.pinned.holds(of.operand) {
+                        let (to, block) = (memory.address() + of.at as u64, of.block);
+                        let from = host.at(block.start());
+                        // SAFETY: by the caller's promise a block of the plan is a part of its matrix, which is pinned
+                        // and which nobody writes before the guard has waited for this copy: of C that is done by
+                        // copies behind the products that wait for this stream. The block on the device is this
+                        // product's; what multiplies it waits for this stream.
+                        unsafe { up.upload_in_place(going_up, to, from, block.copy_up())? };
+                        continue;
+                    }
                     let fill = |staged: &mut [u8]| {
                         // SAFETY: by the caller's promise a block of the plan is a part of its matrix.
                         unsafe { of.block.load(pool, host, bytes.start, staged) }
                     };
                     // SAFETY: the block is this product's; what multiplies it waits for this stream.
-                    unsafe { up.upload(part(memory, of.at, &bytes), fill)? };
+                    unsafe { up.upload(going_up, part(memory, of.at, &bytes), fill)? };
                 }
                 Step::Multiply(band) => {
-                    going.end(up.stream())?;
-                    wait(compute, up.stream())?;
+                    going.end(going_up)?;
+                    if !is_one {
+                        wait(compute, going_up)?;
+                    }
                     let kernel = Span::begin(compute, self.timed)?;
                     self.multiply(memory, plan, band)?;
                     kernel.end(compute)?;
                     kernels.push(kernel);
-                    wait(down.stream(), compute)?;
+                    if !is_one {
+                        wait(coming_down, compute)?;
+                    }
                     if coming.is_none() {
-                        coming = Some(Span::begin(down.stream(), self.timed)?);
+                        coming = Some(Span::begin(coming_down, self.timed)?);
+                    }
+                }
+                Step::Fetch(Chunk { of, .. }) if self.pinned.holds(of.operand) => {
+                    let (from, block) = (memory.address() + of.at as u64, of.block);
+                    *written = true;
+                    let to = c.at(block.start());
+                    // SAFETY: the stream waits for the product that wrote the block, and nobody writes it again before
+                    // the guard has waited for this copy; the block of C is pinned, and is this call's alone.
+                    unsafe { down.fetch_in_place(coming_down, to, from, block.copy_down())? };
+                    if let Some(coming) = &coming {
+                        coming.end(coming_down)?;
                     }
                 }
                 Step::Fetch(Chunk { of, bytes }) => {
                     // SAFETY: the stream waits for the product that wrote the block, and nobody writes it
                     // again before the guard has waited for this copy.
-                    unsafe { down.fetch(part(memory, of.at, &bytes))? };
+                    unsafe { down.fetch(coming_down, part(memory, of.at, &bytes))? };
                     if let Some(coming) = &coming {
-                        coming.end(down.stream())?;
+                        coming.end(coming_down)?;
                     }
+                }
+                Step::Drain(Chunk { of, .. }) if self.pinned.holds(of.operand) => {
+                    down.drain(0, |_| ())?;
                 }
                 Step::Drain(Chunk { of, bytes }) => {
                     down.drain(bytes.len(), |data| {

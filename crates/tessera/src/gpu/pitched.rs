@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use cpu_gemm::run_on;
+use cuda_lazy::LineCopy;
 use rayon::ThreadPool;
 
 use super::host_bytes::{HostBytes, HostBytesMut};
@@ -61,6 +62,23 @@ impl Block {
     /// Bytes on the device.
     pub(super) fn bytes(&self) -> usize {
         self.lines * self.pitch
+    }
+
+    /// Where the first line begins in the host's matrix.
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// All of it on its way to the device.
+    pub(super) fn copy_up(&self) -> LineCopy {
+        let Self { lines, width, ld, pitch, .. } = *self;
+        LineCopy { lines, bytes: width, from_pitch: ld, to_pitch: pitch }
+    }
+
+    /// All of it on its way back.
+    pub(super) fn copy_down(&self) -> LineCopy {
+        let LineCopy { from_pitch, to_pitch, .. } = self.copy_up();
+        LineCopy { from_pitch: to_pitch, to_pitch: from_pitch, ..self.copy_up() }
     }
 
     /// The parts of the block's bytes on the device that hold something, from `from` on for `len`.

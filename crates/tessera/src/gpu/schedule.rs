@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use gemm_spec::Operand;
+
 use super::bands::{Placed, Plan};
 
 /// A part of a block that fits a staging buffer.
@@ -45,19 +47,19 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a plan with a number of buffers of a size in bytes in each direction; `factors` says
-    /// whether A and B are read, `old_c` whether C is.
+    /// The schedule of a plan with a number of buffers in each direction and how many bytes of an operand go at
+    /// once; `factors` says whether A and B are read, `old_c` whether C is.
     pub(super) fn new(
         plan: &Plan,
-        (slots, slot_bytes): (usize, usize),
+        (slots, chunk_bytes): (usize, impl Fn(Operand) -> usize),
         factors: bool,
         old_c: bool,
     ) -> Self {
         let chunks = |of: Placed| {
-            let bytes = of.block.bytes();
+            let (bytes, step) = (of.block.bytes(), chunk_bytes(of.operand).max(1));
             (0..bytes)
-                .step_by(slot_bytes.max(1))
-                .map(move |from| Chunk { of, bytes: from..bytes.min(from + slot_bytes.max(1)) })
+                .step_by(step)
+                .map(move |from| Chunk { of, bytes: from..bytes.min(from.saturating_add(step)) })
         };
         let mut ahead = VecDeque::new();
         let mut up = |of: &Placed| ahead.extend(chunks(*of).map(Step::Upload));
@@ -108,13 +110,13 @@ mod tests {
     use std::cell::Cell;
     use std::convert::Infallible;
 
-    use gemm_spec::{Operand, Problem};
+    use gemm_spec::Problem;
 
     use super::*;
 
     /// Follows a schedule to its end, where chunks are there as `there` says, and checks every promise.
     fn follow(plan: &Plan, slots: usize, slot_bytes: usize, reads: (bool, bool), seed: u64) {
-        let mut schedule = Schedule::new(plan, (slots, slot_bytes), reads.0, reads.1);
+        let mut schedule = Schedule::new(plan, (slots, |_| slot_bytes), reads.0, reads.1);
         let noise = Cell::new(seed);
         let there = || {
             noise.set(noise.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
@@ -193,7 +195,7 @@ mod tests {
     #[test]
     fn chunks_that_are_there_are_drained_before_more_goes_up() {
         let plan = Plan::new(&Problem::<f32>::new(512, 512, 512), vec![0..256, 256..512]);
-        let mut schedule = Schedule::new(&plan, (2, 1 << 20), true, false);
+        let mut schedule = Schedule::new(&plan, (2, |_| 1 << 20), true, false);
         let mut names = Vec::new();
         while let Ok(Some(step)) = schedule.next(|| Ok::<_, Infallible>(true)) {
             names.push(match step {

@@ -1,6 +1,8 @@
 //! Pinned buffers, through which operands travel between host memory and the device.
 
-use cuda_lazy::{Context, DevicePtr, Event, PinnedMemory, Stream, Timing};
+use std::sync::Arc;
+
+use cuda_lazy::{Context, DevicePtr, Event, LineCopy, PinnedMemory, Stream, Timing};
 
 use super::refused;
 use crate::error::Error;
@@ -59,11 +61,12 @@ struct Slot {
     done: Event,
 }
 
-/// One direction: buffers that are filled and emptied in turns, and the stream of their copies.
+/// One direction: buffers that are filled and emptied in turns, and a stream for their copies, which may as well be
+/// queued in another stream of the context: whoever does that waits for it before the lane is settled.
 pub(super) struct Lane {
     slots: Vec<Slot>,
     turns: Turns,
-    stream: Stream,
+    stream: Arc<Stream>,
 }
 
 impl Lane {
@@ -76,14 +79,14 @@ impl Lane {
             Ok(Slot { memory: None, done })
         };
         let slots: Vec<Slot> = (0..slots.max(1)).map(slot).collect::<Result<_, Error>>()?;
-        Ok(Self { turns: Turns::new(slots.len()), slots, stream })
+        Ok(Self { turns: Turns::new(slots.len()), slots, stream: Arc::new(stream) })
     }
 
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    pub(super) fn stream(&self) -> &Stream {
+    pub(super) fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
@@ -97,41 +100,81 @@ impl Lane {
     /// is waited for.
     ///
     /// # Safety
-    /// The bytes are of the lane's context, and nothing but this lane's stream and streams that wait for it
+    /// The bytes are of the lane's context, and nothing but the queue's stream and streams that wait for it
     /// uses them until the copy is over.
     pub(super) unsafe fn upload(
         &mut self,
+        queue: &Stream,
         to: DeviceBytes,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Error> {
         let slot = self.take(to.bytes)?;
-        let Slot { memory: Some(memory), done } = &mut self.slots[slot] else {
+        let Slot { memory: Some(memory), .. } = &mut self.slots[slot] else {
             unreachable!("invariant: a slot that was taken has memory");
         };
         let data = &mut memory.as_mut_slice()[..to.bytes];
         fill(data);
-        let failed = || refused("copying an operand to the device");
+        let from = data.as_ptr();
         // SAFETY: the buffer is pinned and as long as the lane, and nobody writes it before `take`
         // has waited for the event behind this copy. The device's memory belongs to the caller, who
         // lets nothing but this stream and those that wait for it touch it.
-        unsafe { self.stream.copy_to_device(to.address, data) }.map_err(failed())?;
-        done.record(&self.stream).map_err(failed())
+        unsafe { self.upload_in_place(queue, to.address, from, LineCopy::piece(to.bytes))? };
+        self.record(queue, slot)
+    }
+
+    /// Has a slot wait for what was queued.
+    fn record(&self, queue: &Stream, slot: usize) -> Result<(), Error> {
+        self.slots[slot].done.record(queue).map_err(refused("ordering copies"))
+    }
+
+    /// Queues a copy to the device out of memory that is pinned itself.
+    ///
+    /// # Safety
+    /// The lines are in pinned memory, and nobody writes them until the copy is over; the rest as [`Lane::upload`].
+    pub(super) unsafe fn upload_in_place(
+        &self,
+        queue: &Stream,
+        to: DevicePtr,
+        from: *const u8,
+        copy: LineCopy,
+    ) -> Result<(), Error> {
+        let (context, failed) = (queue.context(), || refused("copying an operand to the device"));
+        let _current = context.enter().map_err(failed())?;
+        let (driver, stream) = (context.driver(), queue.as_raw());
+        // SAFETY: the caller's promises; the stream is one of the context that was entered.
+        unsafe { driver.copy_lines_to_device(stream, to, from, copy) }.map_err(failed())
+    }
+
+    /// Queues a copy from the device into memory that is pinned itself, which takes a turn among the buffers.
+    ///
+    /// # Safety
+    /// The lines are in pinned memory, and nobody uses them until the copy is over; the rest as [`Lane::fetch`].
+    pub(super) unsafe fn fetch_in_place(
+        &mut self,
+        queue: &Stream,
+        to: *mut u8,
+        from: DevicePtr,
+        copy: LineCopy,
+    ) -> Result<(), Error> {
+        let slot = self.turn()?;
+        // SAFETY: the caller's promises.
+        unsafe { copy_down(queue, to, from, copy)? };
+        self.record(queue, slot)
     }
 
     /// Has the next buffer filled with what lies on the device.
     ///
     /// # Safety
     /// As [`Lane::upload`], of the source.
-    pub(super) unsafe fn fetch(&mut self, from: DeviceBytes) -> Result<(), Error> {
+    pub(super) unsafe fn fetch(&mut self, queue: &Stream, from: DeviceBytes) -> Result<(), Error> {
         let slot = self.take(from.bytes)?;
-        let Slot { memory: Some(memory), done } = &mut self.slots[slot] else {
+        let Slot { memory: Some(memory), .. } = &mut self.slots[slot] else {
             unreachable!("invariant: a slot that was taken has memory");
         };
-        let data = &mut memory.as_mut_slice()[..from.bytes];
-        let failed = || refused("copying C from the device");
+        let to = memory.as_mut_slice()[..from.bytes].as_mut_ptr();
         // SAFETY: as in `upload`: nobody reads or writes the buffer before the event behind this copy.
-        unsafe { self.stream.copy_to_host(data, from.address) }.map_err(failed())?;
-        done.record(&self.stream).map_err(failed())
+        unsafe { copy_down(queue, to, from.address, LineCopy::piece(from.bytes))? };
+        self.record(queue, slot)
     }
 
     /// Whether the copy that is the longest under way is over.
@@ -146,22 +189,25 @@ impl Lane {
         let Some(slot) = self.turns.oldest() else { return Ok(()) };
         let Slot { memory, done } = &self.slots[slot];
         done.synchronize().map_err(refused("waiting for a copy"))?;
-        if let Some(memory) = memory {
+        if let Some(memory) = memory.as_ref().filter(|_| len > 0) {
             empty(&memory.as_slice()[..len]);
         }
         self.turns.give_back();
         Ok(())
     }
 
+    /// The next slot, once its last copy is over.
+    fn turn(&mut self) -> Result<usize, Error> {
+        if let Some(slot) = self.turns.take() {
+            return Ok(slot);
+        }
+        self.drain(0, |_| ())?;
+        Ok(self.turns.take().unwrap_or_default())
+    }
+
     /// The next buffer, once its last copy is over, with room for that many bytes.
     fn take(&mut self, len: usize) -> Result<usize, Error> {
-        let index = match self.turns.take() {
-            Some(slot) => slot,
-            None => {
-                self.drain(0, |_| ())?;
-                self.turns.take().unwrap_or_default()
-            }
-        };
+        let index = self.turn()?;
         self.slots[index].reserve(self.stream.context(), len)?;
         Ok(index)
     }
@@ -171,6 +217,23 @@ impl Lane {
         let context = self.stream.context();
         self.slots.iter_mut().try_for_each(|slot| slot.reserve(context, len))
     }
+}
+
+/// Queues a copy from the device.
+///
+/// # Safety
+/// As [`Lane::fetch_in_place`].
+unsafe fn copy_down(
+    queue: &Stream,
+    to: *mut u8,
+    from: DevicePtr,
+    copy: LineCopy,
+) -> Result<(), Error> {
+    let (context, failed) = (queue.context(), || refused("copying C from the device"));
+    let _current = context.enter().map_err(failed())?;
+    let (driver, stream) = (context.driver(), queue.as_raw());
+    // SAFETY: the caller's promises; the stream is one of the context that was entered.
+    unsafe { driver.copy_lines_to_host(stream, to, from, copy) }.map_err(failed())
 }
 
 impl Slot {

@@ -29,7 +29,7 @@ mod stored;
 use std::time::Instant;
 
 use tessera::CpuContext;
-use tessera::blas3::{self, Op};
+use tessera::blas3::{self, NearShape, Op};
 
 use self::log::die;
 pub(crate) use self::number::Number;
@@ -111,6 +111,45 @@ impl<T: Number> General<T> {
         let mut c = unsafe { self.c.view_mut() };
         blas3::gemm_near(op_a, op_b, alpha, a, b, beta, &mut c, threads::alone())
     }
+
+    /// What it has in common with others of other operands, where it is so small.
+    ///
+    /// # Safety
+    /// See the [module](self); the host can use the operands.
+    pub(crate) unsafe fn near_shape(&self) -> Option<NearShape<T>> {
+        let Self { ops: (op_a, op_b), alpha, beta, .. } = *self;
+        // SAFETY: the caller's promise.
+        let a = unsafe { self.a.view() };
+        // SAFETY: the caller's promise.
+        let b = unsafe { self.b.view() };
+        // SAFETY: the caller's promise.
+        let mut c = unsafe { self.c.view_mut() };
+        blas3::near_shape((op_a, op_b), alpha, a, b, beta, &mut c, threads::alone())
+    }
+
+    /// Computes it by these means.
+    ///
+    /// # Safety
+    /// See the [module](self); the host can use the operands.
+    unsafe fn by(&self, means: &Means<'_>) {
+        let Self { ops: (op_a, op_b), alpha, beta, .. } = *self;
+        // SAFETY: the caller's promise.
+        let a = unsafe { self.a.view() };
+        // SAFETY: the caller's promise.
+        let b = unsafe { self.b.view() };
+        // SAFETY: the caller's promise.
+        let c = unsafe { self.c.view_mut() };
+        blas3::gemm(op_a, op_b, alpha, a, b, beta, c, means).expect(FITS);
+    }
+
+    /// Computes it on the threads of a context.
+    ///
+    /// # Safety
+    /// See the [module](self); the host can use the operands.
+    pub(crate) unsafe fn on_cpu(&self, cpu: &CpuContext) {
+        // SAFETY: the caller's promise.
+        unsafe { self.by(&Means::cpu(cpu)) }
+    }
 }
 
 /// Computes a general product where not all settings are the usual ones.
@@ -135,15 +174,9 @@ pub(crate) unsafe fn gemm<T: Number>(call: Call<'_>, product: General<T>) {
         if done {
             return;
         }
-        let General { ops, alpha, beta, .. } = product;
         let body = |means: &Means<'_>, [a, b, c]: [Stored<T>; 3]| {
             // SAFETY: the caller's promise, or that of whoever has made a copy.
-            let a = unsafe { a.view() };
-            // SAFETY: as above.
-            let b = unsafe { b.view() };
-            // SAFETY: as above.
-            let c = unsafe { c.view_mut() };
-            blas3::gemm(ops.0, ops.1, alpha, a, b, beta, c, means).expect(FITS);
+            unsafe { General { a, b, c, ..product }.by(means) }
         };
         // SAFETY: the caller's promise.
         unsafe { watched.compute(cpu, places, product.operands(), body) };
