@@ -1,5 +1,7 @@
 //! `cargo xtask ci`: exactly what CI runs, in its order.
 
+use std::time::Instant;
+
 use anyhow::Result;
 
 use crate::toolchain::Unavailable;
@@ -44,55 +46,84 @@ const CARGO_STEPS: [&[&str]; 14] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut skipped = Vec::new();
+    let (mut steps, require) = (Steps::default(), args.require);
     for arguments in CARGO_STEPS {
         let mut cargo = command::cargo();
         if arguments.first() == Some(&"doc") {
             cargo.env("RUSTDOCFLAGS", "-Dwarnings");
         }
-        command::run(cargo.args(arguments))?;
+        steps.take(&format!("cargo {}", arguments.join(" ")), || {
+            command::run(cargo.args(arguments))?;
+            Ok(None)
+        })?;
     }
-
-    packages::check()?;
-
-    eprintln!("$ cargo xtask docs --check");
-    docs::run(&docs::Args { check: true })?;
-
-    eprintln!("$ cargo xtask build-ptx --check");
-    if let Err(error) = build_ptx::run(&build_ptx::Args { check: true }) {
-        let reason = lacking(error, args.require)?;
-        println!("SKIPPED: {reason}");
-        skipped.push(format!("cargo xtask build-ptx --check: {reason}"));
-    }
-
-    eprintln!("$ cargo xtask assemble --check");
-    let assembled = assemble::check(args.require)?;
-    skipped.extend(assembled.map(|why| format!("cargo xtask assemble --check: {why}")));
-
-    eprintln!("$ cargo xtask check-ptx");
-    let check = check_ptx::Args { write: false, require: args.require };
-    skipped.extend(check_ptx::run(&check)?.map(|why| format!("cargo xtask check-ptx: {why}")));
-
-    eprintln!("$ cargo xtask sanitize");
-    let sanitized = sanitize::run(&sanitize::Args { require: args.require })?;
-    skipped.extend(sanitized.map(|why| format!("cargo xtask sanitize: {why}")));
-
-    eprintln!("$ cargo xtask blas-suites blas3 blas3-long cblas3");
-    let suites = blas_suites::quick(args.require)?;
-    skipped.extend(suites.map(|why| format!("cargo xtask blas-suites: {why}")));
-
-    eprintln!("$ cargo xtask python-tests");
-    let tested = python::run(&python::Args { wheel: None, require: args.require })?;
-    skipped.extend(tested.map(|why| format!("cargo xtask python-tests: {why}")));
+    steps.take("packages", || packages::check().map(|()| None))?;
+    steps.announced("docs --check", || {
+        docs::run(&docs::Args { check: true })?;
+        Ok(None)
+    })?;
+    steps.announced("build-ptx --check", || {
+        let built = build_ptx::run(&build_ptx::Args { check: true });
+        let Err(error) = built else { return Ok(None) };
+        let why = lacking(error, require)?;
+        println!("SKIPPED: {why}");
+        Ok(Some(why))
+    })?;
+    steps.announced("assemble --check", || assemble::check(require))?;
+    let check = check_ptx::Args { write: false, require };
+    steps.announced("check-ptx", || check_ptx::run(&check))?;
+    steps.announced("sanitize", || sanitize::run(&sanitize::Args { require }))?;
+    steps.announced("blas-suites blas3 blas3-long cblas3", || blas_suites::quick(require))?;
+    let python = python::Args { wheel: None, require };
+    steps.announced("python-tests", || python::run(&python))?;
 
     if std::env::var_os("GEMM_REQUIRE_GPU").is_none() {
-        skipped.push("kernels on a GPU: `cargo xtask gpu-bundle` gathers what tests them".into());
+        let why = "kernels on a GPU: `cargo xtask gpu-bundle` gathers what tests them";
+        steps.skipped.push(why.into());
     }
-    println!("\nci: every step that ran has passed");
-    for step in &skipped {
-        println!("SKIPPED: {step}");
-    }
+    steps.tell();
     Ok(())
+}
+
+/// What was done, and what was not.
+#[derive(Default)]
+struct Steps {
+    /// Seconds and names.
+    taken: Vec<(f64, String)>,
+    skipped: Vec<String>,
+}
+
+impl Steps {
+    /// Takes a step, which says why it skipped something.
+    fn take(&mut self, name: &str, step: impl FnOnce() -> Result<Option<String>>) -> Result<()> {
+        let started = Instant::now();
+        self.skipped.extend(step()?.map(|why| format!("{name}: {why}")));
+        self.taken.push((started.elapsed().as_secs_f64(), name.to_owned()));
+        Ok(())
+    }
+
+    /// Takes a step of xtask, which is announced as cargo's are.
+    fn announced(
+        &mut self,
+        name: &str,
+        step: impl FnOnce() -> Result<Option<String>>,
+    ) -> Result<()> {
+        let name = format!("cargo xtask {name}");
+        eprintln!("$ {name}");
+        self.take(&name, step)
+    }
+
+    /// Says what took how long, and what was skipped.
+    fn tell(&self) {
+        println!();
+        for (seconds, name) in &self.taken {
+            println!("{seconds:6.0} s  {name}");
+        }
+        println!("\nci: every step that ran has passed");
+        for step in &self.skipped {
+            println!("SKIPPED: {step}");
+        }
+    }
 }
 
 /// Why a step is skipped, where all that is wrong is that the machine lacks the device toolchain or the

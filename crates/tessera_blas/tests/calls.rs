@@ -392,7 +392,7 @@ fn one_by_one([m, n, k]: [usize; 3], count: usize, a: &[f64], b: &[f64]) -> Vec<
     c
 }
 
-/// Shapes whose products are computed in tiles where they lie and in packed ones, and so many of them that several
+/// Shapes whose products are computed in tiles where they lie and in packed ones, and enough of them that several
 /// threads take part.
 const BATCHES: [([usize; 3], usize); 4] =
     [([5, 3, 4], 40_000), ([33, 20, 17], 1000), ([140, 141, 142], 5), ([7, 1, 200], 3000)];
