@@ -6,7 +6,7 @@ use crate::complex::ComplexKernels;
 use crate::context::CpuContext;
 use crate::field::{Factor, sealed};
 use crate::isa::CpuIsa;
-use crate::near::Near;
+use crate::near::NearFn;
 use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
 use crate::types::PackedTypes;
@@ -27,10 +27,9 @@ macro_rules! computed {
                 real::multiply(alpha, a, b, beta, c, context);
             }
 
-            unsafe fn multiply_near(near: &Near<Self>, isa: CpuIsa) {
-                let kernels = <$real as PackedTypes>::kernels(isa);
-                // SAFETY: the caller's promises.
-                unsafe { (kernels.near[usize::from(near.is_transposed())])(near) }
+            #[inline]
+            fn near(isa: CpuIsa, transposed: bool) -> NearFn<Self> {
+                <$real as PackedTypes>::kernels(isa).near[usize::from(transposed)]
             }
 
             fn multiply_triangle(
@@ -68,10 +67,10 @@ macro_rules! computed {
                 complex::multiply(alpha, a, b, beta, c, context);
             }
 
-            unsafe fn multiply_near(near: &Near<Self>, isa: CpuIsa) {
+            #[inline]
+            fn near(isa: CpuIsa, transposed: bool) -> NearFn<Self> {
                 let kernels = <$real as ComplexKernels>::kernels_of_parts(isa, (false, false));
-                // SAFETY: the caller's promises.
-                unsafe { (kernels.near_parts[usize::from(near.is_transposed())])(near) }
+                kernels.near_parts[usize::from(transposed)]
             }
 
             fn multiply_triangle(

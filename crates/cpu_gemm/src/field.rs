@@ -7,7 +7,7 @@ pub use num_complex::Complex;
 
 use crate::context::CpuContext;
 use crate::isa::CpuIsa;
-use crate::near::Near;
+use crate::near::NearFn;
 use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
 use crate::view::{View, ViewMut};
@@ -142,7 +142,7 @@ pub trait RealNumber: Field<Real = Self> + PartialOrd {
 }
 
 pub(crate) mod sealed {
-    use super::{CpuContext, CpuIsa, Factor, Near, Task, TriangleOf, ViewMut};
+    use super::{CpuContext, CpuIsa, Factor, NearFn, Task, TriangleOf, ViewMut};
 
     /// What the engine computes of these numbers.
     pub trait Compute: Sized {
@@ -156,12 +156,9 @@ pub(crate) mod sealed {
             context: &CpuContext,
         );
 
-        /// A product of operands that are near.
-        ///
-        /// # Safety
-        /// The product [pays](Near::pays); what it reads can be read, what it writes written, and nobody else uses that
-        /// meanwhile; the CPU has the instruction set.
-        unsafe fn multiply_near(near: &Near<Self>, isa: CpuIsa);
+        /// What computes products of operands that are near, with an instruction set that the CPU must have, their
+        /// rows being transposed or not.
+        fn near(isa: CpuIsa, transposed: bool) -> NearFn<Self>;
 
         /// One triangle of what [`Self::multiply`] computes, the other being neither read nor written, k at least 1
         /// and C not empty; C is square and `of` says which triangle of a C with contiguous columns. Whether it is

@@ -8,9 +8,10 @@ use crate::batch::each_product;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::matrix_units::matrix_units;
+use crate::near::NearShape;
 use crate::product::{Product, has_columns};
 use crate::thresholds::WORK_PER_THREAD;
-use crate::types::CpuTypes;
+use crate::types::{CpuTypes, PackedTypes};
 use crate::units::CpuUnits;
 use crate::way::{self, Way};
 
@@ -154,6 +155,7 @@ fn batch<T: CpuTypes>(
             .try_for_each_item(a, b, c, |one, a, b, c| compute(way, one, a, b, c, context));
     }
     let work = one.m.saturating_mul(one.n).saturating_mul(one.effective_k());
+    let near = near_shape(way, &one, a, b, c, context);
     let parts = Parts(c.as_mut_ptr());
     each_product(problem.batch.count, work, context, |mut numbers, context| {
         numbers.try_for_each(|number| {
@@ -163,9 +165,34 @@ fn batch<T: CpuTypes>(
             let c = unsafe { parts.part(at.c, of_c) };
             // With k = 0 the factors have no elements, wherever they would begin.
             let (a, b) = (a.get(at.a..).unwrap_or_default(), b.get(at.b..).unwrap_or_default());
-            compute(way, &one, a, b, c, context)
+            let Some(near) = &near else { return compute(way, &one, a, b, c, context) };
+            let (a, b, c) = (a.as_ptr().cast(), b.as_ptr().cast(), c.as_mut_ptr().cast());
+            // SAFETY: the operands are of the type of the sums, as there is a shape, and those of each product lie as
+            // those of the first; this C is this call's.
+            unsafe { near.multiply_at(a, b, c) };
+            Ok(())
         })
     })
+}
+
+/// What the products of a batch have in common, one of which is `one`, where each is so small.
+fn near_shape<T: CpuTypes>(
+    way: Way,
+    one: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) -> Option<NearShape<T::Acc>> {
+    let by_vectors = matches!(way, Way::Units(units) if !matches!(units, CpuUnits::All));
+    if !by_vectors || one.effective_k() == 0 {
+        return None;
+    }
+    if has_columns(one) {
+        return T::near_shape(&Product::new(one, a, b, c), context);
+    }
+    let product = Product::new(&one.transposed::<T::Transposed>(), b, a, c).swapped();
+    T::Transposed::near_shape(&product, context)
 }
 
 /// The same of a product, C not being empty.

@@ -5,9 +5,11 @@ use gemm_spec::{Element, GemmTypes, Order, epilogue};
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::gemm::threads_for;
+use crate::near::NearShape;
 use crate::product::Product;
 use crate::sum::engine_sum;
-use crate::types::CpuTypes;
+use crate::types::{CpuTypes, PackedTypes};
+use crate::units::CpuUnits;
 use crate::view::{View, ViewMut};
 use crate::way::{self, Way};
 
@@ -41,6 +43,32 @@ pub fn gemm_typed<T: CpuTypes>(
         plain::<T>(alpha, a, b, beta, c, a.cols());
     }
     Ok(())
+}
+
+/// What a product of [`gemm_typed`] has in common with others whose operands lie alike, where all are so small that they
+/// are computed on the caller's thread in no memory but theirs, and A, B and C are of the type of the sums.
+pub fn near_typed<T: CpuTypes>(
+    alpha: T::Acc,
+    a: View<'_, T::A>,
+    b: View<'_, T::B>,
+    beta: T::Acc,
+    mut c: ViewMut<'_, T::C>,
+    context: &CpuContext,
+) -> Option<NearShape<T::Acc>> {
+    check_sizes(&a, &b, &c).ok()?;
+    let is_empty = c.rows() == 0 || c.cols() == 0 || a.cols() == 0;
+    // Matrix units have sums of their own.
+    if is_empty || alpha == T::Acc::ZERO || matches!(context.units(), CpuUnits::All) {
+        return None;
+    }
+    match c.layout().order {
+        Order::ColMajor => T::near_shape(&product::<T>(alpha, a, b, beta, &mut c, false), context),
+        Order::RowMajor => {
+            let (a, b, mut c) = (b.transposed(), a.transposed(), c.transposed());
+            let product = product::<T::Transposed>(alpha, a, b, beta, &mut c, true);
+            T::Transposed::near_shape(&product, context)
+        }
+    }
 }
 
 /// Whether A is m by k and B k by n, where C is m by n.

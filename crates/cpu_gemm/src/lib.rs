@@ -109,7 +109,7 @@ pub use crate::error::Error;
 pub use crate::field::{Complex, Factor, Field, RealNumber};
 pub use crate::gemm::{gemm, gemm_by, gemm_in_tiles, has_tiles, uses_matrix_units};
 pub use crate::gemm_triangle::gemm_triangle;
-pub use crate::gemm_typed::gemm_typed;
+pub use crate::gemm_typed::{gemm_typed, near_typed};
 pub use crate::gemm_views::{gemm_near, gemm_views, scale};
 pub use crate::gemm_with_epilogue::{EpilogueSlices, finish, gemm_with_epilogue};
 pub use crate::isa::CpuIsa;

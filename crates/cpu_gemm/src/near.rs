@@ -19,7 +19,6 @@ use num_complex::Complex;
 
 use crate::context::CpuContext;
 use crate::field::{Factor, Field};
-use crate::isa::CpuIsa;
 use crate::kernels::InstructionSet;
 use crate::pack::{Pack, copy_singly, turn};
 use crate::parts::Parts;
@@ -79,7 +78,8 @@ impl<T> Near<T> {
 #[derive(Clone, Copy)]
 pub struct NearShape<T> {
     near: Near<T>,
-    isa: CpuIsa,
+    /// Transposes rows of A if they must be, and is for an instruction set that this CPU has.
+    call: NearFn<T>,
     /// Whether the product is that of the transposed matrices.
     turned: bool,
 }
@@ -149,30 +149,40 @@ impl<T: Field> NearShape<T> {
                 conjugated: (b_conjugated, a_conjugated),
             },
         };
-        near.pays(T::IS_COMPLEX).then_some(Self { near, isa: context.isa(), turned })
+        let call = T::near(context.isa(), near.is_transposed());
+        near.pays(T::IS_COMPLEX).then_some(Self { near, call, turned })
+    }
+}
+
+impl<T: Copy> NearShape<T> {
+    /// That of a product whose A and B were exchanged or not; `call` is for its rows and for an instruction set that
+    /// this CPU has.
+    #[inline(always)]
+    pub(crate) fn new(near: Near<T>, call: NearFn<T>, turned: bool) -> Self {
+        Self { near, call, turned }
     }
 
     /// Computes it.
     ///
     /// # Safety
-    /// The views that it was made of are there.
+    /// The operands that it was made of are there, and nobody else uses C.
     #[inline(always)]
     pub(crate) unsafe fn multiply(&self) {
-        // SAFETY: the caller's promise: views hold the elements of the product, which fit together, and C is one that
-        // nobody else has; a context's instruction set is one that this CPU has.
-        unsafe { T::multiply_near(&self.near, self.isa) }
+        // SAFETY: the caller's promise: the operands hold the elements of the product, which fit together; the function
+        // is for them.
+        unsafe { (self.call)(&self.near) }
     }
 
     /// Computes it of operands that begin elsewhere.
     ///
     /// # Safety
-    /// They could be the views that it was made of, and are used by nobody else as long as those would be.
+    /// They could be the operands that it was made of, and are used by nobody else as long as those would be.
     #[inline(always)]
     pub unsafe fn multiply_at(&self, a: *const T, b: *const T, c: *mut T) {
         let (a, b) = if self.turned { (b, a) } else { (a, b) };
         let near = Near { a, b, c, ..self.near };
         // SAFETY: the caller's promise, as above.
-        unsafe { T::multiply_near(&near, self.isa) }
+        unsafe { (self.call)(&near) }
     }
 }
 

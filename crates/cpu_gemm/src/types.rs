@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::finish::{FinishFn, FinishedSum};
 use crate::isa::CpuIsa;
 use crate::kernels::{InstructionSet, Kernels};
+use crate::near::NearShape;
 #[cfg(target_arch = "aarch64")]
 use crate::neon::Neon;
 use crate::portable::{Lanes, Portable};
@@ -67,6 +68,13 @@ pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
         context: &CpuContext,
         threads: usize,
     ) -> Result<(), Error>;
+
+    /// What a product has in common with others whose operands lie alike, where it is computed by tiles of operands that
+    /// are near; then A, B and C are of the type of the sums. Matrix units are not asked.
+    #[inline]
+    fn near_shape(_: &Product<Self>, _: &CpuContext) -> Option<NearShape<Self::Acc>> {
+        None
+    }
 
     /// The same without an error: where there is no memory, without memory. For a part of C, of which others are
     /// written already.
@@ -201,16 +209,24 @@ macro_rules! by_residues {
 /// [`PackedTypes::multiply`] for types whose tiles take operands in place.
 macro_rules! in_place_or_packed {
     () => {
+        #[inline]
+        fn near_shape(product: &Product<Self>, context: &CpuContext) -> Option<NearShape<Self>> {
+            let near = product.near();
+            // A context's instruction set is one that this CPU has.
+            let call = Self::kernels(context.isa()).near[usize::from(near.is_transposed())];
+            let pays = !is_exact::<Self>() && near.pays(false);
+            pays.then(|| NearShape::new(near, call, product.swapped))
+        }
+
         unsafe fn multiply(
             product: &Product<Self>,
             context: &CpuContext,
             threads: usize,
         ) -> Result<(), Error> {
             let kernels = Self::kernels(context.isa());
-            let near = product.near();
-            if !is_exact::<Self>() && near.pays(false) {
-                // SAFETY: the caller's promises; a context's instruction set is one that this CPU has.
-                unsafe { (kernels.near[usize::from(near.is_transposed())])(&near) };
+            if let Some(shape) = Self::near_shape(product, context) {
+                // SAFETY: the caller's promises.
+                unsafe { shape.multiply() };
                 // SAFETY: it was just computed.
                 unsafe { product.tell_complete(0..product.m, 0..product.n) };
                 Ok(())

@@ -279,8 +279,27 @@ unsafe fn each<P: Product>(
         return (0..count).try_for_each(|number| one(number, &context));
     }
     let work = c.rows.saturating_mul(c.cols).saturating_mul(a.cols.max(1));
+    let near = match (&way_a, &way_b, in_place_c) {
+        (&Way::InPlace(of_a), &Way::InPlace(of_b), Some(of_c)) if count > 1 => {
+            let a = Laid { at: a.at.cast(), rows: a.rows, cols: a.cols, layout: of_a };
+            let b = Laid { at: b.at.cast(), rows: b.rows, cols: b.cols, layout: of_b };
+            let c = Laid { at: c.at.cast(), rows: c.rows, cols: c.cols, layout: of_c };
+            // SAFETY: the caller's promise.
+            unsafe { product.near((&a, &b, &c), &context) }
+        }
+        _ => None,
+    };
     let some = |mut numbers: Range<usize>, context: &CpuContext| {
-        numbers.try_for_each(|number| one(number, context))
+        let Some(near) = &near else {
+            return numbers.try_for_each(|number| one(number, context));
+        };
+        for number in numbers {
+            let [to_a, to_b, to_c] = batch.offsets(number);
+            let (a, b, c) = (a.moved(to_a).at, b.moved(to_b).at, c.moved(to_c).at);
+            // SAFETY: the caller's promise: the operands of each product lie as those of the first.
+            unsafe { near.multiply_at(a.cast_const().cast(), b.cast_const().cast(), c.cast()) };
+        }
+        Ok(())
     };
     each_product(count, work, &context, some)
 }

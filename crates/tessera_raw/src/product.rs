@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use cpu_gemm::CpuContext;
+use cpu_gemm::{CpuContext, NearShape};
 use gemm_spec::{Element as _, Layout, Problem};
 use tessera::blas3::{self, Field, Op, View, ViewMut};
 use tessera::{Error, GemmTypes, Placement};
@@ -118,6 +118,22 @@ pub(crate) trait Product: Sync {
         false
     }
 
+    /// What is added up where there is a [shape](Self::near), which then are the elements as well.
+    type Sum: Copy + Send + Sync;
+
+    /// What a product has in common with others whose operands lie alike, where all are so small that a call is felt.
+    ///
+    /// # Safety
+    /// As [`Self::on_cpu`].
+    unsafe fn near(
+        &self,
+        operands: Three<'_, Self>,
+        context: &CpuContext,
+    ) -> Option<NearShape<Self::Sum>> {
+        let _ = (operands, context);
+        None
+    }
+
     /// Computes one whose sizes fit.
     ///
     /// # Safety
@@ -188,6 +204,25 @@ impl<T: GemmTypes<A: Plain, B: Plain, Acc: Plain, C: Plain>> Product for Typed<T
         place.engine.uses_matrix_units(&Problem::<T>::new(m, n, k))
     }
 
+    type Sum = T::Acc;
+
+    unsafe fn near(
+        &self,
+        (a, b, c): Three<'_, Self>,
+        context: &CpuContext,
+    ) -> Option<NearShape<T::Acc>> {
+        if self.epilogue.is_some() {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let a = unsafe { a.view() };
+        // SAFETY: the caller's promise.
+        let b = unsafe { b.view() };
+        // SAFETY: the caller's promise.
+        let c = unsafe { c.view_mut() };
+        cpu_gemm::near_typed::<T>(self.alpha, a, b, self.beta, c, context)
+    }
+
     unsafe fn on_cpu(&self, (a, b, c): Three<'_, Self>, context: &CpuContext) -> Result<(), Error> {
         let (op, Self { alpha, beta, epilogue }) = (Op::NoTrans, self);
         // SAFETY: the caller's promise.
@@ -251,6 +286,23 @@ impl<T: Field + Plain> Product for OfField<T> {
         self.beta != T::ZERO
     }
 
+    type Sum = T;
+
+    unsafe fn near(
+        &self,
+        (a, b, c): Three<'_, Self>,
+        context: &CpuContext,
+    ) -> Option<NearShape<T>> {
+        // SAFETY: the caller's promise.
+        let a = unsafe { a.view() };
+        // SAFETY: the caller's promise.
+        let b = unsafe { b.view() };
+        // SAFETY: the caller's promise.
+        let mut c = unsafe { c.view_mut() };
+        let ops = (Op::NoTrans, Op::NoTrans);
+        blas3::near_shape(ops, self.alpha, a, b, self.beta, &mut c, context)
+    }
+
     unsafe fn on_cpu(&self, (a, b, c): Three<'_, Self>, context: &CpuContext) -> Result<(), Error> {
         let op = Op::NoTrans;
         // SAFETY: the caller's promise.
@@ -273,6 +325,7 @@ impl Product for OfIntegers {
     type A = i64;
     type B = i64;
     type C = i64;
+    type Sum = i64;
 
     fn reads_factors(&self) -> bool {
         self.alpha != 0
