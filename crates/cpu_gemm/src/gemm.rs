@@ -11,7 +11,7 @@ use crate::matrix_units::matrix_units;
 use crate::near::NearShape;
 use crate::product::{Product, has_columns};
 use crate::thresholds::WORK_PER_THREAD;
-use crate::types::{CpuTypes, PackedTypes};
+use crate::types::CpuTypes;
 use crate::units::CpuUnits;
 use crate::way::{self, Way};
 
@@ -184,15 +184,14 @@ fn near_shape<T: CpuTypes>(
     c: &mut [T::C],
     context: &CpuContext,
 ) -> Option<NearShape<T::Acc>> {
-    let by_vectors = matches!(way, Way::Units(units) if !matches!(units, CpuUnits::All));
-    if !by_vectors || one.effective_k() == 0 {
+    if one.effective_k() == 0 {
         return None;
     }
     if has_columns(one) {
-        return T::near_shape(&Product::new(one, a, b, c), context);
+        return way::near_shape(&Product::new(one, a, b, c), way, context);
     }
     let product = Product::new(&one.transposed::<T::Transposed>(), b, a, c).swapped();
-    T::Transposed::near_shape(&product, context)
+    way::near_shape(&product, way, context)
 }
 
 /// The same of a product, C not being empty.

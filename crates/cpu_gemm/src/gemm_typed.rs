@@ -8,8 +8,7 @@ use crate::gemm::threads_for;
 use crate::near::NearShape;
 use crate::product::Product;
 use crate::sum::engine_sum;
-use crate::types::{CpuTypes, PackedTypes};
-use crate::units::CpuUnits;
+use crate::types::CpuTypes;
 use crate::view::{View, ViewMut};
 use crate::way::{self, Way};
 
@@ -57,16 +56,18 @@ pub fn near_typed<T: CpuTypes>(
 ) -> Option<NearShape<T::Acc>> {
     check_sizes(&a, &b, &c).ok()?;
     let is_empty = c.rows() == 0 || c.cols() == 0 || a.cols() == 0;
-    // Matrix units have sums of their own.
-    if is_empty || alpha == T::Acc::ZERO || matches!(context.units(), CpuUnits::All) {
+    if is_empty || alpha == T::Acc::ZERO {
         return None;
     }
+    let way = Way::Units(context.units());
     match c.layout().order {
-        Order::ColMajor => T::near_shape(&product::<T>(alpha, a, b, beta, &mut c, false), context),
+        Order::ColMajor => {
+            way::near_shape(&product::<T>(alpha, a, b, beta, &mut c, false), way, context)
+        }
         Order::RowMajor => {
             let (a, b, mut c) = (b.transposed(), a.transposed(), c.transposed());
             let product = product::<T::Transposed>(alpha, a, b, beta, &mut c, true);
-            T::Transposed::near_shape(&product, context)
+            way::near_shape(&product, way, context)
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) trait InstructionSet {
     /// Columns of a whole tile.
     const COLS: usize;
     /// Registers along a column of a tile of near operands at most: the more of a column it takes, the more of what it
-    /// reads and writes lies side by side. It has no more sums than a whole one.
+    /// reads and writes is side by side. It has no more accumulators than a whole one.
     const NEAR_VECTORS: usize = Self::VECTORS;
 
     /// A tile of a packed panel of A.

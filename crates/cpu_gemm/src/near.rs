@@ -80,8 +80,8 @@ pub struct NearShape<T> {
     near: Near<T>,
     /// Transposes rows of A if they must be, and is for an instruction set that this CPU has.
     call: NearFn<T>,
-    /// Whether the product is that of the transposed matrices.
-    turned: bool,
+    /// Whether the product is that of the transposed matrices, whose A is B.
+    swapped: bool,
 }
 
 // SAFETY: it names operands; who has it computed says that they may be used.
@@ -113,8 +113,8 @@ impl<T: Field> NearShape<T> {
         let ldc = c.layout().ld;
         let conjugates = |factor: &Factor<'_, T>| factor.conjugated && T::IS_COMPLEX;
         let (a_conjugated, b_conjugated) = (conjugates(&a), conjugates(&b));
-        let (of_c, turned) = (c.as_mut_ptr(), c.layout().order == Order::RowMajor);
-        let near = match turned {
+        let (of_c, swapped) = (c.as_mut_ptr(), c.layout().order == Order::RowMajor);
+        let near = match swapped {
             false => Near {
                 m: rows,
                 n: cols,
@@ -150,7 +150,7 @@ impl<T: Field> NearShape<T> {
             },
         };
         let call = T::near(context.isa(), near.is_transposed());
-        near.pays(T::IS_COMPLEX).then_some(Self { near, call, turned })
+        near.pays(T::IS_COMPLEX).then_some(Self { near, call, swapped })
     }
 }
 
@@ -158,8 +158,8 @@ impl<T: Copy> NearShape<T> {
     /// That of a product whose A and B were exchanged or not; `call` is for its rows and for an instruction set that
     /// this CPU has.
     #[inline(always)]
-    pub(crate) fn new(near: Near<T>, call: NearFn<T>, turned: bool) -> Self {
-        Self { near, call, turned }
+    pub(crate) fn new(near: Near<T>, call: NearFn<T>, swapped: bool) -> Self {
+        Self { near, call, swapped }
     }
 
     /// Computes it.
@@ -179,7 +179,7 @@ impl<T: Copy> NearShape<T> {
     /// They could be the operands that it was made of, and are used by nobody else as long as those would be.
     #[inline(always)]
     pub unsafe fn multiply_at(&self, a: *const T, b: *const T, c: *mut T) {
-        let (a, b) = if self.turned { (b, a) } else { (a, b) };
+        let (a, b) = if self.swapped { (b, a) } else { (a, b) };
         let near = Near { a, b, c, ..self.near };
         // SAFETY: the caller's promise, as above.
         unsafe { (self.call)(&near) }

@@ -4,6 +4,7 @@
 use crate::amx::{Amx, Unit, environment_is_usual};
 use crate::context::CpuContext;
 use crate::error::Error;
+use crate::near::NearShape;
 use crate::product::Product;
 use crate::types::PackedTypes;
 use crate::units::CpuUnits;
@@ -37,6 +38,20 @@ pub(crate) fn pays<T: PackedTypes>(
     {
         let _ = (units, size, threads);
         false
+    }
+}
+
+/// What a product has in common with others whose operands lie alike, where this way computes it by tiles of operands
+/// that are near: whichever of the units that suit it are no matrix units, and one thread is all that it is worth.
+pub(crate) fn near_shape<T: PackedTypes>(
+    product: &Product<T>,
+    way: Way,
+    context: &CpuContext,
+) -> Option<NearShape<T::Acc>> {
+    let size = (product.m, product.n, product.k);
+    match way {
+        Way::Units(units) if !pays::<T>(units, size, 1) => T::near_shape(product, context),
+        Way::Units(_) | Way::Tiles { .. } => None,
     }
 }
 

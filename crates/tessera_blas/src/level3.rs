@@ -143,8 +143,8 @@ pub(crate) fn checked<I: Int>(
 }
 
 /// The numbers of m, and of lda, ldb and ldc, in the list of `gemm`.
-const SIZES_OF_GEMM: i32 = 3;
-const LDS_OF_GEMM: [i32; 3] = [8, 10, 13];
+pub(crate) const SIZES_OF_GEMM: i32 = 3;
+pub(crate) const LDS_OF_GEMM: [i32; 3] = [8, 10, 13];
 
 #[inline(always)]
 fn numbered<I: Int>(

@@ -11,7 +11,7 @@ use tessera::blas3::{self, CpuTypes, Op};
 
 use crate::cblas::{Enumerated, call};
 use crate::int::Int;
-use crate::level3::{FITS, Sizes, general, view, view_mut};
+use crate::level3::{FITS, LDS_OF_GEMM, SIZES_OF_GEMM, Sizes, general, view, view_mut};
 use crate::threads::compute;
 use crate::xerbla::Report;
 
@@ -29,7 +29,7 @@ pub(crate) unsafe fn gemm<T: CpuTypes + GemmTypes<Acc = f32>, I: Int>(
     (c, ldc): (*mut T::C, I),
 ) {
     let Some(Sizes { ops: (op_a, op_b), m, n, k, of_a, of_b }) =
-        general(report, ops, sizes, (lda, ldb, ldc), 3, [8, 10, 13])
+        general(report, ops, sizes, (lda, ldb, ldc), SIZES_OF_GEMM, LDS_OF_GEMM)
     else {
         return;
     };

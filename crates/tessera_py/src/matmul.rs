@@ -42,12 +42,7 @@ pub(crate) fn matmul<'py>(
     epilogue: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let epilogue = epilogue::given(epilogue)?;
-    let settings = Settings {
-        factors: settings::factors(alpha, beta)?,
-        device: settings::device(device)?,
-        accuracy: settings::accuracy(accuracy)?,
-        threads: settings::threads(threads)?,
-    };
+    let settings = Settings::given([alpha, beta], device, accuracy, threads)?;
     let c = settings::addend(settings.factors, beta.is_some(), c)?;
     let (b, prepared) = device::right(a, b)?;
     if on_gpu([Some(a), Some(b), out.as_ref(), c])? {

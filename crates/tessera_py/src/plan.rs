@@ -54,12 +54,7 @@ impl Plan {
         threads: Option<isize>,
     ) -> PyResult<Self> {
         let epilogue = epilogue::given(epilogue)?;
-        let settings = Settings {
-            factors: settings::factors(alpha, beta)?,
-            device: settings::device(device)?,
-            accuracy: settings::accuracy(accuracy)?,
-            threads: settings::threads(threads)?,
-        };
+        let settings = Settings::given([alpha, beta], device, accuracy, threads)?;
         let c = settings::addend(settings.factors, beta.is_some(), c)?;
         let (b, prepared) = device::right(a, b)?;
         let out = out.map(single).transpose()?;

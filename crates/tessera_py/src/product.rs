@@ -20,7 +20,7 @@ use crate::failure::failure;
 use crate::family::Family;
 use crate::kind::{Kind, Way};
 use crate::shapes::{Shapes, broadcast};
-use crate::{numpy, state};
+use crate::{numpy, settings, state};
 
 /// The factors of a product, converted to what they are multiplied as.
 pub(crate) struct Product<'py> {
@@ -128,6 +128,23 @@ pub(crate) struct Settings {
     pub(crate) device: tessera::Device,
     pub(crate) accuracy: tessera::Accuracy,
     pub(crate) threads: Option<NonZeroUsize>,
+}
+
+impl Settings {
+    /// As arguments of the same names say.
+    pub(crate) fn given(
+        [alpha, beta]: [Option<&Bound<'_, PyAny>>; 2],
+        device: Option<&str>,
+        accuracy: Option<&str>,
+        threads: Option<isize>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            factors: settings::factors(alpha, beta)?,
+            device: settings::device(device)?,
+            accuracy: settings::accuracy(accuracy)?,
+            threads: settings::threads(threads)?,
+        })
+    }
 }
 
 impl<'py> Product<'py> {
