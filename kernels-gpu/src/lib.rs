@@ -152,6 +152,8 @@ registry! {
     tensor::{TILE_128X128, EMULATED},
     tensor::{TILE_128X192, EMULATED},
     tensor::{TILE_128X256, EMULATED},
+    tensor::{PINGPONG_64X256, EMULATED},
+    tensor::{PINGPONG_128X128, EMULATED},
     tensor::{PAIR_128X192, EMULATED},
     tensor::{PAIR_128X256, EMULATED},
     tensor::{SPLIT_64X64, EMULATED},

@@ -12,10 +12,12 @@
 //! Requires  m, n >= 1, compute capability 9.0
 //! Cost      2mnk flop; a tile of C reads (128 + tile_n) k elements
 //! Bound by  power: the clock drops below its limit; `tensor_64x128` waits for its tiles
-//! Source    warp specialisation as in NVIDIA's CUTLASS (`KernelTmaWarpSpecializedCooperative`)
+//! Source    warp specialisation as in NVIDIA's CUTLASS (`KernelTmaWarpSpecializedCooperative`, and of
+//!           `tensor_pingpong_*` `KernelTmaWarpSpecializedPingpong`)
 //!
 //! `tensor_split_*` are one block or a cluster a tile, see [`mod@split`]; `tensor_pair_*` are clusters of two that
-//! share tiles of B, see [`mod@pair`].
+//! share tiles of B, see [`mod@pair`]; of `tensor_pingpong_*` one warpgroup finishes a tile while the other multiplies
+//! the next, see [`mod@pingpong`].
 //!
 //! `tensor_64x128` is the first step: one warpgroup loads a stage, waits, multiplies, waits, and
 //! loads the next. The others overlap all of that.
@@ -44,6 +46,7 @@ mod multiply;
 mod number;
 mod pad;
 mod pair;
+mod pingpong;
 mod single_stage;
 mod small_tile;
 mod split;
@@ -79,6 +82,8 @@ const STAGING_BUFFERS: u32 = STAGING_EACH * CONSUMERS;
 const MOST_STAGES: u32 = PIPELINE_BYTES / ((TILE_M + 128) * ROW_BYTES);
 /// The pipeline, the staging buffers, then a `full` and an `empty` barrier for each stage.
 const SHARED_BYTES: u32 = PIPELINE_BYTES + STAGING_BUFFERS * STAGING_BYTES + MOST_STAGES * 16;
+/// Where consumer warpgroups that multiply in turns have a barrier each.
+const TURNS_OFFSET: u32 = SHARED_BYTES;
 
 /// Columns of C of a tile of the kernel with a single stage.
 const SINGLE_N: u32 = 128;
@@ -227,6 +232,36 @@ const _: () = PAIR_128X192.check();
 pub(crate) const PAIR_128X256: KernelSpec =
     pair("tensor_pair_128x256", entries!("tensor_pair_128x256"), 256);
 const _: () = PAIR_128X256.check();
+
+/// A kernel whose consumer warpgroups have tiles of their own.
+const fn pingpong(id: &'static str, entries: &'static [Entry], tile: Tile) -> KernelSpec {
+    KernelSpec {
+        about: "16-bit floats on the tensor cores, one warpgroup multiplies while the other finishes",
+        launch: LaunchShape::Persistent {
+            threads: (1 + CONSUMERS) * THREADS,
+            tile,
+            rows: GROUP_ROWS,
+        },
+        shared_elements: (TURNS_OFFSET + 8 * CONSUMERS) / 2,
+        ..spec(id, entries, tile.n)
+    }
+}
+
+/// What the host needs to launch warpgroups with tiles of one instruction.
+pub(crate) const PINGPONG_64X256: KernelSpec = pingpong(
+    "tensor_pingpong_64x256",
+    entries!("tensor_pingpong_64x256"),
+    Tile { m: INSTRUCTION_M, n: 256 },
+);
+const _: () = PINGPONG_64X256.check();
+
+/// What the host needs to launch warpgroups with square tiles.
+pub(crate) const PINGPONG_128X128: KernelSpec = pingpong(
+    "tensor_pingpong_128x128",
+    entries!("tensor_pingpong_128x128"),
+    Tile { m: 2 * INSTRUCTION_M, n: 128 },
+);
+const _: () = PINGPONG_128X128.check();
 
 /// What the host needs to launch the narrow tile.
 pub(crate) const TILE_128X128: KernelSpec = spec("tensor_128x128", entries!("tensor_128x128"), 128);

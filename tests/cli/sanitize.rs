@@ -16,6 +16,20 @@ fn kernels_are_examined_and_counted() {
     assert!(split.ends_with(" s: nothing found"), "{text}");
 }
 
+/// Every kernel with all its types, in all fixed orders of events and a random one.
+#[test]
+#[ignore = "minutes: `cargo xtask emulator-suites` runs it"]
+fn nothing_is_found_in_any_kernel() {
+    let text = tessera(&["sanitize", "--seeds", "1"]).fine();
+    for line in text.lines() {
+        assert!(
+            line.ends_with(": nothing found") || line.ends_with(": has no such product"),
+            "{line}"
+        );
+    }
+    assert!(text.lines().count() > 20, "{text}");
+}
+
 #[test]
 fn one_product_runs_in_the_orders_that_are_named() {
     let folder = tempfile::tempdir().unwrap();

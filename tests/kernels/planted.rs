@@ -47,10 +47,12 @@ const HARMLESS: &[Harmless] = &[
     harmless("", "setmaxnreg", "limbs/product.rs", None, 1),
     harmless("", "setmaxnreg", "tensor/multiply.rs", None, 1),
     harmless("", "setmaxnreg", "tensor/pair.rs", None, 1),
+    harmless("", "setmaxnreg", "tensor/pingpong.rs", None, 1),
     harmless("", "setmaxnreg", "tensor/split.rs", None, 1),
     harmless("bf16x9", "setmaxnreg", "limbs/product.rs", Some("registers"), 2),
     harmless("tensor_128x128", "setmaxnreg", "tensor/multiply.rs", Some("registers"), 1),
     harmless("tensor_pair_128x192", "setmaxnreg", "tensor/pair.rs", Some("registers"), 1),
+    harmless("tensor_pingpong_64x256", "setmaxnreg", "tensor/pingpong.rs", Some("registers"), 1),
     harmless("tensor_split_64x128", "setmaxnreg", "tensor/split.rs", Some("registers"), 1),
     // Where a tile is K-major and swizzled, the instruction takes no notice of the leading offset.
     harmless("bf16x9", "wgmma.mma_async", "bf16x9/device.rs", LEADING[0], 4),
@@ -72,6 +74,7 @@ const HARMLESS: &[Harmless] = &[
     harmless("tensor_split_64x64", "barrier.cluster", "tensor/split.rs", Some("release"), 1),
     // C's elements of 16 bits are two boxes a row, of which each has a buffer of its own; the next tile waits for both.
     harmless("tensor_128x128", STORED, "tensor/store.rs", None, 1),
+    harmless("tensor_pingpong_128x128", STORED, "tensor/store.rs", None, 1),
     harmless("tensor_batch_128x128", STORED, "tensor/store.rs", None, 2),
     harmless("tensor_groups_128x128", STORED, "tensor/store.rs", None, 2),
     // Here TMA stores all tiles or none; `has_groups_of_rows` has blocks that store in turns.

@@ -239,7 +239,7 @@ fn run_broken(chosen: &[&Suite]) -> Result<()> {
 fn run_all(chosen: &[&Suite], broken: Option<Broken>, device: Option<&str>) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let long = match chosen.iter().any(|suite| suite.ilp64) {
-        true => Some(build(&["--features", "ilp64"], &scratch.path().join("ilp64"))?),
+        true => Some(build(&["--features", "tessera-blas/ilp64"], &scratch.path().join("ilp64"))?),
         false => None,
     };
     let usual = build(&[], scratch.path())?;
@@ -285,11 +285,11 @@ fn run_all(chosen: &[&Suite], broken: Option<Broken>, device: Option<&str>) -> R
     }
 }
 
-/// Builds the library as a package of its own, since in a build of the whole workspace it has more features, and copies
-/// it to a folder.
+/// Builds the library, and copies it to a folder. In a build of the whole workspace its packages have more features; with
+/// Python's extension module they have those that `cargo xtask python-tests` compiles.
 fn build(features: &[&str], to: &Path) -> Result<PathBuf> {
     let mut cargo = command::cargo();
-    command::run(cargo.args(["build", "-p", "tessera-blas"]).args(features))?;
+    command::run(cargo.args(["build", "-p", "tessera-blas", "-p", "tessera-py"]).args(features))?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| crate::modules::root().join("target"), PathBuf::from);
     let library = target.join("debug/libtessera_blas.so");

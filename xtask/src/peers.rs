@@ -204,6 +204,18 @@ mod tests {
     }
 
     #[test]
+    fn the_program_takes_the_lines() {
+        for words in [&[][..], &["--gpu"], &["--results", "2026-11-20-here", "--time", "0.25"]] {
+            for line in lines(words) {
+                let (_, line) = line.split_once(" -- ").unwrap();
+                let words = std::iter::once("tessera").chain(line.split(' '));
+                let taken = lab::cli::command().try_get_matches_from(words);
+                assert!(taken.is_ok(), "{line}: {}", taken.unwrap_err());
+            }
+        }
+    }
+
+    #[test]
     fn the_gpu_is_measured_on_its_own() {
         for line in lines(&["--gpu", "--kernel", "register*"]) {
             assert!(line.contains("--device cuda --kernel register* "), "{line}");

@@ -1,4 +1,4 @@
-//! `cargo xtask sanitize`: the CPU engine's tests under AddressSanitizer.
+//! `cargo xtask sanitize`: the tests of the CPU engine under AddressSanitizer.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::command;
 
-/// Run the CPU implementations' tests under AddressSanitizer, with all of Rust's own checks on
+/// Run the CPU engine's tests under AddressSanitizer, with all of Rust's own checks on
 ///
 /// It needs a nightly toolchain for x86_64-unknown-linux-gnu with its sanitizer runtime, of any date;
 /// without one it says so and runs nothing.
@@ -16,6 +16,18 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) require: bool,
 }
+
+/// The engine's tests: the laboratory's, and those of the engine's own package that reach its unsafe code in other ways.
+const TESTS: [&str; 7] = ["packed", "batch", "epilogue", "near", "thin", "tiles", "views"];
+
+/// The profile of the tests, with the checks and little optimisation: with the sanitizer's code the compiler takes
+/// longer than the tests.
+const PROFILE: [&str; 4] = [
+    "profile.dev.opt-level=1",
+    "profile.dev.package.cpu_gemm.debug-assertions=true",
+    "profile.dev.package.cpu_gemm.opt-level=1",
+    "profile.test.package.host.opt-level=0",
+];
 
 /// The sanitizer's target: it must be named, so that build scripts are compiled without it.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -30,9 +42,10 @@ pub(crate) fn run(args: &Args) -> Result<Option<String>> {
         return Ok(Some(why));
     }
     let mut cargo = command::cargo();
-    cargo.args(["+nightly", "test", "-p", "host", "--test", "packed", "--test", "cpu"]);
+    cargo.args(["+nightly", "test", "-p", "host", "-p", "cpu_gemm"]);
+    cargo.args(TESTS.iter().flat_map(|test| ["--test", test]));
     cargo.args(["--target", TARGET, "--target-dir", "target/sanitize"]);
-    cargo.args(["--config", "profile.dev.package.cpu_gemm.debug-assertions=true"]);
+    cargo.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
     cargo.env("RUSTFLAGS", "-Zsanitizer=address");
     command::run(&mut cargo)?;
     Ok(None)

@@ -1,11 +1,12 @@
 //! Measures what epilogues cost: fused, in a CUDA graph, beside the same product without one, in turns.
 //!
 //! ```sh
-//! cargo run --release -p tessera --example device_epilogue -- [TYPE] [M N K]
+//! cargo run --release -p tessera --example device_epilogue -- [TYPE] [M N K] [KERNEL]
 //! ```
 //!
 //! It needs a GPU. Times are medians of one product in a graph of several with operands of their own; the ratio is
-//! the median over the rounds of a round's two times.
+//! the median over the rounds of a round's two times. A kernel that is named computes the products with an epilogue; the
+//! plain one's is chosen.
 
 #![expect(clippy::print_stdout, reason = "it shows its result")]
 
@@ -15,8 +16,8 @@ use std::env;
 
 use cuda_lazy::{DeviceMemory, Graph};
 use tessera::gpu::{
-    Activation, Bias, Context, Epilogue, EpilogueOperands, GemmDesc, Operands, Plan, PlanLimits,
-    Stream, Workspace,
+    Activation, Bias, Context, Epilogue, EpilogueOperands, GemmDesc, Kernel, Operands, Plan,
+    PlanLimits, Stream, Workspace,
 };
 use tessera::{DType, Types, bf16, f16};
 
@@ -29,7 +30,9 @@ const MOST_BYTES: usize = 3 << 30;
 const MOST_PRODUCTS: usize = 16;
 
 fn main() -> Result<(), Failure> {
-    let asked: Vec<String> = env::args().skip(1).collect();
+    let mut asked: Vec<String> = env::args().skip(1).collect();
+    let kernel = asked.last().and_then(|name| Kernel::named(name));
+    asked.truncate(asked.len() - usize::from(kernel.is_some()));
     let name = asked.first().map_or("bf16", String::as_str);
     let known = Types::ALL.into_iter().find(|types| types.name() == name);
     let types = known.ok_or_else(|| format!("there are no products of {name}"))?;
@@ -51,7 +54,7 @@ fn main() -> Result<(), Failure> {
         ],
     };
     for shape in shapes {
-        measure(&context, types, shape)?;
+        measure(&context, types, shape, kernel)?;
     }
     Ok(())
 }
@@ -60,6 +63,7 @@ fn main() -> Result<(), Failure> {
 fn epilogues() -> Vec<(&'static str, Epilogue, f64)> {
     let bias = Some(Bias::PerColumn);
     vec![
+        ("none", Epilogue::NONE, 0.0),
         ("bias", Epilogue::new(bias, Activation::Identity), 0.0),
         ("bias by row", Epilogue::new(Some(Bias::PerRow), Activation::Identity), 0.0),
         ("relu", Epilogue::new(None, Activation::Relu), 0.0),
@@ -97,7 +101,12 @@ fn memory_of(context: &Context, data: &[u8]) -> Result<DeviceMemory, Failure> {
     Ok(memory)
 }
 
-fn measure(context: &Context, types: Types, [m, n, k]: [usize; 3]) -> Result<(), Failure> {
+fn measure(
+    context: &Context,
+    types: Types,
+    [m, n, k]: [usize; 3],
+    kernel: Option<Kernel>,
+) -> Result<(), Failure> {
     let own = cuda_lazy::Stream::new(context.driver_context())?;
     // SAFETY: a stream of the context, which outlives what is queued in it.
     let stream = unsafe { Stream::from_raw(context, own.as_raw()) };
@@ -126,9 +135,13 @@ fn measure(context: &Context, types: Types, [m, n, k]: [usize; 3]) -> Result<(),
         amax: amax.address(),
         ..EpilogueOperands::default()
     };
-    let graph_of = |epilogue: Epilogue, beta: f64| -> Result<_, Failure> {
+    let graph_of = |epilogue: Epilogue, beta: f64, kernel: Option<Kernel>| -> Result<_, Failure> {
         let desc = GemmDesc::new(types, m, n, k).with_scalars(1.0, beta).with_epilogue(epilogue);
-        let plan = Plan::new(context, desc, PlanLimits::default())?;
+        let limits = PlanLimits::default();
+        let plan = match kernel {
+            None => Plan::new(context, desc, limits)?,
+            Some(kernel) => Plan::with_kernel(context, desc, limits, kernel)?,
+        };
         let bytes = usize::try_from(plan.workspace_bytes())?;
         let memory = DeviceMemory::new(context.driver_context(), bytes.max(1))?;
         let workspace = Workspace { address: memory.address(), bytes: bytes as u64 };
@@ -146,9 +159,9 @@ fn measure(context: &Context, types: Types, [m, n, k]: [usize; 3]) -> Result<(),
         Ok((graph, plan.kernel().spec().id, memory))
     };
     let timed = |graph: &Graph| Ok::<_, Failure>(microseconds(&stream, graph)? / products as f64);
-    let plain = graph_of(Epilogue::NONE, 0.0)?;
+    let plain = graph_of(Epilogue::NONE, 0.0, None)?;
     for (name, epilogue, beta) in epilogues() {
-        let fused = match graph_of(epilogue, beta) {
+        let fused = match graph_of(epilogue, beta, kernel) {
             Ok(fused) => fused,
             Err(error) => {
                 println!("{types} {m} {n} {k} | {name} | {error}");

@@ -25,7 +25,7 @@ mod values;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 pub use exit::Exit;
 
 use crate::error::Error;
@@ -80,6 +80,12 @@ enum Command {
     Demo(demo::Args),
     /// Measure what the choice between CPU and GPU depends on, in some seconds, and store it for this user.
     Tune(tune::Args),
+}
+
+/// The program's command line, for those who write lines of it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the program on the process's own arguments.

@@ -127,6 +127,14 @@ impl<P: Pipeline> PipelineState<P> {
         }
     }
 
+    /// Moves over that many stages, which another consumer has.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, stages: u32) {
+        let at = self.stage + stages;
+        self.stage = at % P::STAGES;
+        self.phase ^= at / P::STAGES % 2;
+    }
+
     /// The address of the stage: its tile of A, followed by that of B.
     #[inline(always)]
     pub(crate) fn tile(&self) -> SharedAddress<u8> {

@@ -116,6 +116,15 @@ pub(super) struct Chain {
     pub(super) delivered: usize,
 }
 
+/// A chain whose sums a thread has not got.
+#[derive(Clone, Copy)]
+pub(super) struct UnderWay {
+    /// Its number.
+    pub(super) chain: u32,
+    /// The group of the thread's last product of it.
+    pub(super) last: u32,
+}
+
 /// The products of a warpgroup.
 pub(super) struct Warpgroup {
     pub(super) component: Component,
@@ -125,13 +134,11 @@ pub(super) struct Warpgroup {
     /// Those that have not been carried out, and the number of the first.
     pub(super) ops: VecDeque<Op>,
     pub(super) first_op: u32,
-    /// For each thread the number of its next instruction, the groups that it has closed, and the chain whose sums
+    /// For each thread the number of its next instruction, the groups that it has closed, and the chains whose sums
     /// it has not got.
     pub(super) next: [u32; WARPGROUP],
     pub(super) closed: [u32; WARPGROUP],
-    pub(super) chain: [Option<u32>; WARPGROUP],
-    /// The group of its last product.
-    pub(super) last: [u32; WARPGROUP],
+    pub(super) under_way: [Vec<UnderWay>; WARPGROUP],
     /// Groups that are done.
     pub(super) done: u32,
     pub(super) chains: Vec<Chain>,
@@ -148,8 +155,7 @@ impl Warpgroup {
             first_op: 0,
             next: [0; WARPGROUP],
             closed: [0; WARPGROUP],
-            chain: [None; WARPGROUP],
-            last: [0; WARPGROUP],
+            under_way: [const { Vec::new() }; WARPGROUP],
             done: 0,
             chains: Vec::new(),
             next_chain: 0,

@@ -9,7 +9,9 @@ use std::panic::Location;
 use super::cells::{Act, Hazard, Knowledge};
 use super::clock::Stamp;
 use super::cluster::State;
-use super::parts::{Chain, Instruction, Op, Product, ROWS, Unwritten, WARPGROUP, Warpgroup, What};
+use super::parts::{
+    Chain, Instruction, Op, Product, ROWS, UnderWay, Unwritten, WARPGROUP, Warpgroup, What,
+};
 use super::tags::{Stray, Tile};
 use super::tensor_core::{self, DEPTH, Factors};
 use super::{Block, EmulationError, WINDOW_BASE, current};
@@ -25,6 +27,8 @@ const UNDER_WAY: u32 = 0x7fea_0000;
 const MARK: u32 = 0xffff_0000;
 /// Numbers of chains.
 const CHAINS: u32 = 512;
+/// Columns of the chains for whose sums a thread has registers: half as many for each, of 255.
+const MOST_COLUMNS: usize = 510;
 
 /// What a register holds while its sum is under way.
 fn mark(chain: u32, register: usize) -> u32 {
@@ -51,6 +55,21 @@ fn coordinates(thread: usize, register: usize) -> (usize, usize) {
     let (warp, lane) = (thread / 32, thread % 32);
     let row = 16 * warp + lane / 4 + 8 * (register / 2 % 2);
     (row, 8 * (register / 4) + 2 * (lane % 4) + register % 2)
+}
+
+impl Warpgroup {
+    /// A chain whose sums a thread has not got.
+    fn chain_under_way(&self, thread: usize) -> Option<&Chain> {
+        let first = self.under_way[thread].first()?;
+        self.chains.iter().find(|chain| chain.number == first.chain)
+    }
+
+    /// The columns of all of them.
+    fn columns_under_way(&self, thread: usize) -> usize {
+        let of_thread =
+            |chain: &&Chain| self.under_way[thread].iter().any(|own| own.chain == chain.number);
+        self.chains.iter().filter(of_thread).map(|chain| chain.columns).sum()
+    }
 }
 
 impl State {
@@ -128,10 +147,10 @@ impl State {
             Some(Ok(number)) => Some(number),
             Some(Err(product)) => return Err(EmulationError::InFlight { site, product }),
             None => {
-                if let Some(chain) =
-                    group.chains.iter().find(|chain| Some(chain.number) == group.chain[thread])
+                if let Some(chain) = group.chain_under_way(thread)
+                    && group.columns_under_way(thread) + columns > MOST_COLUMNS
                 {
-                    // The sums of a chain were never fetched.
+                    // The sums of a chain were never fetched: no thread has registers for both.
                     return Err(EmulationError::InFlight { site, product: chain.at });
                 }
                 if registers.iter().any(|value| is_mark(value.to_bits())) {
@@ -143,7 +162,6 @@ impl State {
                 None
             }
         };
-        group.last[thread] = group.closed[thread];
         let new_chain = |group: &mut Warpgroup| {
             group.next_chain = (group.next_chain + 1) % CHAINS;
             let number = group.next_chain;
@@ -184,8 +202,11 @@ impl State {
                 }
                 *value = f32::from_bits(mark(chain.number, at));
             }
-            group.chain[thread] = Some(chain.number);
+            group.under_way[thread].push(UnderWay { chain: chain.number, last: 0 });
         }
+        let last = group.closed[thread];
+        let own = group.under_way[thread].iter_mut().filter(|own| own.chain == chain);
+        own.for_each(|own| own.last = last);
         if group.ops[place].arrived == WARPGROUP {
             // The other threads may have closed the group by now; this one has not.
             let time = group.closed[thread] + 1;
@@ -324,7 +345,7 @@ impl State {
         true
     }
 
-    /// The sums of a thread, where its newest product is done.
+    /// The sums of a thread in these registers, where the newest product of theirs is done.
     fn fetch(
         &mut self,
         blocks: &[Block<'_>],
@@ -336,20 +357,26 @@ impl State {
         let Some((index, thread)) = self.warpgroup_of(slot) else { return Ok(()) };
         let group = &mut self.warpgroups[index];
         self.clocks[slot].see(group.component, groups);
-        let Some(number) = group.chain[thread] else { return Ok(()) };
+        let registers = acc.as_flattened_mut();
+        let holds = |own: &UnderWay| {
+            let mut all = registers.iter().enumerate();
+            all.all(|(at, value)| value.to_bits() == mark(own.chain, at))
+        };
+        let Some(own) = group.under_way[thread].iter().position(holds) else {
+            // Registers with sums of no product, or some of them with others since.
+            return group
+                .chain_under_way(thread)
+                .map_or(Ok(()), |chain| Err(EmulationError::InFlight { site, product: chain.at }));
+        };
+        let UnderWay { chain: number, last } = group.under_way[thread][own];
         let Some(place) = group.chains.iter().position(|chain| chain.number == number) else {
             return Ok(());
         };
         let chain = &mut group.chains[place];
-        let registers = acc.as_flattened_mut();
-        let mut all = registers.iter().enumerate();
-        if !all.all(|(at, value)| value.to_bits() == mark(number, at)) {
-            return Err(EmulationError::InFlight { site, product: chain.at });
-        }
-        if group.last[thread] >= group.closed[thread] {
+        if last >= group.closed[thread] {
             return Err(EmulationError::Uncommitted { site, product: chain.at });
         }
-        if group.last[thread] >= groups {
+        if last >= groups {
             return Ok(());
         }
         for (at, value) in registers.iter_mut().enumerate() {
@@ -359,7 +386,7 @@ impl State {
             *value = unwritten.map_or(chain.acc[place], f32::from_bits);
         }
         chain.delivered += 1;
-        group.chain[thread] = None;
+        group.under_way[thread].swap_remove(own);
         if chain.delivered == WARPGROUP {
             group.chains.swap_remove(place);
         }
@@ -378,9 +405,7 @@ impl State {
         slot: usize,
     ) -> Result<(), EmulationError> {
         let Some((index, thread)) = self.warpgroup_of(slot) else { return Ok(()) };
-        let group = &self.warpgroups[index];
-        let chain = group.chains.iter().find(|chain| Some(chain.number) == group.chain[thread]);
-        chain.map_or(Ok(()), |chain| {
+        self.warpgroups[index].chain_under_way(thread).map_or(Ok(()), |chain| {
             let site = self.site(blocks, slot, chain.at);
             Err(EmulationError::InFlight { site, product: chain.at })
         })

@@ -3,7 +3,10 @@
 use cuda_lazy::DevicePtr;
 use gemm_spec::params::TransposeParams;
 use gemm_spec::plan::{Addresses, Band, Kept, Planner};
-use gemm_spec::{Batch, KernelSpec, Layout, Numerics, Operand, OperandAccess, Order, Unsupported};
+use gemm_spec::{
+    Activation, Batch, Bias, Epilogue, KernelSpec, Layout, Numerics, Operand, OperandAccess, Order,
+    Unsupported,
+};
 use kernels_gpu::Kernel;
 
 use super::context::Context;
@@ -12,6 +15,7 @@ use super::operands::{PlanLimits, TMA_ALIGNMENT, WORKSPACE_ALIGNMENT};
 use crate::element::GemmTypes;
 use crate::error::Error;
 use crate::operand_fault::OperandFault;
+use crate::select::Finishing;
 
 /// What a descriptor comes to on a device.
 pub(super) struct Choice {
@@ -33,7 +37,7 @@ impl Choice {
         let launched = stacked(&canonical);
         let fusing = !desc.epilogue.is_none();
         let grouped = matches!(desc.batch, GemmBatch::RowGroups { .. });
-        let model = context.model();
+        let model = context.model().clone().with_finishing(finishing(&canonical));
         let dispatch = |spec: &KernelSpec| Dispatch::new::<T>(context, &launched, limits, spec);
         let multiplies_prepared = |spec: &KernelSpec| {
             let of = |prepared: Preparation| spec.operands == OperandAccess::Limbs(prepared.limbs);
@@ -107,6 +111,19 @@ impl Choice {
             return Err(Error::DeviceOperand { plan, operand: "the workspace", fault });
         }
         Ok(Self { kernel: picked, product, swapped })
+    }
+}
+
+/// What the epilogue of a product takes.
+fn finishing(desc: &GemmDesc) -> Finishing {
+    let Epilogue { bias, row_scales, column_scales, activation, amax, device_scalars } =
+        desc.epilogue;
+    let staged = row_scales || column_scales || amax || device_scalars || activation.is_smooth();
+    match (desc.reads_c(), staged, bias) {
+        (true, ..) => Finishing::StagedWithC,
+        (false, true, _) | (false, false, Some(Bias::PerRow)) => Finishing::Staged,
+        (false, false, None) if activation == Activation::Identity => Finishing::Nothing,
+        (false, false, None | Some(Bias::PerColumn)) => Finishing::InRegisters,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use gemm_spec::split_k::KSharing;
 use gemm_spec::tensor::{ALIGNMENT, COPY_ALIGNMENT};
+use gemm_spec::warpgroup::{self, INSTRUCTION_M};
 use gemm_spec::{
     DType, DeviceLimits, Element as _, KernelSpec, Operand, OperandAccess, Problem, Types, split_k,
 };
 
-use super::constants::Constants;
+use super::constants::{Constants, Finishing};
 use super::fitted::FITTED;
 use super::gpu::{GpuFigures, Workload};
 use super::measured::Measured;
@@ -28,6 +29,8 @@ pub struct DeviceModel {
     speed: f64,
     measured: Measured,
     ways: GpuFigures,
+    /// What is done to the sums of the products that are predicted.
+    finishing: Finishing,
 }
 
 /// Fused multiply-adds of an SM in a clock that the tables of peaks do not know: those of the least of
@@ -50,6 +53,14 @@ fn is_in_lines(types: Types, [n, k]: [usize; 2]) -> bool {
 /// one of them reads the others' sums, of the reference device.
 const CLUSTER_SUM: f64 = 900.0;
 const CLUSTER_RATE: f64 = 60.0;
+
+/// Nanoseconds that it takes the blocks of a cluster besides if their sums are finished in any way.
+const CLUSTER_FINISH: f64 = 2000.0;
+
+/// The kernels of which one warpgroup multiplies while another finishes its tile, and how many times as long it takes
+/// then.
+const PINGPONG: [&str; 2] = ["tensor_pingpong_64x256", "tensor_pingpong_128x128"];
+const PINGPONG_FINISH: f64 = 1.4;
 
 /// Lines of a tile that a kernel multiplies for that many of C: those for thin products have code for each
 /// power of two, others multiply all.
@@ -90,7 +101,8 @@ impl DeviceModel {
         let speed = rate(limits.compute_capability, clock_mhz)
             / rate(reference.compute_capability, reference.clock_mhz);
         let ways = GpuFigures::assumed(limits.compute_capability);
-        Self { limits, clock_mhz, constants, speed, measured: Measured::default(), ways }
+        let (measured, finishing) = (Measured::default(), Finishing::Nothing);
+        Self { limits, clock_mhz, constants, speed, measured, ways, finishing }
     }
 
     /// The same with what was measured on this device.
@@ -101,6 +113,12 @@ impl DeviceModel {
             bare.kernel_seconds(spec, types, sizes)
         });
         Self { measured, ways: figures.clone(), ..bare }
+    }
+
+    /// The same for products whose epilogues do more.
+    #[must_use]
+    pub fn with_finishing(self, finishing: Finishing) -> Self {
+        Self { finishing, ..self }
     }
 
     /// What the device allows a kernel.
@@ -250,11 +268,15 @@ impl DeviceModel {
             if copies { padded_copy + 2.0 * of(rows * width, dtype) / memory_rate } else { 0.0 }
         };
         let copies = copied(m, k, types.a()) + copied(k, n, types.b());
+        let of_cluster = match (spec.split_k, self.finishing) {
+            (KSharing::None | KSharing::Workspace { .. }, _) | (_, Finishing::Nothing) => 0.0,
+            (KSharing::Cluster { .. }, _) => CLUSTER_FINISH,
+        };
         let of_each = blocks as f64 / f64::from(self.limits.multiprocessors);
         let stays = ranges <= 1 && bytes <= IN_L2;
         let reached = if stays { 1.0 } else { reached(spec, of_each) };
         let read = bytes / memory_rate / reached / self.speed;
-        Some((launch + sum + copies) / self.speed + units.max(read))
+        Some((launch + sum + of_cluster + copies) / self.speed + units.max(read))
     }
 
     /// SMs that clusters of that many blocks run on at once, with one block each. Clusters of three and more
@@ -295,12 +317,34 @@ impl DeviceModel {
         let peak = self.sm_peak(spec, types);
         let busiest = blocks.div_ceil(at_once.max(1));
         let (waves, rest) = (busiest / resident, busiest % resident);
-        let wave = |blocks: u64| {
+        let finish = self.finish(spec);
+        let multiply = |blocks: u64| {
             let rate = (efficiency.with(blocks, resident) * peak).max(f64::MIN_POSITIVE);
             constants.wave / self.speed + blocks as f64 * work / rate
         };
+        if PINGPONG.contains(&spec.id) {
+            // The last tile's epilogue has no mainloop beside it, and a warpgroup has every second tile.
+            let one = multiply(1);
+            let turns = busiest.div_ceil(2) as f64;
+            return (busiest as f64 * one + finish).max(turns * (one + finish));
+        }
+        let wave = |blocks: u64| multiply(blocks) + blocks as f64 * finish;
         let last = if rest == 0 { 0.0 } else { wave(rest) };
         waves as f64 * wave(resident) + last
+    }
+
+    /// Nanoseconds in which a block of a kernel finishes the sums of a tile.
+    fn finish(&self, spec: &KernelSpec) -> f64 {
+        let Some(tile) = spec.launch.tile().filter(|_| spec.fuses) else { return 0.0 };
+        let units = f64::from(tile.m * tile.n) / f64::from(INSTRUCTION_M * 256);
+        let (warpgroups, slower) = if PINGPONG.contains(&spec.id) {
+            (1, PINGPONG_FINISH)
+        } else {
+            // One of them loads, where there are several.
+            let all = spec.max_threads() / warpgroup::THREADS;
+            ((all - u32::from(all > 1)).max(1), 1.0)
+        };
+        slower * units / f64::from(warpgroups) * self.finishing.nanoseconds() / self.speed
     }
 
     /// Seconds of a product of m, n and k by a kernel, its operands being on the device: as measured
@@ -503,6 +547,31 @@ mod tests {
         let of = |multiprocessors: u32, size| model(multiprocessors).in_clusters(size);
         assert_eq!([1, 2, 3, 4, 6, 8].map(|size| of(132, size)), [132, 132, 99, 88, 96, 64]);
         assert_eq!(of(1, 8), 8);
+    }
+
+    /// An epilogue follows each mainloop, but where another warpgroup multiplies meanwhile; there only the last is seen,
+    /// or all where mainloops are shorter.
+    #[test]
+    fn epilogues_cost_what_is_not_hidden() {
+        let plain = DeviceModel::new(*model(132).limits(), 1980);
+        let costs = |id: &str, k, finishing| {
+            let kernel = kernels_gpu::Kernel::named(id).unwrap();
+            let of = |model: &DeviceModel| {
+                model.nanoseconds(kernel.spec(), Types::BF16, [4096, 4096, k], 1).unwrap()
+            };
+            of(&plain.clone().with_finishing(finishing)) - of(&plain)
+        };
+        let close = |one: f64, other: f64| (one - other).abs() < 1e-6 * one.abs().max(1.0);
+        let (whole, half) = ("tensor_128x256", "tensor_pingpong_128x128");
+        for finishing in [Finishing::InRegisters, Finishing::Staged, Finishing::StagedWithC] {
+            let unit = finishing.nanoseconds();
+            assert!(close(costs(whole, 4096, finishing), 4.0 * unit));
+            assert!(close(costs(half, 4096, finishing), PINGPONG_FINISH * unit));
+            assert!(costs(half, 64, finishing) > PINGPONG_FINISH * unit);
+            assert!(costs("tensor_split_64x128", 4096, finishing) > CLUSTER_FINISH);
+            assert_eq!(costs("tensor_pair_128x256", 4096, finishing), 0.0);
+        }
+        assert_eq!(costs(whole, 4096, Finishing::Nothing), 0.0);
     }
 
     #[test]

@@ -23,6 +23,8 @@
 //! - results/2026-11-25-h200-drawn/bf16-held-2.json
 //! - results/2026-11-25-h200-drawn/f32-held-1.json
 //! - results/2026-11-25-h200-drawn/f32-held-2.json
+//! - results/2026-11-27-h200-pingpong/bf16-large.json
+//! - results/2026-11-27-h200-pingpong/bf16-drawn-4.json
 
 use std::borrow::Cow;
 
@@ -40,27 +42,29 @@ pub(super) const FITTED: Constants = Constants {
     memory_rate: 4000.0,
     others: [0.58, 0.58, 0.64],
     kernels: Cow::Borrowed(&[
-        KernelConstants::new("async_copy_32x64", [0.38356, 0.7069], [0.32036, 0.58288], 300.0),
-        KernelConstants::new("async_copy_32x128", [0.50309, 0.85065], [0.32336, 0.61827], 300.0),
-        KernelConstants::new("async_copy_64x128", [0.61023, 0.74595], [0.55101, 0.59649], 300.0),
-        KernelConstants::new("async_copy_64x256", [0.78794, 0.80178], [0.62646, 0.60899], 645.8),
-        KernelConstants::new("async_copy_128x256", [0.58, 0.8871], [0.58, 0.61297], 1310.5),
-        KernelConstants::new("split_k_32x64", [0.56794, 0.68289], [0.5062, 0.59907], 1325.1),
-        KernelConstants::new("split_k_64x64", [0.58346, 0.74948], [0.5645, 0.66382], 300.0),
-        KernelConstants::new("split_k_32x128", [0.61543, 0.7457], [0.56926, 0.67074], 1221.8),
-        KernelConstants::new("split_k_64x128", [0.60598, 0.77382], [0.54013, 0.605], 300.0),
+        KernelConstants::new("async_copy_32x64", [0.38329, 0.70716], [0.32069, 0.5831], 300.0),
+        KernelConstants::new("async_copy_32x128", [0.50254, 0.8515], [0.32313, 0.61858], 300.0),
+        KernelConstants::new("async_copy_64x128", [0.61023, 0.74608], [0.55101, 0.59679], 300.0),
+        KernelConstants::new("async_copy_64x256", [0.78794, 0.8019], [0.62646, 0.609], 640.9),
+        KernelConstants::new("async_copy_128x256", [0.58, 0.88799], [0.58, 0.61327], 1312.8),
+        KernelConstants::new("split_k_32x64", [0.56674, 0.68289], [0.50601, 0.59906], 1322.3),
+        KernelConstants::new("split_k_64x64", [0.58243, 0.7499], [0.56456, 0.66415], 300.0),
+        KernelConstants::new("split_k_32x128", [0.61534, 0.74588], [0.56949, 0.67105], 1227.3),
+        KernelConstants::new("split_k_64x128", [0.60604, 0.7739], [0.54013, 0.60531], 300.0),
         KernelConstants::new("split_k_128x64", [0.34093, 0.67713], [0.30022, 0.60408], 300.0),
         KernelConstants::new("small_m", [0.10531, 0.20691], [0.99977, 0.23872], 3665.5),
         KernelConstants::new("small_n", [0.16786, 0.09839], [0.17313, 0.23108], 2105.5),
-        KernelConstants::new("tensor_128x128", [0.64, 0.80471], [0.64, 0.86552], 499.3),
-        KernelConstants::new("tensor_128x256", [0.64, 0.89482], [0.64, 0.9201], 1058.0),
-        KernelConstants::new("tensor_128x160", [0.64, 0.71799], [0.64, 0.62929], 1280.1),
-        KernelConstants::new("tensor_128x192", [0.64, 0.89637], [0.64, 0.79116], 648.8),
-        KernelConstants::new("tensor_pair_128x192", [0.64, 0.8302], [0.64, 0.86937], 1215.6),
-        KernelConstants::new("tensor_pair_128x256", [0.64, 0.82482], [0.64, 0.80129], 1047.0),
-        KernelConstants::new("tensor_split_64x64", [0.64, 0.47328], [0.64, 0.39333], 844.9),
-        KernelConstants::new("tensor_split_64x128", [0.64, 0.61254], [0.64, 0.48684], 979.8),
-        KernelConstants::new("tensor_split_128x64", [0.64, 0.54872], [0.64, 0.38965], 836.7),
-        KernelConstants::new("tensor_split_128x128", [0.64, 0.7391], [0.64, 0.55201], 1100.7),
+        KernelConstants::new("tensor_128x128", [0.64, 0.797], [0.64, 0.85455], 580.8),
+        KernelConstants::new("tensor_128x256", [0.64, 0.84835], [0.64, 0.91129], 1034.4),
+        KernelConstants::new("tensor_128x160", [0.64, 0.71499], [0.64, 0.59752], 1291.8),
+        KernelConstants::new("tensor_128x192", [0.64, 0.85556], [0.64, 0.78917], 799.6),
+        KernelConstants::new("tensor_pair_128x192", [0.64, 0.81274], [0.64, 0.85872], 1112.4),
+        KernelConstants::new("tensor_pair_128x256", [0.64, 0.82113], [0.64, 0.80007], 1137.1),
+        KernelConstants::new("tensor_split_64x64", [0.64, 0.4526], [0.64, 0.40917], 856.9),
+        KernelConstants::new("tensor_split_64x128", [0.64, 0.53091], [0.64, 0.47383], 980.3),
+        KernelConstants::new("tensor_split_128x64", [0.64, 0.51306], [0.64, 0.46406], 1203.1),
+        KernelConstants::new("tensor_split_128x128", [0.64, 0.73684], [0.64, 0.57814], 1522.7),
+        KernelConstants::new("tensor_pingpong_64x256", [0.64, 0.74896], [0.64, 0.60224], 603.4),
+        KernelConstants::new("tensor_pingpong_128x128", [0.64, 0.82759], [0.64, 0.66361], 369.2),
     ]),
 };

@@ -65,6 +65,8 @@ static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
         "tensor_128x160",
         "tensor_128x192",
         "tensor_128x256",
+        "tensor_pingpong_64x256",
+        "tensor_pingpong_128x128",
         "tensor_pair_128x192",
         "tensor_pair_128x256",
         "tensor_split_64x64",

@@ -21,7 +21,7 @@ mod thin;
 
 use gemm_spec::{KernelSpec, Problem, Types};
 
-pub use constants::{Constants, Efficiency, KernelConstants, Reference};
+pub use constants::{Constants, Efficiency, Finishing, KernelConstants, Reference};
 pub use cpu::{ASSUMED_RATE, CpuFigures, CpuModel, Cube, Curve};
 pub use device::DeviceModel;
 pub use gpu::{COPIES, GpuFigures, TransferModel, Workload};

@@ -1,0 +1,196 @@
+//! Two consumer warpgroups with a tile of C each: while one finishes its tile, the other multiplies.
+//!
+//! The tensor cores then never wait for an epilogue, if it takes no longer than a tile's mainloop. A tile is half as
+//! large as one that both compute, so that more of A and B is loaded for each product.
+//!
+//! The producer loads the stages of all tiles of a block one after the other. Each warpgroup has every second tile and
+//! passes over the stages of those between them. A barrier of a stage tells phases apart by their parity, so a
+//! warpgroup may not wait for a stage that is two phases ahead: the warpgroups hand their turn to each other, when the
+//! last stage of a tile is full.
+//!
+//! ```text
+//!  stages      | tile 0    | tile 1    | tile 2    | ...
+//!  consumer 0  | mainloop  | epilogue  | mainloop  | ...
+//!  consumer 1  |           | mainloop  | epilogue  | ...
+//! ```
+
+use cuda_std::arch::sm90::mbarrier::Barrier;
+use cuda_std::arch::sm90::{bulk, mbarrier, registers};
+use cuda_std::memory::SharedAddress;
+use cuda_std::{thread, warp};
+use gemm_spec::index::ceil_div;
+use gemm_spec::scheduler::{Persistent, TileScheduler};
+use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
+use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS};
+
+use super::multiply::{
+    CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, PipelineState, Stages, mainloop,
+};
+use super::number::{Number, Wgmma};
+use super::{CONSUMERS, GROUP_ROWS, PIPELINE_BYTES, STAGING_BYTES, STAGING_EACH, TURNS_OFFSET};
+use crate::parts::cta::this_cta;
+use crate::parts::pipeline;
+use crate::parts::unroll::unroll;
+
+/// A consumer warpgroup's view of whose turn it is to multiply: a barrier for each warpgroup, at which the other
+/// arrives.
+struct Turns {
+    own: SharedAddress<Barrier>,
+    others: SharedAddress<Barrier>,
+    phase: u32,
+}
+
+impl Turns {
+    /// The barrier of a consumer warpgroup.
+    #[inline(always)]
+    fn barrier(smem: SharedAddress<u8>, consumer_idx: u32) -> SharedAddress<Barrier> {
+        smem.wrapping_add((TURNS_OFFSET + 8 * consumer_idx) as usize).cast()
+    }
+
+    /// Those of a warpgroup. The first turn is warpgroup 0's.
+    #[inline(always)]
+    fn new(smem: SharedAddress<u8>, consumer_idx: u32) -> Self {
+        let (own, others) =
+            (Self::barrier(smem, consumer_idx), Self::barrier(smem, 1 - consumer_idx));
+        Self { own, others, phase: 1 - consumer_idx }
+    }
+
+    /// Waits for the warpgroup's turn.
+    ///
+    /// # Safety
+    /// The barriers are initialised; it alternates with [`Turns::hand_over`].
+    #[inline(always)]
+    unsafe fn wait(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe { mbarrier::wait(self.own, self.phase) };
+        self.phase ^= 1;
+    }
+
+    /// Makes it the other's turn.
+    ///
+    /// # Safety
+    /// One thread calls it, in this warpgroup's turn.
+    #[inline(always)]
+    unsafe fn hand_over(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { mbarrier::arrive(self.others) };
+    }
+}
+
+impl<N: Number> Launch<N> {
+    /// A block's tiles of `64 * M64` rows, which the consumer warpgroups compute in turns.
+    ///
+    /// # Safety
+    /// The obligations of the entries.
+    #[inline(always)]
+    pub(super) unsafe fn run_pingpong<const M64: usize, const N16: usize>(&self)
+    where
+        N: Wgmma<N16>,
+    {
+        let linear = thread::thread_idx_x();
+        // Uniform across a warpgroup, and known to be uniform in a warp.
+        // SAFETY: all lanes are here.
+        let warpgroup_idx = unsafe { warp::shuffle_idx(warp::FULL, linear / THREADS, 0) };
+        // SAFETY: obligation 2 gives the bytes; the barriers separate writes and reads.
+        let smem = unsafe { pipeline::smem() };
+        let mut pipe = PipelineState::<N16>::new(smem);
+        let address = SharedAddress::new(smem);
+        if linear == 0 {
+            // SAFETY: obligation 1.
+            unsafe { self.prefetch() };
+            for consumer_idx in 0..CONSUMERS {
+                // SAFETY: one thread; nobody uses the barriers before the barrier below.
+                unsafe { mbarrier::init(Turns::barrier(address, consumer_idx), 1) };
+            }
+            // SAFETY: the same.
+            unsafe { pipe.init_barriers(1) };
+        }
+        // SAFETY: all threads of the block are here.
+        unsafe { thread::sync_threads() };
+        let tile_m = INSTRUCTION_M * M64 as u32;
+        let extent = self.extent((tile_m, Stages::<N16>::TILE_N));
+        let tiles = Persistent::new(this_cta(), extent, GROUP_ROWS);
+        if warpgroup_idx == 0 {
+            // SAFETY: the whole warpgroup is here and needs no more registers.
+            unsafe { registers::reg_dealloc::<PRODUCER_REGISTERS>() };
+            if linear == 0 {
+                // SAFETY: one thread; the consumers consume as many stages as it loads.
+                unsafe { self.producer_loop::<N16, false>(&mut pipe, tile_m, tiles) };
+            }
+            return;
+        }
+        // SAFETY: the whole warpgroup is here; the producer's has released what the pool lacks.
+        unsafe { registers::reg_alloc::<CONSUMER_REGISTERS>() };
+        // SAFETY: the whole warpgroup is here; the producer visits the same tiles.
+        unsafe { self.pingpong_loop::<M64, N16>(&mut pipe, warpgroup_idx - 1, tiles) };
+        // TMA stores under way read this block's shared memory.
+        bulk::wait_group_read::<0>();
+    }
+
+    /// The loop of consumer warpgroup `consumer_idx`: mainloop and epilogue of every second tile.
+    ///
+    /// # Safety
+    /// The whole warpgroup calls it; the producer loads the stages of all of these tiles.
+    #[inline(always)]
+    unsafe fn pingpong_loop<const M64: usize, const N16: usize>(
+        &self,
+        pipe: &mut PipelineState<N16>,
+        consumer_idx: u32,
+        mut tiles: Persistent,
+    ) where
+        N: Wgmma<N16>,
+    {
+        let offset = PIPELINE_BYTES + consumer_idx * STAGING_EACH * STAGING_BYTES;
+        // SAFETY: as in the caller.
+        let smem = unsafe { pipeline::smem() };
+        let staging = smem.wrapping_add(offset as usize);
+        // SAFETY: the barrier is initialised and expects one of the warpgroups.
+        let release = |empty| unsafe { mbarrier::arrive(empty) };
+        let mut turns = Turns::new(SharedAddress::new(smem), consumer_idx);
+        let k_tiles = ceil_div(self.k, BLOCK_K);
+        if consumer_idx == 1 {
+            pipe.pass(k_tiles);
+            tiles.advance();
+        }
+        while tiles.has_work() {
+            let tile = tiles.tile();
+            // This one, and the other warpgroup's.
+            tiles.advance();
+            tiles.advance();
+            // SAFETY: the barriers are initialised.
+            unsafe { turns.wait() };
+            // SAFETY: one thread of the warpgroup calls it, in its turn.
+            let issued = || unsafe { turns.hand_over() };
+            // The whole warpgroup is here, and `k_tiles` stages are loaded for this tile.
+            let acc = match self.major_flags {
+                // SAFETY: as said; both are K-major.
+                0 => unsafe {
+                    mainloop::<N, M64, N16, false, false>(pipe, 0, k_tiles, release, issued)
+                },
+                // SAFETY: as said; A is MN-major.
+                A_MN_MAJOR => unsafe {
+                    mainloop::<N, M64, N16, true, false>(pipe, 0, k_tiles, release, issued)
+                },
+                // SAFETY: as said; B is MN-major.
+                B_MN_MAJOR => unsafe {
+                    mainloop::<N, M64, N16, false, true>(pipe, 0, k_tiles, release, issued)
+                },
+                // SAFETY: as said; both are MN-major.
+                _ => unsafe {
+                    mainloop::<N, M64, N16, true, true>(pipe, 0, k_tiles, release, issued)
+                },
+            };
+            pipe.pass(k_tiles);
+            let (row0, col0) =
+                (tile.row * INSTRUCTION_M * M64 as u32, tile.col * Stages::<N16>::TILE_N);
+            unroll!(for H in 0..2 {
+                if H < M64 {
+                    let place = (row0 + INSTRUCTION_M * H as u32, col0);
+                    let epilogue = self.epilogue(place, consumer_idx, staging);
+                    // SAFETY: obligation 1; this warpgroup alone has the tile.
+                    unsafe { epilogue.store::<N16, false>(self.tma_store != 0, &acc[H % M64]) };
+                }
+            });
+        }
+    }
+}
