@@ -74,6 +74,7 @@ fn epilogues() -> Vec<(&'static str, Epilogue, f64)> {
         ("scales", Epilogue::NONE.with_row_scales().with_column_scales(), 0.0),
         ("amax", Epilogue::NONE.with_amax(), 0.0),
         ("c apart", Epilogue::NONE, 1.0),
+        ("c in place", Epilogue::NONE, 1.0),
         ("c apart bias relu", Epilogue::new(bias, Activation::Relu), 1.0),
     ]
 }
@@ -135,7 +136,11 @@ fn measure(
         amax: amax.address(),
         ..EpilogueOperands::default()
     };
-    let graph_of = |epilogue: Epilogue, beta: f64, kernel: Option<Kernel>| -> Result<_, Failure> {
+    let graph_of = |epilogue: Epilogue,
+                    beta: f64,
+                    kernel: Option<Kernel>,
+                    in_place: bool|
+     -> Result<_, Failure> {
         let desc = GemmDesc::new(types, m, n, k).with_scalars(1.0, beta).with_epilogue(epilogue);
         let limits = PlanLimits::default();
         let plan = match kernel {
@@ -148,7 +153,7 @@ fn measure(
         let chain = || {
             operands.iter().try_for_each(|set| {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|at: usize| set[at].address());
-                let operands = Operands { a, b, c, d };
+                let operands = Operands { a, b, c: if in_place { d } else { c }, d };
                 // SAFETY: matrices of the descriptor's sizes and a workspace as long as the plan's, which
                 // outlive the waits below; the stream orders the writes.
                 unsafe { plan.run_with(stream.as_raw(), &[operands], given, workspace) }
@@ -159,9 +164,9 @@ fn measure(
         Ok((graph, plan.kernel().spec().id, memory))
     };
     let timed = |graph: &Graph| Ok::<_, Failure>(microseconds(&stream, graph)? / products as f64);
-    let plain = graph_of(Epilogue::NONE, 0.0, None)?;
+    let plain = graph_of(Epilogue::NONE, 0.0, None, false)?;
     for (name, epilogue, beta) in epilogues() {
-        let fused = match graph_of(epilogue, beta, kernel) {
+        let fused = match graph_of(epilogue, beta, kernel, name == "c in place") {
             Ok(fused) => fused,
             Err(error) => {
                 println!("{types} {m} {n} {k} | {name} | {error}");

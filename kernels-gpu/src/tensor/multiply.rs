@@ -26,7 +26,6 @@ use super::{
 use crate::parts::cta::this_cta;
 use crate::parts::entries::entry;
 use crate::parts::pipeline::{self, Pipeline};
-use crate::parts::unroll::unroll;
 
 /// Registers of a producer thread, and of a consumer thread.
 pub(super) const PRODUCER_REGISTERS: u32 = 24;
@@ -359,26 +358,25 @@ impl<N: Number> Launch<N> {
             // own loop.
             //
             // The whole warpgroup is here, and `k_tiles` stages are loaded for this tile.
-            let first_row = consumer_idx * INSTRUCTION_M;
-            let [acc] = match self.major_flags {
+            let acc = match self.major_flags {
                 // SAFETY: as said; both are K-major.
                 0 => unsafe {
-                    mainloop::<N, 1, N16, false, false>(pipe, first_row, k_tiles, release, || ())
+                    mainloop::<N, N16, false, false>(pipe, consumer_idx, k_tiles, release)
                 },
                 // SAFETY: as said; A is MN-major.
                 A_MN_MAJOR => unsafe {
-                    mainloop::<N, 1, N16, true, false>(pipe, first_row, k_tiles, release, || ())
+                    mainloop::<N, N16, true, false>(pipe, consumer_idx, k_tiles, release)
                 },
                 // SAFETY: as said; B is MN-major.
                 B_MN_MAJOR => unsafe {
-                    mainloop::<N, 1, N16, false, true>(pipe, first_row, k_tiles, release, || ())
+                    mainloop::<N, N16, false, true>(pipe, consumer_idx, k_tiles, release)
                 },
                 // SAFETY: as said; both are MN-major.
                 _ => unsafe {
-                    mainloop::<N, 1, N16, true, true>(pipe, first_row, k_tiles, release, || ())
+                    mainloop::<N, N16, true, true>(pipe, consumer_idx, k_tiles, release)
                 },
             };
-            let place = (row0 + first_row, col0);
+            let place = (row0 + consumer_idx * INSTRUCTION_M, col0);
             let mut epilogue = self.epilogue(place, consumer_idx, staging);
             let apart = u64::from(self.m) * self.ldc;
             epilogue.c = epilogue.c.wrapping_add((u64::from(tile.range) * apart) as usize);
@@ -557,12 +555,12 @@ pub(super) fn for_each_box(
     }
 }
 
-/// The mainloop of one tile: the product of `64 * M64` rows of A's tiles from `first_row` on and B's tiles, accumulated
-/// over `k_tiles` stages, 64 rows after the others.
+/// The mainloop of one tile: the product of consumer warpgroup `consumer_idx`'s 64 rows of A's
+/// tiles and B's tiles, accumulated over `k_tiles` stages.
 ///
-/// The `wgmma`s of one stage are in flight while those of the next are issued; a stage is released once those of the
-/// stage after it have been issued and its own have completed: one thread calls `release` with its `empty` barrier.
-/// When those of the last stage have been issued, it calls `issued`.
+/// One group of `wgmma`s is in flight while the next is issued; a stage is released once the group
+/// after it has been issued and its own has completed: one thread calls `release` with its `empty`
+/// barrier.
 ///
 /// # Safety
 /// All threads of the warpgroup call it together; the producer loads `k_tiles` stages for it.
@@ -573,37 +571,32 @@ pub(super) fn for_each_box(
 )]
 pub(super) unsafe fn mainloop<
     N: Wgmma<N16>,
-    const M64: usize,
     const N16: usize,
     const A_MN_MAJOR: bool,
     const B_MN_MAJOR: bool,
 >(
     pipe: &mut PipelineState<N16>,
-    first_row: u32,
+    consumer_idx: u32,
     k_tiles: u32,
     release: impl Fn(SharedAddress<Barrier>),
-    issued: impl Fn(),
-) -> [Accumulators<N16>; M64] {
-    let mut acc = [[[0.0f32; 8]; N16]; M64];
-    let leader = thread::thread_idx_x().is_multiple_of(THREADS);
+) -> Accumulators<N16> {
+    let mut acc = [[0.0f32; 8]; N16];
     if k_tiles == 0 {
-        if leader {
-            issued();
-        }
         return acc;
     }
+    let leader = thread::thread_idx_x().is_multiple_of(THREADS);
     // SAFETY: a stage is full after the wait, and unchanged until this warpgroup's release, which
     // comes after its products have completed.
     unsafe {
         pipe.consumer_wait();
-        mma_stage::<N, M64, N16, A_MN_MAJOR, B_MN_MAJOR, false>(pipe, first_row, &mut acc);
+        mma_stage::<N, N16, A_MN_MAJOR, B_MN_MAJOR, false>(pipe, consumer_idx, &mut acc);
         let mut before = pipe.empty_barrier();
         pipe.advance();
         let mut tile = 1;
         while tile < k_tiles {
             pipe.consumer_wait();
-            mma_stage::<N, M64, N16, A_MN_MAJOR, B_MN_MAJOR, true>(pipe, first_row, &mut acc);
-            wait_but_newest::<N, M64, N16>(&mut acc);
+            mma_stage::<N, N16, A_MN_MAJOR, B_MN_MAJOR, true>(pipe, consumer_idx, &mut acc);
+            N::wait::<1>(&mut acc);
             if leader {
                 release(before);
             }
@@ -611,38 +604,12 @@ pub(super) unsafe fn mainloop<
             pipe.advance();
             tile += 1;
         }
-        if leader {
-            issued();
-        }
-        unroll!(for H in 0..2 {
-            if H < M64 {
-                N::wait::<0>(&mut acc[H % M64]);
-            }
-        });
+        N::wait::<0>(&mut acc);
         if leader {
             release(before);
         }
     }
     acc
-}
-
-/// Waits until all groups have completed but those of the newest stage, of which each 64 rows have one.
-///
-/// # Safety
-/// All threads of the warpgroup call it together.
-#[inline(always)]
-unsafe fn wait_but_newest<N: Wgmma<N16>, const M64: usize, const N16: usize>(
-    acc: &mut [Accumulators<N16>; M64],
-) {
-    unroll!(for H in 0..2 {
-        if H < M64 && M64 == 1 {
-            // SAFETY: the caller's promise.
-            unsafe { N::wait::<1>(&mut acc[H % M64]) };
-        } else if H < M64 {
-            // SAFETY: the caller's promise.
-            unsafe { N::wait::<2>(&mut acc[H % M64]) };
-        }
-    });
 }
 
 /// Waits for the stages of a tile of which the warpgroup has no rows, and releases them: its share of the tensor cores
@@ -669,36 +636,27 @@ unsafe fn pass_over<const N16: usize>(
     }
 }
 
-/// Issues the `wgmma`s of one stage, a group for each 64 rows of A's tile from `first_row` on. With `ADD` false the
-/// accumulators start from zero.
+/// Issues the `wgmma`s of one stage as a group. With `ADD` false the accumulators start from zero.
 ///
 /// # Safety
 /// All threads of the warpgroup call it together; the stage is full, and unchanged until a wait.
 #[inline(always)]
 unsafe fn mma_stage<
     N: Wgmma<N16>,
-    const M64: usize,
     const N16: usize,
     const A_MN_MAJOR: bool,
     const B_MN_MAJOR: bool,
     const ADD: bool,
 >(
     pipe: &PipelineState<N16>,
-    first_row: u32,
-    acc: &mut [Accumulators<N16>; M64],
+    consumer_idx: u32,
+    acc: &mut Accumulators<N16>,
 ) {
-    const { assert!(M64 == 1 || M64 == 2) };
+    // 64 rows of a K-major tile have as many bytes as a box of 64 along m.
+    let a_at = pipe.tile().wrapping_add((consumer_idx * INSTRUCTION_M * ROW_BYTES) as usize);
     let b_at = pipe.tile().wrapping_add(A_BYTES as usize);
-    unroll!(for H in 0..2 {
-        if H < M64 {
-            // 64 rows of a K-major tile have as many bytes as a box of 64 along m.
-            let row = first_row + INSTRUCTION_M * H as u32;
-            let a_at = pipe.tile().wrapping_add((row * ROW_BYTES) as usize);
-            let acc = &mut acc[H % M64];
-            // SAFETY: the caller's promises.
-            unsafe { mma_k_block::<N, N16, A_MN_MAJOR, B_MN_MAJOR, ADD>(a_at, b_at, acc) };
-        }
-    });
+    // SAFETY: the caller's promises.
+    unsafe { mma_k_block::<N, N16, A_MN_MAJOR, B_MN_MAJOR, ADD>(a_at, b_at, acc) };
 }
 
 /// Issues the `wgmma`s of 64 rows of A and a tile of B, given by their addresses in shared memory,

@@ -21,12 +21,12 @@ use cuda_std::{thread, warp};
 use gemm_spec::index::ceil_div;
 use gemm_spec::scheduler::{Persistent, TileScheduler};
 use gemm_spec::tensor::{A_MN_MAJOR, B_MN_MAJOR, BLOCK_K};
-use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS};
+use gemm_spec::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 
 use super::multiply::{
-    CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, PipelineState, Stages, mainloop,
+    A_BYTES, CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, PipelineState, Stages, mma_k_block,
 };
-use super::number::{Number, Wgmma};
+use super::number::{Accumulators, Number, Wgmma};
 use super::{CONSUMERS, GROUP_ROWS, PIPELINE_BYTES, STAGING_BYTES, STAGING_EACH, TURNS_OFFSET};
 use crate::parts::cta::this_cta;
 use crate::parts::pipeline;
@@ -144,8 +144,6 @@ impl<N: Number> Launch<N> {
         // SAFETY: as in the caller.
         let smem = unsafe { pipeline::smem() };
         let staging = smem.wrapping_add(offset as usize);
-        // SAFETY: the barrier is initialised and expects one of the warpgroups.
-        let release = |empty| unsafe { mbarrier::arrive(empty) };
         let mut turns = Turns::new(SharedAddress::new(smem), consumer_idx);
         let k_tiles = ceil_div(self.k, BLOCK_K);
         if consumer_idx == 1 {
@@ -159,26 +157,20 @@ impl<N: Number> Launch<N> {
             tiles.advance();
             // SAFETY: the barriers are initialised.
             unsafe { turns.wait() };
-            // SAFETY: one thread of the warpgroup calls it, in its turn.
-            let issued = || unsafe { turns.hand_over() };
             // The whole warpgroup is here, and `k_tiles` stages are loaded for this tile.
             let acc = match self.major_flags {
                 // SAFETY: as said; both are K-major.
-                0 => unsafe {
-                    mainloop::<N, M64, N16, false, false>(pipe, 0, k_tiles, release, issued)
-                },
+                0 => unsafe { mainloop::<N, M64, N16, false, false>(pipe, k_tiles, &turns) },
                 // SAFETY: as said; A is MN-major.
                 A_MN_MAJOR => unsafe {
-                    mainloop::<N, M64, N16, true, false>(pipe, 0, k_tiles, release, issued)
+                    mainloop::<N, M64, N16, true, false>(pipe, k_tiles, &turns)
                 },
                 // SAFETY: as said; B is MN-major.
                 B_MN_MAJOR => unsafe {
-                    mainloop::<N, M64, N16, false, true>(pipe, 0, k_tiles, release, issued)
+                    mainloop::<N, M64, N16, false, true>(pipe, k_tiles, &turns)
                 },
                 // SAFETY: as said; both are MN-major.
-                _ => unsafe {
-                    mainloop::<N, M64, N16, true, true>(pipe, 0, k_tiles, release, issued)
-                },
+                _ => unsafe { mainloop::<N, M64, N16, true, true>(pipe, k_tiles, &turns) },
             };
             pipe.pass(k_tiles);
             let (row0, col0) =
@@ -193,4 +185,120 @@ impl<N: Number> Launch<N> {
             });
         }
     }
+}
+
+/// The mainloop of one tile: the product of `64 * M64` rows of A's tiles and B's tiles, accumulated over `k_tiles` stages.
+///
+/// The `wgmma`s of one stage are in flight while those of the next are issued; a stage is released once those of the
+/// stage after it have been issued and its own have completed. When those of the last stage have been issued, it is the
+/// other warpgroup's turn.
+///
+/// # Safety
+/// All threads of the warpgroup call it together, in its turn; the producer loads `k_tiles` stages for it.
+#[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "waits, products and releases in the order that makes each of them sound"
+)]
+unsafe fn mainloop<
+    N: Wgmma<N16>,
+    const M64: usize,
+    const N16: usize,
+    const A_MN_MAJOR: bool,
+    const B_MN_MAJOR: bool,
+>(
+    pipe: &mut PipelineState<N16>,
+    k_tiles: u32,
+    turns: &Turns,
+) -> [Accumulators<N16>; M64] {
+    let mut acc = [[[0.0f32; 8]; N16]; M64];
+    if k_tiles == 0 {
+        if thread::thread_idx_x().is_multiple_of(THREADS) {
+            // SAFETY: it is this warpgroup's turn, and one thread is here.
+            unsafe { turns.hand_over() };
+        }
+        return acc;
+    }
+    let leader = thread::thread_idx_x().is_multiple_of(THREADS);
+    // SAFETY: a stage is full after the wait, and unchanged until this warpgroup's release, which
+    // comes after its products have completed.
+    unsafe {
+        pipe.consumer_wait();
+        mma_stage::<N, M64, N16, A_MN_MAJOR, B_MN_MAJOR, false>(pipe, &mut acc);
+        let mut before = pipe.empty_barrier();
+        pipe.advance();
+        let mut tile = 1;
+        while tile < k_tiles {
+            pipe.consumer_wait();
+            mma_stage::<N, M64, N16, A_MN_MAJOR, B_MN_MAJOR, true>(pipe, &mut acc);
+            wait_but_newest::<N, M64, N16>(&mut acc);
+            if leader {
+                mbarrier::arrive(before);
+            }
+            before = pipe.empty_barrier();
+            pipe.advance();
+            tile += 1;
+        }
+        if leader {
+            turns.hand_over();
+        }
+        unroll!(for H in 0..2 {
+            if H < M64 {
+                N::wait::<0>(&mut acc[H % M64]);
+            }
+        });
+        if leader {
+            mbarrier::arrive(before);
+        }
+    }
+    acc
+}
+
+/// Waits until all groups have completed but those of the newest stage, of which each 64 rows have one.
+///
+/// # Safety
+/// All threads of the warpgroup call it together.
+#[inline(always)]
+unsafe fn wait_but_newest<N: Wgmma<N16>, const M64: usize, const N16: usize>(
+    acc: &mut [Accumulators<N16>; M64],
+) {
+    unroll!(for H in 0..2 {
+        if H < M64 && M64 == 1 {
+            // SAFETY: the caller's promise.
+            unsafe { N::wait::<1>(&mut acc[H % M64]) };
+        } else if H < M64 {
+            // SAFETY: the caller's promise.
+            unsafe { N::wait::<2>(&mut acc[H % M64]) };
+        }
+    });
+}
+
+/// Issues the `wgmma`s of one stage, a group for each 64 rows of A's tile. With `ADD` false the
+/// accumulators start from zero.
+///
+/// # Safety
+/// All threads of the warpgroup call it together; the stage is full, and unchanged until a wait.
+#[inline(always)]
+unsafe fn mma_stage<
+    N: Wgmma<N16>,
+    const M64: usize,
+    const N16: usize,
+    const A_MN_MAJOR: bool,
+    const B_MN_MAJOR: bool,
+    const ADD: bool,
+>(
+    pipe: &PipelineState<N16>,
+    acc: &mut [Accumulators<N16>; M64],
+) {
+    const { assert!(M64 == 1 || M64 == 2) };
+    let b_at = pipe.tile().wrapping_add(A_BYTES as usize);
+    unroll!(for H in 0..2 {
+        if H < M64 {
+            // 64 rows of a K-major tile have as many bytes as a box of 64 along m.
+            let a_at = pipe.tile().wrapping_add(H * (INSTRUCTION_M * ROW_BYTES) as usize);
+            let acc = &mut acc[H % M64];
+            // SAFETY: the caller's promises.
+            unsafe { mma_k_block::<N, N16, A_MN_MAJOR, B_MN_MAJOR, ADD>(a_at, b_at, acc) };
+        }
+    });
 }

@@ -1,13 +1,13 @@
 //! The launches of a product whose operands TMA loads.
 
-use super::{Arguments, Fused, Mapped, Planner, Step, pointer, pointer_mut, size};
+use super::{Arguments, Fused, Mapped, Old, Planner, Step, pointer, pointer_mut, size};
 use crate::params::{PadParams, TensorMap, TmaParams, TmaSimtParams};
 use crate::split_k::KSharing;
 use crate::tensor::{
     ALIGNMENT, BLOCK_K, F32_BLOCK_K, copy_bytes, lines, lines_of_box, major_flags, padded_pitch,
     tma_addressable,
 };
-use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES};
+use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use crate::{
     DType, Element as _, GemmTypes, Grid, HelperRole, Operand, Order, ParamList, Problem, Tile,
     Unsupported, fusion, split_k,
@@ -233,7 +233,14 @@ impl<T: GemmTypes> Planner<'_, T> {
             && whole;
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if tma_store { self.result() } else { a_map };
-        let apart = old.address != self.addresses.c && self.fused.is_some() && reads_c;
+        let in_place = self.fused.is_none() || old.address == self.addresses.c;
+        // What reads C apart reads it where it is, too, and faster where a warpgroup does not share k.
+        let like_apart = self.spec.fuses
+            && matches!(self.spec.split_k, KSharing::None)
+            && self.spec.max_threads() > THREADS;
+        let own = Old { address: self.addresses.c, ld: problem.c.ld, stride: c_stride };
+        let old = if in_place && like_apart { own } else { old };
+        let apart = reads_c && if in_place { like_apart } else { self.fused.is_some() };
         let params = TmaParams {
             a_map: TensorMap::ZERO,
             b_map: TensorMap::ZERO,
