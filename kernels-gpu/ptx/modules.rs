@@ -475,8 +475,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pingpong_64x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "2ee47f08fe82a409b3b97eb92a9c48762c696086493c3614fb0ea1cc87ba1175",
-            image_sha256: "d68e3de274981e70f4d73d78b87b92a3c7debced34b63159339b6b24fa540e66",
+            ptx_sha256: "8528ca512f85efd79f6360b9ccda580089696ea44d8aaeaf9bf58995e8ec3d23",
+            image_sha256: "a0e4349d7a9ca7c41e8dd170b3437fc5c753572d2817b155b93354f6422d7483",
             ptxas: "13.0.88",
         }),
     },
@@ -487,8 +487,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pingpong_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "f6b7195bfab3517d1bb379a6822bfe2b4c450f7cbaa275c7d9b5dfdc12d833af",
-            image_sha256: "a7a64a17e7b62c1a9a5cf97644b67423bfe141b8fd08ec49d82cdf0688ab5776",
+            ptx_sha256: "95d0540a3e0e19303a49488bd35f53ef1373431eb144fae2ee1b4f1e8fcf296c",
+            image_sha256: "e8a9ea27c99826e57c8520e9aab0833f78b7b5e404528197d608d5c536b93a6e",
             ptxas: "13.0.88",
         }),
     },

@@ -32,8 +32,8 @@ use crate::parts::cta::this_cta;
 use crate::parts::pipeline;
 use crate::parts::unroll::unroll;
 
-/// A consumer warpgroup's view of whose turn it is to multiply: a barrier for each warpgroup, at which the other
-/// arrives.
+/// A consumer warpgroup's view of whose turn it is to multiply: a barrier for each warpgroup, at which all threads of the
+/// other arrive.
 struct Turns {
     own: SharedAddress<Barrier>,
     others: SharedAddress<Barrier>,
@@ -66,10 +66,11 @@ impl Turns {
         self.phase ^= 1;
     }
 
-    /// Makes it the other's turn.
+    /// Makes it the other's turn, when all threads of this warpgroup have called it: one that still waited for its own
+    /// turn could miss it, since the next one may follow at once.
     ///
     /// # Safety
-    /// One thread calls it, in this warpgroup's turn.
+    /// Each thread calls it once in this warpgroup's turn.
     #[inline(always)]
     unsafe fn hand_over(&self) {
         // SAFETY: the caller's promise.
@@ -100,7 +101,7 @@ impl<N: Number> Launch<N> {
             unsafe { self.prefetch() };
             for consumer_idx in 0..CONSUMERS {
                 // SAFETY: one thread; nobody uses the barriers before the barrier below.
-                unsafe { mbarrier::init(Turns::barrier(address, consumer_idx), 1) };
+                unsafe { mbarrier::init(Turns::barrier(address, consumer_idx), THREADS) };
             }
             // SAFETY: the same.
             unsafe { pipe.init_barriers(1) };
@@ -213,10 +214,8 @@ unsafe fn mainloop<
 ) -> [Accumulators<N16>; M64] {
     let mut acc = [[[0.0f32; 8]; N16]; M64];
     if k_tiles == 0 {
-        if thread::thread_idx_x().is_multiple_of(THREADS) {
-            // SAFETY: it is this warpgroup's turn, and one thread is here.
-            unsafe { turns.hand_over() };
-        }
+        // SAFETY: it is this warpgroup's turn.
+        unsafe { turns.hand_over() };
         return acc;
     }
     let leader = thread::thread_idx_x().is_multiple_of(THREADS);
@@ -239,9 +238,7 @@ unsafe fn mainloop<
             pipe.advance();
             tile += 1;
         }
-        if leader {
-            turns.hand_over();
-        }
+        turns.hand_over();
         unroll!(for H in 0..2 {
             if H < M64 {
                 N::wait::<0>(&mut acc[H % M64]);
