@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 /// The engine's tests: the laboratory's, and those of the engine's own package that reach its unsafe code in other ways.
-const TESTS: [&str; 7] = ["packed", "batch", "epilogue", "near", "thin", "tiles", "views"];
+const TESTS: [&str; 5] = ["packed", "batch", "epilogue", "near", "tiles"];
 
 /// The profile of the tests, with the checks and little optimisation: with the sanitizer's code the compiler takes
 /// longer than the tests.
