@@ -1,5 +1,6 @@
 use super::*;
 use crate::batched::{B_COL_MAJOR, Partition, THREADS};
+use crate::fusion;
 use crate::split::{FALL_BACK, Limbs, Workspace};
 use crate::{Arch, Entry, LaunchShape, Layout, MinBlocks, Numerics, ParamList, Tile, Types, bf16};
 
@@ -243,6 +244,27 @@ fn threads_store_a_c_that_tma_cannot() {
     assert!(!stored(&Problem { beta: 1.0, ..problem }, AT));
     assert!(!stored(&problem, Addresses { c: AT.c + 2, ..AT }));
     assert!(!stored(&Problem::new(64, 60, 64), AT));
+}
+
+/// A C that is read where it is written is given as one apart, to kernels that fuse and whose blocks do not share k.
+#[test]
+fn a_c_in_place_is_read_like_one_apart() {
+    let fuses = KernelSpec { fuses: true, ..TMA };
+    let shares_k = KernelSpec { fuses: true, ..CLUSTER };
+    let problem = Problem::<bf16>::new(64, 64, 64).with_scalars(1.0, 2.0);
+    let problem = Problem { c: Layout::row_major(72), ..problem };
+    let read = |spec: &KernelSpec, problem: &Problem<bf16>| {
+        let (_, plan) = plan(spec, problem, AT);
+        let Arguments::Tma(tma) = &launch(&plan, "tma_bf16").arguments else { panic!() };
+        let apart = tma.params.fusion == fusion::APART;
+        assert!(apart || tma.params.fusion == 0);
+        apart.then(|| (address_of(tma.params.old), tma.params.old_ld))
+    };
+    assert_eq!(read(&fuses, &problem), Some((AT.c, 72)));
+    for spec in [TMA, shares_k] {
+        assert_eq!(read(&spec, &problem), None);
+    }
+    assert_eq!(read(&fuses, &Problem { beta: 0.0, ..problem }), None);
 }
 
 #[test]

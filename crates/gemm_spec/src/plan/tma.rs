@@ -234,7 +234,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         // Where threads store C themselves its map is not used; any will do.
         let c_map = if tma_store { self.result() } else { a_map };
         let in_place = self.fused.is_none() || old.address == self.addresses.c;
-        // What reads C apart reads it where it is, too, and faster where a warpgroup does not share k.
+        // What reads C apart reads it in place, too: faster in blocks of several warpgroups that do not share k.
         let like_apart = self.spec.fuses
             && matches!(self.spec.split_k, KSharing::None)
             && self.spec.max_threads() > THREADS;

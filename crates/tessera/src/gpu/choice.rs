@@ -37,7 +37,6 @@ impl Choice {
         let launched = stacked(&canonical);
         let fusing = !desc.epilogue.is_none();
         let grouped = matches!(desc.batch, GemmBatch::RowGroups { .. });
-        let model = context.model().clone().with_finishing(finishing(&canonical));
         let dispatch = |spec: &KernelSpec| Dispatch::new::<T>(context, &launched, limits, spec);
         let multiplies_prepared = |spec: &KernelSpec| {
             let of = |prepared: Preparation| spec.operands == OperandAccess::Limbs(prepared.limbs);
@@ -65,6 +64,7 @@ impl Choice {
                 kernel
             }
             None => {
+                let model = context.model().clone().with_finishing(finishing(&canonical));
                 let can = |kernel: &Kernel| {
                     let spec = kernel.spec();
                     let within = |dispatch: Dispatch| dispatch.workspace_bytes <= limits.workspace;

@@ -272,10 +272,9 @@ impl DeviceModel {
             if copies { padded_copy + 2.0 * of(rows * width, dtype) / memory_rate } else { 0.0 }
         };
         let copies = copied(m, k, types.a()) + copied(k, n, types.b());
-        let of_cluster = match (spec.split_k, self.finishing) {
-            (KSharing::None | KSharing::Workspace { .. }, _) | (_, Finishing::Nothing) => 0.0,
-            (KSharing::Cluster { .. }, _) => CLUSTER_FINISH,
-        };
+        let in_cluster = matches!(spec.split_k, KSharing::Cluster { .. });
+        let finishes = self.finishing != Finishing::Nothing;
+        let of_cluster = if in_cluster && finishes { CLUSTER_FINISH } else { 0.0 };
         let of_each = blocks as f64 / f64::from(self.limits.multiprocessors);
         let stays = ranges <= 1 && bytes <= IN_L2;
         let reached = if stays { 1.0 } else { reached(spec, of_each) };
@@ -343,13 +342,12 @@ impl DeviceModel {
     fn finish(&self, spec: &KernelSpec) -> f64 {
         let of_maps = matches!(spec.operands, OperandAccess::TensorMaps { .. });
         let Some(tile) = spec.launch.tile().filter(|_| of_maps) else { return 0.0 };
-        let slower = match self.finishing {
-            Finishing::StagedWithC if !spec.fuses => UNFUSED,
-            _ if !spec.fuses => 0.0,
-            Finishing::Nothing
-            | Finishing::InRegisters
-            | Finishing::Staged
-            | Finishing::StagedWithC => 1.0,
+        let slower = if spec.fuses {
+            1.0
+        } else if self.finishing == Finishing::StagedWithC {
+            UNFUSED
+        } else {
+            0.0
         };
         let units = f64::from(tile.m * tile.n) / f64::from(INSTRUCTION_M * 256);
         // One of them loads, where there are several.
