@@ -587,7 +587,7 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
         properties.push(("every_order_of_events", events::every_order_of_events::<T>));
         // What is planted are copies by TMA, products of warpgroups and their barriers, of which kernels whose
         // threads copy have none.
-        if first && !matches!(spec.operands, OperandAccess::Batched { .. }) {
+        if first && !matches!(spec.operands, OperandAccess::Batched(_)) {
             properties.push((PLANTED, planted::hides_no_defect));
         }
     }

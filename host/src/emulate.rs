@@ -6,7 +6,8 @@ use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, Strict, TensorMa
 use gemm_spec::plan::{self, Addresses, Arguments, Band, Kept, MapDesc, Old, Planner, Step};
 use gemm_spec::split::Panel;
 use gemm_spec::{
-    Batch, DeviceLimits, Element, Epilogue, GemmTypes, Operand, OperandAccess, Order, Problem,
+    Batch, BatchShare, DeviceLimits, Element, Epilogue, GemmTypes, Operand, OperandAccess, Order,
+    Problem,
 };
 use kernels_gpu::{EmulatedCall, Kernel};
 use tessera::select::DeviceModel;
@@ -247,8 +248,11 @@ fn run_kernel<T: ScalarTypes>(
         let buffer = buffer.in_window(number);
         // Several matrices have no pitch of their own, and where there is nothing between lines they may be read
         // as one piece.
-        let grouped = OperandAccess::Batched { tile: None };
-        let in_one_piece = spec.spec().operands == grouped && line == layout.ld;
+        let grouped = matches!(
+            spec.spec().operands,
+            OperandAccess::Batched(BatchShare::Threads | BatchShare::Warps)
+        );
+        let in_one_piece = grouped && line == layout.ld;
         let several = !problem.batch.is_one() || which == Operand::B && count > 1;
         let buffer = if !several && !in_one_piece {
             buffer.with_lines(line * size, layout.ld * size)

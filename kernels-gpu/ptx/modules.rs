@@ -211,7 +211,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_32x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "408710044d82617b5cba1575f94fb0f3a26b470efcb8e32bb7573672ddaa6703",
+            ptx_sha256: "05784ad14422b7cec29629e0fecbceb187b2943812804d7ce1ecbb007da56f03",
             image_sha256: "b3c7190f112bb58fdc42aa4c84d971b31bd7509c74c4dfba9b6964f188afcb6f",
             ptxas: "13.0.88",
         }),
@@ -223,7 +223,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_64x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "d90891e3ed465c40780738cac09efb19a38a29bad6d0a26e55f6add3f430d2b3",
+            ptx_sha256: "cc02e53e61029667b819fffe47588f47720d651fa98218a48d556b3a665a0a61",
             image_sha256: "d72c0e7f16eb1c62d24909eec1e942174f7c226bedf193ee3cce457b4b0e52de",
             ptxas: "13.0.88",
         }),
@@ -235,7 +235,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_32x128.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "fe570ba2f2e723b1e6e7885ff63ec9316477786de9031d8b294c748fb48d52fa",
+            ptx_sha256: "0c38a29c145d4ca4f0ffdf2d4458d630480274fb0e126879ab70e95f5b2de5cf",
             image_sha256: "a68e06ba994eabc4b782f0a2ed6b153930ded9e08247b7562e6c28e241766261",
             ptxas: "13.0.88",
         }),
@@ -247,7 +247,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_64x128.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "d362ed08f3dc407f637e9a3ca1fe083f40f52a0da36edd72c3badbe24140dc74",
+            ptx_sha256: "1ebd3c5d754eb92c8192263e23a00bd719287afff649ae9660196b5a8dc728ae",
             image_sha256: "306cb5f965014b86af558f824385fdbb4aac33ae1e3b1132a3275c7ea6d1bf27",
             ptxas: "13.0.88",
         }),
@@ -259,7 +259,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/split_k_128x64.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "2a789c0d5441b54d2d2d2f79454400b9fedc2791bc2612c2f801f8fc4a57f1d2",
+            ptx_sha256: "16a9eb65266d00ef7afe7e586f11a9893b78c129a00f51c429f7cd37686f968d",
             image_sha256: "a5929045d679a84a5486594d7e1417e60a567c44702a84a6419fff964323212f",
             ptxas: "13.0.88",
         }),
@@ -271,7 +271,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_m.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "884f3f0f34dbca073a5b9a3959097feabbc8b688aa4bd3a93a2607d3c1b90a17",
+            ptx_sha256: "410c5367efcb5f52eaa38e2ac9937b8dc6edf48303660effa32521b38137985b",
             image_sha256: "be3c4497c0f6809bc2ae423121916a959810b18e33e5c3bedb0c63b6f5debbec",
             ptxas: "13.0.88",
         }),
@@ -283,7 +283,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/small_n.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "e64a952849936df1eb5234da54e49fa5caac027b6dc5059d93d80ab7cb46096e",
+            ptx_sha256: "d77914c135daca3d125ad4acf5a6828a11b484fa59ed45a12b444832e7e96baa",
             image_sha256: "457c7b62319ce9e41c47c30a60fe6a3827cc6cc1a95b30ca4a7ec517b2bb75f5",
             ptxas: "13.0.88",
         }),
@@ -295,8 +295,20 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_small.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "bffe5096fdb3a57b81d0efccb1520ac6f5f66d0daf7acb6aced00bdfbd3edbe5",
-            image_sha256: "eb49d5b3c936803fd60f1f13f36a2af3b26dd9f5e3f3b3d87694db6c8add20c6",
+            ptx_sha256: "419cb9cc1b1fd79bbbb6233c8b571d95c5024714151da7b201f6b7bfdede0dbb",
+            image_sha256: "74abf5c6d0e908efec703cd65f1148a20cf3dc1245147c66036c6e7e2ddcfa92",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm80,
+        name: "batched_mma",
+        ptx: include_str!("sm_80/batched_mma.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_80/batched_mma.fatbin"),
+            archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
+            ptx_sha256: "424b9b2f387c3c87c3fe4720732b724944f14bf7273d76b183b62c93d61a2352",
+            image_sha256: "f9db2498ab19c717fc989ae61fef32f63154db1a343133968fe61db7b04f3949",
             ptxas: "13.0.88",
         }),
     },
@@ -331,7 +343,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/helpers.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "500c7aa866dd81c92661cbd3565f8dba8bde77b0f5246e5fe5b443039d893bf3",
+            ptx_sha256: "c56037e0b310d59d693584dd958c0bea461d27db472837217d0de869ed387afd",
             image_sha256: "81d1790c7bc509827f397274c99c14020e343f596b422f4e36ef2246b3c6a08f",
             ptxas: "13.0.88",
         }),

@@ -27,24 +27,22 @@
 //! Neighbouring threads have neighbouring rows of A and columns of B, which are in different banks although
 //! nothing is padded.
 
-mod fill;
 mod multiply;
-mod number;
 
 use cuda_std::arch::sm80::{commit_group, wait_group};
-use cuda_std::memory::{Global, Shared, global, global_mut};
+use cuda_std::memory::global_mut;
 use cuda_std::{shared, thread};
-use gemm_spec::batched::{A_COL_MAJOR, B_COL_MAJOR, MOST_ROWS, Partition, THREADS, TILE_M, TILE_N};
+use gemm_spec::batched::{MOST_ROWS, Partition, THREADS, TILE_M, TILE_N};
 use gemm_spec::params::BatchedParams;
 use gemm_spec::{
-    Accumulator, Arch, Block, Element as _, Entry, KernelSpec, LaunchShape, MinBlocks,
+    Arch, BatchShare, Block, Element as _, Entry, KernelSpec, LaunchShape, MinBlocks,
     OperandAccess, ParamList, Tile, Types,
 };
 
-use self::fill::{Source, div_rem, tiles};
 use self::multiply::{Place, accumulate, store};
-use self::number::{Bf16, F16, Input, Output};
 use crate::parts::entries::entry;
+use crate::parts::group::Work;
+use crate::parts::number::{Bf16, F16, Input, Output};
 use crate::parts::quad::Quad;
 
 /// Defines the entries, one for each type of operands and of C, and lists them.
@@ -99,7 +97,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
     shared_elements: Partition::MOST_SHARED,
     min_blocks_per_sm: MinBlocks { narrow: 4, wide: 3 },
     params: ParamList::Batched,
-    operands: OperandAccess::Batched { tile: None },
+    operands: OperandAccess::Batched(BatchShare::Threads),
     ..KernelSpec::PLAIN
 };
 const _: () = SPEC.check();
@@ -131,8 +129,15 @@ unsafe fn batched_small<I: Input, O: Output<Acc = I::Acc>>(params: BatchedParams
         let is_loaded = load.tile < last;
         let mut load_at = (0, 0);
         if is_loaded && params.k > 0 {
-            // SAFETY: the obligations; the barrier below was passed since the stage was read.
-            load_at = unsafe { load.start::<I>(&params, stage(load_stage), thread) };
+            let (a, b) = stage(load_stage);
+            // SAFETY: obligation 1.
+            let of_a = unsafe { load.a::<I, _>(&params) };
+            // SAFETY: obligation 1.
+            let of_b = unsafe { load.b::<I, _>(&params) };
+            // SAFETY: obligation 1; the barrier below was passed since the stage was read.
+            let a_at = unsafe { of_a.load(a, thread) };
+            // SAFETY: the same.
+            load_at = (a_at, unsafe { of_b.load(b, thread) });
         }
         commit_group();
         if work.tile < last {
@@ -181,128 +186,5 @@ unsafe fn batched_small<I: Input, O: Output<Acc = I::Acc>>(params: BatchedParams
             Work::of(&params, load.tile + step)
         };
         load_stage = 1 - load_stage;
-    }
-}
-
-/// Some k elements of a tile of each product of a group.
-#[derive(Clone, Copy)]
-struct Work {
-    /// Which tile of which group, among all of the launch.
-    tile: u32,
-    /// The first product of the group, and how many there are.
-    first: u32,
-    products: u32,
-    row0: u32,
-    rows: u32,
-    col0: u32,
-    cols: u32,
-    /// The k elements before these, and their number.
-    done: u32,
-    steps: u32,
-}
-
-impl Work {
-    /// The first k elements of a tile, which may be behind the last one.
-    #[inline(always)]
-    fn of<T: Accumulator>(params: &BatchedParams<T>, tile: u32) -> Self {
-        let &BatchedParams { m, n, k, count, group, chunk, tile_m, tile_n, .. } = params;
-        let (mut at, mut row0, mut col0) = (tile, 0, 0);
-        if m > tile_m || n > tile_n {
-            let across = tiles(n, tile_n);
-            let (of_group, in_product) = div_rem(tile, tiles(m, tile_m) * across);
-            let (tile_row, tile_col) = div_rem(in_product, across);
-            (at, row0, col0) = (of_group, tile_row * tile_m, tile_col * tile_n);
-        }
-        let first = at.saturating_mul(group);
-        Self {
-            tile,
-            first,
-            products: group.min(count.saturating_sub(first)),
-            row0,
-            rows: tile_m.min(m - row0),
-            col0,
-            cols: tile_n.min(n - col0),
-            done: 0,
-            steps: chunk.min(k),
-        }
-    }
-
-    /// The k elements after these.
-    #[inline(always)]
-    fn next_chunk<T: Accumulator>(&self, params: &BatchedParams<T>) -> Self {
-        let done = self.done + self.steps;
-        Self { done, steps: params.chunk.min(params.k - done), ..*self }
-    }
-
-    /// Loads the operands into a stage, and says at which of its elements they begin.
-    ///
-    /// # Safety
-    /// Obligation 1 of the entries; nobody accesses the stage until the thread has waited for its copies and all
-    /// have met at a barrier.
-    #[inline(always)]
-    unsafe fn start<I: Input>(
-        &self,
-        params: &BatchedParams<I::Acc>,
-        (a, b): (Shared<I::Acc>, Shared<I::Acc>),
-        thread: u32,
-    ) -> (u32, u32) {
-        let &Self { first, products, row0, rows, col0, cols, done, steps, .. } = self;
-        let operand = Operand {
-            base: params.a,
-            first: u64::from(first) * params.a_stride,
-            ld: params.lda,
-            stride: params.a_stride,
-            by_columns: params.orders & A_COL_MAJOR != 0,
-        };
-        // SAFETY: obligation 1.
-        let source = unsafe { operand.part::<I>((row0, rows), (done, steps), products) };
-        // SAFETY: the caller's promise.
-        let a_at = unsafe { source.load(a, thread) };
-        let operand = Operand {
-            base: params.b,
-            first: u64::from(first) * params.b_stride,
-            ld: params.ldb,
-            stride: params.b_stride,
-            by_columns: params.orders & B_COL_MAJOR != 0,
-        };
-        // SAFETY: obligation 1.
-        let source = unsafe { operand.part::<I>((done, steps), (col0, cols), products) };
-        // SAFETY: the caller's promise.
-        (a_at, unsafe { source.load(b, thread) })
-    }
-}
-
-/// A or B of the products of a block.
-struct Operand {
-    base: *const u8,
-    /// Where the first of them begins, in elements from `base` on.
-    first: u64,
-    ld: u64,
-    stride: u64,
-    by_columns: bool,
-}
-
-impl Operand {
-    /// Some of its rows and columns, each from a first one on.
-    ///
-    /// # Safety
-    /// The operand is valid in the whole launch.
-    #[inline(always)]
-    unsafe fn part<I: Input>(
-        &self,
-        (row0, rows): (u32, u32),
-        (col0, cols): (u32, u32),
-        products: u32,
-    ) -> Source<I> {
-        let &Self { base, first, ld, stride, by_columns } = self;
-        let (line0, lines, x0, len) =
-            if by_columns { (col0, cols, row0, rows) } else { (row0, rows, col0, cols) };
-        let offset = first + u64::from(line0) * ld + u64::from(x0);
-        // SAFETY: the caller's promise.
-        let view: Global<u8> = unsafe { global(base) };
-        let address = base.addr() as u64 + offset * size_of::<I>() as u64;
-        let misfit = (address % 16 / size_of::<I>() as u64) as u32;
-        let from = view.cast::<I>().wrapping_add(offset as usize);
-        Source { from, misfit, ld, stride, products, lines, len, by_columns }
     }
 }

@@ -37,7 +37,8 @@ use gemm_spec::block_tile::{self, BlockTile, PAD, STAGES, WARP_COLS};
 use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::params::BatchedParams;
 use gemm_spec::{
-    Accumulator, Block, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList, Tile,
+    Accumulator, BatchShare, Block, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList,
+    Tile,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -123,7 +124,7 @@ const fn of_tile(tile: BlockTile, bytes: u32, blocks: u32) -> KernelSpec {
         min_blocks_per_sm: MinBlocks::same(blocks),
         shared_elements: tile.most_shared(bytes),
         params: ParamList::Batched,
-        operands: OperandAccess::Batched { tile: Some(tile) },
+        operands: OperandAccess::Batched(BatchShare::Tile(tile)),
         ..KernelSpec::PLAIN
     }
 }

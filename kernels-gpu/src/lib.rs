@@ -16,6 +16,8 @@
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod async_copy;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
+mod batched_mma;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod batched_small;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
 mod bf16x9;
@@ -140,6 +142,7 @@ registry! {
     small_m::{SPEC, EMULATED},
     small_n::{SPEC, EMULATED},
     batched_small::{SPEC, EMULATED},
+    batched_mma::{SPEC, EMULATED},
     block_tile::{BATCHED_64X64, EMULATED_BATCHED_64X64},
     block_tile::{BATCHED_96X96, EMULATED_BATCHED_96X96},
     block_tile::{DMMA_64X64, EMULATED_DMMA_64X64},

@@ -1,6 +1,6 @@
 //! Batches: each product has the bits that it has by itself, wherever the operands are.
 
-use gemm_spec::{Batch, Layout, OperandAccess, Order};
+use gemm_spec::{Batch, BatchShare, Layout, OperandAccess, Order};
 use kernels_gpu::Kernel;
 use lab::{Problem, Scalar, ScalarTypes, emulate};
 use libtest_mimic::Failed;
@@ -73,8 +73,8 @@ pub(crate) fn takes_batches<T: ScalarTypes>(
 ) -> Result<(), Failed> {
     // What a kernel does that takes the products one by one is not its own.
     let shapes = match spec.operands {
-        OperandAccess::Batched { tile: None } => &SHAPES[..],
-        OperandAccess::Batched { tile: Some(_) } => &SHAPES_OF_TILES[..],
+        OperandAccess::Batched(BatchShare::Threads | BatchShare::Warps) => &SHAPES[..],
+        OperandAccess::Batched(BatchShare::Tile(_)) => &SHAPES_OF_TILES[..],
         OperandAccess::TensorMaps { batched: true, .. } => &SHAPES_OF_MAPS[..],
         OperandAccess::Pointers | OperandAccess::TensorMaps { .. } | OperandAccess::Limbs(_) => {
             &[([32, 32, 32], 3)]

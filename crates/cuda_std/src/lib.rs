@@ -40,6 +40,7 @@ pub mod emulate;
 #[path = "no_emulator.rs"]
 mod emulate;
 pub mod memory;
+pub mod opaque;
 pub mod shared;
 pub mod thread;
 pub mod warp;

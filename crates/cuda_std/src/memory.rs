@@ -331,6 +331,47 @@ impl SharedAddress<f64> {
     }
 }
 
+/// Defines a read of a number of that many bits.
+macro_rules! read_number {
+    ($number:ident, $register:ident, $bytes:literal, $ptx:literal) => {
+        impl SharedAddress<$number> {
+            #[doc = concat!("Reads an element by one instruction, here and not later: `", $ptx, "`; see")]
+            /// [`SharedAddress::read_quad`].
+            ///
+            /// # Safety
+            #[doc = concat!("1. It is in the block's shared memory, at a multiple of ", $bytes, ".")]
+            /// 2. It has been written, and if by another thread, a barrier separates the two.
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[must_use]
+            pub unsafe fn read(self) -> $number {
+                #[cfg(target_arch = "nvptx64")]
+                {
+                    let value: $number;
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!($ptx, " {value}, [{address}];"),
+                            value = out($register) value,
+                            address = in(reg32) self.address,
+                            options(readonly, nostack)
+                        );
+                    }
+                    value
+                }
+                #[cfg(not(target_arch = "nvptx64"))]
+                {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.place().read() }
+                }
+            }
+        }
+    };
+}
+
+read_number!(u16, reg16, "2", "ld.shared.b16");
+read_number!(u32, reg32, "4", "ld.shared.b32");
+
 impl<T: Copy> SharedAddress<T> {
     /// Reads four elements of four bytes by one instruction, here and not later:
     /// `ld.shared.v4.b32`.

@@ -33,13 +33,6 @@ pub(crate) enum WarpOperation {
     ShuffleXor,
 }
 
-#[expect(dead_code, reason = "the emulator reads them")]
-pub(crate) struct Fragments {
-    pub(crate) a: [f64; 2],
-    pub(crate) b: f64,
-    pub(crate) c: [f64; 4],
-}
-
 #[track_caller]
 pub(crate) fn current() -> &'static Thread {
     absent()
@@ -101,7 +94,12 @@ pub(crate) fn warp(_: WarpOperation, _: u32, _: u32, _: u32) -> u32 {
 }
 
 #[track_caller]
-pub(crate) fn multiply_in_warp(_: Fragments) -> [f64; 4] {
+pub(crate) fn multiply_in_warp(_: ([f64; 2], f64), _: [f64; 4]) -> [f64; 4] {
+    absent()
+}
+
+#[track_caller]
+pub(crate) fn multiply_halves_in_warp(_: Factor, _: ([u32; 4], [u32; 2]), _: [f32; 4]) -> [f32; 4] {
     absent()
 }
 

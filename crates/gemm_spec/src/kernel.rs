@@ -111,11 +111,7 @@ pub enum OperandAccess {
     /// By their addresses; both are row-major.
     Pointers,
     /// By their addresses, in either order; a launch computes all products of a batch.
-    Batched {
-        /// The tile of a product that a block computes, see [`crate::block_tile`]; without one it computes several
-        /// products of a group, see [`crate::batched`].
-        tile: Option<BlockTile>,
-    },
+    Batched(BatchShare),
     /// By tensor maps, see [`crate::tensor`]. [`HelperRole::Pad`] first copies what TMA cannot address.
     TensorMaps {
         /// Whether A and B can be in either order, not row-major alone.
@@ -127,6 +123,17 @@ pub enum OperandAccess {
     },
     /// As limbs in a workspace, into which helpers split A and B of either order, see [`crate::split`].
     Limbs(Limbs),
+}
+
+/// What a block of a kernel has of a batch that finds its operands by their addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchShare {
+    /// Several products, whose threads have a thread tile each, see [`crate::batched`].
+    Threads,
+    /// Several products, whose warps have parts on the tensor cores, see [`crate::batched_mma`].
+    Warps,
+    /// A tile of a product, see [`crate::block_tile`].
+    Tile(BlockTile),
 }
 
 /// What an element of C is the sum of.
@@ -371,7 +378,7 @@ impl KernelSpec {
         match self.operands {
             OperandAccess::Pointers => false,
             OperandAccess::TensorMaps { any_order, .. } => any_order,
-            OperandAccess::Batched { .. } | OperandAccess::Limbs(_) => true,
+            OperandAccess::Batched(_) | OperandAccess::Limbs(_) => true,
         }
     }
 
@@ -379,7 +386,7 @@ impl KernelSpec {
     #[must_use]
     pub const fn takes_batches(&self) -> bool {
         match self.operands {
-            OperandAccess::Batched { .. } => true,
+            OperandAccess::Batched(_) => true,
             OperandAccess::TensorMaps { batched, .. } => batched,
             OperandAccess::Pointers | OperandAccess::Limbs(_) => false,
         }
@@ -390,7 +397,7 @@ impl KernelSpec {
     pub const fn least_k(&self) -> usize {
         match self.operands {
             OperandAccess::Pointers
-            | OperandAccess::Batched { .. }
+            | OperandAccess::Batched(_)
             | OperandAccess::TensorMaps { .. } => 0,
             OperandAccess::Limbs(_) => crate::split::LEAST_K,
         }
@@ -406,7 +413,7 @@ impl KernelSpec {
             if self.shares_by_workspace() { crate::split_k::most_bytes(m, n, k) } else { 0 };
         match self.operands {
             OperandAccess::Pointers => ranges,
-            OperandAccess::Batched { .. } => 0,
+            OperandAccess::Batched(_) => 0,
             OperandAccess::TensorMaps { .. } => {
                 let bytes = |operand| crate::tensor::copy_bytes(problem, operand, 0);
                 bytes(Operand::A) + bytes(Operand::B) + ranges
@@ -425,7 +432,7 @@ impl KernelSpec {
     #[expect(clippy::cast_possible_truncation, reason = "an element has 8 bytes at most")]
     pub const fn shared_bytes(&self, types: Types) -> u32 {
         let element = match self.operands {
-            OperandAccess::Batched { .. } => types.acc().dtype(),
+            OperandAccess::Batched(_) => types.acc().dtype(),
             OperandAccess::Pointers
             | OperandAccess::TensorMaps { .. }
             | OperandAccess::Limbs(_) => types.a(),
@@ -472,10 +479,10 @@ impl KernelSpec {
                 assert!(matches!(self.params, ParamList::Gemm));
                 assert!(!self.shares_by_workspace() || self.has(HelperRole::SumRanges));
             }
-            OperandAccess::Batched { tile } => {
+            OperandAccess::Batched(share) => {
                 assert!(matches!(self.params, ParamList::Batched));
-                let (threads, elements) = match tile {
-                    Some(tile) => {
+                let (threads, elements) = match share {
+                    BatchShare::Tile(tile) => {
                         #[expect(
                             clippy::cast_possible_truncation,
                             reason = "an element has 8 bytes at most"
@@ -488,7 +495,12 @@ impl KernelSpec {
                         );
                         (tile.threads(), tile.most_shared(bytes))
                     }
-                    None => (crate::batched::THREADS, crate::batched::Partition::MOST_SHARED),
+                    BatchShare::Threads => {
+                        (crate::batched::THREADS, crate::batched::Partition::MOST_SHARED)
+                    }
+                    BatchShare::Warps => {
+                        (crate::batched_mma::THREADS, crate::batched_mma::MOST_BYTES / 4)
+                    }
                 };
                 assert!(matches!(self.launch, LaunchShape::Grouped { .. }));
                 assert!(self.max_threads() == threads && self.shared_elements >= elements);
@@ -623,7 +635,7 @@ impl KernelSpec {
     #[must_use]
     pub const fn cluster(&self) -> u32 {
         match self.operands {
-            OperandAccess::Pointers | OperandAccess::Batched { .. } | OperandAccess::Limbs(_) => 1,
+            OperandAccess::Pointers | OperandAccess::Batched(_) | OperandAccess::Limbs(_) => 1,
             OperandAccess::TensorMaps { cluster, .. } => cluster,
         }
     }

@@ -26,6 +26,7 @@
 mod arch;
 mod batch;
 pub mod batched;
+pub mod batched_mma;
 pub mod block_tile;
 mod dtype;
 mod element;
@@ -56,8 +57,8 @@ pub use fusion::{Activation, Bias, Epilogue};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use half::{bf16, f16};
 pub use kernel::{
-    Entry, EntryForm, HelperEntry, HelperRole, KernelSpec, MinBlocks, Numerics, OperandAccess,
-    ParamList,
+    BatchShare, Entry, EntryForm, HelperEntry, HelperRole, KernelSpec, MinBlocks, Numerics,
+    OperandAccess, ParamList,
 };
 pub use launch_shape::{Block, Grid, LaunchShape, Tile};
 pub use limits::{DeviceLimits, SHARED_WITHOUT_OPT_IN, Unsupported};

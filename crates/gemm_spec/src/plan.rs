@@ -360,7 +360,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let partial_bytes = partial(m, n);
         match self.spec.operands {
             OperandAccess::Pointers => partial_bytes,
-            OperandAccess::Batched { .. } => 0,
+            OperandAccess::Batched(_) => 0,
             OperandAccess::TensorMaps { batched: true, .. } => {
                 self.copies().iter().sum::<u64>() + partial_bytes
             }
@@ -384,7 +384,7 @@ impl<'p, T: GemmTypes> Planner<'p, T> {
         let mut steps = Vec::new();
         if !self.is_nothing() {
             match self.spec.operands {
-                OperandAccess::Batched { tile } => self.by_batch(tile, &mut steps)?,
+                OperandAccess::Batched(share) => self.by_batch(share, &mut steps)?,
                 OperandAccess::Pointers => {
                     self.each(|item| item.by_pointers(workspace, &mut steps))?;
                 }

@@ -52,7 +52,7 @@ impl Accuracy {
             OperandAccess::Limbs(Limbs::TwoF16) => !matches!(self, Self::Componentwise),
             OperandAccess::Limbs(Limbs::ThreeBf16)
             | OperandAccess::Pointers
-            | OperandAccess::Batched { .. }
+            | OperandAccess::Batched(_)
             | OperandAccess::TensorMaps { .. } => true,
         }
     }

@@ -4,8 +4,8 @@ use cuda_std::memory::{GlobalMut, Shared, SharedAddress};
 use gemm_spec::Element as _;
 use gemm_spec::batched::{COLUMNS, MOST_ROWS};
 
-use super::fill::{div_rem, tiles};
-use super::number::{Output, Shareable};
+use crate::parts::fill::{div_rem, tiles};
+use crate::parts::number::{Output, Shareable};
 use crate::parts::quad::Quad;
 use crate::parts::unroll::unroll;
 

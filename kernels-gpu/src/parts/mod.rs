@@ -2,9 +2,12 @@
 
 pub(crate) mod cta;
 pub(crate) mod entries;
+pub(crate) mod fill;
 pub(crate) mod fragments;
 pub(crate) mod gemm;
+pub(crate) mod group;
 pub(crate) mod largest;
+pub(crate) mod number;
 pub(crate) mod outer_tile;
 pub(crate) mod pipeline;
 pub(crate) mod powers;

@@ -1,5 +1,5 @@
-//! Copies from global to shared memory that go on while the thread does, and conversions to 16-bit floats,
-//! since compute capability 8.0.
+//! Copies from global to shared memory that go on while the thread does, conversions to 16-bit floats and their
+//! products by a warp, since compute capability 8.0.
 //!
 //! A thread starts copies, closes them into a group, and later waits until its older groups have
 //! landed:
@@ -16,6 +16,7 @@
 //! The [emulator](crate::emulate) lands a copy at the wait that covers it and never before.
 
 pub mod convert;
+pub mod mma;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::emulate;

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::panic::Location;
 
-use super::{EmulationError, Pause, Thread, WarpFault, current};
+use super::tensor_core::{DEPTH, Factor, Factors};
+use super::{EmulationError, Pause, Thread, WarpFault, current, tensor_core};
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
@@ -20,28 +21,87 @@ pub(crate) enum WarpOperation {
     Multiply,
 }
 
-/// A lane's elements of 16 x 4 by 4 x 8 products and of their accumulators, as `mma.sync.m16n8k4` has them.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Fragments {
-    pub(crate) a: [f64; 2],
-    pub(crate) b: f64,
-    pub(crate) c: [f64; 4],
+/// A lane's elements of a product and of its accumulators, in the order of `mma.sync`.
+#[derive(Clone, Copy)]
+enum Fragments {
+    /// 16 x 4 by 4 x 8.
+    Double { a: [f64; 2], b: f64, c: [f64; 4] },
+    /// 16 x 16 by 16 x 8, pairs in k in a word.
+    Half { factor: Factor, a: [u32; 4], b: [u32; 2], c: [f32; 4] },
 }
 
-impl Fragments {
-    /// A lane's accumulators: a chain of multiply-adds each, from the fragments of all lanes.
-    fn acc(lane: usize, of: impl Fn(usize) -> Self) -> [f64; 4] {
+impl Default for Fragments {
+    fn default() -> Self {
+        Self::Double { a: [0.0; 2], b: 0.0, c: [0.0; 4] }
+    }
+}
+
+/// What all lanes have of a product of a warp: 16 rows and 8 columns of C.
+type Acc = [[f64; 4]; LANES as usize];
+
+/// Each lane's accumulators with the products of the fragments of all lanes, which are of the same kind.
+fn multiply(of: &[Fragments; LANES as usize]) -> Acc {
+    match of[0] {
+        Fragments::Double { .. } => multiply_doubles(of),
+        Fragments::Half { factor, .. } => multiply_halves(factor, of),
+    }
+}
+
+/// A chain of multiply-adds for each element.
+fn multiply_doubles(of: &[Fragments; LANES as usize]) -> Acc {
+    let parts = |lane: usize| match of[lane] {
+        Fragments::Double { a, b, c } => (a, b, c),
+        Fragments::Half { .. } => unreachable!("invariant: lanes at one place have one type"),
+    };
+    std::array::from_fn(|lane| {
         let (row, col) = (lane / 4, lane % 4 * 2);
-        let mut acc = of(lane).c;
+        let (.., mut acc) = parts(lane);
         for step in 0..4 {
-            let a = of(4 * row + step).a;
+            let (a, ..) = parts(4 * row + step);
             for (at, sum) in acc.iter_mut().enumerate() {
-                let b = of(4 * (col + at % 2) + step).b;
+                let (_, b, _) = parts(4 * (col + at % 2) + step);
                 *sum = a[at / 2].mul_add(b, *sum);
             }
         }
         acc
+    })
+}
+
+/// The sums of the tensor core, which are numbers of f32.
+fn multiply_halves(factor: Factor, of: &[Fragments; LANES as usize]) -> Acc {
+    const ROWS: usize = 16;
+    const COLS: usize = 8;
+    let (mut a, mut b, mut c) = ([0; ROWS * DEPTH], [0; COLS * DEPTH], [0.0; ROWS * COLS]);
+    for (lane, parts) in of.iter().enumerate() {
+        let Fragments::Half { a: of_a, b: of_b, c: of_c, .. } = *parts else {
+            unreachable!("invariant: lanes at one place have one type")
+        };
+        let (group, pair) = (lane / 4, lane % 4 * 2);
+        let halves = |word: u32| {
+            let [b0, b1, b2, b3] = word.to_le_bytes();
+            [u16::from_le_bytes([b0, b1]), u16::from_le_bytes([b2, b3])]
+        };
+        for (at, word) in of_a.into_iter().enumerate() {
+            let (row, step) = (group + at % 2 * 8, pair + at / 2 * 8);
+            for (i, bits) in halves(word).into_iter().enumerate() {
+                a[(step + i) * ROWS + row] = bits;
+            }
+        }
+        for (at, word) in of_b.into_iter().enumerate() {
+            for (i, bits) in halves(word).into_iter().enumerate() {
+                b[(pair + at * 8 + i) * COLS + group] = bits;
+            }
+        }
+        for (at, sum) in of_c.into_iter().enumerate() {
+            c[(group + at / 2 * 8) * COLS + pair + at % 2] = sum;
+        }
     }
+    let (a, b) = (Factors::new(factor, ROWS, &a), Factors::new(factor, COLS, &b));
+    tensor_core::multiply(&a, &b, &mut c);
+    std::array::from_fn(|lane| {
+        let (group, pair) = (lane / 4, lane % 4 * 2);
+        std::array::from_fn(|at| f64::from(c[(group + at / 2 * 8) * COLS + pair + at % 2]))
+    })
 }
 
 impl WarpOperation {
@@ -110,9 +170,26 @@ pub(crate) fn warp(operation: WarpOperation, mask: u32, value: u32, argument: u3
     thread.lane.result.get()
 }
 
-/// Waits for all lanes of the warp and multiplies their fragments.
+/// Waits for all lanes of the warp and multiplies 16 x 4 by 4 x 8 numbers of f64.
 #[track_caller]
-pub(crate) fn multiply_in_warp(fragments: Fragments) -> [f64; 4] {
+pub(crate) fn multiply_in_warp((a, b): ([f64; 2], f64), c: [f64; 4]) -> [f64; 4] {
+    multiply_together(Fragments::Double { a, b, c })
+}
+
+/// Waits for all lanes of the warp and multiplies 16 x 16 by 16 x 8 numbers of 16 bits.
+#[track_caller]
+pub(crate) fn multiply_halves_in_warp(
+    factor: Factor,
+    (a, b): ([u32; 4], [u32; 2]),
+    c: [f32; 4],
+) -> [f32; 4] {
+    let sums = multiply_together(Fragments::Half { factor, a, b, c });
+    #[expect(clippy::cast_possible_truncation, reason = "they are numbers of f32")]
+    sums.map(|sum| sum as f32)
+}
+
+#[track_caller]
+fn multiply_together(fragments: Fragments) -> [f64; 4] {
     let lane = &current().lane;
     lane.fragments.set(fragments);
     warp(WarpOperation::Multiply, u32::MAX, 0, 0);
@@ -198,9 +275,9 @@ pub(super) fn together(
         }
     }
     if call.operation == WarpOperation::Multiply {
-        let fragments = |lane: usize| lanes[lane].lane.fragments.get();
-        for (lane, of) in lanes.iter().enumerate() {
-            of.lane.acc.set(Fragments::acc(lane, fragments));
+        let acc = multiply(&std::array::from_fn(|lane| lanes[lane].lane.fragments.get()));
+        for (of, acc) in lanes.iter().zip(acc) {
+            of.lane.acc.set(acc);
         }
     }
     for (lane, of) in lanes.iter().enumerate().filter(|(lane, _)| call.mask >> lane & 1 != 0) {
@@ -241,8 +318,8 @@ fn outcome(
         WarpOperation::Ballot => return Ok(ballot),
         WarpOperation::Multiply => {
             let lane = (thread.linear % LANES) as usize;
-            let acc = Fragments::acc(lane, |lane| block[first + lane].lane.fragments.get());
-            thread.lane.acc.set(acc);
+            let fragments = std::array::from_fn(|lane| block[first + lane].lane.fragments.get());
+            thread.lane.acc.set(multiply(&fragments)[lane]);
             return Ok(0);
         }
         WarpOperation::ShuffleIdx

@@ -1,10 +1,10 @@
 //! The launch of a batch by a kernel that finds its operands by their addresses.
 
 use super::{Arguments, Planner, Step, pointer, pointer_mut, size};
-use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition, STAGES};
-use crate::block_tile::{self, BlockTile};
+use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition, STAGES, THREADS};
+use crate::block_tile;
 use crate::params::BatchedParams;
-use crate::{GemmTypes, Grid, Order, Tile, Unsupported};
+use crate::{BatchShare, GemmTypes, Grid, Order, Tile, Unsupported, batched_mma};
 
 /// Bytes of shared memory that a resident block takes besides its own.
 const BYTES_OF_BLOCK: u32 = 1024;
@@ -13,7 +13,7 @@ impl<T: GemmTypes> Planner<'_, T> {
     /// The products of the batch by one launch, of which a block computes groups of several, or tiles.
     pub(super) fn by_batch(
         &self,
-        tile: Option<BlockTile>,
+        share: BatchShare,
         steps: &mut Vec<Step<T>>,
     ) -> Result<(), Unsupported> {
         let (problem, batch) = (&self.problem, self.batch);
@@ -28,20 +28,29 @@ impl<T: GemmTypes> Planner<'_, T> {
             col_major(problem.a.order, A_COL_MAJOR) | col_major(problem.b.order, B_COL_MAJOR);
         let acc_bytes = size(T::TYPES.acc().dtype().size());
         let multiprocessors = self.limits.multiprocessors;
-        let (partition, elements) = if let Some(tile) = tile {
-            let Tile { m: tile_m, n: tile_n } = tile.tile();
-            let chunk = tile.steps(acc_bytes);
-            let partition = Partition { tile_m, tile_n, rows: block_tile::ROWS, group: 1, chunk };
-            (partition, tile.shared_elements(acc_bytes, orders))
-        } else {
-            let partition = Partition::new(sizes, count, multiprocessors);
-            (partition, STAGES * partition.stage_elements())
+        let (partition, shared_bytes, threads) = match share {
+            BatchShare::Tile(tile) => {
+                let Tile { m: tile_m, n: tile_n } = tile.tile();
+                let (rows, chunk) = (block_tile::ROWS, tile.steps(acc_bytes));
+                let partition = Partition { tile_m, tile_n, rows, group: 1, chunk };
+                (partition, tile.shared_elements(acc_bytes, orders) * acc_bytes, tile.threads())
+            }
+            BatchShare::Threads => {
+                let partition = Partition::new(sizes, count, multiprocessors);
+                (partition, STAGES * partition.stage_elements() * acc_bytes, THREADS)
+            }
+            BatchShare::Warps => {
+                let it = batched_mma::Partition::new(sizes, count, multiprocessors);
+                let batched_mma::Partition { tile_m, tile_n, group, chunk } = it;
+                let partition = Partition { tile_m, tile_n, rows: 1, group, chunk };
+                (partition, it.shared_bytes(size(T::TYPES.c().size())), 32 * it.warps())
+            }
         };
         let tiles = partition.tiles([m, n], count).ok_or(refused)?;
-        let shared_bytes = elements * acc_bytes;
         // As many as are resident together; each SM keeps some bytes of shared memory for itself.
         let fit = self.limits.max_shared_bytes / (shared_bytes + BYTES_OF_BLOCK);
-        let resident = fit.clamp(1, self.spec.min_blocks(T::TYPES)) * multiprocessors;
+        let registers = self.spec.min_blocks(T::TYPES) * (self.spec.max_threads() / threads);
+        let resident = fit.clamp(1, registers) * multiprocessors;
         let Partition { tile_m, tile_n, rows, group, chunk } = partition;
         let params = BatchedParams {
             m,
@@ -69,6 +78,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         };
         let mut launch = self.own(Arguments::Batched(params))?;
         launch.grid = Grid { x: tiles.min(resident.max(1)), y: 1, z: 1 };
+        launch.block.x = threads;
         launch.shared_bytes = shared_bytes;
         steps.push(Step::Launch(launch));
         Ok(())

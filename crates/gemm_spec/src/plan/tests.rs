@@ -49,7 +49,7 @@ const BATCHED: KernelSpec = KernelSpec {
     shared_elements: Partition::MOST_SHARED,
     min_blocks_per_sm: MinBlocks::same(4),
     params: ParamList::Batched,
-    operands: OperandAccess::Batched { tile: None },
+    operands: OperandAccess::Batched(crate::BatchShare::Threads),
     ..GEMM
 };
 const LIMBS: KernelSpec = KernelSpec {

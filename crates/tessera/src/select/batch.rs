@@ -1,16 +1,19 @@
 //! Which kernel suits a batch of products on a GPU.
 
-use gemm_spec::{KernelSpec, OperandAccess, Tile, Types};
+use gemm_spec::batched_mma::{PART, Partition};
+use gemm_spec::index::ceil_div;
+use gemm_spec::{BatchShare, KernelSpec, OperandAccess, Tile, Types};
 use kernels_gpu::{KERNELS, Kernel};
 
 use super::device::DeviceModel;
 
 /// The kernels whose launches compute all products of a batch, but those for groups of rows. Of equal predicted times, which wait for memory,
 /// the first is chosen: the wider tile reads less.
-const TOGETHER: [&str; 8] = [
+const TOGETHER: [&str; 9] = [
     "tensor_batch_128x128",
     "tensor_64x64",
     "batched_small",
+    "batched_mma",
     "dmma_128x128",
     "dmma_96x96",
     "dmma_64x64",
@@ -25,11 +28,25 @@ const SMALL_TILE: u32 = 64;
 /// before they multiply (results/2026-11-25-h100-batches).
 const SMALL_EFFICIENCY: f64 = 0.15;
 const SMALL_START: f64 = 1200.0;
+/// The same with lines of 16 bits that are no packets, whose elements it widens one by one.
+const SMALL_EFFICIENCY_OF_HALVES: f64 = 0.1;
+const SMALL_START_OF_HALVES: f64 = 2200.0;
+
+/// What a part of C takes an SM by the kernel whose warps have parts, in nanoseconds: by itself, and for each k element,
+/// in pairs and one by one; what part of it half a part takes, each way. A product that is one part takes no more than
+/// so much for each of its rows, columns and k elements. Then, how often that where all of k does not fit shared memory, and
+/// elements are loaded one by one; and the time before its blocks multiply (results/2026-11-27-h200-batched-mma).
+const WARPS_PART: f64 = 250.0;
+const WARPS_STEP: [f64; 2] = [1.0, 2.1];
+const WARPS_THIN: f64 = 0.74;
+const WARPS_SMALL: [f64; 2] = [20.0, 3.2];
+const WARPS_IN_CHUNKS: f64 = 12.0;
+const WARPS_START: f64 = 1800.0;
 
 /// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same, and
 /// tiles of a block each are multiplied.
 fn suits(kernel: &Kernel, [m, n, _]: [usize; 3]) -> bool {
-    if let OperandAccess::Batched { tile: Some(tile) } = kernel.operands {
+    if let OperandAccess::Batched(BatchShare::Tile(tile)) = kernel.operands {
         let Tile { m: rows, n: cols } = tile.tile();
         return m > rows as usize / 2 || n > cols as usize / 2;
     }
@@ -106,10 +123,13 @@ impl DeviceModel {
         }
         let factor = self.factor(spec, types, sizes);
         let nanoseconds = match spec.operands {
-            OperandAccess::Batched { tile: None } => {
+            OperandAccess::Batched(BatchShare::Threads) => {
                 self.small_nanoseconds(spec, types, sizes, count)
             }
-            OperandAccess::Batched { tile: Some(_) }
+            OperandAccess::Batched(BatchShare::Warps) => {
+                self.warps_nanoseconds(types, sizes, count)?
+            }
+            OperandAccess::Batched(BatchShare::Tile(_))
             | OperandAccess::Pointers
             | OperandAccess::TensorMaps { .. }
             | OperandAccess::Limbs(_) => {
@@ -117,6 +137,36 @@ impl DeviceModel {
             }
         };
         Some(nanoseconds / 1e9 * factor)
+    }
+
+    /// Nanoseconds of the kernel whose warps have parts of small products.
+    fn warps_nanoseconds(&self, types: Types, [m, n, k]: [usize; 3], count: usize) -> Option<f64> {
+        let multiprocessors = self.limits().multiprocessors;
+        let [rows, cols, steps, products] = [m, n, k, count].map(u32::try_from);
+        let (rows, cols, steps, products) = (rows.ok()?, cols.ok()?, steps.ok()?, products.ok()?);
+        let partition = Partition::new([rows, cols, steps], products, multiprocessors);
+        let tiles = m.div_ceil(partition.tile_m as usize) * n.div_ceil(partition.tile_n as usize);
+        // Parts of half as many rows or columns take less.
+        let along = |size: u32| {
+            let last = size % PART;
+            let thin = if last == 0 || last > PART / 2 { 0.0 } else { 1.0 - WARPS_THIN };
+            f64::from(ceil_div(size, PART)) - thin
+        };
+        let parts = tiles as f64 * along(partition.tile_m) * along(partition.tile_n);
+        let step = WARPS_STEP[usize::from(n % 2 + k % 2 != 0)];
+        let small = WARPS_SMALL[0] + WARPS_SMALL[1] * (m + n + k) as f64;
+        let mut each = parts * (WARPS_PART + step * k as f64);
+        if m.max(n) <= PART as usize {
+            each = each.min(small);
+        }
+        if partition.chunk < steps {
+            each *= WARPS_IN_CHUNKS;
+        }
+        let bytes = m * k * types.a().size() + k * n * types.b().size() + m * n * types.c().size();
+        let start = (self.constants().launch + WARPS_START) / self.speed();
+        let moving = count as f64 * bytes as f64 / self.constants().memory_rate / self.speed();
+        let rounds = (count as f64 / f64::from(multiprocessors)).max(1.0);
+        Some(start + moving.max(rounds * each / self.speed()))
     }
 
     /// Nanoseconds of the kernel for small products.
@@ -128,12 +178,18 @@ impl DeviceModel {
         count: usize,
     ) -> f64 {
         let [m, n, k, count] = [m, n, k, count].map(|size| size as f64);
+        let in_packets = n % 8.0 == 0.0 && k % 8.0 == 0.0;
+        let (efficiency, before) = if types.a().size() == 2 && !in_packets {
+            (SMALL_EFFICIENCY_OF_HALVES, SMALL_START_OF_HALVES)
+        } else {
+            (SMALL_EFFICIENCY, SMALL_START)
+        };
         let rate =
-            SMALL_EFFICIENCY * self.sm_peak(spec, types) * f64::from(self.limits().multiprocessors);
+            efficiency * self.sm_peak(spec, types) * f64::from(self.limits().multiprocessors);
         let of = |elements: f64, size: usize| elements * size as f64;
         let bytes =
             of(m * k, types.a().size()) + of(k * n, types.b().size()) + of(m * n, types.c().size());
-        let start = (self.constants().launch + SMALL_START) / self.speed();
+        let start = (self.constants().launch + before) / self.speed();
         let moving = count * bytes / self.constants().memory_rate / self.speed();
         start + moving.max(count * 2.0 * m * n * k / rate)
     }
@@ -167,12 +223,20 @@ mod tests {
     fn a_batch_gets_one_launch_where_that_is_faster() {
         let bf16 = |n, count| kernel(Types::BF16, [n; 3], count);
         assert_eq!([bf16(8, 10_000), bf16(16, 10_000)], ["batched_small"; 2]);
-        assert_eq!([bf16(16, 100), bf16(32, 1000), bf16(32, 10_000)], ["tensor_64x64"; 3]);
+        assert_eq!([bf16(16, 100), bf16(32, 1000), bf16(48, 1000)], ["tensor_64x64"; 3]);
         assert_eq!([bf16(48, 10_000), bf16(64, 1000), bf16(64, 10_000)], ["tensor_64x64"; 3]);
         assert_eq!(
             [bf16(96, 10_000), bf16(128, 10_000), bf16(256, 100)],
             ["tensor_batch_128x128"; 3]
         );
+        // The same in results/2026-11-27-h200-batched-mma.
+        for n in [23, 31, 33, 47, 63, 65, 81, 100, 127] {
+            for count in [100, 1000, 10_000] {
+                assert_eq!(bf16(n, count), "batched_mma", "{n}, {count}");
+            }
+        }
+        assert_eq!([bf16(24, 10_000), bf16(32, 10_000)], ["batched_mma"; 2]);
+        assert_eq!([bf16(250, 100), bf16(250, 1000)], ["tensor_batch_128x128"; 2]);
         for types in [Types::F32, Types::F64] {
             assert_eq!(kernel(types, [4; 3], 2), "batched_small");
             assert_eq!(kernel(types, [32; 3], 100), "batched_small");

@@ -37,6 +37,10 @@ pub struct DeviceModel {
 /// them in f32.
 const UNKNOWN_LANES: f64 = 64.0;
 
+/// How long the copies of a batch's operands take whose rows TMA cannot address, in times of what memory takes for the
+/// operands: their lines are short (results/2026-11-27-h100-batches).
+const COPIED_IN_BATCH: f64 = 5.0;
+
 /// k elements that a block of a cluster sums at least: with fewer, adding up takes longer than it saves.
 const LEAST_STEPS: u32 = 384;
 /// Whether the rows of adjacent row-major factors with k and n elements begin with lines of L2, in place or
@@ -269,7 +273,8 @@ impl DeviceModel {
         let copied = |rows: f64, width: f64, dtype: DType| {
             let copies = matches!(spec.operands, OperandAccess::TensorMaps { .. })
                 && width * dtype.size() as f64 % ALIGNMENT as f64 != 0.0;
-            if copies { padded_copy + 2.0 * of(rows * width, dtype) / memory_rate } else { 0.0 }
+            let times = if products > 1 { COPIED_IN_BATCH } else { 2.0 };
+            if copies { padded_copy + times * of(rows * width, dtype) / memory_rate } else { 0.0 }
         };
         let copies = copied(m, k, types.a()) + copied(k, n, types.b());
         let in_cluster = matches!(spec.split_k, KSharing::Cluster { .. });
@@ -313,7 +318,7 @@ impl DeviceModel {
         let efficiency = match spec.operands {
             OperandAccess::TensorMaps { .. } if is_in_lines(types, [n, k]) => constants.aligned,
             OperandAccess::TensorMaps { .. } => constants.ragged,
-            OperandAccess::Pointers | OperandAccess::Batched { .. } | OperandAccess::Limbs(_) => {
+            OperandAccess::Pointers | OperandAccess::Batched(_) | OperandAccess::Limbs(_) => {
                 constants.of(n)
             }
         };

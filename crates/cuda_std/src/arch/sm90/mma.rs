@@ -44,6 +44,6 @@ pub unsafe fn m16n8k4_f64(acc: &mut [f64; 4], a: [f64; 2], b: f64) {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        *acc = emulate::multiply_in_warp(emulate::Fragments { a, b, c: *acc });
+        *acc = emulate::multiply_in_warp((a, b), *acc);
     }
 }

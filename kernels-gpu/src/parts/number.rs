@@ -4,10 +4,10 @@ use cuda_std::arch::sm80::convert;
 use cuda_std::memory::SharedAddress;
 use gemm_spec::Accumulator;
 
-use crate::parts::quad::{Pair, Quad};
+use super::quad::{Pair, Quad};
 
 /// An accumulator that is read from shared memory.
-pub(super) trait Shareable: Accumulator {
+pub(crate) trait Shareable: Accumulator {
     /// Four neighbours, read here and not later, in 16 bytes an instruction.
     ///
     /// # Safety
@@ -38,37 +38,74 @@ impl Shareable for f64 {
     }
 }
 
-/// A type of operands.
-pub(super) trait Input: Copy {
-    /// What it is widened to, and its products are summed in.
-    type Acc: Shareable;
+/// A type of operands, and what it is in shared memory.
+pub(crate) trait Loaded: Copy {
+    /// What it is widened to.
+    type Stored: Copy;
     /// Neighbours that one instruction reads: 16 bytes.
     type Packet: Copy;
     /// A packet that was not read.
     const EMPTY: Self::Packet;
     /// Elements of a packet.
     const PACKET: u32;
-    /// Whether it is the accumulators' type, so that copies need no registers.
-    const IS_ACC: bool;
+    /// Nothing.
+    const ZERO: Self::Stored;
+    /// Whether it stays what it is, so that copies need no registers.
+    const IS_STORED: bool;
 
-    /// The element as an accumulator.
-    fn widen(self) -> Self::Acc;
+    /// The element as it is in shared memory.
+    fn widen(self) -> Self::Stored;
 
-    /// An element of a packet as an accumulator.
-    fn of_packet(packet: &Self::Packet, at: usize) -> Self::Acc;
+    /// An element of a packet as it is there.
+    fn of_packet(packet: &Self::Packet, at: usize) -> Self::Stored;
+}
+
+/// A type of operands whose products are summed in what it is widened to.
+pub(crate) trait Input: Loaded<Stored = <Self as Input>::Acc> {
+    /// The accumulators.
+    type Acc: Shareable;
+}
+
+impl<T: Loaded<Stored: Shareable>> Input for T {
+    type Acc = T::Stored;
+}
+
+/// The bits of a number of two bytes, which are copied as they are.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Bits(pub(crate) u16);
+
+impl Loaded for Bits {
+    type Stored = Self;
+    type Packet = Octet;
+    const EMPTY: Octet = Octet([0; 4]);
+    const PACKET: u32 = 8;
+    const ZERO: Self = Self(0);
+    const IS_STORED: bool = true;
+
+    #[inline(always)]
+    fn widen(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn of_packet(packet: &Octet, at: usize) -> Self {
+        Self((packet.0[at / 2 % 4] >> (16 * (at % 2))) as u16)
+    }
 }
 
 /// Eight neighbours of two bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
-pub(super) struct Octet([u32; 4]);
+pub(crate) struct Octet([u32; 4]);
 
-impl Input for f32 {
-    type Acc = Self;
+impl Loaded for f32 {
+    type Stored = Self;
     type Packet = Quad<Self>;
     const EMPTY: Quad<Self> = Quad([0.0; 4]);
     const PACKET: u32 = 4;
-    const IS_ACC: bool = true;
+    const ZERO: Self = 0.0;
+    const IS_STORED: bool = true;
 
     #[inline(always)]
     fn widen(self) -> Self {
@@ -81,12 +118,13 @@ impl Input for f32 {
     }
 }
 
-impl Input for f64 {
-    type Acc = Self;
+impl Loaded for f64 {
+    type Stored = Self;
     type Packet = Pair<Self>;
     const EMPTY: Pair<Self> = Pair([0.0; 2]);
     const PACKET: u32 = 2;
-    const IS_ACC: bool = true;
+    const ZERO: Self = 0.0;
+    const IS_STORED: bool = true;
 
     #[inline(always)]
     fn widen(self) -> Self {
@@ -105,14 +143,15 @@ macro_rules! half {
         $(#[$doc])*
         #[derive(Clone, Copy)]
         #[repr(transparent)]
-        pub(super) struct $half(u16);
+        pub(crate) struct $half(u16);
 
-        impl Input for $half {
-            type Acc = f32;
+        impl Loaded for $half {
+            type Stored = f32;
             type Packet = Octet;
             const EMPTY: Octet = Octet([0; 4]);
             const PACKET: u32 = 8;
-            const IS_ACC: bool = false;
+            const ZERO: f32 = 0.0;
+            const IS_STORED: bool = false;
 
             #[inline(always)]
             fn widen(self) -> f32 {
@@ -164,10 +203,10 @@ half! {
 /// Four neighbours of two bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(super) struct Halves([u32; 2]);
+pub(crate) struct Halves([u32; 2]);
 
 /// A type of C.
-pub(super) trait Output: Copy {
+pub(crate) trait Output: Copy {
     /// What is rounded to it.
     type Acc: Accumulator;
     /// Four neighbours, which are written together.

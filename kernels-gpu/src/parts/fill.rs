@@ -1,4 +1,4 @@
-//! The operands of a block's products, from global to shared memory, widened to accumulators.
+//! The operands of a block's products, from global to shared memory, widened to what they are there.
 //!
 //! In shared memory the products follow each other, row-major and without padding. Operands that are so in global
 //! memory too are copied as they are, in packets of 16 bytes: they begin as many elements behind a multiple of 16
@@ -6,32 +6,31 @@
 
 use cuda_std::arch::sm80::copy_async_16;
 use cuda_std::memory::{Global, Shared, SharedAddress};
-use gemm_spec::Element as _;
 use gemm_spec::batched::THREADS;
 use gemm_spec::index::ceil_div;
 
-use super::number::Input;
-use crate::parts::quad::Quad;
-use crate::parts::unroll::unroll;
+use super::number::Loaded;
+use super::quad::Quad;
+use super::unroll::unroll;
 
 /// An operand's part that a block loads: `lines` contiguous lines of `len` elements of each product.
-pub(super) struct Source<I> {
+pub(crate) struct Source<I> {
     /// The first element of the first product's part.
-    pub(super) from: Global<I>,
+    pub(crate) from: Global<I>,
     /// Elements from a multiple of 16 bytes to it.
-    pub(super) misfit: u32,
+    pub(crate) misfit: u32,
     /// From one line to the next.
-    pub(super) ld: u64,
+    pub(crate) ld: u64,
     /// From one product to the next.
-    pub(super) stride: u64,
-    pub(super) products: u32,
-    pub(super) lines: u32,
-    pub(super) len: u32,
+    pub(crate) stride: u64,
+    pub(crate) products: u32,
+    pub(crate) lines: u32,
+    pub(crate) len: u32,
     /// Whether lines are columns.
-    pub(super) by_columns: bool,
+    pub(crate) by_columns: bool,
 }
 
-impl<I: Input> Source<I> {
+impl<I: Loaded> Source<I> {
     /// Copies the part, of which each thread of the block does its share, and says at which element of `to` it
     /// begins.
     ///
@@ -40,15 +39,11 @@ impl<I: Input> Source<I> {
     /// multiple of 16 bytes, and nobody accesses it until the thread has waited for its copies and all have met at
     /// a barrier.
     #[inline(always)]
-    pub(super) unsafe fn load(&self, to: Shared<I::Acc>, thread: u32) -> u32 {
-        let each = u64::from(self.lines) * u64::from(self.len);
-        let in_one_piece = !self.by_columns
-            && (self.lines == 1 || self.ld == u64::from(self.len))
-            && (self.products == 1 || self.stride == each);
-        if in_one_piece {
+    pub(crate) unsafe fn load(&self, to: Shared<I::Stored>, thread: u32) -> u32 {
+        if self.is_one_piece() {
             // SAFETY: the caller's promise; the elements are one piece.
             unsafe { self.edges(to, thread) };
-            if I::IS_ACC {
+            if I::IS_STORED {
                 // SAFETY: the same.
                 unsafe { self.copy(to, thread) };
             } else {
@@ -57,12 +52,7 @@ impl<I: Input> Source<I> {
             }
             return self.misfit;
         }
-        let packet = u64::from(I::PACKET);
-        let in_packets = self.misfit == 0
-            && self.len.is_multiple_of(I::PACKET)
-            && (self.lines == 1 || self.ld.is_multiple_of(packet))
-            && (self.products == 1 || self.stride.is_multiple_of(packet));
-        if in_packets {
+        if self.are_packets() {
             // SAFETY: the caller's promise; every line is whole aligned packets.
             unsafe { self.packets_by_lines(to, thread) };
         } else {
@@ -70,6 +60,25 @@ impl<I: Input> Source<I> {
             unsafe { self.elements_by_lines(to, thread) };
         }
         0
+    }
+
+    /// Whether all elements are one piece, row-major.
+    #[inline(always)]
+    pub(crate) fn is_one_piece(&self) -> bool {
+        let each = u64::from(self.lines) * u64::from(self.len);
+        !self.by_columns
+            && (self.lines == 1 || self.ld == u64::from(self.len))
+            && (self.products == 1 || self.stride == each)
+    }
+
+    /// Whether every line is whole aligned packets.
+    #[inline(always)]
+    pub(crate) fn are_packets(&self) -> bool {
+        let packet = u64::from(I::PACKET);
+        self.misfit == 0
+            && self.len.is_multiple_of(I::PACKET)
+            && (self.lines == 1 || self.ld.is_multiple_of(packet))
+            && (self.products == 1 || self.stride.is_multiple_of(packet))
     }
 
     /// Elements of a part that is one piece, with those before it in its first packet.
@@ -90,7 +99,7 @@ impl<I: Input> Source<I> {
     /// # Safety
     /// As [`Source::load`].
     #[inline(always)]
-    unsafe fn edges(&self, to: Shared<I::Acc>, thread: u32) {
+    unsafe fn edges(&self, to: Shared<I::Stored>, thread: u32) {
         let end = self.end();
         let last = end - end % I::PACKET;
         if thread >= I::PACKET {
@@ -111,7 +120,7 @@ impl<I: Input> Source<I> {
     /// # Safety
     /// As [`Source::load`]; the element is in the part, and no other thread has it.
     #[inline(always)]
-    unsafe fn one(&self, to: Shared<I::Acc>, at: u32) {
+    unsafe fn one(&self, to: Shared<I::Stored>, at: u32) {
         // SAFETY: the caller's promise.
         let value = unsafe { self.from.wrapping_add((at - self.misfit) as usize).read() };
         // SAFETY: the caller's promise.
@@ -123,7 +132,7 @@ impl<I: Input> Source<I> {
     /// # Safety
     /// As [`Source::load`].
     #[inline(always)]
-    unsafe fn copy(&self, to: Shared<I::Acc>, thread: u32) {
+    unsafe fn copy(&self, to: Shared<I::Stored>, thread: u32) {
         let mut first = thread * I::PACKET;
         while first + I::PACKET <= self.end() {
             if first >= self.misfit {
@@ -141,7 +150,7 @@ impl<I: Input> Source<I> {
     /// # Safety
     /// As [`Source::load`].
     #[inline(always)]
-    unsafe fn widen(&self, to: Shared<I::Acc>, thread: u32) {
+    unsafe fn widen(&self, to: Shared<I::Stored>, thread: u32) {
         let mut first = thread * I::PACKET;
         while first + I::PACKET <= self.end() {
             // Reads that are in flight together.
@@ -174,7 +183,7 @@ impl<I: Input> Source<I> {
 
     /// Where an element comes from.
     #[inline(always)]
-    fn element(&self, product: u32, line: u32, x: u32) -> Global<I> {
+    pub(crate) fn element(&self, product: u32, line: u32, x: u32) -> Global<I> {
         let offset = u64::from(product) * self.stride + u64::from(line) * self.ld + u64::from(x);
         self.from.wrapping_add(offset as usize)
     }
@@ -184,7 +193,7 @@ impl<I: Input> Source<I> {
     /// # Safety
     /// As [`Source::load`].
     #[inline(always)]
-    unsafe fn packets_by_lines(&self, to: Shared<I::Acc>, thread: u32) {
+    unsafe fn packets_by_lines(&self, to: Shared<I::Stored>, thread: u32) {
         let mut walk = Walk::new(thread, self.len / I::PACKET, self.lines);
         while walk.product < self.products {
             let mut packets = [I::EMPTY; 2];
@@ -216,10 +225,10 @@ impl<I: Input> Source<I> {
     /// # Safety
     /// As [`Source::load`].
     #[inline(always)]
-    unsafe fn elements_by_lines(&self, to: Shared<I::Acc>, thread: u32) {
+    pub(crate) unsafe fn elements_by_lines(&self, to: Shared<I::Stored>, thread: u32) {
         let mut walk = Walk::new(thread, self.len, self.lines);
         while walk.product < self.products {
-            let mut values = [I::Acc::ZERO; 2];
+            let mut values = [I::ZERO; 2];
             let mut places = [0; 2];
             unroll!(for S in 0..2 {
                 let Walk { x, line, product, .. } = walk;
@@ -246,13 +255,18 @@ impl<I: Input> Source<I> {
 /// # Safety
 /// They are in shared memory, at a multiple of 16 bytes where they are neighbours, and the calling thread's.
 #[inline(always)]
-unsafe fn store<I: Input>(to: Shared<I::Acc>, packet: &I::Packet, pitch: u32) {
+unsafe fn store<I: Loaded>(to: Shared<I::Stored>, packet: &I::Packet, pitch: u32) {
+    if I::IS_STORED && pitch == 1 {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<I::Packet>().write(*packet) };
+        return;
+    }
     unroll!(for G in 0..2 {
         if (4 * G as u32) < I::PACKET {
             if pitch == 1 && I::PACKET >= 4 {
                 let four = Quad([0, 1, 2, 3].map(|at| I::of_packet(packet, 4 * G + at)));
                 // SAFETY: the caller's promise.
-                unsafe { to.wrapping_add(4 * G).cast::<Quad<I::Acc>>().write(four) };
+                unsafe { to.wrapping_add(4 * G).cast::<Quad<I::Stored>>().write(four) };
             } else {
                 unroll!(for J in 0..4 {
                     if ((4 * G + J) as u32) < I::PACKET {
@@ -269,10 +283,10 @@ unsafe fn store<I: Input>(to: Shared<I::Acc>, packet: &I::Packet, pitch: u32) {
 
 /// A thread's way through the lines of a block's products, without divisions, in steps of [`THREADS`] units.
 #[derive(Clone, Copy)]
-struct Walk {
-    x: u32,
-    line: u32,
-    product: u32,
+pub(crate) struct Walk {
+    pub(crate) x: u32,
+    pub(crate) line: u32,
+    pub(crate) product: u32,
     step: [u32; 3],
     units: u32,
     lines: u32,
@@ -280,7 +294,7 @@ struct Walk {
 
 impl Walk {
     #[inline(always)]
-    fn new(thread: u32, units: u32, lines: u32) -> Self {
+    pub(crate) fn new(thread: u32, units: u32, lines: u32) -> Self {
         let digits = |at: u32| {
             let (line, x) = div_rem(at, units);
             let (product, line) = div_rem(line, lines);
@@ -291,7 +305,7 @@ impl Walk {
     }
 
     #[inline(always)]
-    fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         let [x, line, product] = self.step;
         self.x += x;
         let carry = self.x >= self.units;
@@ -303,17 +317,16 @@ impl Walk {
     }
 }
 
-/// Quotient and remainder; nothing where the divisor is zero.
+/// Quotient and remainder; as by one where the divisor is zero, which takes no branch.
 #[inline(always)]
-pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    match (a.checked_div(b), a.checked_rem(b)) {
-        (Some(quotient), Some(remainder)) => (quotient, remainder),
-        _ => (0, 0),
-    }
+pub(crate) fn div_rem(a: u32, b: u32) -> (u32, u32) {
+    let b = b.max(1);
+    let quotient = a / b;
+    (quotient, a - quotient * b)
 }
 
 /// `ceil(a / b)`; one where the divisor is zero.
 #[inline(always)]
-pub(super) fn tiles(a: u32, b: u32) -> u32 {
+pub(crate) fn tiles(a: u32, b: u32) -> u32 {
     if b == 0 { 1 } else { ceil_div(a, b) }
 }
