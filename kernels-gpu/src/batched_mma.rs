@@ -3,12 +3,12 @@
 //! Computes  C = alpha*A*B + beta*C for each product; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major, each a stride behind that of the product
 //!           before; f16 and bf16 with accumulators and scalars of f32 and a C of the same type or of f32
-//! Launch    block (128,1,1), or up to 256 for products of more than 64 rows or columns; along x, as many as are resident together; they share the tiles of C of groups of
-//!           products (`gemm_spec::batched_mma`)
+//! Launch    block (128,1,1), or up to 256 for products of more than 64 rows or columns; along x, as many as are
+//!           resident together; they share the tiles of C of groups of products (`gemm_spec::batched_mma`)
 //! Shared    one or two stages of the operands of a group, and C of a group in the layout of global memory: at most 99 KiB
 //! Requires  m, n >= 1; packets of 16 bytes are copied where operands have no gaps, or aligned lines
 //! Cost      2mnk flop a product; each element is loaded once, if C is one tile
-//! Bound by  memory to about n = 100 of square products
+//! Bound by  instructions: fragments are gathered, and C is put, by two or four bytes
 //! Source    own; the fragments of `mma.sync` as PTX describes them
 //!
 //! Rows of an odd number of elements begin at no multiple of four bytes, and neither TMA nor `ldmatrix` reads them.
