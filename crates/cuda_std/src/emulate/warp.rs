@@ -183,9 +183,9 @@ pub(crate) fn multiply_halves_in_warp(
     (a, b): ([u32; 4], [u32; 2]),
     c: [f32; 4],
 ) -> [f32; 4] {
-    let sums = multiply_together(Fragments::Half { factor, a, b, c });
+    let acc = multiply_together(Fragments::Half { factor, a, b, c });
     #[expect(clippy::cast_possible_truncation, reason = "they are numbers of f32")]
-    sums.map(|sum| sum as f32)
+    acc.map(|acc| acc as f32)
 }
 
 #[track_caller]
