@@ -33,7 +33,7 @@ use cuda_std::arch::sm80::{commit_group, wait_group};
 use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::opaque::{opaque, opaque_wide};
 use cuda_std::{shared, thread};
-use gemm_spec::batched_mma::{MOST_BYTES, PART, Partition, THREADS};
+use gemm_spec::batched_mma::{BEHIND, MOST_BYTES, PART, Partition, THREADS};
 use gemm_spec::index::ceil_div;
 use gemm_spec::params::BatchedParams;
 use gemm_spec::{
@@ -152,8 +152,7 @@ unsafe fn batched_mma<F: Factor, O: Output<Acc = f32>>(params: BatchedParams<f32
         (a, a.wrapping_add(it.b_at() as usize))
     };
     let of_c = || stage(partition.stages()).0;
-    // Which sixteen k elements are added together follows from the sizes alone.
-    let in_pairs = params.k.is_multiple_of(2) && params.n.is_multiple_of(2);
+    let in_pairs = in_pairs(&params);
 
     let mut acc = multiply::ZERO;
     // What is multiplied, nothing at first, and what is loaded: the tile, and the k elements before. What follows from
@@ -174,9 +173,10 @@ unsafe fn batched_mma<F: Factor, O: Output<Acc = f32>>(params: BatchedParams<f32
             // SAFETY: obligation 1.
             let of_b = unsafe { loaded.b(&params) };
             // SAFETY: obligation 1; a barrier was passed since the stage was read.
-            let a = unsafe { load::a(&of_a, around, a, in_pairs, thread) };
+            let a = unsafe { load::operand::<0>(&of_a, around, a, in_pairs, thread) };
             // SAFETY: the same.
-            load_placed = (a, unsafe { load::b(&of_b, around, b, in_pairs, thread) });
+            let b = unsafe { load::operand::<BEHIND>(&of_b, around, b, in_pairs, thread) };
+            load_placed = (a, b);
         }
         commit_group();
         if is_ahead {
@@ -216,6 +216,13 @@ unsafe fn batched_mma<F: Factor, O: Output<Acc = f32>>(params: BatchedParams<f32
     }
 }
 
+/// Whether neighbours are read as words. Which sixteen k elements are added together follows from it, and so from the
+/// sizes alone.
+#[inline(always)]
+fn in_pairs(params: &BatchedParams<f32>) -> bool {
+    params.k.is_multiple_of(2) && params.n.is_multiple_of(2)
+}
+
 /// The same parameters, of which nothing is kept that follows from strides and scalars.
 #[inline(always)]
 fn reread(params: &BatchedParams<f32>) -> BatchedParams<f32> {
@@ -246,7 +253,7 @@ unsafe fn parts<F: Factor, O: Output<Acc = f32>>(
 ) {
     let thread = opaque(thread::thread_idx_x());
     let (warp, lane) = (thread / 32, thread % 32);
-    let in_pairs = params.k.is_multiple_of(2) && params.n.is_multiple_of(2);
+    let in_pairs = in_pairs(params);
     let (down, across) = (ceil_div(work.rows, PART), ceil_div(work.cols, PART));
     let (a_stage, b_stage) = (SharedAddress::new(a_stage), SharedAddress::new(b_stage));
     let mut part = warp;

@@ -17,6 +17,7 @@
 //! What a block has changes none of the bits of C: the tensor cores add the k elements sixteen at a time, and which
 //! sixteen follows from the parity of k and n alone.
 
+use crate::batched;
 use crate::index::ceil_div;
 
 /// Warps of a block, unless a product has more parts.
@@ -156,14 +157,12 @@ impl Partition {
     pub const fn shared_bytes(&self, c_size: u32) -> u32 {
         self.stages() * self.stage_bytes() + self.c_bytes(c_size)
     }
+}
 
-    /// Tiles of groups that the blocks share for that many products of m and n, where a number of 31 bits counts
-    /// them.
-    #[must_use]
-    pub fn tiles(&self, [m, n]: [u32; 2], count: u32) -> Option<u32> {
-        let tiles = ceil_div(m, self.tile_m).checked_mul(ceil_div(n, self.tile_n))?;
-        let all = tiles.checked_mul(ceil_div(count, self.group))?;
-        i32::try_from(all).is_ok().then_some(all)
+impl From<Partition> for batched::Partition {
+    /// What the kernel's parameters have of it.
+    fn from(Partition { tile_m, tile_n, group, chunk }: Partition) -> Self {
+        Self { tile_m, tile_n, rows: 1, group, chunk }
     }
 }
 
@@ -189,7 +188,8 @@ mod tests {
                         assert!(it.chunk >= k || it.chunk.is_multiple_of(PART), "{why}");
                         assert!(it.tile_n == n || it.tile_n.is_multiple_of(2), "{why}");
                         let tiles = ceil_div(m, it.tile_m) * ceil_div(n, it.tile_n);
-                        assert!(it.tiles([m, n], count).unwrap() * it.group >= tiles * count);
+                        let all = batched::Partition::from(it).tiles([m, n], count).unwrap();
+                        assert!(all * it.group >= tiles * count);
                     }
                 }
             }

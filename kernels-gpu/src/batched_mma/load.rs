@@ -5,7 +5,7 @@ use cuda_std::memory::{Shared, SharedAddress};
 use cuda_std::opaque::opaque;
 use cuda_std::thread;
 use gemm_spec::batched::THREADS;
-use gemm_spec::batched_mma::{BEHIND, PAD};
+use gemm_spec::batched_mma::PAD;
 use gemm_spec::params::BatchedParams;
 
 use crate::parts::fill::{Source, Walk, div_rem};
@@ -55,45 +55,13 @@ impl Around {
     }
 }
 
-/// Copies the part of A, of which each thread of the block does its share. Where words of two neighbours will be read,
-/// rows begin at such words.
+/// Copies the part of an operand, of which each thread of the block does its share, with `MORE` zeros behind it. Where
+/// words of two neighbours will be read, rows begin at such words.
 ///
 /// # Safety
-/// [`Source::load`]'s, for all of the batch; the stage has room for [`PAD`] elements more a row.
+/// [`Source::load`]'s, for all of the batch; the stage has room for [`PAD`] elements more a row and for the zeros.
 #[inline(always)]
-pub(super) unsafe fn a(
-    source: &Source<Bits>,
-    around: Around,
-    to: Shared<Bits>,
-    in_pairs: bool,
-    thread: u32,
-) -> Placed {
-    // SAFETY: the caller's promise.
-    unsafe { operand::<0>(source, around, to, in_pairs, thread) }
-}
-
-/// Copies the part of B as [`a`] does, with zeros behind it.
-///
-/// # Safety
-/// [`a`]'s; the stage has room for [`BEHIND`] elements more.
-#[inline(always)]
-pub(super) unsafe fn b(
-    source: &Source<Bits>,
-    around: Around,
-    to: Shared<Bits>,
-    in_pairs: bool,
-    thread: u32,
-) -> Placed {
-    // SAFETY: the caller's promise.
-    unsafe { operand::<BEHIND>(source, around, to, in_pairs, thread) }
-}
-
-/// Copies an operand with that many numbers behind it.
-///
-/// # Safety
-/// [`a`]'s; the stage has room for them.
-#[inline(always)]
-unsafe fn operand<const MORE: u32>(
+pub(super) unsafe fn operand<const MORE: u32>(
     source: &Source<Bits>,
     around: Around,
     to: Shared<Bits>,
@@ -135,7 +103,7 @@ unsafe fn operand<const MORE: u32>(
 /// where the elements around are those of other products.
 ///
 /// # Safety
-/// [`a`]'s; the part is such.
+/// [`operand`]'s; the part is such.
 #[inline(always)]
 unsafe fn flat(source: &Source<Bits>, around: Around, to: Shared<Bits>, thread: u32) -> u32 {
     let Source { misfit, products, lines, len, .. } = *source;
@@ -173,7 +141,7 @@ unsafe fn flat(source: &Source<Bits>, around: Around, to: Shared<Bits>, thread: 
 /// Starts copies of a part that is one piece of whole lines of packets, each to a line that is [`PAD`] elements longer.
 ///
 /// # Safety
-/// [`a`]'s; the part is such.
+/// [`operand`]'s; the part is such.
 #[inline(always)]
 unsafe fn padded(source: &Source<Bits>, to: Shared<Bits>, thread: u32) {
     let packets = source.products * source.lines * source.len / PACKET;
@@ -191,7 +159,7 @@ unsafe fn padded(source: &Source<Bits>, to: Shared<Bits>, thread: u32) {
 /// Starts copies of lines that are whole aligned packets, each to a line that is [`PAD`] elements longer.
 ///
 /// # Safety
-/// [`a`]'s; the lines are such.
+/// [`operand`]'s; the lines are such.
 #[inline(always)]
 unsafe fn padded_lines(source: &Source<Bits>, to: Shared<Bits>, thread: u32) {
     if thread >= THREADS {
