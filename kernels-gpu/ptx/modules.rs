@@ -307,8 +307,8 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_mma.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "424b9b2f387c3c87c3fe4720732b724944f14bf7273d76b183b62c93d61a2352",
-            image_sha256: "f9db2498ab19c717fc989ae61fef32f63154db1a343133968fe61db7b04f3949",
+            ptx_sha256: "156398eeacc42b0d4f277b321acc0c7a65ca3759a98c16f34535dbcc9675a36c",
+            image_sha256: "ed81dc420c2548a5cc68d1805e7fa7e1432f34042376870ae87221d81f698dbc",
             ptxas: "13.0.88",
         }),
     },

@@ -24,6 +24,17 @@ const SHAPES: [([usize; 3], usize); 12] = [
     ([67, 66, 65], 2),
 ];
 
+/// More for kernels whose warps have parts of C: groups of several products, k elements in two chunks of whole products,
+/// of packets and of others, and in more chunks of several tiles.
+const SHAPES_OF_WARPS: [([usize; 3], usize); 6] = [
+    ([31, 29, 27], 70),
+    ([48, 41, 33], 35),
+    ([127, 126, 125], 2),
+    ([128, 120, 136], 2),
+    ([131, 30, 150], 2),
+    ([20, 260, 129], 1),
+];
+
 /// The same for kernels whose tensor maps have all products: a tile of each product, several, and parts of some;
 /// k elements that end within a stage, where what follows belongs to the next product.
 const SHAPES_OF_MAPS: [([usize; 3], usize); 4] =
@@ -73,14 +84,15 @@ pub(crate) fn takes_batches<T: ScalarTypes>(
 ) -> Result<(), Failed> {
     // What a kernel does that takes the products one by one is not its own.
     let shapes = match spec.operands {
-        OperandAccess::Batched(BatchShare::Threads | BatchShare::Warps) => &SHAPES[..],
-        OperandAccess::Batched(BatchShare::Tile(_)) => &SHAPES_OF_TILES[..],
-        OperandAccess::TensorMaps { batched: true, .. } => &SHAPES_OF_MAPS[..],
+        OperandAccess::Batched(BatchShare::Threads) => SHAPES.to_vec(),
+        OperandAccess::Batched(BatchShare::Warps) => [&SHAPES[..], &SHAPES_OF_WARPS].concat(),
+        OperandAccess::Batched(BatchShare::Tile(_)) => SHAPES_OF_TILES.to_vec(),
+        OperandAccess::TensorMaps { batched: true, .. } => SHAPES_OF_MAPS.to_vec(),
         OperandAccess::Pointers | OperandAccess::TensorMaps { .. } | OperandAccess::Limbs(_) => {
-            &[([32, 32, 32], 3)]
+            vec![([32, 32, 32], 3)]
         }
     };
-    for &(sizes, count) in shapes {
+    for &(sizes, count) in &shapes {
         for (number, arrangement) in ARRANGEMENTS.iter().enumerate() {
             if arrangement.orders != ROWS && !spec.reads_any_order() {
                 continue;

@@ -74,7 +74,9 @@ pub(crate) use transfer::{
     tensor_store, wait_stores,
 };
 use warp::Lane;
-pub(crate) use warp::{WarpOperation, lane, multiply_halves_in_warp, multiply_in_warp, warp};
+pub(crate) use warp::{
+    WarpOperation, distribute_in_warp, lane, multiply_halves_in_warp, multiply_in_warp, warp,
+};
 pub(crate) use warpgroup::{named_barrier, set_registers, stmatrix_x4};
 
 /// Alignment of a block's shared memory: the period of the widest swizzle.

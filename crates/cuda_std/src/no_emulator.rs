@@ -150,6 +150,7 @@ absent! {
     set_registers(u32, bool);
     named_barrier(u32, u32);
     stmatrix_x4(u32, [u32; 4]);
+    distribute_in_warp([u32; 4], bool) -> [u32; 4];
     multiply(Product, &mut [[f32; 8]]);
     commit_products();
     wait_products(u32, &mut [[f32; 8]]);

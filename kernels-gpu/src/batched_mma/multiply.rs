@@ -1,36 +1,30 @@
-//! A warp's part of C: fragments gathered from shared memory, and their products.
-//!
-//! A lane's fragments are pairs of neighbours in k. Where k and n are even, a pair of A is a word, and two words of
-//! neighbouring rows of B have the pairs of two neighbouring columns. Otherwise each element is read by itself, and
-//! the lane's k elements are eight neighbours of 32, which the tensor cores take as well as any others: so lanes read
-//! from different banks whatever the length of an odd line.
-//!
-//! ```text
-//!   k elements of lane q of four     in pairs   2q, 2q+1, 2q+8, 2q+9 of sixteen
-//!                                    else       8q .. 8q+4 of 32, and 8q+4 .. 8q+8
-//! ```
+//! A warp's part of C: fragments by `ldmatrix`, and their products.
 
-use cuda_std::memory::SharedAddress;
-use gemm_spec::batched_mma::PART;
+use cuda_std::arch::sm80::mma::{ldmatrix_x4, ldmatrix_x4_transposed};
+use cuda_std::memory::{Shared, SharedAddress};
+use gemm_spec::batched_mma::{PACKET, STEP};
 
 use super::Factor;
+use super::lines::Aligned;
 use crate::parts::number::Bits;
 use crate::parts::unroll::unroll;
 
 /// A lane's accumulators: for 16 rows each the tiles of 8 columns.
-pub(super) type Acc = [[[f32; 4]; 4]; 2];
+pub(super) type Acc = [[[f32; 4]; 8]; 2];
 
-pub(super) const ZERO: Acc = [[[0.0; 4]; 4]; 2];
+pub(super) const ZERO: Acc = [[[0.0; 4]; 8]; 2];
 
 /// What a warp multiplies, in shared memory.
-pub(super) struct Operands {
-    /// The first element of the part's rows of A, and of its columns of B.
-    pub(super) a: SharedAddress<Bits>,
-    pub(super) b: SharedAddress<Bits>,
-    /// Elements from one row to the next.
-    pub(super) a_pitch: u32,
-    pub(super) b_pitch: u32,
-    /// Rows and columns that are in the tile, from the part's first on.
+pub(super) struct Part {
+    pub(super) a: Shared<Bits>,
+    pub(super) b: Shared<Bits>,
+    pub(super) of_a: Aligned,
+    pub(super) of_b: Aligned,
+    pub(super) product: u32,
+    /// The part's first row and column.
+    pub(super) row: u32,
+    pub(super) col: u32,
+    /// Those of the tile.
     pub(super) rows: u32,
     pub(super) cols: u32,
     /// k elements.
@@ -38,223 +32,125 @@ pub(super) struct Operands {
     pub(super) lane: u32,
 }
 
-impl Operands {
-    /// Adds the products.
+impl Part {
+    /// Adds the products; whether A and B have a line for each k element.
     ///
     /// # Safety
-    /// The operands are there, written before a barrier, and behind B [`BEHIND`](gemm_spec::batched_mma::BEHIND)
-    /// numbers more; pairs begin at multiples of four bytes; all lanes of the warp are here.
+    /// The operands are there, written before a barrier; all lanes of the warp are here.
     #[inline(always)]
-    pub(super) unsafe fn add<F: Factor>(&self, acc: &mut Acc, in_pairs: bool) {
-        match (in_pairs, self.rows > 16, self.cols > PART / 2) {
+    pub(super) unsafe fn add<F: Factor>(&self, acc: &mut Acc, a_by_k: bool, b_by_k: bool) {
+        match (a_by_k, b_by_k, self.cols - self.col > 32) {
             // SAFETY: the caller's promise, in each of the eight.
-            (true, true, true) => unsafe { self.pairs::<F, 2, 4>(acc) },
+            (false, false, false) => unsafe { self.of::<F, false, false, 2>(acc) },
             // SAFETY: the same.
-            (true, true, false) => unsafe { self.pairs::<F, 2, 2>(acc) },
+            (false, false, true) => unsafe { self.of::<F, false, false, 4>(acc) },
             // SAFETY: the same.
-            (true, false, true) => unsafe { self.pairs::<F, 1, 4>(acc) },
+            (false, true, false) => unsafe { self.of::<F, false, true, 2>(acc) },
             // SAFETY: the same.
-            (true, false, false) => unsafe { self.pairs::<F, 1, 2>(acc) },
+            (false, true, true) => unsafe { self.of::<F, false, true, 4>(acc) },
             // SAFETY: the same.
-            (false, true, true) => unsafe { self.single::<F, 2, 4>(acc) },
+            (true, false, false) => unsafe { self.of::<F, true, false, 2>(acc) },
             // SAFETY: the same.
-            (false, true, false) => unsafe { self.single::<F, 2, 2>(acc) },
+            (true, false, true) => unsafe { self.of::<F, true, false, 4>(acc) },
             // SAFETY: the same.
-            (false, false, true) => unsafe { self.single::<F, 1, 4>(acc) },
+            (true, true, false) => unsafe { self.of::<F, true, true, 2>(acc) },
             // SAFETY: the same.
-            (false, false, false) => unsafe { self.single::<F, 1, 2>(acc) },
+            (true, true, true) => unsafe { self.of::<F, true, true, 4>(acc) },
         }
     }
 
-    /// The lane's rows of A, from a k element on; those outside of the tile are its last.
-    #[inline(always)]
-    fn rows_of_a(&self, k: u32) -> [SharedAddress<Bits>; 4] {
-        [0, 1, 2, 3].map(|at| {
-            let row = (8 * at + self.lane / 4).min(self.rows - 1);
-            self.a.wrapping_add((row * self.a_pitch + k) as usize)
-        })
-    }
-
-    /// An element of B.
-    #[inline(always)]
-    fn of_b(&self, k: u32, col: u32) -> SharedAddress<Bits> {
-        self.b.wrapping_add((k * self.b_pitch + col) as usize)
-    }
-
-    /// Reads words of two.
+    /// The same, of `COLS` times 16 columns at most.
     ///
     /// # Safety
-    /// [`Operands::add`]'s.
+    /// [`Part::add`]'s.
     #[inline(always)]
-    unsafe fn pairs<F: Factor, const ROWS: usize, const COLS: usize>(&self, acc: &mut Acc) {
-        let (group, quarter) = (self.lane / 4, self.lane % 4);
-        let mut a = self.rows_of_a(2 * quarter);
-        let mut b = [0, 1, 8, 9].map(|k| self.of_b(2 * quarter + k, 2 * group));
+    unsafe fn of<F: Factor, const A_BY_K: bool, const B_BY_K: bool, const COLS: usize>(
+        &self,
+        acc: &mut Acc,
+    ) {
+        let two = self.rows - self.row > 16;
+        let step = |by_k: bool, of: &Aligned| if by_k { STEP * of.pitch } else { STEP } as usize;
+        let (a_step, b_step) = (step(A_BY_K, &self.of_a), step(B_BY_K, &self.of_b));
+        let mut a = [self.row_of_a(A_BY_K, 0), self.row_of_a(A_BY_K, 16)];
+        let mut b = [0, 16, 32, 48].map(|col| self.row_of_b(B_BY_K, col));
         let mut left = self.steps;
-        while left >= 16 {
-            let step = Pairs { a, k: [0, 8], b, counts: [true; 2] };
-            // SAFETY: the caller's promise; sixteen k elements are left.
-            unsafe { step.add::<F, ROWS, COLS>(acc) };
-            a = a.map(|at| at.wrapping_add(16));
-            b = b.map(|at| at.wrapping_add(16 * self.b_pitch as usize));
-            left -= 16;
-        }
-        if left > 0 {
-            // Those that are not left are read as the first of these sixteen, and do not count.
-            let done = self.steps - left;
-            let counts = [0, 8].map(|k| 2 * quarter + k < left);
-            let k = [0, 8].map(|k| if 2 * quarter + k < left { 2 * quarter + k } else { 0 });
-            let a = self.rows_of_a(done);
-            let row = |k: u32| self.of_b(done + k, 2 * group);
-            let b = [row(k[0]), row(k[0] + 1), row(k[1]), row(k[1] + 1)];
+        while left > 0 {
+            let mut of_a = [[0; 4]; 2];
             // SAFETY: the caller's promise.
-            unsafe { Pairs { a, k, b, counts }.add::<F, ROWS, COLS>(acc) };
-        }
-    }
-
-    /// Reads elements one by one.
-    ///
-    /// # Safety
-    /// [`Operands::add`]'s.
-    #[inline(always)]
-    unsafe fn single<F: Factor, const ROWS: usize, const COLS: usize>(&self, acc: &mut Acc) {
-        let (group, quarter) = (self.lane / 4, self.lane % 4);
-        let mut a = self.rows_of_a(8 * quarter);
-        let mut b = self.of_b(8 * quarter, group);
-        let mut left = self.steps;
-        while left >= 32 {
-            let mut row = b;
-            unroll!(for T in 0..2 {
-                let rows = [0, 1, 2, 3].map(|_| {
-                    let this = row;
-                    row = row.wrapping_add(self.b_pitch as usize);
-                    this
-                });
-                let k = [0, 1, 2, 3].map(|k| 4 * T as u32 + k);
-                // SAFETY: the caller's promise; 32 k elements are left.
-                unsafe { Single { a, k, b: rows, counts: [true; 4] }.add::<F, ROWS, COLS>(acc) };
-            });
-            a = a.map(|at| at.wrapping_add(32));
-            b = b.wrapping_add(32 * self.b_pitch as usize);
-            left -= 32;
-        }
-        let mut first = 0;
-        // Of lanes whose k elements begin with the fifth of eight none has one.
-        while first < 8 && first < left {
-            let done = self.steps - left;
-            let is_left = |k: u32| 8 * quarter + first + k < left;
-            let counts = [0, 1, 2, 3].map(is_left);
-            let k = [0, 1, 2, 3].map(|k| if is_left(k) { 8 * quarter + first + k } else { 0 });
-            let a = self.rows_of_a(done);
-            let b = k.map(|k| self.of_b(done + k, group));
-            // SAFETY: the caller's promise.
-            unsafe { Single { a, k, b, counts }.add::<F, ROWS, COLS>(acc) };
-            first += 4;
-        }
-    }
-}
-
-/// Where a lane reads words of sixteen k elements, and which count: at the first of two places in k and the second.
-struct Pairs {
-    /// Its rows of A, and the two places in them.
-    a: [SharedAddress<Bits>; 4],
-    k: [u32; 2],
-    /// Its columns in two rows of B for each place.
-    b: [SharedAddress<Bits>; 4],
-    counts: [bool; 2],
-}
-
-impl Pairs {
-    /// Adds the products.
-    ///
-    /// # Safety
-    /// The elements are in shared memory, written before a barrier; all lanes of the warp are here.
-    #[inline(always)]
-    unsafe fn add<F: Factor, const ROWS: usize, const COLS: usize>(&self, acc: &mut Acc) {
-        let word = |at: SharedAddress<Bits>, place: usize| {
-            // SAFETY: the caller's promise.
-            let word = unsafe { at.cast::<u32>().read() };
-            if self.counts[place] { word } else { 0 }
-        };
-        let mut of_a = [[0; 4]; 2];
-        unroll!(for I in 0..2 {
-            if I < ROWS {
-                unroll!(for H in 0..4 {
-                    let at = self.a[2 * I + H % 2].wrapping_add(self.k[H / 2] as usize);
-                    of_a[I][H] = word(at, H / 2);
-                });
+            of_a[0] = unsafe { matrices::<A_BY_K>(a[0]) };
+            if two {
+                // SAFETY: the same.
+                of_a[1] = unsafe { matrices::<A_BY_K>(a[1]) };
             }
-        });
-        unroll!(for J in 0..2 {
-            if 2 * J < COLS {
-                let mut of_b = [[0; 2]; 2];
-                unroll!(for H in 0..2 {
-                    let first = word(self.b[2 * H].wrapping_add(16 * J), H);
-                    let second = word(self.b[2 * H + 1].wrapping_add(16 * J), H);
-                    of_b[0][H] = first & 0xffff | second << 16;
-                    of_b[1][H] = first >> 16 | second & 0xffff_0000;
-                });
-                unroll!(for E in 0..2 {
+            unroll!(for P in 0..2 {
+                if 2 * P < COLS {
+                    // SAFETY: the same.
+                    let first = unsafe { matrices::<B_BY_K>(b[2 * P]) };
+                    // SAFETY: the same.
+                    let second = unsafe { matrices::<B_BY_K>(b[2 * P + 1]) };
+                    let of_b = [
+                        [first[0], first[1]],
+                        [first[2], first[3]],
+                        [second[0], second[1]],
+                        [second[2], second[3]],
+                    ];
                     unroll!(for I in 0..2 {
-                        if I < ROWS {
-                            // SAFETY: the caller's promise.
-                            unsafe { F::add(&mut acc[I][2 * J + E], of_a[I], of_b[E]) };
+                        if I == 0 || two {
+                            unroll!(for J in 0..4 {
+                                // SAFETY: the caller's promise; a warp goes one way.
+                                unsafe { F::add(&mut acc[I][4 * P + J], of_a[I], of_b[J]) };
+                            });
                         }
                     });
-                });
-            }
-        });
+                }
+            });
+            a = a.map(|at| at.wrapping_add(a_step));
+            b = b.map(|at| at.wrapping_add(b_step));
+            left = left.saturating_sub(STEP);
+        }
+    }
+
+    /// The row that the lane reads for a fragment of A, whose rows begin that far in the part. Rows outside of the
+    /// tile are read as its last.
+    #[inline(always)]
+    fn row_of_a(&self, by_k: bool, more: u32) -> SharedAddress<Bits> {
+        let (first, lane) = (self.row + more, self.lane);
+        let at = if by_k {
+            let row = (first + lane / 8 % 2 * 8).min(self.of_a.len - PACKET);
+            self.of_a.line(self.product, lane % 8 + lane / 16 * 8) + row
+        } else {
+            self.of_a.line(self.product, (first + lane % 16).min(self.rows - 1)) + lane / 16 * 8
+        };
+        SharedAddress::new(self.a.wrapping_add(at as usize))
+    }
+
+    /// The same for two fragments of B.
+    #[inline(always)]
+    fn row_of_b(&self, by_k: bool, more: u32) -> SharedAddress<Bits> {
+        let (first, lane) = (self.col + more, self.lane);
+        let at = if by_k {
+            let col = (first + lane / 16 * 8).min(self.of_b.len - PACKET);
+            self.of_b.line(self.product, lane % 16) + col
+        } else {
+            let col = (first + lane % 8 + lane / 16 * 8).min(self.cols - 1);
+            self.of_b.line(self.product, col) + lane / 8 % 2 * 8
+        };
+        SharedAddress::new(self.b.wrapping_add(at as usize))
     }
 }
 
-/// Where a lane reads the elements of sixteen k elements, and which count: at four places in k.
-struct Single {
-    /// Its rows of A, and the places in them.
-    a: [SharedAddress<Bits>; 4],
-    k: [u32; 4],
-    /// Its first column in the row of B of each place.
-    b: [SharedAddress<Bits>; 4],
-    counts: [bool; 4],
-}
-
-impl Single {
-    /// Adds the products.
-    ///
-    /// # Safety
-    /// The elements are in shared memory, written before a barrier; all lanes of the warp are here.
-    #[inline(always)]
-    unsafe fn add<F: Factor, const ROWS: usize, const COLS: usize>(&self, acc: &mut Acc) {
-        let half = |at: SharedAddress<Bits>, place: usize| {
-            // SAFETY: the caller's promise.
-            let half = u32::from(unsafe { at.cast::<u16>().read() });
-            if self.counts[place] { half } else { 0 }
-        };
-        let mut of_a = [[0; 4]; 2];
-        unroll!(for I in 0..2 {
-            if I < ROWS {
-                unroll!(for H in 0..4 {
-                    let place = 2 * (H / 2);
-                    let of = |place: usize| {
-                        half(self.a[2 * I + H % 2].wrapping_add(self.k[place] as usize), place)
-                    };
-                    of_a[I][H] = of(place) | of(place + 1) << 16;
-                });
-            }
-        });
-        unroll!(for J in 0..4 {
-            if J < COLS {
-                let mut of_b = [0; 2];
-                unroll!(for H in 0..2 {
-                    let of = |place: usize| half(self.b[place].wrapping_add(8 * J), place);
-                    of_b[H] = of(2 * H) | of(2 * H + 1) << 16;
-                });
-                unroll!(for I in 0..2 {
-                    if I < ROWS {
-                        // SAFETY: the caller's promise.
-                        unsafe { F::add(&mut acc[I][J], of_a[I], of_b) };
-                    }
-                });
-            }
-        });
+/// Four matrices, transposed where a line is one k element's.
+///
+/// # Safety
+/// [`ldmatrix_x4`]'s.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn matrices<const BY_K: bool>(row: SharedAddress<Bits>) -> [u32; 4] {
+    if BY_K {
+        // SAFETY: the caller's promise.
+        unsafe { ldmatrix_x4_transposed(row) }
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { ldmatrix_x4(row) }
     }
 }

@@ -168,6 +168,7 @@ macro_rules! half {
         impl Output for $half {
             type Acc = f32;
             type Four = Halves;
+            type Two = u32;
 
             #[inline(always)]
             fn old(self) -> f32 {
@@ -177,6 +178,11 @@ macro_rules! half {
             #[inline(always)]
             fn narrow(value: f32) -> Self {
                 Self(convert::$pair(value, 0.0) as u16)
+            }
+
+            #[inline(always)]
+            fn two([first, second]: [f32; 2]) -> u32 {
+                convert::$pair(first, second)
             }
 
             #[inline(always)]
@@ -205,18 +211,28 @@ half! {
 #[repr(C, align(8))]
 pub(crate) struct Halves([u32; 2]);
 
+/// Two neighbours of four or eight bytes.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub(crate) struct Two<T>([T; 2]);
+
 /// A type of C.
 pub(crate) trait Output: Copy {
     /// What is rounded to it.
     type Acc: Accumulator;
     /// Four neighbours, which are written together.
     type Four: Copy;
+    /// Two neighbours, which are written together.
+    type Two: Copy;
 
     /// The element as an accumulator.
     fn old(self) -> Self::Acc;
 
     /// The element nearest to a sum.
     fn narrow(value: Self::Acc) -> Self;
+
+    /// The elements nearest to two sums.
+    fn two(values: [Self::Acc; 2]) -> Self::Two;
 
     /// Four neighbours as accumulators.
     fn old_four(four: Self::Four) -> [Self::Acc; 4];
@@ -230,6 +246,7 @@ macro_rules! own {
         impl Output for $acc {
             type Acc = Self;
             type Four = Quad<Self>;
+            type Two = Two<Self>;
 
             #[inline(always)]
             fn old(self) -> Self {
@@ -239,6 +256,11 @@ macro_rules! own {
             #[inline(always)]
             fn narrow(value: Self) -> Self {
                 value
+            }
+
+            #[inline(always)]
+            fn two(values: [Self; 2]) -> Two<Self> {
+                Two(values)
             }
 
             #[inline(always)]

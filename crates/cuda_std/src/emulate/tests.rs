@@ -7,8 +7,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::memory::{global, global_mut};
-use crate::{shared_array, thread, warp};
+use crate::arch::sm80::mma;
+use crate::memory::{SharedAddress, global, global_mut};
+use crate::{shared, shared_array, thread, warp};
 
 /// Where a report says that something is.
 fn line(site: &Site) -> (&'static str, u32, Dim3) {
@@ -410,6 +411,35 @@ fn a_reduction_by_shuffles_is_the_serial_sum() {
     })
     .unwrap();
     assert_eq!(wrong.into_inner(), 0);
+}
+
+/// Four matrices whose elements are their own places.
+#[test]
+fn matrices_are_distributed_as_they_are_and_transposed() {
+    #[repr(C, align(16))]
+    struct Row([u16; 8]);
+    let launch = Launch::new((1, 1, 1), (32, 1, 1)).with_shared_bytes(512);
+    run(&launch, || {
+        let lane = warp::lane_id();
+        // SAFETY: 512 bytes; each lane writes its row, a barrier comes before they are read, and all lanes are here.
+        unsafe {
+            let rows = shared::launch_sized::<Row>();
+            let element = |row: u32, col: u32| (8 * row + col) as u16;
+            let row = rows.wrapping_add(lane as usize);
+            row.write(Row([0, 1, 2, 3, 4, 5, 6, 7].map(|col| element(lane, col))));
+            thread::sync_threads();
+            let at = SharedAddress::new(row);
+            let pair = |low: u16, high: u16| u32::from(high) << 16 | u32::from(low);
+            let (group, first) = (lane / 4, lane % 4 * 2);
+            let rows = [0, 8, 16, 24].map(|row| row + group);
+            let straight = rows.map(|row| pair(element(row, first), element(row, first + 1)));
+            assert_eq!(mma::ldmatrix_x4(at), straight);
+            let rows = [0, 8, 16, 24].map(|row| row + first);
+            let transposed = rows.map(|row| pair(element(row, group), element(row + 1, group)));
+            assert_eq!(mma::ldmatrix_x4_transposed(at), transposed);
+        }
+    })
+    .unwrap();
 }
 
 #[test]

@@ -17,17 +17,20 @@ pub(crate) enum WarpOperation {
     ShuffleUp,
     ShuffleDown,
     ShuffleXor,
-    /// `mma.sync` with the lanes' [`Fragments`].
-    Multiply,
+    /// `mma.sync` or `ldmatrix` with the lanes' [`Fragments`].
+    Fragments,
 }
 
-/// A lane's elements of a product and of its accumulators, in the order of `mma.sync`.
+/// A lane's elements of a product and of its accumulators, in the order of `mma.sync`, or a row of a matrix that is
+/// read.
 #[derive(Clone, Copy)]
 enum Fragments {
     /// 16 x 4 by 4 x 8.
     Double { a: [f64; 2], b: f64, c: [f64; 4] },
     /// 16 x 16 by 16 x 8, pairs in k in a word.
     Half { factor: Factor, a: [u32; 4], b: [u32; 2], c: [f32; 4] },
+    /// Eight numbers of 16 bits.
+    Row { pairs: [u32; 4], transposed: bool },
 }
 
 impl Default for Fragments {
@@ -36,22 +39,45 @@ impl Default for Fragments {
     }
 }
 
-/// What all lanes have of a product of a warp: 16 rows and 8 columns of C.
+/// What all lanes have of a product of a warp, 16 rows and 8 columns of C, or of four matrices: words, which numbers
+/// of f64 hold exactly.
 type Acc = [[f64; 4]; LANES as usize];
 
-/// Each lane's accumulators with the products of the fragments of all lanes, which are of the same kind.
-fn multiply(of: &[Fragments; LANES as usize]) -> Acc {
+/// What each lane gets from the fragments of all lanes, which are of the same kind.
+fn combine(of: &[Fragments; LANES as usize]) -> Acc {
     match of[0] {
         Fragments::Double { .. } => multiply_doubles(of),
         Fragments::Half { factor, .. } => multiply_halves(factor, of),
+        Fragments::Row { transposed, .. } => distribute(transposed, of),
     }
+}
+
+/// Two elements of each of four 8 x 8 matrices, whose rows are those of eight lanes each.
+fn distribute(transposed: bool, of: &[Fragments; LANES as usize]) -> Acc {
+    let element = |matrix: usize, row: usize, col: usize| match of[8 * matrix + row] {
+        Fragments::Row { pairs, .. } => pairs[col / 2] >> (16 * (col % 2)) & 0xffff,
+        Fragments::Double { .. } | Fragments::Half { .. } => {
+            unreachable!("invariant: lanes at one place have one type")
+        }
+    };
+    std::array::from_fn(|lane| {
+        let (group, first) = (lane / 4, lane % 4 * 2);
+        std::array::from_fn(|matrix| {
+            let of = |at: usize| {
+                if transposed { element(matrix, at, group) } else { element(matrix, group, at) }
+            };
+            f64::from(of(first) | of(first + 1) << 16)
+        })
+    })
 }
 
 /// A chain of multiply-adds for each element.
 fn multiply_doubles(of: &[Fragments; LANES as usize]) -> Acc {
     let parts = |lane: usize| match of[lane] {
         Fragments::Double { a, b, c } => (a, b, c),
-        Fragments::Half { .. } => unreachable!("invariant: lanes at one place have one type"),
+        Fragments::Half { .. } | Fragments::Row { .. } => {
+            unreachable!("invariant: lanes at one place have one type")
+        }
     };
     std::array::from_fn(|lane| {
         let (row, col) = (lane / 4, lane % 4 * 2);
@@ -108,7 +134,7 @@ impl WarpOperation {
     /// The lane that a shuffle's value comes from.
     fn source(self, lane: u32, argument: u32) -> u32 {
         match self {
-            Self::Ballot | Self::Multiply => lane,
+            Self::Ballot | Self::Fragments => lane,
             Self::ShuffleIdx => argument % LANES,
             Self::ShuffleUp => lane.checked_sub(argument).unwrap_or(lane),
             Self::ShuffleDown => {
@@ -173,7 +199,7 @@ pub(crate) fn warp(operation: WarpOperation, mask: u32, value: u32, argument: u3
 /// Waits for all lanes of the warp and multiplies 16 x 4 by 4 x 8 numbers of f64.
 #[track_caller]
 pub(crate) fn multiply_in_warp((a, b): ([f64; 2], f64), c: [f64; 4]) -> [f64; 4] {
-    multiply_together(Fragments::Double { a, b, c })
+    together_with(Fragments::Double { a, b, c })
 }
 
 /// Waits for all lanes of the warp and multiplies 16 x 16 by 16 x 8 numbers of 16 bits.
@@ -183,16 +209,24 @@ pub(crate) fn multiply_halves_in_warp(
     (a, b): ([u32; 4], [u32; 2]),
     c: [f32; 4],
 ) -> [f32; 4] {
-    let acc = multiply_together(Fragments::Half { factor, a, b, c });
+    let acc = together_with(Fragments::Half { factor, a, b, c });
     #[expect(clippy::cast_possible_truncation, reason = "they are numbers of f32")]
     acc.map(|acc| acc as f32)
 }
 
+/// Waits for all lanes of the warp, each of which has a row of eight numbers of 16 bits, and distributes these.
 #[track_caller]
-fn multiply_together(fragments: Fragments) -> [f64; 4] {
+pub(crate) fn distribute_in_warp(pairs: [u32; 4], transposed: bool) -> [u32; 4] {
+    let words = together_with(Fragments::Row { pairs, transposed });
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "they are words")]
+    words.map(|word| word as u32)
+}
+
+#[track_caller]
+fn together_with(fragments: Fragments) -> [f64; 4] {
     let lane = &current().lane;
     lane.fragments.set(fragments);
-    warp(WarpOperation::Multiply, u32::MAX, 0, 0);
+    warp(WarpOperation::Fragments, u32::MAX, 0, 0);
     lane.acc.get()
 }
 
@@ -274,8 +308,8 @@ pub(super) fn together(
             results[lane as usize] = values[source as usize];
         }
     }
-    if call.operation == WarpOperation::Multiply {
-        let acc = multiply(&std::array::from_fn(|lane| lanes[lane].lane.fragments.get()));
+    if call.operation == WarpOperation::Fragments {
+        let acc = combine(&std::array::from_fn(|lane| lanes[lane].lane.fragments.get()));
         for (of, acc) in lanes.iter().zip(acc) {
             of.lane.acc.set(acc);
         }
@@ -316,10 +350,10 @@ fn outcome(
     }
     match call.operation {
         WarpOperation::Ballot => return Ok(ballot),
-        WarpOperation::Multiply => {
+        WarpOperation::Fragments => {
             let lane = (thread.linear % LANES) as usize;
             let fragments = std::array::from_fn(|lane| block[first + lane].lane.fragments.get());
-            thread.lane.acc.set(multiply(&fragments)[lane]);
+            thread.lane.acc.set(combine(&fragments)[lane]);
             return Ok(0);
         }
         WarpOperation::ShuffleIdx

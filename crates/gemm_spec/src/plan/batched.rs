@@ -41,7 +41,7 @@ impl<T: GemmTypes> Planner<'_, T> {
             }
             BatchShare::Warps => {
                 let it = batched_mma::Partition::new(sizes, count, multiprocessors);
-                (Partition::from(it), it.shared_bytes(size(T::TYPES.c().size())), 32 * it.warps())
+                (Partition::from(it), it.shared_bytes(), 32 * it.warps())
             }
         };
         let tiles = partition.tiles([m, n], count).ok_or(refused)?;

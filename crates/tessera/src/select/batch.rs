@@ -1,7 +1,6 @@
 //! Which kernel suits a batch of products on a GPU.
 
-use gemm_spec::batched_mma::{PART, Partition};
-use gemm_spec::index::ceil_div;
+use gemm_spec::batched_mma::Partition;
 use gemm_spec::{BatchShare, KernelSpec, OperandAccess, Tile, Types};
 use kernels_gpu::{KERNELS, Kernel};
 
@@ -32,16 +31,17 @@ const SMALL_START: f64 = 1200.0;
 const SMALL_EFFICIENCY_OF_HALVES: f64 = 0.1;
 const SMALL_START_OF_HALVES: f64 = 2200.0;
 
-/// What a part of C takes an SM by the kernel whose warps have parts, in nanoseconds: by itself, and for each k element,
-/// in pairs and one by one; what part of it half a part takes, each way. A product that is one part takes no more than
-/// so much for each of its rows, columns and k elements. Then, how often that where all of k does not fit shared memory, and
-/// elements are loaded one by one; and the time before its blocks multiply (results/2026-11-27-h200-batched-mma).
-const WARPS_PART: f64 = 250.0;
-const WARPS_STEP: [f64; 2] = [1.0, 2.1];
-const WARPS_THIN: f64 = 0.74;
-const WARPS_SMALL: [f64; 2] = [20.0, 3.2];
-const WARPS_IN_CHUNKS: f64 = 12.0;
-const WARPS_START: f64 = 1800.0;
+/// What the kernel whose warps have parts of C takes an SM, in nanoseconds: a product that is one part, and each element
+/// of A and B; a larger product, and each of its parts, beside the elements. Then, how often that where k is
+/// multiplied in two chunks, and where a product has several tiles, or more chunks; and the time before its blocks multiply
+/// (results/2026-11-27-h200-batched-aligned).
+const WARPS_SMALL: f64 = 60.0;
+const WARPS_PRODUCT: f64 = 120.0;
+const WARPS_PART: f64 = 160.0;
+const WARPS_ELEMENT: f64 = 0.12;
+const WARPS_IN_CHUNKS: f64 = 1.25;
+const WARPS_IN_TILES: f64 = 2.2;
+const WARPS_START: f64 = 1600.0;
 
 /// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same, and
 /// tiles of a block each are multiplied.
@@ -146,22 +146,15 @@ impl DeviceModel {
         let (rows, cols, steps, products) = (rows.ok()?, cols.ok()?, steps.ok()?, products.ok()?);
         let partition = Partition::new([rows, cols, steps], products, multiprocessors);
         let tiles = m.div_ceil(partition.tile_m as usize) * n.div_ceil(partition.tile_n as usize);
-        // Parts of half as many rows or columns take less.
-        let along = |size: u32| {
-            let last = size % PART;
-            let thin = if last == 0 || last > PART / 2 { 0.0 } else { 1.0 - WARPS_THIN };
-            f64::from(ceil_div(size, PART)) - thin
+        let loaded = (partition.tile_m + partition.tile_n) as usize * k * tiles;
+        let parts = tiles as f64 * f64::from(partition.parts());
+        let own = if parts > 1.0 { WARPS_PRODUCT + WARPS_PART * parts } else { WARPS_SMALL };
+        let often = match (partition.chunk >= steps, partition.copied >= steps) {
+            (true, _) if tiles == 1 => 1.0,
+            (_, true) if tiles == 1 => WARPS_IN_CHUNKS,
+            _ => WARPS_IN_TILES,
         };
-        let parts = tiles as f64 * along(partition.tile_m) * along(partition.tile_n);
-        let step = WARPS_STEP[usize::from(n % 2 + k % 2 != 0)];
-        let small = WARPS_SMALL[0] + WARPS_SMALL[1] * (m + n + k) as f64;
-        let mut each = parts * (WARPS_PART + step * k as f64);
-        if m.max(n) <= PART as usize {
-            each = each.min(small);
-        }
-        if partition.chunk < steps {
-            each *= WARPS_IN_CHUNKS;
-        }
+        let each = often * (own + WARPS_ELEMENT * loaded as f64);
         let bytes = m * k * types.a().size() + k * n * types.b().size() + m * n * types.c().size();
         let start = (self.constants().launch + WARPS_START) / self.speed();
         let moving = count as f64 * bytes as f64 / self.constants().memory_rate / self.speed();
@@ -229,7 +222,7 @@ mod tests {
             [bf16(96, 10_000), bf16(128, 10_000), bf16(256, 100)],
             ["tensor_batch_128x128"; 3]
         );
-        // The same in results/2026-11-27-h200-batched-mma.
+        // The same in results/2026-11-27-h200-batched-aligned.
         for n in [23, 31, 33, 47, 63, 65, 81, 100, 127] {
             for count in [100, 1000, 10_000] {
                 assert_eq!(bf16(n, count), "batched_mma", "{n}, {count}");

@@ -1,11 +1,12 @@
 //! `mma.sync` of 16-bit floats: multiply-accumulate by the tensor cores, by a warp whose lanes have the elements in
-//! registers.
+//! registers; and `ldmatrix`, which gives the lanes their elements.
 
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::emulate;
+use crate::memory::SharedAddress;
 
 /// Defines the instruction for a type of factors.
 macro_rules! m16n8k16 {
@@ -62,3 +63,58 @@ macro_rules! m16n8k16 {
 
 m16n8k16!(m16n8k16_f16, "f16", F16);
 m16n8k16!(m16n8k16_bf16, "bf16", Bf16);
+
+/// Defines the load of four matrices, as they are or transposed.
+macro_rules! ldmatrix {
+    ($name:ident, $ptx:literal, $transposed:literal, $elements:literal) => {
+        #[doc = concat!("Loads four 8 x 8 matrices of 16-bit elements: `", $ptx, "`.")]
+        ///
+        /// Lane `l` gives in `row` the address of row `l % 8` of matrix `l / 8`. Of matrix `i` it gets, in the halves
+        #[doc = concat!("of word `i`, the elements ", $elements, ".")]
+        ///
+        /// # Safety
+        /// All lanes of the warp call it together. Each row is 16 bytes of the block's shared memory, aligned to
+        /// 16, written before a barrier if by another thread.
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        #[must_use]
+        pub unsafe fn $name<T>(row: SharedAddress<T>) -> [u32; 4] {
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let mut words = [0u32; 4];
+                // SAFETY: the caller's promise is the instruction's.
+                unsafe {
+                    asm!(
+                        concat!($ptx, " {{{0}, {1}, {2}, {3}}}, [{row}];"),
+                        out(reg32) words[0],
+                        out(reg32) words[1],
+                        out(reg32) words[2],
+                        out(reg32) words[3],
+                        row = in(reg32) row.get(),
+                        options(readonly, nostack)
+                    );
+                }
+                words
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                // SAFETY: the caller's promise.
+                let pairs = unsafe { row.cast::<u32>().read_quad() };
+                emulate::distribute_in_warp(pairs, $transposed)
+            }
+        }
+    };
+}
+
+ldmatrix!(
+    ldmatrix_x4,
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
+    false,
+    "`(l / 4, 2 * (l % 4))` and `(l / 4, 2 * (l % 4) + 1)`"
+);
+ldmatrix!(
+    ldmatrix_x4_transposed,
+    "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+    true,
+    "`(2 * (l % 4), l / 4)` and `(2 * (l % 4) + 1, l / 4)`"
+);
