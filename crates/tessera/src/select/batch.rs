@@ -31,14 +31,14 @@ const SMALL_START: f64 = 1200.0;
 const SMALL_EFFICIENCY_OF_HALVES: f64 = 0.1;
 const SMALL_START_OF_HALVES: f64 = 2200.0;
 
-/// What the kernel whose warps have parts of C takes an SM, in nanoseconds: a product that is one part, and each element
-/// of A and B; a larger product, and each of its parts, beside the elements. Then, how often that where k is
-/// multiplied in two chunks, and where a product has several tiles, or more chunks; and the time before its blocks multiply
-/// (results/2026-11-27-h200-batched-aligned).
-const WARPS_SMALL: f64 = 60.0;
+/// What the kernel whose warps have parts of C takes an SM, in nanoseconds: a product that is one part, of lines of
+/// packets and of others, and each element of A and B; a larger product, and each of its parts, beside the elements. Then,
+/// how often that where k is multiplied in two chunks, and where a product has several tiles, or more chunks; and the time
+/// before its blocks multiply (results/2026-11-27-h200-batched-aligned).
+const WARPS_SMALL: [f64; 2] = [75.0, 115.0];
 const WARPS_PRODUCT: f64 = 120.0;
 const WARPS_PART: f64 = 160.0;
-const WARPS_ELEMENT: f64 = 0.12;
+const WARPS_ELEMENT: f64 = 0.11;
 const WARPS_IN_CHUNKS: f64 = 1.25;
 const WARPS_IN_TILES: f64 = 2.2;
 const WARPS_START: f64 = 1600.0;
@@ -54,6 +54,11 @@ fn suits(kernel: &Kernel, [m, n, _]: [usize; 3]) -> bool {
     let small = |tile: Tile| tile.m <= SMALL_TILE && tile.n <= SMALL_TILE;
     let side = SMALL_TILE as usize;
     !of_maps || m > side || n > side || kernel.launch.tile().is_some_and(small)
+}
+
+/// Whether lines of 16 bits are whole packets, if operands are row-major without gaps.
+const fn in_packets([_, n, k]: [usize; 3]) -> bool {
+    n.is_multiple_of(8) && k.is_multiple_of(8)
 }
 
 /// The kernel of the least time, the first of equal ones.
@@ -148,7 +153,11 @@ impl DeviceModel {
         let tiles = m.div_ceil(partition.tile_m as usize) * n.div_ceil(partition.tile_n as usize);
         let loaded = (partition.tile_m + partition.tile_n) as usize * k * tiles;
         let parts = tiles as f64 * f64::from(partition.parts());
-        let own = if parts > 1.0 { WARPS_PRODUCT + WARPS_PART * parts } else { WARPS_SMALL };
+        let own = if parts > 1.0 {
+            WARPS_PRODUCT + WARPS_PART * parts
+        } else {
+            WARPS_SMALL[usize::from(!in_packets([m, n, k]))]
+        };
         let often = match (partition.chunk >= steps, partition.copied >= steps) {
             (true, _) if tiles == 1 => 1.0,
             (_, true) if tiles == 1 => WARPS_IN_CHUNKS,
@@ -170,9 +179,9 @@ impl DeviceModel {
         [m, n, k]: [usize; 3],
         count: usize,
     ) -> f64 {
+        let of_halves = types.a().size() == 2 && !in_packets([m, n, k]);
         let [m, n, k, count] = [m, n, k, count].map(|size| size as f64);
-        let in_packets = n % 8.0 == 0.0 && k % 8.0 == 0.0;
-        let (efficiency, before) = if types.a().size() == 2 && !in_packets {
+        let (efficiency, before) = if of_halves {
             (SMALL_EFFICIENCY_OF_HALVES, SMALL_START_OF_HALVES)
         } else {
             (SMALL_EFFICIENCY, SMALL_START)
