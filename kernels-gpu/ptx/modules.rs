@@ -295,8 +295,8 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_small.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "419cb9cc1b1fd79bbbb6233c8b571d95c5024714151da7b201f6b7bfdede0dbb",
-            image_sha256: "74abf5c6d0e908efec703cd65f1148a20cf3dc1245147c66036c6e7e2ddcfa92",
+            ptx_sha256: "cd19be5a3df6db5ddb4e3ab72aa660d80159507e268ccbd1d4a6b1aaf6e7bc2e",
+            image_sha256: "23ef11323394ebf68c7ce5411e4c8d0428542fe4d245a44e72d8551f548dddbe",
             ptxas: "13.0.88",
         }),
     },
@@ -307,7 +307,7 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_mma.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "156398eeacc42b0d4f277b321acc0c7a65ca3759a98c16f34535dbcc9675a36c",
+            ptx_sha256: "3a92322698d56868eec7f907e241c44e2b800975f2ab15286c5ddf4915e47c63",
             image_sha256: "ed81dc420c2548a5cc68d1805e7fa7e1432f34042376870ae87221d81f698dbc",
             ptxas: "13.0.88",
         }),

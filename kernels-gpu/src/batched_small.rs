@@ -95,7 +95,7 @@ pub(crate) const SPEC: KernelSpec = KernelSpec {
         rows: 1,
     },
     shared_elements: Partition::MOST_SHARED,
-    min_blocks_per_sm: MinBlocks { narrow: 4, wide: 3 },
+    min_blocks_per_sm: MinBlocks { narrow: 5, wide: 4 },
     params: ParamList::Batched,
     operands: OperandAccess::Batched(BatchShare::Threads),
     ..KernelSpec::PLAIN

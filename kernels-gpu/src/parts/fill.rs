@@ -24,6 +24,8 @@ pub(crate) struct Source<I> {
     /// From one product to the next.
     pub(crate) stride: u64,
     pub(crate) products: u32,
+    /// Products of the batch before these, and behind them.
+    pub(crate) around: [u32; 2],
     pub(crate) lines: u32,
     pub(crate) len: u32,
     /// Whether lines are columns.
@@ -87,10 +89,18 @@ impl<I: Loaded> Source<I> {
         self.misfit + self.products * self.lines * self.len
     }
 
-    /// Whether a packet of a part that is one piece is in it as a whole.
+    /// Of a part that is one piece, from where on and up to where elements are the operand's: those of neighbouring
+    /// products in the first packet and in the last one are, too.
     #[inline(always)]
-    fn is_whole(&self, first: u32) -> bool {
-        first >= self.misfit && first + I::PACKET <= self.end()
+    fn reach(&self) -> (u32, u32) {
+        let (each, end) = (self.lines * self.len, self.end());
+        if self.stride != u64::from(each) {
+            return (self.misfit, end);
+        }
+        let [before, behind] = self.around.map(|products| products.saturating_mul(each));
+        let packets = end.next_multiple_of(I::PACKET);
+        let begin = if before >= self.misfit { 0 } else { self.misfit };
+        (begin, if behind >= packets - end { packets } else { end })
     }
 
     /// The elements of a part that is one piece which are in no whole packet: some in its first one and in its
@@ -100,16 +110,16 @@ impl<I: Loaded> Source<I> {
     /// As [`Source::load`].
     #[inline(always)]
     unsafe fn edges(&self, to: Shared<I::Stored>, thread: u32) {
-        let end = self.end();
+        let (begin, end) = self.reach();
         let last = end - end % I::PACKET;
         if thread >= I::PACKET {
             return;
         }
-        if self.misfit > 0 && thread >= self.misfit && thread < end {
+        if begin > 0 && thread >= begin && thread < end {
             // SAFETY: the element is in the part, and this thread's.
             unsafe { self.one(to, thread) };
         }
-        if (self.misfit == 0 || last > 0) && last + thread < end {
+        if (begin == 0 || last > 0) && last + thread < end {
             // SAFETY: the same.
             unsafe { self.one(to, last + thread) };
         }
@@ -127,18 +137,25 @@ impl<I: Loaded> Source<I> {
         unsafe { to.wrapping_add(at as usize).write(value.widen()) };
     }
 
+    /// Where the packet is that comes to an element of the stage, of a part that is one piece.
+    #[inline(always)]
+    fn packet_at(&self, first: u32) -> Global<I> {
+        self.from.wrapping_add((first as usize).wrapping_sub(self.misfit as usize))
+    }
+
     /// Starts copies of a part that is one piece.
     ///
     /// # Safety
     /// As [`Source::load`].
     #[inline(always)]
     unsafe fn copy(&self, to: Shared<I::Stored>, thread: u32) {
+        let (begin, end) = self.reach();
         let mut first = thread * I::PACKET;
-        while first + I::PACKET <= self.end() {
-            if first >= self.misfit {
+        while first + I::PACKET <= end {
+            if first >= begin {
                 let place = to.wrapping_add(first as usize).cast::<I::Packet>();
-                let from = self.from.wrapping_add((first - self.misfit) as usize);
-                // SAFETY: the packet is in the part, aligned in both memories; no other thread has it.
+                let from = self.packet_at(first);
+                // SAFETY: the packet is in the operand, aligned in both memories; no other thread has it.
                 unsafe { copy_async_16(SharedAddress::new(place), from.cast::<I::Packet>()) };
             }
             first += THREADS * I::PACKET;
@@ -151,21 +168,23 @@ impl<I: Loaded> Source<I> {
     /// As [`Source::load`].
     #[inline(always)]
     unsafe fn widen(&self, to: Shared<I::Stored>, thread: u32) {
+        let (begin, end) = self.reach();
+        let is_whole = |first: u32| first >= begin && first + I::PACKET <= end;
         let mut first = thread * I::PACKET;
-        while first + I::PACKET <= self.end() {
+        while first + I::PACKET <= end {
             // Reads that are in flight together.
             let mut packets = [I::EMPTY; 4];
             unroll!(for S in 0..4 {
                 let first = first + S as u32 * THREADS * I::PACKET;
-                if self.is_whole(first) {
-                    let from = self.from.wrapping_add((first - self.misfit) as usize);
-                    // SAFETY: the packet is in the part, and aligned.
+                if is_whole(first) {
+                    let from = self.packet_at(first);
+                    // SAFETY: the packet is in the operand, and aligned.
                     packets[S] = unsafe { from.cast::<I::Packet>().read() };
                 }
             });
             unroll!(for S in 0..4 {
                 let first = first + S as u32 * THREADS * I::PACKET;
-                if self.is_whole(first) {
+                if is_whole(first) {
                     // SAFETY: no other thread has this packet.
                     unsafe { store::<I>(to.wrapping_add(first as usize), &packets[S], 1) };
                 }

@@ -78,6 +78,7 @@ impl Work {
             ld: params.lda,
             stride: params.a_stride,
             by_columns: params.orders & A_COL_MAJOR != 0,
+            around: [self.first, params.count.saturating_sub(self.first + self.products)],
         };
         // SAFETY: the caller's promise.
         unsafe { operand.part((self.row0, self.rows), (self.done, self.steps), self.products) }
@@ -98,6 +99,7 @@ impl Work {
             ld: params.ldb,
             stride: params.b_stride,
             by_columns: params.orders & B_COL_MAJOR != 0,
+            around: [self.first, params.count.saturating_sub(self.first + self.products)],
         };
         // SAFETY: the caller's promise.
         unsafe { operand.part((self.done, self.steps), (self.col0, self.cols), self.products) }
@@ -112,6 +114,8 @@ struct Operand {
     ld: u64,
     stride: u64,
     by_columns: bool,
+    /// Products before them, and behind them.
+    around: [u32; 2],
 }
 
 impl Operand {
@@ -126,7 +130,7 @@ impl Operand {
         (col0, cols): (u32, u32),
         products: u32,
     ) -> Source<I> {
-        let &Self { base, first, ld, stride, by_columns } = self;
+        let &Self { base, first, ld, stride, by_columns, around } = self;
         let (line0, lines, x0, len) =
             if by_columns { (col0, cols, row0, rows) } else { (row0, rows, col0, cols) };
         let offset = first + u64::from(line0) * ld + u64::from(x0);
@@ -135,6 +139,6 @@ impl Operand {
         let address = base.addr() as u64 + offset * size_of::<I>() as u64;
         let misfit = (address % 16 / size_of::<I>() as u64) as u32;
         let from = view.cast::<I>().wrapping_add(offset as usize);
-        Source { from, misfit, ld, stride, products, lines, len, by_columns }
+        Source { from, misfit, ld, stride, products, around, lines, len, by_columns }
     }
 }
