@@ -46,7 +46,7 @@ const BLOCKS: u32 = 2;
 /// Most blocks of [`WARPS`] that an SM has at a time, and the bytes of shared memory that it has for them.
 const RESIDENT: u32 = 4;
 const SM_BYTES: u32 = 224 * 1024;
-/// Most bytes of shared memory of a block of [`MOST_WARPS`]: what every GPU of compute capability 8.0 and later has.
+/// Most bytes of shared memory of a block of eight warps: what every GPU of compute capability 8.0 and later has.
 pub const MOST_BYTES: u32 = 99 * 1024;
 /// Most bytes of a block of [`WARPS`], of which more are resident together.
 const SOME_BYTES: u32 = 75 * 1024;

@@ -66,7 +66,7 @@ impl<I: Loaded> Source<I> {
 
     /// Whether all elements are one piece, row-major.
     #[inline(always)]
-    pub(crate) fn is_one_piece(&self) -> bool {
+    fn is_one_piece(&self) -> bool {
         let each = u64::from(self.lines) * u64::from(self.len);
         !self.by_columns
             && (self.lines == 1 || self.ld == u64::from(self.len))
@@ -75,7 +75,7 @@ impl<I: Loaded> Source<I> {
 
     /// Whether every line is whole aligned packets.
     #[inline(always)]
-    pub(crate) fn are_packets(&self) -> bool {
+    fn are_packets(&self) -> bool {
         let packet = u64::from(I::PACKET);
         self.misfit == 0
             && self.len.is_multiple_of(I::PACKET)
@@ -244,7 +244,7 @@ impl<I: Loaded> Source<I> {
     /// # Safety
     /// As [`Source::load`].
     #[inline(always)]
-    pub(crate) unsafe fn elements_by_lines(&self, to: Shared<I::Stored>, thread: u32) {
+    unsafe fn elements_by_lines(&self, to: Shared<I::Stored>, thread: u32) {
         let mut walk = Walk::new(thread, self.len, self.lines);
         while walk.product < self.products {
             let mut values = [I::ZERO; 2];
@@ -302,10 +302,10 @@ unsafe fn store<I: Loaded>(to: Shared<I::Stored>, packet: &I::Packet, pitch: u32
 
 /// A thread's way through the lines of a block's products, without divisions, in steps of [`THREADS`] units.
 #[derive(Clone, Copy)]
-pub(crate) struct Walk {
-    pub(crate) x: u32,
-    pub(crate) line: u32,
-    pub(crate) product: u32,
+struct Walk {
+    x: u32,
+    line: u32,
+    product: u32,
     step: [u32; 3],
     units: u32,
     lines: u32,
@@ -313,7 +313,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     #[inline(always)]
-    pub(crate) fn new(thread: u32, units: u32, lines: u32) -> Self {
+    fn new(thread: u32, units: u32, lines: u32) -> Self {
         let digits = |at: u32| {
             let (line, x) = div_rem(at, units);
             let (product, line) = div_rem(line, lines);
@@ -324,7 +324,7 @@ impl Walk {
     }
 
     #[inline(always)]
-    pub(crate) fn advance(&mut self) {
+    fn advance(&mut self) {
         let [x, line, product] = self.step;
         self.x += x;
         let carry = self.x >= self.units;

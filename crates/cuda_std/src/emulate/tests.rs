@@ -424,7 +424,7 @@ fn matrices_are_distributed_as_they_are_and_transposed() {
         // SAFETY: 512 bytes; each lane writes its row, a barrier comes before they are read, and all lanes are here.
         unsafe {
             let rows = shared::launch_sized::<Row>();
-            let element = |row: u32, col: u32| (8 * row + col) as u16;
+            let element = |row: u32, col: u32| u16::try_from(8 * row + col).unwrap();
             let row = rows.wrapping_add(lane as usize);
             row.write(Row([0, 1, 2, 3, 4, 5, 6, 7].map(|col| element(lane, col))));
             thread::sync_threads();
