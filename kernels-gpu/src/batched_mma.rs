@@ -119,7 +119,7 @@ entries! {
 /// What the host needs to launch it.
 pub(crate) const SPEC: KernelSpec = KernelSpec {
     id: "batched_mma",
-    about: "batches of small products of 16 bits: warps gather what the tensor cores multiply",
+    about: "batches of small products of 16 bits on the tensor cores, wherever lines begin",
     origin: "own",
     arch: Arch::Sm80,
     entries: ENTRIES,

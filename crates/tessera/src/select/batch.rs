@@ -6,8 +6,8 @@ use kernels_gpu::{KERNELS, Kernel};
 
 use super::device::DeviceModel;
 
-/// The kernels whose launches compute all products of a batch, but those for groups of rows. Of equal predicted times, which wait for memory,
-/// the first is chosen: the wider tile reads less.
+/// The kernels whose launches compute all products of a batch, but those for groups of rows. Of equal predicted times,
+/// which wait for memory, the first is chosen: the wider tile reads less.
 const TOGETHER: [&str; 9] = [
     "tensor_batch_128x128",
     "tensor_64x64",
