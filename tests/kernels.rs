@@ -43,7 +43,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use digests::{Comparison, Digests, REMEDY, SelfTest, digest, digested_cases, ensure};
-use gemm_spec::{Arch, Element, LaunchShape, Layout, Operand, OperandAccess};
+use gemm_spec::{Arch, BatchShare, Element, LaunchShape, Layout, Operand, OperandAccess};
 use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::CPU;
 use lab::gpu::Gpu;
@@ -583,11 +583,15 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
     if spec.reads_any_order() {
         properties.push(("takes_every_order", orders::takes_every_order::<T>));
     }
+    if matches!(spec.operands, OperandAccess::Batched(BatchShare::Limbs)) {
+        properties.push(("each_warp_gives_way", split::each_warp_gives_way::<T>));
+    }
     if spec.arch == Arch::Sm90a && backend == Backend::Emulator {
         properties.push(("every_order_of_events", events::every_order_of_events::<T>));
         // What is planted are copies by TMA, products of warpgroups and their barriers, of which kernels whose
         // threads copy have none.
-        if first && !matches!(spec.operands, OperandAccess::Batched(_)) {
+        let copies = matches!(spec.operands, OperandAccess::Batched(BatchShare::Tile(_)));
+        if first && !copies {
             properties.push((PLANTED, planted::hides_no_defect));
         }
     }

@@ -6,8 +6,8 @@ use cuda_std::emulate::{self, Buffer, Defect, Launch, Observer, Strict, TensorMa
 use gemm_spec::plan::{self, Addresses, Arguments, Band, Kept, MapDesc, Old, Planner, Step};
 use gemm_spec::split::Panel;
 use gemm_spec::{
-    Batch, BatchShare, DeviceLimits, Element, Epilogue, GemmTypes, Operand, OperandAccess, Order,
-    Problem,
+    Batch, BatchShare, DeviceLimits, Element, Epilogue, GemmTypes, KernelSpec, Operand,
+    OperandAccess, Order, Problem,
 };
 use kernels_gpu::{EmulatedCall, Kernel};
 use tessera::select::DeviceModel;
@@ -344,7 +344,7 @@ fn run_kernel<T: ScalarTypes>(
             }
             Step::Launch(launch) => {
                 let buffers = buffers.iter().chain(&numbers).cloned();
-                let shape = buffers.fold(shape(launch), Launch::with_buffer);
+                let shape = buffers.fold(shape(launch, spec.spec()), Launch::with_buffer);
                 let shape = Launch {
                     checked: options.checked,
                     skip_barrier: options.skip_barrier,
@@ -416,8 +416,8 @@ fn in_memory(number: u64) -> usize {
     usize::try_from(number).expect("invariant: what is in memory has an address")
 }
 
-/// The shape of a launch of a plan.
-fn shape<T: GemmTypes>(launch: &plan::Launch<T>) -> Launch {
+/// The shape of a launch of a plan with that kernel.
+fn shape<T: GemmTypes>(launch: &plan::Launch<T>, spec: &KernelSpec) -> Launch {
     let (grid, block) = (launch.grid, launch.block);
     let shape = Launch::new((grid.x, grid.y, grid.z), (block.x, block.y, 1))
         .with_shared_bytes(launch.shared_bytes as usize);
@@ -426,6 +426,11 @@ fn shape<T: GemmTypes>(launch: &plan::Launch<T>) -> Launch {
         Arguments::Tma(tma) => with_maps(shape, &tma.maps),
         Arguments::TmaSimt(tma) => with_maps(shape, &tma.maps),
         Arguments::Limbs(_) => shape.asynchronous(),
+        Arguments::Batched(_)
+            if matches!(spec.operands, OperandAccess::Batched(BatchShare::Limbs)) =>
+        {
+            shape.asynchronous()
+        }
         Arguments::Gemm(_)
         | Arguments::Batched(_)
         | Arguments::SumRanges(_)

@@ -355,7 +355,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/bulk_copy_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "655e876bdf2f3c70254e9cbeefdaecb179c3175372e8067bb1c18e2e92713871",
+            ptx_sha256: "3302466a61c79ccc1794ddb209395fc0d5ee24ad172550ff2501286268769d4b",
             image_sha256: "a978140953954365396509819681ca3abd5e6c5ccbe85ddafa07d588409bbe17",
             ptxas: "13.0.88",
         }),
@@ -367,7 +367,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/dmma_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "c78cf608bcbf98a691c47424f27bbf9b2cd4b754202706171654731e64ecf4be",
+            ptx_sha256: "7722c5714b5a817896999adba0951eaa24780af674593cb33af582bd41c57489",
             image_sha256: "440ec2c8fbceb2d47b3ca1e93962aa706af86c59deba6bc5e95ee8363c22c484",
             ptxas: "13.0.88",
         }),
@@ -379,7 +379,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/dmma_96x96.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "94492076f59836db4ce3f80e207c61289c7f0071d69be33861c0780b40d5398d",
+            ptx_sha256: "f2d973523cb5b3bc0fcc74d0c86a406c6846900ff0c970e614526ca92ad646c6",
             image_sha256: "d12c67858d7dbef9bb327dafab3a2bef892ec96d1f2d3129e20a88e23043c412",
             ptxas: "13.0.88",
         }),
@@ -391,7 +391,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/dmma_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "3ad4a1d46c0f2a60ad1385ce9bdcc65c11896651d971b7c4b9d75d176234b70c",
+            ptx_sha256: "67bc38dfe65eceb6db48cbe529a5408ae614918b6eb848f785cacd866bbae450",
             image_sha256: "c6aa67321ff083bdbaf81977d375342db07d7eb9c817eb61b4eb9c6cdee9ece8",
             ptxas: "13.0.88",
         }),
@@ -403,7 +403,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/bf16x9.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "f93fcf96e496faf4dd5758471baf25bc645dcefb0165e29acb50274839f64c09",
+            ptx_sha256: "b14f40993955c6931100cb697b6d5d78ed149f68f53be657a635780fcee526f6",
             image_sha256: "fefd005d48761162499fc764fe5c0df8fa3484039c433fd52055b079e20acc5b",
             ptxas: "13.0.88",
         }),
@@ -415,8 +415,20 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/bf16x6.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "c821870a736a5b4901d5b47c7afdc0e2f60fc47053ab9cabe687b7d55b923b98",
+            ptx_sha256: "24f939206983358033eeb7d57403ebcb28d79e5e0ae0a56b66085f65809b832c",
             image_sha256: "e945984c9858a2a968732cdaff4a92950049162d9e8314e1a838af8c4bc2ec08",
+            ptxas: "13.0.88",
+        }),
+    },
+    Files {
+        arch: Arch::Sm90a,
+        name: "batched_bf16x6",
+        ptx: include_str!("sm_90a/batched_bf16x6.ptx"),
+        assembled: Some(Assembled {
+            image: image!("sm_90a/batched_bf16x6.fatbin"),
+            archs: &["sm_90a"],
+            ptx_sha256: "f9669151d2735f03dc2f24b5613f853eecd00bdbfce70b68d9e59bfc1476f3d8",
+            image_sha256: "9e91b205e97375849e1ff868545b703bc824d14afc5a8b7fc9297571e091d892",
             ptxas: "13.0.88",
         }),
     },
@@ -427,7 +439,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/f16x3.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "2ad3438c36f5eab9e11842b5b1590517623b4ce9d351bc5e8a2b684a9803a66d",
+            ptx_sha256: "c3c7466d5b6934ccb85edf7b35ce0966c5a9a70221fe2e764a4856a7fc879f1a",
             image_sha256: "de32a11caf10292efb6283cc1b2dde3a905ce5ba9566bd5a0e786239b91c175f",
             ptxas: "13.0.88",
         }),
@@ -439,7 +451,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "daa6ddbce675566aae13cb706271bbed5571d5bfe763151dc67c32bd3fb741a6",
+            ptx_sha256: "cff14703cf3bc4e84ae80ae3a008f6e32d9aefeafc6d216116ef2e5158ed2db0",
             image_sha256: "e4c96901c3432912ce9353c29488004ac8033caa8fd0695216898c8c9ad9b64e",
             ptxas: "13.0.88",
         }),
@@ -451,7 +463,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "6aec42b5117b2f7ace754aa34be3a52edf8d0fc42be4ae9cf663769e6bf55377",
+            ptx_sha256: "a07e4e224f1220683369e4da0c4db93c828e9fc01223c2ca65ba0cfbd9351dec",
             image_sha256: "5cc5c3ac07b3b541a2df974a7af3637806ba2637f435dab5080acec64946db36",
             ptxas: "13.0.88",
         }),
@@ -463,7 +475,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "5ecf53f3a6d5bbb9af23e61873e353f2fee7fea64a985c3b39fc5aac03765380",
+            ptx_sha256: "8df53c2878d98483dd01d34e3c9d7c85c36b1d22682d30c6fb7a77725e4a0f92",
             image_sha256: "e402346c2a522affe4426c61d679bfacdf344457a9fdf7b415b19b1813f66866",
             ptxas: "13.0.88",
         }),
@@ -475,7 +487,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "b84514d6328912cd4ecb157671e80a4eb85582094bb079c6272cfb85963d28fe",
+            ptx_sha256: "55f29868747c09da88a21614b7195531e8809de830edce385fa509c6a36ec96c",
             image_sha256: "d656fff1eb7c28f93c1fc4684c0dd3023c90878b86088e0a1e5e084f1b0f1c76",
             ptxas: "13.0.88",
         }),
@@ -487,7 +499,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pingpong_64x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "8528ca512f85efd79f6360b9ccda580089696ea44d8aaeaf9bf58995e8ec3d23",
+            ptx_sha256: "7a883c88819b11e7d504a74bb29ecf5b59ef695528f5b8991eb8a2857b12cd51",
             image_sha256: "a0e4349d7a9ca7c41e8dd170b3437fc5c753572d2817b155b93354f6422d7483",
             ptxas: "13.0.88",
         }),
@@ -499,7 +511,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pingpong_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "95d0540a3e0e19303a49488bd35f53ef1373431eb144fae2ee1b4f1e8fcf296c",
+            ptx_sha256: "03e0a98658956fc9116d55f8a68efd7c10a09c3a57d1f860ae86ee58d47c927d",
             image_sha256: "e8a9ea27c99826e57c8520e9aab0833f78b7b5e404528197d608d5c536b93a6e",
             ptxas: "13.0.88",
         }),
@@ -511,7 +523,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "4194f85489a1cec2c60535f70c1d026e9a01618721fb1273f022cf0325898ead",
+            ptx_sha256: "1df964d497b3e356a040d8c28fb03e54aa7af54ac4e0d04f454a3e9b56df4032",
             image_sha256: "a23b86a1a8dbd94616e7eb5a384b42dcb6d0380ac870c7c86399f0550eaae1c4",
             ptxas: "13.0.88",
         }),
@@ -523,7 +535,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "173bb36a91527a1a988f166411832007f04b1caf1e8ca0fa2e702ec7e9a8112e",
+            ptx_sha256: "ab9cb9a04133f073341967ef66e42e60ee5a862a28af0041529cbce2f2ee0fa4",
             image_sha256: "632691e69f23b4af1cbafff84d654825c6d362a078849f64bc244fa25cebfc9d",
             ptxas: "13.0.88",
         }),
@@ -535,7 +547,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "27a9c95079e12e57499171a3208da95019db7a26a37182de52d8c32328660a24",
+            ptx_sha256: "74bce504e7ac9d972a10b1c8018d35cc3661b73348bd6ba6175659e6623ce238",
             image_sha256: "8cb9ca217e766a7c4fffc8c1c3a84da6f0c48e735935e70870e5b732863fd220",
             ptxas: "13.0.88",
         }),
@@ -547,7 +559,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "5d7046fbcd752169043cffe66133abc0fe034128ffd8ff4107c67a29fe1657fb",
+            ptx_sha256: "51e174b30a3c33eeb7ba4bc2bd483c2bcf693b1ec5715dd3d87f70be57647e4a",
             image_sha256: "6740364f71d38cf14a013cb06c505c207f3100de749130fdf9ee92d350c7195f",
             ptxas: "13.0.88",
         }),
@@ -559,7 +571,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "00d22d47c531a733107cce816b79acc88c63dba5cb766943ec4170e7c4dc7a1e",
+            ptx_sha256: "95f1c2a39d100a1dc417ae09f37a5c875a19b5c89c60e3e128ddb486421daedc",
             image_sha256: "cd4a80981938853979eeaab22a1d11908826a49bf6c558e2dad7947a0f328e0c",
             ptxas: "13.0.88",
         }),
@@ -571,7 +583,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "b55d4d222454e8a5eac627990d475aebfc9048c76dd5ae714108ebdba5875d23",
+            ptx_sha256: "9507f6bb99bc4b45f1b1bc90ed6ed46919492261927af06f30328a791011e453",
             image_sha256: "beda01012717b94207ad291373602d99823a3a6c6cbf0b775eaa57764f6ea52f",
             ptxas: "13.0.88",
         }),
@@ -583,7 +595,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x160.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "e88800efe3430481a4afb5b72b358d19e9a16c76ad4f1ee8fcbe91cfa45e30cd",
+            ptx_sha256: "a3af632f0ec166b64036bec9b8e2eeeefb6c538f425c77bc401ec70d0993df40",
             image_sha256: "dbdfcf58dea92e9af462392dce2cdffdc538ae9d3385c10e5c8514bc066c2dbf",
             ptxas: "13.0.88",
         }),
@@ -595,7 +607,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "43274dc41be709a93ee98c145b0d56e7589158dd0e677e23610e93e9f326beee",
+            ptx_sha256: "06986dd54b2a18af6991ac553f07368bc2188c35b5181a319db7971c822b20b8",
             image_sha256: "1daec476bd5e2461d02e086dee99b7d73688e9c23965f9f649c9c86496288077",
             ptxas: "13.0.88",
         }),
@@ -607,7 +619,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_batch_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "5c8787797899a60d083472903b3f79fef189b465933c275f0eb3adc196f185a6",
+            ptx_sha256: "3b1840ad9b428eb52bab1aa7be77e7f311c3f953f5fd8469cf78e62817f9b052",
             image_sha256: "1212c1231cb8b4c608b015389f3188a2b5092a7211684cd805ff0f3637c998c6",
             ptxas: "13.0.88",
         }),
@@ -619,7 +631,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_groups_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "38b432226c5680afa33b319221a7dfc1e234a5d5492896a17627da8539fb4285",
+            ptx_sha256: "586f3934a501f9f57f928f1550454b5141ee5beb8e6fc71e5a706f625a2f1620",
             image_sha256: "078044240664eab52da70b3253ee250a34984bebcd134453e305493d4445324a",
             ptxas: "13.0.88",
         }),
@@ -631,7 +643,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_groups_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "5b5bb6aef90df0392dcc76cc99175bbaca0b35fc614372fb3e694ae903ec5551",
+            ptx_sha256: "4a17650966f826e724dd846ada5e2f902e85fb7f7c47012cfe24666eb127cc8a",
             image_sha256: "2f77a6a1021f8161163370032e9e8eebccbcece113e4ec53a4432b02cc501c2e",
             ptxas: "13.0.88",
         }),
@@ -643,7 +655,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "1250699c29d7d62d03329f227cc457613a3c6cc26dadbedcdcba0d728a992cc9",
+            ptx_sha256: "401d205dd059e1a0ce542b931357ef4e75cf2e5a24801433142a98f50e9aff9e",
             image_sha256: "120f3d3e6211d637cbadbdce8432b3bf6bf0ecb8be402aca567c1389eeeca73a",
             ptxas: "13.0.88",
         }),

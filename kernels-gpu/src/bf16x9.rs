@@ -27,7 +27,7 @@
 //! Accumulation is that of `f16x3`: one k-block of 32 elements on the tensor core, small products
 //! first, then promoted to the total in f32.
 
-mod device;
+pub(crate) mod device;
 
 use gemm_spec::split::{BLOCK_K, Limbs};
 use gemm_spec::split_k::KSharing;
@@ -39,7 +39,7 @@ use gemm_spec::{
 use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, SUM, TRANSPOSE_BYTES, helper, shared_bytes};
 
 /// Stages of the pipeline: as many as shared memory holds.
-const STAGES: u32 = 4;
+pub(crate) const STAGES: u32 = 4;
 
 const HELPERS: &[HelperEntry] = &[
     helper(HelperRole::SplitKMajor, "bf16x9_split_rows", REDUCTION_BYTES),

@@ -34,7 +34,6 @@ use cuda_std::memory::{GlobalMut, SharedAddress, global, global_mut};
 use cuda_std::{shared, thread};
 use gemm_spec::batched::{A_COL_MAJOR, B_COL_MAJOR};
 use gemm_spec::block_tile::{self, BlockTile, PAD, STAGES, WARP_COLS};
-use gemm_spec::index::{ceil_div, grouped_tile};
 use gemm_spec::params::BatchedParams;
 use gemm_spec::{
     Accumulator, BatchShare, Block, KernelSpec, LaunchShape, MinBlocks, OperandAccess, ParamList,
@@ -50,6 +49,7 @@ pub(crate) use self::fma::{BATCHED_64X64, BATCHED_96X96};
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
 pub(crate) use self::fma::{EMULATED_BATCHED_64X64, EMULATED_BATCHED_96X96};
 use self::load::{Loader, Loads};
+use crate::parts::product_tile::ProductTile;
 use crate::parts::unroll::unroll;
 
 /// What the code of a kernel is compiled for.
@@ -317,7 +317,7 @@ unsafe fn tiles<T: Units, F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>
         }
         if loads && load_done == 0 {
             // SAFETY: obligation 1.
-            unsafe { loader.begin(&params, &Work::of::<T, F>(&params, load_tile)) };
+            unsafe { loader.begin(&params, &ProductTile::of(&params, F::TILE.tile(), load_tile)) };
         }
         // Stages of k elements that are all in the matrices: those to multiply, and those to load in packets.
         let whole = (params.k - done) / steps::<T, F>();
@@ -380,7 +380,7 @@ unsafe fn tiles<T: Units, F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>
             }
         }
         if is_ready && done == params.k {
-            let work = Work::of::<T, F>(&params, tile);
+            let work = ProductTile::of(&params, F::TILE.tile(), tile);
             let (row, col) = (work.row + warp_row, work.col + warp_col);
             let offset = u64::from(work.product) * params.c_stride
                 + u64::from(row) * params.ldc
@@ -403,28 +403,5 @@ unsafe fn tiles<T: Units, F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>
             });
             (tile, done) = (tile + step, 0);
         }
-    }
-}
-
-/// A tile of a product: its first row and column of C.
-#[derive(Clone, Copy)]
-struct Work {
-    product: u32,
-    row: u32,
-    col: u32,
-}
-
-impl Work {
-    /// One among all of the launch.
-    #[inline(always)]
-    fn of<T: Accumulator, F: Form>(params: &BatchedParams<T>, tile: u32) -> Self {
-        let Tile { m: side_m, n: side_n } = F::TILE.tile();
-        let (down, across) = (ceil_div(params.m, side_m), ceil_div(params.n, side_n));
-        let of_product = (down * across).max(1);
-        if of_product == 1 {
-            return Self { product: tile, row: 0, col: 0 };
-        }
-        let (row, col) = grouped_tile(tile % of_product, down, across, params.rows);
-        Self { product: tile / of_product, row: row * side_m, col: col * side_n }
     }
 }

@@ -15,6 +15,8 @@
 
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod async_copy;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_90a"))]
+mod batched_bf16x6;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
 mod batched_mma;
 #[cfg(any(not(target_arch = "nvptx64"), cuda_arch = "sm_80"))]
@@ -150,6 +152,7 @@ registry! {
     block_tile::{DMMA_128X128, EMULATED_DMMA_128X128},
     bf16x9::{NINE, EMULATED},
     bf16x9::{SIX, EMULATED},
+    batched_bf16x6::{SPEC, EMULATED},
     f16x3::{SPEC, EMULATED},
     tensor::{TILE_64X128, EMULATED},
     tensor::{TILE_128X128, EMULATED},

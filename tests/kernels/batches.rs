@@ -86,7 +86,7 @@ pub(crate) fn takes_batches<T: ScalarTypes>(
     let shapes = match spec.operands {
         OperandAccess::Batched(BatchShare::Threads) => SHAPES.to_vec(),
         OperandAccess::Batched(BatchShare::Warps) => [&SHAPES[..], &SHAPES_OF_WARPS].concat(),
-        OperandAccess::Batched(BatchShare::Tile(_)) => SHAPES_OF_TILES.to_vec(),
+        OperandAccess::Batched(BatchShare::Tile(_) | BatchShare::Limbs) => SHAPES_OF_TILES.to_vec(),
         OperandAccess::TensorMaps { batched: true, .. } => SHAPES_OF_MAPS.to_vec(),
         OperandAccess::Pointers | OperandAccess::TensorMaps { .. } | OperandAccess::Limbs(_) => {
             vec![([32, 32, 32], 3)]

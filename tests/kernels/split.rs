@@ -4,11 +4,13 @@ use gemm_spec::OperandAccess;
 use gemm_spec::split::Limbs;
 use kernels_gpu::Kernel;
 use lab::Problem;
+use lab::ScalarTypes;
 use lab::cpu::CPU;
 use lab::fill::{Distribution, fill};
 use lab::verify::Guarded;
+use libtest_mimic::Failed;
 
-use crate::Backend;
+use crate::{Backend, Extent};
 
 /// A packed matrix of uniform numbers in [-1, 1).
 fn inputs(rows: usize, cols: usize, seed: u64) -> Vec<f32> {
@@ -143,6 +145,65 @@ fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
                     return Err(format!("{what}: ({row}, {col}) is off by {error:e} of {size:e}"));
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// The same of a kernel whose blocks split as they load: a warp whose rows are not held as limbs has the bits of serial,
+/// whatever the others do, and all elements are within the bound of f32.
+pub(crate) fn each_warp_gives_way<T: ScalarTypes>(
+    backend: Backend,
+    spec: Kernel,
+    _: Extent,
+) -> Result<(), Failed> {
+    // Rows of a warp, which an odd one of is changed.
+    const ROWS: usize = 16;
+    const ODD: usize = 35;
+    let (m, n, k) = (140, 66, 70);
+    let problem = Problem::<f32>::new(m, n, k);
+    let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
+    let values =
+        [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 2f32.powi(-110) / 3.0, 1e-44];
+    for (value, in_b) in values.into_iter().flat_map(|value| [(value, false), (value, true)]) {
+        let (mut a, mut b) = (plain_a.clone(), plain_b.clone());
+        if in_b {
+            b[41 * n + 7] = value;
+            b[12 * n + 7] = 0.0;
+            // The other terms do not cover what this one may lose.
+            (0..k).filter(|step| *step != 41).for_each(|step| b[step * n + 7] = 0.0);
+        } else {
+            a[ODD * k..][..k].fill(0.0);
+            a[ODD * k + 41] = value;
+        }
+        let what = format!("{value:e} in {}", if in_b { "B" } else { "A" });
+        let expected = serial(&problem, &a, &b)?;
+        let mut c = Guarded::new(&problem).map_err(|error| error.to_string())?;
+        backend.run(spec, &problem, &a, &b, &mut c)?;
+        let found = c.as_mut_slice();
+        for row in 0..m {
+            for col in 0..n {
+                let (found, expected) = (found[row * n + col], expected[row * n + col]);
+                let same =
+                    found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+                let gives_way = if in_b { col == 7 } else { row / ROWS == ODD / ROWS };
+                let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
+                let (exact, size) =
+                    terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
+                let bound = size * (k + 3) as f64 * 2f64.powi(-24) + 2f64.powi(-149);
+                if !same && (gives_way || (f64::from(found) - exact).abs() > bound) {
+                    return Err(
+                        format!("{what}: ({row}, {col}) is {found:e}, not {expected:e}").into()
+                    );
+                }
+            }
+        }
+        // Not all of it is serial's.
+        if value.is_nan()
+            && !in_b
+            && expected.iter().zip(found.iter()).all(|(x, y)| x == y || x.is_nan())
+        {
+            return Err(format!("{what}: no limbs are multiplied").into());
         }
     }
     Ok(())

@@ -415,3 +415,75 @@ impl<T: Copy> SharedAddress<T> {
         }
     }
 }
+
+/// Reads four elements by one instruction: `ld.global.v4.f32`. A compiler that sees a load may share a part of it with
+/// the loads of another branch, and so have one wait for the other.
+///
+/// # Safety
+/// 1. The four are in the view's memory, and the place is a multiple of 16.
+/// 2. Nobody writes them during the launch.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[must_use]
+pub unsafe fn read_quad(from: Global<f32>) -> [f32; 4] {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let mut quad = [0.0; 4];
+        // SAFETY: the caller's promise.
+        unsafe {
+            core::arch::asm!(
+                "ld.global.v4.f32 {{{0}, {1}, {2}, {3}}}, [{address}];",
+                out(reg32) quad[0],
+                out(reg32) quad[1],
+                out(reg32) quad[2],
+                out(reg32) quad[3],
+                address = in(reg64) from,
+                options(pure, readonly, nostack)
+            );
+        }
+        quad
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        #[repr(C, align(16))]
+        #[derive(Clone, Copy)]
+        struct Quad([f32; 4]);
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<Quad>().read() }.0
+    }
+}
+
+impl SharedAddress<u32> {
+    /// Writes four words by one instruction: `st.shared.v4.b32`.
+    ///
+    /// # Safety
+    /// 1. The four are in the block's shared memory, and the place is a multiple of 16.
+    /// 2. A barrier separates this from every access to them by another thread.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn write_quad(self, words: [u32; 4]) {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: the caller's promise.
+            unsafe {
+                core::arch::asm!(
+                    "st.shared.v4.b32 [{address}], {{{0}, {1}, {2}, {3}}};",
+                    in(reg32) words[0],
+                    in(reg32) words[1],
+                    in(reg32) words[2],
+                    in(reg32) words[3],
+                    address = in(reg32) self.address,
+                    options(nostack)
+                );
+            }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            #[repr(C, align(16))]
+            #[derive(Clone, Copy)]
+            struct Quad([u32; 4]);
+            // SAFETY: the caller's promise.
+            unsafe { self.place().cast::<Quad>().write(Quad(words)) };
+        }
+    }
+}

@@ -134,6 +134,8 @@ pub enum BatchShare {
     Warps,
     /// A tile of a product, see [`crate::block_tile`].
     Tile(BlockTile),
+    /// A tile of a product from limbs that the block makes, see [`crate::batched_limbs`].
+    Limbs,
 }
 
 /// What an element of C is the sum of.
@@ -500,6 +502,12 @@ impl KernelSpec {
                     }
                     BatchShare::Warps => {
                         (crate::batched_mma::THREADS, crate::batched_mma::MOST_BYTES / 4)
+                    }
+                    BatchShare::Limbs => {
+                        let own = self.launch.tile();
+                        let tile = crate::batched_limbs::TILE;
+                        assert!(matches!(own, Some(Tile { m, n }) if m == tile.m && n == tile.n));
+                        (crate::batched_limbs::THREADS, 0)
                     }
                 };
                 assert!(matches!(self.launch, LaunchShape::Grouped { .. }));

@@ -26,6 +26,7 @@
 mod arch;
 mod batch;
 pub mod batched;
+pub mod batched_limbs;
 pub mod batched_mma;
 pub mod block_tile;
 mod dtype;

@@ -19,7 +19,21 @@ use crate::parts::quad::Quad;
 const PLANE: u64 = PLANE_BYTES as u64 / 16;
 
 /// Three limbs of bf16; with `ALL` no product is left out.
-struct ThreeBf16<const ALL: bool>;
+pub(crate) struct ThreeBf16<const ALL: bool>;
+
+/// The limbs of two numbers, the largest first.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn split_pair(x: f32, y: f32) -> [u32; 3] {
+    let rest = |(x, y): (f32, f32), bits: u32| {
+        (x - bf16_value(bits as u16), y - bf16_value((bits >> 16) as u16))
+    };
+    let first = bf16_pair(x, y);
+    let (x, y) = rest((x, y), first);
+    let second = bf16_pair(x, y);
+    let (x, y) = rest((x, y), second);
+    [first, second, bf16_pair(x, y)]
+}
 
 impl<const ALL: bool> Pipeline for ThreeBf16<ALL> {
     const STAGES: u32 = STAGES;
@@ -43,14 +57,7 @@ impl<const ALL: bool> LimbSplit for ThreeBf16<ALL> {
                 }
             };
             flags |= found(x) | found(y);
-            let rest = |(x, y): (f32, f32), bits: u32| {
-                (x - bf16_value(bits as u16), y - bf16_value((bits >> 16) as u16))
-            };
-            let first = bf16_pair(x, y);
-            let (x, y) = rest((x, y), first);
-            let second = bf16_pair(x, y);
-            let (x, y) = rest((x, y), second);
-            [first, second, bf16_pair(x, y)]
+            split_pair(x, y)
         };
         let [a, b, c, d, e, f, g, h] = values;
         let (p0, p1, p2, p3) = (pair(a, b), pair(c, d), pair(e, f), pair(g, h));

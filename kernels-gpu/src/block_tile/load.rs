@@ -6,7 +6,8 @@ use gemm_spec::Accumulator;
 use gemm_spec::block_tile::{MOST_PACKETS, PACKET_BYTES, PAD};
 use gemm_spec::params::BatchedParams;
 
-use super::{Form, Work, global};
+use super::{Form, global};
+use crate::parts::product_tile::ProductTile;
 use crate::parts::quad::{Pair, Quad};
 use crate::parts::unroll::unroll;
 
@@ -71,7 +72,7 @@ impl<T: Loads, F: Form, const A_ALONG_K: bool, const B_ALONG_K: bool>
     /// # Safety
     /// Obligation 1 of the entries.
     #[inline(always)]
-    pub(super) unsafe fn begin(&mut self, params: &BatchedParams<T>, work: &Work) {
+    pub(super) unsafe fn begin(&mut self, params: &BatchedParams<T>, work: &ProductTile) {
         let product = u64::from(work.product);
         // SAFETY: the caller's promise.
         let a = unsafe { global(params.a) }.cast::<T>();

@@ -180,7 +180,7 @@ unsafe fn multiply(params: TmaSimtParams<f32>, (a_map, b_map): (MapAddress, MapA
     let mut producer = Producer { a_map, b_map, row0, col0, k0: 0, k, pipe };
     if thread == 0 {
         // SAFETY: one thread; nobody uses the barriers before the barrier below.
-        unsafe { pipe.init_barriers(THREADS) };
+        unsafe { pipe.init_barriers(1, THREADS) };
     }
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };

@@ -12,6 +12,7 @@ use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 use super::{CONSUMERS, GROUP_ROWS, LimbSplit};
 use crate::parts::cta::this_cta;
 use crate::parts::pipeline::{self, PipelineState};
+use crate::parts::quad::F32Pair;
 use crate::parts::unroll::unroll;
 
 /// Registers of a producer thread, and of a consumer thread.
@@ -67,7 +68,7 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
     let mut pipe = PipelineState::<L>::new(unsafe { pipeline::smem() });
     if linear == 0 {
         // SAFETY: one thread; nobody uses the barriers before the barrier below.
-        unsafe { pipe.init_barriers(CONSUMERS) };
+        unsafe { pipe.init_barriers(1, CONSUMERS) };
     }
     // SAFETY: all threads of the block are here.
     unsafe { thread::sync_threads() };
@@ -100,8 +101,14 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
         while scheduler.has_work() {
             let tile = scheduler.tile();
             let k_tiles = tiles(tile.k_len);
-            // SAFETY: the producer loads `k_tiles` stages for this tile.
-            let total = unsafe { mainloop(&mut pipe, consumer_idx, thread_in_warpgroup, k_tiles) };
+            let release = |pipe: &PipelineState<L>| {
+                if thread_in_warpgroup == 0 {
+                    // SAFETY: the products have completed, and with them the warpgroup's reads of the stage.
+                    unsafe { pipe.consumer_release() };
+                }
+            };
+            // SAFETY: the producer loads `k_tiles` stages for this tile; a consumer arrives once.
+            let total = unsafe { mainloop::<L>(&mut pipe, consumer_idx, k_tiles, |_| (), release) };
             // A range has a matrix of its own.
             let apart = u64::from(tile.range) * u64::from(m) * ldc;
             let store = Store {
@@ -150,17 +157,19 @@ unsafe fn load_tiles<L: LimbSplit>(
     }
 }
 
-/// The mainloop of one tile of C: the sum over k of consumer warpgroup `consumer_idx`'s 64 rows,
-/// still scaled where the operands are.
+/// The mainloop of one tile of C: the sum over k of consumer warpgroup `consumer_idx`'s 64 rows, still scaled where the
+/// operands are. Each stage is shown to `see` when it is full, and handed to `release` when it was read.
 ///
 /// # Safety
-/// All threads of the warpgroup call it together; the producer loads `k_tiles` stages for it.
+/// All threads of the warpgroup call it together; the producers fill `k_tiles` stages for it, and `release` has one
+/// thread or another arrive as often as the stages' barriers expect of a consumer.
 #[inline(always)]
-unsafe fn mainloop<L: LimbSplit>(
+pub(crate) unsafe fn mainloop<L: LimbSplit>(
     pipe: &mut PipelineState<L>,
     consumer_idx: u32,
-    thread_in_warpgroup: u32,
     k_tiles: u32,
+    mut see: impl FnMut(&PipelineState<L>),
+    release: impl Fn(&PipelineState<L>),
 ) -> wgmma::Accumulators<8> {
     let mut total = [[0.0f32; 8]; 8];
     let mut tile = 0;
@@ -168,6 +177,7 @@ unsafe fn mainloop<L: LimbSplit>(
         let mut acc = [[0.0f32; 8]; 8];
         // SAFETY: the barriers are initialised.
         unsafe { pipe.consumer_wait() };
+        see(pipe);
         let a = pipe.tile();
         // SAFETY: the stage is full after the wait, and unchanged until this warpgroup's release. The whole
         // warpgroup is here.
@@ -176,10 +186,7 @@ unsafe fn mainloop<L: LimbSplit>(
         unsafe { wgmma::commit_group() };
         // SAFETY: the whole warpgroup is here, and the products go to these accumulators.
         unsafe { wgmma::wait_group_n128::<0>(&mut acc) };
-        if thread_in_warpgroup == 0 {
-            // SAFETY: the products have completed, and with them the warpgroup's reads of the stage.
-            unsafe { pipe.consumer_release() };
-        }
+        release(pipe);
         pipe.advance();
         tile += 1;
         unroll!(for I in 0..8 {
@@ -192,18 +199,19 @@ unsafe fn mainloop<L: LimbSplit>(
 }
 
 /// The epilogue: turns accumulators into elements of C.
-struct Store {
-    m: u32,
-    n: u32,
-    alpha: f32,
-    beta: f32,
-    c: GlobalMut<f32>,
-    ldc: u64,
-    a_exponents: Global<i32>,
-    b_exponents: Global<i32>,
+pub(crate) struct Store {
+    pub(crate) m: u32,
+    pub(crate) n: u32,
+    pub(crate) alpha: f32,
+    pub(crate) beta: f32,
+    pub(crate) c: GlobalMut<f32>,
+    pub(crate) ldc: u64,
+    /// Those of the rows of A and the columns of B, if the limbs are of scaled numbers.
+    pub(crate) a_exponents: Global<i32>,
+    pub(crate) b_exponents: Global<i32>,
     /// The first row and column of the warpgroup's part of C.
-    row0: u32,
-    col0: u32,
+    pub(crate) row0: u32,
+    pub(crate) col0: u32,
 }
 
 impl Store {
@@ -212,7 +220,11 @@ impl Store {
     /// # Safety
     /// Obligation 1 of the entry; nobody else has these elements.
     #[inline(always)]
-    unsafe fn all<L: LimbSplit>(&self, thread_in_warpgroup: u32, total: &wgmma::Accumulators<8>) {
+    pub(crate) unsafe fn all<L: LimbSplit>(
+        &self,
+        thread_in_warpgroup: u32,
+        total: &wgmma::Accumulators<8>,
+    ) {
         let (row, col) = accumulator_coord(thread_in_warpgroup, 0);
         let (row, col) = (self.row0 + row, self.col0 + col);
         // All exponents before the first store: the compiler moves no load past a store that might
@@ -238,7 +250,7 @@ impl Store {
             let row = row + 8 * H as u32;
             if row < self.m {
                 let line = self.c.wrapping_add((u64::from(row) * self.ldc) as usize);
-                let pairs = line.wrapping_add(col as usize).cast::<Pair>().is_aligned();
+                let pairs = line.wrapping_add(col as usize).cast::<F32Pair>().is_aligned();
                 unroll!(for I in 0..8 {
                     unroll!(for O in 0..2 {
                         let col = col + (8 * (2 * I + O)) as u32;
@@ -265,9 +277,9 @@ impl Store {
     #[inline(always)]
     unsafe fn pair(&self, at: GlobalMut<f32>, col: u32, aligned: bool, value: [f32; 2]) {
         if aligned && self.beta == 0.0 && col + 1 < self.n {
-            let pair = Pair([self.alpha * value[0], self.alpha * value[1]]);
+            let pair = F32Pair([self.alpha * value[0], self.alpha * value[1]]);
             // SAFETY: the guard: both are in C, and are this thread's.
-            unsafe { at.cast::<Pair>().write(pair) };
+            unsafe { at.cast::<F32Pair>().write(pair) };
             return;
         }
         // SAFETY: asked only for elements of C that are this thread's.
@@ -285,10 +297,6 @@ impl Store {
         }
     }
 }
-
-/// Two neighbours, stored by one instruction.
-#[repr(C, align(8))]
-struct Pair([f32; 2]);
 
 /// The exponent of row or column `index`; zero, which is not used, from `count` on.
 ///

@@ -11,6 +11,7 @@ pub(crate) mod number;
 pub(crate) mod outer_tile;
 pub(crate) mod pipeline;
 pub(crate) mod powers;
+pub(crate) mod product_tile;
 pub(crate) mod quad;
 pub(crate) mod slices;
 pub(crate) mod unroll;

@@ -54,17 +54,17 @@ impl<P: Pipeline> PipelineState<P> {
         Self { smem: SharedAddress::new(smem), stage: 0, phase: 0, layout: PhantomData }
     }
 
-    /// Initialises the barriers of all stages: `full` for the producer's arrival, `empty` for those of
+    /// Initialises the barriers of all stages: `full` for the arrivals of `producers`, `empty` for those of
     /// `consumers`.
     ///
     /// # Safety
     /// One thread calls it, on the first stage; nobody uses the barriers before a barrier of the block.
     #[inline(always)]
-    pub(crate) unsafe fn init_barriers(&self, consumers: u32) {
+    pub(crate) unsafe fn init_barriers(&self, producers: u32, consumers: u32) {
         let mut each = *self;
         while each.phase == 0 {
             // SAFETY: one thread does this, before anybody uses the barrier.
-            unsafe { mbarrier::init(each.full_barrier(), 1) };
+            unsafe { mbarrier::init(each.full_barrier(), producers) };
             // SAFETY: the same.
             unsafe { mbarrier::init(each.empty_barrier(), consumers) };
             each.advance();
@@ -92,8 +92,28 @@ impl<P: Pipeline> PipelineState<P> {
         unsafe { mbarrier::arrive(self.empty_barrier()) };
     }
 
-    /// Waits until the stage is empty, which on the first pass it is at once, and makes `full` expect the
-    /// bytes of a stage.
+    /// Waits until the stage is empty, which on the first pass it is at once.
+    ///
+    /// # Safety
+    /// The barriers are initialised.
+    #[inline(always)]
+    pub(crate) unsafe fn producer_wait(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { mbarrier::wait(self.empty_barrier(), self.phase ^ 1) };
+    }
+
+    /// Hands the stage to the consumers: one of the arrivals that its `full` barrier waits for.
+    ///
+    /// # Safety
+    /// The barriers are initialised; the writes to the stage for which this thread arrives are visible to those who
+    /// read it.
+    #[inline(always)]
+    pub(crate) unsafe fn producer_commit(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { mbarrier::arrive(self.full_barrier()) };
+    }
+
+    /// Waits until the stage is empty and makes `full` expect the bytes of a stage.
     ///
     /// # Safety
     /// The barriers are initialised, one thread fills the pipeline, and the copies that it starts next have
@@ -112,7 +132,7 @@ impl<P: Pipeline> PipelineState<P> {
     #[inline(always)]
     pub(crate) unsafe fn producer_acquire_for(&self, bytes: u32) {
         // SAFETY: the barriers are initialised.
-        unsafe { mbarrier::wait(self.empty_barrier(), self.phase ^ 1) };
+        unsafe { self.producer_wait() };
         // SAFETY: as above; this thread is the one that the phase waits for, and starts copies of these bytes.
         unsafe { mbarrier::arrive_and_expect_tx(self.full_barrier(), bytes) };
     }
@@ -139,6 +159,12 @@ impl<P: Pipeline> PipelineState<P> {
     #[inline(always)]
     pub(crate) fn tile(&self) -> SharedAddress<u8> {
         self.smem.wrapping_add((self.stage * P::STAGE_BYTES) as usize)
+    }
+
+    /// The stage's number.
+    #[inline(always)]
+    pub(crate) fn stage(&self) -> u32 {
+        self.stage
     }
 
     /// The barrier at which the stage's copies complete.

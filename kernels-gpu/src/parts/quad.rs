@@ -9,3 +9,8 @@ pub(crate) struct Quad<T>(pub(crate) [T; 4]);
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 pub(crate) struct Pair<T>(pub(crate) [T; 2]);
+
+/// Two numbers of f32 at an address that is a multiple of 8.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub(crate) struct F32Pair(pub(crate) [f32; 2]);

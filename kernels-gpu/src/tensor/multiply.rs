@@ -300,7 +300,7 @@ impl<N: Number> Launch<N> {
             // SAFETY: obligation 1.
             unsafe { self.prefetch() };
             // SAFETY: one thread; nobody uses the barriers before the barrier below.
-            unsafe { pipe.init_barriers(CONSUMERS) };
+            unsafe { pipe.init_barriers(1, CONSUMERS) };
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };

@@ -10,7 +10,8 @@ use gemm_spec::warpgroup::{ROW_BYTES, accumulator_coord, octet_of_step, swizzle_
 
 pub(super) use cuda_std::arch::sm90::wgmma::Accumulators;
 
-use super::staging::{Pair, StagingBuffer};
+use super::staging::StagingBuffer;
+use crate::parts::quad::F32Pair;
 use crate::parts::quad::Quad;
 use crate::parts::unroll::unroll;
 
@@ -217,7 +218,7 @@ pub(super) struct Wide<N>(PhantomData<N>);
 
 impl<N> Number for Wide<N> {
     type Stored = f32;
-    type Pair = Pair;
+    type Pair = F32Pair;
     type Quad = Quad<f32>;
 
     const PAIRED: bool = true;
@@ -234,11 +235,11 @@ impl<N> Number for Wide<N> {
 
     #[inline(always)]
     unsafe fn store_pair(at: GlobalMut<f32>, values: [f32; 2]) -> bool {
-        let at = at.cast::<Pair>();
+        let at = at.cast::<F32Pair>();
         let aligned = at.is_aligned();
         if aligned {
             // SAFETY: the caller's promise.
-            unsafe { at.write(Pair(values)) };
+            unsafe { at.write(F32Pair(values)) };
         }
         aligned
     }
@@ -262,7 +263,7 @@ impl<N> Number for Wide<N> {
     #[inline(always)]
     unsafe fn read_pair(at: Global<f32>) -> [f32; 2] {
         // SAFETY: the caller's promise.
-        unsafe { at.cast::<Pair>().read() }.0
+        unsafe { at.cast::<F32Pair>().read() }.0
     }
 
     #[inline(always)]
@@ -292,7 +293,9 @@ impl<N> Number for Wide<N> {
                 let place = buffer.view.wrapping_add(swizzle_128b(byte) as usize);
                 // SAFETY: the element belongs to this thread.
                 unsafe {
-                    place.cast::<Pair>().write(Pair([alpha * chunk[at], alpha * chunk[at + 1]]));
+                    place
+                        .cast::<F32Pair>()
+                        .write(F32Pair([alpha * chunk[at], alpha * chunk[at + 1]]));
                 }
             });
         });

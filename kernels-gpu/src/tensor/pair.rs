@@ -51,7 +51,7 @@ impl<N: Number> Launch<N> {
             unsafe { self.prefetch() };
             // A stage is empty when the consumers of both blocks have read it: this block writes to both.
             // SAFETY: one thread; nobody uses the barriers before the fence and the barrier below.
-            unsafe { pipe.init_barriers(PAIR * CONSUMERS) };
+            unsafe { pipe.init_barriers(1, PAIR * CONSUMERS) };
         }
         // SAFETY: all threads of the cluster are here.
         unsafe { cluster::sync() };

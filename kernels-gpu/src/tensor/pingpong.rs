@@ -104,7 +104,7 @@ impl<N: Number> Launch<N> {
                 unsafe { mbarrier::init(Turns::barrier(address, consumer_idx), THREADS) };
             }
             // SAFETY: the same.
-            unsafe { pipe.init_barriers(1) };
+            unsafe { pipe.init_barriers(1, 1) };
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };

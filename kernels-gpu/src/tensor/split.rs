@@ -28,11 +28,11 @@ use super::multiply::{
     CONSUMER_REGISTERS, Launch, PRODUCER_REGISTERS, for_each_box, load_tile, mma_k_block,
 };
 use super::number::{Accumulators, Number, Wgmma};
-use super::staging::Pair;
 use super::store::Rows;
 use super::{GROUP_ROWS, SPLIT_PIPELINE_BYTES};
 use crate::parts::cta::this_cta;
 use crate::parts::pipeline::{self, Pipeline, PipelineState};
+use crate::parts::quad::F32Pair;
 use crate::parts::unroll::unroll;
 
 /// The pipeline of a kernel with `64 * CONSUMERS` lines of weights, `16 * N16` lines of the other operand
@@ -128,7 +128,7 @@ impl<N: Number> Launch<N> {
             // SAFETY: obligation 1.
             unsafe { self.prefetch() };
             // SAFETY: one thread; nobody uses the barriers before the barrier below.
-            unsafe { pipe.init_barriers(CONSUMERS) };
+            unsafe { pipe.init_barriers(1, CONSUMERS) };
         }
         // SAFETY: all threads of the block are here.
         unsafe { thread::sync_threads() };
@@ -429,7 +429,7 @@ unsafe fn leave<const N16: usize, const SWAPPED: bool>(
                     } else {
                         let at = partials.wrapping_add((line * pitch + other) as usize);
                         // SAFETY: both elements belong to this thread; columns and pitch are even.
-                        unsafe { at.cast::<Pair>().write(Pair(pair)) };
+                        unsafe { at.cast::<F32Pair>().write(F32Pair(pair)) };
                     }
                 });
             });

@@ -8,8 +8,3 @@ pub(super) struct StagingBuffer {
     pub(super) address: SharedAddress<u8>,
     pub(super) view: Shared<u8>,
 }
-
-/// Two neighbours in f32, stored by one instruction.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-pub(super) struct Pair(pub(super) [f32; 2]);

@@ -10,9 +10,10 @@ use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
 use super::finish::{Columns, Finish};
 use super::number::{Accumulators, Number, Wgmma};
-use super::staging::{Pair, StagingBuffer};
+use super::staging::StagingBuffer;
 use super::{STAGING_BYTES, STAGING_EACH};
 use crate::parts::powers::activate_smoothly;
+use crate::parts::quad::F32Pair;
 use crate::parts::quad::Quad;
 use crate::parts::unroll::unroll;
 
@@ -470,14 +471,15 @@ impl<N: Number> Epilogue<N> {
     unsafe fn leave<const N16: usize>(&self, acc: &Accumulators<N16>, subtile: usize) {
         let (own_row, own_col) = accumulator_coord(self.thread_in_warpgroup, 0);
         // Rows that are eight apart have their pairs at the same places.
-        let own = self.staging.cast::<Pair>().wrapping_add((own_row * 32 + own_col / 2) as usize);
+        let own =
+            self.staging.cast::<F32Pair>().wrapping_add((own_row * 32 + own_col / 2) as usize);
         unroll!(for G in 0..4 {
             let chunk = &acc[(4 * subtile + G) % N16];
             unroll!(for O in 0..2 {
                 let group = (2 * G + O) as u32 ^ (own_row % 8);
                 let at = own.wrapping_add(4 * group as usize);
                 unroll!(for H in 0..2 {
-                    let pair = Pair([chunk[4 * O + 2 * H], chunk[4 * O + 2 * H + 1]]);
+                    let pair = F32Pair([chunk[4 * O + 2 * H], chunk[4 * O + 2 * H + 1]]);
                     // SAFETY: the element belongs to this thread.
                     unsafe { at.wrapping_add(8 * 32 * H).write(pair) };
                 });
@@ -488,8 +490,8 @@ impl<N: Number> Epilogue<N> {
     /// The place of a pair of columns: rows of 256 bytes in which groups of four pairs are XORed
     /// with the row's number, so that eight rows of one group cover all banks.
     #[inline(always)]
-    fn pair(&self, row: u32, pair: u32) -> Shared<Pair> {
-        self.staging.cast::<Pair>().wrapping_add((row * 32 + (pair ^ (row % 8 * 4))) as usize)
+    fn pair(&self, row: u32, pair: u32) -> Shared<F32Pair> {
+        self.staging.cast::<F32Pair>().wrapping_add((row * 32 + (pair ^ (row % 8 * 4))) as usize)
     }
 
     /// Stores the 64 columns from `first` on, a row a warp at a time.
@@ -516,7 +518,7 @@ impl<N: Number> Epilogue<N> {
             unroll!(for R in 0..8 {
                 let row = row + 4 * R as u32;
                 // SAFETY: written before the barrier.
-                let Pair(acc) = unsafe { self.pair(row, lane).read() };
+                let F32Pair(acc) = unsafe { self.pair(row, lane).read() };
                 let value =
                     |at: usize| epilogue(self.alpha, acc[at], self.beta, || N::value(old[R][at]));
                 // SAFETY: both elements belong to this thread and are in C where they are stored.

@@ -4,7 +4,9 @@ use super::{Arguments, Planner, Step, pointer, pointer_mut, size};
 use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition, STAGES, THREADS};
 use crate::block_tile;
 use crate::params::BatchedParams;
-use crate::{BatchShare, GemmTypes, Grid, Order, Tile, Unsupported, batched_mma};
+use crate::{
+    BatchShare, GemmTypes, Grid, Order, Tile, Unsupported, batched_limbs, batched_mma, split,
+};
 
 /// Bytes of shared memory that a resident block takes besides its own.
 const BYTES_OF_BLOCK: u32 = 1024;
@@ -38,6 +40,12 @@ impl<T: GemmTypes> Planner<'_, T> {
             BatchShare::Threads => {
                 let partition = Partition::new(sizes, count, multiprocessors);
                 (partition, STAGES * partition.stage_elements() * acc_bytes, THREADS)
+            }
+            BatchShare::Limbs => {
+                let Tile { m: tile_m, n: tile_n } = batched_limbs::TILE;
+                let (rows, chunk) = (batched_limbs::ROWS, split::BLOCK_K);
+                let partition = Partition { tile_m, tile_n, rows, group: 1, chunk };
+                (partition, self.spec.shared_elements * acc_bytes, batched_limbs::THREADS)
             }
             BatchShare::Warps => {
                 let it = batched_mma::Partition::new(sizes, count, multiprocessors);

@@ -8,7 +8,7 @@ use super::device::DeviceModel;
 
 /// The kernels whose launches compute all products of a batch, but those for groups of rows. Of equal predicted times,
 /// which wait for memory, the first is chosen: the wider tile reads less.
-const TOGETHER: [&str; 9] = [
+const TOGETHER: [&str; 10] = [
     "tensor_batch_128x128",
     "tensor_64x64",
     "batched_small",
@@ -16,6 +16,7 @@ const TOGETHER: [&str; 9] = [
     "dmma_128x128",
     "dmma_96x96",
     "dmma_64x64",
+    "batched_bf16x6",
     "batched_96x96",
     "batched_64x64",
 ];
@@ -43,12 +44,23 @@ const WARPS_IN_CHUNKS: f64 = 1.25;
 const WARPS_IN_TILES: f64 = 2.2;
 const WARPS_START: f64 = 1600.0;
 
+/// k elements from which on products of limbs are no less exact than chains, whose rounding errors grow with k
+/// (results/2026-11-27-h200-batched-limbs).
+const LIMBS_LEAST_K: usize = 64;
+
 /// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same, and
 /// tiles of a block each are multiplied.
-fn suits(kernel: &Kernel, [m, n, _]: [usize; 3]) -> bool {
+fn suits(kernel: &Kernel, [m, n, k]: [usize; 3]) -> bool {
     if let OperandAccess::Batched(BatchShare::Tile(tile)) = kernel.operands {
         let Tile { m: rows, n: cols } = tile.tile();
         return m > rows as usize / 2 || n > cols as usize / 2;
+    }
+    if let OperandAccess::Batched(BatchShare::Limbs) = kernel.operands {
+        return k >= LIMBS_LEAST_K;
+    }
+    // Products of which a block has several tiles take the kernel for small ones longer than its figures say.
+    if let OperandAccess::Batched(BatchShare::Threads) = kernel.operands {
+        return m <= SMALL_TILE as usize || n <= SMALL_TILE as usize;
     }
     let of_maps = matches!(kernel.operands, OperandAccess::TensorMaps { .. });
     let small = |tile: Tile| tile.m <= SMALL_TILE && tile.n <= SMALL_TILE;
@@ -134,7 +146,7 @@ impl DeviceModel {
             OperandAccess::Batched(BatchShare::Warps) => {
                 self.warps_nanoseconds(types, sizes, count)?
             }
-            OperandAccess::Batched(BatchShare::Tile(_))
+            OperandAccess::Batched(BatchShare::Tile(_) | BatchShare::Limbs)
             | OperandAccess::Pointers
             | OperandAccess::TensorMaps { .. }
             | OperandAccess::Limbs(_) => {
@@ -250,11 +262,15 @@ mod tests {
         assert_eq!([double(100, 1000), double(128, 1000), double(256, 1000)], ["dmma_128x128"; 3]);
         assert_eq!([double(256, 100), double(512, 10)], ["dmma_64x64"; 2]);
         let single = |n, count| kernel(Types::F32, [n; 3], count);
-        assert_eq!([single(96, 1000), single(96, 10_000)], ["batched_96x96"; 2]);
         // The same in results/2026-11-27-h200-batched-aligned.
         assert_eq!([single(64, 100), single(48, 10_000)], ["batched_64x64"; 2]);
-        assert_eq!([single(48, 100), single(96, 100)], ["batched_small", "batched_96x96"]);
-        assert_eq!([single(64, 1000), single(100, 1000), single(128, 1000)], ["batched_64x64"; 3]);
+        assert_eq!([single(48, 100), single(64, 1000)], ["batched_small", "batched_64x64"]);
+        // The same in results/2026-11-27-h200-batched-limbs.
+        for n in [72, 88, 96, 100, 112, 127, 128, 129, 200, 250, 256, 300, 512] {
+            for count in [100, 1000] {
+                assert_eq!(single(n, count), "batched_bf16x6", "{n}, {count}");
+            }
+        }
         // Each of them has the device to itself.
         assert_eq!(kernel(Types::F32, [4096; 3], 4), kernel(Types::F32, [4096; 3], 1));
         assert_eq!(kernel(Types::F64, [1024; 3], 3), "dmma_64x64");

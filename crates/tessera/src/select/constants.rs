@@ -71,9 +71,10 @@ impl KernelConstants {
 
 /// The efficiencies of kernels whose blocks compute a tile of a batch each, with lines of packets and with others:
 /// what squares and batches on an H200 give (results/2026-11-26-h200-tiles, results/2026-11-27-h200-batched-aligned).
-const BLOCK_TILES: [(&str, [[f64; 2]; 2]); 5] = [
+const BLOCK_TILES: [(&str, [[f64; 2]; 2]); 6] = [
     ("batched_64x64", [[0.5, 0.85], [0.35, 0.42]]),
     ("batched_96x96", [[0.55, 0.76], [0.35, 0.45]]),
+    ("batched_bf16x6", [[0.6; 2], [0.48; 2]]),
     ("dmma_64x64", [[0.49, 0.76], [0.4, 0.65]]),
     ("dmma_96x96", [[0.5, 0.7], [0.4, 0.6]]),
     ("dmma_128x128", [[0.85; 2], [0.72; 2]]),
