@@ -584,7 +584,7 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
         properties.push(("takes_every_order", orders::takes_every_order::<T>));
     }
     if matches!(spec.operands, OperandAccess::Batched(BatchShare::Limbs)) {
-        properties.push(("each_warp_gives_way", split::each_warp_gives_way::<T>));
+        properties.push(("each_warp_gives_way", split::each_warp_gives_way));
     }
     if spec.arch == Arch::Sm90a && backend == Backend::Emulator {
         properties.push(("every_order_of_events", events::every_order_of_events::<T>));

@@ -4,7 +4,6 @@ use gemm_spec::OperandAccess;
 use gemm_spec::split::Limbs;
 use kernels_gpu::Kernel;
 use lab::Problem;
-use lab::ScalarTypes;
 use lab::cpu::CPU;
 use lab::fill::{Distribution, fill};
 use lab::verify::Guarded;
@@ -152,11 +151,7 @@ fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
 
 /// The same of a kernel whose blocks split as they load: a warp whose rows are not held as limbs has the bits of serial,
 /// whatever the others do, and all elements are within the bound of f32.
-pub(crate) fn each_warp_gives_way<T: ScalarTypes>(
-    backend: Backend,
-    spec: Kernel,
-    _: Extent,
-) -> Result<(), Failed> {
+pub(crate) fn each_warp_gives_way(backend: Backend, spec: Kernel, _: Extent) -> Result<(), Failed> {
     // Rows of a warp, which an odd one of is changed.
     const ROWS: usize = 16;
     const ODD: usize = 35;
