@@ -14,11 +14,21 @@ pub(super) fn source(path: &str) -> Option<&'static str> {
     folder.get_file(file)?.contents_utf8()
 }
 
-/// The text of an entry, from its first line to its closing brace.
+/// The text of an entry, from its first line to its closing brace. Blocks within it, and the braces of vectors and
+/// comments, come in pairs.
 pub(super) fn entry<'t>(ptx: &'t str, symbol: &str) -> Option<&'t str> {
     let start = ptx.find(&format!(".visible .entry {symbol}("))?;
-    let end = ptx[start..].find("\n}")?;
-    Some(&ptx[start..start + end + 2])
+    let text = &ptx[start..];
+    let mut depth = 0u32;
+    for (at, character) in text.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 1 => return Some(&text[..=at]),
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
 }
 
 #[cfg(test)]
