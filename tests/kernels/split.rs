@@ -1,4 +1,4 @@
-//! Properties of kernels that split their operands, on a GPU.
+//! Properties of kernels that split their operands.
 
 use gemm_spec::OperandAccess;
 use gemm_spec::split::Limbs;
@@ -26,11 +26,29 @@ fn serial(problem: &Problem<f32>, a: &[f32], b: &[f32]) -> Result<Vec<f32>, Stri
     Ok(c)
 }
 
-/// What the kernel computes on the GPU, between guard words.
-fn on_gpu(spec: Kernel, problem: &Problem<f32>, a: &[f32], b: &[f32]) -> Result<Vec<f32>, String> {
+/// What the kernel computes, between guard words.
+fn computed(
+    backend: Backend,
+    spec: Kernel,
+    problem: &Problem<f32>,
+    a: &[f32],
+    b: &[f32],
+) -> Result<Vec<f32>, String> {
     let mut c = Guarded::new(problem).map_err(|error| error.to_string())?;
-    Backend::Gpu.run(spec, problem, a, b, &mut c)?;
+    backend.run(spec, problem, a, b, &mut c)?;
     Ok(c.as_mut_slice().to_vec())
+}
+
+/// Whether two results are the same bits, or both NaN.
+fn same(x: f32, y: f32) -> bool {
+    x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan()
+}
+
+/// An element of a product in f64, and the sum of the magnitudes of its terms.
+fn exact(problem: &Problem<f32>, a: &[f32], b: &[f32], (row, col): (usize, usize)) -> (f64, f64) {
+    let (n, k) = (problem.n, problem.k);
+    let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
+    terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
 }
 
 /// Whether the kernel splits scaled rows into two limbs.
@@ -54,10 +72,8 @@ fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
             side[1234] = value;
             side[4321] = 0.0;
             let expected = serial(&problem, &a, &b)?;
-            let found = on_gpu(spec, &problem, &a, &b)?;
-            let same =
-                |(x, y): (&f32, &f32)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
-            if !found.iter().zip(&expected).all(same) {
+            let found = computed(Backend::Gpu, spec, &problem, &a, &b)?;
+            if !found.iter().zip(&expected).all(|(&x, &y)| same(x, y)) {
                 return Err(format!(
                     "{what} in {}: not serial's bits",
                     if in_b { "B" } else { "A" }
@@ -77,15 +93,14 @@ fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
         let scale = 2f64.powi(exponent);
         (0..k).for_each(|step| b[step * n + col] = scaled(b[step * n + col], scale));
     }
-    let found = on_gpu(spec, &problem, &a, &b)?;
+    let found = computed(Backend::Gpu, spec, &problem, &a, &b)?;
     if !scales(spec) {
         let right = found == serial(&problem, &a, &b)?;
         return if right { Ok(()) } else { Err("subnormal rows: not serial's bits".to_owned()) };
     }
     for row in 0..m {
         for col in 0..n {
-            let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
-            let (exact, size) = terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
+            let (exact, size) = exact(&problem, &a, &b, (row, col));
             let found = found[row * n + col];
             // One more rounding where the result is subnormal.
             let bound = size * 2f64.powi(-20) + 2f64.powi(-148);
@@ -127,7 +142,7 @@ fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
         for (row, step) in b.chunks_exact_mut(n).zip(0..) {
             row.iter_mut().for_each(|value| *value *= 2f32.powi(of_b(step)));
         }
-        let found = on_gpu(spec, &problem, &a, &b)?;
+        let found = computed(Backend::Gpu, spec, &problem, &a, &b)?;
         let chain = serial(&problem, &a, &b)?;
         let multiplied_limbs = !two || fits_two;
         if (found == chain) == multiplied_limbs {
@@ -136,9 +151,7 @@ fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
         }
         for row in 0..m {
             for col in 0..n {
-                let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
-                let (exact, size) =
-                    terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
+                let (exact, size) = exact(&problem, &a, &b, (row, col));
                 let error = (f64::from(found[row * n + col]) - exact).abs();
                 if error > size * (k + 3) as f64 * 2f64.powi(-24) {
                     return Err(format!("{what}: ({row}, {col}) is off by {error:e} of {size:e}"));
@@ -162,31 +175,25 @@ pub(crate) fn each_warp_gives_way(backend: Backend, spec: Kernel, _: Extent) -> 
         [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 2f32.powi(-110) / 3.0, 1e-44];
     for (value, in_b) in values.into_iter().flat_map(|value| [(value, false), (value, true)]) {
         let (mut a, mut b) = (plain_a.clone(), plain_b.clone());
+        // Other terms beside it would cover what this one may lose.
         if in_b {
+            (0..k).for_each(|step| b[step * n + 7] = 0.0);
             b[41 * n + 7] = value;
-            b[12 * n + 7] = 0.0;
-            // The other terms do not cover what this one may lose.
-            (0..k).filter(|step| *step != 41).for_each(|step| b[step * n + 7] = 0.0);
         } else {
             a[ODD * k..][..k].fill(0.0);
             a[ODD * k + 41] = value;
         }
         let what = format!("{value:e} in {}", if in_b { "B" } else { "A" });
         let expected = serial(&problem, &a, &b)?;
-        let mut c = Guarded::new(&problem).map_err(|error| error.to_string())?;
-        backend.run(spec, &problem, &a, &b, &mut c)?;
-        let found = c.as_mut_slice();
+        let found = computed(backend, spec, &problem, &a, &b)?;
         for row in 0..m {
             for col in 0..n {
                 let (found, expected) = (found[row * n + col], expected[row * n + col]);
-                let same =
-                    found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
                 let gives_way = if in_b { col == 7 } else { row / ROWS == ODD / ROWS };
-                let terms = (0..k).map(|s| f64::from(a[row * k + s]) * f64::from(b[s * n + col]));
-                let (exact, size) =
-                    terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
+                let (exact, size) = exact(&problem, &a, &b, (row, col));
                 let bound = size * (k + 3) as f64 * 2f64.powi(-24) + 2f64.powi(-149);
-                if !same && (gives_way || (f64::from(found) - exact).abs() > bound) {
+                if !same(found, expected) && (gives_way || (f64::from(found) - exact).abs() > bound)
+                {
                     return Err(
                         format!("{what}: ({row}, {col}) is {found:e}, not {expected:e}").into()
                     );

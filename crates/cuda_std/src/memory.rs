@@ -372,6 +372,12 @@ macro_rules! read_number {
 read_number!(u16, reg16, "2", "ld.shared.b16");
 read_number!(u32, reg32, "4", "ld.shared.b32");
 
+/// Four elements that one instruction moves.
+#[cfg(not(target_arch = "nvptx64"))]
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+struct Quad<T>([T; 4]);
+
 impl<T: Copy> SharedAddress<T> {
     /// Reads four elements of four bytes by one instruction, here and not later:
     /// `ld.shared.v4.b32`.
@@ -407,9 +413,6 @@ impl<T: Copy> SharedAddress<T> {
         }
         #[cfg(not(target_arch = "nvptx64"))]
         {
-            #[repr(C, align(16))]
-            #[derive(Clone, Copy)]
-            struct Quad<T>([T; 4]);
             // SAFETY: the caller's promise.
             unsafe { self.place().cast::<Quad<T>>().read() }.0
         }
@@ -445,11 +448,8 @@ pub unsafe fn read_quad(from: Global<f32>) -> [f32; 4] {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        #[repr(C, align(16))]
-        #[derive(Clone, Copy)]
-        struct Quad([f32; 4]);
         // SAFETY: the caller's promise.
-        unsafe { from.cast::<Quad>().read() }.0
+        unsafe { from.cast::<Quad<f32>>().read() }.0
     }
 }
 
@@ -479,11 +479,8 @@ impl SharedAddress<u32> {
         }
         #[cfg(not(target_arch = "nvptx64"))]
         {
-            #[repr(C, align(16))]
-            #[derive(Clone, Copy)]
-            struct Quad([u32; 4]);
             // SAFETY: the caller's promise.
-            unsafe { self.place().cast::<Quad>().write(Quad(words)) };
+            unsafe { self.place().cast::<Quad<u32>>().write(Quad(words)) };
         }
     }
 }

@@ -130,7 +130,7 @@ impl<const ALONG_K: bool> Side<ALONG_K> {
         octets
     }
 
-    /// Writes the limbs of the octets to the operand's tile of a stage.
+    /// Writes the limbs of the octets to the operand's tile of a stage, and gives the least [`magnitude`] of all.
     ///
     /// # Safety
     /// The stage is empty; nobody else has the thread's octets.

@@ -11,8 +11,7 @@ use gemm_spec::warpgroup::{ROW_BYTES, accumulator_coord, octet_of_step, swizzle_
 pub(super) use cuda_std::arch::sm90::wgmma::Accumulators;
 
 use super::staging::StagingBuffer;
-use crate::parts::quad::F32Pair;
-use crate::parts::quad::Quad;
+use crate::parts::quad::{F32Pair, Quad};
 use crate::parts::unroll::unroll;
 
 /// A type of operands, with that of C.

@@ -13,8 +13,7 @@ use super::number::{Accumulators, Number, Wgmma};
 use super::staging::StagingBuffer;
 use super::{STAGING_BYTES, STAGING_EACH};
 use crate::parts::powers::activate_smoothly;
-use crate::parts::quad::F32Pair;
-use crate::parts::quad::Quad;
+use crate::parts::quad::{F32Pair, Quad};
 use crate::parts::unroll::unroll;
 
 /// Columns of f32 accumulators that the staging buffers of a warpgroup hold together.

@@ -51,21 +51,23 @@ const LIMBS_LEAST_K: usize = 64;
 /// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same, and
 /// tiles of a block each are multiplied.
 fn suits(kernel: &Kernel, [m, n, k]: [usize; 3]) -> bool {
-    if let OperandAccess::Batched(BatchShare::Tile(tile)) = kernel.operands {
-        let Tile { m: rows, n: cols } = tile.tile();
-        return m > rows as usize / 2 || n > cols as usize / 2;
-    }
-    if let OperandAccess::Batched(BatchShare::Limbs) = kernel.operands {
-        return k >= LIMBS_LEAST_K;
-    }
-    // Products of which a block has several tiles take the kernel for small ones longer than its figures say.
-    if let OperandAccess::Batched(BatchShare::Threads) = kernel.operands {
-        return m <= SMALL_TILE as usize || n <= SMALL_TILE as usize;
-    }
-    let of_maps = matches!(kernel.operands, OperandAccess::TensorMaps { .. });
-    let small = |tile: Tile| tile.m <= SMALL_TILE && tile.n <= SMALL_TILE;
     let side = SMALL_TILE as usize;
-    !of_maps || m > side || n > side || kernel.launch.tile().is_some_and(small)
+    match kernel.operands {
+        OperandAccess::Batched(BatchShare::Tile(tile)) => {
+            let Tile { m: rows, n: cols } = tile.tile();
+            m > rows as usize / 2 || n > cols as usize / 2
+        }
+        OperandAccess::Batched(BatchShare::Limbs) => k >= LIMBS_LEAST_K,
+        // Products of which a block has several tiles take the kernel for small ones longer than its figures say.
+        OperandAccess::Batched(BatchShare::Threads) => m <= side || n <= side,
+        OperandAccess::TensorMaps { .. } => {
+            let small = |tile: Tile| tile.m <= SMALL_TILE && tile.n <= SMALL_TILE;
+            m > side || n > side || kernel.launch.tile().is_some_and(small)
+        }
+        OperandAccess::Batched(BatchShare::Warps)
+        | OperandAccess::Pointers
+        | OperandAccess::Limbs(_) => true,
+    }
 }
 
 /// Whether lines of 16 bits are whole packets, if operands are row-major without gaps.
