@@ -583,6 +583,10 @@ fn properties<T: ScalarTypes>(spec: Kernel, backend: Backend) -> Vec<(&'static s
     if spec.reads_any_order() {
         properties.push(("takes_every_order", orders::takes_every_order::<T>));
     }
+    if matches!(spec.operands, OperandAccess::Limbs(_)) {
+        properties.push(("splits_what_can_be_split", split::splits_what_can_be_split));
+        properties.push(("wide_rows_lose_nothing", split::wide_rows_lose_nothing));
+    }
     if matches!(spec.operands, OperandAccess::Batched(BatchShare::Limbs)) {
         properties.push(("each_warp_gives_way", split::each_warp_gives_way));
     }
@@ -668,12 +672,6 @@ fn trials() -> Vec<Trial> {
                     });
                     trials.push(trial.with_ignored_flag(without_gpu || without_digests || long));
                 };
-            if let (Backend::Gpu, OperandAccess::Limbs(_)) = (backend, spec.operands) {
-                for (name, property) in split::PROPERTIES {
-                    let test = move || property(spec).map_err(Failed::from);
-                    add(format!("{}::{name}", spec.id), None, false, Box::new(test));
-                }
-            }
             for entry in spec.entries {
                 let properties = with_gemm_types!(entry.types, T => properties::<T>(spec, backend));
                 if backend == Backend::Gpu {

@@ -425,7 +425,7 @@ fn shape<T: GemmTypes>(launch: &plan::Launch<T>, spec: &KernelSpec) -> Launch {
     match &launch.arguments {
         Arguments::Tma(tma) => with_maps(shape, &tma.maps),
         Arguments::TmaSimt(tma) => with_maps(shape, &tma.maps),
-        Arguments::Limbs(_) => shape.asynchronous(),
+        Arguments::Limbs(_) | Arguments::Fallback(_) => shape.asynchronous(),
         Arguments::Batched(_)
             if matches!(spec.operands, OperandAccess::Batched(BatchShare::Limbs)) =>
         {
@@ -439,7 +439,7 @@ fn shape<T: GemmTypes>(launch: &plan::Launch<T>, spec: &KernelSpec) -> Launch {
         | Arguments::RowAmax(_)
         | Arguments::SplitMnMajor(_)
         | Arguments::Probe(_)
-        | Arguments::Fallback(_) => shape,
+        | Arguments::RowExponents(_) => shape,
     }
 }
 
@@ -488,6 +488,7 @@ unsafe fn call<T: GemmTypes>(launch: &plan::Launch<T>) -> EmulatedCall {
             Arguments::RowAmax(params) => EmulatedCall::new(entry, *params),
             Arguments::SplitMnMajor(params) => EmulatedCall::new(entry, *params),
             Arguments::Probe(params) => EmulatedCall::new(entry, *params),
+            Arguments::RowExponents(params) => EmulatedCall::new(entry, *params),
             Arguments::Fallback(params) => EmulatedCall::new(entry, *params),
         }
     };

@@ -427,8 +427,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/batched_bf16x6.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "f9669151d2735f03dc2f24b5613f853eecd00bdbfce70b68d9e59bfc1476f3d8",
-            image_sha256: "9e91b205e97375849e1ff868545b703bc824d14afc5a8b7fc9297571e091d892",
+            ptx_sha256: "d5ebb7ad5ec90df51679a60a5526a46ac6599d65cb8a05e3d3c988f9d8638ccc",
+            image_sha256: "3a82cbfbbe0079c52c598f6b9433aca2491244eef9a8ee3da9c4ec35564a2a80",
             ptxas: "13.0.88",
         }),
     },
@@ -439,8 +439,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/f16x3.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "c3c7466d5b6934ccb85edf7b35ce0966c5a9a70221fe2e764a4856a7fc879f1a",
-            image_sha256: "de32a11caf10292efb6283cc1b2dde3a905ce5ba9566bd5a0e786239b91c175f",
+            ptx_sha256: "a706b8d43100ab73681e47ef26888ca4bfa7d02af824d7c99b7f5e17ed6d6365",
+            image_sha256: "0b50848a5a12d554a4b992fad6e0a14e33ad59bc8820e0142a711fad15d5a1ae",
             ptxas: "13.0.88",
         }),
     },
@@ -451,7 +451,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "cff14703cf3bc4e84ae80ae3a008f6e32d9aefeafc6d216116ef2e5158ed2db0",
+            ptx_sha256: "d1048345edf41d05e948bc209f03b2858934bbc92e3815e84cc4b64aaa4b26d8",
             image_sha256: "e4c96901c3432912ce9353c29488004ac8033caa8fd0695216898c8c9ad9b64e",
             ptxas: "13.0.88",
         }),
@@ -463,7 +463,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "a07e4e224f1220683369e4da0c4db93c828e9fc01223c2ca65ba0cfbd9351dec",
+            ptx_sha256: "28f8385d593e10bcd04c8f51cafe5bc576a88ddeb9555f89bc9b8285d4b825fc",
             image_sha256: "5cc5c3ac07b3b541a2df974a7af3637806ba2637f435dab5080acec64946db36",
             ptxas: "13.0.88",
         }),
@@ -475,7 +475,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "8df53c2878d98483dd01d34e3c9d7c85c36b1d22682d30c6fb7a77725e4a0f92",
+            ptx_sha256: "2356e39e65fb4b3e8080b6e4ab8968c40a23f9ff46949394372b69d50fe4d8d5",
             image_sha256: "e402346c2a522affe4426c61d679bfacdf344457a9fdf7b415b19b1813f66866",
             ptxas: "13.0.88",
         }),
@@ -487,7 +487,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "55f29868747c09da88a21614b7195531e8809de830edce385fa509c6a36ec96c",
+            ptx_sha256: "49b47c96d0d3cb57fe1d598953196659d63c455271d3e88a7414390ff6e9b307",
             image_sha256: "d656fff1eb7c28f93c1fc4684c0dd3023c90878b86088e0a1e5e084f1b0f1c76",
             ptxas: "13.0.88",
         }),
@@ -499,7 +499,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pingpong_64x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "7a883c88819b11e7d504a74bb29ecf5b59ef695528f5b8991eb8a2857b12cd51",
+            ptx_sha256: "e8ba05953071c1f638bd9e882debdc3c7e534e4e5fea298edaf01716d871f72e",
             image_sha256: "a0e4349d7a9ca7c41e8dd170b3437fc5c753572d2817b155b93354f6422d7483",
             ptxas: "13.0.88",
         }),
@@ -511,7 +511,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pingpong_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "03e0a98658956fc9116d55f8a68efd7c10a09c3a57d1f860ae86ee58d47c927d",
+            ptx_sha256: "dca5d4ddc5bcdbe019e2f90b4fdd6cb07d0ad4b2d9c65274cd745bee1138904c",
             image_sha256: "e8a9ea27c99826e57c8520e9aab0833f78b7b5e404528197d608d5c536b93a6e",
             ptxas: "13.0.88",
         }),
@@ -523,7 +523,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x192.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "1df964d497b3e356a040d8c28fb03e54aa7af54ac4e0d04f454a3e9b56df4032",
+            ptx_sha256: "d1ecce4cc6eaba8cb3f1b73ce54e9f4032c0440cd63f1371c43b05974181bad2",
             image_sha256: "a23b86a1a8dbd94616e7eb5a384b42dcb6d0380ac870c7c86399f0550eaae1c4",
             ptxas: "13.0.88",
         }),
@@ -535,7 +535,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_pair_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "ab9cb9a04133f073341967ef66e42e60ee5a862a28af0041529cbce2f2ee0fa4",
+            ptx_sha256: "34c41f32150c1198152c01eaeaf8cc7b0f72b4fb421504900606b73cb1b0f766",
             image_sha256: "632691e69f23b4af1cbafff84d654825c6d362a078849f64bc244fa25cebfc9d",
             ptxas: "13.0.88",
         }),
@@ -547,7 +547,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "74bce504e7ac9d972a10b1c8018d35cc3661b73348bd6ba6175659e6623ce238",
+            ptx_sha256: "e4cd977d3d51b02c701cff24d8a7ccf28dd291814818e40306da8adc5c94c5d6",
             image_sha256: "8cb9ca217e766a7c4fffc8c1c3a84da6f0c48e735935e70870e5b732863fd220",
             ptxas: "13.0.88",
         }),
@@ -559,7 +559,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_64x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "51e174b30a3c33eeb7ba4bc2bd483c2bcf693b1ec5715dd3d87f70be57647e4a",
+            ptx_sha256: "900115d8a91a5205ed227749c1cd1a8558f6a33032ad1536a2c10eb400cc4f0e",
             image_sha256: "6740364f71d38cf14a013cb06c505c207f3100de749130fdf9ee92d350c7195f",
             ptxas: "13.0.88",
         }),
@@ -571,7 +571,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "95f1c2a39d100a1dc417ae09f37a5c875a19b5c89c60e3e128ddb486421daedc",
+            ptx_sha256: "844341c359deef52e7ea06150ae9e1cccacd8b71ac4c8e62ea9da919038f591d",
             image_sha256: "cd4a80981938853979eeaab22a1d11908826a49bf6c558e2dad7947a0f328e0c",
             ptxas: "13.0.88",
         }),
@@ -583,7 +583,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_split_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "9507f6bb99bc4b45f1b1bc90ed6ed46919492261927af06f30328a791011e453",
+            ptx_sha256: "3158b2f39629573bb4a7cd6802c24972441eabc22290d293c4e69db0d34ae8a9",
             image_sha256: "beda01012717b94207ad291373602d99823a3a6c6cbf0b775eaa57764f6ea52f",
             ptxas: "13.0.88",
         }),
@@ -595,7 +595,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_128x160.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "a3af632f0ec166b64036bec9b8e2eeeefb6c538f425c77bc401ec70d0993df40",
+            ptx_sha256: "d3cd7700036d739c76038de5bbabec6e29ecdf242fc6467178df026cfde1a260",
             image_sha256: "dbdfcf58dea92e9af462392dce2cdffdc538ae9d3385c10e5c8514bc066c2dbf",
             ptxas: "13.0.88",
         }),
@@ -607,7 +607,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_64x64.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "06986dd54b2a18af6991ac553f07368bc2188c35b5181a319db7971c822b20b8",
+            ptx_sha256: "6ddf60110d22dbb06ee3a355b8c0c40f866a873159970319374d8d6cbe33560d",
             image_sha256: "1daec476bd5e2461d02e086dee99b7d73688e9c23965f9f649c9c86496288077",
             ptxas: "13.0.88",
         }),
@@ -619,7 +619,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_batch_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "3b1840ad9b428eb52bab1aa7be77e7f311c3f953f5fd8469cf78e62817f9b052",
+            ptx_sha256: "a7ca5b9c3e7e0133e203d0b77defc00a7c1c13efa2f3cda0b3e4ade97c933117",
             image_sha256: "1212c1231cb8b4c608b015389f3188a2b5092a7211684cd805ff0f3637c998c6",
             ptxas: "13.0.88",
         }),
@@ -631,7 +631,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_groups_128x128.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "586f3934a501f9f57f928f1550454b5141ee5beb8e6fc71e5a706f625a2f1620",
+            ptx_sha256: "8d5670447b8365e884ce5827a5536fd701e3e941c71d85b7ba3d68379009c557",
             image_sha256: "078044240664eab52da70b3253ee250a34984bebcd134453e305493d4445324a",
             ptxas: "13.0.88",
         }),
@@ -643,7 +643,7 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/tensor_groups_128x256.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "4a17650966f826e724dd846ada5e2f902e85fb7f7c47012cfe24666eb127cc8a",
+            ptx_sha256: "97a0d1013c2e49463afddb8c6b160704dc20e7d8912b182d694096aa9186542d",
             image_sha256: "2f77a6a1021f8161163370032e9e8eebccbcece113e4ec53a4432b02cc501c2e",
             ptxas: "13.0.88",
         }),
@@ -655,8 +655,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "401d205dd059e1a0ce542b931357ef4e75cf2e5a24801433142a98f50e9aff9e",
-            image_sha256: "120f3d3e6211d637cbadbdce8432b3bf6bf0ecb8be402aca567c1389eeeca73a",
+            ptx_sha256: "e88a9601839b5c3fb65647467f0b0ccb00a001e895928e2f3bc79e8e5fccab6c",
+            image_sha256: "277a101e3ae8b4fae61d1238bc961dadfe2191dff4d5949eabc3118dc0b9e6c9",
             ptxas: "13.0.88",
         }),
     },

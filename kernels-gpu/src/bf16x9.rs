@@ -3,8 +3,9 @@
 //!
 //! Computes  C = alpha*A*B + beta*C; beta == 0 never reads C
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f32
-//! Launch    one helper each that splits A and B; then block (384,1,1), persistent, one an SM; then a
-//!           fallback that returns at once unless it is needed
+//! Launch    one helper each that splits A and B; then block (384,1,1), persistent, one an SM; then two
+//!           helpers that find by how much rows are to be scaled and a fallback that scales them, which
+//!           return at once unless they are needed
 //! Shared    STAGES stages of 48 KiB and their barriers: 196672 bytes
 //! Requires  m, n >= 1, k >= 16, compute capability 9.0
 //! Cost      12mnk or 18mnk flop on the tensor cores; the limbs take one and a half times the memory of
@@ -28,6 +29,9 @@
 //! first, then promoted to the total in f32.
 
 pub(crate) mod device;
+mod exponents;
+mod fallback;
+pub(crate) mod on_load;
 
 use gemm_spec::split::{BLOCK_K, Limbs};
 use gemm_spec::split_k::KSharing;
@@ -36,7 +40,8 @@ use gemm_spec::{
     ParamList, Types,
 };
 
-use crate::limbs::{FALLBACK, LAUNCH, REDUCTION_BYTES, SUM, TRANSPOSE_BYTES, helper, shared_bytes};
+pub(crate) use self::fallback::ENTRY as FALLBACK;
+use crate::limbs::{LAUNCH, REDUCTION_BYTES, SUM, TRANSPOSE_BYTES, helper, shared_bytes};
 
 /// Stages of the pipeline: as many as shared memory holds.
 pub(crate) const STAGES: u32 = 4;
@@ -45,6 +50,7 @@ const HELPERS: &[HelperEntry] = &[
     helper(HelperRole::SplitKMajor, "bf16x9_split_rows", REDUCTION_BYTES),
     helper(HelperRole::SplitMnMajor, "bf16x9_split_across", TRANSPOSE_BYTES),
     SUM,
+    exponents::ENTRY,
     FALLBACK,
 ];
 
@@ -92,4 +98,7 @@ pub(crate) const NINE: KernelSpec = spec(
 const _: () = NINE.check();
 
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
-pub(crate) use device::EMULATED;
+pub(crate) use {
+    device::EMULATED, exponents::EMULATED as EMULATED_EXPONENTS,
+    fallback::EMULATED as EMULATED_FALLBACK,
+};

@@ -4,8 +4,8 @@ use std::any::Any;
 
 use gemm_spec::params::{
     BatchedParams, FallbackParams, FinishParams, GemmParams, LimbParams, PadParams, Params,
-    ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
-    TransposeParams,
+    ProbeParams, RowAmaxParams, RowExponentsParams, SplitKMajorParams, SplitMnMajorParams,
+    TmaParams, TmaSimtParams, TransposeParams,
 };
 
 use crate::EMULATED;
@@ -83,6 +83,8 @@ entries! {
     SplitMnMajor(SplitMnMajorParams),
     /// Of the helper that examines samples of C.
     Probe(ProbeParams),
+    /// Of the helper that finds by how much rows are scaled.
+    RowExponents(RowExponentsParams),
     /// Of the fallback.
     Fallback(FallbackParams),
 }

@@ -4,7 +4,7 @@
 //! Operands  A (m,k), B (k,n) in either order, C (m,n) row-major; f32
 //! Launch    2 to 4 helpers that split A and B and one that examines samples of C; then block (384,1,1),
 //!           persistent, one an SM; where several blocks share k, one that adds their sums; then a
-//!           fallback that returns at once unless it is needed
+//!           fallback, by three limbs of bf16, that returns at once unless it is needed
 //! Shared    STAGES stages of 32 KiB and their barriers: 196704 bytes
 //! Requires  m, n >= 1, k >= 16, compute capability 9.0
 //! Cost      6mnk flop on the tensor cores; the limbs take as much memory as the operands
@@ -40,8 +40,9 @@ use gemm_spec::{
     ParamList, Types,
 };
 
+use crate::bf16x9::FALLBACK;
 use crate::limbs::{
-    FALLBACK, HELPER_THREADS, LAUNCH, REDUCTION_BYTES, SUM, TRANSPOSE_BYTES, helper, shared_bytes,
+    HELPER_THREADS, LAUNCH, REDUCTION_BYTES, SUM, TRANSPOSE_BYTES, helper, shared_bytes,
 };
 
 /// Stages of the pipeline: as many as shared memory holds.

@@ -109,7 +109,8 @@ macro_rules! registry {
                 finish::EMULATED,
                 tensor::EMULATED_PAD,
                 tensor::EMULATED_SUM,
-                limbs::EMULATED_FALLBACK,
+                bf16x9::EMULATED_EXPONENTS,
+                bf16x9::EMULATED_FALLBACK,
                 limbs::EMULATED_SUM,
                 f16x3::EMULATED_PROBE,
                 $($module::$emulated),+

@@ -1,7 +1,5 @@
-//! What products of split operands have in common: splitting, multiplying limbs, and the fallback
-//! for operands that limbs cannot represent.
+//! What products of split operands have in common: splitting, and multiplying limbs.
 
-mod fallback;
 pub(crate) mod product;
 pub(crate) mod split;
 mod sum;
@@ -11,11 +9,11 @@ use cuda_std::memory::SharedAddress;
 use gemm_spec::split::{Limbs, PANEL_ROWS};
 use gemm_spec::warpgroup::THREADS;
 use gemm_spec::{Block, HelperEntry, HelperRole, LaunchShape, Tile};
-pub(crate) use sum::ENTRY as SUM;
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulate"))]
-pub(crate) use {fallback::EMULATED as EMULATED_FALLBACK, sum::EMULATED as EMULATED_SUM};
+pub(crate) use sum::EMULATED as EMULATED_SUM;
+pub(crate) use sum::ENTRY as SUM;
 
-use crate::parts::outer_tile;
+use self::product::Scaling;
 
 /// Warpgroups that multiply.
 const CONSUMERS: u32 = 2;
@@ -24,8 +22,6 @@ const CONSUMERS: u32 = 2;
 const GROUP_ROWS: u32 = 8;
 /// Threads of the helpers that split.
 pub(crate) const HELPER_THREADS: u32 = 256;
-/// Threads along each side of a block of the fallback.
-const SIDE_THREADS: u32 = outer_tile::THREADS as u32;
 /// Pitch of the transposing helper's tile, from one k element to the next: odd, so that columns are
 /// in different banks.
 const TRANSPOSE_PITCH: u32 = PANEL_ROWS + 1;
@@ -66,22 +62,16 @@ pub(crate) const fn helper(
     }
 }
 
-/// Multiplies the operands themselves.
-pub(crate) const FALLBACK: HelperEntry = HelperEntry {
-    role: HelperRole::Fallback,
-    symbol: "pieces_fallback",
-    block: Block { x: SIDE_THREADS, y: SIDE_THREADS },
-    min_blocks: 2,
-    shared_bytes: outer_tile::SHARED_ELEMENTS * 4,
-};
-
 /// What operands are split into, and how tiles of limbs are multiplied.
 pub(crate) trait LimbSplit: crate::parts::pipeline::Pipeline {
     /// What operands are split into.
     const LIMBS: Limbs;
 
     /// Whether rows are scaled by powers of two.
-    const SCALED: bool = matches!(Self::LIMBS, Limbs::TwoF16);
+    const SCALING: Scaling = match Self::LIMBS {
+        Limbs::TwoF16 => Scaling::Exponents,
+        Limbs::ThreeBf16 => Scaling::None,
+    };
     /// Bytes of a tile.
     const TILE_BYTES: u32 = Self::LIMBS.tile_bytes();
 

@@ -1,7 +1,7 @@
 //! Properties of kernels that split their operands.
 
-use gemm_spec::OperandAccess;
 use gemm_spec::split::Limbs;
+use gemm_spec::{Layout, OperandAccess};
 use kernels_gpu::Kernel;
 use lab::Problem;
 use lab::cpu::CPU;
@@ -9,7 +9,7 @@ use lab::fill::{Distribution, fill};
 use lab::verify::Guarded;
 use libtest_mimic::Failed;
 
-use crate::{Backend, Extent};
+use crate::{Backend, Extent, orders};
 
 /// A packed matrix of uniform numbers in [-1, 1).
 fn inputs(rows: usize, cols: usize, seed: u64) -> Vec<f32> {
@@ -56,10 +56,18 @@ fn scales(spec: Kernel) -> bool {
     matches!(spec.operands, OperandAccess::Limbs(Limbs::TwoF16))
 }
 
-/// Inputs that limbs cannot hold: what is not finite gives the bits of serial; rows of any scale, zeros
-/// and subnormals included, stay within the bound of f32, or, where limbs are not scaled, give the bits
-/// of serial, too.
-fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
+/// Rows of C of a warp of the fallback, and columns of its tiles.
+const WARP_ROWS: usize = 16;
+const TILE_COLS: usize = 128;
+
+/// Inputs that limbs cannot hold. Where a factor is not finite the fallback gives the bits of serial to the rows of a
+/// warp, or the columns of a tile; all other elements are within the bound of f32, as are those of rows of any scale,
+/// zeros and subnormals included, which it scales.
+pub(crate) fn splits_what_can_be_split(
+    backend: Backend,
+    spec: Kernel,
+    _: Extent,
+) -> Result<(), Failed> {
     let (m, n, k) = (140, 135, 70);
     let problem = Problem::<f32>::new(m, n, k);
     let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
@@ -72,12 +80,30 @@ fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
             side[1234] = value;
             side[4321] = 0.0;
             let expected = serial(&problem, &a, &b)?;
-            let found = computed(Backend::Gpu, spec, &problem, &a, &b)?;
-            if !found.iter().zip(&expected).all(|(&x, &y)| same(x, y)) {
-                return Err(format!(
-                    "{what} in {}: not serial's bits",
-                    if in_b { "B" } else { "A" }
-                ));
+            let found = computed(backend, spec, &problem, &a, &b)?;
+            let mut limbs = 0;
+            for (at, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
+                let (row, col) = (at / n, at % n);
+                let gives_way = if in_b {
+                    col / TILE_COLS == 1234 % n / TILE_COLS
+                } else {
+                    row / WARP_ROWS == 1234 / k / WARP_ROWS
+                };
+                let (exact, size) = exact(&problem, &a, &b, (row, col));
+                let bound = size * (k + 3) as f64 * 2f64.powi(-24);
+                if !same(found, expected) {
+                    limbs += 1;
+                    if gives_way || (f64::from(found) - exact).abs() > bound {
+                        return Err(format!(
+                            "{what} in {}: ({row}, {col}) is {found:e}, not {expected:e}",
+                            if in_b { "B" } else { "A" }
+                        )
+                        .into());
+                    }
+                }
+            }
+            if limbs == 0 {
+                return Err(format!("{what}: no limbs are multiplied").into());
             }
         }
     }
@@ -85,7 +111,7 @@ fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
     #[expect(clippy::cast_possible_truncation, reason = "rounded, to subnormals too")]
     let scaled = |value: f32, scale: f64| (f64::from(value) * scale) as f32;
     for (row, exponent) in (0..m).zip((-150..).step_by(2)) {
-        // From 2^-149 to 2^120, and a row of zeros.
+        // From 2^-149 to 2^128, and a row of zeros.
         let scale = if row == 7 { 0.0 } else { 2f64.powi(exponent) };
         a[row * k..][..k].iter_mut().for_each(|x| *x = scaled(*x, scale));
     }
@@ -93,11 +119,7 @@ fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
         let scale = 2f64.powi(exponent);
         (0..k).for_each(|step| b[step * n + col] = scaled(b[step * n + col], scale));
     }
-    let found = computed(Backend::Gpu, spec, &problem, &a, &b)?;
-    if !scales(spec) {
-        let right = found == serial(&problem, &a, &b)?;
-        return if right { Ok(()) } else { Err("subnormal rows: not serial's bits".to_owned()) };
-    }
+    let found = computed(backend, spec, &problem, &a, &b)?;
     for row in 0..m {
         for col in 0..n {
             let (exact, size) = exact(&problem, &a, &b, (row, col));
@@ -110,29 +132,54 @@ fn splits_what_can_be_split(spec: Kernel) -> Result<(), String> {
                 (f64::from(found) - exact).abs() <= bound || size > f64::from(f32::MAX)
             };
             if !right {
-                return Err(format!("({row}, {col}) is {found:e}, not {exact:e}"));
+                return Err(format!("({row}, {col}) is {found:e}, not {exact:e}").into());
             }
         }
+    }
+    for flags in 1..4 {
+        let (mut turned, mut of_a, mut of_b) = (problem, a.clone(), b.clone());
+        if flags & 1 != 0 {
+            (turned.a, of_a) = (Layout::col_major(m + 1), orders::turned(&a, m, k, m + 1));
+        }
+        if flags & 2 != 0 {
+            (turned.b, of_b) = (Layout::col_major(k + 2), orders::turned(&b, k, n, k + 2));
+        }
+        let other = computed(backend, spec, &turned, &of_a, &of_b)?;
+        if !other.iter().zip(&found).all(|(&x, &y)| same(x, y)) {
+            return Err(format!("orders {flags}: other bits").into());
+        }
+    }
+    let chain = serial(&problem, &a, &b)?;
+    let of_chain = found.iter().zip(&chain).filter(|&(&x, &y)| same(x, y)).count();
+    // Some have the same bits by either, in particular where little is left of them.
+    if 2 * of_chain > m * n {
+        return Err(format!("{of_chain} elements of {} are those of multiply-adds", m * n).into());
     }
     Ok(())
 }
 
 /// Rows whose elements are far apart. Three limbs hold them all and are multiplied; two limbs do where
-/// the small meet the small, and elsewhere give way to multiply-adds, whose bits are those of serial.
-fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
+/// the small meet the small, and elsewhere give way to three of scaled rows, and these, where elements are too far apart,
+/// to multiply-adds, whose bits are those of serial.
+pub(crate) fn wide_rows_lose_nothing(
+    backend: Backend,
+    spec: Kernel,
+    _: Extent,
+) -> Result<(), Failed> {
     let (m, n, k) = (140, 135, 96);
     let problem = Problem::<f32>::new(m, n, k);
     let (plain_a, plain_b) = (inputs(m, k, 5), inputs(k, n, 6));
     let two = scales(spec);
-    // By which A's columns are multiplied, and by which B's rows are; whether two limbs hold it.
+    // By which A's columns are multiplied, and by which B's rows are; whether limbs of scaled rows hold it.
     type Exponent = fn(i32) -> i32;
-    let cases: [(&str, Exponent, Exponent, bool); 4] = [
+    let cases: [(&str, Exponent, Exponent, bool); 5] = [
         ("plain", |_| 0, |_| 0, true),
         ("small meet small", |step| step % 30 - 15, |step| step % 30 - 15, true),
-        ("units", |step| step % 31 - 15, |step| 15 - step % 31, false),
-        ("mostly lost", |step| if step % 4 == 0 { 30 } else { -30 }, |_| 0, false),
+        ("units", |step| step % 31 - 15, |step| 15 - step % 31, true),
+        ("mostly lost", |step| if step % 4 == 0 { 30 } else { -30 }, |_| 0, true),
+        ("too far apart", |step| if step % 4 == 0 { 60 } else { -60 }, |_| 0, false),
     ];
-    for (what, of_a, of_b, fits_two) in cases {
+    for (what, of_a, of_b, fits_scaled) in cases {
         let (mut a, mut b) = (plain_a.clone(), plain_b.clone());
         for row in a.chunks_exact_mut(k) {
             for (value, step) in row.iter_mut().zip(0..) {
@@ -142,19 +189,21 @@ fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
         for (row, step) in b.chunks_exact_mut(n).zip(0..) {
             row.iter_mut().for_each(|value| *value *= 2f32.powi(of_b(step)));
         }
-        let found = computed(Backend::Gpu, spec, &problem, &a, &b)?;
+        let found = computed(backend, spec, &problem, &a, &b)?;
         let chain = serial(&problem, &a, &b)?;
-        let multiplied_limbs = !two || fits_two;
+        let multiplied_limbs = !two || fits_scaled;
         if (found == chain) == multiplied_limbs {
             let what_else = if multiplied_limbs { "multiply-adds" } else { "limbs" };
-            return Err(format!("{what}: the product is that of {what_else}"));
+            return Err(format!("{what}: the product is that of {what_else}").into());
         }
         for row in 0..m {
             for col in 0..n {
                 let (exact, size) = exact(&problem, &a, &b, (row, col));
                 let error = (f64::from(found[row * n + col]) - exact).abs();
                 if error > size * (k + 3) as f64 * 2f64.powi(-24) {
-                    return Err(format!("{what}: ({row}, {col}) is off by {error:e} of {size:e}"));
+                    return Err(
+                        format!("{what}: ({row}, {col}) is off by {error:e} of {size:e}").into()
+                    );
                 }
             }
         }
@@ -165,8 +214,7 @@ fn wide_rows_lose_nothing(spec: Kernel) -> Result<(), String> {
 /// The same of a kernel whose blocks split as they load: a warp whose rows are not held as limbs has the bits of serial,
 /// whatever the others do, and all elements are within the bound of f32.
 pub(crate) fn each_warp_gives_way(backend: Backend, spec: Kernel, _: Extent) -> Result<(), Failed> {
-    // Rows of a warp, which an odd one of is changed.
-    const ROWS: usize = 16;
+    // The row that is changed.
     const ODD: usize = 35;
     let (m, n, k) = (140, 66, 70);
     let problem = Problem::<f32>::new(m, n, k);
@@ -189,7 +237,7 @@ pub(crate) fn each_warp_gives_way(backend: Backend, spec: Kernel, _: Extent) -> 
         for row in 0..m {
             for col in 0..n {
                 let (found, expected) = (found[row * n + col], expected[row * n + col]);
-                let gives_way = if in_b { col == 7 } else { row / ROWS == ODD / ROWS };
+                let gives_way = if in_b { col == 7 } else { row / WARP_ROWS == ODD / WARP_ROWS };
                 let (exact, size) = exact(&problem, &a, &b, (row, col));
                 let bound = size * (k + 3) as f64 * 2f64.powi(-24) + 2f64.powi(-149);
                 if !same(found, expected) && (gives_way || (f64::from(found) - exact).abs() > bound)
@@ -210,11 +258,3 @@ pub(crate) fn each_warp_gives_way(backend: Backend, spec: Kernel, _: Extent) -> 
     }
     Ok(())
 }
-
-type Property = fn(Kernel) -> Result<(), String>;
-
-/// The properties, by name.
-pub(crate) const PROPERTIES: [(&str, Property); 2] = [
-    ("splits_what_can_be_split", splits_what_can_be_split),
-    ("wide_rows_lose_nothing", wide_rows_lose_nothing),
-];

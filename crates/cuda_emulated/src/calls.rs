@@ -798,6 +798,7 @@ unsafe fn bind(entry: EmulatedEntry, from: *mut *mut c_void) -> Option<EmulatedC
         | EmulatedEntry::RowAmax(_)
         | EmulatedEntry::SplitMnMajor(_)
         | EmulatedEntry::Probe(_)
+        | EmulatedEntry::RowExponents(_)
         | EmulatedEntry::Fallback(_) => None,
         EmulatedEntry::Finish(_) => {
             // SAFETY: a pointer for each parameter, each to a value of its type.

@@ -15,6 +15,7 @@
 //!
 //! What a product's threads are changes none of its bits: each element of C is one chain.
 
+use crate::Order;
 use crate::index::ceil_div;
 
 /// Threads of a block.
@@ -43,6 +44,14 @@ const BLOCKS: u32 = 4;
 pub const A_COL_MAJOR: u32 = 1;
 /// B is column-major.
 pub const B_COL_MAJOR: u32 = 2;
+
+/// The flags of those that are, of A and B in these orders.
+#[must_use]
+pub const fn orders(a: Order, b: Order) -> u32 {
+    let of_a = if matches!(a, Order::ColMajor) { A_COL_MAJOR } else { 0 };
+    let of_b = if matches!(b, Order::ColMajor) { B_COL_MAJOR } else { 0 };
+    of_a | of_b
+}
 
 /// How the blocks of a launch share out a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

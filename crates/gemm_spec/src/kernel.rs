@@ -4,8 +4,8 @@ use crate::block_tile::BlockTile;
 use crate::index::ceil_div;
 use crate::params::{
     BatchedParams, FallbackParams, FinishParams, GemmParams, LimbParams, PadParams, Param, Params,
-    ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
-    TransposeParams,
+    ProbeParams, RowAmaxParams, RowExponentsParams, SplitKMajorParams, SplitMnMajorParams,
+    TmaParams, TmaSimtParams, TransposeParams,
 };
 use crate::split::{self, Limbs, Panel};
 use crate::split_k::KSharing;
@@ -188,6 +188,8 @@ pub enum HelperRole {
     SplitMnMajor,
     /// Examines samples of C for lost precision, where the range of limbs is limited: [`ProbeParams`].
     Probe,
+    /// Finds by how much rows are scaled where they turn out to need it: [`RowExponentsParams`].
+    RowExponents,
     /// Multiplies the operands themselves where splitting cannot hold them: [`FallbackParams`].
     Fallback,
     /// Adds the results of ranges of k: [`GemmParams`], where `a` are the results, `k` is their number,
@@ -215,6 +217,7 @@ impl HelperRole {
             Self::RowAmax => RowAmaxParams::LIST,
             Self::SplitMnMajor => SplitMnMajorParams::LIST,
             Self::Probe => ProbeParams::LIST,
+            Self::RowExponents => RowExponentsParams::LIST,
             Self::Fallback => FallbackParams::LIST,
             Self::SumRanges | Self::SumRangesF16 | Self::SumRangesBf16 => GemmParams::<f32>::LIST,
             Self::SumLimbRanges => LimbParams::LIST,
@@ -526,8 +529,12 @@ impl KernelSpec {
                 assert!(self.has(HelperRole::Pad));
                 self.check_sums();
             }
-            OperandAccess::Limbs(_) => {
+            OperandAccess::Limbs(limbs) => {
                 assert!(matches!(self.params, ParamList::Limbs));
+                assert!(
+                    self.has(HelperRole::RowExponents) != matches!(limbs, Limbs::TwoF16),
+                    "the rows of two limbs are scaled as they are split"
+                );
                 assert!(self.has(HelperRole::SplitKMajor) && self.has(HelperRole::SplitMnMajor));
                 assert!(self.has(HelperRole::Fallback));
                 assert!(!self.shares_by_workspace() || self.has(HelperRole::SumLimbRanges));

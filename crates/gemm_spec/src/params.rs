@@ -518,8 +518,8 @@ params! { $
 }
 
 params! { $
-    /// What the helper takes that examines samples of C for lost precision. A and B are as in
-    /// [`FallbackParams`].
+    /// What the helper takes that examines samples of C for lost precision. A and B are read by strides, so that
+    /// either order will do.
     ProbeParams {
         /// Rows of the whole product.
         rows: u32,
@@ -585,8 +585,31 @@ params! { $
 }
 
 params! { $
+    /// What the helper takes that finds by how much the rows of an operand are scaled. It does nothing unless the
+    /// flags have a bit of `when`, or `when` is zero. A "row" is a row of A or a column of B.
+    RowExponentsParams {
+        /// Rows.
+        rows: u32,
+        /// Elements of a row.
+        k: u32,
+        /// The operand.
+        from: (const f32),
+        /// From one row to the next, in elements.
+        row: u64,
+        /// From one k element to the next.
+        step: u64,
+        /// The exponent of each row, as [`crate::split::scale_exponent`] gives it.
+        exponents: (mut i32),
+        /// The range flags.
+        flags: (const u32),
+        /// The flags that ask for it.
+        when: u32,
+    }
+}
+
+params! { $
     /// What the fallback takes, which multiplies the operands themselves. It does nothing unless the flags
-    /// have a bit of `when`. A and B are read by strides, so that either order will do.
+    /// have a bit of `when`.
     FallbackParams {
         /// Rows of A and C.
         m: u32,
@@ -598,22 +621,24 @@ params! { $
         alpha: acc,
         /// A.
         a: (const f32),
-        /// From one row of A to the next.
-        a_row: u64,
-        /// From one column of A to the next.
-        a_step: u64,
+        /// From one line of A to the next, in elements.
+        lda: u64,
         /// B.
         b: (const f32),
-        /// From one row of B to the next.
-        b_step: u64,
-        /// From one column of B to the next.
-        b_col: u64,
+        /// From one line of B to the next, in elements.
+        ldb: u64,
         /// The scalar that multiplies the old C.
         beta: acc,
         /// C, m by n.
         c: (mut f32),
         /// From one row of C to the next, in elements.
         ldc: u64,
+        /// [`crate::batched::A_COL_MAJOR`], [`crate::batched::B_COL_MAJOR`], or both.
+        orders: u32,
+        /// The exponents of A's rows.
+        a_exponents: (const i32),
+        /// The exponents of B's columns.
+        b_exponents: (const i32),
         /// The range flags.
         flags: (const u32),
         /// The flags that ask for it.
@@ -654,6 +679,7 @@ mod tests {
         is_described::<SplitMnMajorParams>(AccType::F32);
         is_described::<ProbeParams>(AccType::F32);
         is_described::<LimbParams>(AccType::F32);
+        is_described::<RowExponentsParams>(AccType::F32);
         is_described::<FallbackParams>(AccType::F32);
     }
 }

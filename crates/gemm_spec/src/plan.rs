@@ -13,7 +13,7 @@ use core::ptr::with_exposed_provenance;
 pub use self::tma::{MapDesc, Matrices, Swizzle};
 use crate::params::{
     BatchedParams, FallbackParams, GemmParams, LimbParams, PadParams, ProbeParams, RowAmaxParams,
-    SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
+    RowExponentsParams, SplitKMajorParams, SplitMnMajorParams, TmaParams, TmaSimtParams,
 };
 use crate::split::{MOST_BYTES, Panel, Workspace};
 use crate::split_k::KSharing;
@@ -204,6 +204,8 @@ pub enum Arguments<T: GemmTypes> {
     SplitMnMajor(SplitMnMajorParams),
     /// [`HelperRole::Probe`].
     Probe(ProbeParams),
+    /// [`HelperRole::RowExponents`].
+    RowExponents(RowExponentsParams),
     /// [`HelperRole::Fallback`].
     Fallback(FallbackParams),
 }

@@ -74,8 +74,14 @@ pub const NON_FINITE: u32 = 1;
 /// [`loses_precision`]; with three, an element is outside [`MIN_MAGNITUDE`] to [`MAGNITUDE_LIMIT`].
 pub const OUT_OF_RANGE: u32 = 2;
 
-/// Range flags that cause the operands themselves to be multiplied, on the FP32 units.
+/// Range flags that cause the operands themselves to be multiplied, by limbs of bf16 of scaled rows.
 pub const FALL_BACK: u32 = NON_FINITE | OUT_OF_RANGE;
+
+/// In place of range flags: what does not depend on them.
+pub const ALWAYS: u32 = 0;
+
+/// Rows of a block of the helper that finds by how much they are scaled.
+pub const EXPONENT_ROWS: u32 = 32;
 
 /// Two limbs hold fewer than eleven bits of a scaled magnitude below this, 2^-28 of its row's
 /// largest.
@@ -173,6 +179,21 @@ pub const fn unscaled(value: f32, exponent: i32) -> f32 {
     let first = clamp(exponent);
     value * power_of_two(first) * power_of_two(clamp(exponent - first))
 }
+
+/// By how much more than [`scale_exponent`] says a row is scaled that is split into three limbs of bf16: so that the
+/// largest magnitudes of rows leave room for sums of 2^21 products, and small ones for theirs.
+const LIFT: i32 = 36;
+
+/// The exponent by which a row is scaled that is split into three limbs of bf16, from its [`scale_exponent`]. The power
+/// of two and its inverse are f32. A row that is scaled by less than another has no elements that are too small.
+#[inline(always)]
+#[must_use]
+pub const fn lifted(exponent: i32) -> i32 {
+    if exponent > 126 - LIFT { 126 } else { exponent + LIFT }
+}
+
+/// The least nonzero magnitude in a row that is scaled by [`lifted`]: products of two have all of their limbs.
+pub const LEAST_LIFTED: f32 = power_of_two(-51);
 
 const fn clamp(exponent: i32) -> i32 {
     if exponent < -126 {
@@ -381,6 +402,22 @@ mod tests {
             assert_eq!(f64::from(first) * f64::from(second), 2f64.powi(exponent));
         }
         assert_eq!(scale_exponent(0), 0);
+    }
+
+    #[test]
+    fn lifted_rows_have_room_for_sums_and_for_products() {
+        for bits in [0, 1, 0x80_0000, 0x3f80_0000, f32::MAX.to_bits()] {
+            let exponent = lifted(scale_exponent(bits));
+            assert!((-126..=126).contains(&exponent), "{bits:x}: {exponent}");
+            let largest = f64::from(f32::from_bits(bits)) * 2f64.powi(exponent);
+            assert!(largest < 2f64.powi(51), "{bits:x}: {largest:e}");
+            // A row that is scaled by less holds the smallest number there is.
+            let smallest = f64::from(f32::from_bits(1)) * 2f64.powi(exponent);
+            assert!(exponent != 126 || smallest >= f64::from(LEAST_LIFTED));
+        }
+        assert!(2f64.powi(2 * 51) * MOST_K as f64 <= f64::from(f32::MAX));
+        let limb = 2f64.powi(-24);
+        assert!(f64::from(LEAST_LIFTED).powi(2) * limb >= f64::from(f32::MIN_POSITIVE));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use cuda_std::{thread, warp};
 use gemm_spec::epilogue;
 use gemm_spec::params::LimbParams;
 use gemm_spec::scheduler::{Extent, Persistent, SplitK, TileScheduler};
-use gemm_spec::split::{BLOCK_K, PANEL_ROWS, tiles, unscaled};
+use gemm_spec::split::{BLOCK_K, PANEL_ROWS, lifted, tiles, unscaled};
 use gemm_spec::warpgroup::{INSTRUCTION_M, THREADS, accumulator_coord};
 
 use super::{CONSUMERS, GROUP_ROWS, LimbSplit};
@@ -124,7 +124,7 @@ pub(crate) unsafe fn multiply<L: LimbSplit>(params: LimbParams) {
                 col0: tile.col * PANEL_ROWS,
             };
             // SAFETY: obligation 1; this block alone has the tile, this thread these elements.
-            unsafe { store.all::<L>(thread_in_warpgroup, &total) };
+            unsafe { store.all(thread_in_warpgroup, &total, L::SCALING) };
             scheduler.advance();
         }
     }
@@ -198,6 +198,31 @@ pub(crate) unsafe fn mainloop<L: LimbSplit>(
     total
 }
 
+/// By how much rows of A and columns of B are scaled whose exponents are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scaling {
+    /// Not at all, and there are no exponents.
+    None,
+    /// By the exponents.
+    Exponents,
+    /// By the [`lifted`] ones.
+    Lifted,
+}
+
+impl Scaling {
+    /// Whether they are scaled.
+    #[inline(always)]
+    pub(crate) const fn is_any(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// The exponent by which a row is scaled that has this one.
+    #[inline(always)]
+    const fn of(self, exponent: i32) -> i32 {
+        if matches!(self, Self::Lifted) { lifted(exponent) } else { exponent }
+    }
+}
+
 /// The epilogue: turns accumulators into elements of C.
 pub(crate) struct Store {
     pub(crate) m: u32,
@@ -220,10 +245,11 @@ impl Store {
     /// # Safety
     /// Obligation 1 of the entry; nobody else has these elements.
     #[inline(always)]
-    pub(crate) unsafe fn all<L: LimbSplit>(
+    pub(crate) unsafe fn all(
         &self,
         thread_in_warpgroup: u32,
         total: &wgmma::Accumulators<8>,
+        scaling: Scaling,
     ) {
         let (row, col) = accumulator_coord(thread_in_warpgroup, 0);
         let (row, col) = (self.row0 + row, self.col0 + col);
@@ -234,15 +260,15 @@ impl Store {
             unroll!(for J in 0..4 {
                 // Octet 2 I + J / 2 of the columns, neighbour J % 2.
                 let col = col + (8 * (2 * I + J / 2) + J % 2) as u32;
-                if L::SCALED {
+                if scaling.is_any() {
                     // SAFETY: there are n exponents.
-                    of_cols[I][J] = unsafe { exponent(self.b_exponents, col, self.n) };
+                    of_cols[I][J] = scaling.of(unsafe { exponent(self.b_exponents, col, self.n) });
                 }
             });
         });
-        let of_rows = if L::SCALED {
+        let of_rows = if scaling.is_any() {
             // SAFETY: there are m exponents.
-            [row, row + 8].map(|row| unsafe { exponent(self.a_exponents, row, self.m) })
+            [row, row + 8].map(|row| scaling.of(unsafe { exponent(self.a_exponents, row, self.m) }))
         } else {
             [0; 2]
         };

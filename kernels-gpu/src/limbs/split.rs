@@ -98,7 +98,7 @@ pub(crate) unsafe fn k_major<L: LimbSplit>(params: SplitKMajorParams) {
     let line =
         Line { from, k, quads: k.is_multiple_of(4) && from.cast::<Quad<f32>>().is_aligned() };
 
-    let exponent = if L::SCALED {
+    let exponent = if L::SCALING.is_any() {
         // SAFETY: obligations 1 and 2; all threads of the block are here.
         let (largest, exponent) = unsafe { scale(&line) };
         if linear == 0 {
@@ -256,7 +256,7 @@ pub(crate) unsafe fn mn_major<L: LimbSplit>(params: SplitMnMajorParams) {
         let (row, octet) = (item / OCTETS, item % OCTETS);
         if row0 + row < rows {
             let mut exponent = 0;
-            if L::SCALED {
+            if L::SCALING.is_any() {
                 // SAFETY: obligation 1.
                 let largest = unsafe { row_amax.wrapping_add((row0 + row) as usize).read() };
                 exponent = scale_exponent(largest);
@@ -425,7 +425,7 @@ unsafe fn count_underflows(count: GlobalMut<u32>, underflows: u32, most: u32) ->
 /// # Safety
 /// All lanes of the warp call it.
 #[inline(always)]
-unsafe fn warp_reduce(value: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
+pub(crate) unsafe fn warp_reduce(value: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
     let mut value = value;
     let mut distance = LANES / 2;
     while distance > 0 {

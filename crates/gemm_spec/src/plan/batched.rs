@@ -1,11 +1,11 @@
 //! The launch of a batch by a kernel that finds its operands by their addresses.
 
 use super::{Arguments, Planner, Step, pointer, pointer_mut, size};
-use crate::batched::{A_COL_MAJOR, B_COL_MAJOR, Partition, STAGES, THREADS};
+use crate::batched::{Partition, STAGES, THREADS};
 use crate::block_tile;
 use crate::params::BatchedParams;
 use crate::{
-    BatchShare, GemmTypes, Grid, Order, Tile, Unsupported, batched_limbs, batched_mma, split,
+    BatchShare, GemmTypes, Grid, Tile, Unsupported, batched, batched_limbs, batched_mma, split,
 };
 
 /// Bytes of shared memory that a resident block takes besides its own.
@@ -25,9 +25,7 @@ impl<T: GemmTypes> Planner<'_, T> {
         if count == 0 {
             return Ok(());
         }
-        let col_major = |order, flag| if order == Order::ColMajor { flag } else { 0 };
-        let orders =
-            col_major(problem.a.order, A_COL_MAJOR) | col_major(problem.b.order, B_COL_MAJOR);
+        let orders = batched::orders(problem.a.order, problem.b.order);
         let acc_bytes = size(T::TYPES.acc().dtype().size());
         let multiprocessors = self.limits.multiprocessors;
         let (partition, shared_bytes, threads) = match share {

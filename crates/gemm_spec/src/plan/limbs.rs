@@ -1,7 +1,7 @@
 //! The launches of a product whose operands are split into limbs first.
 //!
 //! Helpers split A and B, the kernel multiplies the limbs, and a fallback multiplies the operands themselves
-//! where limbs cannot hold them: which of the two does something, the helpers' flags decide on the device.
+//! where limbs cannot hold them, by limbs of bf16 of scaled rows that it makes as it loads: which of the two does something, the helpers' flags decide on the device.
 //! Bands after the first find B's limbs where the first has left them, and its flags. So does a product whose factor
 //! is kept: its limbs are where another plan has left them, and its flags begin as that plan's.
 
@@ -10,13 +10,16 @@ use core::ops::Range;
 
 use super::{Addresses, Arguments, Band, Kept, Launch, Planner, Step, pointer, pointer_mut, size};
 use crate::params::{
-    FallbackParams, LimbParams, ProbeParams, RowAmaxParams, SplitKMajorParams, SplitMnMajorParams,
+    FallbackParams, LimbParams, ProbeParams, RowAmaxParams, RowExponentsParams, SplitKMajorParams,
+    SplitMnMajorParams,
 };
 use crate::split::{
-    AMAX_BLOCK_K, BLOCK_K, FALL_BACK, Limbs, PANEL_ROWS, PROBE_BLOCKS, Panel, Workspace,
+    ALWAYS, AMAX_BLOCK_K, BLOCK_K, EXPONENT_ROWS, FALL_BACK, Limbs, PANEL_ROWS, PROBE_BLOCKS,
+    Panel, Workspace,
 };
 use crate::{
-    Accumulator, GemmTypes, Grid, HelperRole, Layout, Operand, Order, Problem, Unsupported, split_k,
+    Accumulator, GemmTypes, Grid, HelperRole, Layout, Operand, Order, Problem, Unsupported,
+    batched, split_k,
 };
 
 impl<T: GemmTypes> Planner<'_, T> {
@@ -107,6 +110,9 @@ impl<T: GemmTypes> Planner<'_, T> {
                 steps.push(Step::Launch(product.probe()));
             }
             product.multiply(steps)?;
+            for factor in [Operand::A, Operand::B].into_iter().filter(|&factor| !is_kept(factor)) {
+                steps.extend(product.row_exponents(factor, FALL_BACK).map(Step::Launch));
+            }
         }
         steps.push(Step::Launch(product.fall_back()));
         Ok(())
@@ -115,8 +121,12 @@ impl<T: GemmTypes> Planner<'_, T> {
     /// Splits a factor into memory of its own, whatever alpha is.
     pub(super) fn kept_limbs(&self, limbs: Limbs, factor: Operand, address: u64) -> Vec<Step<T>> {
         let (layout, place) = of_factor(limbs, &self.problem, factor, address);
+        let problem_is_empty = self.problem.k == 0;
         let flags = address + layout.zeroed;
-        let mut steps = vec![Step::Fill { address: flags, bytes: layout.zeroed_bytes, value: 0 }];
+        // Of what has no elements the exponents are read as well.
+        let from = if problem_is_empty { place.exponents } else { flags };
+        let bytes = flags + layout.zeroed_bytes - from;
+        let mut steps = vec![Step::Fill { address: from, bytes, value: 0 }];
         let (_, rows) = rows_of(&self.problem, factor);
         if self.problem.k != 0 && rows != 0 {
             let (a, b) = (place, place);
@@ -130,6 +140,7 @@ impl<T: GemmTypes> Planner<'_, T> {
                 kept_flags: None,
             };
             product.split(factor, &mut steps);
+            steps.extend(product.row_exponents(factor, ALWAYS).map(Step::Launch));
         }
         steps
     }
@@ -238,8 +249,10 @@ impl<'p, T: GemmTypes> Product<'p, T> {
         let (flags, rows) = (layout.zeroed, layout.a_row_amax());
         let end = flags + layout.zeroed_bytes;
         if problem.effective_k() == 0 {
-            let (address, bytes) = (self.flags, end - flags);
-            steps.push(Step::Fill { address, bytes, value: 0xff });
+            // Sums of nothing are scaled as others are.
+            let from = layout.a_exponents;
+            let address = self.workspace + from;
+            steps.push(Step::Fill { address, bytes: end - from, value: 0xff });
             return;
         }
         let from = match self.kept_flags {
@@ -364,26 +377,53 @@ impl<'p, T: GemmTypes> Product<'p, T> {
         Ok(())
     }
 
+    /// Finds by how much the fallback scales the rows of A or the columns of B, if the flags ask for it. None where
+    /// splitting has found it.
+    fn row_exponents(&self, factor: Operand, when: u32) -> Option<Launch<T>> {
+        let entry = self.planner.spec.helper(HelperRole::RowExponents)?;
+        let Planner { problem, addresses, .. } = self.planner;
+        let (_, rows) = rows_of(problem, factor);
+        let (from, place, (row, step)) = match factor {
+            Operand::A => (addresses.a, self.a, strides(problem.a)),
+            Operand::B | Operand::C => {
+                let (step, column) = strides(problem.b);
+                (addresses.b, self.b, (column, step))
+            }
+        };
+        let params = RowExponentsParams {
+            rows,
+            k: size(problem.k),
+            from: pointer(from),
+            row,
+            step,
+            exponents: pointer_mut(place.exponents),
+            flags: pointer(self.flags),
+            when,
+        };
+        let grid = Grid { x: rows.div_ceil(EXPONENT_ROWS), y: 1, z: 1 };
+        Some(entry.launch(grid, Arguments::RowExponents(params)))
+    }
+
     /// Multiplies the operands themselves, if the flags ask for it. The blocks share the tiles, however many
     /// they are.
     fn fall_back(&self) -> Launch<T> {
         let Planner { problem, addresses, limits, .. } = *self.planner;
-        let ((a_row, a_step), (b_step, b_col)) = (strides(problem.a), strides(problem.b));
         let blocks = limits.multiprocessors * self.planner.helper(HelperRole::Fallback).min_blocks;
         let params = FallbackParams {
             m: size(problem.m),
             n: size(problem.n),
-            k: size(problem.k),
+            k: size(problem.effective_k()),
             alpha: scalar(problem.alpha),
             a: pointer(addresses.a),
-            a_row,
-            a_step,
+            lda: problem.a.ld as u64,
             b: pointer(addresses.b),
-            b_step,
-            b_col,
+            ldb: problem.b.ld as u64,
             beta: scalar(problem.beta),
             c: pointer_mut(addresses.c),
             ldc: problem.c.ld as u64,
+            orders: batched::orders(problem.a.order, problem.b.order),
+            a_exponents: pointer(self.a.exponents),
+            b_exponents: pointer(self.b.exponents),
             flags: pointer(self.flags),
             when: FALL_BACK,
         };

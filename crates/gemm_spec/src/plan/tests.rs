@@ -77,6 +77,17 @@ const LIMBS_OF_RANGES: KernelSpec = KernelSpec {
     ],
     ..LIMBS
 };
+const UNSCALED_LIMBS: KernelSpec = KernelSpec {
+    operands: OperandAccess::Limbs(Limbs::ThreeBf16),
+    numerics: Numerics::Limbs { products: 6 },
+    helpers: &[
+        helper(HelperRole::SplitKMajor, "k_major", 4),
+        helper(HelperRole::SplitMnMajor, "mn_major", 4),
+        helper(HelperRole::RowExponents, "exponents", 4),
+        helper(HelperRole::Fallback, "fallback", 1),
+    ],
+    ..LIMBS
+};
 const CLUSTER: KernelSpec = KernelSpec {
     launch: LaunchShape::Grouped {
         block: Block { x: 256, y: 1 },
@@ -94,6 +105,7 @@ const _: () = {
     TMA.check();
     LIMBS.check();
     LIMBS_OF_RANGES.check();
+    UNSCALED_LIMBS.check();
 };
 
 fn plan<T: GemmTypes>(
@@ -303,7 +315,13 @@ fn operands_are_split_multiplied_and_multiplied_again_where_limbs_do_not_hold_th
     // With nothing to sum the flags are all set, and nobody reads A or B.
     let (_, nothing) = plan(&LIMBS, &Problem { alpha: 0.0, ..problem }, AT);
     assert_eq!(symbols(&nothing), ["fill", "fallback"]);
-    assert!(matches!(nothing.steps[0], Step::Fill { value: 0xff, .. }));
+    // The fallback scales sums of nothing by exponents that are there.
+    let end = layout.zeroed + layout.zeroed_bytes;
+    let (address, bytes) = (WORKSPACE + layout.a_exponents, end - layout.a_exponents);
+    let Step::Fill { address: filled, bytes: of_it, value } = nothing.steps[0] else { panic!() };
+    assert_eq!((filled, of_it, value), (address, bytes, 0xff));
+    let Arguments::Fallback(fallback) = launch(&nothing, "fallback").arguments else { panic!() };
+    assert_eq!((fallback.k, address_of(fallback.a_exponents)), (0, address));
     assert_eq!(
         Planner::range_flags(&LIMBS, &Problem { alpha: 0.0, ..problem }, Band::whole(256)),
         None
@@ -330,6 +348,47 @@ fn ranges_of_k_of_limbs_are_summed_unless_the_fallback_multiplies() {
     assert_eq!((address_of(sum.c), sum.ldc), (AT.c, problem.c.ld as u64));
     // C is as it was where the fallback multiplies.
     assert_eq!((sum.flags, sum.unless), (product.flags, product.unless));
+}
+
+#[test]
+fn rows_that_splitting_does_not_scale_get_exponents_where_the_flags_ask_for_them() {
+    let problem = Problem::<f32>::new(256, 384, 512);
+    let layout = Workspace::new(Limbs::ThreeBf16, 256, 384, 512);
+    let (_, whole) = plan(&UNSCALED_LIMBS, &problem, AT);
+    let names = ["fill", "k_major", "mn_major", "gemm_f32", "exponents", "exponents", "fallback"];
+    assert_eq!(symbols(&whole), names);
+    let Arguments::Fallback(fallback) = launch(&whole, "fallback").arguments else { panic!() };
+    let of = |plan: &LaunchPlan<f32>| {
+        let of = plan.steps.iter().filter_map(|step| match step {
+            Step::Launch(Launch { arguments: Arguments::RowExponents(params), grid, .. }) => {
+                Some((*params, *grid))
+            }
+            Step::Fill { .. } | Step::Copy { .. } | Step::Launch(_) => None,
+        });
+        of.collect::<Vec<_>>()
+    };
+    let [(a, of_a), (b, of_b)] = of(&whole)[..] else { panic!() };
+    assert_eq!((of_a.x, of_b.x), (256 / 32, 384 / 32));
+    assert_eq!((a.rows, a.k, a.row, a.step, address_of(a.from)), (256, 512, 512, 1, AT.a));
+    assert_eq!((b.rows, b.k, b.row, b.step, address_of(b.from)), (384, 512, 1, 384, AT.b));
+    assert_eq!((a.when, b.when), (FALL_BACK, FALL_BACK));
+    assert_eq!(a.exponents.cast_const(), fallback.a_exponents);
+    assert_eq!(b.exponents.cast_const(), fallback.b_exponents);
+    assert_eq!(address_of(a.exponents), WORKSPACE + layout.a_exponents);
+
+    // Those of a factor that is kept are kept with it.
+    let planner =
+        || Planner::new(&UNSCALED_LIMBS, &problem, AT, &LIMITS, Band::whole(256)).unwrap();
+    let address = 0x800_0000;
+    let keep = planner().keep(Operand::B, address);
+    assert_eq!(symbols(&keep), ["fill", "mn_major", "exponents"]);
+    let [(kept, _)] = of(&keep)[..] else { panic!() };
+    assert_eq!((kept.rows, kept.when), (384, 0));
+    let plan = planner().with_kept(Kept { factor: Operand::B, address }).plan(WORKSPACE).unwrap();
+    let [(a, _)] = of(&plan)[..] else { panic!() };
+    assert_eq!((a.rows, a.when), (256, FALL_BACK));
+    let Arguments::Fallback(fallback) = launch(&plan, "fallback").arguments else { panic!() };
+    assert_eq!(kept.exponents.cast_const(), fallback.b_exponents);
 }
 
 /// A band's ranges are those of the whole product, however few rows it has.

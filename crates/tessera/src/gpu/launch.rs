@@ -183,6 +183,7 @@ impl<'c> Launcher<'c> {
                 Arguments::RowAmax(params) => self.start(arch, shape, *params),
                 Arguments::SplitMnMajor(params) => self.start(arch, shape, *params),
                 Arguments::Probe(params) => self.start(arch, shape, *params),
+                Arguments::RowExponents(params) => self.start(arch, shape, *params),
                 Arguments::Fallback(params) => self.start(arch, shape, *params),
             }
         }
