@@ -22,8 +22,8 @@ pub enum Accuracy {
     Tf32,
     /// As a product in f32 by and large: within `k u |A||B|` wherever an element of C has large terms,
     /// and never more than `2^-39` of a row's largest element times the sum of a column's magnitudes, and
-    /// the reverse, beyond it. Products whose operands are seen to be of too wide a range are computed by
-    /// multiply-adds.
+    /// the reverse, beyond it. Products whose operands are seen to be of too wide a range are computed as
+    /// [`Accuracy::Componentwise`] asks.
     #[default]
     Fp32,
     /// Each element of C is within `k u |A||B|` of that element, whatever the range of A and B.

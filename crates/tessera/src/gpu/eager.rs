@@ -3,6 +3,7 @@
 use gemm_spec::{Layout, Operand, Problem};
 
 use super::desc::GemmDesc;
+use super::kept_limbs::Declared;
 use super::matrix::{DeviceMatMut, DeviceMatRef};
 use super::operands::{Operands, PlanLimits};
 use super::prepared::PreparedMatrix;
@@ -60,6 +61,52 @@ impl Stream {
         // SAFETY: as of `gemm`. The limbs were made of B, which nobody could write since, before its value was there
         // to be passed, and are as many as of any product with it.
         unsafe { self.run_described(desc, limits, Operands { a, b, c, d: c }, Some(prepared)) }
+    }
+
+    /// Queues `C = alpha * A * B + beta * C` as [`Stream::gemm`] does, with the same bits, and keeps the limbs that its
+    /// kernel makes of B, for the next product whose B is declared the same: A alone is split then. A B that is declared
+    /// with another generation is split again, into the same memory. [`Stream::with_limb_bytes`] says how much memory
+    /// there is; where that is not enough, the limbs that were used longest ago are freed.
+    ///
+    /// Two products that declare the same must have the same B, with the same elements: the device does not look. Where
+    /// elements were written under the same generation, the product is that of the elements as they were.
+    ///
+    /// While the stream is being captured nothing is kept.
+    ///
+    /// ```no_run
+    /// // Not run: it needs a GPU of compute capability 9.0.
+    /// use tessera::gpu::{Context, Declared, DeviceMatrix, Stream};
+    ///
+    /// let stream = Stream::new(&Context::primary(0)?)?;
+    /// let weights = DeviceMatrix::<f32>::zeros(&stream, 2048, 2048)?;
+    /// let inputs = DeviceMatrix::zeros(&stream, 2048, 2048)?;
+    /// let mut outputs = DeviceMatrix::zeros(&stream, 2048, 2048)?;
+    /// let declared = Declared { identity: 7, generation: 0 };
+    /// for _ in 0..10 {
+    ///     // The weights are split once.
+    ///     let (a, b) = (inputs.view(), weights.view());
+    ///     stream.gemm_declared(1.0, a, b, declared, 0.0, &mut outputs.view_mut())?;
+    /// }
+    /// # Ok::<(), tessera::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Stream::gemm`].
+    pub fn gemm_declared(
+        &self,
+        alpha: f32,
+        a: DeviceMatRef<'_, f32>,
+        b: DeviceMatRef<'_, f32>,
+        declared: Declared,
+        beta: f32,
+        c: &mut DeviceMatMut<'_, f32>,
+    ) -> Result<(), Error> {
+        let desc = self.desc_of(alpha, a, b, beta, c)?;
+        let addresses = [a.address(), b.address(), c.address()];
+        let limits = PlanLimits::default().for_addresses(&addresses);
+        let [a, b, c] = addresses;
+        // SAFETY: as of `gemm`.
+        unsafe { self.run_declared(desc, limits, Operands { a, b, c, d: c }, declared) }
     }
 
     /// The product of matrices of this stream's context.

@@ -4,10 +4,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use cuda_lazy::{DeviceMemory, RawStream};
+use gemm_spec::{Operand, OperandAccess};
 
 use super::allocate::allocate;
 use super::context::Context;
 use super::desc::GemmDesc;
+use super::kept_limbs::{Declared, KeptLimbs, Source};
 use super::operands::{EpilogueOperands, Operands, PlanLimits, PreparedFactor, Workspace};
 use super::plan::Plan;
 use super::refused;
@@ -16,6 +18,8 @@ use crate::error::Error;
 
 /// Plans that a stream remembers.
 const REMEMBERED: usize = 64;
+/// Bytes of the limbs of declared factors, unless [`Stream::with_limb_bytes`] says otherwise.
+const LIMB_BYTES: u64 = 1 << 30;
 /// `CU_STREAM_PER_THREAD`: each thread that names it has a stream of its own.
 const PER_THREAD: usize = 2;
 
@@ -27,6 +31,7 @@ const PER_THREAD: usize = 2;
 pub struct Stream {
     handle: Handle,
     accuracy: Accuracy,
+    most_limb_bytes: u64,
     kept: Mutex<Kept>,
     context: Context,
 }
@@ -57,6 +62,7 @@ struct Kept {
     plans: Vec<(GemmDesc, PlanLimits, Plan)>,
     /// One for each thread where each thread has a stream of its own, else one.
     workspaces: Vec<(Option<ThreadId>, DeviceMemory)>,
+    limbs: KeptLimbs,
 }
 
 impl Stream {
@@ -82,7 +88,8 @@ impl Stream {
 
     fn with(context: &Context, handle: Handle) -> Self {
         let accuracy = Accuracy::default();
-        Self { handle, accuracy, kept: Mutex::default(), context: context.clone() }
+        let (most_limb_bytes, kept) = (LIMB_BYTES, Mutex::default());
+        Self { handle, accuracy, most_limb_bytes, kept, context: context.clone() }
     }
 
     /// The same with another contract for the products of [`Stream::gemm`].
@@ -95,6 +102,24 @@ impl Stream {
     #[must_use]
     pub fn accuracy(&self) -> Accuracy {
         self.accuracy
+    }
+
+    /// The same with that many bytes of device memory, at most, for the limbs of the factors that are declared to
+    /// [`Stream::gemm_declared`]; 0 keeps none. Without it there is 1 GiB.
+    #[must_use]
+    pub fn with_limb_bytes(self, most: u64) -> Self {
+        Self { most_limb_bytes: most, ..self }
+    }
+
+    /// Bytes of device memory that the limbs of declared factors take at present.
+    #[must_use]
+    pub fn limb_bytes(&self) -> u64 {
+        self.kept().limbs.bytes()
+    }
+
+    /// Frees the limbs of a matrix that was [declared](super::Declared), once no queued work uses them.
+    pub fn forget_limbs(&self, identity: u64) {
+        self.kept().limbs.forget(identity);
     }
 
     /// The driver's handle, a `CUstream`, good as long as `self`.
@@ -194,9 +219,24 @@ impl Stream {
         operands: Operands,
         prepared: Option<PreparedFactor>,
     ) -> Result<(), Error> {
-        let mut kept = self.kept();
+        // SAFETY: the caller's promise.
+        unsafe { self.run_in(&mut self.kept(), desc, limits, operands, prepared) }
+    }
+
+    /// The same with what is kept, whose lock is held to the end.
+    ///
+    /// # Safety
+    /// As [`Stream::run_described`].
+    unsafe fn run_in(
+        &self,
+        kept: &mut Kept,
+        desc: GemmDesc,
+        limits: PlanLimits,
+        operands: Operands,
+        prepared: Option<PreparedFactor>,
+    ) -> Result<(), Error> {
         let plan = kept.plan(&self.context, desc, limits)?;
-        let workspace = self.workspace_of(&mut kept, &plan)?;
+        let workspace = self.workspace_of(kept, &plan)?;
         let (stream, numbers) = (self.as_raw(), EpilogueOperands::default());
         match prepared {
             Some(prepared) => {
@@ -206,6 +246,52 @@ impl Stream {
             // SAFETY: the same for the operands and the workspace.
             None => unsafe { plan.run_with(stream, &[operands], numbers, workspace) },
         }
+    }
+
+    /// Queues a product whose right factor is declared, with the limbs that are kept of it where its kernel would make
+    /// the same; else as [`Stream::run_described`].
+    ///
+    /// # Safety
+    /// As [`Plan::run`].
+    pub(super) unsafe fn run_declared(
+        &self,
+        desc: GemmDesc,
+        limits: PlanLimits,
+        operands: Operands,
+        declared: Declared,
+    ) -> Result<(), Error> {
+        // Held to the end, so that no other thread frees the limbs before they are used.
+        let mut kept = self.kept();
+        let limbs = match kept.plan(&self.context, desc, limits)?.kernel().spec().operands {
+            OperandAccess::Limbs(limbs) if !self.is_capturing()? => limbs,
+            // SAFETY: the caller's promise.
+            _ => return unsafe { self.run_in(&mut kept, desc, limits, operands, None) },
+        };
+        let with_limbs = desc.with_prepared(Operand::B, limbs);
+        let plan = kept.plan(&self.context, with_limbs, limits)?;
+        let source = Source {
+            owner: self.owner(),
+            declared,
+            address: operands.b,
+            rows: desc.k,
+            cols: desc.n,
+            layout: desc.b,
+            limbs,
+        };
+        let factor = match kept.limbs.find(&source) {
+            Some(factor) => Some(factor),
+            None => kept.limbs.make(
+                (source, plan.prepared_bytes(), self.most_limb_bytes),
+                |bytes| allocate(&self.context, bytes, "the limbs of a declared factor"),
+                // SAFETY: the caller's promise for the factor; the memory for the limbs is this stream's alone, and
+                // what uses it was queued before.
+                |factor| unsafe { plan.prepare(self.as_raw(), operands.b, factor) },
+            )?,
+        };
+        let desc = if factor.is_some() { with_limbs } else { desc };
+        // SAFETY: the caller's promise. The limbs were made in this stream, of elements that the program has declared
+        // to be these; where it is mistaken, the product is that of the elements as they were.
+        unsafe { self.run_in(&mut kept, desc, limits, operands, factor) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -219,9 +305,14 @@ impl Stream {
             .map_err(refused("asking whether a stream is captured"))
     }
 
+    /// The calling thread, where each has a stream of its own.
+    fn owner(&self) -> Option<ThreadId> {
+        (self.as_raw().addr() == PER_THREAD).then(|| thread::current().id())
+    }
+
     /// The stream's workspace, of that many bytes at least.
     fn workspace(&self, kept: &mut Kept, bytes: u64) -> Result<Workspace, Error> {
-        let owner = (self.as_raw().addr() == PER_THREAD).then(|| thread::current().id());
+        let owner = self.owner();
         let all = &mut kept.workspaces;
         let found = all.iter().position(|(own, _)| *own == owner);
         if let Some(at) = found {

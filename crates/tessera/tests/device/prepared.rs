@@ -3,9 +3,9 @@
 
 use cuda_lazy::{CaptureMode, Graph};
 use tessera::gpu::{
-    Activation, Bias, Context, DeviceMatrix, Epilogue, EpilogueOperands, GemmBatch, GemmDesc,
-    Limbs, Operand, OperandFault, Operands, Plan, PlanLimits, PreparedFactor, PreparedMatrix,
-    Stream,
+    Activation, Bias, Context, Declared, DeviceMatrix, Epilogue, EpilogueOperands, GemmBatch,
+    GemmDesc, Limbs, Operand, OperandFault, Operands, Plan, PlanLimits, PreparedFactor,
+    PreparedMatrix, Stream,
 };
 use tessera::{Accuracy, Error, Layout, Matrix, Types};
 
@@ -199,6 +199,79 @@ fn a_matrix_is_prepared_once_for_products_of_any_number_of_rows() {
     stream.synchronize().unwrap();
     let found: Vec<_> = d.read::<f32>(product.d.len()).into_iter().map(f32::to_bits).collect();
     assert!(found == expected);
+    no_faults();
+}
+
+/// A device matrix of these elements in rows.
+fn on_device(stream: &Stream, rows: usize, cols: usize, elements: &[f32]) -> DeviceMatrix<f32> {
+    let matrix = Matrix::from_fn(rows, cols, |row, col| elements[row * cols + col]).unwrap();
+    DeviceMatrix::from_host(stream, matrix.view()).unwrap()
+}
+
+/// What is declared changes no bit. Elements that are written without another generation show that the limbs of before
+/// were used, with one that they were made again.
+#[test]
+fn a_declared_factor_is_split_once_for_each_generation() {
+    let _alone = alone();
+    let context = Context::primary(0).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let has_limbs = context.info().compute_capability.0 == 9;
+    // Large enough for limbs to be chosen on every GPU that has them; the emulated one has none, and multiplies less.
+    let (m, n, k) = if has_limbs { (1100, 1024, 1024) } else { (40, 36, 24) };
+    let a = on_device(&stream, m, k, &fractions(m * k, 1));
+    let bits = |stream: &Stream, of: &DeviceMatrix<f32>| -> Vec<u32> {
+        let host = of.to_host(stream).unwrap();
+        (0..m * n).map(|at| host.get(at / n, at % n).unwrap().to_bits()).collect()
+    };
+    let plain = |b: &DeviceMatrix<f32>| {
+        let mut c = DeviceMatrix::<f32>::zeros(&stream, m, n).unwrap();
+        stream.gemm(1.5, a.view(), b.view(), 0.0, &mut c.view_mut()).unwrap();
+        bits(&stream, &c)
+    };
+    let declare = |stream: &Stream, b: &DeviceMatrix<f32>, identity, generation| {
+        let declared = Declared { identity, generation };
+        let mut c = DeviceMatrix::<f32>::zeros(stream, m, n).unwrap();
+        stream.gemm_declared(1.5, a.view(), b.view(), declared, 0.0, &mut c.view_mut()).unwrap();
+        bits(stream, &c)
+    };
+    let old = fractions(k * n, 2);
+    let new = fractions(k * n, 3);
+    let mut b = on_device(&stream, k, n, &old);
+    let of_old = plain(&b);
+    assert_eq!(stream.limb_bytes(), 0);
+    for _ in 0..3 {
+        assert!(declare(&stream, &b, 7, 0) == of_old);
+    }
+    let bytes = stream.limb_bytes();
+    assert_eq!(bytes >= (k * n * 4) as u64, has_limbs);
+    // Another layout of the same, and another matrix: neither is taken for the first.
+    let other = on_device(&stream, k, n, &new);
+    let of_new = plain(&other);
+    assert!(of_new != of_old);
+    assert!(declare(&stream, &other, 8, 0) == of_new);
+    assert!(declare(&stream, &other, 7, 0) == of_new);
+    assert!(declare(&stream, &b, 7, 0) == of_old);
+    assert_eq!(stream.limb_bytes(), 2 * bytes);
+
+    let turned = Matrix::from_fn(k, n, |row, col| new[row * n + col]).unwrap();
+    b.view_mut().copy_from_host(&stream, turned.view()).unwrap();
+    let stale = declare(&stream, &b, 7, 0);
+    assert!(stale == if has_limbs { of_old.clone() } else { of_new.clone() });
+    assert!(declare(&stream, &b, 7, 1) == of_new);
+    assert_eq!(stream.limb_bytes(), 2 * bytes);
+    stream.forget_limbs(8);
+    assert_eq!(stream.limb_bytes(), bytes);
+
+    // Room for one at a time, and for none.
+    let stream_of = |most| Stream::new(&context).unwrap().with_limb_bytes(most);
+    let (one, none) = (stream_of(bytes), stream_of(0));
+    for identity in [1, 2, 1] {
+        let of = if identity == 1 { &b } else { &other };
+        assert!(declare(&one, of, identity, 0) == of_new);
+        assert_eq!(one.limb_bytes(), bytes);
+        assert!(declare(&none, of, identity, 0) == of_new);
+        assert_eq!(none.limb_bytes(), 0);
+    }
     no_faults();
 }
 
