@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::command;
 
-/// Pack the program, the tests that use a GPU and run.sh into target/gpu-bundle.tar.gz
+/// Pack the program, the tests that use a GPU and run.sh into target/gpu-bundle.tar.xz
 ///
 /// Unpack the archive on a machine with a GPU and run `bash run.sh` there; `bash run.sh sanitize` runs
 /// compute-sanitizer's tools over every kernel, `bash run.sh start` times processes from their start to
@@ -121,13 +121,15 @@ pub(crate) fn stripped(from: &Path, to: &Path) -> Result<()> {
         .context("`strip` comes with the linker, in the package binutils")
 }
 
-/// The folder as an archive beside it: the PTX and the machine code, which each program holds, are text and
-/// tables for the most part.
+/// The folder as an archive beside it. Each program holds the same PTX and the same machine code: what is in all of
+/// them takes its room once if the compressor remembers more than the largest.
 fn packed(folder: &Path) -> Result<PathBuf> {
-    let archive = folder.with_extension("tar.gz");
+    let archive = folder.with_extension("tar.xz");
     let (parent, name) =
         (folder.parent().unwrap_or(folder), folder.file_name().unwrap_or_default());
-    command::run(Command::new("tar").arg("-C").arg(parent).arg("-czf").arg(&archive).arg(name))?;
+    let mut tar = Command::new("tar");
+    tar.arg("-C").arg(parent).arg("-cJf").arg(&archive).arg(name);
+    command::run(tar.env("XZ_OPT", "--lzma2=preset=3,dict=192MiB"))?;
     Ok(archive)
 }
 

@@ -46,7 +46,7 @@ const WARPS_START: f64 = 1600.0;
 
 /// k elements from which on products of limbs are no less exact than chains, whose rounding errors grow with k
 /// (results/2026-11-27-h200-batched-limbs).
-const LIMBS_LEAST_K: usize = 64;
+pub(super) const LIMBS_LEAST_K: usize = 64;
 
 /// Whether no smaller tile would do for a product: of a tile that is mostly outside C, TMA loads that all the same, and
 /// tiles of a block each are multiplied.
@@ -71,7 +71,7 @@ fn suits(kernel: &Kernel, [m, n, k]: [usize; 3]) -> bool {
 }
 
 /// Whether lines of 16 bits are whole packets, if operands are row-major without gaps.
-const fn in_packets([_, n, k]: [usize; 3]) -> bool {
+pub(super) const fn in_packets([_, n, k]: [usize; 3]) -> bool {
     n.is_multiple_of(8) && k.is_multiple_of(8)
 }
 

@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 use gemm_spec::split_k::KSharing;
-use gemm_spec::{DType, KernelSpec, Layout, Order, Problem, Types};
+use gemm_spec::{DType, KernelSpec, Layout, Order, Problem, Tile, Types, batched_limbs};
 use kernels_gpu::Kernel;
 
+use super::batch::{LIMBS_LEAST_K, in_packets};
 use super::device::DeviceModel;
 use super::thin::{Side, thin_side};
 use crate::accuracy::Accuracy;
@@ -29,6 +30,8 @@ pub(crate) fn in_order<T: GemmTypes>(problem: &Problem<T>, spec: &KernelSpec) ->
 struct Candidates {
     /// Products of limbs on the tensor cores, the fewest first.
     limbs: Vec<Kernel>,
+    /// The one whose blocks make the limbs as they load.
+    loaded: Vec<Kernel>,
     /// For few rows, and for few columns.
     few_rows: Vec<Kernel>,
     few_columns: Vec<Kernel>,
@@ -37,6 +40,8 @@ struct Candidates {
     /// Those of 16-bit floats by predicted time. Of equal ones, which wait for memory, the first reads B the
     /// fewest times.
     half: Vec<Kernel>,
+    /// The one for small products of 16-bit floats whose lines TMA cannot address.
+    any_lines: Vec<Kernel>,
     /// Those of f64 on the tensor cores.
     double: Vec<Kernel>,
     /// Those that run on every GPU, the fastest first: those with wide loads were so wherever they were
@@ -46,6 +51,7 @@ struct Candidates {
 
 static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
     limbs: named(&["f16x3", "bf16x6"]),
+    loaded: named(&["batched_bf16x6"]),
     few_rows: named(&["small_m"]),
     few_columns: named(&["small_n"]),
     wide: named(&[
@@ -74,6 +80,7 @@ static CANDIDATES: LazyLock<Candidates> = LazyLock::new(|| Candidates {
         "tensor_split_64x128",
         "tensor_split_128x128",
     ]),
+    any_lines: named(&["batched_mma"]),
     double: named(&["dmma_64x64", "dmma_128x128"]),
     everywhere: named(&["vector_loads", "register_tile_2d", "naive"]),
 });
@@ -105,12 +112,30 @@ fn limbs_that_pay([m, n, k]: [usize; 3]) -> &'static [Kernel] {
     }
 }
 
+/// Whether blocks that make limbs as they load pay for a product that is not worth a launch for that: where each SM has
+/// a tile, they are faster than multiply-adds (results/2026-11-27-h100-ranges).
+fn loading_pays([m, n, k]: [usize; 3], multiprocessors: u32) -> bool {
+    let Tile { m: rows, n: cols } = batched_limbs::TILE;
+    let tiles = m.div_ceil(rows as usize) as u128 * n.div_ceil(cols as usize) as u128;
+    k >= LIMBS_LEAST_K && tiles >= u128::from(multiprocessors)
+}
+
+/// Whether copying lines to where TMA can address them takes longer than a small product by the kernel that reads them
+/// as they are (results/2026-11-27-h100-ranges).
+fn copies_are_most_of_it([m, n, k]: [usize; 3]) -> bool {
+    const LEAST_SIDE: usize = 17;
+    const MOST_ELEMENTS: usize = 1 << 18;
+    const MOST_K: usize = 128;
+    let small = m.saturating_mul(n) <= MOST_ELEMENTS && k <= MOST_K;
+    small && m.min(n) >= LEAST_SIDE && !in_packets([m, n, k])
+}
+
 impl DeviceModel {
     /// The kernels that a choice for a product of m, n and k may come to on this device: those that run
     /// everywhere only where no other does.
     #[must_use]
     pub fn candidates(&self, types: Types, sizes: [usize; 3]) -> Vec<Kernel> {
-        let Candidates { limbs, few_rows, few_columns, wide, half, double, everywhere } =
+        let Candidates { limbs, few_rows, few_columns, wide, half, double, everywhere, .. } =
             &*CANDIDATES;
         let (rows, columns) = (few_rows.as_slice(), few_columns.as_slice());
         let thin = match thin_side(types, sizes) {
@@ -201,8 +226,12 @@ impl DeviceModel {
                     Some(Side::Columns) => &known.few_columns,
                     None => &[],
                 };
+                let loaded = || {
+                    let pays = loading_pays(sizes, self.limits().multiprocessors);
+                    if pays && thin.is_empty() { first(&known.loaded) } else { None }
+                };
                 let all = || thin.iter().chain(&known.wide).copied().filter(&can);
-                limbs().or_else(|| self.fastest(types, sizes, all()))
+                limbs().or_else(loaded).or_else(|| self.fastest(types, sizes, all()))
             }
             DType::F16 | DType::BF16 => {
                 // As if C were no wider: where a C of f32 has both tiles wait for memory, what decides is
@@ -213,7 +242,13 @@ impl DeviceModel {
                 let suits =
                     |kernel: &Kernel| !thin || matches!(kernel.split_k, KSharing::Cluster { .. });
                 let allowed = known.half.iter().copied().filter(&can).filter(suits);
-                self.fastest(narrow, sizes, allowed)
+                let tiled = self.fastest(narrow, sizes, allowed);
+                let as_they_are = copies_are_most_of_it(sizes);
+                // Where no other kernel does the large products of a type, none does the small ones.
+                tiled.map(|tiled| {
+                    let other = if as_they_are { first(&known.any_lines) } else { None };
+                    other.unwrap_or(tiled)
+                })
             }
             DType::F64 => self.fastest(types, sizes, known.double.iter().copied().filter(&can)),
             DType::I32 | DType::I8 => None,
@@ -276,7 +311,7 @@ mod tests {
         let of = |free, accuracy| {
             DeviceModel::new(H200, 1980).best_kernel(&problem, free, accuracy).unwrap().spec().id
         };
-        assert_eq!(of(1 << 30, Accuracy::Fp32), "async_copy_128x256");
+        assert_eq!(of(1 << 30, Accuracy::Fp32), "batched_bf16x6");
         assert_eq!(of(u64::MAX, Accuracy::Componentwise), "bf16x6");
         // No opting in: what fits 48 KiB.
         let small = DeviceLimits { max_shared_bytes: gemm_spec::SHARED_WITHOUT_OPT_IN, ..ampere };
@@ -328,13 +363,44 @@ mod tests {
 
     #[test]
     fn every_candidate_is_in_the_registry() {
-        let Candidates { limbs, few_rows, few_columns, wide, half, double, everywhere } =
-            &*CANDIDATES;
-        let found = [limbs, few_rows, few_columns, wide, half, double, everywhere].map(Vec::len);
-        assert_eq!(found, [2, 1, 1, 10, 12, 2, 3]);
+        let Candidates {
+            limbs,
+            loaded,
+            few_rows,
+            few_columns,
+            wide,
+            half,
+            any_lines,
+            double,
+            everywhere,
+        } = &*CANDIDATES;
+        let all = [limbs, loaded, few_rows, few_columns, wide, half, any_lines, double, everywhere];
+        assert_eq!(all.map(Vec::len), [2, 1, 1, 1, 10, 12, 1, 2, 3]);
         for kernel in few_rows.iter().chain(few_columns) {
             let tile = kernel.launch.tile().unwrap();
             assert_eq!(tile.m.min(tile.n) as usize, THIN, "{}", kernel.id);
+        }
+    }
+
+    #[test]
+    fn what_would_be_copied_or_split_first_is_taken_as_it_lies_where_that_pays() {
+        let model = DeviceModel::new(H200, 1980);
+        let best = |types: Types, sizes| {
+            let all = |kernel: &Kernel| kernel.entry(types).is_ok();
+            model.by_rule(types, sizes, all).unwrap().spec().id
+        };
+        // Lines of whole packets, too long a k, and too large a C need no such kernel.
+        assert_eq!(best(Types::BF16, [3218, 68, 27]), "batched_mma");
+        assert_eq!(best(Types::F16, [63, 35, 114]), "batched_mma");
+        for sizes in [[3218, 64, 32], [63, 35, 330], [2761, 1843, 54], [9, 35, 114]] {
+            assert!(best(Types::BF16, sizes).starts_with("tensor_"), "{sizes:?}");
+        }
+        assert_eq!(best(Types::F32, [6085, 7022, 83]), "batched_bf16x6");
+        assert_eq!(best(Types::F32, [690, 8289, 453]), "batched_bf16x6");
+        // Too few tiles, too short a k, few rows, and enough to split before.
+        let others = [[367, 2335, 236], [7006, 5516, 44], [16, 30_000, 100], [690, 8289, 1000]];
+        for sizes in others {
+            assert_ne!(best(Types::F32, sizes), "batched_bf16x6", "{sizes:?}");
         }
     }
 
