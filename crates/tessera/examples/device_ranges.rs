@@ -30,6 +30,9 @@ const SAMPLES: usize = 2000;
 /// By what a k element of A is multiplied, and one of B.
 type Factor = fn(usize) -> f32;
 
+/// A way to queue a product.
+type Way<'a> = Box<dyn Fn() -> Result<(), Failure> + 'a>;
+
 /// The data: their name, and the factors.
 const DATA: [(&str, Factor, Factor); 6] = [
     ("plain", |_| 1.0, |_| 1.0),
@@ -41,7 +44,7 @@ const DATA: [(&str, Factor, Factor); 6] = [
 ];
 
 fn exponent(at: usize) -> i32 {
-    (at % 41) as i32 - 20
+    i32::try_from(at % 41).unwrap_or_default() - 20
 }
 
 fn main() -> Result<(), Failure> {
@@ -97,7 +100,7 @@ fn measure(
     let c = DeviceMatrix::<f32>::zeros(&stream, n, n)?;
     let addresses = [a.address(), b.address(), c.address()];
 
-    let mut ways: Vec<(&str, Box<dyn Fn() -> Result<(), Failure> + '_>)> = Vec::new();
+    let mut ways: Vec<(&str, Way<'_>)> = Vec::new();
     for id in ["f16x3", "bf16x6", "vector_loads"] {
         let kernel = Kernel::named(id).ok_or("a kernel of the registry")?;
         let desc = GemmDesc::new(Types::F32, n, n, n);

@@ -262,10 +262,17 @@ impl Stream {
     ) -> Result<(), Error> {
         // Held to the end, so that no other thread frees the limbs before they are used.
         let mut kept = self.kept();
-        let limbs = match kept.plan(&self.context, desc, limits)?.kernel().spec().operands {
-            OperandAccess::Limbs(limbs) if !self.is_capturing()? => limbs,
+        let plan = kept.plan(&self.context, desc, limits)?;
+        let limbs = match plan.kernel().spec().operands {
+            OperandAccess::Limbs(limbs) => Some(limbs),
+            OperandAccess::Pointers
+            | OperandAccess::Batched(_)
+            | OperandAccess::TensorMaps { .. } => None,
+        };
+        let keeps = limbs.is_some() && self.most_limb_bytes > 0 && !self.is_capturing()?;
+        let Some(limbs) = limbs.filter(|_| keeps) else {
             // SAFETY: the caller's promise.
-            _ => return unsafe { self.run_in(&mut kept, desc, limits, operands, None) },
+            return unsafe { self.run_in(&mut kept, desc, limits, operands, None) };
         };
         let with_limbs = desc.with_prepared(Operand::B, limbs);
         let plan = kept.plan(&self.context, with_limbs, limits)?;
