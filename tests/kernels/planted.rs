@@ -44,13 +44,13 @@ const HARMLESS: &[Harmless] = &[
     harmless("tensor_128x128", "prefetch.tensormap", "tensor/multiply.rs", Some("map"), 2),
     // A thread that takes no registers, or fewer, has too few for its code, which only ptxas and a device know; that
     // nobody gives some back is found.
-    harmless("", "setmaxnreg", "batched_bf16x6.rs", None, 1),
+    harmless("", "setmaxnreg", "bf16x9/on_load.rs", None, 1),
     harmless("", "setmaxnreg", "limbs/product.rs", None, 1),
     harmless("", "setmaxnreg", "tensor/multiply.rs", None, 1),
     harmless("", "setmaxnreg", "tensor/pair.rs", None, 1),
     harmless("", "setmaxnreg", "tensor/pingpong.rs", None, 1),
     harmless("", "setmaxnreg", "tensor/split.rs", None, 1),
-    harmless("batched_bf16x6", "setmaxnreg", "batched_bf16x6.rs", Some("registers"), 2),
+    harmless("batched_bf16x6", "setmaxnreg", "bf16x9/on_load.rs", Some("registers"), 2),
     harmless("bf16x9", "setmaxnreg", "limbs/product.rs", Some("registers"), 2),
     harmless("tensor_128x128", "setmaxnreg", "tensor/multiply.rs", Some("registers"), 1),
     harmless("tensor_pair_128x192", "setmaxnreg", "tensor/pair.rs", Some("registers"), 1),
