@@ -83,7 +83,7 @@ fn stored<T: Scalar>(
         (Layout::row_major(cols + pad), padded(data, rows, cols, cols + pad))
     } else {
         let ld = rows + pad;
-        (Layout::col_major(ld), orders::turned(data, rows, cols, ld))
+        (Layout::col_major(ld), orders::col_major(data, rows, cols, ld))
     }
 }
 

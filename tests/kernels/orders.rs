@@ -42,10 +42,10 @@ fn takes_every_order_of<T: ScalarTypes>(
             let (mut problem, mut a, mut b) = (plain.problem, plain.a.clone(), plain.b.clone());
             let ld = |rows: usize| rows.next_multiple_of(8) + padding;
             if orders & 1 != 0 {
-                (problem.a, a) = (Layout::col_major(ld(m)), turned(&a, m, k, ld(m)));
+                (problem.a, a) = (Layout::col_major(ld(m)), col_major(&a, m, k, ld(m)));
             }
             if orders & 2 != 0 {
-                (problem.b, b) = (Layout::col_major(ld(k)), turned(&b, k, n, ld(k)));
+                (problem.b, b) = (Layout::col_major(ld(k)), col_major(&b, k, n, ld(k)));
             }
             let operands = Operands { problem, a, b, c: Vec::new() };
             let found = operands.run(|problem, a, b, c| backend.run(spec, problem, a, b, c))?;
@@ -58,7 +58,7 @@ fn takes_every_order_of<T: ScalarTypes>(
 }
 
 /// A row-major matrix in column-major order with a leading dimension; poison between.
-pub(crate) fn turned<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
+pub(crate) fn col_major<T: Scalar>(from: &[T], rows: usize, cols: usize, ld: usize) -> Vec<T> {
     let mut to = vec![T::POISON; cols * ld];
     for row in 0..rows {
         for col in 0..cols {

@@ -137,14 +137,14 @@ pub(crate) fn splits_what_can_be_split(
         }
     }
     for flags in 1..4 {
-        let (mut turned, mut of_a, mut of_b) = (problem, a.clone(), b.clone());
+        let (mut reordered, mut of_a, mut of_b) = (problem, a.clone(), b.clone());
         if flags & 1 != 0 {
-            (turned.a, of_a) = (Layout::col_major(m + 1), orders::turned(&a, m, k, m + 1));
+            (reordered.a, of_a) = (Layout::col_major(m + 1), orders::col_major(&a, m, k, m + 1));
         }
         if flags & 2 != 0 {
-            (turned.b, of_b) = (Layout::col_major(k + 2), orders::turned(&b, k, n, k + 2));
+            (reordered.b, of_b) = (Layout::col_major(k + 2), orders::col_major(&b, k, n, k + 2));
         }
-        let other = computed(backend, spec, &turned, &of_a, &of_b)?;
+        let other = computed(backend, spec, &reordered, &of_a, &of_b)?;
         if !other.iter().zip(&found).all(|(&x, &y)| same(x, y)) {
             return Err(format!("orders {flags}: other bits").into());
         }

@@ -1,7 +1,8 @@
 //! The launches of a product whose operands are split into limbs first.
 //!
 //! Helpers split A and B, the kernel multiplies the limbs, and a fallback multiplies the operands themselves
-//! where limbs cannot hold them, by limbs of bf16 of scaled rows that it makes as it loads: which of the two does something, the helpers' flags decide on the device.
+//! where limbs cannot hold them, by limbs of bf16 of scaled rows that it makes as it loads: which of the two does
+//! something, the helpers' flags decide on the device.
 //! Bands after the first find B's limbs where the first has left them, and its flags. So does a product whose factor
 //! is kept: its limbs are where another plan has left them, and its flags begin as that plan's.
 
@@ -121,10 +122,9 @@ impl<T: GemmTypes> Planner<'_, T> {
     /// Splits a factor into memory of its own, whatever alpha is.
     pub(super) fn kept_limbs(&self, limbs: Limbs, factor: Operand, address: u64) -> Vec<Step<T>> {
         let (layout, place) = of_factor(limbs, &self.problem, factor, address);
-        let problem_is_empty = self.problem.k == 0;
         let flags = address + layout.zeroed;
         // Of what has no elements the exponents are read as well.
-        let from = if problem_is_empty { place.exponents } else { flags };
+        let from = if self.problem.k == 0 { place.exponents } else { flags };
         let bytes = flags + layout.zeroed_bytes - from;
         let mut steps = vec![Step::Fill { address: from, bytes, value: 0 }];
         let (_, rows) = rows_of(&self.problem, factor);

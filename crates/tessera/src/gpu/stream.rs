@@ -219,24 +219,24 @@ impl Stream {
         operands: Operands,
         prepared: Option<PreparedFactor>,
     ) -> Result<(), Error> {
+        let mut kept = self.kept();
+        let plan = kept.plan(&self.context, desc, limits)?;
         // SAFETY: the caller's promise.
-        unsafe { self.run_in(&mut self.kept(), desc, limits, operands, prepared) }
+        unsafe { self.run_planned(&mut kept, &plan, operands, prepared) }
     }
 
-    /// The same with what is kept, whose lock is held to the end.
+    /// The same with its plan and what is kept, whose lock is held to the end.
     ///
     /// # Safety
     /// As [`Stream::run_described`].
-    unsafe fn run_in(
+    unsafe fn run_planned(
         &self,
         kept: &mut Kept,
-        desc: GemmDesc,
-        limits: PlanLimits,
+        plan: &Plan,
         operands: Operands,
         prepared: Option<PreparedFactor>,
     ) -> Result<(), Error> {
-        let plan = kept.plan(&self.context, desc, limits)?;
-        let workspace = self.workspace_of(kept, &plan)?;
+        let workspace = self.workspace_of(kept, plan)?;
         let (stream, numbers) = (self.as_raw(), EpilogueOperands::default());
         match prepared {
             Some(prepared) => {
@@ -272,10 +272,10 @@ impl Stream {
         let keeps = limbs.is_some() && self.most_limb_bytes > 0 && !self.is_capturing()?;
         let Some(limbs) = limbs.filter(|_| keeps) else {
             // SAFETY: the caller's promise.
-            return unsafe { self.run_in(&mut kept, desc, limits, operands, None) };
+            return unsafe { self.run_planned(&mut kept, &plan, operands, None) };
         };
-        let with_limbs = desc.with_prepared(Operand::B, limbs);
-        let plan = kept.plan(&self.context, with_limbs, limits)?;
+        let prepared = desc.with_prepared(Operand::B, limbs);
+        let prepared = kept.plan(&self.context, prepared, limits)?;
         let source = Source {
             owner: self.owner(),
             declared,
@@ -288,17 +288,17 @@ impl Stream {
         let factor = match kept.limbs.find(&source) {
             Some(factor) => Some(factor),
             None => kept.limbs.make(
-                (source, plan.prepared_bytes(), self.most_limb_bytes),
+                (source, prepared.prepared_bytes(), self.most_limb_bytes),
                 |bytes| allocate(&self.context, bytes, "the limbs of a declared factor"),
                 // SAFETY: the caller's promise for the factor; the memory for the limbs is this stream's alone, and
                 // what uses it was queued before.
-                |factor| unsafe { plan.prepare(self.as_raw(), operands.b, factor) },
+                |factor| unsafe { prepared.prepare(self.as_raw(), operands.b, factor) },
             )?,
         };
-        let desc = if factor.is_some() { with_limbs } else { desc };
+        let plan = if factor.is_some() { prepared } else { plan };
         // SAFETY: the caller's promise. The limbs were made in this stream, of elements that the program has declared
         // to be these; where it is mistaken, the product is that of the elements as they were.
-        unsafe { self.run_in(&mut kept, desc, limits, operands, factor) }
+        unsafe { self.run_planned(&mut kept, &plan, operands, factor) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

@@ -253,8 +253,8 @@ fn a_declared_factor_is_split_once_for_each_generation() {
     assert!(declare(&stream, &b, 7, 0) == of_old);
     assert_eq!(stream.limb_bytes(), 2 * bytes);
 
-    let turned = Matrix::from_fn(k, n, |row, col| new[row * n + col]).unwrap();
-    b.view_mut().copy_from_host(&stream, turned.view()).unwrap();
+    let written = Matrix::from_fn(k, n, |row, col| new[row * n + col]).unwrap();
+    b.view_mut().copy_from_host(&stream, written.view()).unwrap();
     let stale = declare(&stream, &b, 7, 0);
     assert!(stale == if has_limbs { of_old.clone() } else { of_new.clone() });
     assert!(declare(&stream, &b, 7, 1) == of_new);
