@@ -655,8 +655,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "e88a9601839b5c3fb65647467f0b0ccb00a001e895928e2f3bc79e8e5fccab6c",
-            image_sha256: "277a101e3ae8b4fae61d1238bc961dadfe2191dff4d5949eabc3118dc0b9e6c9",
+            ptx_sha256: "70452abf981d5ba896ab05101b6dd5b624beaadbc9b519a52820eca12cde165c",
+            image_sha256: "d77cc1b61612a70122dd6e4f6e43a812690010acc8f6d24b60e5100c396b0bb7",
             ptxas: "13.0.88",
         }),
     },

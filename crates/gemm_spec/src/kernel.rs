@@ -172,7 +172,7 @@ pub struct HelperEntry {
 /// What a helper does, which decides its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelperRole {
-    /// Copies an operand to lines of another pitch: [`PadParams`].
+    /// Copies one operand or two to lines of another pitch: [`PadParams`].
     Pad,
     /// Exchanges rows and columns of an operand: [`TransposeParams`]. It is no kernel's own.
     Transpose,

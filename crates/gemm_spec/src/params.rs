@@ -414,8 +414,9 @@ params! { $
 }
 
 params! { $
-    /// What the helper takes that copies an operand to lines of another pitch. A row is a contiguous
-    /// line, counted in elements of 16 bits; the helper writes whole groups of eight of them.
+    /// What the helper takes that copies operands to lines of another pitch: the first by the blocks of which `y` is 0,
+    /// the second, if there is one, by those of which it is 1. A row is a contiguous line, counted in elements of 16
+    /// bits; the helper writes whole groups of eight of them.
     PadParams {
         /// Lines of all matrices.
         rows: u32,
@@ -433,6 +434,90 @@ params! { $
         to: (mut u16),
         /// From one of its lines to the next.
         pitch: u64,
+        /// Lines of all matrices of the second operand.
+        second_rows: u32,
+        /// Elements of a line.
+        second_width: u32,
+        /// The operand, or the first of a batch.
+        second_from: (const u16),
+        /// From one of its lines to the next.
+        second_ld: u64,
+        /// Lines of a matrix.
+        second_each: u32,
+        /// From one matrix to the next.
+        second_stride: u64,
+        /// The copy.
+        second_to: (mut u16),
+        /// From one of its lines to the next.
+        second_pitch: u64,
+    }
+}
+
+/// An operand and its copy, as [`PadParams`] has them.
+#[derive(Clone, Copy, Debug)]
+pub struct PadCopy {
+    /// Lines of all matrices.
+    pub rows: u32,
+    /// Elements of a line.
+    pub width: u32,
+    /// The operand, or the first of a batch.
+    pub from: *const u16,
+    /// From one of its lines to the next.
+    pub ld: u64,
+    /// Lines of a matrix.
+    pub each: u32,
+    /// From one matrix to the next.
+    pub stride: u64,
+    /// The copy.
+    pub to: *mut u16,
+    /// From one of its lines to the next.
+    pub pitch: u64,
+}
+
+impl PadParams {
+    /// One copy, or two.
+    #[must_use]
+    pub fn new(first: PadCopy, second: Option<PadCopy>) -> Self {
+        let PadCopy { rows, width, from, ld, each, stride, to, pitch } = first;
+        let second = second.unwrap_or(PadCopy { rows: 0, ..first });
+        Self {
+            rows,
+            width,
+            from,
+            ld,
+            each,
+            stride,
+            to,
+            pitch,
+            second_rows: second.rows,
+            second_width: second.width,
+            second_from: second.from,
+            second_ld: second.ld,
+            second_each: second.each,
+            second_stride: second.stride,
+            second_to: second.to,
+            second_pitch: second.pitch,
+        }
+    }
+
+    /// The first copy, or the second.
+    #[inline(always)]
+    #[must_use]
+    pub fn copy(self, second: bool) -> PadCopy {
+        if second {
+            return PadCopy {
+                rows: self.second_rows,
+                width: self.second_width,
+                from: self.second_from,
+                ld: self.second_ld,
+                each: self.second_each,
+                stride: self.second_stride,
+                to: self.second_to,
+                pitch: self.second_pitch,
+            };
+        }
+        let Self { rows, width, from, ld, each, stride, to, pitch, .. } = self;
+        PadCopy { rows, width, from, ld, each, stride, to, pitch }
     }
 }
 

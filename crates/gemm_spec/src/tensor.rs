@@ -29,6 +29,18 @@ pub const B_MN_MAJOR: u32 = 2;
 /// Elements that a thread of the helper copies at a time.
 pub const PAD_GROUP: u32 = 8;
 
+/// Threads of the helper that copy a line of so many elements, of a block's `threads`: a power of two, as that is.
+#[inline(always)]
+#[must_use]
+pub const fn threads_of_line(width: u32, threads: u32) -> u32 {
+    let mut of_line = threads;
+    while of_line > 1 && (of_line / 2) * PAD_GROUP >= width {
+        of_line /= 2;
+    }
+    // A grid without threads has no lines either; no division by this can panic.
+    if of_line == 0 { 1 } else { of_line }
+}
+
 /// Lines of a K-major operand in a box, where a tile has `tile` of them and the operand `lines` in all: TMA
 /// takes as long for lines outside the operand as for those in it. Whole groups of eight, one period of the
 /// swizzle.

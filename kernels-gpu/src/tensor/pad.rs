@@ -2,8 +2,8 @@
 
 use cuda_std::memory::{Global, global, global_mut};
 use cuda_std::thread;
-use gemm_spec::params::PadParams;
-use gemm_spec::tensor::PAD_GROUP;
+use gemm_spec::params::{PadCopy, PadParams};
+use gemm_spec::tensor::{PAD_GROUP, threads_of_line};
 
 use crate::parts::entries::entry;
 use crate::parts::unroll::unroll;
@@ -30,18 +30,20 @@ entry! {
     /// # Safety
     /// `from` is valid for `rows` lines of `width` elements, `each` of them at `ld` and the next ones `stride`
     /// behind the first of those, `to`, aligned to 16 bytes, for `rows` lines at `pitch`, a multiple of eight
-    /// and at least `width`; nobody else uses `to`.
+    /// and at least `width`; nobody else uses `to`. The same holds of the second operand where the grid has two
+    /// blocks along y.
     pub unsafe fn tensor_pad(params: PadParams) {
+        let copy = params.copy(thread::block_idx_y() != 0);
         // SAFETY: the obligations are the same.
-        unsafe { pad(params) };
+        unsafe { pad(copy) };
     }
 }
 
 /// # Safety
-/// The obligations of the entry.
+/// The obligations of the entry, of this operand.
 #[inline(always)]
-unsafe fn pad(params: PadParams) {
-    let PadParams { rows, width, from, ld, each, stride, to, pitch } = params;
+unsafe fn pad(copy: PadCopy) {
+    let PadCopy { rows, width, from, ld, each, stride, to, pitch } = copy;
     // Never zero, so that no division by it can panic.
     let each = each.max(1);
     // SAFETY: it is valid in the whole launch.
@@ -49,12 +51,7 @@ unsafe fn pad(params: PadParams) {
     // SAFETY: so is this.
     let to = unsafe { global_mut(to) };
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
-    // Threads of a line: a power of two, as the block's are.
-    let mut lanes = threads;
-    while lanes > 1 && (lanes / 2) * PAD_GROUP >= width {
-        lanes /= 2;
-    }
-    let lanes = lanes.max(1);
+    let lanes = threads_of_line(width, threads);
     let lines = threads / lanes;
     let mut row = thread::block_idx_x() * lines + thread / lanes;
     while row < rows {

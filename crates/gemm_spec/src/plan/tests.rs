@@ -242,6 +242,19 @@ fn what_tma_cannot_address_is_copied_to_the_workspace() {
     let (bytes, shifted) = plan(&TMA, &problem, Addresses { b: AT.b + 2, ..AT });
     assert_eq!(symbols(&shifted), ["pad", "tma_bf16"]);
     assert_eq!(bytes, 24 * 64 * 2);
+    let Arguments::Pad(pad) = launch(&shifted, "pad").arguments else { panic!() };
+    assert_eq!((address_of(pad.from), pad.second_rows), (AT.b + 2, 0));
+    assert_eq!(launch(&shifted, "pad").grid, Grid { x: 1, y: 1, z: 1 });
+    // Both are copied in one launch, which has a block for each 64 lines of A, and as many for B.
+    let (bytes, both) = plan(&TMA, &Problem::<bf16>::new(300, 63, 25), AT);
+    assert_eq!((bytes, symbols(&both)), (300 * 128 + 26 * 128, vec!["pad", "tma_bf16"]));
+    let pad = launch(&both, "pad");
+    assert_eq!(pad.grid, Grid { x: 5, y: 2, z: 1 });
+    let Arguments::Pad(params) = pad.arguments else { panic!() };
+    let [first, second] = [false, true].map(|second| params.copy(second));
+    assert_eq!((first.rows, first.width, address_of(first.to)), (300, 25, WORKSPACE));
+    assert_eq!((second.rows, second.width, second.pitch), (25, 63, 64));
+    assert_eq!((address_of(second.from), address_of(second.to)), (AT.b, WORKSPACE + 300 * 128));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! The launches of a product whose operands TMA loads.
 
-use super::{Arguments, Fused, Mapped, Old, Planner, Step, pointer, pointer_mut, size};
-use crate::params::{PadParams, TensorMap, TmaParams, TmaSimtParams};
+use super::{Arguments, Fused, Launch, Mapped, Old, Planner, Step, pointer, pointer_mut, size};
+use crate::params::{PadCopy, PadParams, TensorMap, TmaParams, TmaSimtParams};
 use crate::split_k::KSharing;
 use crate::tensor::{
     ALIGNMENT, BLOCK_K, F32_BLOCK_K, copy_bytes, lines, lines_of_box, major_flags, padded_pitch,
-    tma_addressable,
+    threads_of_line, tma_addressable,
 };
 use crate::warpgroup::{INSTRUCTION_M, ROW_BYTES, THREADS};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     Unsupported, fusion, split_k,
 };
 
-/// Blocks of the helper that copies, for each SM.
+/// Most blocks of the helper that copies, for each SM.
 const PAD_BLOCKS: u32 = 8;
 
 /// What a tensor map describes: matrices of contiguous lines, and the box of one of them that one copy moves.
@@ -95,9 +95,12 @@ impl<T: GemmTypes> Planner<'_, T> {
         }
         let batch_grid = self.grid_of_batch()?;
         let [a_bytes, b_bytes] = self.copies();
-        let a = self.reach(Operand::A, self.addresses.a, (workspace, a_bytes), steps)?;
+        let (a, of_a) = self.reach(Operand::A, self.addresses.a, (workspace, a_bytes))?;
         let b_copy = (workspace + a_bytes, b_bytes);
-        let b = self.reach(Operand::B, self.addresses.b, b_copy, steps)?;
+        let (b, of_b) = self.reach(Operand::B, self.addresses.b, b_copy)?;
+        if let Some(first) = of_a.or(of_b) {
+            steps.push(Step::Launch(self.pad(first, of_a.and(of_b))));
+        }
         let Some(tile) = self.spec.launch.tile() else {
             unreachable!("invariant: `check` asks for a tile of a kernel with tensor maps");
         };
@@ -152,38 +155,43 @@ impl<T: GemmTypes> Planner<'_, T> {
         operand: Operand,
         from: u64,
         (to, bytes): (u64, u64),
-        steps: &mut Vec<Step<T>>,
-    ) -> Result<Reached, Unsupported> {
+    ) -> Result<(Reached, Option<PadCopy>), Unsupported> {
         let layout = self.problem.layout(operand);
         let (matrices, stride) = self.matrices(operand);
         if bytes == 0 {
-            return Ok(Reached { address: from, pitch: layout.ld, stride });
+            return Ok((Reached { address: from, pitch: layout.ld, stride }, None));
         }
         let (count, width) = lines(&self.problem, operand);
         let bytes_each = T::TYPES.of(operand).size();
         let pitch = padded_pitch(width, bytes_each);
-        // The helper counts in 16 bits.
         let halves = bytes_each / 2;
-        let each = size(count);
         let Problem { m, n, k, .. } = self.problem;
         let too_large = Unsupported::TooLarge { m, n, k };
-        let rows = u32::try_from(count * matrices).map_err(|_| too_large)?;
-        let x = rows.min(self.limits.multiprocessors * PAD_BLOCKS);
-        let params = PadParams {
-            rows,
+        // The helper counts in 16 bits.
+        let copied = PadCopy {
+            rows: u32::try_from(count * matrices).map_err(|_| too_large)?,
             width: size(width * halves),
             from: pointer(from),
             ld: (layout.ld * halves) as u64,
-            each,
+            each: size(count),
             stride: (stride * halves) as u64,
             to: pointer_mut(to),
             pitch: (pitch * halves) as u64,
         };
-        let grid = Grid { x, y: 1, z: 1 };
-        let launch = self.helper(HelperRole::Pad).launch(grid, Arguments::Pad(params));
-        steps.push(Step::Launch(launch));
         let stride = if matrices == 1 { 0 } else { count * pitch };
-        Ok(Reached { address: to, pitch, stride })
+        Ok((Reached { address: to, pitch, stride }, Some(copied)))
+    }
+
+    /// The launch that makes one copy, or two side by side.
+    fn pad(&self, first: PadCopy, second: Option<PadCopy>) -> Launch<T> {
+        let helper = self.helper(HelperRole::Pad);
+        let threads = helper.block.x;
+        let blocks =
+            |copy: &PadCopy| copy.rows.div_ceil(threads / threads_of_line(copy.width, threads));
+        let y = if second.is_some() { 2 } else { 1 };
+        let x = second.iter().map(blocks).fold(blocks(&first), u32::max);
+        let x = x.min(self.limits.multiprocessors * PAD_BLOCKS / y).max(1);
+        helper.launch(Grid { x, y, z: 1 }, Arguments::Pad(PadParams::new(first, second)))
     }
 
     /// What a kernel gets that multiplies f32 on the FP32 units.

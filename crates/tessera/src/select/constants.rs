@@ -119,7 +119,7 @@ pub struct Constants {
     pub launch: f64,
     /// What a second launch in the same stream adds: it begins when the first has ended.
     pub next_launch: f64,
-    /// What a copy of an operand takes whose rows TMA cannot address, however small the operand is.
+    /// What copies of operands take whose rows TMA cannot address, one or both, however small they are.
     pub padded_copy: f64,
     /// What a wave of blocks takes of kernels without constants of their own.
     pub wave: f64,

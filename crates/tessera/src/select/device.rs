@@ -269,14 +269,15 @@ impl DeviceModel {
         let (m, n, k) = (m as f64, n as f64, k as f64);
         let of = |elements: f64, dtype: DType| products as f64 * elements * dtype.size() as f64;
         let bytes = of(m * k, types.a()) + of(k * n, types.b()) + of(m * n, types.c());
-        // Each operand whose rows TMA cannot address is copied first.
+        // What has rows that TMA cannot address is copied first, in one launch.
         let copied = |rows: f64, width: f64, dtype: DType| {
             let copies = matches!(spec.operands, OperandAccess::TensorMaps { .. })
                 && width * dtype.size() as f64 % ALIGNMENT as f64 != 0.0;
-            let times = if products > 1 { COPIED_IN_BATCH } else { 2.0 };
-            if copies { padded_copy + times * of(rows * width, dtype) / memory_rate } else { 0.0 }
+            if copies { of(rows * width, dtype) } else { 0.0 }
         };
-        let copies = copied(m, k, types.a()) + copied(k, n, types.b());
+        let copied = copied(m, k, types.a()) + copied(k, n, types.b());
+        let times = if products > 1 { COPIED_IN_BATCH } else { 2.0 };
+        let copies = if copied > 0.0 { padded_copy + times * copied / memory_rate } else { 0.0 };
         let in_cluster = matches!(spec.split_k, KSharing::Cluster { .. });
         let finishes = self.finishing != Finishing::Nothing;
         let of_cluster = if in_cluster && finishes { CLUSTER_FINISH } else { 0.0 };
