@@ -655,8 +655,8 @@
         assembled: Some(Assembled {
             image: image!("sm_90a/helpers.fatbin"),
             archs: &["sm_90a"],
-            ptx_sha256: "70452abf981d5ba896ab05101b6dd5b624beaadbc9b519a52820eca12cde165c",
-            image_sha256: "d77cc1b61612a70122dd6e4f6e43a812690010acc8f6d24b60e5100c396b0bb7",
+            ptx_sha256: "468a9c1f37382832d42a9cb4afb67ff4cf36945ff4262f0deaf88ccc7a02f1c5",
+            image_sha256: "dd1168eea93bc182dd8440fc380eb556f20c02665f9c576db42854edc95e2293",
             ptxas: "13.0.88",
         }),
     },

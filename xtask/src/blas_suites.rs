@@ -289,7 +289,8 @@ fn run_all(chosen: &[&Suite], broken: Option<Broken>, device: Option<&str>) -> R
 /// Python's extension module they have those that `cargo xtask python-tests` compiles.
 fn build(features: &[&str], to: &Path) -> Result<PathBuf> {
     let mut cargo = command::cargo();
-    command::run(cargo.args(["build", "-p", "tessera-blas", "-p", "tessera-py"]).args(features))?;
+    cargo.arg("build").args(command::AS_TESTED).args(["-p", "tessera-blas", "-p", "tessera-py"]);
+    command::run(cargo.args(features))?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| crate::modules::root().join("target"), PathBuf::from);
     let library = target.join("debug/libtessera_blas.so");

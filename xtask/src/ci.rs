@@ -32,14 +32,13 @@ const PYTHON: &str = "tessera-py";
 ///
 /// `cargo test -p host` and the tests of the other packages agree in the features of all packages that both compile
 /// (xtask's tests depend on the laboratory for that): they are compiled once.
-const CARGO_STEPS: [&[&str]; 13] = [
+const CARGO_STEPS: [&[&str]; 12] = [
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--exclude", FAER, "--all-targets", "--", "-D", "warnings"],
     &["clippy", "-p", "host", "-p", FAER, "-F", PEERS, "--all-targets", "--", "-D", "warnings"],
     // As the library's users compile it: with the others its packages have more features.
     &["clippy", "-p", "tessera", "--", "-D", "warnings"],
     &["clippy", "-p", "tessera", "--no-default-features", "--", "-D", "warnings"],
-    &["doc", "--workspace", "--exclude", FAER, "--no-deps"],
     &["doc", "--workspace", "--exclude", FAER, "--no-deps", "--document-private-items"],
     &["doc", "-p", "host", "-p", FAER, "-F", PEERS, "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],

@@ -13,6 +13,10 @@ pub(crate) fn cargo() -> Command {
     Command::new("cargo")
 }
 
+/// Arguments that build what is tested as cargo builds tests: what both are made of is compiled once. The folder is
+/// that of the profile `dev`.
+pub(crate) const AS_TESTED: [&str; 2] = ["--profile", "test"];
+
 /// Runs a command in the workspace's root, its output going where ours goes.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = command_line(command);

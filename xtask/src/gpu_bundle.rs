@@ -99,7 +99,8 @@ fn build() -> Command {
 /// Builds the examples, likewise.
 fn build_examples() -> Command {
     let mut cargo = command::cargo();
-    cargo.args(["build", "--message-format=json-render-diagnostics"]);
+    cargo.arg("build").args(command::AS_TESTED);
+    cargo.arg("--message-format=json-render-diagnostics");
     for (package, example) in EXAMPLES {
         cargo.args(["--package", package, "--example", example]);
     }

@@ -10,7 +10,7 @@ use crate::{command, modules, venv, wheel};
 
 /// Run the tests of the Python package: NumPy's own of matmul, ours, and the type stubs
 ///
-/// They run on a build of the profile `dev`, or on a wheel. NumPy, pytest, mypy and ml_dtypes go into
+/// They run on a build of the profile `test`, or on a wheel. NumPy, pytest, mypy and ml_dtypes go into
 /// target/python-venv, over the network; PyTorch and JAX are tested where `TESSERA_PYTHON_PACKAGES` names
 /// them as well. Without Python or network nothing runs, and a line says so.
 #[derive(clap::Args)]
@@ -83,7 +83,8 @@ fn modules_of_package() -> PathBuf {
 /// the path of the folder.
 fn package(name: &str, options: &[&str]) -> Result<PathBuf> {
     let mut cargo = command::cargo();
-    command::run(cargo.args(["build", "-p", "tessera-py", "-p", "tessera-blas"]).args(options))?;
+    cargo.arg("build").args(command::AS_TESTED).args(["-p", "tessera-py", "-p", "tessera-blas"]);
+    command::run(cargo.args(options))?;
     let built = venv::target().join("debug");
     let folder = venv::target().join(name);
     let package = folder.join("tessera");

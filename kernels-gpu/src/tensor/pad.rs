@@ -33,17 +33,16 @@ entry! {
     /// and at least `width`; nobody else uses `to`. The same holds of the second operand where the grid has two
     /// blocks along y.
     pub unsafe fn tensor_pad(params: PadParams) {
-        let copy = params.copy(thread::block_idx_y() != 0);
         // SAFETY: the obligations are the same.
-        unsafe { pad(copy) };
+        unsafe { pad(params, thread::block_idx_y() != 0) };
     }
 }
 
 /// # Safety
 /// The obligations of the entry, of this operand.
 #[inline(always)]
-unsafe fn pad(copy: PadCopy) {
-    let PadCopy { rows, width, from, ld, each, stride, to, pitch } = copy;
+unsafe fn pad(params: PadParams, second: bool) {
+    let PadCopy { rows, width, from, ld, each, stride, to, pitch } = params.copy(second);
     // Never zero, so that no division by it can panic.
     let each = each.max(1);
     // SAFETY: it is valid in the whole launch.

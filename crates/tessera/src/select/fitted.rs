@@ -25,6 +25,7 @@
 //! - results/2026-11-25-h200-drawn/f32-held-2.json
 //! - results/2026-11-27-h200-pingpong/bf16-large.json
 //! - results/2026-11-27-h200-pingpong/bf16-drawn-4.json
+//! - results/2026-11-28-h100-choice/bf16-eights.json
 
 use std::borrow::Cow;
 
@@ -54,17 +55,17 @@ pub(super) const FITTED: Constants = Constants {
         KernelConstants::new("split_k_128x64", [0.34093, 0.67713], [0.30022, 0.60408], 300.0),
         KernelConstants::new("small_m", [0.10531, 0.20691], [0.99977, 0.23872], 3665.5),
         KernelConstants::new("small_n", [0.16786, 0.09839], [0.17313, 0.23108], 2105.5),
-        KernelConstants::new("tensor_128x128", [0.64, 0.79661], [0.64, 0.85455], 580.5),
-        KernelConstants::new("tensor_128x256", [0.64, 0.84835], [0.64, 0.91129], 1034.4),
-        KernelConstants::new("tensor_128x160", [0.64, 0.71499], [0.64, 0.59752], 1291.8),
-        KernelConstants::new("tensor_128x192", [0.64, 0.85513], [0.64, 0.78878], 798.2),
-        KernelConstants::new("tensor_pair_128x192", [0.64, 0.81274], [0.64, 0.85872], 1113.0),
-        KernelConstants::new("tensor_pair_128x256", [0.64, 0.82113], [0.64, 0.80007], 1137.1),
-        KernelConstants::new("tensor_split_64x64", [0.64, 0.4526], [0.64, 0.40917], 856.5),
-        KernelConstants::new("tensor_split_64x128", [0.64, 0.53091], [0.64, 0.47383], 980.3),
-        KernelConstants::new("tensor_split_128x64", [0.64, 0.51306], [0.64, 0.46406], 1203.1),
-        KernelConstants::new("tensor_split_128x128", [0.64, 0.73684], [0.64, 0.57814], 1522.7),
-        KernelConstants::new("tensor_pingpong_64x256", [0.64, 0.74877], [0.64, 0.60185], 602.6),
-        KernelConstants::new("tensor_pingpong_128x128", [0.64, 0.82718], [0.64, 0.66278], 368.0),
+        KernelConstants::new("tensor_128x128", [0.64, 0.80385], [0.64, 0.6757], 898.5),
+        KernelConstants::new("tensor_128x256", [0.64, 0.85323], [0.64, 0.69504], 1486.7),
+        KernelConstants::new("tensor_128x160", [0.64, 0.72718], [0.64, 0.51504], 1976.9),
+        KernelConstants::new("tensor_128x192", [0.64, 0.85892], [0.64, 0.71681], 1108.1),
+        KernelConstants::new("tensor_pair_128x192", [0.64, 0.81321], [0.64, 0.78951], 1519.3),
+        KernelConstants::new("tensor_pair_128x256", [0.64, 0.82378], [0.64, 0.78195], 1584.1),
+        KernelConstants::new("tensor_split_64x64", [0.64, 0.42312], [0.64, 0.28505], 1131.5),
+        KernelConstants::new("tensor_split_64x128", [0.64, 0.53644], [0.64, 0.36625], 1604.9),
+        KernelConstants::new("tensor_split_128x64", [0.64, 0.48232], [0.64, 0.34712], 1607.3),
+        KernelConstants::new("tensor_split_128x128", [0.64, 0.70046], [0.64, 0.52063], 1884.6),
+        KernelConstants::new("tensor_pingpong_64x256", [0.64, 0.70858], [0.64, 0.48951], 488.4),
+        KernelConstants::new("tensor_pingpong_128x128", [0.64, 0.84168], [0.64, 0.56232], 576.2),
     ]),
 };
