@@ -18,6 +18,10 @@ pub(crate) struct Args {
     /// Fail instead of skipping: the device toolchain, ptxas and a nightly must be there
     #[arg(long)]
     require: bool,
+    /// Run what takes a quarter of an hour more as well: the tests of kernels that plain tests leave out, and what is
+    /// compiled with other projects' products
+    #[arg(long)]
+    long: bool,
 }
 
 /// The bridge to faer, whose packages take as long to compile as all others together. It is compiled with the peers,
@@ -32,7 +36,7 @@ const PYTHON: &str = "tessera-py";
 ///
 /// `cargo test -p host` and the tests of the other packages agree in the features of all packages that both compile
 /// (xtask's tests depend on the laboratory for that): they are compiled once.
-const CARGO_STEPS: [&[&str]; 12] = [
+const CARGO_STEPS: [&[&str]; 8] = [
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--exclude", FAER, "--all-targets", "--", "-D", "warnings"],
     &["clippy", "-p", "host", "-p", FAER, "-F", PEERS, "--all-targets", "--", "-D", "warnings"],
@@ -40,11 +44,7 @@ const CARGO_STEPS: [&[&str]; 12] = [
     &["clippy", "-p", "tessera", "--", "-D", "warnings"],
     &["clippy", "-p", "tessera", "--no-default-features", "--", "-D", "warnings"],
     &["doc", "--workspace", "--exclude", FAER, "--no-deps", "--document-private-items"],
-    &["doc", "-p", "host", "-p", FAER, "-F", PEERS, "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],
-    emulator_suites::ALL,
-    &["test", "-p", "host", "-p", FAER, "-F", PEERS, "--lib", "--", "peers"],
-    &["test", "-p", "host", "-p", FAER, "-F", PEERS, "--test", "faer_products"],
     &[
         "test",
         "--workspace",
@@ -59,15 +59,27 @@ const CARGO_STEPS: [&[&str]; 12] = [
     ],
 ];
 
+/// The same of those that `--long` asks for.
+const LONG_STEPS: [&[&str]; 4] = [
+    emulator_suites::ALL,
+    &["doc", "-p", "host", "-p", FAER, "-F", PEERS, "--no-deps", "--document-private-items"],
+    &["test", "-p", "host", "-p", FAER, "-F", PEERS, "--lib", "--", "peers"],
+    &["test", "-p", "host", "-p", FAER, "-F", PEERS, "--test", "faer_products"],
+];
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let (mut steps, require) = (Steps::default(), args.require);
-    for arguments in CARGO_STEPS {
+    let long: &[&[&str]] = if args.long { &LONG_STEPS } else { &[] };
+    if !args.long {
+        steps.skipped.push("what takes minutes: `cargo xtask ci --long` runs it as well".into());
+    }
+    for arguments in CARGO_STEPS.iter().chain(long) {
         let mut cargo = command::cargo();
         if arguments.first() == Some(&"doc") {
             cargo.env("RUSTDOCFLAGS", "-Dwarnings");
         }
         steps.take(&format!("cargo {}", arguments.join(" ")), || {
-            command::run(cargo.args(arguments))?;
+            command::run(cargo.args(*arguments))?;
             Ok(None)
         })?;
     }
