@@ -29,7 +29,7 @@ pub const B_MN_MAJOR: u32 = 2;
 /// Elements that a thread of the helper copies at a time.
 pub const PAD_GROUP: u32 = 8;
 
-/// Threads of the helper that copy a line of so many elements, of a block's `threads`: a power of two, as that is.
+/// Threads of the helper that copy a line of `width` elements, of the `threads` of a block: a power of two, as these are.
 #[inline(always)]
 #[must_use]
 pub const fn threads_of_line(width: u32, threads: u32) -> u32 {
