@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use crate::command;
 
@@ -24,7 +24,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     cargo.args(["run", "--quiet", "-p", "fit", "--"]).args(&args.arguments);
     let status = cargo.status().context("cargo could not be started")?;
     if !status.success() {
-        bail!("nothing was fitted");
+        // It has said why.
+        std::process::exit(status.code().unwrap_or(1));
     }
     Ok(())
 }

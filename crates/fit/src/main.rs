@@ -1,7 +1,7 @@
 //! The constants of the kernels' cost model, from measured times: `cargo xtask fit`.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, reason = "it says how far predictions are from the times")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task says what it does")]
 
 mod records;
 mod regret;
@@ -10,6 +10,7 @@ mod text;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
@@ -97,8 +98,17 @@ fn root() -> PathBuf {
     package.ancestors().nth(2).map_or_else(|| package.clone(), Path::to_owned)
 }
 
-fn main() -> Result<()> {
-    let args = &Args::parse();
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     let limits = DeviceLimits {
         compute_capability: args.capability,
         max_threads_per_block: 1024,
