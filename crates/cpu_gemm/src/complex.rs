@@ -19,6 +19,7 @@
 use gemm_spec::Layout;
 use num_complex::Complex;
 
+use crate::complex_in_tiles;
 use crate::context::CpuContext;
 use crate::driver;
 use crate::field::{Factor, Field};
@@ -32,12 +33,14 @@ use crate::parts::Parts;
 use crate::portable::{Lanes, Portable};
 use crate::product::Product;
 use crate::region::{Half, Region, TriangleOf};
+use crate::types::PackedTypes;
 use crate::view::ViewMut;
+use crate::way::Way;
 #[cfg(target_arch = "x86_64")]
 use crate::{avx2::Avx2, avx512::Avx512};
 
 /// Real numbers that complex ones are multiplied by.
-pub(crate) trait ComplexKernels: OwnSums + Parts {
+pub(crate) trait ComplexKernels: OwnSums + Parts + PackedTypes {
     /// The kernels of an instruction set that this CPU has, for factors that are conjugated or not.
     fn kernels_of_parts(isa: CpuIsa, conjugated: (bool, bool)) -> &'static Kernels<Self>;
 }
@@ -75,6 +78,8 @@ kernels! {
 
 /// Elements of the part of C that is computed at once where its factors are not real.
 const SCRATCH: usize = 1 << 20;
+/// The same in matrix units.
+const TILED: usize = 1 << 24;
 /// Columns of such a part at least.
 const SCRATCH_COLUMNS: usize = 64;
 
@@ -98,7 +103,9 @@ pub(crate) fn multiply<T: ComplexKernels>(
         return multiply_by_reals(alpha, a, b, beta, c, context);
     }
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
-    let cols = (SCRATCH / m).max(SCRATCH_COLUMNS).min(n);
+    // In matrix units A is written out for each of these parts.
+    let elements = if complex_in_tiles::pays::<T>((m, n, k), context) { TILED } else { SCRATCH };
+    let cols = (elements / m).max(SCRATCH_COLUMNS).min(n);
     let Ok(scratch) = context.spare().take::<Complex<T>>(m.saturating_mul(cols)) else {
         return plain(alpha, a, b, beta, c);
     };
@@ -130,6 +137,14 @@ fn multiply_by_reals<T: ComplexKernels>(
 ) where
     Complex<T>: Field<Real = T>,
 {
+    if complex_in_tiles::pays::<T>((c.rows(), c.cols(), a.view.cols()), context) {
+        let way = Way::Units(context.units());
+        let done = complex_in_tiles::multiply(way, alpha.re, a, b, beta.re, &mut c, context);
+        // An error comes before anything is written.
+        if done.is_ok() {
+            return;
+        }
+    }
     let product = product_of_parts(alpha.re, a, b, beta.re, &mut c);
     let (m, n, k) = (product.m, product.n, product.k);
     let kernels = T::kernels_of_parts(context.isa(), (a.conjugated, b.conjugated));
@@ -189,6 +204,10 @@ where
     Complex<T>: Field<Real = T>,
 {
     if alpha.im != T::ZERO || beta.im != T::ZERO {
+        return false;
+    }
+    // Tiles of matrix units compute whole rectangles.
+    if complex_in_tiles::pays::<T>((c.rows(), c.cols(), a.view.cols()), context) {
         return false;
     }
     let (a, b, mut c) = with_columns(a, b, c);

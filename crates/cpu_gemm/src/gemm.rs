@@ -7,7 +7,6 @@ use crate::amx::TileLoop;
 use crate::batch::each_product;
 use crate::context::CpuContext;
 use crate::error::Error;
-use crate::matrix_units::matrix_units;
 use crate::near::NearShape;
 use crate::product::{Product, has_columns};
 use crate::thresholds::WORK_PER_THREAD;
@@ -83,7 +82,7 @@ pub fn uses_matrix_units<T: CpuTypes>(
     context: &CpuContext,
 ) -> bool {
     let size = (problem.m, problem.n, problem.effective_k());
-    way::pays::<T>(units, size, threads_for(size, context)) && matrix_units().is_ok()
+    way::pays::<T>(units, size, threads_for(size, context))
 }
 
 /// The loop by which the peak of matrix units is measured for products of some types; `None` where there are no

@@ -28,9 +28,9 @@
 //!
 //! The instruction set is chosen by the CPU's features; [`CpuContext::with_isa`] takes another.
 //!
-//! Where a context's [units](CpuUnits) say so, sums of f32, f16 and bf16 are computed in matrix units instead:
-//! with errors within those of a chain of multiply-adds and the same bits on every repeat and for any number of threads
-//! and storage order, but not those of [`engine_sum`].
+//! Where a context's [units](CpuUnits) say so, sums of floats and of complex numbers are computed in matrix units where
+//! these are faster: with errors within those of a chain of multiply-adds and the same bits on every repeat, but not
+//! those of [`engine_sum`].
 //!
 //! Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), for the
 //! blocks; Van Zee and van de Geijn, "BLIS" (2015), for the micro-kernel as the one part that differs
@@ -43,6 +43,7 @@ mod cache_line;
 mod columns;
 mod completion;
 mod complex;
+mod complex_in_tiles;
 mod compute;
 mod context;
 mod direct;

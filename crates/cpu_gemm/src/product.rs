@@ -2,14 +2,11 @@
 
 use std::ops::Range;
 
-#[cfg(target_arch = "x86_64")]
-use gemm_spec::epilogue;
-use gemm_spec::{GemmTypes, Layout, Order, Problem};
+use gemm_spec::{GemmTypes, Layout, Order, Problem, epilogue};
 
 use crate::completion::Completion;
 use crate::kernels::OwnSums;
 use crate::near::Near;
-#[cfg(target_arch = "x86_64")]
 use crate::sum::engine_sum;
 
 /// `C = alpha * A * B + beta * C` with C's columns contiguous: a row-major C is computed as the
@@ -123,7 +120,6 @@ impl<T: GemmTypes> Product<T> {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 impl<T: GemmTypes> Product<T> {
     /// Computes it by the definition, in no memory but that of the operands: with the bits of vector units, slowly.
     ///

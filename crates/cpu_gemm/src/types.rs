@@ -17,8 +17,10 @@ use crate::portable::{Lanes, Portable};
 use crate::product::Product;
 use crate::sum::is_exact;
 #[cfg(target_arch = "x86_64")]
+use crate::units::CpuUnits;
+#[cfg(target_arch = "x86_64")]
 use crate::{
-    amx::{self, TileLoop, Unit, residues},
+    amx::{self, RoundedToBf16, RoundedToTf32, TileLoop, Unit, residues},
     avx2::{Avx2, Pairs256},
     avx512::Avx512,
     groups::{Pairs, Quads},
@@ -102,13 +104,13 @@ pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
 
     /// Whether a product of that m, n and k is faster by tiles.
     #[cfg(target_arch = "x86_64")]
-    fn tiles_pay(_: (usize, usize, usize), _: usize) -> bool {
+    fn tiles_pay(_: CpuUnits, _: (usize, usize, usize), _: usize) -> bool {
         false
     }
 
     /// How many threads a product of that size is worth by tiles, of those that it is worth otherwise.
     #[cfg(target_arch = "x86_64")]
-    fn tile_threads(_: (usize, usize, usize), threads: usize) -> usize {
+    fn tile_threads(_: CpuUnits, _: (usize, usize, usize), threads: usize) -> usize {
         threads
     }
 
@@ -118,7 +120,7 @@ pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
         None
     }
 
-    /// Computes a product by tiles, where they multiply these types, else as [`PackedTypes::multiply`].
+    /// Computes a product by tiles, where they multiply these types, rounding factors as far as the units may; else as [`PackedTypes::multiply`].
     ///
     /// # Errors
     /// As there.
@@ -128,7 +130,7 @@ pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
     #[cfg(target_arch = "x86_64")]
     unsafe fn multiply_in_tiles(
         product: &Product<Self>,
-        _: Unit,
+        _: (Unit, CpuUnits),
         context: &CpuContext,
         threads: usize,
     ) -> Result<(), Error> {
@@ -144,11 +146,11 @@ macro_rules! in_tiles {
         const HAS_TILES: bool = true;
         const TILES_KEEP_BITS: bool = $keep_bits;
 
-        fn tiles_pay(size: (usize, usize, usize), threads: usize) -> bool {
+        fn tiles_pay(_: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
             amx::pays::<Self>(size, threads)
         }
 
-        fn tile_threads(size: (usize, usize, usize), threads: usize) -> usize {
+        fn tile_threads(_: CpuUnits, size: (usize, usize, usize), threads: usize) -> usize {
             amx::threads::<Self>(size, threads)
         }
 
@@ -158,14 +160,14 @@ macro_rules! in_tiles {
 
         unsafe fn multiply_in_tiles(
             product: &Product<Self>,
-            unit: Unit,
+            (unit, _): (Unit, CpuUnits),
             context: &CpuContext,
             threads: usize,
         ) -> Result<(), Error> {
             // SAFETY: the caller's promises, for the part as well.
             let otherwise = |part: &_| unsafe { Self::multiply_anyway(part, context, threads) };
             // SAFETY: the caller's promises.
-            unsafe { amx::multiply(product, unit, context, threads, otherwise) }
+            unsafe { amx::multiply::<Self>(product, unit, context, threads, otherwise) }
         }
     };
 }
@@ -174,13 +176,62 @@ macro_rules! in_tiles {
     ($keep_bits:literal) => {};
 }
 
+/// The tiles of f32: those of [`amx`], with as many pieces as the units ask for.
+#[cfg(target_arch = "x86_64")]
+macro_rules! in_pieces {
+    () => {
+        const HAS_TILES: bool = true;
+
+        fn tiles_pay(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
+            match units {
+                CpuUnits::Tf32 => amx::pays::<RoundedToTf32>(size, threads),
+                CpuUnits::Bf16 => amx::pays::<RoundedToBf16>(size, threads),
+                _ => amx::pays::<Self>(size, threads),
+            }
+        }
+
+        fn tile_threads(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> usize {
+            match units {
+                CpuUnits::Tf32 => amx::threads::<RoundedToTf32>(size, threads),
+                CpuUnits::Bf16 => amx::threads::<RoundedToBf16>(size, threads),
+                _ => amx::threads::<Self>(size, threads),
+            }
+        }
+
+        fn tile_loop() -> Option<TileLoop> {
+            amx::tile_loop::<Self>()
+        }
+
+        unsafe fn multiply_in_tiles(
+            product: &Product<Self>,
+            (unit, units): (Unit, CpuUnits),
+            context: &CpuContext,
+            threads: usize,
+        ) -> Result<(), Error> {
+            // SAFETY: the caller's promises, for the part as well.
+            let otherwise = |part: &_| unsafe { Self::multiply_anyway(part, context, threads) };
+            let multiply = match units {
+                CpuUnits::Tf32 => amx::multiply::<RoundedToTf32>,
+                CpuUnits::Bf16 => amx::multiply::<RoundedToBf16>,
+                _ => amx::multiply::<Self>,
+            };
+            // SAFETY: the caller's promises.
+            unsafe { multiply(product, unit, context, threads, otherwise) }
+        }
+    };
+}
+#[cfg(not(target_arch = "x86_64"))]
+macro_rules! in_pieces {
+    () => {};
+}
+
 /// The tiles of f64: those of i8, by [`residues`].
 #[cfg(target_arch = "x86_64")]
 macro_rules! by_residues {
     () => {
         const HAS_TILES: bool = true;
 
-        fn tiles_pay(size: (usize, usize, usize), _: usize) -> bool {
+        fn tiles_pay(_: CpuUnits, size: (usize, usize, usize), _: usize) -> bool {
             residues::pays(size)
         }
 
@@ -190,7 +241,7 @@ macro_rules! by_residues {
 
         unsafe fn multiply_in_tiles(
             product: &Product<Self>,
-            unit: Unit,
+            (unit, _): (Unit, CpuUnits),
             context: &CpuContext,
             threads: usize,
         ) -> Result<(), Error> {
@@ -353,7 +404,7 @@ impl PackedTypes for i8 {
 }
 
 registers! {
-    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>, in_tiles(false);
+    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>, in_pieces();
     f64: __m512d, __m256d, Lanes<f64, 2>, Lanes<f64, 2>, by_residues();
     i32: Lanes<i32, 16>, Lanes<i32, 8>, Lanes<i32, 4>, Lanes<i32, 4>;
 }

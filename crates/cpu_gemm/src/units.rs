@@ -6,8 +6,9 @@ use std::str::FromStr;
 /// Which units a context's products may use.
 ///
 /// Matrix units are the tile registers of AMX. They multiply i8 exactly. Sums of floats they add in another
-/// order than vector units: bf16 as it is, f16 and f32 as pieces of bf16, f64 by
-/// residues. Each setting gives the same bits for any number of threads and on every repeat.
+/// order than vector units: bf16 as it is, f16 and f32 as pieces of bf16, f64 by residues, and where that is allowed
+/// f32 as one or two pieces. Each setting gives the same bits on every repeat, and the first two for any number of
+/// threads: with the others the size from which on matrix units are faster depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuUnits {
@@ -20,11 +21,27 @@ pub enum CpuUnits {
     /// Matrix units wherever they are faster and within the error bound of a chain of multiply-adds. Which bits a sum of
     /// floats has then depends on whether the machine has them.
     All,
+    /// As [`All`](Self::All), but matrix units may round factors of f32 to TF32, eleven bits, or more: sums are within
+    /// `(2^-10 + k u) |A||B|` where others are within `k u |A||B|`, u being the unit roundoff of f32.
+    Tf32,
+    /// As [`All`](Self::All), but matrix units may round factors of f32 to bf16: sums are within
+    /// `(2^-7 + k u) |A||B|` there.
+    Bf16,
 }
 
 impl CpuUnits {
     /// Each setting.
-    pub const EACH: [Self; 3] = [Self::Vector, Self::SameBits, Self::All];
+    pub const EACH: [Self; 5] = [Self::Vector, Self::SameBits, Self::All, Self::Tf32, Self::Bf16];
+
+    /// By how much of itself the product of two factors of f32 may be off, these having been rounded.
+    #[must_use]
+    pub const fn error_of_factors(self) -> f64 {
+        match self {
+            Self::Vector | Self::SameBits | Self::All => 0.0,
+            Self::Tf32 => 1.0 / (1_u64 << 10) as f64,
+            Self::Bf16 => 1.0 / (1_u64 << 7) as f64,
+        }
+    }
 
     /// The name on the command line.
     #[must_use]
@@ -33,6 +50,8 @@ impl CpuUnits {
             Self::Vector => "vector",
             Self::SameBits => "same-bits",
             Self::All => "all",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
         }
     }
 }

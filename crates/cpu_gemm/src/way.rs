@@ -14,12 +14,13 @@ use crate::units::CpuUnits;
 pub(crate) enum Way {
     /// By those of the units that suit it.
     Units(CpuUnits),
-    /// By tiles on all threads, or by their model.
+    /// By tiles on all threads, or by their model; of f32 as the context's units say.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "there are none"))]
     Tiles { model: bool },
 }
 
-/// Whether these units include matrix units that multiply the types faster.
+/// Whether these units include matrix units that multiply the types faster, and this process may use some: the system is
+/// asked for them where they are.
 pub(crate) fn pays<T: PackedTypes>(
     units: CpuUnits,
     size: (usize, usize, usize),
@@ -30,9 +31,9 @@ pub(crate) fn pays<T: PackedTypes>(
         let may = match units {
             CpuUnits::Vector => false,
             CpuUnits::SameBits => T::TILES_KEEP_BITS,
-            CpuUnits::All => T::HAS_TILES,
+            CpuUnits::All | CpuUnits::Tf32 | CpuUnits::Bf16 => T::HAS_TILES,
         };
-        may && T::tiles_pay(size, threads)
+        may && T::tiles_pay(units, size, threads) && Amx::request().is_ok()
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
@@ -74,17 +75,18 @@ pub(crate) unsafe fn multiply<T: PackedTypes>(
         let tiles = match way {
             Way::Units(units) if pays::<T>(units, size, threads) && environment_is_usual() => {
                 let amx = Amx::request().ok();
-                amx.map(|amx| (Unit::Tiles(amx), T::tile_threads(size, threads)))
+                let threads = T::tile_threads(units, size, threads);
+                amx.map(|amx| (Unit::Tiles(amx), units, threads))
             }
             Way::Units(_) => None,
             Way::Tiles { model } => {
                 let amx = Amx::request().ok().filter(|_| !model);
-                Some((amx.map_or(Unit::Model, Unit::Tiles), context.threads()))
+                Some((amx.map_or(Unit::Model, Unit::Tiles), context.units(), context.threads()))
             }
         };
-        if let Some((unit, threads)) = tiles {
+        if let Some((unit, units, threads)) = tiles {
             // SAFETY: the caller's promises.
-            return unsafe { T::multiply_in_tiles(product, unit, context, threads) };
+            return unsafe { T::multiply_in_tiles(product, (unit, units), context, threads) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

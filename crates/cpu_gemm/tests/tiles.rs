@@ -133,8 +133,13 @@ impl<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>> Operands<T> {
     }
 
     fn by_tiles(&self, threads: usize, model: bool) -> Vec<T::C> {
+        self.by_tiles_of(CpuUnits::All, threads, model)
+    }
+
+    fn by_tiles_of(&self, units: CpuUnits, threads: usize, model: bool) -> Vec<T::C> {
         let mut c = self.c.clone();
-        gemm_in_tiles(&self.problem, &self.a, &self.b, &mut c, &context(threads), model)
+        let context = context(threads).with_units(units);
+        gemm_in_tiles(&self.problem, &self.a, &self.b, &mut c, &context, model)
             .expect("the buffers fit");
         c
     }
@@ -158,15 +163,15 @@ fn bits<E: Copy>(elements: &[E]) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }.to_vec()
 }
 
-fn instructions_have_the_bits_of_the_model<T>(cases: u64)
+fn instructions_have_the_bits_of_the_model<T>(units: CpuUnits, cases: u64)
 where
     T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>,
 {
     for seed in 0..cases {
         let operands = Operands::<T>::some(&mut Random(seed));
-        let expected = bits(&operands.by_tiles(2, true));
+        let expected = bits(&operands.by_tiles_of(units, 2, true));
         for threads in [1, 2, 5] {
-            let found = bits(&operands.by_tiles(threads, false));
+            let found = bits(&operands.by_tiles_of(units, threads, false));
             assert!(found == expected, "{threads} threads, {:?}", operands.problem);
         }
     }
@@ -174,14 +179,14 @@ where
 
 /// A test of the types of each product that tiles multiply.
 macro_rules! for_each_tiled {
-    ($($name:ident: $types:ty),*) => {
+    ($($name:ident: $types:ty, $units:ident;)*) => {
         mod instructions_have_the_bits_of_the_model_in {
             use super::*;
             $(
                 #[test]
                 fn $name() {
                     if has_tiles() {
-                        super::instructions_have_the_bits_of_the_model::<$types>(60);
+                        super::instructions_have_the_bits_of_the_model::<$types>(CpuUnits::$units, 60);
                     }
                 }
             )*
@@ -192,7 +197,7 @@ macro_rules! for_each_tiled {
             $(
                 #[test]
                 fn $name() {
-                    bits_do_not_depend_on_storage::<$types>();
+                    bits_do_not_depend_on_storage::<$types>(CpuUnits::$units);
                 }
             )*
         }
@@ -202,7 +207,7 @@ macro_rules! for_each_tiled {
             $(
                 #[test]
                 fn $name() {
-                    nothing_beside_the_operands_is_touched::<$types>();
+                    nothing_beside_the_operands_is_touched::<$types>(CpuUnits::$units);
                 }
             )*
         }
@@ -210,15 +215,23 @@ macro_rules! for_each_tiled {
 }
 
 for_each_tiled!(
-    i8: i8, bf16: bf16, bf16_f32: (bf16, f32), f16: f16, f16_f32: (f16, f32), f32: f32, f64: f64
+    i8: i8, All;
+    bf16: bf16, All;
+    bf16_f32: (bf16, f32), All;
+    f16: f16, All;
+    f16_f32: (f16, f32), All;
+    f32: f32, All;
+    f32_rounded_to_tf32: f32, Tf32;
+    f32_rounded_to_bf16: f32, Bf16;
+    f64: f64, All;
 );
 
 /// By the model, so that it holds on every machine.
-fn bits_do_not_depend_on_storage<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>() {
+fn bits_do_not_depend_on_storage<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>(units: CpuUnits) {
     let (m, n, k) = (40, 35, 230);
     let mut random = Random(7);
     let rows = Operands::<T>::of(Problem::new(m, n, k), &mut random);
-    let expected = rows.by_tiles(1, true);
+    let expected = rows.by_tiles_of(units, 1, true);
     for orders in 1..8 {
         let of = |bit: usize, rows: usize, cols: usize| match orders >> bit & 1 {
             0 => Layout::row_major(cols + 1),
@@ -236,7 +249,7 @@ fn bits_do_not_depend_on_storage<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>() {
                 other.b[b.index(p, col)] = rows.b[p * n + col];
             }
         }
-        let found = other.by_tiles(3, true);
+        let found = other.by_tiles_of(units, 3, true);
         for row in 0..m {
             for col in 0..n {
                 let (found, expected) = (found[c.index(row, col)], expected[row * n + col]);
@@ -246,7 +259,9 @@ fn bits_do_not_depend_on_storage<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>() {
     }
 }
 
-fn nothing_beside_the_operands_is_touched<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>() {
+fn nothing_beside_the_operands_is_touched<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>(
+    units: CpuUnits,
+) {
     if !has_tiles() {
         return;
     }
@@ -260,13 +275,14 @@ fn nothing_beside_the_operands_is_touched<T: CpuTypes<A: Tiled, B: Tiled, C: Til
     );
     cases.push(Operands::of(tall, &mut random));
     for operands in cases {
-        let expected = bits(&operands.by_tiles(1, false));
+        let expected = bits(&operands.by_tiles_of(units, 1, false));
         for at_end in [true, false] {
             let a = Fenced::new(&operands.a, at_end);
             let b = Fenced::new(&operands.b, at_end);
             let mut c = Fenced::new(&operands.c, at_end);
             let (a, b) = (a.as_slice(), b.as_slice());
-            gemm_in_tiles(&operands.problem, a, b, c.as_mut_slice(), &context(2), false)
+            let context = context(2).with_units(units);
+            gemm_in_tiles(&operands.problem, a, b, c.as_mut_slice(), &context, false)
                 .expect("the buffers fit");
             assert!(bits(c.as_slice()) == expected, "{:?}", operands.problem);
         }
@@ -401,6 +417,33 @@ fn errors_are_within_those_of_chains() {
     try_type::<bf16>();
 }
 
+/// Sums of rounded factors are within what their units promise, and are not those of factors as they are.
+#[test]
+fn errors_of_rounded_factors_are_within_their_bounds() {
+    let (m, n) = (40, 50);
+    for k in [33, 96, 700] {
+        let operands = Operands::<f32>::of(Problem::new(m, n, k), &mut Random(21));
+        for (units, of_factors) in [(CpuUnits::Tf32, -10), (CpuUnits::Bf16, -7)] {
+            let bound = 2f64.powi(of_factors) + k as f64 * 2f64.powi(-24);
+            let c = operands.by_tiles_of(units, 2, false);
+            let mut worst = 0.0f64;
+            for row in 0..m {
+                for col in 0..n {
+                    let term = |p: usize| {
+                        f64::from(operands.a[row * k + p]) * f64::from(operands.b[p * n + col])
+                    };
+                    let sum: f64 = (0..k).map(term).sum();
+                    let magnitude: f64 = (0..k).map(|p| term(p).abs()).sum();
+                    worst = worst.max((f64::from(c[row * n + col]) - sum).abs() / magnitude);
+                }
+            }
+            assert!(worst <= bound, "{units}, k = {k}: {worst:e}, bound {bound:e}");
+            // Far from what is rounded to nothing, and from the bound of more exact units.
+            assert!(worst > 2f64.powi(2 * of_factors - 4), "{units}, k = {k}: {worst:e}");
+        }
+    }
+}
+
 /// What the instructions would take for zero, or make a NaN of, is left to multiply-adds: their bits.
 #[test]
 fn wide_ranges_are_left_to_vectors() {
@@ -412,11 +455,16 @@ fn wide_ranges_are_left_to_vectors() {
         }
         operands.a[7 * k + 5] = value;
         let expected = operands.by_vectors();
-        for model in [true, false] {
-            let found = operands.by_tiles(2, model);
+        let ways = [CpuUnits::All, CpuUnits::Tf32, CpuUnits::Bf16]
+            .map(|units| [true, false].map(|model| (units, model)));
+        for (units, model) in ways.into_iter().flatten() {
+            let found = operands.by_tiles_of(units, 2, model);
             let alike =
                 |(x, y): (&f32, &f32)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
-            assert!(found.iter().zip(&expected).all(alike), "{value}, {elsewhere}, {model}");
+            assert!(
+                found.iter().zip(&expected).all(alike),
+                "{value}, {elsewhere}, {units}, {model}"
+            );
         }
     };
     for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-40, 2f32.powi(-101)] {

@@ -49,19 +49,29 @@ pub(crate) enum Unit {
 }
 
 /// What a unit offers for the types of a product.
-pub(crate) struct TileKernels<T: GemmTypes> {
+pub(crate) struct TileKernels<T: TileTypes> {
     pub(super) pack_a: PackFn<T::A>,
     pub(super) pack_b: PackFn<T::B>,
     /// Micro-kernels that follow each other over a block of k, each going on from the sums of the one before.
     pub(super) passes: &'static [MicroKernel],
     /// The same for a product whose A and B have changed places: the order of sums stays.
     pub(super) passes_swapped: &'static [MicroKernel],
-    pub(super) store: StoreFn<T>,
+    pub(super) store: StoreFn<T::Types>,
     pub(super) add: AddFn,
 }
 
-/// Types of products that tiles compute.
-pub(crate) trait TileTypes: GemmTypes<A: Pieces, B: Pieces> {
+/// Products that tiles compute, and of which pieces of the elements.
+///
+/// # Safety
+/// [`Self::A`] and [`Self::B`] are in memory what the types' A and B are, and every bit pattern of these is one of
+/// them.
+pub(crate) unsafe trait TileTypes: Sized + 'static {
+    /// The types of the product.
+    type Types: GemmTypes;
+    /// Elements of A as they are packed.
+    type A: Pieces;
+    /// Elements of B as they are packed.
+    type B: Pieces;
     /// Steps of a block of k. Where sums are [not carried](Self::CARRIES) they depend on it, so it is fixed.
     const BLOCK: usize;
     /// Whether a block's sums go on from those of the block before, in the tiles. Else each block begins
@@ -100,17 +110,17 @@ pub(super) const PACKED: usize = 256 << 20;
 /// # Safety
 /// The product's promises, see [`Product`].
 pub(crate) unsafe fn multiply<T: TileTypes>(
-    product: &Product<T>,
+    product: &Product<T::Types>,
     unit: Unit,
     context: &CpuContext,
     threads: usize,
-    otherwise: impl Fn(&Product<T>),
+    otherwise: impl Fn(&Product<T::Types>),
 ) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
     let operands = k.saturating_mul(m * size_of::<T::A>() + n * size_of::<T::B>());
     let bytes = operands.max(PACKED);
     // SAFETY: the caller's promises.
-    unsafe { multiply_within(product, bytes, unit, context, threads, otherwise) }
+    unsafe { multiply_within::<T>(product, bytes, unit, context, threads, otherwise) }
 }
 
 /// The same with a limit on the bytes of the packed operands.
@@ -121,12 +131,12 @@ pub(crate) unsafe fn multiply<T: TileTypes>(
 /// # Safety
 /// As [`multiply`].
 unsafe fn multiply_within<T: TileTypes>(
-    product: &Product<T>,
+    product: &Product<T::Types>,
     bytes: usize,
     unit: Unit,
     context: &CpuContext,
     threads: usize,
-    otherwise: impl Fn(&Product<T>),
+    otherwise: impl Fn(&Product<T::Types>),
 ) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
     let (of_a, of_b) = panel_bytes::<T>(k);
@@ -147,7 +157,7 @@ unsafe fn multiply_within<T: TileTypes>(
             let part = product.part(first_row..first_row + rows, first_col..first_col + cols);
             // SAFETY: the caller's promises hold for a part of C; the memory is this product's alone and
             // suffices for the first part, than which none is larger.
-            let admitted = unsafe { run(&part, unit, &mut memory, context, threads) };
+            let admitted = unsafe { run::<T>(&part, unit, &mut memory, context, threads) };
             if !admitted {
                 otherwise(&part);
             }
@@ -203,7 +213,7 @@ struct Memory {
 
 /// What the threads of a part share.
 struct Shared<'a, T: TileTypes> {
-    product: &'a Product<T>,
+    product: &'a Product<T::Types>,
     unit: Unit,
     kernels: &'static TileKernels<T>,
     a: Packing<T::A>,
@@ -241,7 +251,7 @@ unsafe impl<T: TileTypes> Sync for Shared<'_, T> {}
 /// # Safety
 /// As [`multiply`]; the memory suffices.
 unsafe fn run<T: TileTypes>(
-    product: &Product<T>,
+    product: &Product<T::Types>,
     unit: Unit,
     memory: &mut Memory,
     context: &CpuContext,
@@ -259,12 +269,12 @@ unsafe fn run<T: TileTypes>(
     let costs = Costs { multiply: 64 * T::PRODUCTS, fetch: 100 * T::A::PLANES };
     let bytes = packed_bytes((m.div_ceil(LINES), n.div_ceil(LINES)), panel_bytes::<T>(product.k));
     let stripes = if bytes <= threads * STRIPED { threads } else { 1 };
-    let shared = Shared {
+    let shared = Shared::<T> {
         product,
         unit,
         kernels,
         a: Packing::new(
-            (a, a_row, a_col),
+            (a.cast(), a_row, a_col),
             (m, lead),
             memory.a.as_mut_ptr(),
             (Form::Groups, kernels.pack_a),
@@ -272,7 +282,7 @@ unsafe fn run<T: TileTypes>(
             (threads, stripes),
         ),
         b: Packing::new(
-            (b, b_col, b_row),
+            (b.cast(), b_col, b_row),
             (n, 0),
             memory.b.as_mut_ptr(),
             (Form::Lines, kernels.pack_b),
@@ -287,7 +297,7 @@ unsafe fn run<T: TileTypes>(
         stripes: (0..stripes).map(|_| Stripe::default()).collect(),
         begun: AtomicUsize::new(0),
         packed: AtomicUsize::new(0),
-        plain: Plain::of(product, lead),
+        plain: Plain::of::<T::Types>(product, lead),
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
     context.run_on(threads, || unsafe { shared.work() });
@@ -399,7 +409,7 @@ mod tests {
         let left = RefCell::new(Vec::new());
         let otherwise = |part: &Product<f32>| left.borrow_mut().push(part.n);
         // SAFETY: the buffers are as long as the problem says.
-        unsafe { multiply_within(&product, bytes, Unit::Model, &context, 2, otherwise) }
+        unsafe { multiply_within::<f32>(&product, bytes, Unit::Model, &context, 2, otherwise) }
             .expect("memory");
         (c, left.into_inner())
     }

@@ -227,6 +227,46 @@ micro_kernel!(
     ask_operands!(384),
 );
 
+// All products of two pieces but that of both rests.
+micro_kernel!(
+    multiply_two_pieces_but_rests_b_first,
+    4096,
+    512,
+    512,
+    load_b!(1),
+    load_a!(0),
+    multiply!("tdpbf16ps"),
+    ask_operands!(0),
+    ask_operands!(128),
+    load_b!(0),
+    multiply!("tdpbf16ps"),
+    ask_operands!(256),
+    ask_sums!(0),
+    load_a!(1),
+    multiply!("tdpbf16ps"),
+    ask_operands!(384),
+    ask_sums!(128),
+);
+micro_kernel!(
+    multiply_two_pieces_but_rests_a_first,
+    4096,
+    512,
+    512,
+    load_b!(0),
+    load_a!(1),
+    multiply!("tdpbf16ps"),
+    ask_operands!(0),
+    ask_operands!(128),
+    load_a!(0),
+    multiply!("tdpbf16ps"),
+    ask_operands!(256),
+    ask_sums!(0),
+    load_b!(1),
+    multiply!("tdpbf16ps"),
+    ask_operands!(384),
+    ask_sums!(128),
+);
+
 // Of three pieces the products that count but the largest: one operand changes at a time.
 micro_kernel!(
     multiply_three_pieces_small_b_first,
@@ -377,6 +417,8 @@ model!(model_bf16, bf16, f32, dot_bf16, 2, 32, 1, [(0, 0)]);
 model!(model_i8, i8, i32, dot_i8, 4, 64, 1, [(0, 0)]);
 model!(model_two_pieces_b_first, bf16, f32, dot_bf16, 2, 32, 2, [(1, 1), (0, 1), (1, 0), (0, 0)]);
 model!(model_two_pieces_a_first, bf16, f32, dot_bf16, 2, 32, 2, [(1, 1), (1, 0), (0, 1), (0, 0)]);
+model!(model_two_pieces_but_rests_b_first, bf16, f32, dot_bf16, 2, 32, 2, [(0, 1), (0, 0), (1, 0)]);
+model!(model_two_pieces_but_rests_a_first, bf16, f32, dot_bf16, 2, 32, 2, [(1, 0), (0, 0), (0, 1)]);
 model!(
     model_three_pieces_small_b_first,
     bf16,

@@ -9,6 +9,7 @@
 //!   from zero and added up in f32.
 //! - f32 is three pieces, exactly. Of the nine products the three that are below 2^-24 of the largest are
 //!   left out. The five small ones of a block are summed first, the largest on top.
+//! - f32 whose factors may be rounded is two pieces of three products, or one.
 //! - f64 is integers, whose residues by 14 moduli are i8: see [`residues`].
 //!
 //! The instructions take subnormal numbers for zeros. Packing watches the range of what it packs, and a
@@ -40,7 +41,7 @@ pub(crate) use self::driver::{TileTypes, Unit, multiply};
 pub(crate) use self::flags::environment_is_usual;
 pub use self::peak::TileLoop;
 pub(crate) use self::permission::{Amx, NoAmx};
-use self::pieces::{Pieces, Range};
+use self::pieces::{OnePiece, Pieces, Range, TwoPieces};
 
 /// From which size on products are faster by tiles than by vector registers.
 ///
@@ -81,11 +82,14 @@ pub(crate) fn pays<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usiz
 
 /// The loop that measures the units' peak for products of some types.
 pub(crate) fn tile_loop<T: TileTypes>() -> Option<TileLoop> {
-    peak::tile_loop(<T::A as Pieces>::STEP, T::PRODUCTS)
+    peak::tile_loop(T::A::STEP, T::PRODUCTS)
 }
 
-/// Multiply-adds of tiles of bf16 for each thread at least: fewer are done before another thread has woken.
-const TILE_WORK: usize = 1 << 25;
+/// Multiply-adds of tiles of bf16 up to which a product is computed by one thread: fewer are done before another
+/// thread has woken, packed its part and fetched what was packed elsewhere.
+const ALONE: usize = 1 << 26;
+/// The same for each thread at least, where several compute it.
+const TILE_WORK: usize = 1 << 22;
 
 /// Multiply-adds that take as long as packing an element of either operand, at least.
 const PACKING_WORK: usize = 64;
@@ -96,8 +100,8 @@ pub(crate) fn threads<T: TileTypes>((m, n, k): (usize, usize, usize), threads: u
     let products = m.saturating_mul(n).saturating_mul(k).saturating_mul(T::PRODUCTS);
     let packed = (m + n).saturating_mul(k).saturating_mul(PACKING_WORK);
     // A tile of bytes has twice the steps.
-    let work = products.saturating_add(packed) / (<T::A as Pieces>::STEP / 32);
-    threads.min(work / TILE_WORK).max(1)
+    let work = products.saturating_add(packed) / (T::A::STEP / 32);
+    if work < ALONE { 1 } else { threads.min(work / TILE_WORK).max(1) }
 }
 
 /// Bits of an f32 that is that power of two.
@@ -119,14 +123,26 @@ fn within_range(a: Range, b: Range, k: usize) -> bool {
     a.least >= least && b.least >= least && smallest_product >= -100 && largest_sum < 127
 }
 
-/// The kernels of types whose tiles multiply by those passes.
+/// Products of f32 whose factors are rounded to two pieces, 16 bits: all products of these but that of both rests.
+pub(crate) enum RoundedToTf32 {}
+
+/// Products of f32 whose factors are rounded to bf16.
+pub(crate) enum RoundedToBf16 {}
+
+/// The kernels of types whose tiles multiply by those passes, of the pieces of those elements.
 macro_rules! tile_types {
     ($(
-        $types:ty: block $block:literal, carries $carries:literal, products $products:literal,
+        $name:ty: $types:ty, elements $element:ty,
+        block $block:literal, carries $carries:literal, products $products:literal,
         pays [$alone:literal, $together:literal, $from_memory:literal, $work:literal],
         $admits:expr, [$($pass:ident / $model:ident),+], swapped [$($swapped:ident / $swapped_model:ident),+];
     )*) => {$(
-        impl TileTypes for $types {
+        // SAFETY: the element is that of the types, or a transparent structure of it; each is a plain number.
+        unsafe impl TileTypes for $name {
+            type Types = $types;
+            type A = $element;
+            type B = $element;
+
             const BLOCK: usize = $block;
             const CARRIES: bool = $carries;
             const PRODUCTS: usize = $products;
@@ -170,19 +186,32 @@ macro_rules! tile_types {
 }
 
 tile_types! {
-    i8: block 16, carries true, products 1, pays [4, 4, 4, 0], |_, _, _| true,
+    i8: i8, elements i8, block 16, carries true, products 1,
+        pays [4, 4, 4, 0], |_, _, _| true,
         [multiply_i8 / model_i8], swapped [multiply_i8 / model_i8];
-    bf16: block 16, carries true, products 1, pays [7, 7, 16, 0], within_range,
+    bf16: bf16, elements bf16, block 16, carries true, products 1,
+        pays [7, 7, 16, 0], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
-    (bf16, f32): block 16, carries true, products 1, pays [7, 7, 16, 0], within_range,
+    (bf16, f32): (bf16, f32), elements bf16, block 16, carries true, products 1,
+        pays [7, 7, 16, 0], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
-    f16: block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
+    RoundedToBf16: f32, elements OnePiece, block 16, carries true, products 1,
+        pays [16, 24, 64, 0], within_range,
+        [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
+    RoundedToTf32: f32, elements TwoPieces, block 8, carries true, products 3,
+        pays [30, 60, 128, 0x10_0000], within_range,
+        [multiply_two_pieces_but_rests_a_first / model_two_pieces_but_rests_a_first],
+        swapped [multiply_two_pieces_but_rests_b_first / model_two_pieces_but_rests_b_first];
+    f16: f16, elements f16, block 6, carries false, products 4,
+        pays [30, 40, 96, 0x10_0000], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
-    (f16, f32): block 6, carries false, products 4, pays [30, 40, 96, 0x10_0000], within_range,
+    (f16, f32): (f16, f32), elements f16, block 6, carries false, products 4,
+        pays [30, 40, 96, 0x10_0000], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
-    f32: block 6, carries false, products 6, pays [64, 240, 380, 0x100_0000], within_range, [
+    f32: f32, elements f32, block 6, carries false, products 6,
+        pays [64, 240, 380, 0x100_0000], within_range, [
         multiply_three_pieces_small_a_first / model_three_pieces_small_a_first,
         multiply_three_pieces_large / model_three_pieces_large
     ], swapped [

@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 use gemm_spec::{bf16, f16};
 
 use super::pack::{Form, LINES, PLANE, Panels, TILE, step_bytes};
-use super::pieces::{Pieces, Range};
+use super::pieces::{OnePiece, Pieces, Range, TwoPieces};
 
 /// Steps that are packed before they are transposed, so that they are still in the L1.
 const TRANSPOSED_AT_ONCE: usize = 4;
@@ -236,13 +236,19 @@ trait Split: Pieces {
     unsafe fn load(from: *const Self, lanes: __mmask16) -> __m512;
 }
 
-impl Split for f32 {
-    #[inline(always)]
-    unsafe fn load(from: *const Self, lanes: __mmask16) -> __m512 {
-        // SAFETY: the caller's promise for those elements; masked lanes are not read.
-        unsafe { _mm512_maskz_loadu_ps(lanes, from) }
-    }
+macro_rules! split_f32 {
+    ($($element:ty),*) => {$(
+        impl Split for $element {
+            #[inline(always)]
+            unsafe fn load(from: *const Self, lanes: __mmask16) -> __m512 {
+                // SAFETY: the caller's promise for those elements, each an f32; masked lanes are not read.
+                unsafe { _mm512_maskz_loadu_ps(lanes, from.cast()) }
+            }
+        }
+    )*};
 }
+
+split_f32!(f32, TwoPieces, OnePiece);
 
 impl Split for f16 {
     #[inline(always)]
@@ -312,7 +318,7 @@ macro_rules! split_vectors {
     )*};
 }
 
-split_vectors!(f32, f16);
+split_vectors!(f32, f16, TwoPieces, OnePiece);
 
 /// Packs panels, as [`super::pack::pack`].
 ///

@@ -64,6 +64,36 @@ impl Pieces for f32 {
     }
 }
 
+/// An f32 rounded to two pieces, 16 bits.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct TwoPieces(f32);
+
+/// An f32 rounded to one piece, a bf16.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct OnePiece(f32);
+
+macro_rules! rounded_elements {
+    ($($element:ident: $planes:literal),*) => {$(
+        impl Pieces for $element {
+            type Piece = bf16;
+
+            const PLANES: usize = $planes;
+
+            fn pieces(self) -> [bf16; 3] {
+                self.0.pieces()
+            }
+
+            fn magnitude(self) -> u32 {
+                self.0.magnitude()
+            }
+        }
+    )*};
+}
+
+rounded_elements!(TwoPieces: 2, OnePiece: 1);
+
 /// Two pieces are all 11 bits of an f16.
 impl Pieces for f16 {
     type Piece = bf16;

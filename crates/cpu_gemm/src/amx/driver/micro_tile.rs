@@ -36,7 +36,7 @@ pub(super) fn lead<T: GemmTypes>(product: &Product<T>) -> usize {
 
 impl Plain {
     /// `None` where C does not hold sums as they are, or columns of micro-tiles begin within cache lines.
-    pub(super) fn of<T: TileTypes>(product: &Product<T>, lead: usize) -> Option<Self> {
+    pub(super) fn of<T: GemmTypes>(product: &Product<T>, lead: usize) -> Option<Self> {
         let &Product { m, n, alpha, beta, c, ldc, .. } = product;
         let is_plain = !T::ROUNDS && alpha == T::Acc::ONE && beta == T::Acc::ZERO;
         let first = c.wrapping_sub(lead) as usize;
@@ -106,7 +106,7 @@ impl<T: TileTypes> Shared<'_, T> {
         let (rows, cols) = ((LINES - missing).min(m - row), LINES.min(n - col));
         let c = c.wrapping_add(row + col * ldc);
         let plain = self.plain.filter(|_| last && rows == LINES && cols == LINES);
-        let ld = ldc * size_of::<T::C>();
+        let ld = ldc * size_of::<<T::Types as GemmTypes>::C>();
         // Where the sums of the last pass go.
         let (to, to_ld) = match plain {
             Some(Plain::Direct) if T::CARRIES => (c.cast::<u8>(), ld),
@@ -148,7 +148,10 @@ impl<T: TileTypes> Shared<'_, T> {
                 stream(all_sums, c.cast(), ld);
             },
             _ => {
-                let sums = all_sums.cast::<T::Acc>().cast_const().wrapping_add(missing);
+                let sums = all_sums
+                    .cast::<<T::Types as GemmTypes>::Acc>()
+                    .cast_const()
+                    .wrapping_add(missing);
                 let stored = Stored { sums, c, ldc, rows, cols, alpha, beta };
                 // SAFETY: sums of this micro-tile, and the part of C under it, which is this thread's.
                 unsafe { (self.kernels.store)(&stored) };
