@@ -1,6 +1,9 @@
 //! Products with a triangular matrix, and solves with one.
 
-use cpu_gemm::{BLOCK, Factor, Field, Task, View, ViewMut, scale, triangle};
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+use cpu_gemm::{BLOCK, CpuContext, Factor, Field, Task, View, ViewMut, run_on, scale, triangle};
 
 use super::options::{Diag, Op, Side, Uplo};
 use super::products::Products;
@@ -94,6 +97,12 @@ pub(crate) fn triangular<T: Field>(
         triangle(task, alpha, a, b, context.cpu()).expect("invariant: A is square and fits B");
         return;
     }
+    if n <= STRIPED && !context.goes_elsewhere([n, b.cols(), n]) {
+        let width = stripe(b.cols(), context.cpu().threads());
+        if width < b.cols() {
+            return in_stripes(task, alpha, a, b, width, context.cpu());
+        }
+    }
     let cut = half(n, BLOCK);
     let (first, last) = (a.part(0..cut, 0..cut), a.part(cut..n, cut..n));
     let (top, bottom) = b.split_rows(cut);
@@ -113,4 +122,45 @@ pub(crate) fn triangular<T: Field>(
         context.product(alpha, beside, Factor::plain(of_far.as_view()), T::ONE, of_near);
         triangular(task, alpha, far, of_far, context);
     }
+}
+
+/// Rows of the triangles whose right-hand sides are divided among the threads: below, the threads would wait for each
+/// other at each of its parts for longer than these take.
+const STRIPED: usize = 512;
+/// Right-hand sides of a thread at least: each of them packs all of the triangle.
+const LEAST_STRIPE: usize = 48;
+/// Right-hand sides of a thread are a multiple of this, but for the last.
+const STRIPE_OF: usize = 16;
+
+/// How many right-hand sides each thread takes; all of them where they are too few for several.
+fn stripe(cols: usize, threads: usize) -> usize {
+    cols.div_ceil(threads).next_multiple_of(STRIPE_OF).max(LEAST_STRIPE).min(cols)
+}
+
+/// [`triangular`] of that many right-hand sides on each thread.
+fn in_stripes<T: Field>(
+    task: Task,
+    alpha: T,
+    a: Factor<'_, T>,
+    b: ViewMut<'_, T>,
+    width: usize,
+    context: &CpuContext,
+) {
+    let mut stripes = Vec::with_capacity(b.cols().div_ceil(width));
+    let mut rest = b;
+    while rest.cols() > width {
+        let (stripe, others) = rest.split_cols(width);
+        stripes.push(stripe);
+        rest = others;
+    }
+    stripes.push(rest);
+    let threads = stripes.len().min(context.threads());
+    let stripes = Mutex::new(stripes);
+    let alone = context.limited_to(NonZeroUsize::MIN);
+    run_on(context.pool(), threads, || {
+        let next = || stripes.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(stripe) = next() {
+            triangular(task, alpha, a, stripe, &alone);
+        }
+    });
 }
