@@ -10,9 +10,9 @@ use gemm_spec::{KernelSpec, OperandAccess};
 /// [`Engine`](crate::Engine). Write u for the unit roundoff of the sums' type. `docs/accuracy.md` has the
 /// bounds and their proofs.
 ///
-/// Every implementation keeps to every contract but `f16x3`, which the strictest excludes. The two that
-/// allow less than f32 are kept by all; nothing here rounds factors of f32 so far, so they choose as
-/// [`Accuracy::Fp32`] does, and leave room for what does.
+/// Every implementation keeps to every contract but `f16x3`, which the strictest excludes, and products of rounded
+/// factors in the matrix units of a CPU, which only the two that allow less than f32 admit. No kernel for the GPU
+/// rounds factors of f32 so far, so these two choose kernels as [`Accuracy::Fp32`] does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accuracy {
     /// As if factors were rounded to bf16 first: within `(2^-7 + k u) |A||B|` where [`Accuracy::Fp32`] is

@@ -86,7 +86,8 @@ impl EngineBuilder {
         Self { isa: Some(isa), ..self }
     }
 
-    /// The units of products on the CPU. If not set, [`CpuUnits::All`], and of a
+    /// The units of products on the CPU. If not set, [`CpuUnits::All`], of an engine whose
+    /// [accuracy](Self::accuracy) allows factors to be rounded [`CpuUnits::Tf32`] or [`CpuUnits::Bf16`], and of a
     /// [deterministic](Self::deterministic) engine [`CpuUnits::SameBits`].
     ///
     /// Matrix units compute sums of f32, f16 and bf16 within the error bound of vector units, mostly with
@@ -96,7 +97,7 @@ impl EngineBuilder {
         Self { units: Some(units), ..self }
     }
 
-    /// What the choice of a kernel keeps to; [`Accuracy::Fp32`] if not set.
+    /// What the choice of a kernel keeps to, and of the units of products on the CPU; [`Accuracy::Fp32`] if not set.
     pub fn accuracy(self, accuracy: Accuracy) -> Self {
         Self { accuracy, ..self }
     }
@@ -157,7 +158,12 @@ impl EngineBuilder {
 
     fn start_threads(&self) -> Result<CpuContext, Error> {
         let isa = self.isa.unwrap_or_else(CpuIsa::best);
-        let usual = if self.deterministic { CpuUnits::SameBits } else { CpuUnits::All };
+        let usual = match self.accuracy {
+            _ if self.deterministic => CpuUnits::SameBits,
+            Accuracy::Bf16 => CpuUnits::Bf16,
+            Accuracy::Tf32 => CpuUnits::Tf32,
+            Accuracy::Fp32 | Accuracy::Componentwise => CpuUnits::All,
+        };
         let units = self.units.unwrap_or(usual);
         Ok(CpuContext::with_isa(self.threads, isa)?.with_units(units))
     }
