@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::{Element as _, Operand, Order, Problem};
+use gemm_spec::{Element as _, Operand, Order, Problem, Types};
 use tessera::{
     AccOf, Accuracy, Device, Engine, MatMut, MatRef, Matrix, Multiply, MultiplyInto, Placement,
     row_major,
@@ -115,6 +115,18 @@ impl Multiplier {
             return Ok(Implementation::Cpu(cpu::of_engine(&self.engine, problem)));
         };
         Ok(Implementation::Gpu(kernel))
+    }
+
+    /// By how much of itself a product of two elements may be off, as the units of the CPU may have rounded them.
+    ///
+    /// # Errors
+    /// As [`Engine::placement`].
+    pub fn error_of_factors<T: ScalarTypes>(&self, problem: &Problem<T>) -> Result<f64, Error> {
+        let rounds = self.rung.is_none()
+            && T::TYPES == Types::F32
+            && matches!(self.choose(problem)?, Implementation::Cpu(_))
+            && self.engine.uses_matrix_units(problem);
+        Ok(if rounds { self.engine.cpu_context().units().error_of_factors() } else { 0.0 })
     }
 
     /// `A * B` as a new row-major matrix.

@@ -58,15 +58,15 @@ pub(super) struct Args {
     /// CPU threads [default: RAYON_NUM_THREADS, else one for each core].
     #[arg(long, value_name = "T", value_parser = values::threads)]
     threads: Option<NonZeroUsize>,
-    /// Units of the CPU: vector; same-bits, which adds matrix units where they give the same bits; or all
-    /// [default: TESSERA_CPU_UNITS, else all].
+    /// Units of the CPU: vector; same-bits, which adds matrix units where they give the same bits; all; or tf32 or
+    /// bf16, which are all and may round factors of f32 [default: TESSERA_CPU_UNITS, else what --accuracy allows].
     #[arg(long, value_name = "UNITS")]
     cpu_units: Option<CpuUnits>,
     /// Processor: auto, cpu, cuda or cuda:I.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = values::processor)]
     device: DeviceChoice,
     /// How exact: fp32, or componentwise, which holds for each element whatever the range of the operands;
-    /// tf32 and bf16 allow less, and select the same kernels as fp32 so far (see docs/accuracy.md).
+    /// tf32 and bf16 allow less: matrix units of a CPU then round factors of f32 (see docs/accuracy.md).
     #[arg(long, value_name = "MODE", default_value = "fp32")]
     accuracy: Accuracy,
     /// Check before writing: auto, full, freivalds, sample or none.
@@ -240,7 +240,9 @@ fn product<T: ScalarTypes<A: NpyElement, B: NpyElement, C: NpyElement>>(
     let took = started.elapsed().as_secs_f64();
     let report = checked.then(|| {
         progress.step("checking");
-        let checker = Checker::new(&problem, a.as_slice(), b.as_slice(), &before, args.check, 0)?;
+        let (a, b, how) = (a.as_slice(), b.as_slice(), (args.check, 0));
+        let factors = multiplier.error_of_factors(&problem)?;
+        let checker = Checker::of_rounded_factors(&problem, a, b, &before, how, factors)?;
         Ok(checker.check(&product))
     });
     progress.step("writing");

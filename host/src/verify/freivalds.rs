@@ -63,7 +63,8 @@ impl<T: ScalarTypes> Freivalds<T> {
         let sizes = Magnitudes::of(source)?;
         let pollution = if sizes.finite { None } else { Some(Pollution::of(source)?) };
         let exact = integral && sizes.exact;
-        let bound = bound::projected(source.problem.n, source.depth(), sizes.format.roundoff);
+        let sums = bound::projected(source.problem.n, source.depth(), sizes.format.roundoff);
+        let bound = sums + bound::ROUNDED_ROW * source.units_of_factors();
         let mut x = signs(source.problem.n, random)?;
         if let Some(pollution) = &pollution {
             for (x, _) in x.iter_mut().zip(&pollution.cols).filter(|(_, polluted)| **polluted) {
@@ -212,7 +213,7 @@ fn roundings<T: Scalar>(c: View<'_, T>) -> Vec<f64> {
 fn rounded_visible<T: ScalarTypes>(source: &Source<'_, T>, row: usize, sums: f64) -> f64 {
     let u = T::TYPES.c().unit_roundoff();
     let least = T::C::ZERO.rounded_from().1;
-    let roundoff = Format::of(T::TYPES).roundoff * bound::elementwise(source.depth());
+    let roundoff = Format::of(T::TYPES).roundoff * source.elementwise();
     // Without a row of the reference nothing is certain.
     let Ok(reference) = source.reference(&[row]) else { return f64::INFINITY };
     let sizes = || {

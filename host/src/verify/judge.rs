@@ -25,7 +25,7 @@ impl Judge {
     pub(super) fn new<T: ScalarTypes>(source: &Source<'_, T>, exact: bool, endless: bool) -> Self {
         let format = Format::of(T::TYPES);
         let alpha = source.problem.alpha.to_f64();
-        let bound = bound::elementwise(source.depth());
+        let bound = source.elementwise();
         let amplify = if source.depth() == 0 { 1.0 } else { (1.0 / alpha.abs()).max(1.0) };
         Self {
             bound: if exact { 0.0 } else { bound },

@@ -190,12 +190,28 @@ impl<'a, T: ScalarTypes> Checker<'a, T> {
         method: Method,
         seed: u64,
     ) -> Result<Self, VerifyError> {
+        Self::of_rounded_factors(problem, a, b, c_before, (method, seed), 0.0)
+    }
+
+    /// The same for results whose factors may have been rounded, so that each product of two is off by at most
+    /// `factors` of itself.
+    ///
+    /// # Errors
+    /// As [`Checker::new`].
+    pub fn of_rounded_factors(
+        problem: &Problem<T>,
+        a: &'a [T::A],
+        b: &'a [T::B],
+        c_before: &'a [T::C],
+        (method, seed): (Method, u64),
+        factors: f64,
+    ) -> Result<Self, VerifyError> {
         if !problem.batch.is_one() {
             return Err(VerifyError::Batch { count: problem.batch.count });
         }
-        let source = Source::new(problem, a, b, c_before)?;
+        let source = Source::new(problem, a, b, c_before)?.of_rounded_factors(factors);
         let method = method.resolve(problem);
-        let integral = method != Method::None && all_integers(&source);
+        let integral = method != Method::None && factors == 0.0 && all_integers(&source);
         let random = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
         let strategy = match method {
             Method::None => Strategy::None,

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use gemm_spec::{Convert, Element, Layout, Operand, Order, Problem, ShapeError, bf16, f16};
 
+use super::bound::{self, Format};
 use crate::scalar::{Scalar, ScalarTypes};
 
 /// [`Scalar::to_f64`], inlined into loops in every profile: a call for each element would take
@@ -79,6 +80,8 @@ pub(super) struct Source<'a, T: ScalarTypes> {
     pub(super) a: View<'a, T::A>,
     pub(super) b: View<'a, T::B>,
     pub(super) c_before: Option<View<'a, T::C>>,
+    /// By how much of itself each product may be off.
+    factors: f64,
 }
 
 impl<'a, T: ScalarTypes> Source<'a, T> {
@@ -109,6 +112,7 @@ impl<'a, T: ScalarTypes> Source<'a, T> {
             a: View::new(m, k, problem.a, a),
             b: View::new(k, n, problem.b, b),
             c_before: reads_c.then(|| View::new(m, n, problem.c, c_before)),
+            factors: 0.0,
         })
     }
 
@@ -129,6 +133,22 @@ impl<'a, T: ScalarTypes> Source<'a, T> {
             a: self.b.transposed(),
             b: self.a.transposed(),
             c_before: self.c_before.map(|c| c.transposed()),
+            factors: self.factors,
         }
+    }
+
+    /// The same where each product `a * b` may be off by that much of itself, its factors being rounded.
+    pub(super) fn of_rounded_factors(self, factors: f64) -> Self {
+        Self { factors, ..self }
+    }
+
+    /// What that adds to a bound, in units of the roundoff of sums.
+    pub(super) fn units_of_factors(&self) -> f64 {
+        if self.factors == 0.0 { 0.0 } else { self.factors / Format::of(T::TYPES).roundoff }
+    }
+
+    /// The bound for an element of C, see [`bound::elementwise`].
+    pub(super) fn elementwise(&self) -> f64 {
+        bound::elementwise(self.depth()) + self.units_of_factors()
     }
 }
