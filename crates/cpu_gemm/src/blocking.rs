@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use gemm_spec::GemmTypes;
+use gemm_spec::{Accumulator, GemmTypes};
 
 use crate::kernels::Kernels;
 use crate::sum::{CHAIN, is_exact, superblock};
@@ -79,17 +79,8 @@ impl Blocking {
         threads: usize,
     ) -> Self {
         let (mr, nr) = (kernels.rows, kernels.cols);
-        // Half of each level is for what passes through.
-        let elements = |bytes: usize| bytes / 2 / size_of::<T::Acc>();
-        let depth = (elements(caches.l1) / nr).clamp(64, MOST_K);
-        // Whole superblocks, so that nothing but totals waits from one block to the next, or whole chains where the
-        // cache has no room for that; of exact sums, which have neither, a multiple of the steps of any packed element.
-        let unit = match superblock::<T::Acc>() {
-            _ if is_exact::<T::Acc>() || k <= depth => 8,
-            superblock if superblock <= depth => superblock,
-            _ => CHAIN,
-        };
-        let k = equal(k, depth * kernels.group, unit);
+        let elements = |bytes: usize| half::<T::Acc>(bytes);
+        let k = k_of_a_block::<T::Acc>(caches, (nr, kernels.group), k);
         let steps = kernels.packed_steps(k);
         // A block of A that is used once stays in the first level; where it is used a few times, what the
         // next is packed from, which is asked for meanwhile, needs as much room in the second.
@@ -111,6 +102,28 @@ impl Blocking {
     }
 }
 
+/// Elements in half of a level of cache: the other half is for what passes through.
+fn half<Acc>(bytes: usize) -> usize {
+    bytes / 2 / size_of::<Acc>()
+}
+
+/// k elements of a block for tiles of `nr` columns, of whose elements `group` are packed in the room of one.
+fn k_of_a_block<Acc: Accumulator>(caches: Caches, (nr, group): (usize, usize), k: usize) -> usize {
+    // A multiple of `STEPS`, so that what fits it is one block: cut elsewhere than between chains a sum is wrong.
+    let depth = (half::<Acc>(caches.l1) / nr).clamp(64, MOST_K) / STEPS * STEPS;
+    // Whole superblocks, so that nothing but totals waits from one block to the next, or whole chains where the
+    // cache has no room for that; of exact sums, which have neither, a multiple of the steps of any packed element.
+    let unit = match superblock::<Acc>() {
+        _ if is_exact::<Acc>() || k <= depth => STEPS,
+        superblock if superblock <= depth => superblock,
+        _ => CHAIN,
+    };
+    equal(k, depth * group, unit)
+}
+
+/// A multiple of the steps of any packed element.
+const STEPS: usize = 8;
+
 /// k elements beyond which nothing is gained: sums are then carried seldom enough.
 const MOST_K: usize = 512;
 
@@ -118,4 +131,33 @@ const MOST_K: usize = 512;
 fn equal(whole: usize, most: usize, unit: usize) -> usize {
     let parts = whole.div_ceil((most / unit).max(1) * unit).max(1);
     whole.div_ceil(parts).next_multiple_of(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums of floats are cut between blocks where their chains end, whatever the caches and the tiles are.
+    fn blocks_end_where_chains_do<Acc: Accumulator>() {
+        for nr in 1..=16 {
+            for l1 in [16, 24, 32, 48, 64, 128] {
+                let caches = Caches { l1: l1 << 10, l2: 512 << 10, l3: 8 << 20 };
+                for k in 1..1500 {
+                    let block = k_of_a_block::<Acc>(caches, (nr, 1), k);
+                    let whole = block >= k || block.is_multiple_of(CHAIN);
+                    assert!(whole, "{nr} columns, {l1} KiB, k = {k}: {block}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_f32_end_where_chains_do() {
+        blocks_end_where_chains_do::<f32>();
+    }
+
+    #[test]
+    fn blocks_of_f64_end_where_chains_do() {
+        blocks_end_where_chains_do::<f64>();
+    }
 }

@@ -48,7 +48,7 @@ macro_rules! of_all_types {
     )*};
 }
 
-of_all_types!(general symmetric triangular rank_k rank_2k);
+of_all_types!(general symmetric triangular triangular_of_many rank_k rank_2k);
 
 /// Alpha and beta, alternately.
 fn factors<T: Number>(case: usize) -> (T, T) {
@@ -136,10 +136,18 @@ fn symmetric<T: Number>() {
 }
 
 fn triangular<T: Number>() {
+    triangular_of::<T>(sizes().map(|n| (n, n * 5 % 11 + 1)));
+}
+
+/// Of right-hand sides that are divided among threads, in whole parts or with a part of one.
+fn triangular_of_many<T: Number>() {
+    triangular_of::<T>([(33, 100), (70, 97), (129, 130)].into_iter());
+}
+
+fn triangular_of<T: Number>(sizes: impl Iterator<Item = (usize, usize)>) {
     let context = context();
     let mut case = 0;
-    for n in sizes() {
-        let other = n * 5 % 11 + 1;
+    for (n, other) in sizes {
         for (side, uplo) in SIDES.into_iter().flat_map(|side| UPLOS.map(|uplo| (side, uplo))) {
             for (op, diag) in OPS.into_iter().flat_map(|op| DIAGS.map(|diag| (op, diag))) {
                 case += 1;
