@@ -79,7 +79,7 @@ impl Blocking {
         threads: usize,
     ) -> Self {
         let (mr, nr) = (kernels.rows, kernels.cols);
-        let elements = |bytes: usize| half::<T::Acc>(bytes);
+        let elements = half::<T::Acc>;
         let k = k_of_a_block::<T::Acc>(caches, (nr, kernels.group), k);
         let steps = kernels.packed_steps(k);
         // A block of A that is used once stays in the first level; where it is used a few times, what the

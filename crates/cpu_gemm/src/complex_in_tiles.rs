@@ -10,7 +10,6 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use crate::buffer::Buffer;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::field::{Complex, Factor};
@@ -72,14 +71,18 @@ fn multiply_within<T: OwnSums + Parts + PackedTypes>(
     let rows = (bytes / (2 * k * size_of::<[T; 2]>())).max(LEAST_ROWS).min(m);
     let spare = context.spare();
     let (b_along, b_apart) = b.view.strides();
-    let b_lies_ready = b_along == 1 && !b.conjugated;
-    let room = if b_lies_ready { 0 } else { n.saturating_mul(k) };
+    let b_is_ready = b_along == 1 && !b.conjugated;
+    let room = if b_is_ready { 0 } else { n.saturating_mul(k) };
     let of_b = spare.take::<[T; 2]>(room)?;
     let of_a = spare.take::<[T; 2]>(rows.saturating_mul(k).saturating_mul(2))?;
-    if !b_lies_ready {
+    if !b_is_ready {
         // SAFETY: room for each column of B, which nobody else uses.
         unsafe { write_out(b, (of_b.as_mut_ptr(), k), Form::AsItIs, context, threads) };
     }
+    let (from_b, b_col) = match b_is_ready {
+        true => (b.view.as_ptr().cast(), b_apart),
+        false => (of_b.as_mut_ptr::<T>().cast_const(), k),
+    };
     let ldc = 2 * c.layout().ld;
     for first in (0..m).step_by(rows) {
         let rows = rows.min(m - first);
@@ -95,9 +98,9 @@ fn multiply_within<T: OwnSums + Parts + PackedTypes>(
             a: of_a.as_mut_ptr::<T>().cast_const(),
             a_row: 1,
             a_col: 2 * rows,
-            b: if b_lies_ready { b.view.as_ptr().cast() } else { of_b.as_mut_ptr() },
+            b: from_b,
             b_row: 1,
-            b_col: 2 * if b_lies_ready { b_apart } else { k },
+            b_col: 2 * b_col,
             c: c.as_mut_ptr().cast::<T>().wrapping_add(2 * first),
             ldc,
             swapped: false,
@@ -112,17 +115,13 @@ fn multiply_within<T: OwnSums + Parts + PackedTypes>(
             }
             // Rows before these are written already.
             // SAFETY: as above.
-            unsafe { product.by_definition() };
+            unsafe { T::multiply_anyway(&product, context, threads) };
         }
     }
-    give_back(of_a, of_b, context);
-    Ok(())
-}
-
-fn give_back(of_a: Buffer, of_b: Buffer, context: &CpuContext) {
     for buffer in [of_a, of_b] {
-        context.spare().give_back(buffer, context.threads());
+        spare.give_back(buffer, context.threads());
     }
+    Ok(())
 }
 
 /// How a matrix is written out.

@@ -83,7 +83,6 @@ pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
     ///
     /// # Safety
     /// As [`Self::multiply`].
-    #[cfg(target_arch = "x86_64")]
     unsafe fn multiply_anyway(product: &Product<Self>, context: &CpuContext, threads: usize) {
         // SAFETY: the caller's promises.
         let done = unsafe { Self::multiply(product, context, threads) };
@@ -120,7 +119,8 @@ pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
         None
     }
 
-    /// Computes a product by tiles, where they multiply these types, rounding factors as far as the units may; else as [`PackedTypes::multiply`].
+    /// Computes a product by tiles, where they multiply these types, rounding factors as far as the units may; else as
+    /// [`PackedTypes::multiply`].
     ///
     /// # Errors
     /// As there.
@@ -139,63 +139,20 @@ pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
     }
 }
 
-/// The tiles of types that [`amx`] multiplies.
+/// The tiles of types that [`amx`] multiplies: whether they keep the bits of vector units, and, where they are others,
+/// those of the products that units may compute from factors rounded to TF32 and to bf16.
 #[cfg(target_arch = "x86_64")]
 macro_rules! in_tiles {
-    ($keep_bits:literal) => {
+    ($keep_bits:literal $(, $tf32:ty, $bf16:ty)?) => {
         const HAS_TILES: bool = true;
         const TILES_KEEP_BITS: bool = $keep_bits;
 
-        fn tiles_pay(_: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
-            amx::pays::<Self>(size, threads)
-        }
-
-        fn tile_threads(_: CpuUnits, size: (usize, usize, usize), threads: usize) -> usize {
-            amx::threads::<Self>(size, threads)
-        }
-
-        fn tile_loop() -> Option<TileLoop> {
-            amx::tile_loop::<Self>()
-        }
-
-        unsafe fn multiply_in_tiles(
-            product: &Product<Self>,
-            (unit, _): (Unit, CpuUnits),
-            context: &CpuContext,
-            threads: usize,
-        ) -> Result<(), Error> {
-            // SAFETY: the caller's promises, for the part as well.
-            let otherwise = |part: &_| unsafe { Self::multiply_anyway(part, context, threads) };
-            // SAFETY: the caller's promises.
-            unsafe { amx::multiply::<Self>(product, unit, context, threads, otherwise) }
-        }
-    };
-}
-#[cfg(not(target_arch = "x86_64"))]
-macro_rules! in_tiles {
-    ($keep_bits:literal) => {};
-}
-
-/// The tiles of f32: those of [`amx`], with as many pieces as the units ask for.
-#[cfg(target_arch = "x86_64")]
-macro_rules! in_pieces {
-    () => {
-        const HAS_TILES: bool = true;
-
         fn tiles_pay(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
-            match units {
-                CpuUnits::Tf32 => amx::pays::<RoundedToTf32>(size, threads),
-                CpuUnits::Bf16 => amx::pays::<RoundedToBf16>(size, threads),
-                _ => amx::pays::<Self>(size, threads),
-            }
+            in_tiles!(@ units, pays $(, $tf32, $bf16)?)(size, threads)
         }
 
         fn tile_threads(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> usize {
-            match units {
-                CpuUnits::Tf32 => amx::threads::<RoundedToTf32>(size, threads),
-                CpuUnits::Bf16 => amx::threads::<RoundedToBf16>(size, threads),
-                _ => amx::threads::<Self>(size, threads),
-            }
+            in_tiles!(@ units, threads $(, $tf32, $bf16)?)(size, threads)
         }
 
         fn tile_loop() -> Option<TileLoop> {
@@ -210,19 +167,26 @@ macro_rules! in_pieces {
         ) -> Result<(), Error> {
             // SAFETY: the caller's promises, for the part as well.
             let otherwise = |part: &_| unsafe { Self::multiply_anyway(part, context, threads) };
-            let multiply = match units {
-                CpuUnits::Tf32 => amx::multiply::<RoundedToTf32>,
-                CpuUnits::Bf16 => amx::multiply::<RoundedToBf16>,
-                _ => amx::multiply::<Self>,
-            };
+            let multiply = in_tiles!(@ units, multiply $(, $tf32, $bf16)?);
             // SAFETY: the caller's promises.
             unsafe { multiply(product, unit, context, threads, otherwise) }
         }
     };
+    (@ $units:ident, $function:ident, $tf32:ty, $bf16:ty) => {
+        match $units {
+            CpuUnits::Tf32 => amx::$function::<$tf32>,
+            CpuUnits::Bf16 => amx::$function::<$bf16>,
+            CpuUnits::Vector | CpuUnits::SameBits | CpuUnits::All => amx::$function::<Self>,
+        }
+    };
+    (@ $units:ident, $function:ident) => {{
+        let _ = $units;
+        amx::$function::<Self>
+    }};
 }
 #[cfg(not(target_arch = "x86_64"))]
-macro_rules! in_pieces {
-    () => {};
+macro_rules! in_tiles {
+    ($keep_bits:literal $(, $tf32:ty, $bf16:ty)?) => {};
 }
 
 /// The tiles of f64: those of i8, by [`residues`].
@@ -332,7 +296,7 @@ macro_rules! finishing {
 
 /// For products of accumulators the registers of each instruction set.
 macro_rules! registers {
-    ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty $(, $tiles:ident($($keep_bits:literal)?))?;)*) => {$(
+    ($($types:ty: $avx512:ty, $avx2:ty, $neon:ty, $portable:ty $(, $tiles:ident($($tile_types:tt)*))?;)*) => {$(
         impl PackedTypes for $types {
             fn kernels(isa: CpuIsa) -> &'static Kernels<Self> {
                 match isa {
@@ -348,7 +312,7 @@ macro_rules! registers {
 
             finishing!();
             in_place_or_packed!();
-            $($tiles!($($keep_bits)?);)?
+            $($tiles!($($tile_types)*);)?
         }
     )*};
 }
@@ -404,7 +368,7 @@ impl PackedTypes for i8 {
 }
 
 registers! {
-    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>, in_pieces();
+    f32: __m512, __m256, Lanes<f32, 4>, Lanes<f32, 4>, in_tiles(false, RoundedToTf32, RoundedToBf16);
     f64: __m512d, __m256d, Lanes<f64, 2>, Lanes<f64, 2>, by_residues();
     i32: Lanes<i32, 16>, Lanes<i32, 8>, Lanes<i32, 4>, Lanes<i32, 4>;
 }

@@ -297,7 +297,7 @@ unsafe fn run<T: TileTypes>(
         stripes: (0..stripes).map(|_| Stripe::default()).collect(),
         begun: AtomicUsize::new(0),
         packed: AtomicUsize::new(0),
-        plain: Plain::of::<T::Types>(product, lead),
+        plain: Plain::of(product, lead),
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
     context.run_on(threads, || unsafe { shared.work() });

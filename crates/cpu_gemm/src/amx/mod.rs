@@ -101,7 +101,7 @@ pub(crate) fn threads<T: TileTypes>((m, n, k): (usize, usize, usize), threads: u
     let packed = (m + n).saturating_mul(k).saturating_mul(PACKING_WORK);
     // A tile of bytes has twice the steps.
     let work = products.saturating_add(packed) / (T::A::STEP / 32);
-    if work < ALONE { 1 } else { threads.min(work / TILE_WORK).max(1) }
+    if work < ALONE { 1 } else { threads.min(work / TILE_WORK) }
 }
 
 /// Bits of an f32 that is that power of two.
