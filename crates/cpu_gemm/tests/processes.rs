@@ -1,5 +1,6 @@
 //! Tile registers need the system's permission, which is a matter of the whole process: what happens where it is
-//! refused, after a fork, in threads older than it, and when signals interrupt a product.
+//! refused, after a fork and in a program that follows another, in threads older than it, where a stack overflows, and
+//! when signals interrupt a product.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(clippy::print_stderr, reason = "it says what could not be tested")]
 
@@ -114,6 +115,63 @@ fn a_forked_child_multiplies() {
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0, "the child's status");
     });
+}
+
+/// A program that takes the place of one that has multiplied asks for the permission anew.
+#[test]
+fn a_program_after_another_multiplies() {
+    use std::os::unix::process::CommandExt as _;
+    /// Set for the second program.
+    const AFTER: &str = "CPU_GEMM_TEST_AFTER";
+    in_a_process_of_its_own("a_program_after_another_multiplies", || {
+        multiply(&context());
+        if std::env::var_os(AFTER).is_some() {
+            eprintln!("the second program has multiplied");
+            return;
+        }
+        let program = std::env::current_exe().expect("a program has a path");
+        let mut second = Command::new(program);
+        second.args(["--exact", "a_program_after_another_multiplies", "--nocapture"]);
+        // Where it succeeds it does not return.
+        let error = second.env(AFTER, "1").exec();
+        panic!("the second program does not start: {error}");
+    });
+}
+
+/// A stack that overflows where a thread of the pool runs what is not ours, after products and beside one, is reported
+/// as everywhere: the handler's stack holds what the system saves for the thread.
+#[test]
+fn an_overflow_of_the_stack_is_told() {
+    use std::hint::black_box;
+    use std::os::unix::process::ExitStatusExt as _;
+    const TEST: &str = "an_overflow_of_the_stack_is_told";
+    /// As deep as there is stack.
+    #[expect(unconditional_recursion, reason = "what is tested")]
+    fn descend(depth: usize) -> usize {
+        let frame = black_box([depth; 64]);
+        descend(depth + 1) + black_box(frame)[depth % 64]
+    }
+    if std::env::var_os(ROLE).is_some() {
+        let context = context();
+        multiply(&context);
+        context.pool().join(
+            || multiply(&context),
+            || {
+                multiply(&context);
+                eprintln!("descends");
+                black_box(descend(0));
+            },
+        );
+        return;
+    }
+    let program = std::env::current_exe().expect("a program has a path");
+    let mut child = Command::new(program);
+    let output = child.args(["--exact", TEST, "--nocapture"]).env(ROLE, TEST).output();
+    let output = output.expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("descends"), "{error}");
+    assert!(error.contains("overflowed its stack"), "{}: {error}", output.status);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{error}");
 }
 
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
