@@ -29,14 +29,48 @@ pub(crate) struct Args {
 const FAER: &str = "tessera-faer";
 const PEERS: &str = "host/peers";
 
-/// Python's extension module has no tests but Python's own, and its macros would give others' packages more features.
+/// The engine of the CPU, with the features that it has in all tests. Its kernels are long to compile, and for its unit
+/// tests they are compiled once more: without optimisation, which these do not wait for. Its other tests are of what all
+/// else is made of.
+const ENGINE: &str = "cpu_gemm";
+pub(crate) const ENGINE_TESTS: &[&str] =
+    &["test", "-p", ENGINE, "-p", "workspace-hack", "--test", "*"];
+const ENGINE_EXAMPLES: &[&str] = &["test", "-p", ENGINE, "-p", "workspace-hack", "--doc"];
+const ENGINE_UNIT_TESTS: &[&str] = &[
+    "test",
+    "-p",
+    ENGINE,
+    "-p",
+    "workspace-hack",
+    "--lib",
+    "--config",
+    "profile.test.package.cpu_gemm.opt-level=0",
+];
+
+/// Python's extension module has no tests but Python's own.
 const PYTHON: &str = "tessera-py";
+
+/// The tests of all packages but the laboratory and the engine of the CPU.
+pub(crate) const OTHER_TESTS: &[&str] = &[
+    "test",
+    "--workspace",
+    "--exclude",
+    "host",
+    "--exclude",
+    ENGINE,
+    "--exclude",
+    FAER,
+    "--exclude",
+    PYTHON,
+    "-F",
+    "cuda_lazy/trampolines",
+];
 
 /// The arguments of the steps that are plain cargo.
 ///
 /// `cargo test -p host` and the tests of the other packages agree in the features of all packages that both compile
-/// (xtask's tests depend on the laboratory for that): they are compiled once.
-const CARGO_STEPS: [&[&str]; 8] = [
+/// (xtask's tests depend on the laboratory for that, and the laboratory's on `workspace-hack`): they are compiled once.
+const CARGO_STEPS: [&[&str]; 11] = [
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--exclude", FAER, "--all-targets", "--", "-D", "warnings"],
     &["clippy", "-p", "host", "-p", FAER, "-F", PEERS, "--all-targets", "--", "-D", "warnings"],
@@ -45,18 +79,10 @@ const CARGO_STEPS: [&[&str]; 8] = [
     &["clippy", "-p", "tessera", "--no-default-features", "--", "-D", "warnings"],
     &["doc", "--workspace", "--exclude", FAER, "--no-deps", "--document-private-items"],
     &["test", "-p", "host"],
-    &[
-        "test",
-        "--workspace",
-        "--exclude",
-        "host",
-        "--exclude",
-        FAER,
-        "--exclude",
-        PYTHON,
-        "-F",
-        "cuda_lazy/trampolines",
-    ],
+    OTHER_TESTS,
+    ENGINE_TESTS,
+    ENGINE_EXAMPLES,
+    ENGINE_UNIT_TESTS,
 ];
 
 /// The same of those that `--long` asks for.

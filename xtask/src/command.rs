@@ -14,9 +14,8 @@ pub(crate) fn cargo() -> Command {
 }
 
 /// Arguments that build what is tested as cargo builds tests: what both are made of is compiled once. The folder is
-/// that of the profile `dev`. Beside the bridge to nalgebra `num-traits` has the features that it has in the tests of
-/// the workspace; with fewer, all that needs it would be compiled once more.
-pub(crate) const AS_TESTED: [&str; 4] = ["--profile", "test", "-p", "tessera-nalgebra"];
+/// that of the profile `dev`. The package has what is built beside it compiled with the features of the tests.
+pub(crate) const AS_TESTED: [&str; 4] = ["--profile", "test", "-p", "workspace-hack"];
 
 /// Runs a command in the workspace's root, its output going where ours goes.
 pub(crate) fn run(command: &mut Command) -> Result<()> {

@@ -17,6 +17,8 @@ mod ci;
 mod command;
 mod docs;
 mod emulator_suites;
+#[cfg(test)]
+mod features;
 mod fit;
 mod gpu_bundle;
 mod modules;
