@@ -1,4 +1,4 @@
-//! What `cpu_packed` promises, on every instruction set that this CPU has: the bits of the engine's definition for any
+//! What the engine promises, on every instruction set that this CPU has: the bits of the engine's definition for any
 //! shape, storage order, part, thread count and caller; nothing read or written that is not an operand.
 
 #[path = "packed/bits.rs"]

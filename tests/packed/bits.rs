@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lab::cpu::{CPU, CpuContext, CpuIsa};
-use lab::{Layout, Problem, Scalar, ScalarTypes, Types, with_gemm_types};
+use cpu_gemm::{CpuContext, CpuIsa};
+use gemm_spec::{Layout, Problem, Types, with_gemm_types};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::operands::{Operands, context, difference, packed, some_problem};
+use crate::operands::{Operands, Scalar, ScalarTypes, context, difference, multiply, some_problem};
 use crate::pages::Fenced;
 
 fn any_problem_has_the_bits_of_the_definition<T: ScalarTypes>(cases: u64) {
@@ -19,7 +19,7 @@ fn any_problem_has_the_bits_of_the_definition<T: ScalarTypes>(cases: u64) {
         let operands = Operands::draw(some_problem::<T>(&mut random), seed);
         let expected = operands.expected();
         for context in &contexts {
-            let found = operands.by(packed(), context);
+            let found = operands.multiplied(context);
             if let Some(what) = difference(&found, &expected) {
                 let (isa, threads) = (context.isa(), context.threads());
                 panic!("{isa}, {threads} threads, {:?}: {what}", operands.problem);
@@ -46,15 +46,15 @@ macro_rules! any_problem_has_the_bits_of_the_definition {
 
 gemm_spec::for_each_gemm_types!([any_problem_has_the_bits_of_the_definition]);
 
-/// Up to the length of a chain the engine's sums are those of `serial`; beyond, they are not.
+/// Up to the length of a chain the engine's sums are one chain; beyond, they are not.
 #[test]
-fn sums_of_one_chain_have_the_bits_of_serial() {
+fn sums_up_to_the_length_of_a_chain_are_one() {
     for (k, same) in [(1, true), (127, true), (128, true), (129, false), (2000, false)] {
         let operands = Operands::draw(Problem::<f32>::new(30, 40, k).with_scalars(1.5, 0.5), 9);
         let one = context(CpuIsa::Portable, 1);
-        let found = operands.by(packed(), &one);
+        let found = operands.multiplied(&one);
         assert_eq!(difference(&found, &operands.expected()), None, "{k}");
-        assert_eq!(difference(&found, &operands.by(CPU[0], &one)).is_none(), same, "{k}");
+        assert_eq!(difference(&found, &operands.in_one_chain()).is_none(), same, "{k}");
     }
 }
 
@@ -89,7 +89,7 @@ fn many_blocks<T: ScalarTypes>() {
             let operands = Operands::draw(problem, 7);
             let expected = operands.expected();
             for &isa in &instructions {
-                let found = operands.by(packed(), &context(isa, 3));
+                let found = operands.multiplied(&context(isa, 3));
                 assert_eq!(difference(&found, &expected), None, "{isa} {problem:?}");
             }
         }
@@ -121,9 +121,7 @@ fn any_beginning<T: ScalarTypes>() {
                 let b = moved(&operands.b, of_factors);
                 let mut c = moved(&operands.c, of_c);
                 let (a, b, c) = (&a[of_factors..], &b[of_factors..], &mut c[of_c..]);
-                packed()
-                    .gemm::<T>(&problem, a, b, c, &context(isa, threads))
-                    .expect("the buffers fit");
+                multiply::<T>(&problem, a, b, c, &context(isa, threads));
                 let found = difference(c, &expected);
                 assert_eq!(found, None, "{isa}, {threads} threads, from {of_factors} and {of_c}");
             }
@@ -173,7 +171,7 @@ fn a_part_has_the_bits_of_the_whole() {
     let whole = Operands::draw(Problem::<f32>::new(m, n, k), 3);
     for isa in CpuIsa::available() {
         let context = context(isa, 2);
-        let c = whole.by(packed(), &context);
+        let c = whole.multiplied(&context);
         for (first, cols) in [(0, 1), (1, 8), (17, 100), (169, 1)] {
             let part = Problem::new(m, cols, k).with_layouts(
                 whole.problem.a,
@@ -181,9 +179,7 @@ fn a_part_has_the_bits_of_the_whole() {
                 Layout::row_major(cols),
             );
             let mut found = vec![f32::POISON; m * cols];
-            packed()
-                .gemm::<f32>(&part, &whole.a, &whole.b[first..], &mut found, &context)
-                .expect("the buffers fit");
+            multiply::<f32>(&part, &whole.a, &whole.b[first..], &mut found, &context);
             for (index, value) in found.iter().enumerate() {
                 let at = index / cols * n + first + index % cols;
                 assert!(value.same_bits(c[at]), "{isa}: columns from {first}, element {index}");
@@ -192,9 +188,7 @@ fn a_part_has_the_bits_of_the_whole() {
         for (first, rows) in [(0, 1), (3, 7), (20, 130)] {
             let part = Problem { m: rows, ..whole.problem };
             let mut found = vec![f32::POISON; rows * n];
-            packed()
-                .gemm::<f32>(&part, &whole.a[first * k..], &whole.b, &mut found, &context)
-                .expect("the buffers fit");
+            multiply::<f32>(&part, &whole.a[first * k..], &whole.b, &mut found, &context);
             assert_eq!(
                 difference(&found, &c[first * n..][..rows * n]),
                 None,
@@ -222,7 +216,7 @@ fn concurrent_callers_get_the_same_bits() {
             scope.spawn(move || {
                 for turn in 0..20 {
                     let (expected, operands) = &products[(caller + turn) % products.len()];
-                    let found = operands.by(packed(), shared);
+                    let found = operands.multiplied(shared);
                     assert_eq!(difference(&found, expected), None, "caller {caller}");
                     done.fetch_add(1, Ordering::Relaxed);
                 }
@@ -268,7 +262,7 @@ fn a_line_lies_anywhere<T: ScalarTypes>(context: &CpuContext, problem: Problem<T
     let mut operands = Operands::draw(Problem { a, b, c, ..problem }, 1);
     let expected = operands.expected();
     operands.problem = problem;
-    let found = operands.by(packed(), context);
+    let found = operands.multiplied(context);
     let isa = context.isa();
     assert_eq!(difference(&found, &expected), None, "{isa} {problem:?}");
 }

@@ -1,11 +1,11 @@
 //! The checks of the other files see what they must.
 
-use lab::cpu::CpuIsa;
-use lab::{Layout, Order, Problem};
+use cpu_gemm::CpuIsa;
+use gemm_spec::{Layout, Order, Problem};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::operands::{Operands, context, difference, packed, some_problem};
+use crate::operands::{Operands, context, difference, some_problem};
 
 /// The checks above see the faults that they are there for.
 #[test]
@@ -14,7 +14,7 @@ fn the_checks_see_planted_faults() {
     let operands = Operands::draw(problem, 11);
     let expected = operands.expected();
     let one = context(CpuIsa::Portable, 1);
-    let right = operands.by(packed(), &one);
+    let right = operands.multiplied(&one);
     assert_eq!(difference(&right, &expected), None);
     type Fault = (&'static str, fn(&mut Operands<f32>));
     let faults: [Fault; 6] = [
@@ -34,18 +34,18 @@ fn the_checks_see_planted_faults() {
         };
         plant(&mut broken);
         // A shorter k or m leaves layouts as they are: the same buffers, read short.
-        let found = broken.by(packed(), &one);
+        let found = broken.multiplied(&one);
         assert!(difference(&found, &expected).is_some(), "{what} was not seen");
     }
     // Sums in halves in place of chains: an order of its own, so other bits.
     let halves = {
         let mut first = Operands::draw(problem, 11);
         first.problem.k = 250;
-        first.c = first.by(packed(), &one);
+        first.c = first.multiplied(&one);
         first.problem.beta = 1.0;
         first.a = operands.a[250..].to_vec();
         first.b = operands.b[250 * 70..].to_vec();
-        first.by(packed(), &one)
+        first.multiplied(&one)
     };
     assert!(difference(&halves, &expected).is_some(), "another order of sums was not seen");
 }
@@ -62,7 +62,7 @@ fn what_other_testers_let_pass_is_seen() {
     let operands = Operands::draw(problem, 12);
     let expected = operands.expected();
     let one = context(CpuIsa::Portable, 1);
-    let right = operands.by(packed(), &one);
+    let right = operands.multiplied(&one);
     assert_eq!(difference(&right, &expected), None);
     type Mutant = (&'static str, fn(&mut [f32], &[f32]));
     let mutants: [Mutant; 8] = [

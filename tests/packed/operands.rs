@@ -2,14 +2,132 @@
 
 use std::num::NonZeroUsize;
 
-use gemm_spec::Element;
-use lab::cpu::{CPU, CpuContext, CpuImpl, CpuIsa, engine_definition};
-use lab::{Layout, Operand, Problem, Scalar, ScalarTypes};
+use cpu_gemm::{CpuContext, CpuIsa, CpuTypes, CpuUnits, engine_sum, gemm_by};
+use gemm_spec::{Convert, Element, GemmTypes, Layout, Operand, Problem, bf16, epilogue, f16};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-pub(crate) fn packed() -> &'static CpuImpl {
-    CPU.iter().find(|implementation| implementation.id == "cpu_packed").expect("it is registered")
+/// What these tests need of an element.
+pub(crate) trait Scalar: Element {
+    /// A NaN, or a rare integer.
+    const POISON: Self;
+
+    /// The value of this type next to it or nearly so; integers saturate.
+    fn from_f64(value: f64) -> Self;
+
+    /// Whether both have the same bits.
+    fn same_bits(self, other: Self) -> bool;
+
+    /// Whether it is one.
+    fn is_nan(self) -> bool;
+}
+
+macro_rules! scalar {
+    ($($float:ident: $from:expr;)* / $($integer:ident)*) => {
+        $(impl Scalar for $float {
+            const POISON: Self = $float::NAN;
+
+            fn from_f64(value: f64) -> Self {
+                $from(value)
+            }
+
+            fn same_bits(self, other: Self) -> bool {
+                self.to_bits() == other.to_bits()
+            }
+
+            fn is_nan(self) -> bool {
+                $float::is_nan(self)
+            }
+        })*
+        $(impl Scalar for $integer {
+            const POISON: Self = $integer::MIN + 77;
+
+            #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+            fn from_f64(value: f64) -> Self {
+                value as $integer
+            }
+
+            fn same_bits(self, other: Self) -> bool {
+                self == other
+            }
+
+            fn is_nan(self) -> bool {
+                false
+            }
+        })*
+    };
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it rounds")]
+const fn rounded(value: f64) -> f32 {
+    value as f32
+}
+
+scalar!(
+    f64: |value| value;
+    f32: rounded;
+    f16: |value| f16::narrow(rounded(value));
+    bf16: |value| bf16::narrow(rounded(value));
+    / i8 i32
+);
+
+/// Types of products whose operands can be drawn and compared.
+pub(crate) trait ScalarTypes:
+    CpuTypes + GemmTypes<A: Scalar, B: Scalar, Acc: Scalar, C: Scalar>
+{
+}
+
+impl<T: CpuTypes + GemmTypes<A: Scalar, B: Scalar, Acc: Scalar, C: Scalar>> ScalarTypes for T {}
+
+/// The engine's product, by whatever units keep its bits.
+pub(crate) fn multiply<T: ScalarTypes>(
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+    context: &CpuContext,
+) {
+    gemm_by(CpuUnits::SameBits, problem, a, b, c, context).expect("the buffers fit");
+}
+
+/// The definition of products: each element the [`engine_sum`] of its products, or one chain of all of them, then
+/// [`epilogue`].
+#[inline(always)]
+fn define<T: ScalarTypes, const ONE_CHAIN: bool>(
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+) {
+    let &Problem { m, n, alpha, beta, .. } = problem;
+    let k = problem.effective_k();
+    for row in 0..m {
+        for col in 0..n {
+            let (a_at, b_at) = (|p| a[problem.a.index(row, p)], |p| b[problem.b.index(p, col)]);
+            let sum = match ONE_CHAIN {
+                true => (0..k).fold(T::Acc::ZERO, |sum, p| T::mul_add(a_at(p), b_at(p), sum)),
+                false => engine_sum(
+                    k,
+                    #[inline(always)]
+                    |p, sum| T::mul_add(a_at(p), b_at(p), sum),
+                ),
+            };
+            let c = &mut c[problem.c.index(row, col)];
+            *c = epilogue(alpha, sum, beta, || *c);
+        }
+    }
+}
+
+/// The same with an instruction for multiply-adds, which are functions without.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn define_by_instructions<T: ScalarTypes, const ONE_CHAIN: bool>(
+    problem: &Problem<T>,
+    a: &[T::A],
+    b: &[T::B],
+    c: &mut [T::C],
+) {
+    define::<T, ONE_CHAIN>(problem, a, b, c);
 }
 
 pub(crate) fn context(isa: CpuIsa, threads: usize) -> CpuContext {
@@ -34,23 +152,40 @@ impl<T: ScalarTypes> Operands<T> {
         Self { problem, a, b, c }
     }
 
-    pub(crate) fn by(&self, implementation: &CpuImpl, context: &CpuContext) -> Vec<T::C> {
+    /// The engine's result.
+    pub(crate) fn multiplied(&self, context: &CpuContext) -> Vec<T::C> {
         let mut c = self.c.clone();
-        implementation
-            .gemm::<T>(&self.problem, &self.a, &self.b, &mut c, context)
-            .expect("the buffers fit");
+        multiply(&self.problem, &self.a, &self.b, &mut c, context);
         c
     }
 
-    /// What the definition of the engine's sums gives for row-major copies, put where C's layout says.
+    /// What the definition of the engine's sums gives.
     pub(crate) fn expected(&self) -> Vec<T::C> {
+        self.defined::<false>()
+    }
+
+    /// What sums of one chain each would give.
+    pub(crate) fn in_one_chain(&self) -> Vec<T::C> {
+        self.defined::<true>()
+    }
+
+    /// What a definition gives for row-major copies, put where C's layout says.
+    fn defined<const ONE_CHAIN: bool>(&self) -> Vec<T::C> {
         let Problem { m, n, k, .. } = self.problem;
         let plain = Problem::<T>::new(m, n, k).with_scalars(self.problem.alpha, self.problem.beta);
         let problem = &self.problem;
         let a = copied(problem, Operand::A, &self.a);
         let b = copied(problem, Operand::B, &self.b);
         let mut found = copied(problem, Operand::C, &self.c);
-        engine_definition(&plain, &a, &b, &mut found);
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the CPU has both, and the system saves their registers.
+            unsafe { define_by_instructions::<T, ONE_CHAIN>(&plain, &a, &b, &mut found) };
+        } else {
+            define::<T, ONE_CHAIN>(&plain, &a, &b, &mut found);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        define::<T, ONE_CHAIN>(&plain, &a, &b, &mut found);
         // Padding stays as it was.
         let mut c = self.c.clone();
         for row in 0..m {
@@ -98,7 +233,10 @@ pub(crate) fn copied<T: ScalarTypes, E: Scalar>(
 pub(crate) fn difference<T: Scalar>(found: &[T], expected: &[T]) -> Option<String> {
     let same = |x: T, y: T| x.same_bits(y) || (x.is_nan() && y.is_nan());
     let at = found.iter().zip(expected).position(|(&x, &y)| !same(x, y))?;
-    Some(format!("element {at} of C's buffer is {}, by the definition {}", found[at], expected[at]))
+    Some(format!(
+        "element {at} of C's buffer is {:?}, by the definition {:?}",
+        found[at], expected[at]
+    ))
 }
 
 pub(crate) fn layout(random: &mut Xoshiro256PlusPlus, rows: usize, cols: usize) -> Layout {

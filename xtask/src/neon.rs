@@ -31,7 +31,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     if !built {
         cargo.arg("+nightly");
     }
-    cargo.args(["test", "-p", "host", "--test", "packed", "--target", TARGET]);
+    cargo.args(["test", "-p", "cpu_gemm", "--test", "packed", "--target", TARGET]);
     cargo.args(["--target-dir", "target/neon"]);
     if !built {
         let Some(library) = std::env::var_os("RUST_LIBRARY_SRC") else {
