@@ -52,7 +52,9 @@ fn what_tests_are_made_of_is_compiled_once() {
     let mut beside = command::AS_TESTED[2..].to_vec();
     beside.extend(["-p", "tessera-blas", "-p", "tessera-py"]);
     let beside = of(&beside, "normal,build").unwrap();
-    let found = differences(&beside, &others);
+    let mut found = differences(&beside, &others);
+    // Of the driver's symbols, which these must not export.
+    found.retain(|line| !line.starts_with("cuda_lazy "));
     assert!(found.is_empty(), "crates/workspace_hack does not ask for: {found:#?}");
 }
 
