@@ -73,7 +73,6 @@ struct Kind {
     run: fn(u64),
 }
 
-/// Steps are doubled until every try lasts: on a busy machine a few steps may last as well, once.
 fn best_rate(context: &CpuContext, threads: usize, kind: &Kind) -> f64 {
     best_of(|steps| together(context, threads, kind, steps)).map_or(0.0, |(steps, time)| {
         let flops = kind.flops_per_step as f64 * steps as f64 * threads as f64;
@@ -81,20 +80,33 @@ fn best_rate(context: &CpuContext, threads: usize, kind: &Kind) -> f64 {
     })
 }
 
-/// The shortest time of [`TRIES`] tries, of as many steps as have each of them last [`TRY`], with that number.
-fn best_of(mut time_of: impl FnMut(u64) -> Duration) -> Option<(u64, Duration)> {
+/// How long threads took for their steps.
+#[derive(Clone, Copy)]
+struct Took {
+    /// From the first one's start to the last one's end.
+    all: Duration,
+    /// The one that was done soonest.
+    one: Duration,
+}
+
+/// The shortest time of [`TRIES`] tries, of as many steps as keep a thread busy for [`TRY`] in each of them, with that
+/// number.
+///
+/// That all threads together have taken as long says nothing: on a busy machine one of them may begin when another has
+/// ended.
+fn best_of(mut time_of: impl FnMut(u64) -> Took) -> Option<(u64, Duration)> {
     (10..=40).map(|log| 1 << log).find_map(|steps| {
         let shortest = (0..TRIES).try_fold(Duration::MAX, |shortest, _| {
-            let time = time_of(steps);
-            (time >= TRY).then_some(shortest.min(time))
+            let took = time_of(steps);
+            (took.one >= TRY).then_some(shortest.min(took.all))
         });
         shortest.map(|time| (steps, time))
     })
 }
 
-/// Time from the first thread's start to the last one's end. They start together: rates that were
-/// taken one after the other would add up to more than the cores can do.
-fn together(context: &CpuContext, threads: usize, kind: &Kind, steps: u64) -> Duration {
+/// Has that many threads do steps. They start together: rates that were taken one after the other would add up to more
+/// than the cores can do.
+fn together(context: &CpuContext, threads: usize, kind: &Kind, steps: u64) -> Took {
     let waiting = AtomicUsize::new(threads);
     let times = context.pool().broadcast(|worker| {
         if worker.index() >= threads {
@@ -110,7 +122,11 @@ fn together(context: &CpuContext, threads: usize, kind: &Kind, steps: u64) -> Du
     });
     let starts = times.iter().flatten().map(|(started, _)| *started).min();
     let ends = times.iter().flatten().map(|(_, ended)| *ended).max();
-    starts.zip(ends).map_or(Duration::ZERO, |(start, end)| end - start)
+    let one = times.iter().flatten().map(|(started, ended)| *ended - *started).min();
+    Took {
+        all: starts.zip(ends).map_or(Duration::ZERO, |(start, end)| end - start),
+        one: one.unwrap_or_default(),
+    }
 }
 
 /// The matrix units, where this CPU has some that multiply these types.
@@ -308,14 +324,16 @@ mod tests {
     #[test]
     fn what_disturbs_a_try_does_not_end_the_search_for_steps() {
         let mut tries = 0;
-        // A microsecond for a thousand steps, and every third time a slice of another program.
+        // A nanosecond for a step, every third time a slice of another program, and threads one after the other.
         let found = best_of(|steps| {
             tries += 1;
             let slice = if tries % 3 == 1 { Duration::from_millis(20) } else { Duration::ZERO };
-            Duration::from_nanos(steps) + slice
+            let one = Duration::from_nanos(steps) + slice;
+            Took { all: one + Duration::from_millis(4), one }
         });
-        assert_eq!(found, Some((1 << 21, Duration::from_nanos(1 << 21))));
-        assert_eq!(best_of(|_| Duration::ZERO), None);
+        let of_steps = Duration::from_nanos(1 << 21) + Duration::from_millis(4);
+        assert_eq!(found, Some((1 << 21, of_steps)));
+        assert_eq!(best_of(|_| Took { all: Duration::ZERO, one: Duration::ZERO }), None);
     }
 
     #[test]
