@@ -17,7 +17,8 @@ const ROUNDED_UP: f64 = 1.0 - 1.0 / (1_u64 << 37) as f64;
 /// A row of A or a column of B.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Line {
-    /// A power of two: times this the elements are rounded to integers, whose norm stays below the bound.
+    /// A power of two: times this the elements are rounded to integers, of 53 bits at most, whose norm stays below the
+    /// bound.
     pub(super) scale: f64,
     /// The integers times this, rounded down, are below 128, and times `unit` no more than the elements'
     /// magnitudes.
@@ -43,7 +44,10 @@ impl Line {
         }
         // Rounding may add half a unit to each element.
         let room = largest_norm() - (k as f64).sqrt() / 2.0;
-        let scale = power_of_two(exponent(room / squares.sqrt()));
+        // Residues are exact of numbers of 53 bits, which the largest of a line that is hardly more than that one would
+        // exceed.
+        let of_norm = exponent(room / squares.sqrt());
+        let scale = power_of_two(of_norm.min(52 - exponent(largest)));
         let unit = power_of_two(exponent(largest) - 6);
         // The largest integer is 2^44 or more, as no more than 2^17 of it have the norm.
         Self { scale, magnitude: ROUNDED_UP / (scale * unit), unit, sum }
@@ -219,6 +223,11 @@ mod tests {
             assert!((64.0..128.0).contains(&(largest / found.unit)));
             let byte = (largest * found.scale).round_ties_even() * found.magnitude;
             assert!(byte <= largest / found.unit && byte > 0.999 * largest / found.unit);
+        }
+        // One element is the norm, and keeps all of its bits.
+        for alone in [1.0, 1.4, 2.0_f64.next_down()] {
+            let whole = alone * line(&[alone, 0.0]).scale;
+            assert!((2f64.powi(52)..2f64.powi(53)).contains(&whole), "{alone}: {whole}");
         }
         assert_eq!(line(&[0.0, -0.0]), Line::ZERO);
         for odd in [f64::NAN, f64::INFINITY, 1e300, 1e-300, f64::MIN_POSITIVE / 8.0] {

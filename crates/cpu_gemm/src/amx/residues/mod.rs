@@ -1,8 +1,8 @@
 //! Products of f64 in the i8 tiles, by residues.
 //!
-//! Rows of A and columns of B are scaled by powers of two and rounded to integers of 54 bits and their norms'
-//! sign. Their product is an integer below the product of 14 moduli, so its residues by these determine it: 14
-//! exact products of i8, and the Chinese remainder theorem for each element. What errs is the rounding of the
+//! Rows of A and columns of B are scaled by powers of two and rounded to integers of as many bits as their norms leave
+//! room for, 53 at most. Their product is an integer below the product of 14 moduli, so its residues by these determine
+//! it: 14 exact products of i8, and the Chinese remainder theorem for each element. What errs is the rounding of the
 //! operands, one addition of parts, and the last multiplication by a power of two.
 //!
 //! The rounding is relative to a line's norm, not to each element. A product of magnitudes rounded down to seven

@@ -38,7 +38,10 @@ fn byte(form: Form, line: usize, p: usize) -> usize {
     line / 16 * TILE + within
 }
 
-/// The nearest residue of an integer, as a byte: no more than half a modulus.
+/// The nearest residue of an integer of 53 bits, or the one after it, as a byte.
+///
+/// The quotient errs by what the reciprocal is off by, 2^-53 of it: so the residue by one at most, and half a modulus
+/// and one is 127 at most.
 #[expect(clippy::cast_possible_truncation, reason = "a whole number of a byte's range")]
 fn residue(whole: f64, modulus: u8) -> u8 {
     let modulus = f64::from(modulus);
@@ -86,3 +89,25 @@ pub(super) unsafe fn pack(step: &Step<'_>) -> u32 {
 /// [`pack`] by AVX-512.
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where quotients are nearest to halves, and the numbers largest.
+    #[test]
+    fn residues_of_the_largest_numbers_are_theirs() {
+        for modulus in MODULI.map(i64::from) {
+            for below in 0..2000 {
+                let about = ((1_i64 << 53) / modulus - 1 - below * 977) * modulus + modulus / 2;
+                for whole in about - 3..=about + 3 {
+                    let byte = u8::try_from(modulus).expect("it is one");
+                    for whole in [whole, -whole] {
+                        let residue = i64::from(residue(whole as f64, byte).cast_signed());
+                        assert_eq!((whole - residue) % modulus, 0, "{whole} modulo {modulus}");
+                    }
+                }
+            }
+        }
+    }
+}
