@@ -906,6 +906,8 @@ static inline tessera_gemm_desc tessera_gemm_desc_row_major(tessera_dtype dtype,
   desc.workspace_limit = SIZE_MAX;
   desc.alignment = 16;
   desc.epilogue = NULL;
+  desc.prepared = TESSERA_PREPARED_NONE;
+  desc.limbs = TESSERA_LIMBS_TWO_F16;
   return desc;
 }
 
