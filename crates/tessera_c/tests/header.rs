@@ -153,6 +153,29 @@ fn the_header_is_that_of_the_source() {
     );
 }
 
+/// The names of a structure's fields.
+fn fields<'t>(text: &'t str, structure: &str) -> Vec<&'t str> {
+    let (_, rest) =
+        text.split_once(&format!("typedef struct {structure} {{")).expect("it is there");
+    let (body, _) = rest.split_once('}').expect("it ends");
+    let lines = body.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    let name = |line: &'t str| line.strip_suffix(';')?.rsplit([' ', '*']).next();
+    lines.filter_map(name).collect()
+}
+
+/// What fills a structure in leaves nothing of it as it was in memory.
+#[test]
+fn every_field_is_filled_in() {
+    let text = generated();
+    for (structure, variable) in [("tessera_gemm_desc", "desc"), ("tessera_matrix", "matrix")] {
+        let fields = fields(&text, structure);
+        assert!(fields.len() >= 8, "{fields:?}");
+        for field in fields {
+            assert!(END.contains(&format!("{variable}.{field} = ")), "{structure}: {field}");
+        }
+    }
+}
+
 /// Names that the header declares as functions of the library.
 fn declared() -> Vec<String> {
     let text = generated();
