@@ -15,15 +15,19 @@ use gemm_spec::Problem;
 /// Names the role that this program plays when a test starts it again.
 const ROLE: &str = "CPU_GEMM_TEST_ROLE";
 
-/// Runs one test of this program in a process of its own, in which [`ROLE`] is set.
+/// This program, to run one test alone, with [`ROLE`] set.
+fn program(test: &str) -> Command {
+    let mut program = Command::new(std::env::current_exe().expect("a program has a path"));
+    program.args(["--exact", test, "--nocapture"]).env(ROLE, test);
+    program
+}
+
+/// Runs one test of this program in a process of its own.
 fn in_a_process_of_its_own(test: &str, body: fn()) {
     if std::env::var_os(ROLE).is_some() {
         return body();
     }
-    let program = std::env::current_exe().expect("a program has a path");
-    let mut child = Command::new(program);
-    let child = child.args(["--exact", test, "--nocapture"]).env(ROLE, test);
-    let output = child.output().expect("it starts");
+    let output = program(test).output().expect("it starts");
     let error = String::from_utf8_lossy(&output.stderr);
     eprintln!("{error}");
     assert!(output.status.success(), "{}: {error}", output.status);
@@ -121,19 +125,17 @@ fn a_forked_child_multiplies() {
 #[test]
 fn a_program_after_another_multiplies() {
     use std::os::unix::process::CommandExt as _;
+    const TEST: &str = "a_program_after_another_multiplies";
     /// Set for the second program.
     const AFTER: &str = "CPU_GEMM_TEST_AFTER";
-    in_a_process_of_its_own("a_program_after_another_multiplies", || {
+    in_a_process_of_its_own(TEST, || {
         multiply(&context());
         if std::env::var_os(AFTER).is_some() {
             eprintln!("the second program has multiplied");
             return;
         }
-        let program = std::env::current_exe().expect("a program has a path");
-        let mut second = Command::new(program);
-        second.args(["--exact", "a_program_after_another_multiplies", "--nocapture"]);
         // Where it succeeds it does not return.
-        let error = second.env(AFTER, "1").exec();
+        let error = program(TEST).env(AFTER, "1").exec();
         panic!("the second program does not start: {error}");
     });
 }
@@ -165,10 +167,7 @@ fn an_overflow_of_the_stack_is_told() {
         );
         return;
     }
-    let program = std::env::current_exe().expect("a program has a path");
-    let mut child = Command::new(program);
-    let output = child.args(["--exact", TEST, "--nocapture"]).env(ROLE, TEST).output();
-    let output = output.expect("it starts");
+    let output = program(TEST).output().expect("it starts");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("descends"), "{error}");
     let (signal, tells) = (output.status.signal(), error.contains("overflowed its stack"));

@@ -44,8 +44,7 @@ impl Line {
         }
         // Rounding may add half a unit to each element.
         let room = largest_norm() - (k as f64).sqrt() / 2.0;
-        // Residues are exact of numbers of 53 bits, which the largest of a line that is hardly more than that one would
-        // exceed.
+        // A line that is little more than one element has room for more than the 53 bits of which residues are exact.
         let of_norm = exponent(room / squares.sqrt());
         let scale = power_of_two(of_norm.min(52 - exponent(largest)));
         let unit = power_of_two(exponent(largest) - 6);
