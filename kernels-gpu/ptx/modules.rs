@@ -307,8 +307,8 @@
         assembled: Some(Assembled {
             image: image!("sm_80/batched_mma.fatbin"),
             archs: &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"],
-            ptx_sha256: "3a92322698d56868eec7f907e241c44e2b800975f2ab15286c5ddf4915e47c63",
-            image_sha256: "ed81dc420c2548a5cc68d1805e7fa7e1432f34042376870ae87221d81f698dbc",
+            ptx_sha256: "b9f4b61b35ce2ec3137fcf4d15ca0b9a882e258e277c64d39b8d650792f47fe4",
+            image_sha256: "4ec7dfb9ddb4f9fdcf4fec0e46b0f228eb835aa20becc325b5e5930069af3fd1",
             ptxas: "13.0.88",
         }),
     },

@@ -26,13 +26,15 @@ const SHAPES: [([usize; 3], usize); 12] = [
 
 /// More for kernels whose warps have parts of C: groups of several products, k elements in two chunks of whole products,
 /// of packets and of others, and in more chunks of several tiles.
-const SHAPES_OF_WARPS: [([usize; 3], usize); 6] = [
+const SHAPES_OF_WARPS: [([usize; 3], usize); 7] = [
     ([31, 29, 27], 70),
     ([48, 41, 33], 35),
     ([127, 126, 125], 2),
     ([128, 120, 136], 2),
     ([131, 30, 150], 2),
     ([20, 260, 129], 1),
+    // Two chunks of a whole product; with gaps between its lines B takes more room than in one piece.
+    ([82, 7, 226], 1),
 ];
 
 /// The same for kernels whose tensor maps have all products: a tile of each product, several, and parts of some;

@@ -179,16 +179,15 @@ impl Partition {
         self.group * if by_size > by_k { by_size } else { by_k }
     }
 
-    /// Elements of it in the first stage, which has aligned lines, or lines that are copied byte for byte.
+    /// Elements of it in the first stage, which has aligned lines, or lines that are copied byte for byte: those of a
+    /// chunk with gaps between them, or all in one piece.
     #[inline]
     const fn first(&self, size: u32) -> u32 {
-        let (by_size, by_k) = if self.copied == self.chunk {
-            (size * raw_pitch(self.copied, PACKET), self.copied * raw_pitch(size, PACKET))
-        } else {
-            // One piece.
-            (size * self.copied, size * self.copied)
-        };
-        let raw = self.group * if by_size > by_k { by_size } else { by_k } + PACKET;
+        let by_size = size * raw_pitch(self.chunk, PACKET);
+        let by_k = self.chunk * raw_pitch(size, PACKET);
+        let lines = if by_size > by_k { by_size } else { by_k };
+        let piece = size * self.copied;
+        let raw = self.group * if lines > piece { lines } else { piece } + PACKET;
         let aligned = self.aligned(size);
         if raw > aligned { raw.next_multiple_of(PACKET) } else { aligned }
     }
@@ -245,6 +244,14 @@ mod tests {
                         assert!(it.chunk >= 1 && it.shared_bytes() <= MOST_BYTES, "{why}");
                         assert!(it.group * it.parts() <= it.warps(), "{why}");
                         assert!(it.chunk >= k || it.chunk.is_multiple_of(STEP), "{why}");
+                        // Lines of a chunk have room, whichever way they go and whatever is between them.
+                        let [_, b, second, ..] = it.places();
+                        for (size, room) in [(it.tile_m, b), (it.tile_n, second - b)] {
+                            let lines = [(it.chunk, size), (size, it.chunk)];
+                            let needs = lines.map(|(lines, len)| lines * raw_pitch(len, PACKET));
+                            assert!(needs.into_iter().all(|one| it.group * one <= room), "{why}");
+                            assert!(it.group * size * it.copied + PACKET <= room, "{why}");
+                        }
                         // Whether lines are packets is the same for all tiles.
                         assert!(it.tile_m == m || it.tile_m.is_multiple_of(STEP), "{why}");
                         assert!(it.tile_n == n || it.tile_n.is_multiple_of(STEP), "{why}");
