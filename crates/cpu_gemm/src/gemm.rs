@@ -120,7 +120,7 @@ fn compute<T: CpuTypes>(
 }
 
 /// A buffer of which several threads write parts that have nothing in common.
-struct Parts<T>(*mut T);
+pub(crate) struct Parts<T>(pub(crate) *mut T);
 
 // SAFETY: elements may be written by any thread; which of them a thread writes is for `part`'s caller to say.
 unsafe impl<T: Send> Sync for Parts<T> {}
@@ -129,7 +129,7 @@ impl<T> Parts<T> {
     /// # Safety
     /// The part is within the buffer, which outlives it, and nobody else has any of it meanwhile.
     #[expect(clippy::mut_from_ref, reason = "parts have nothing in common: the caller's promise")]
-    unsafe fn part(&self, first: usize, len: usize) -> &mut [T] {
+    pub(crate) unsafe fn part(&self, first: usize, len: usize) -> &mut [T] {
         // SAFETY: the caller's promise.
         let at = unsafe { self.0.add(first) };
         // SAFETY: the caller's promise.

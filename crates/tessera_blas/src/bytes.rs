@@ -1,15 +1,8 @@
 //! The product of bytes that MKL has beside BLAS, `C = alpha * (op(A) + ao) * (op(B) + bo) + beta * C + co`, A being
 //! signed, B unsigned, C of 32 bits.
 //!
-//! The engine multiplies signed bytes, so B is copied with 128 taken off, some columns at a time, and what that and
-//! the offsets add to a sum is the same for a row of A or a column of B:
-//!
-//! ```text
-//!   sum of (a + ao) * (b' + bo')  =  sum of a * b'  +  bo' * sum of a  +  ao * sum of b'  +  k * ao * bo'
-//! ```
-//!
-//! with `b' = b - 128` and `bo' = bo + 128`. Sums are exact modulo 2^32. Alpha and beta are applied in f64, the result
-//! is rounded to the nearest, ties to even, and kept within the range of C.
+//! The sums are those of [`blas3::gemm_bytes`], exact modulo 2^32. Alpha and beta are applied in f64, the result is
+//! rounded to the nearest, ties to even, and kept within the range of C, by the thread that has computed a part of C.
 //!
 //! # Safety
 //!
@@ -18,7 +11,7 @@
 use std::ffi::CStr;
 
 use tessera::Layout;
-use tessera::blas3::{self, Op, View, ViewMut};
+use tessera::blas3::{self, Bytes, Op, ViewMut};
 
 use crate::cblas::{Enumerated, call};
 use crate::int::Int;
@@ -72,11 +65,6 @@ impl Enumerated for OffsetOf {
     }
 }
 
-/// Elements of C that are computed at once.
-const SCRATCH: usize = 1 << 18;
-/// Columns of such a part at least.
-const SCRATCH_COLUMNS: usize = 64;
-
 /// The offsets of A, B and C.
 #[derive(Clone, Copy)]
 pub(crate) struct Offsets {
@@ -118,19 +106,13 @@ pub(crate) unsafe fn gemm<I: Int>(
     let c = unsafe { view_mut(c, m, n, ldc) };
     let a = if op_a == Op::NoTrans { a } else { a.transposed() };
     let b = if op_b == Op::NoTrans { b } else { b.transposed() };
-    let a = a.part(0..m, 0..k);
-    let at = offsets.c;
-    let added = |row: usize, col: usize| {
-        let index = match of_c {
-            OffsetOf::All => 0,
-            OffsetOf::Row => row,
-            OffsetOf::Column => col,
-        };
-        // SAFETY: the caller's promise: the array has an element for each.
-        unsafe { at.wrapping_add(index).read() }
-    };
-    let product = Product { alpha, beta, ao: offsets.a.into(), bo: offsets.b.into(), k };
-    product.compute(a, b, c, added);
+    let (a, b) = (a.part(0..m, 0..k), b.part(0..k, 0..n));
+    let finish = Finish { alpha: alpha.into(), beta: beta.into(), of_c, added: Shared(offsets.c) };
+    // An offset is added, a zero point taken off.
+    let a = Bytes::from(a).with_zero_point(-i32::from(offsets.a));
+    let b = Bytes::from(b).with_zero_point(-i32::from(offsets.b));
+    // SAFETY: the caller's promise: the array of offsets has an element for each that its letter says.
+    unsafe { finish.product(a, b, c) };
 }
 
 /// The same as C calls it. Row-major matrices are the transposed ones, so that of these A is unsigned and B signed,
@@ -164,133 +146,139 @@ pub(crate) unsafe fn cblas_gemm<I: Int>(
     unsafe { gemm(call, ops, offsets, sizes, alpha, a, b, beta, (c, ldc)) }
 }
 
-/// A product without its matrices.
+/// What becomes of a sum.
+struct Finish {
+    alpha: f64,
+    beta: f64,
+    of_c: OffsetOf,
+    added: Shared<*const i32>,
+}
+
+/// An address that the threads of a product share.
 #[derive(Clone, Copy)]
-struct Product {
-    alpha: f32,
-    beta: f32,
-    ao: i32,
-    bo: i32,
-    /// Steps to sum; none where alpha is zero.
-    k: usize,
-}
+struct Shared<T>(T);
 
-/// Memory for a part of C and what it is computed from.
-struct Room {
-    /// Columns of the part.
-    cols: usize,
-    sums: Vec<i32>,
-    /// Columns of B, less 128.
-    shifted: Vec<i8>,
-    /// The sum of each row of A.
-    of_rows: Vec<i32>,
-}
+// SAFETY: what it leads to is read by all, or written by one thread each: whoever makes one promises it.
+unsafe impl<T> Sync for Shared<T> {}
 
-impl Room {
-    /// `None` where the system refuses it.
-    fn new((m, n, k): (usize, usize, usize)) -> Option<Self> {
-        let cols = (SCRATCH / m).max(SCRATCH_COLUMNS).min(n);
-        let (sums, shifted) = (zeros(m.checked_mul(cols)?)?, zeros(k.checked_mul(cols)?)?);
-        Some(Self { cols, sums, shifted, of_rows: zeros(m)? })
-    }
-}
-
-fn zeros<T: Clone + Default>(len: usize) -> Option<Vec<T>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(len).ok()?;
-    values.resize(len, T::default());
-    Some(values)
-}
-
-impl Product {
-    /// Computes C some columns at a time.
-    fn compute(
-        self,
-        a: View<'_, i8>,
-        b: View<'_, u8>,
-        mut c: ViewMut<'_, i32>,
-        added: impl Fn(usize, usize) -> i32,
-    ) {
-        let (m, n, k) = (c.rows(), c.cols(), self.k);
-        let Some(Room { cols, mut sums, mut shifted, mut of_rows }) = Room::new((m, n, k)) else {
-            return self.plain(a, b, c, added);
-        };
-        let bo = self.bo.wrapping_add(128);
-        for p in 0..k {
-            for (row, sum) in of_rows.iter_mut().enumerate() {
-                *sum = sum.wrapping_add(a.get(row, p).into());
-            }
+impl Finish {
+    /// Computes the product and finishes it.
+    ///
+    /// # Safety
+    /// The array of offsets has as many elements as its letter says.
+    unsafe fn product(&self, a: Bytes<'_>, b: Bytes<'_>, mut c: ViewMut<'_, i32>) {
+        let (m, n) = (c.rows(), c.cols());
+        let multiply_adds = m.saturating_mul(n).saturating_mul(a.cols().max(1));
+        if self.beta == 0.0 {
+            // SAFETY: the caller's promise.
+            let then = |col, first, run: &mut [i32]| unsafe { self.finish(col, first, run, None) };
+            return compute(multiply_adds, |context| {
+                let done = blas3::gemm_bytes_then(1, a, b, 0, c.reborrow(), context, then);
+                done.expect(FITS);
+            });
         }
-        for first in (0..n).step_by(cols) {
-            let end = n.min(first.saturating_add(cols));
-            let width = end.saturating_sub(first);
-            for col in 0..width {
-                for (p, to) in shifted[col * k..][..k].iter_mut().enumerate() {
-                    // 128 less: the same bits but for the first.
-                    *to = i8::from_ne_bytes([b.get(p, first + col) ^ 0x80]);
+        let mut sums = Vec::<i32>::new();
+        let len = m.saturating_mul(n);
+        if sums.try_reserve_exact(len).is_err() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.plain(a, b, c) };
+        }
+        sums.resize(len, 0);
+        let (at, ld) = (Shared(c.as_mut_ptr()), c.layout().ld);
+        let then = |col: usize, first: usize, run: &mut [i32]| {
+            let to = at.get().wrapping_add(first + col * ld);
+            // SAFETY: as many elements of a column of C, which is column-major and nobody else's; no element is in two
+            // runs, so no other thread has these.
+            let to = unsafe { std::slice::from_raw_parts_mut(to, run.len()) };
+            // SAFETY: the caller's promise.
+            unsafe { self.finish(col, first, run, Some(to)) };
+            to.copy_from_slice(run);
+        };
+        compute(multiply_adds, |context| {
+            let sums = ViewMut::new(&mut sums, m, n, Layout::col_major(m)).expect(FITS);
+            blas3::gemm_bytes_then(1, a, b, 0, sums, context, then).expect(FITS);
+        });
+    }
+
+    /// Makes sums elements of C, `old` being what is there before; without it nothing is.
+    ///
+    /// # Safety
+    /// As [`Self::product`]; these are sums of a column from a row on.
+    unsafe fn finish(&self, col: usize, first: usize, sums: &mut [i32], old: Option<&mut [i32]>) {
+        let offsets = self.added.get();
+        let at = |index: usize| {
+            // SAFETY: the caller's promise.
+            unsafe { offsets.wrapping_add(index).read() }
+        };
+        let of_all = match self.of_c {
+            OffsetOf::All => Some(at(0)),
+            OffsetOf::Column => Some(at(col)),
+            OffsetOf::Row => None,
+        };
+        match (of_all, old) {
+            (Some(0), None) if self.alpha == 1.0 => {}
+            (Some(added), None) if self.alpha == 1.0 => {
+                sums.iter_mut().for_each(|sum| *sum = sum.saturating_add(added));
+            }
+            (Some(added), None) => {
+                for sum in sums {
+                    *sum = nearest(self.alpha * f64::from(*sum) + f64::from(added));
                 }
             }
-            if k > 0 {
-                let shifted = View::new(&shifted, k, width, Layout::col_major(k)).expect(FITS);
-                let sums = ViewMut::new(&mut sums, m, width, Layout::col_major(m)).expect(FITS);
-                let op = Op::NoTrans;
-                compute(m.saturating_mul(width).saturating_mul(k), |context| {
-                    blas3::gemm_typed::<i8>(op, op, 1, a, shifted, 0, sums, context).expect(FITS);
-                });
-            }
-            for col in 0..width {
-                // The sum of `b' + bo'`.
-                let column = &shifted[col * k..][..k];
-                let of_column = column
-                    .iter()
-                    .fold(0i32, |sum, &b| sum.wrapping_add(i32::from(b)).wrapping_add(bo));
-                let of_column = of_column.wrapping_mul(self.ao);
-                for row in 0..m {
-                    let of_row = of_rows[row].wrapping_mul(bo);
-                    let sum = sums[row + col * m].wrapping_add(of_row).wrapping_add(of_column);
-                    self.finish(&mut c, (row, first + col), sum, &added);
+            (_, old) => {
+                for (index, sum) in sums.iter_mut().enumerate() {
+                    let before = match &old {
+                        Some(old) => self.beta * f64::from(old[index]),
+                        None => 0.0,
+                    };
+                    let added = of_all.unwrap_or_else(|| at(first + index));
+                    *sum = nearest(self.alpha * f64::from(*sum) + before + f64::from(added));
                 }
             }
         }
     }
 
     /// The same by the definition, in no memory but that of the operands.
-    fn plain(
-        self,
-        a: View<'_, i8>,
-        b: View<'_, u8>,
-        mut c: ViewMut<'_, i32>,
-        added: impl Fn(usize, usize) -> i32,
-    ) {
+    ///
+    /// # Safety
+    /// As [`Self::product`].
+    unsafe fn plain(&self, a: Bytes<'_>, b: Bytes<'_>, mut c: ViewMut<'_, i32>) {
         for col in 0..c.cols() {
             for row in 0..c.rows() {
-                let sum = (0..self.k).fold(0i32, |sum, p| {
-                    let (a, b) = (i32::from(a.get(row, p)), i32::from(b.get(p, col)));
-                    sum.wrapping_add((a + self.ao) * (b + self.bo))
+                let sum = (0..a.cols()).fold(0i32, |sum, p| {
+                    sum.wrapping_add(a.get(row, p).wrapping_mul(b.get(p, col)))
                 });
-                self.finish(&mut c, (row, col), sum, &added);
+                let (mut sum, mut old) = ([sum], [c.get(row, col)]);
+                let old = (self.beta != 0.0).then_some(&mut old[..]);
+                // SAFETY: the caller's promise.
+                unsafe { self.finish(col, row, &mut sum, old) };
+                c.set(row, col, sum[0]);
             }
         }
     }
+}
 
-    /// Stores an element of C. With `beta == 0` C is not read.
-    fn finish(
-        self,
-        c: &mut ViewMut<'_, i32>,
-        (row, col): (usize, usize),
-        sum: i32,
-        added: impl Fn(usize, usize) -> i32,
-    ) {
-        let old =
-            if self.beta == 0.0 { 0.0 } else { f64::from(self.beta) * f64::from(c.get(row, col)) };
-        let value = f64::from(self.alpha) * f64::from(sum) + old + f64::from(added(row, col));
-        #[expect(clippy::cast_possible_truncation, reason = "kept within the range, as MKL does")]
-        c.set(row, col, value.round_ties_even() as i32);
+impl<T: Copy> Shared<T> {
+    fn get(&self) -> T {
+        self.0
     }
+}
+
+/// The nearest number of 32 bits, ties to even; 0 for a NaN.
+#[inline]
+fn nearest(value: f64) -> i32 {
+    /// Beside it neighbours are 1 apart, so that adding it rounds, and the low bits are those of the integer.
+    const ROUNDER: f64 = 6_755_399_441_055_744.0;
+    let within = value.clamp(i32::MIN.into(), i32::MAX.into());
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits of the sum are the integer")]
+    let rounded = (within + ROUNDER).to_bits() as i32;
+    if value.is_nan() { 0 } else { rounded }
 }
 
 #[cfg(test)]
 mod tests {
+    use tessera::blas3::View;
+
     use super::*;
 
     #[test]
@@ -300,17 +288,37 @@ mod tests {
         let a: Vec<i8> =
             bytes().step_by(37).map(|byte| i8::from_ne_bytes([byte])).take(m * k).collect();
         let b: Vec<u8> = bytes().step_by(91).take(k * n).collect();
-        let a = View::new(&a, m, k, Layout::row_major(k)).unwrap();
-        let b = View::new(&b, k, n, Layout::col_major(k)).unwrap();
-        let product = Product { alpha: 1.5, beta: -0.5, ao: -3, bo: 77, k };
-        let [mut c, mut expected] = [vec![11i32; m * n], vec![11; m * n]];
-        let layout = Layout::col_major(m);
-        product.compute(a, b, ViewMut::new(&mut c, m, n, layout).unwrap(), |row, col| {
-            i32::try_from(row * 10 + col).unwrap()
-        });
-        product.plain(a, b, ViewMut::new(&mut expected, m, n, layout).unwrap(), |row, col| {
-            i32::try_from(row * 10 + col).unwrap()
-        });
-        assert_eq!(c, expected);
+        let a = Bytes::from(View::new(&a, m, k, Layout::row_major(k)).unwrap()).with_zero_point(3);
+        let b =
+            Bytes::from(View::new(&b, k, n, Layout::col_major(k)).unwrap()).with_zero_point(-77);
+        let added: Vec<i32> = (0..9).map(|at| at * 10 - 30).collect();
+        for of_c in [OffsetOf::All, OffsetOf::Row, OffsetOf::Column] {
+            for (alpha, beta) in [(1.0, 0.0), (1.5, 0.0), (1.5, -0.5)] {
+                let finish = Finish { alpha, beta, of_c, added: Shared(added.as_ptr()) };
+                let [mut c, mut expected] = [vec![11i32; m * n], vec![11; m * n]];
+                let layout = Layout::col_major(m);
+                let view = ViewMut::new(&mut c, m, n, layout).unwrap();
+                // SAFETY: there are as many offsets as rows or columns.
+                unsafe { finish.product(a, b, view) };
+                let view = ViewMut::new(&mut expected, m, n, layout).unwrap();
+                // SAFETY: as above.
+                unsafe { finish.plain(a, b, view) };
+                assert_eq!(c, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_is_to_the_nearest_within_the_range() {
+        for value in [0.0f64, 0.5, 1.5, -0.5, -1.5, 2.5, 1e9 + 0.49, -2.2e9, 3e9, 1e300, -1e300] {
+            #[expect(clippy::cast_possible_truncation, reason = "kept within the range")]
+            let expected = value.round_ties_even() as i32;
+            assert_eq!(nearest(value), expected, "{value}");
+        }
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            #[expect(clippy::cast_possible_truncation, reason = "kept within the range")]
+            let expected = value as i32;
+            assert_eq!(nearest(value), expected, "{value}");
+        }
     }
 }

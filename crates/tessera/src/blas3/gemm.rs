@@ -1,6 +1,6 @@
 //! General products.
 
-use cpu_gemm::{CpuContext, CpuTypes, Field, NearShape, View, ViewMut};
+use cpu_gemm::{Bytes, CpuContext, CpuTypes, Field, NearShape, View, ViewMut};
 
 use super::options::Op;
 use super::products::Products;
@@ -84,5 +84,60 @@ pub fn gemm_typed<T: CpuTypes>(
     check_size("gemm", "op(A)", (a.rows(), a.cols()), (c.rows(), a.cols()))?;
     check_size("gemm", "op(B)", (b.rows(), b.cols()), (a.cols(), c.cols()))?;
     cpu_gemm::gemm_typed::<T>(alpha, a, b, beta, c, context).expect("invariant: the sizes fit");
+    Ok(())
+}
+
+/// `C = alpha * (A - a0) * (B - b0) + beta * C` of bytes with or without a sign, less their zero points, in 32 bits:
+/// exact modulo 2^32, with the same bits on every machine. As in the other routines, with `beta == 0` C is not read.
+///
+/// A factor without a sign takes a copy of its size.
+///
+/// ```
+/// use tessera::blas3::{self, Bytes, View, ViewMut};
+/// use tessera::{CpuContext, Layout};
+///
+/// // Activations from 0 to 255 of which 128 stands for zero, and weights from -128 to 127.
+/// let (activations, weights) = ([128u8, 255], [-128i8, 2]);
+/// let a = Bytes::from(View::new(&activations, 1, 2, Layout::row_major(2))?).with_zero_point(128);
+/// let b = Bytes::from(View::new(&weights, 2, 1, Layout::row_major(1))?);
+/// let mut c = [0i32];
+/// let sums = ViewMut::new(&mut c, 1, 1, Layout::row_major(1))?;
+/// blas3::gemm_bytes(1, a, b, 0, sums, &CpuContext::new(None)?)?;
+/// assert_eq!(c, [127 * 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Operand`] where the sizes do not fit together; C is then unchanged.
+pub fn gemm_bytes(
+    alpha: i32,
+    a: Bytes<'_>,
+    b: Bytes<'_>,
+    beta: i32,
+    c: ViewMut<'_, i32>,
+    context: &CpuContext,
+) -> Result<(), Error> {
+    gemm_bytes_then(alpha, a, b, beta, c, context, |_, _, _| ())
+}
+
+/// [`gemm_bytes`], and `then` of all elements of C, run by run, on the thread that has just stored them: it is told the
+/// line of C (a column where C is column-major, else a row), the place of the run's first element in it, and the run,
+/// which it may change, as where sums become bytes again. No element is in two runs.
+///
+/// # Errors
+/// As [`gemm_bytes`].
+pub fn gemm_bytes_then(
+    alpha: i32,
+    a: Bytes<'_>,
+    b: Bytes<'_>,
+    beta: i32,
+    c: ViewMut<'_, i32>,
+    context: &CpuContext,
+    then: impl Fn(usize, usize, &mut [i32]) + Sync,
+) -> Result<(), Error> {
+    check_size("gemm", "A", (a.rows(), a.cols()), (c.rows(), a.cols()))?;
+    check_size("gemm", "B", (b.rows(), b.cols()), (a.cols(), c.cols()))?;
+    cpu_gemm::gemm_bytes_then(alpha, a, b, beta, c, context, then)
+        .expect("invariant: the sizes fit");
     Ok(())
 }

@@ -49,9 +49,11 @@ mod sizes;
 mod symmetric;
 mod triangular;
 
-pub use cpu_gemm::{Complex, CpuTypes, Factor, Field, NearShape, View, ViewMut, each_product};
+pub use cpu_gemm::{
+    Bytes, Complex, CpuTypes, Factor, Field, NearShape, View, ViewMut, each_product,
+};
 
-pub use self::gemm::{gemm, gemm_near, gemm_typed, near_shape};
+pub use self::gemm::{gemm, gemm_bytes, gemm_bytes_then, gemm_near, gemm_typed, near_shape};
 pub use self::options::{Diag, Op, Side, Uplo};
 pub use self::products::Products;
 pub use self::rank_k::{gemmtr, her2k, herk, syr2k, syrk};
