@@ -176,7 +176,9 @@ macro_rules! in_tiles {
         match $units {
             CpuUnits::Tf32 => amx::$function::<$tf32>,
             CpuUnits::Bf16 => amx::$function::<$bf16>,
-            CpuUnits::Vector | CpuUnits::SameBits | CpuUnits::All => amx::$function::<Self>,
+            CpuUnits::Vector | CpuUnits::SameBits | CpuUnits::All | CpuUnits::ExactRounded => {
+                amx::$function::<Self>
+            }
         }
     };
     (@ $units:ident, $function:ident) => {{
@@ -195,8 +197,8 @@ macro_rules! by_residues {
     () => {
         const HAS_TILES: bool = true;
 
-        fn tiles_pay(_: CpuUnits, size: (usize, usize, usize), _: usize) -> bool {
-            residues::pays(size)
+        fn tiles_pay(units: CpuUnits, size: (usize, usize, usize), _: usize) -> bool {
+            residues::pays(units, size)
         }
 
         fn tile_loop() -> Option<TileLoop> {
@@ -205,14 +207,14 @@ macro_rules! by_residues {
 
         unsafe fn multiply_in_tiles(
             product: &Product<Self>,
-            (unit, _): (Unit, CpuUnits),
+            units: (Unit, CpuUnits),
             context: &CpuContext,
             threads: usize,
         ) -> Result<(), Error> {
             // SAFETY: the caller's promises, for a part as well.
             let otherwise = |part: &_| unsafe { Self::multiply_anyway(part, context, threads) };
             // SAFETY: the caller's promises.
-            unsafe { residues::multiply(product, unit, context, threads, otherwise) }
+            unsafe { residues::multiply(product, units, context, threads, otherwise) }
         }
     };
 }

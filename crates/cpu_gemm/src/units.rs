@@ -27,17 +27,22 @@ pub enum CpuUnits {
     /// As [`All`](Self::All), but matrix units may round factors of f32 to bf16: sums are within
     /// `(2^-7 + k u) |A||B|` there.
     Bf16,
+    /// As [`All`](Self::All), but where there are matrix units they compute products of f64 of every size, by more
+    /// residues: where the elements of each row of A and of each column of B are of one scale, an element of C is the
+    /// exact sum of its products, rounded.
+    ExactRounded,
 }
 
 impl CpuUnits {
     /// Each setting.
-    pub const EACH: [Self; 5] = [Self::Vector, Self::SameBits, Self::All, Self::Tf32, Self::Bf16];
+    pub const EACH: [Self; 6] =
+        [Self::Vector, Self::SameBits, Self::All, Self::Tf32, Self::Bf16, Self::ExactRounded];
 
     /// By how much of itself the product of two factors of f32 may be off, these having been rounded.
     #[must_use]
     pub const fn error_of_factors(self) -> f64 {
         match self {
-            Self::Vector | Self::SameBits | Self::All => 0.0,
+            Self::Vector | Self::SameBits | Self::All | Self::ExactRounded => 0.0,
             Self::Tf32 => 1.0 / (1_u64 << 10) as f64,
             Self::Bf16 => 1.0 / (1_u64 << 7) as f64,
         }
@@ -52,6 +57,7 @@ impl CpuUnits {
             Self::All => "all",
             Self::Tf32 => "tf32",
             Self::Bf16 => "bf16",
+            Self::ExactRounded => "exact-rounded",
         }
     }
 }

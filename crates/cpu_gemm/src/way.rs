@@ -31,7 +31,9 @@ pub(crate) fn pays<T: PackedTypes>(
         let may = match units {
             CpuUnits::Vector => false,
             CpuUnits::SameBits => T::TILES_KEEP_BITS,
-            CpuUnits::All | CpuUnits::Tf32 | CpuUnits::Bf16 => T::HAS_TILES,
+            CpuUnits::All | CpuUnits::Tf32 | CpuUnits::Bf16 | CpuUnits::ExactRounded => {
+                T::HAS_TILES
+            }
         };
         may && T::tiles_pay(units, size, threads) && Amx::request().is_ok()
     }

@@ -600,6 +600,55 @@ fn errors_of_residues_are_within_those_of_chains() {
     }
 }
 
+/// By more residues an element is the exact sum, rounded, but for what elements far below their line's largest lose;
+/// and the bits are those of the model.
+#[test]
+fn more_residues_give_the_exact_sum_rounded() {
+    for are_signed in [true, false] {
+        let (name, element) = match are_signed {
+            true => ("signed", (|x| x) as fn(f64) -> f64),
+            false => ("positive", f64::abs as fn(f64) -> f64),
+        };
+        for k in [1, 2, 31, 96, 700, 3000] {
+            let (m, n) = (35, 34);
+            let mut random = Random(17);
+            let mut draw = |count: usize| -> Vec<f64> {
+                std::iter::repeat_with(|| element(any_f64(&mut random) / 3.0)).take(count).collect()
+            };
+            let (a, b) = (draw(m * k), draw(k * n));
+            let operands =
+                Operands::<f64> { problem: Problem::new(m, n, k), a, b, c: vec![0.0; m * n] };
+            let found = operands.by_tiles_of(CpuUnits::ExactRounded, 2, false);
+            let model = operands.by_tiles_of(CpuUnits::ExactRounded, 1, true);
+            assert!(bits(&found) == bits(&model), "{name}, k = {k}");
+            let mut others = 0;
+            for (index, &found) in found.iter().enumerate() {
+                let (row, col) = (index / n, index % n);
+                let term = |p: usize| (operands.a[row * k + p], operands.b[p * n + col]);
+                let mut sum = Exact::default();
+                (0..k).map(term).for_each(|(x, y)| sum.add_product(x, y));
+                others += u32::from(found != sum.rounded());
+                // Half a unit in the last place, and what rounding to 2^-56 of the lines' largest may change.
+                let half_ulp = found.abs() * 2f64.powi(-53);
+                let magnitudes = |factor: fn((f64, f64)) -> f64| {
+                    let each = (0..k).map(move |p| factor(term(p)).abs());
+                    (each.clone().sum::<f64>(), each.fold(0.0, f64::max))
+                };
+                let (of_a, of_b) = (magnitudes(|(x, _)| x), magnitudes(|(_, y)| y));
+                let rounded = (of_a.0 * of_b.1 + of_b.0 * of_a.1) * 2f64.powi(-56);
+                sum.add(-found);
+                let error = sum.rounded().abs();
+                assert!(error <= half_ulp + rounded, "{name}, k = {k}: {error:e}");
+            }
+            // Those are between two numbers, nearly.
+            assert!(
+                others * 20 <= u32::try_from(m * n).expect("a small one"),
+                "{name}, k = {k}: {others}"
+            );
+        }
+    }
+}
+
 /// Integers are multiplied exactly, and rounded once where the sums are longer than an f64.
 #[test]
 fn integers_are_multiplied_exactly() {

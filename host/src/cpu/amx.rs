@@ -1,4 +1,5 @@
-//! `cpu_amx`: the CPU engine with matrix units, for elements that these multiply.
+//! `cpu_amx`: the CPU engine with matrix units, for elements that these multiply; of f64 by as many residues as
+//! `TESSERA_CPU_UNITS=exact-rounded` asks for, or the usual ones.
 //!
 //! Source: Intel, "Architecture Instruction Set Extensions Programming Reference"; Henry, Tang and Heinecke,
 //! "Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations" (2019); Ozaki,
@@ -30,7 +31,17 @@ fn gemm<T: CpuTypes>(
     c: &mut [T::C],
     context: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
-    gemm_by(CpuUnits::All, problem, a, b, c, context)
+    let units = match context.units() {
+        CpuUnits::ExactRounded => CpuUnits::ExactRounded,
+        // What may round factors is not for a comparison of products.
+        CpuUnits::Vector
+        | CpuUnits::SameBits
+        | CpuUnits::All
+        | CpuUnits::Tf32
+        | CpuUnits::Bf16
+        | _ => CpuUnits::All,
+    };
+    gemm_by(units, problem, a, b, c, context)
 }
 
 fn needs(types: Types) -> Result<(), String> {

@@ -165,7 +165,11 @@ impl CpuImpl {
 /// # Errors
 /// [`tessera::Error::Threads`], and [`tessera::Error::Isa`] where the CPU lacks the instruction set.
 pub fn context(threads: Option<NonZeroUsize>) -> Result<CpuContext, Error> {
-    Ok(CpuContext::with_isa(threads, isa()?)?)
+    let context = CpuContext::with_isa(threads, isa()?)?;
+    Ok(match units()? {
+        Some(units) => context.with_units(units),
+        None => context,
+    })
 }
 
 /// The instruction set that `TESSERA_CPU_ISA` names, else the best that this CPU has.
@@ -186,6 +190,6 @@ pub fn isa() -> Result<CpuIsa, Error> {
 pub fn units() -> Result<Option<CpuUnits>, Error> {
     let Some(name) = std::env::var_os(UNITS_VARIABLE) else { return Ok(None) };
     let value = name.to_string_lossy().into_owned();
-    let takes = "vector, same-bits, all, tf32 or bf16";
+    let takes = "vector, same-bits, all, tf32, bf16 or exact-rounded";
     value.parse().map(Some).map_err(|_| Error::Variable { name: UNITS_VARIABLE, value, takes })
 }

@@ -1,6 +1,5 @@
 //! An area of C, which a thread computes: sums of all planes, residues, and what they come to.
 
-use super::moduli::COUNT;
 use super::operand::{Depth, Operand};
 use super::restore::{ELEMENTS, Residues, Sides};
 use super::unit::Kernels;
@@ -11,30 +10,30 @@ use crate::amx::store::Stored;
 use crate::product::Product;
 
 /// A part of the product.
-pub(super) struct Work<'s> {
+pub(super) struct Work<'s, const N: usize> {
     pub(super) product: &'s Product<f64>,
     pub(super) operands: [&'s Operand; 2],
     pub(super) depth: Depth,
-    pub(super) kernels: &'static Kernels,
+    pub(super) kernels: &'static Kernels<N>,
     pub(super) unit: Unit,
 }
 
 /// What a thread keeps of its area.
-pub(super) struct Own<'o> {
+pub(super) struct Own<'o, const N: usize> {
     /// Sums of a micro-tile whose blocks of k are all added, and the numbers that it comes to.
     whole: &'o mut [i32; ELEMENTS],
     numbers: &'o mut [f64; ELEMENTS],
     /// Of each micro-tile.
     is_admitted: Vec<bool>,
     sums: &'o mut [[i32; ELEMENTS]],
-    residues: &'o mut [Residues],
+    residues: &'o mut [Residues<N>],
 }
 
-impl<'o> Own<'o> {
+impl<'o, const N: usize> Own<'o, N> {
     const NUMBERS: usize = size_of::<[f64; ELEMENTS]>();
 
     pub(super) fn bytes(tiles: usize) -> usize {
-        2 * Self::NUMBERS + tiles * (SUMS + size_of::<Residues>())
+        2 * Self::NUMBERS + tiles * (SUMS + size_of::<Residues<N>>())
     }
 
     /// # Safety
@@ -58,22 +57,22 @@ impl<'o> Own<'o> {
 }
 
 /// An area of C.
-pub(super) struct Area<'s> {
-    pub(super) work: &'s Work<'s>,
+pub(super) struct Area<'s, const N: usize> {
+    pub(super) work: &'s Work<'s, N>,
     pub(super) panels: (std::ops::Range<usize>, std::ops::Range<usize>),
     /// The first panel of B of the area after this one.
     pub(super) next: usize,
 }
 
-impl Area<'_> {
+impl<const N: usize> Area<'_, N> {
     /// # Safety
     /// As [`super::multiply`]; both operands are packed, and the area is this thread's.
-    pub(super) unsafe fn compute(&self, own: &mut Own<'_>, refused: &mut Vec<(usize, usize)>) {
+    pub(super) unsafe fn compute(&self, own: &mut Own<'_, N>, refused: &mut Vec<(usize, usize)>) {
         let count = self.panels.0.len() * self.panels.1.len();
         own.is_admitted.clear();
         own.is_admitted.resize(count, true);
         // Magnitudes first: what they refuse need not be computed.
-        for plane in std::iter::once(COUNT).chain(0..COUNT) {
+        for plane in std::iter::once(N).chain(0..N) {
             // SAFETY: the caller's promises.
             unsafe { self.multiply(plane, own) };
         }
@@ -103,7 +102,7 @@ impl Area<'_> {
     ///
     /// # Safety
     /// As [`Self::compute`].
-    unsafe fn multiply(&self, plane: usize, own: &mut Own<'_>) {
+    unsafe fn multiply(&self, plane: usize, own: &mut Own<'_, N>) {
         let [a, b] = self.work.operands;
         let count = own.is_admitted.len();
         let Work { depth, kernels, .. } = self.work;
@@ -113,8 +112,8 @@ impl Area<'_> {
             // The panels of B that are met next: of the next block, plane, or area.
             let ahead_of_b = match (last, plane) {
                 (false, _) => b.panel(plane, self.panels.1.start, depth.block(block + 1)),
-                (true, COUNT) => b.panel(0, self.panels.1.start, depth.block(0)),
-                (true, LAST) => b.panel(COUNT, self.next, depth.block(0)),
+                (true, plane) if plane == N => b.panel(0, self.panels.1.start, depth.block(0)),
+                (true, plane) if plane + 1 == N => b.panel(N, self.next, depth.block(0)),
                 (true, _) => b.panel(plane + 1, self.panels.1.start, depth.block(0)),
             };
             for index in 0..count {
@@ -143,7 +142,7 @@ impl Area<'_> {
                     continue;
                 }
                 let restore = &kernels.restore;
-                if plane == COUNT {
+                if plane == N {
                     let sides = self.sides(panel_a, panel_b);
                     // SAFETY: a unit's functions run where the unit does.
                     own.is_admitted[index] = unsafe { (restore.admits)(own.whole, &sides) };
@@ -163,7 +162,7 @@ impl Area<'_> {
         &self,
         panel_a: usize,
         panel_b: usize,
-        residues: &Residues,
+        residues: &Residues<N>,
         numbers: &mut [f64; ELEMENTS],
     ) {
         let Work { operands: [a, b], product, kernels, .. } = self.work;
@@ -188,8 +187,6 @@ impl Area<'_> {
     }
 }
 
-/// The last modulus.
-const LAST: usize = COUNT - 1;
 /// Bytes of A and of B that a step of the micro-kernel asks for ahead.
 const AHEAD_A: usize = 128;
 const AHEAD_B: usize = 256;

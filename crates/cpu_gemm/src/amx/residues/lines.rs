@@ -1,7 +1,7 @@
 //! What is known of a line, a row of A or a column of B: the power of two that makes it integers, and how far
 //! these are from it.
 
-use super::moduli::largest_norm;
+use super::moduli::System;
 use crate::amx::pack::LINES;
 
 /// Exponents of lines' largest elements within which no scaled number, and no element of C on its way back,
@@ -17,8 +17,8 @@ const ROUNDED_UP: f64 = 1.0 - 1.0 / (1_u64 << 37) as f64;
 /// A row of A or a column of B.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Line {
-    /// A power of two: times this the elements are rounded to integers, of 53 bits at most, whose norm stays below the
-    /// bound.
+    /// A power of two: times this the elements are rounded to integers, of as many bits as the moduli are for at most,
+    /// whose norm stays below the bound.
     pub(super) scale: f64,
     /// The integers times this, rounded down, are below 128, and times `unit` no more than the elements'
     /// magnitudes.
@@ -32,7 +32,7 @@ impl Line {
     /// Of zeros.
     pub(super) const ZERO: Self = Self { scale: 1.0, magnitude: 1.0, unit: 1.0, sum: 0.0 };
 
-    fn new(known: &[Partial; PARTIAL], largest: f64, k: usize) -> Self {
+    fn new<const N: usize>(known: &[Partial; PARTIAL], largest: f64, k: usize) -> Self {
         let squares: f64 = known.iter().map(|part| part.squares).sum();
         let sum: f64 = known.iter().map(|part| part.sum).sum();
         if largest == 0.0 && sum == 0.0 {
@@ -43,10 +43,10 @@ impl Line {
             return Self { scale: 0.0, magnitude: 0.0, unit: 0.0, sum: f64::NAN };
         }
         // Rounding may add half a unit to each element.
-        let room = largest_norm() - (k as f64).sqrt() / 2.0;
-        // A line that is little more than one element has room for more than the 53 bits of which residues are exact.
+        let room = System::<N>::largest_norm() - (k as f64).sqrt() / 2.0;
+        // A line that is little more than one element has room for more than the bits of which residues are exact.
         let of_norm = exponent(room / squares.sqrt());
-        let scale = power_of_two(of_norm.min(52 - exponent(largest)));
+        let scale = power_of_two(of_norm.min(System::<N>::BITS - 1 - exponent(largest)));
         let unit = power_of_two(exponent(largest) - 6);
         // The largest integer is 2^44 or more, as no more than 2^17 of it have the norm.
         Self { scale, magnitude: ROUNDED_UP / (scale * unit), unit, sum }
@@ -76,7 +76,7 @@ pub(super) type LookFn = unsafe fn(*const f64, (usize, usize), usize, usize) -> 
 ///
 /// # Safety
 /// They can be read.
-pub(super) unsafe fn look(
+pub(super) unsafe fn look<const N: usize>(
     from: *const f64,
     (along, apart): (usize, usize),
     lines: usize,
@@ -95,7 +95,7 @@ pub(super) unsafe fn look(
             *squares += magnitude * magnitude;
             *sum += magnitude;
         }
-        *found = Line::new(&known, largest, k);
+        *found = Line::new::<N>(&known, largest, k);
     }
     found
 }
@@ -110,7 +110,7 @@ const AT_ONCE: usize = 64;
 /// As there; the CPU has those features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-pub(super) unsafe fn look_avx512(
+pub(super) unsafe fn look_avx512<const N: usize>(
     from: *const f64,
     (along, apart): (usize, usize),
     lines: usize,
@@ -180,7 +180,7 @@ pub(super) unsafe fn look_avx512(
                     squares: squares[part][line],
                     sum: sums[part][line],
                 });
-                *found = Line::new(&known, largest[line], k);
+                *found = Line::new::<N>(&known, largest[line], k);
             }
         }
     } else if apart == 1 {
@@ -193,11 +193,11 @@ pub(super) unsafe fn look_avx512(
             let (squares, sums) = (numbers(eight.squares), numbers(eight.sum));
             let known: [_; PARTIAL] =
                 std::array::from_fn(|part| Partial { squares: squares[part], sum: sums[part] });
-            *found = Line::new(&known, _mm512_reduce_max_pd(eight.largest), k);
+            *found = Line::new::<N>(&known, _mm512_reduce_max_pd(eight.largest), k);
         }
     } else {
         // SAFETY: the caller's promise.
-        return unsafe { look(from, (along, apart), lines, k) };
+        return unsafe { look::<N>(from, (along, apart), lines, k) };
     }
     found
 }
@@ -205,19 +205,21 @@ pub(super) unsafe fn look_avx512(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::amx::residues::moduli::FEW;
 
     #[test]
     fn scaled_norms_fill_the_bound_and_stay_below_it() {
         let line = |elements: &[f64]| {
             // SAFETY: a slice can be read.
-            unsafe { look(elements.as_ptr(), (elements.len(), 1), 1, elements.len())[0] }
+            unsafe { look::<FEW>(elements.as_ptr(), (elements.len(), 1), 1, elements.len())[0] }
         };
+        let most = System::<FEW>::largest_norm();
         for factor in [1.0, 3.7e-80, 1.9e100] {
             let elements: Vec<f64> = (1..200).map(|p| factor * (f64::from(p).sin())).collect();
             let found = line(&elements);
             let rounded = elements.iter().map(|x| (x * found.scale).round_ties_even().powi(2));
             let norm = rounded.sum::<f64>().sqrt();
-            assert!(norm < largest_norm() && norm > 0.49 * largest_norm(), "{norm}");
+            assert!(norm < most && norm > 0.49 * most, "{norm}");
             let largest = elements.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
             assert!((64.0..128.0).contains(&(largest / found.unit)));
             let byte = (largest * found.scale).round_ties_even() * found.magnitude;

@@ -3,7 +3,8 @@
 //! Rows of A and columns of B are scaled by powers of two and rounded to integers of as many bits as their norms leave
 //! room for, 53 at most. Their product is an integer below the product of 14 moduli, so its residues by these determine
 //! it: 14 exact products of i8, and the Chinese remainder theorem for each element. What errs is the rounding of the
-//! operands, one addition of parts, and the last multiplication by a power of two.
+//! operands, one addition of parts, and the last multiplication by a power of two. By 16 moduli integers have up to 57
+//! bits, so that hardly an element is rounded.
 //!
 //! The rounding is relative to a line's norm, not to each element. A product of magnitudes rounded down to seven
 //! bits, one more of i8, tells for every element of C whether the roundings may exceed what a chain of
@@ -29,9 +30,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use self::area::{Area, Own, Work};
+use self::moduli::{FEW, MANY};
 use self::operand::{Depth, Operand, Shared};
-use self::pack::{PLANES, STEP};
-use self::unit::{MODEL, TILES};
+use self::pack::{STEP, planes};
+use self::unit::Kernels;
 use super::blocks::{Areas, Costs};
 use super::driver::{PACKED, Unit, part};
 use super::flags::Unraised;
@@ -43,6 +45,7 @@ use crate::context::CpuContext;
 use crate::error::Error;
 use crate::product::Product;
 use crate::threads::tickets;
+use crate::units::CpuUnits;
 
 /// Elements of k at most: sums of as many products of bytes fit 32 bits.
 const LONGEST: usize = 1 << 17;
@@ -58,6 +61,36 @@ const AREA: (usize, usize) = (256, 512);
 /// The product's promises, see [`Product`].
 pub(crate) unsafe fn multiply(
     product: &Product<f64>,
+    (unit, units): (Unit, CpuUnits),
+    context: &CpuContext,
+    threads: usize,
+    otherwise: impl Fn(&Product<f64>),
+) -> Result<(), Error> {
+    match units {
+        // SAFETY: the caller's promises.
+        CpuUnits::ExactRounded => unsafe {
+            multiply_by::<MANY>(product, unit, context, threads, otherwise)
+        },
+        CpuUnits::Vector
+        | CpuUnits::SameBits
+        | CpuUnits::All
+        | CpuUnits::Tf32
+        // SAFETY: the caller's promises.
+        | CpuUnits::Bf16 => unsafe {
+            multiply_by::<FEW>(product, unit, context, threads, otherwise)
+        },
+    }
+}
+
+/// The same by N moduli.
+///
+/// # Errors
+/// As [`multiply`].
+///
+/// # Safety
+/// As [`multiply`].
+unsafe fn multiply_by<const N: usize>(
+    product: &Product<f64>,
     unit: Unit,
     context: &CpuContext,
     threads: usize,
@@ -69,13 +102,13 @@ pub(crate) unsafe fn multiply(
         return Ok(());
     }
     let depth = Depth { elements: k, steps: k.div_ceil(STEP) };
-    let of_panel = Operand::bytes(LINES, depth);
+    let of_panel = Operand::bytes(N, LINES, depth);
     let operands = (m + n).saturating_mul(k).saturating_mul(size_of::<f64>());
     let (rows, cols) = part((m, n), (of_panel, of_panel), operands.max(PACKED));
-    let memory = Memory::new((rows, cols), depth, context, threads)?;
+    let memory = Memory::new::<N>((rows, cols), depth, context, threads)?;
     let kernels = match unit {
-        Unit::Tiles(_) => &TILES,
-        Unit::Model => &MODEL,
+        Unit::Tiles(_) => Kernels::<N>::TILES,
+        Unit::Model => Kernels::<N>::MODEL,
     };
     for first_row in (0..m).step_by(rows) {
         let rows = first_row..m.min(first_row + rows);
@@ -142,18 +175,18 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(
+    fn new<const N: usize>(
         (rows, cols): (usize, usize),
         depth: Depth,
         context: &CpuContext,
         threads: usize,
     ) -> Result<Self, Error> {
         let spare = context.spare();
-        let a = spare.take::<u8>(Operand::bytes(rows, depth))?;
-        let b = spare.take::<u8>(Operand::bytes(cols, depth))?;
+        let a = spare.take::<u8>(Operand::bytes(N, rows, depth))?;
+        let b = spare.take::<u8>(Operand::bytes(N, cols, depth))?;
         let tiles = |lines: usize, most: usize| lines.div_ceil(LINES).min(most / LINES);
         let in_area = tiles(rows, AREA.0) * tiles(cols, AREA.1);
-        let own = (0..threads).map(|_| spare.take::<u8>(Own::bytes(in_area)));
+        let own = (0..threads).map(|_| spare.take::<u8>(Own::<N>::bytes(in_area)));
         Ok(Self { a, b, own: Mutex::new(own.collect::<Result<_, _>>()?), in_area, threads })
     }
 
@@ -165,7 +198,7 @@ impl Memory {
     }
 }
 
-impl Work<'_> {
+impl<const N: usize> Work<'_, N> {
     /// Computes it; returns the micro-tiles that it leaves as they are.
     ///
     /// # Safety
@@ -210,8 +243,12 @@ impl Work<'_> {
     }
 }
 
-/// Whether a product of that size is faster by residues than by multiply-adds.
-pub(crate) fn pays((m, n, k): (usize, usize, usize)) -> bool {
+/// Whether a product of that size is to be computed by residues: where that is faster than by multiply-adds, and where
+/// it is to be exact, always.
+pub(crate) fn pays(units: CpuUnits, (m, n, k): (usize, usize, usize)) -> bool {
+    if units == CpuUnits::ExactRounded {
+        return (1..=LONGEST).contains(&k);
+    }
     let inverse = |lines: usize| 1.0 / lines.max(1) as f64;
     let spent = PACKING * (inverse(m) + inverse(n)) + RESTORING * inverse(k);
     (1..=LONGEST).contains(&k) && spent <= GAIN
@@ -225,5 +262,5 @@ const GAIN: f64 = 0.33;
 
 /// The loop by which the peak is measured: all planes count as one product.
 pub(crate) fn tile_loop() -> Option<TileLoop> {
-    super::peak::tile_loop(STEP, PLANES)
+    super::peak::tile_loop(STEP, planes(FEW))
 }

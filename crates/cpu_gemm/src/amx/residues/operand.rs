@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::lines::Line;
-use super::pack::{self, PLANES, STEP, Step};
+use super::pack::{self, STEP, Step, planes};
 use super::restore::Panel;
 use super::unit::Kernels;
 use crate::amx::flags::Unraised;
@@ -41,9 +41,9 @@ impl Operand {
         lines.div_ceil(LINES) * depth.steps * PLANE + PADDING
     }
 
-    /// Bytes of all planes of some lines.
-    pub(super) fn bytes(lines: usize, depth: Depth) -> usize {
-        PLANES * Self::plane(lines, depth)
+    /// Bytes of all planes of some lines, by that many moduli.
+    pub(super) fn bytes(moduli: usize, lines: usize, depth: Depth) -> usize {
+        planes(moduli) * Self::plane(lines, depth)
     }
 
     pub(super) fn new(
@@ -92,7 +92,12 @@ impl Operand {
     ///
     /// # Safety
     /// The operand can be read, and its planes are this product's alone.
-    pub(super) unsafe fn fill(&mut self, kernels: &Kernels, context: &CpuContext, threads: usize) {
+    pub(super) unsafe fn fill<const N: usize>(
+        &mut self,
+        kernels: &Kernels<N>,
+        context: &CpuContext,
+        threads: usize,
+    ) {
         let panels = self.panels();
         let found: Vec<Mutex<[Line; LINES]>> =
             std::iter::repeat_with(|| Mutex::new([Line::ZERO; LINES])).take(panels).collect();

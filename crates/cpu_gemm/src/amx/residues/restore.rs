@@ -1,20 +1,20 @@
 //! From sums of residues back to numbers.
 
 use super::lines::Line;
-use super::moduli::{COUNT, MODULI, P, RECIPROCAL, WEIGHTS};
+use super::moduli::System;
 use crate::amx::pack::LINES;
 
 /// Elements of a micro-tile.
 pub(super) const ELEMENTS: usize = LINES * LINES;
 
 /// Residues of a micro-tile by all moduli.
-pub(super) type Residues = [[i8; ELEMENTS]; COUNT];
+pub(super) type Residues<const N: usize> = [[i8; ELEMENTS]; N];
 
 /// What a unit offers for a micro-tile.
 #[derive(Clone, Copy)]
-pub(super) struct Restore {
+pub(super) struct Restore<const N: usize> {
     pub(super) reduce: unsafe fn(&[i32; ELEMENTS], usize, &mut [i8; ELEMENTS]),
-    pub(super) restore: unsafe fn(&Residues, &Sides<'_>, &mut [f64; ELEMENTS]),
+    pub(super) restore: unsafe fn(&Residues<N>, &Sides<'_>, &mut [f64; ELEMENTS]),
     pub(super) admits: unsafe fn(&[i32; ELEMENTS], &Sides<'_>) -> bool,
 }
 
@@ -56,8 +56,8 @@ impl Panel {
 
 /// Sums modulo a modulus, the nearest to zero.
 #[expect(clippy::cast_possible_truncation, reason = "whole numbers within the range")]
-fn reduce(sums: &[i32; ELEMENTS], modulus: usize, to: &mut [i8; ELEMENTS]) {
-    let modulus = i32::from(MODULI[modulus]);
+fn reduce<const N: usize>(sums: &[i32; ELEMENTS], modulus: usize, to: &mut [i8; ELEMENTS]) {
+    let modulus = i32::from(System::<N>::MODULI[modulus]);
     for (to, &sum) in to.iter_mut().zip(sums) {
         let least = sum.rem_euclid(modulus);
         *to = if least > modulus / 2 { least - modulus } else { least } as i8;
@@ -66,20 +66,21 @@ fn reduce(sums: &[i32; ELEMENTS], modulus: usize, to: &mut [i8; ELEMENTS]) {
 
 /// Numbers by their residues, and by the scales of their lines: the Chinese remainder theorem. Sums of each part
 /// of the weights are exact, and so is what is left of them after multiples of P are taken away.
-fn restore(residues: &Residues, sides: &Sides<'_>, to: &mut [f64; ELEMENTS]) {
+fn restore<const N: usize>(residues: &Residues<N>, sides: &Sides<'_>, to: &mut [f64; ELEMENTS]) {
+    let p = System::<N>::P;
     for (index, to) in to.iter_mut().enumerate() {
         let (row, col) = (index % LINES, index / LINES);
         let (mut high, mut middle, mut low) = (0.0, 0.0, 0.0);
-        for (residues, weight) in residues.iter().zip(&WEIGHTS) {
+        for (residues, weight) in residues.iter().zip(&System::<N>::WEIGHTS) {
             let residue = f64::from(residues[index]);
             high = residue.mul_add(weight.high, high);
             middle = residue.mul_add(weight.middle, middle);
             low = residue.mul_add(weight.low, low);
         }
-        let times = ((high + middle) * RECIPROCAL).round_ties_even();
-        let high = (-times).mul_add(P.high, high);
-        let middle = (-times).mul_add(P.middle, middle);
-        let low = (-times).mul_add(P.low, low);
+        let times = ((high + middle) * System::<N>::RECIPROCAL).round_ties_even();
+        let high = (-times).mul_add(p.high, high);
+        let middle = (-times).mul_add(p.middle, middle);
+        let low = (-times).mul_add(p.low, low);
         *to = (high + (middle + low)) * (sides.b.back[col] * sides.a.back[row]);
     }
 }
@@ -112,17 +113,19 @@ fn admits(sums: &[i32; ELEMENTS], sides: &Sides<'_>) -> bool {
     admitted
 }
 
-/// Plain Rust, for any CPU.
-pub(super) const PLAIN: Restore = Restore {
-    reduce: |sums, modulus, to| reduce(sums, modulus, to),
-    restore: |residues, sides, to| restore(residues, sides, to),
-    admits: |sums, sides| admits(sums, sides),
-};
+impl<const N: usize> Restore<N> {
+    /// Plain Rust, for any CPU.
+    pub(super) const PLAIN: Self = Self {
+        reduce: |sums, modulus, to| reduce::<N>(sums, modulus, to),
+        restore: |residues, sides, to| restore(residues, sides, to),
+        admits: |sums, sides| admits(sums, sides),
+    };
 
-/// The same by AVX-512, which the CPU must have.
-#[cfg(target_arch = "x86_64")]
-pub(super) const AVX512: Restore =
-    Restore { reduce: avx512::reduce, restore: avx512::restore, admits: avx512::admits };
+    /// The same by AVX-512, which the CPU must have.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) const AVX512: Self =
+        Self { reduce: avx512::reduce::<N>, restore: avx512::restore::<N>, admits: avx512::admits };
+}
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
@@ -133,8 +136,12 @@ mod avx512 {
     /// # Safety
     /// The CPU has those features.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    pub(super) unsafe fn reduce(sums: &[i32; ELEMENTS], modulus: usize, to: &mut [i8; ELEMENTS]) {
-        let modulus = i32::from(MODULI[modulus]);
+    pub(super) unsafe fn reduce<const N: usize>(
+        sums: &[i32; ELEMENTS],
+        modulus: usize,
+        to: &mut [i8; ELEMENTS],
+    ) {
+        let modulus = i32::from(System::<N>::MODULI[modulus]);
         let reciprocal = _mm512_set1_ps(1.0 / modulus as f32);
         let modulus = _mm512_set1_epi32(modulus);
         // A quotient of 24 bits may be some off; that of what is left is not.
@@ -154,14 +161,19 @@ mod avx512 {
     /// # Safety
     /// The CPU has those features.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    pub(super) unsafe fn restore(residues: &Residues, sides: &Sides<'_>, to: &mut [f64; ELEMENTS]) {
+    pub(super) unsafe fn restore<const N: usize>(
+        residues: &Residues<N>,
+        sides: &Sides<'_>,
+        to: &mut [f64; ELEMENTS],
+    ) {
         let zero = _mm512_setzero_pd();
-        let p = [P.high, P.middle, P.low].map(|part| _mm512_set1_pd(part));
-        let reciprocal = _mm512_set1_pd(RECIPROCAL);
+        let p = System::<N>::P;
+        let p = [p.high, p.middle, p.low].map(|part| _mm512_set1_pd(part));
+        let reciprocal = _mm512_set1_pd(System::<N>::RECIPROCAL);
         for (index, to) in to.chunks_exact_mut(16).enumerate() {
             let (row, col) = (index % 2 * 16, index / 2);
             let mut sums = [[zero; 3]; 2];
-            for (residues, weight) in residues.iter().zip(&WEIGHTS) {
+            for (residues, weight) in residues.iter().zip(&System::<N>::WEIGHTS) {
                 // SAFETY: sixteen of the residues.
                 let bytes =
                     unsafe { _mm_loadu_si128(residues.as_ptr().wrapping_add(index * 16).cast()) };

@@ -2,31 +2,33 @@
 
 use super::lines::{self, LookFn};
 use super::pack;
-use super::restore::{self, Restore};
+use super::restore::Restore;
 use crate::amx::micro_kernel::{MicroKernel, model_i8, multiply_i8};
 use crate::amx::store::{self, StoreFn};
 
-/// What a unit offers.
-pub(super) struct Kernels {
+/// What a unit offers for numbers of residues by N moduli.
+pub(super) struct Kernels<const N: usize> {
     pub(super) look: LookFn,
     pub(super) pack: pack::PackFn,
     pub(super) multiply: MicroKernel,
-    pub(super) restore: Restore,
+    pub(super) restore: Restore<N>,
     pub(super) store: StoreFn<f64>,
 }
 
-pub(super) const TILES: Kernels = Kernels {
-    look: lines::look_avx512,
-    pack: pack::avx512::pack,
-    multiply: multiply_i8,
-    restore: restore::AVX512,
-    store: store::store_avx512,
-};
+impl<const N: usize> Kernels<N> {
+    pub(super) const TILES: &'static Self = &Self {
+        look: lines::look_avx512::<N>,
+        pack: pack::avx512::pack::<N>,
+        multiply: multiply_i8,
+        restore: Restore::AVX512,
+        store: store::store_avx512,
+    };
 
-pub(super) const MODEL: Kernels = Kernels {
-    look: lines::look,
-    pack: pack::pack,
-    multiply: model_i8,
-    restore: restore::PLAIN,
-    store: store::store,
-};
+    pub(super) const MODEL: &'static Self = &Self {
+        look: lines::look::<N>,
+        pack: pack::pack::<N>,
+        multiply: model_i8,
+        restore: Restore::PLAIN,
+        store: store::store,
+    };
+}

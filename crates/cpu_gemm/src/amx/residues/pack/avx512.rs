@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{COUNT, Form, LINES, Line, MODULI, ROUNDER, STEP, Step};
+use super::{Form, LINES, Line, ROUNDER, STEP, Step, System};
 
 /// Elements of a step, scaled and rounded: of each 32 bytes that a plane has of them the first bytes of the
 /// eight words, then the second, the third, and the fourth.
@@ -17,7 +17,7 @@ const CHUNK: usize = 64;
 /// # Safety
 /// As there; the CPU has those features.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-pub(in super::super) unsafe fn pack(step: &Step<'_>) -> u32 {
+pub(in super::super) unsafe fn pack<const N: usize>(step: &Step<'_>) -> u32 {
     let mut scaled = std::mem::MaybeUninit::<Scaled>::uninit();
     let to = scaled.as_mut_ptr().cast::<f64>();
     let factors = Factors::of(step.lines);
@@ -32,7 +32,7 @@ pub(in super::super) unsafe fn pack(step: &Step<'_>) -> u32 {
     let inexact = unsafe { order(step, &factors, to) };
     for chunk in 0..LINES * STEP / CHUNK {
         // SAFETY: 64 elements, all written above; 64 bytes of each plane, at a multiple of 64.
-        unsafe { bytes(step, &factors, chunk, to.wrapping_add(chunk * CHUNK)) };
+        unsafe { bytes::<N>(step, &factors, chunk, to.wrapping_add(chunk * CHUNK)) };
     }
     inexact
 }
@@ -277,13 +277,19 @@ fn joined(parts: Words, bias: f64) -> __m512i {
 /// Residues by a modulus as bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw")]
-fn residues(mut numbers: Words, modulus: u8) -> __m512i {
+fn residues<const N: usize>(mut numbers: Words, modulus: u8) -> __m512i {
     let rounder = _mm512_set1_pd(ROUNDER);
     let reciprocal = _mm512_set1_pd(1.0 / f64::from(modulus));
     let modulus = _mm512_set1_pd(f64::from(modulus));
+    let reduced = |number| {
+        let quotient = _mm512_sub_pd(_mm512_fmadd_pd(number, reciprocal, rounder), rounder);
+        _mm512_fnmadd_pd(quotient, modulus, number)
+    };
     for number in numbers.as_flattened_mut() {
-        let quotient = _mm512_sub_pd(_mm512_fmadd_pd(*number, reciprocal, rounder), rounder);
-        *number = _mm512_fnmadd_pd(quotient, modulus, *number);
+        *number = reduced(*number);
+        if System::<N>::REDUCES_TWICE {
+            *number = reduced(*number);
+        }
     }
     // 128 is added to each byte, so that none borrows from the next, and taken away again.
     _mm512_xor_si512(joined(numbers, 128.0 * 16_843_009.0), _mm512_set1_epi8(-128))
@@ -308,15 +314,20 @@ fn magnitudes(mut numbers: Words, factors: [__m512d; 2]) -> __m512i {
 /// As [`pack`]; 64 elements, in the order of [`Scaled`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw")]
-unsafe fn bytes(step: &Step<'_>, factors: &Factors, chunk: usize, from: *const f64) {
+unsafe fn bytes<const N: usize>(
+    step: &Step<'_>,
+    factors: &Factors,
+    chunk: usize,
+    from: *const f64,
+) {
     let mut numbers = [[_mm512_setzero_pd(); 4]; 2];
     for (index, number) in numbers.as_flattened_mut().iter_mut().enumerate() {
         // SAFETY: eight of the chunk's elements.
         *number = unsafe { _mm512_load_pd(from.wrapping_add(index * 8)) };
     }
     let to = step.to.wrapping_add(chunk * CHUNK);
-    for (index, &modulus) in MODULI.iter().enumerate() {
-        let bytes = residues(numbers, modulus);
+    for (index, &modulus) in System::<N>::MODULI.iter().enumerate() {
+        let bytes = residues::<N>(numbers, modulus);
         // SAFETY: 64 bytes of this plane.
         unsafe { _mm512_store_si512(to.wrapping_add(index * step.plane).cast(), bytes) };
     }
@@ -330,5 +341,5 @@ unsafe fn bytes(step: &Step<'_>, factors: &Factors, chunk: usize, from: *const f
     };
     let bytes = magnitudes(numbers, factors);
     // SAFETY: 64 bytes of the last plane.
-    unsafe { _mm512_store_si512(to.wrapping_add(COUNT * step.plane).cast(), bytes) };
+    unsafe { _mm512_store_si512(to.wrapping_add(N * step.plane).cast(), bytes) };
 }
