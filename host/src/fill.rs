@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gemm_spec::{Operand, Problem};
+use gemm_spec::{Operand, Order, Problem};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rayon::prelude::*;
@@ -109,9 +109,14 @@ impl Draw {
         operand: Operand,
     ) -> Result<Vec<E>, Error> {
         let (rows, cols) = problem.dims(operand);
-        let mut data = allocate(rows, cols, self.what)?;
+        // Each contiguous line is drawn by itself.
+        let (lines, line) = match problem.layout(operand).order {
+            Order::RowMajor => (rows, cols),
+            Order::ColMajor => (cols, rows),
+        };
+        let mut data = allocate(lines, line, self.what)?;
         let stream = self.stream + operand as u64;
-        fill(&mut data, cols, cols, self.distribution, self.seed, stream);
+        fill(&mut data, line, line, self.distribution, self.seed, stream);
         Ok(data)
     }
 }

@@ -39,6 +39,20 @@ fn errors_are_those_of_chains_and_integers_are_exact() {
 }
 
 #[test]
+fn errors_of_f64_are_told_in_its_own_units() {
+    let rows = rows(&["--dtype", "f64", "-k", "8,300", "--kernel", "serial,cpu_packed"]);
+    assert_eq!(rows.len(), 9 * 2 * 2);
+    let u = f64::EPSILON / 2.0;
+    for row in &rows {
+        let of = |name: &str| row[name].as_f64().expect("a number");
+        assert_eq!(row["ok"], true, "{row}");
+        let exact = row["data"] == "integers";
+        assert_eq!(of("worst") == 0.0, exact, "{row}");
+        assert!(of("worst") < (of("k") + 1.0) * u, "{row}");
+    }
+}
+
+#[test]
 fn what_is_not_there_is_skipped_and_mistakes_are_named() {
     let ended = end(&mut command(&["accuracy", "-n", "8", "-k", "8", "--data", "normal"]));
     let skipped =
@@ -49,6 +63,7 @@ fn what_is_not_there_is_skipped_and_mistakes_are_named() {
         end(command(&["accuracy"]).args(args)).refused(2, words);
     };
     refused(&["--data", "ones"], &["`ones`", "cancellation"]);
+    refused(&["--dtype", "f16"], &["f32 and f64"]);
     refused(&["-k", "0"], &["sizes start at 1"]);
     refused(&["--kernel", "nonsense"], &["nonsense"]);
     refused(&["--out", "/nonexistent/x.md"], &["/nonexistent/x.md"]);

@@ -48,6 +48,36 @@ fn rows_say_how_sure_they_are_and_what_repeats_them() {
 }
 
 #[test]
+fn factors_can_be_stored_transposed_and_a_row_says_which() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("nn.json");
+    let nn = path.to_str().expect("UTF-8");
+    let shape = ["-m", "3", "-n", "50", "-k", "20", "--check", "full"];
+    let quick = ["bench", "--kernel", "serial,cpu_packed", "--time", "0.02", "--device", "cpu"];
+    let plain = [&quick[..], &shape].concat();
+    let with_ops = |ops: &'static str| [&plain[..], &["--ops", ops]].concat();
+    tessera(&[&plain[..], &["--out", nn]].concat()).fine();
+    assert!(!fs::read_to_string(&path).expect("read").contains("\"ops\""));
+    for ops in ["nn", "nt", "tn", "tt"] {
+        let text = tessera(&[&with_ops(ops)[..], &["--format", "json"]].concat()).fine();
+        let document: Value = serde_json::from_str(&text).expect("JSON");
+        for row in document["rows"].as_array().expect("rows") {
+            assert_eq!(row["check"]["ok"], true, "{row}");
+            assert_eq!(row["ops"].as_str().unwrap_or("nn"), ops);
+            let words = row["command"].as_array().expect("words");
+            let named = words.windows(2).any(|pair| pair == ["--ops", ops]);
+            assert_eq!(named, ops != "nn", "{words:?}");
+        }
+        let table = tessera(&with_ops(ops)).fine();
+        assert_eq!(table.contains("B stored transposed"), ops.ends_with('t'), "{table}");
+    }
+    // Another way to store them is another measurement.
+    let baseline = [&with_ops("nt")[..], &["--baseline", nn, "--idle-wait", "0"]].concat();
+    end(&mut command(&baseline)).refused(2, &["--baseline has no row"]);
+    end(&mut command(&with_ops("nx"))).refused(2, &["`nx`", "nt"]);
+}
+
+#[test]
 fn a_regression_past_the_noise_ends_with_5() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("old.json");

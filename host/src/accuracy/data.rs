@@ -1,4 +1,4 @@
-//! The data on which products of f32 are judged: from easy to what a scheme is likely to break on.
+//! The data on which products are judged: from easy to what a scheme is likely to break on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,44 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::error::Error;
 use crate::fill::{generator, normal};
 use crate::memory::reserve;
-use crate::scalar::Scalar as _;
+use crate::scalar::Scalar;
+
+/// An element type whose products are judged.
+///
+/// The trait is sealed, as [`Scalar`] is.
+pub trait Judged: Scalar {
+    /// A power of two that makes normal numbers subnormal.
+    const SUBNORMAL: f64;
+    /// What brings products of these back among normal numbers.
+    const LARGE: f64;
+
+    /// Uniform in [0, 1), with as many digits as the type has.
+    fn uniform(rng: &mut Xoshiro256PlusPlus) -> Self;
+}
+
+impl Judged for f32 {
+    const SUBNORMAL: f64 = power_of_two(-130);
+    const LARGE: f64 = power_of_two(100);
+
+    fn uniform(rng: &mut Xoshiro256PlusPlus) -> Self {
+        rng.random()
+    }
+}
+
+impl Judged for f64 {
+    // 2^-1026, itself subnormal.
+    const SUBNORMAL: f64 = Self::from_bits(1 << (1074 - 1026));
+    const LARGE: f64 = power_of_two(996);
+
+    fn uniform(rng: &mut Xoshiro256PlusPlus) -> Self {
+        rng.random()
+    }
+}
+
+/// A power of two that is a normal number.
+const fn power_of_two(exponent: i64) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
 
 /// A way to draw A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,15 +106,15 @@ impl DataSet {
     ///
     /// # Errors
     /// [`tessera::Error::OutOfMemory`] and [`Error::MemoryLimit`].
-    pub fn draw(
+    pub fn draw<T: Judged>(
         self,
         m: usize,
         n: usize,
         k: usize,
         seed: u64,
-    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
-        let mut a = rows((m, k), seed, 0, |rng| self.row_of_a(k, rng))?;
-        let mut b = rows((k, n), seed, 1, |rng| self.row_of_b(n, rng))?;
+    ) -> Result<(Vec<T>, Vec<T>), Error> {
+        let mut a: Vec<T> = rows((m, k), seed, 0, |rng| self.row_of_a(k, rng))?;
+        let mut b: Vec<T> = rows((k, n), seed, 1, |rng| self.row_of_b(n, rng))?;
         if self == Self::Cancellation {
             // The second half of k repeats the first, with B's sign turned and a little added.
             let half = k / 2;
@@ -86,27 +123,36 @@ impl DataSet {
             }
             for step in 0..half {
                 for col in 0..n {
-                    let rest = b[(k - half + step) * n + col] * REST;
-                    b[(k - half + step) * n + col] = rest - b[step * n + col];
+                    let turned = b[step * n + col].to_f64();
+                    let value = &mut b[(k - half + step) * n + col];
+                    *value = T::from_f64(scaled(*value, REST).to_f64() - turned);
                 }
             }
         }
         if self == Self::Units {
             let mut rng = generator(seed, 2, 0);
             for step in 0..k {
-                let unit = 2f32.powi(rng.random_range(-20..=20));
-                a.iter_mut().skip(step).step_by(k).for_each(|value| *value *= unit);
-                b[step * n..][..n].iter_mut().for_each(|value| *value /= unit);
+                let exponent: i64 = rng.random_range(-20..=20i32).into();
+                let scale = |value: &mut T, exponent| {
+                    *value = scaled(*value, power_of_two(exponent));
+                };
+                a.iter_mut().skip(step).step_by(k).for_each(|value| scale(value, exponent));
+                b[step * n..][..n].iter_mut().for_each(|value| scale(value, -exponent));
             }
         }
         Ok((a, b))
     }
 
-    fn row_of_a(self, k: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
-        let mut row: Vec<f32> = (0..k).map(|_| self.element(rng)).collect();
+    fn row_of_a<T: Judged>(self, k: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<T> {
+        let mut row: Vec<T> = (0..k).map(|_| self.element(rng)).collect();
         match self {
-            Self::Spike if k > 0 => row[rng.random_range(0..k)] *= 1048576.0,
-            Self::Subnormal => row.iter_mut().for_each(|value| *value *= SUBNORMAL),
+            Self::Spike if k > 0 => {
+                let value = &mut row[rng.random_range(0..k)];
+                *value = scaled(*value, power_of_two(20));
+            }
+            Self::Subnormal => {
+                row.iter_mut().for_each(|value| *value = scaled(*value, T::SUBNORMAL));
+            }
             Self::Normal
             | Self::Positive
             | Self::Spread20
@@ -119,44 +165,47 @@ impl DataSet {
         row
     }
 
-    fn row_of_b(self, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
-        let mut row: Vec<f32> = (0..n).map(|_| self.element(rng)).collect();
+    fn row_of_b<T: Judged>(self, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<T> {
+        let mut row: Vec<T> = (0..n).map(|_| self.element(rng)).collect();
         if self == Self::Subnormal {
-            row.iter_mut().for_each(|value| *value *= 2f32.powi(100));
+            row.iter_mut().for_each(|value| *value = scaled(*value, T::LARGE));
         }
         row
     }
 
-    fn element(self, rng: &mut Xoshiro256PlusPlus) -> f32 {
+    fn element<T: Judged>(self, rng: &mut Xoshiro256PlusPlus) -> T {
         let spread = |rng: &mut Xoshiro256PlusPlus, most: i32| {
-            let fraction = 1.0 + rng.random::<f32>();
+            let fraction = T::from_f64(1.0 + T::uniform(rng).to_f64());
             let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
-            sign * fraction * 2f32.powi(rng.random_range(-most..=most))
+            let exponent: i64 = rng.random_range(-most..=most).into();
+            scaled(fraction, sign * power_of_two(exponent))
         };
         match self {
-            Self::Positive => rng.random::<f32>(),
+            Self::Positive => T::uniform(rng),
             Self::Spread20 => spread(rng, 20),
             Self::Spread60 => spread(rng, 60),
-            Self::Integers => rng.random_range(-8..=8i8).into(),
+            Self::Integers => T::from_f64(rng.random_range(-8..=8i8).into()),
             Self::Normal | Self::Units | Self::Spike | Self::Cancellation | Self::Subnormal => {
-                f32::from_f64(normal(rng))
+                T::from_f64(normal(rng))
             }
         }
     }
 }
 
-/// 2^-130, itself subnormal.
-const SUBNORMAL: f32 = f32::from_bits(1 << (149 - 130));
-
 /// What is left of a term that cancels, beside the term.
-const REST: f32 = 1.0 / 4096.0;
+const REST: f64 = 1.0 / 4096.0;
 
-fn rows(
+/// A number times a power of two: rounded at most once.
+fn scaled<T: Judged>(value: T, power: f64) -> T {
+    T::from_f64(value.to_f64() * power)
+}
+
+fn rows<T: Scalar>(
     (count, len): (usize, usize),
     seed: u64,
     stream: u64,
-    row: impl Fn(&mut Xoshiro256PlusPlus) -> Vec<f32>,
-) -> Result<Vec<f32>, Error> {
+    row: impl Fn(&mut Xoshiro256PlusPlus) -> Vec<T>,
+) -> Result<Vec<T>, Error> {
     let mut rows = reserve(count, len, "an operand")?;
     for index in 0..count {
         rows.extend(row(&mut generator(seed, stream, index as u64)));
@@ -188,7 +237,7 @@ mod tests {
     #[test]
     fn sets_are_what_they_are_called() {
         let (m, n, k) = (7, 9, 64);
-        let drawn = |set: DataSet| set.draw(m, n, k, 3).unwrap();
+        let drawn = |set: DataSet| set.draw::<f32>(m, n, k, 3).unwrap();
         for set in DataSet::ALL {
             let (a, b) = drawn(set);
             assert_eq!((a.len(), b.len()), (m * k, k * n), "{set}");
@@ -227,5 +276,21 @@ mod tests {
             assert!(sum != 0.0 && sum.abs() < size / 500.0, "{sum} of {size}");
         }
         assert!("ones".parse::<DataSet>().is_err());
+    }
+
+    #[test]
+    fn sets_of_f64_have_digits_of_their_own_and_the_same_shape() {
+        let (m, n, k) = (5, 6, 32);
+        for set in DataSet::ALL {
+            let (a, b) = set.draw::<f64>(m, n, k, 3).unwrap();
+            assert_eq!((a.len(), b.len()), (m * k, k * n), "{set}");
+            assert!(a.iter().chain(&b).all(|value| value.is_finite()), "{set}");
+            let more = |value: &f64| f32::from_f64(*value).to_f64().to_bits() != value.to_bits();
+            assert_eq!(a.iter().any(more), set != DataSet::Integers, "{set}");
+        }
+        let (a, b) = DataSet::Subnormal.draw::<f64>(m, n, k, 3).unwrap();
+        assert!(a.iter().all(|value| value.is_subnormal()));
+        let product: f64 = (0..k).map(|step| a[step] * b[step * n]).sum();
+        assert!(product.is_normal(), "{product:e}");
     }
 }

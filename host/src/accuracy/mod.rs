@@ -1,6 +1,6 @@
-//! The errors of f32 products: every way to sum, beside peers, on data from easy to ill-conditioned.
+//! The errors of products of f32 and f64: every way to sum, beside peers, on data from easy to ill-conditioned.
 //!
-//! An element is compared with a reference that is exact but for f64's last digits, see
+//! An element is compared with a reference that has twice the digits and is rounded once to f64, see
 //! [`verify`](crate::verify). Two figures are told of a product: the relative error in the Frobenius
 //! norm, and the worst element's error over `|A||B|` of that element.
 
@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use gemm_spec::{Problem, Types};
 use serde::Serialize;
 
-pub use self::data::DataSet;
+pub use self::data::{DataSet, Judged};
 use crate::error::Error;
 use crate::measure::{self, Candidate, DeviceChoice, Observer, Processors, Room, Verdict};
 use crate::registry::{self, Implementation};
+use crate::scalar::ScalarTypes;
 use crate::verify::{Checker, Guarded, Method};
 
 /// What a document of this form calls itself.
@@ -24,6 +25,8 @@ pub const FORMAT: &str = "tessera-accuracy-1";
 /// What to compare on what.
 #[derive(Clone)]
 pub struct Request {
+    /// What is multiplied: [`Types::F32`] or [`Types::F64`].
+    pub dtype: Types,
     /// Implementations and peers, in the order in which they are shown.
     pub candidates: Vec<Candidate>,
     /// Folders in which peers' libraries are looked for first.
@@ -49,6 +52,8 @@ pub struct Request {
 pub struct Head {
     /// [`FORMAT`].
     pub format: &'static str,
+    /// What was multiplied.
+    pub dtype: &'static str,
     /// Seed of the data.
     pub seed: u64,
     /// Version of this program.
@@ -91,13 +96,13 @@ impl Document {
     }
 }
 
-/// One implementation for each way to sum in f32: `rayon` for all that add in one chain, since their bits are the
-/// same, the CPU engine, and every kernel that does not add in one chain.
+/// One implementation for each way to sum such products: `rayon` for all that add in one chain, since their bits are
+/// the same, the CPU engine, and every kernel that does not add in one chain.
 #[must_use]
-pub fn ways_to_sum() -> Vec<Implementation> {
+pub fn ways_to_sum(dtype: Types) -> Vec<Implementation> {
     let differs = |implementation: &Implementation| match implementation {
         Implementation::Cpu(cpu) => matches!(cpu.id, "rayon" | "cpu_packed"),
-        Implementation::Gpu(spec) => !spec.is_chain() && spec.entry(Types::F32).is_ok(),
+        Implementation::Gpu(spec) => !spec.is_chain() && spec.entry(dtype).is_ok(),
     };
     registry::all().filter(differs).collect()
 }
@@ -105,13 +110,32 @@ pub fn ways_to_sum() -> Vec<Implementation> {
 /// Computes and compares everything that is asked for.
 ///
 /// # Errors
-/// What stops all of it: a demanded device that is not there, sizes beyond memory. An implementation
-/// that fails is skipped with the reason.
+/// What stops all of it: a demanded device that is not there, sizes beyond memory, types that are not judged. An
+/// implementation that fails is skipped with the reason.
 pub fn run(request: &Request, observer: &mut dyn Observer) -> Result<Document, Error> {
+    match request.dtype {
+        Types::F32 => run_as::<f32>(request, observer),
+        Types::F64 => run_as::<f64>(request, observer),
+        other @ (Types::I32
+        | Types::I8
+        | Types::F16
+        | Types::BF16
+        | Types::F16F32
+        | Types::BF16F32) => Err(Error::Check {
+            reason: format!("errors of {other} are not told, only those of f32 and f64"),
+        }),
+    }
+}
+
+fn run_as<T>(request: &Request, observer: &mut dyn Observer) -> Result<Document, Error>
+where
+    T: ScalarTypes<A = T, B = T, C = T> + Judged,
+{
     let processors = Processors::open(request.device, request.threads)?;
     let gpu = processors.gpu.as_ref().ok();
     let mut document = Document::new(Head {
         format: FORMAT,
+        dtype: T::TYPES.name(),
         seed: request.seed,
         version: env!("CARGO_PKG_VERSION"),
         processors: std::iter::once(processors.host.cpu.clone())
@@ -130,14 +154,14 @@ pub fn run(request: &Request, observer: &mut dyn Observer) -> Result<Document, E
     let (m, n) = (request.m, request.n);
     let room = Room { sets: 1, of_c: 1, check: Method::Full };
     for &k in &request.steps {
-        let problem = Problem::<f32>::new(m, n, k);
+        let problem = Problem::<T>::new(m, n, k);
         room.check(&problem, &room.of_a_product(&problem))?;
     }
     for &set in &request.sets {
         for &k in &request.steps {
-            let problem = Problem::<f32>::new(m, n, k);
+            let problem = Problem::<T>::new(m, n, k);
             observer.step(&format!("computing the reference of {set}, k = {k}"));
-            let (a, b) = set.draw(m, n, k, request.seed)?;
+            let (a, b) = set.draw::<T>(m, n, k, request.seed)?;
             let checker = Checker::new(&problem, &a, &b, &[], Method::Full, request.seed)?;
             for (kernel, worker) in &workers {
                 observer.step(&format!("comparing {kernel} on {set}, k = {k}"));
@@ -153,12 +177,12 @@ pub fn run(request: &Request, observer: &mut dyn Observer) -> Result<Document, E
     Ok(document)
 }
 
-fn row(
+fn row<T: ScalarTypes>(
     set: DataSet,
     (m, n, k): (usize, usize, usize),
     kernel: &'static str,
-    checker: &Checker<'_, f32>,
-    c: &Guarded<f32>,
+    checker: &Checker<'_, T>,
+    c: &Guarded<T>,
 ) -> Row {
     let accuracy = checker.accuracy(c.as_slice());
     let finite = |value: f64| value.is_finite().then_some(value);

@@ -13,7 +13,8 @@ use crate::verify::Method;
 
 /// The command line that measures a row, in rounds or at once.
 pub(super) fn words(point: &Point, request: &Request, rounds: Option<Rounds>) -> Vec<String> {
-    let Point { kernel, device, m, n, k, dtype, alpha, beta, seed, dist, threads, cache } = point;
+    let Point { kernel, device, m, n, k, dtype, alpha, beta, seed, dist, threads, cache, .. } =
+        point;
     let cache = cache.name();
     let spread = request.spread * 100.0;
     let time = request.time.as_secs_f64();
@@ -24,6 +25,9 @@ pub(super) fn words(point: &Point, request: &Request, rounds: Option<Rounds>) ->
         request.config.check
     );
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    if !point.ops.is_usual() {
+        words.extend(["--ops".to_owned(), point.ops.to_string()]);
+    }
     let peer = crate::peers::find(kernel).is_some();
     let names = if peer {
         ["--kernel", "none", "--peers-only", kernel]
@@ -55,6 +59,7 @@ pub fn again(row: &Row, time: Duration, spread: f64, check: Method) -> Result<Re
     let unreadable = |what: &str| Error::Record { reason: format!("{what} cannot be read") };
     let config = Config {
         dtype: Types::from_name(&point.dtype).ok_or_else(|| unreadable("its dtype"))?,
+        ops: point.ops,
         alpha: point.alpha,
         beta: point.beta,
         device: match point.device.as_str() {

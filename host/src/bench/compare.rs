@@ -123,7 +123,7 @@ fn median_error(row: &Row) -> f64 {
 pub(crate) mod tests {
     use super::*;
     use crate::bench::{Cache, Head};
-    use crate::measure::{Timing, Verdict};
+    use crate::measure::{Ops, Timing, Verdict};
 
     pub(crate) fn row(kernel: &str, median: f64, spread: f64) -> Row {
         let half = median * spread / 2.0;
@@ -143,6 +143,7 @@ pub(crate) mod tests {
                 n: 8,
                 k: 8,
                 dtype: "f32".to_owned(),
+                ops: Ops::Nn,
                 alpha: 1.0,
                 beta: 0.0,
                 seed: 1,

@@ -76,7 +76,7 @@ impl Request {
         threads: usize,
         device: String,
     ) -> Point {
-        let Config { dtype, alpha, beta, seed, distribution, .. } = self.config;
+        let Config { dtype, ops, alpha, beta, seed, distribution, .. } = self.config;
         Point {
             kernel: candidate.id().to_owned(),
             device,
@@ -84,6 +84,7 @@ impl Request {
             n,
             k,
             dtype: dtype.name().to_owned(),
+            ops,
             alpha,
             beta,
             seed,

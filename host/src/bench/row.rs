@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Energy;
 use crate::gpu::GpuState;
-use crate::measure::{self, Timing, Verdict};
+use crate::measure::{self, Ops, Timing, Verdict};
 
 /// The version of the documents that this module writes and reads.
 pub const FORMAT: &str = "tessera-bench 1";
@@ -53,6 +53,9 @@ pub struct Point {
     pub k: usize,
     /// Element type.
     pub dtype: String,
+    /// Which factors are stored transposed; not written where none is.
+    #[serde(default, skip_serializing_if = "Ops::is_usual")]
+    pub ops: Ops,
     /// Scalar that multiplies A B.
     pub alpha: f64,
     /// Scalar that multiplies the old C.
@@ -175,7 +178,8 @@ impl Document {
     /// Gives each row its share of the fastest believed row of the same problem, and its ratio to the
     /// fastest believed peer on the same processor.
     pub fn rank(&mut self) {
-        let problem = |row: &Row| (row.point.m, row.point.n, row.point.k, row.point.dtype.clone());
+        let problem =
+            |Row { point, .. }: &Row| (point.m, point.n, point.k, point.dtype.clone(), point.ops);
         let rates: Vec<_> = self
             .rows
             .iter()

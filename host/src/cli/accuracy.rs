@@ -1,6 +1,8 @@
-//! `tessera accuracy`: how far products of f32 are from the truth.
+//! `tessera accuracy`: how far products of f32 and f64 are from the truth.
 
 use std::num::NonZeroUsize;
+
+use gemm_spec::Types;
 
 use super::groups::{Output, PeerFolders};
 use super::output::Progress;
@@ -22,6 +24,9 @@ pub(super) struct Args {
     peers_only: Option<String>,
     #[command(flatten)]
     folders: PeerFolders,
+    /// Element type: f32 or f64.
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = judged)]
+    dtype: Types,
     /// Data: normal, positive, spread20, spread60, units, spike, cancellation, subnormal, integers
     /// [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -52,7 +57,7 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let outputs = args.output.open()?;
     let own = match &args.kernel {
-        None => ways_to_sum(),
+        None => ways_to_sum(args.dtype),
         named => values::implementations(named.as_deref())?,
     };
     let others = match args.peers_only.as_deref() {
@@ -61,6 +66,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     };
     let own = own.into_iter().map(Candidate::Own);
     let request = Request {
+        dtype: args.dtype,
         candidates: own.chain(others.into_iter().map(Candidate::Peer)).collect(),
         peer_folders: args.folders.peer_path.clone(),
         sets: if args.data.is_empty() { DataSet::ALL.to_vec() } else { args.data.clone() },
@@ -78,4 +84,12 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         true => nothing_ran::exit(args.device, request.candidates.iter().map(Candidate::on_gpu)),
         false => Exit::Success,
     })
+}
+
+/// A type whose errors can be told.
+fn judged(text: &str) -> Result<Types, String> {
+    match Types::from_name(text) {
+        Some(types @ (Types::F32 | Types::F64)) => Ok(types),
+        _ => Err("f32 and f64 can be compared".to_owned()),
+    }
 }

@@ -9,7 +9,7 @@ use gemm_spec::Types;
 use super::output::Outputs;
 use super::values;
 use crate::fill::Distribution;
-use crate::measure::{Config, DeviceChoice};
+use crate::measure::{Config, DeviceChoice, Ops};
 use crate::peers::FOLDERS_VARIABLE;
 use crate::registry::Implementation;
 use crate::report::Format;
@@ -77,7 +77,17 @@ impl Products {
         let Self { dtype, device, threads, seed, dist, alpha, beta, check } = *self;
         values::check_scalars(dtype, alpha, beta)?;
         let threads = values::thread_count(threads)?;
-        Ok(Config { dtype, alpha, beta, device, threads, seed, distribution: dist, check })
+        Ok(Config {
+            dtype,
+            ops: Ops::Nn,
+            alpha,
+            beta,
+            device,
+            threads,
+            seed,
+            distribution: dist,
+            check,
+        })
     }
 }
 

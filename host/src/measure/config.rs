@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use gemm_spec::{Operand, Problem, Types};
 
-use super::DeviceChoice;
+use super::{DeviceChoice, Ops};
 use crate::error::Error;
 use crate::fill::{Distribution, Draw};
 use crate::scalar::{Scalar, ScalarTypes};
@@ -15,6 +15,8 @@ use crate::verify::Method;
 pub struct Config {
     /// Element type.
     pub dtype: Types,
+    /// Which factors are stored transposed.
+    pub ops: Ops,
     /// Scalar that multiplies A B.
     pub alpha: f64,
     /// Scalar that multiplies the old C.
@@ -36,6 +38,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             dtype: Types::F32,
+            ops: Ops::Nn,
             alpha: 1.0,
             beta: 0.0,
             device: DeviceChoice::Auto,
@@ -55,7 +58,7 @@ impl Config {
     pub(crate) fn problem<T: ScalarTypes>(&self, size: [usize; 3]) -> Result<Problem<T>, Error> {
         let [m, n, k] = size;
         let (alpha, beta) = (T::Acc::from_f64(self.alpha), T::Acc::from_f64(self.beta));
-        let problem = Problem::<T>::new(m, n, k).with_scalars(alpha, beta);
+        let problem = self.ops.of(Problem::<T>::new(m, n, k).with_scalars(alpha, beta));
         for operand in [Operand::A, Operand::B, Operand::C] {
             problem.required_len(operand)?;
         }

@@ -84,11 +84,12 @@ fn figure(value: Option<f64>) -> String {
 }
 
 fn notes(document: &Document) -> String {
-    let Head { seed, processors, driver, .. } = &document.head;
+    let Head { dtype, seed, processors, driver, .. } = &document.head;
     let driver = driver.as_ref().map_or_else(String::new, |d| format!(" (driver {d})"));
     let mut notes = format!(
-        "f32, seed {seed}, {}{driver}.\nFrobenius: norm of the errors over that of the product. Worst \
-         element: largest error over |A||B| of that element. Both against a product in f64.\n",
+        "{dtype}, seed {seed}, {}{driver}.\nFrobenius: norm of the errors over that of the product. Worst \
+         element: largest error over |A||B| of that element. Both against a product with twice the digits, rounded \
+         to f64.\n",
         processors.join(" and "),
     );
     for line in lines(&document.skipped) {

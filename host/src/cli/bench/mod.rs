@@ -17,7 +17,7 @@ use super::values::{self, Sizes};
 use super::{Exit, nothing_ran};
 use crate::bench::compare::{Comparison, applies, compare, read};
 use crate::bench::{Cache, Document, Request, Rounds, end_with_parent, idle, ragged, run};
-use crate::measure::{AUTO, Candidate, DeviceChoice, Observer};
+use crate::measure::{AUTO, Candidate, Config, DeviceChoice, Observer, Ops};
 use crate::peers;
 use crate::report::bench::Compared;
 use crate::report::render;
@@ -67,6 +67,10 @@ pub(super) struct Args {
     alone: bool,
     #[command(flatten)]
     products: Products,
+    /// Which of A and B are stored transposed, as in BLAS: nn, nt, tn or tt; nt has B as n rows of k
+    /// elements, as the weights of a linear layer.
+    #[arg(long, value_name = "OPS", default_value_t = Ops::Nn)]
+    ops: Ops,
     /// Caches: warm (the same operands each run) or cold (operands beyond twice the last cache).
     #[arg(long, value_name = "CACHE", default_value = "warm", value_parser = cache)]
     cache: Cache,
@@ -84,7 +88,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
-    let config = args.products.config()?;
+    let config = Config { ops: args.ops, ..args.products.config()? };
     ensure!(config.device != DeviceChoice::Emulate, values::NOT_EMULATED);
     // Before any work: what cannot be read or written is known now.
     let baseline = args.baseline.as_deref().map(document).transpose()?;

@@ -29,6 +29,7 @@ impl View for Compared<'_> {
         ("n", |row| row.point.n.to_string()),
         ("k", |row| row.point.k.to_string()),
         ("dtype", |row| row.point.dtype.clone()),
+        ("ops", |row| row.point.ops.to_string()),
         ("cache", |row| row.point.cache.name().to_owned()),
         ("median", |row| row.seconds.median.to_string()),
         ("min", |row| row.seconds.min.to_string()),

@@ -3,8 +3,19 @@
 use crate::bench::compare::{Comparison, DRIFT, is_sure};
 use crate::bench::idle::IDLE;
 use crate::bench::{Document, Row};
+use crate::measure::Ops;
 use crate::report::counted;
 use crate::report::skipped::lines;
+
+/// How the factors are stored, where that is not the usual way.
+fn stored(ops: Ops) -> &'static str {
+    match ops {
+        Ops::Nn => "",
+        Ops::Nt => ", B stored transposed",
+        Ops::Tn => ", A stored transposed",
+        Ops::Tt => ", A and B stored transposed",
+    }
+}
 
 /// What a reader must know to read the table right.
 pub(super) fn notes(document: &Document, comparisons: &[Comparison]) -> String {
@@ -12,9 +23,10 @@ pub(super) fn notes(document: &Document, comparisons: &[Comparison]) -> String {
     if let Some(row) = document.rows.first() {
         let point = &row.point;
         notes.push(format!(
-            "{}, {} inputs, seed {}, alpha {}, beta {}, {} caches, {}; operands are where \
+            "{}{}, {} inputs, seed {}, alpha {}, beta {}, {} caches, {}; operands are where \
              the implementation needs them: no transfer is counted.",
             point.dtype,
+            stored(point.ops),
             point.dist,
             point.seed,
             point.alpha,
