@@ -705,9 +705,11 @@ fn trials() -> Vec<Trial> {
     let missing = no_gpu.clone();
     let soak = Trial::test("cuda::soak", move || match missing {
         Some(reason) => Err(reason.into()),
-        None => soak::soak().map_err(Failed::from),
+        None => soak::soak(Backend::Gpu).map_err(Failed::from),
     });
     trials.push(soak.with_ignored_flag(without_gpu));
+    let soak = || soak::soak(Backend::Emulator).map_err(Failed::from);
+    trials.push(Trial::test("emulator::soak", soak));
     for (name, property) in host_path::PROPERTIES {
         skipped += usize::from(without_gpu);
         let missing = no_gpu.clone();

@@ -1,4 +1,4 @@
-//! Random products of small integers on a GPU, compared bit for bit.
+//! Random products of small integers on a GPU, or smaller ones on the emulator, compared bit for bit.
 //!
 //! The sums are exact in f32 whatever their order, so that every kernel, one that splits its operands
 //! or sums on tensor cores included, gives the bits of the exact product. A short run is part of the
@@ -15,7 +15,7 @@ use kernels_gpu::{KERNELS, Kernel};
 use lab::cpu::{CPU, CpuContext};
 use lab::fill::{Distribution, fill};
 use lab::verify::Guarded;
-use lab::{Operand, Order, Problem, Scalar, ScalarTypes, with_gemm_types};
+use lab::{Operand, Order, Problem, Scalar, ScalarTypes, emulate, with_gemm_types};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -30,9 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest side, and now and then a longer one.
 const SIDE: usize = 600;
 const LONG_SIDE: usize = 3000;
+/// The longest side on the emulator.
+const EMULATED_SIDE: usize = 300;
 
 /// Draws products until the time is over.
-pub(crate) fn soak() -> Result<(), String> {
+pub(crate) fn soak(backend: Backend) -> Result<(), String> {
     let seconds = match env::var("TESSERA_SOAK") {
         Ok(text) => text.parse().map_err(|_| format!("TESSERA_SOAK={text} is no number"))?,
         Err(_) => SHORT,
@@ -47,7 +49,7 @@ pub(crate) fn soak() -> Result<(), String> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let spec = KERNELS[rng.random_range(0..KERNELS.len())];
         let types = spec.entries[rng.random_range(0..spec.entries.len())].types;
-        let ran = with_gemm_types!(types, T => product::<T>(spec, &mut rng, &context, &watchdog))
+        let ran = with_gemm_types!(types, T => product::<T>(backend, spec, &mut rng, &context, &watchdog))
             .map_err(|what| format!("number {seed}, {} {types}: {what}", spec.id))?;
         *counts.entry(spec.id).or_default() += u64::from(ran);
     }
@@ -73,13 +75,21 @@ pub(crate) fn a_soak_of_nothing_fails() -> Result<(), String> {
 
 /// One product; whether the kernel takes it.
 fn product<T: ScalarTypes>(
+    backend: Backend,
     spec: Kernel,
     rng: &mut impl Rng,
     context: &CpuContext,
     watchdog: &Watchdog,
 ) -> Result<bool, String> {
-    let problem = draw::<T>(rng, !spec.reads_any_order());
-    let takes = with_gpu(|gpu| Ok(spec.supports(&problem, gpu.limits()).is_ok()));
+    let longest = match backend {
+        Backend::Emulator => [EMULATED_SIDE; 2],
+        Backend::Gpu => [SIDE, LONG_SIDE],
+    };
+    let problem = draw::<T>(rng, longest, !spec.reads_any_order());
+    let takes = match backend {
+        Backend::Emulator => Ok(spec.supports(&problem, &emulate::LIMITS).is_ok()),
+        Backend::Gpu => with_gpu(|gpu| Ok(spec.supports(&problem, gpu.limits()).is_ok())),
+    };
     if !takes.map_err(|error| error.to_string())? {
         return Ok(false);
     }
@@ -99,7 +109,9 @@ fn product<T: ScalarTypes>(
     exact.gemm::<T>(&problem, &a, &b, expected.as_mut_slice(), context).expect("the buffers fit");
     let mut found = poisoned()?;
     watchdog.expect(format!("{} {problem:?}", spec.id));
-    Backend::Gpu.run(spec, &problem, &a, &b, &mut found)?;
+    backend
+        .run(spec, &problem, &a, &b, &mut found)
+        .map_err(|what| format!("{problem:?}: {what}"))?;
     watchdog.done();
     found.intact().map_err(|error| format!("{problem:?}: {error}"))?;
     first_difference(&problem, found.as_slice(), expected.as_slice())
@@ -117,9 +129,13 @@ fn drawn<T: ScalarTypes, E: Scalar>(problem: &Problem<T>, operand: Operand, seed
 }
 
 /// A problem with small whole factors, padded rows, and factors in any order where that is allowed.
-fn draw<T: ScalarTypes>(rng: &mut impl Rng, row_major: bool) -> Problem<T> {
+fn draw<T: ScalarTypes>(
+    rng: &mut impl Rng,
+    [longest, seldom]: [usize; 2],
+    row_major: bool,
+) -> Problem<T> {
     let mut side = || {
-        let most = if rng.random_ratio(1, 50) { LONG_SIDE } else { SIDE } as f64;
+        let most = if rng.random_ratio(1, 50) { seldom } else { longest } as f64;
         // As many sizes below 20 as above.
         #[expect(clippy::cast_possible_truncation, reason = "no more than the longest side")]
         let side = most.powf(rng.random::<f64>()) as usize;
