@@ -144,11 +144,10 @@ pub fn gemm_bytes_then(
         return Ok(());
     }
     let steps = if alpha == 0 { 0 } else { a.cols() };
-    let done = match steps {
-        0 => Err(Error::OutOfMemory { bytes: 0 }),
-        _ => in_columns((alpha, beta), (&a, &b), (&mut c, swapped), context, &then),
-    };
-    if done.is_err() {
+    // An error comes before anything is written.
+    let is_done =
+        steps > 0 && in_columns((alpha, beta), (&a, &b), (&mut c, swapped), context, &then).is_ok();
+    if !is_done {
         by_definition((alpha, beta), (&a, &b, steps), &mut c, &then);
     }
     Ok(())
