@@ -98,30 +98,16 @@ impl Bytes<'_> {
     }
 }
 
-/// `C = alpha * (A - a0) * (B - b0) + beta * C` of bytes with or without a sign and their zero points, exact modulo 2^32.
+/// `C = alpha * (A - a0) * (B - b0) + beta * C` of bytes with or without a sign and their zero points, exact modulo 2^32,
+/// and `then` of all elements of C, run by run, on the thread that has just stored them. A run is a part of a line of C,
+/// of a column where C is column-major, else of a row: `then` is told the line, the place of the first element in it,
+/// and the elements. No element is in two runs.
 ///
 /// With `beta == 0` C is not read, with `alpha == 0` neither A nor B is. Bytes without a sign take a copy of that factor.
 /// Where the system refuses memory the product is computed without, by a plain loop.
 ///
 /// # Errors
 /// [`Error::Sizes`] where the sizes do not fit together; C is then unchanged.
-pub fn gemm_bytes(
-    alpha: i32,
-    a: Bytes<'_>,
-    b: Bytes<'_>,
-    beta: i32,
-    c: ViewMut<'_, i32>,
-    context: &CpuContext,
-) -> Result<(), Error> {
-    gemm_bytes_then(alpha, a, b, beta, c, context, |_, _, _| ())
-}
-
-/// [`gemm_bytes`], and `then` of all elements of C, run by run, on the thread that has just stored them. A run is a part
-/// of a line of C, of a column where C is column-major, else of a row: `then` is told the line, the place of the first
-/// element in it, and the elements. No element is in two runs.
-///
-/// # Errors
-/// As [`gemm_bytes`].
 pub fn gemm_bytes_then(
     alpha: i32,
     a: Bytes<'_>,
@@ -433,10 +419,10 @@ mod tests {
         let mut c = ViewMut::new(&mut found, m, n, layout).unwrap();
         by_definition((2, -1), (&a, &b, k), &mut c, &|_, _, _| ());
         let c = ViewMut::new(&mut wanted, m, n, layout).unwrap();
-        gemm_bytes(2, a, b, -1, c, &CpuContext::alone()).unwrap();
+        gemm_bytes_then(2, a, b, -1, c, &CpuContext::alone(), |_, _, _| ()).unwrap();
         assert_eq!(found, wanted);
         let c = ViewMut::new(&mut wanted, m, n, layout).unwrap();
-        let refused = gemm_bytes(1, b, a, 0, c, &CpuContext::alone());
+        let refused = gemm_bytes_then(1, b, a, 0, c, &CpuContext::alone(), |_, _, _| ());
         assert!(matches!(refused, Err(Error::Sizes { .. })), "{refused:?}");
     }
 }

@@ -110,7 +110,7 @@ pub use crate::context::CpuContext;
 pub use crate::error::Error;
 pub use crate::field::{Complex, Factor, Field, RealNumber};
 pub use crate::gemm::{gemm, gemm_by, gemm_in_tiles, has_tiles, uses_matrix_units};
-pub use crate::gemm_bytes::{Bytes, gemm_bytes, gemm_bytes_then};
+pub use crate::gemm_bytes::{Bytes, gemm_bytes_then};
 pub use crate::gemm_triangle::gemm_triangle;
 pub use crate::gemm_typed::{gemm_typed, near_typed};
 pub use crate::gemm_views::{gemm_near, gemm_views, scale};

@@ -204,7 +204,7 @@ impl Finish {
     ///
     /// # Safety
     /// As [`Self::product`]; these are sums of a column from a row on.
-    unsafe fn finish(&self, col: usize, first: usize, sums: &mut [i32], old: Option<&mut [i32]>) {
+    unsafe fn finish(&self, col: usize, first: usize, sums: &mut [i32], old: Option<&[i32]>) {
         let offsets = self.added.get();
         let at = |index: usize| {
             // SAFETY: the caller's promise.
@@ -227,7 +227,7 @@ impl Finish {
             }
             (_, old) => {
                 for (index, sum) in sums.iter_mut().enumerate() {
-                    let before = match &old {
+                    let before = match old {
                         Some(old) => self.beta * f64::from(old[index]),
                         None => 0.0,
                     };
@@ -248,8 +248,8 @@ impl Finish {
                 let sum = (0..a.cols()).fold(0i32, |sum, p| {
                     sum.wrapping_add(a.get(row, p).wrapping_mul(b.get(p, col)))
                 });
-                let (mut sum, mut old) = ([sum], [c.get(row, col)]);
-                let old = (self.beta != 0.0).then_some(&mut old[..]);
+                let (mut sum, old) = ([sum], [c.get(row, col)]);
+                let old = (self.beta != 0.0).then_some(&old[..]);
                 // SAFETY: the caller's promise.
                 unsafe { self.finish(col, row, &mut sum, old) };
                 c.set(row, col, sum[0]);

@@ -66,19 +66,12 @@ pub(crate) unsafe fn multiply(
     threads: usize,
     otherwise: impl Fn(&Product<f64>),
 ) -> Result<(), Error> {
-    match units {
+    if units == CpuUnits::ExactRounded {
         // SAFETY: the caller's promises.
-        CpuUnits::ExactRounded => unsafe {
-            multiply_by::<MANY>(product, unit, context, threads, otherwise)
-        },
-        CpuUnits::Vector
-        | CpuUnits::SameBits
-        | CpuUnits::All
-        | CpuUnits::Tf32
+        unsafe { multiply_by::<MANY>(product, unit, context, threads, otherwise) }
+    } else {
         // SAFETY: the caller's promises.
-        | CpuUnits::Bf16 => unsafe {
-            multiply_by::<FEW>(product, unit, context, threads, otherwise)
-        },
+        unsafe { multiply_by::<FEW>(product, unit, context, threads, otherwise) }
     }
 }
 

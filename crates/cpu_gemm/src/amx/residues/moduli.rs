@@ -119,7 +119,9 @@ mod tests {
             for (part, unit) in parts.into_iter().zip(units) {
                 // What the largest residues and the multiples of P make of a part has 53 bits.
                 let sums = moduli.iter().fold(0.0, |sum, &one| sum + f64::from(one / 2 + 1));
-                assert!(part / f64::from(unit).exp2() * sums <= f64::from(53).exp2());
+                let part = part / f64::from(unit).exp2();
+                assert!(part < f64::from(System::<N>::PART).exp2());
+                assert!(part * sums <= f64::from(53).exp2());
             }
         }
     }
