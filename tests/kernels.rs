@@ -709,7 +709,7 @@ fn trials() -> Vec<Trial> {
     });
     trials.push(soak.with_ignored_flag(without_gpu));
     let soak = || soak::soak(Backend::Emulator).map_err(Failed::from);
-    trials.push(Trial::test("emulator::soak", soak).with_ignored_flag(true));
+    trials.push(Trial::test("emulator::soak", soak));
     for (name, property) in host_path::PROPERTIES {
         skipped += usize::from(without_gpu);
         let missing = no_gpu.clone();
