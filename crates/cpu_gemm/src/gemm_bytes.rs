@@ -1,8 +1,9 @@
 //! Products of bytes with and without a sign, less their zero points:
 //! `C = alpha * (A - a0) * (B - b0) + beta * C` in 32 bits.
 //!
-//! The kernels multiply signed bytes. Bytes without a sign are copied with 128 taken off, which turns the top bit
-//! over; what that and the zero points add to a sum is the same along a row of A or a column of B:
+//! Matrix units multiply bytes with and without a sign. Vector units multiply signed ones: others are copied with 128
+//! taken off, which turns the top bit over. What that and the zero points add to a sum is the same along a row of A or a
+//! column of B:
 //!
 //! ```text
 //!   sum of (a' - a0') * (b' - b0')  =  sum of a' * b'  -  b0' * sum of a'  -  a0' * sum of b'  +  k * a0' * b0'
@@ -16,11 +17,12 @@ use std::sync::atomic::AtomicUsize;
 use gemm_spec::{Layout, Order};
 
 use crate::buffer::Buffer;
+use crate::byte_tiles::{ByteTiles, Unsigned};
 use crate::completion::Completion;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::gemm::{Parts, threads_for};
-use crate::gemm_typed::{gemm_typed, plain, product};
+use crate::gemm_typed::product;
 use crate::product::Product;
 use crate::threads::tickets;
 use crate::thresholds::PARTS_PER_THREAD;
@@ -67,6 +69,10 @@ impl Bytes<'_> {
             Signs::Unsigned(view) => Signs::Unsigned(view.transposed()),
         };
         Self { bytes, ..self }
+    }
+
+    fn is_unsigned(&self) -> bool {
+        matches!(self.bytes, Signs::Unsigned(_))
     }
 
     /// How many rows there are.
@@ -122,21 +128,35 @@ pub fn gemm_bytes_then(
     if (of_a.0, of_b.0, of_b.1) != (of_c.0, of_a.1, of_c.1) {
         return Err(Error::Sizes { a: of_a, b: of_b, c: of_c });
     }
-    let (a, b, mut c, swapped) = match c.layout().order {
-        Order::ColMajor => (a, b, c, false),
-        Order::RowMajor => (b.transposed(), a.transposed(), c.transposed(), true),
-    };
     if c.rows() == 0 || c.cols() == 0 {
         return Ok(());
     }
     let steps = if alpha == 0 { 0 } else { a.cols() };
+    let size = (c.rows(), c.cols(), steps);
+    let tiles = ByteTiles::of(size, context, threads_for(size, context));
+    multiply((alpha, beta), (a, b, steps), c, tiles, context, &then);
+    Ok(())
+}
+
+/// The first steps of the product of factors that fit together, by tiles if there are some.
+fn multiply(
+    scalars: (i32, i32),
+    (a, b, steps): (Bytes<'_>, Bytes<'_>, usize),
+    c: ViewMut<'_, i32>,
+    tiles: Option<ByteTiles>,
+    context: &CpuContext,
+    then: &(impl Fn(usize, usize, &mut [i32]) + Sync),
+) {
+    let (a, b, mut c, swapped) = match c.layout().order {
+        Order::ColMajor => (a, b, c, false),
+        Order::RowMajor => (b.transposed(), a.transposed(), c.transposed(), true),
+    };
     // An error comes before anything is written.
     let is_done =
-        steps > 0 && in_columns((alpha, beta), (&a, &b), (&mut c, swapped), context, &then).is_ok();
+        steps > 0 && in_columns(scalars, (a, b), (&mut c, swapped), tiles, context, then).is_ok();
     if !is_done {
-        by_definition((alpha, beta), (&a, &b, steps), &mut c, &then);
+        by_definition(scalars, (&a, &b, steps), &mut c, then);
     }
-    Ok(())
 }
 
 /// The first steps of the product in no memory but that of the operands.
@@ -164,20 +184,20 @@ fn by_definition(
 /// [`Error::OutOfMemory`], before anything was written.
 fn in_columns(
     (alpha, beta): (i32, i32),
-    (a, b): (&Bytes<'_>, &Bytes<'_>),
+    (a, b): (Bytes<'_>, Bytes<'_>),
     (c, swapped): (&mut ViewMut<'_, i32>, bool),
+    tiles: Option<ByteTiles>,
     context: &CpuContext,
     then: &(impl Fn(usize, usize, &mut [i32]) + Sync),
 ) -> Result<(), Error> {
     let (m, n, k) = (c.rows(), c.cols(), a.cols());
-    let (a, b) = (Signed::new(a, context)?, Signed::new(b, context)?);
+    let (a, b) = (Factor::new(a, tiles, context)?, Factor::new(b, tiles, context)?);
     // Modulo 2^32, as all that follows.
     #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "modulo 2^32")]
     let of_both =
         alpha.wrapping_mul(k as i32).wrapping_mul(a.zero_point).wrapping_mul(b.zero_point);
-    let of_rows = LineSums::new(&a, (alpha, of_both), b.zero_point, context)?;
-    let b_turned = Signed { view: b.view.transposed(), copy: None, ..b };
-    let of_cols = LineSums::new(&b_turned, (alpha, 0), a.zero_point, context)?;
+    let of_rows = LineSums::new(a.bytes, (alpha, of_both), b.zero_point, context)?;
+    let of_cols = LineSums::new(b.bytes.transposed(), (alpha, 0), a.zero_point, context)?;
     let ld = c.layout().ld;
     let at = Parts(c.as_mut_ptr());
     let told = |rows: Range<usize>, cols: Range<usize>| {
@@ -201,45 +221,69 @@ fn in_columns(
         }
     };
     let completion = Some(Completion::of(&told));
+    let (of_a, of_b) = (a.as_signed(), b.as_signed());
     let product =
-        Product::<i8> { completion, ..product::<i8>(alpha, a.view, b.view, beta, c, swapped) };
-    let threads = threads_for((m, n, k), context);
-    // SAFETY: the views hold the elements of the product, which fit together; C is a view that nobody else has, and
-    // whoever is told of a part of it is told once that it is complete.
-    let done = unsafe { way::multiply(&product, Way::Units(context.units()), context, threads) };
-    if done.is_err() {
-        // An error comes before anything is written.
-        plain::<i8>(alpha, a.view, b.view, beta, c.reborrow(), k);
-        told(0..m, 0..n);
-    }
+        Product::<i8> { completion, ..product::<i8>(alpha, of_a, of_b, beta, c, swapped) };
+    let done = if let Some(tiles) = tiles {
+        let unsigned = Unsigned { a: a.bytes.is_unsigned(), b: b.bytes.is_unsigned() };
+        // SAFETY: the views hold the elements of the product, which fit together; C is a view that nobody else has, and
+        // whoever is told of a part of it is told once that it is complete.
+        unsafe { tiles.multiply(&product, unsigned, context) }
+    } else {
+        let threads = threads_for((m, n, k), context);
+        // SAFETY: as above; no byte is without a sign.
+        unsafe { way::multiply(&product, Way::Units(context.units()), context, threads) }
+    };
     for buffer in [a.copy, b.copy].into_iter().flatten() {
         context.spare().give_back(buffer, context.threads());
     }
-    Ok(())
+    done
 }
 
-/// A factor as bytes with a sign.
-struct Signed<'a> {
-    view: View<'a, i8>,
+/// A factor as units multiply it.
+struct Factor<'a> {
+    /// Without their zero point.
+    bytes: Bytes<'a>,
     zero_point: i32,
-    /// Where the view's elements are, if they are no longer the caller's.
+    /// Where the bytes are, if they are no longer the caller's.
     copy: Option<Buffer>,
 }
 
-impl<'a> Signed<'a> {
+impl<'a> Factor<'a> {
+    /// As it is for tiles, else as bytes with a sign.
+    ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    fn new(bytes: &Bytes<'a>, context: &CpuContext) -> Result<Self, Error> {
+    fn new(
+        bytes: Bytes<'a>,
+        tiles: Option<ByteTiles>,
+        context: &CpuContext,
+    ) -> Result<Self, Error> {
         let zero_point = bytes.zero_point;
         match bytes.bytes {
-            Signs::Signed(view) => Ok(Self { view, zero_point, copy: None }),
-            Signs::Unsigned(view) => {
+            Signs::Unsigned(view) if tiles.is_none() => {
                 let (copy, layout) = signed_copy(view, context)?;
                 // SAFETY: the copy has the elements of the view, and is kept beside what reads it.
                 let view = unsafe {
-                    View::from_raw(copy.as_mut_ptr::<i8>(), view.rows(), view.cols(), layout)
+                    View::<i8>::from_raw(copy.as_mut_ptr(), view.rows(), view.cols(), layout)
                 };
-                Ok(Self { view, zero_point: zero_point.wrapping_sub(128), copy: Some(copy) })
+                let zero_point = zero_point.wrapping_sub(128);
+                Ok(Self { bytes: view.into(), zero_point, copy: Some(copy) })
+            }
+            Signs::Signed(_) | Signs::Unsigned(_) => {
+                Ok(Self { bytes: bytes.with_zero_point(0), zero_point, copy: None })
+            }
+        }
+    }
+
+    /// The bytes as if all had a sign.
+    fn as_signed(&self) -> View<'_, i8> {
+        match self.bytes.bytes {
+            Signs::Signed(view) => view,
+            Signs::Unsigned(view) => {
+                let (rows, cols, layout) = (view.rows(), view.cols(), view.layout());
+                // SAFETY: the same elements, whose bits are numbers of this type too, borrowed as long.
+                unsafe { View::from_raw(view.as_ptr().cast(), rows, cols, layout) }
             }
         }
     }
@@ -290,7 +334,7 @@ impl LineSums {
     /// # Errors
     /// [`Error::OutOfMemory`].
     fn new(
-        rows: &Signed<'_>,
+        rows: Bytes<'_>,
         (alpha, constant): (i32, i32),
         zero_point: i32,
         context: &CpuContext,
@@ -299,12 +343,12 @@ impl LineSums {
         if factor == 0 && constant == 0 {
             return Ok(Self(None));
         }
-        let (count, k) = (rows.view.rows(), rows.view.cols());
+        let (count, k) = (rows.rows(), rows.cols());
         let mut sums = filled(constant, count)?;
         let ones = filled(1i8, k)?;
         let ones = View::new(&ones, k, 1, Layout::col_major(k)).expect(FITS);
         let to = ViewMut::new(&mut sums, count, 1, Layout::col_major(count)).expect(FITS);
-        gemm_typed::<i8>(factor, rows.view, ones, 1, to, context).expect(FITS);
+        gemm_bytes_then(factor, rows, ones.into(), 1, to, context, |_, _, _| ()).expect(FITS);
         Ok(Self(Some(sums)))
     }
 
@@ -377,8 +421,7 @@ mod tests {
                     let (a, b) = (a.with_zero_point(zero(0)), b.with_zero_point(zero(1)));
                     let (alpha, beta) = [(1, 0), (-3, 2), (0, 5), (7, 1)][(pick / 4 + index) % 4];
                     let old = vec![41i32; len(of_c, m, n)];
-                    let (mut found, mut wanted) = (old.clone(), old);
-                    let view = ViewMut::new(&mut found, m, n, of_c).unwrap();
+                    let mut wanted = old.clone();
                     let told = AtomicUsize::new(0);
                     let then = |line: usize, first: usize, run: &mut [i32]| {
                         told.fetch_add(run.len(), std::sync::atomic::Ordering::Relaxed);
@@ -386,8 +429,16 @@ mod tests {
                             *value = value.wrapping_add(number(line * 1000 + at));
                         }
                     };
+                    let mut found = old.clone();
+                    let view = ViewMut::new(&mut found, m, n, of_c).unwrap();
                     gemm_bytes_then(alpha, a, b, beta, view, &context, then).unwrap();
-                    assert_eq!(told.into_inner(), m * n);
+                    assert_eq!(told.load(std::sync::atomic::Ordering::Relaxed), m * n);
+                    let mut by_model = old;
+                    let view = ViewMut::new(&mut by_model, m, n, of_c).unwrap();
+                    let steps = if alpha == 0 { 0 } else { k };
+                    let model = ByteTiles::model();
+                    multiply((alpha, beta), (a, b, steps), view, model, &context, &then);
+                    assert_eq!(told.into_inner(), 2 * m * n);
                     for row in 0..m {
                         for col in 0..n {
                             let sum = (0..k).fold(0i32, |sum, p| {
@@ -403,6 +454,7 @@ mod tests {
                         }
                     }
                     assert_eq!(found, wanted, "{m} {n} {k} {pick} {index}");
+                    assert_eq!(by_model, wanted, "model: {m} {n} {k} {pick} {index}");
                 }
             }
         }

@@ -39,6 +39,7 @@
 mod batch;
 mod blocking;
 mod buffer;
+mod byte_tiles;
 mod cache_line;
 mod columns;
 mod completion;

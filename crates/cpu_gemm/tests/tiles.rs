@@ -417,6 +417,33 @@ fn errors_are_within_those_of_chains() {
     try_type::<bf16>();
 }
 
+/// Of many blocks of k the sums of chains are added without loss, so that errors grow hardly at all: by the square root
+/// of the number of blocks where they are added one after the other.
+#[test]
+fn errors_of_many_blocks_are_those_of_a_chain() {
+    let errors = |k| worst_errors::<f32>(16, k, |random| random.signed().abs()).0;
+    let (few, many) = (errors(192 * 24), errors(192 * 24 * 12 + 100));
+    assert!(many <= 1.2 * few, "{few} units of one chain, {many} of 13");
+    // A sum is rounded to f32 in the end.
+    assert!(many <= 2.0, "{many} units");
+}
+
+/// Chains of blocks too have the bits of the model.
+#[test]
+fn sums_of_chains_have_the_bits_of_the_model() {
+    fn try_types<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>() {
+        for k in [192 * 24, 192 * 24 + 1, 192 * 48 + 70] {
+            let operands = Operands::<T>::of(Problem::new(33, 34, k), &mut Random(3));
+            let found = bits(&operands.by_tiles(2, false));
+            assert!(found == bits(&operands.by_tiles(1, true)), "k = {k}");
+        }
+    }
+    if has_tiles() {
+        try_types::<f32>();
+        try_types::<(f16, f32)>();
+    }
+}
+
 /// Sums of rounded factors are within what their units promise, and are not those of factors as they are.
 #[test]
 fn errors_of_rounded_factors_are_within_their_bounds() {

@@ -52,6 +52,13 @@ impl Areas {
         Self { panels, sides, counts, band }
     }
 
+    /// Areas of those sides, in panels.
+    pub(super) fn of_sides(lines: (usize, usize), sides: (usize, usize)) -> Self {
+        let panels = (lines.0.div_ceil(LINES), lines.1.div_ceil(LINES));
+        let counts = (panels.0.div_ceil(sides.0), panels.1.div_ceil(sides.1));
+        Self { panels, sides, counts, band: 1 }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.counts.0 * self.counts.1
     }

@@ -10,19 +10,28 @@
 //! Sums never go through C: columns of C a power of two apart would evict each other. After the last block of
 //! k they are stored to it, past the caches where C is large.
 //!
+//! Sums of blocks that are added in f32 are added in chains of [`CHAIN`] blocks; what rounding takes from the
+//! sum of the chains is kept beside it.
+//!
 //! Tickets are handed out by counters, as in [`crate::driver`]: those that pack first, then one for each
 //! area, which waits until all is packed. Tickets that pack are held by threads that run, so it ends.
 //! Where all that is packed stays in the threads' L2s, each thread has a stripe of C, whose tickets it takes
 //! before those of others: it then finds most of what it multiplies where it packed it.
+//!
+//! Where C is so thin that what is packed is used once or twice, only the short operand is packed before the rest:
+//! of the long one each thread packs a block of k of some panels for itself, uses it and packs the next over it.
 
+mod aside;
 mod micro_tile;
 mod packing;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use gemm_spec::GemmTypes;
 
+use self::aside::Aside;
 use self::micro_tile::{Plain, lead};
 use self::packing::{Blocks, Packing};
 use super::blocks::{Areas, Costs};
@@ -30,9 +39,9 @@ use super::flags::Unraised;
 use super::micro_kernel::{MicroKernel, SUMS};
 use super::pack::{Form, LINES, PackFn, step_bytes};
 use super::permission::Amx;
-use super::pieces::{Pieces, Range};
+use super::pieces::{self, Pieces};
 use super::registers::TileRegisters;
-use super::store::{AddFn, StoreFn};
+use super::store::{AddChainFn, AddFn, StoreFn};
 use crate::buffer::Buffer;
 use crate::context::CpuContext;
 use crate::error::Error;
@@ -58,7 +67,16 @@ pub(crate) struct TileKernels<T: TileTypes> {
     pub(super) passes_swapped: &'static [MicroKernel],
     pub(super) store: StoreFn<T::Types>,
     pub(super) add: AddFn,
+    pub(super) add_chain: AddChainFn,
 }
+
+impl<T: TileTypes> Clone for TileKernels<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: TileTypes> Copy for TileKernels<T> {}
 
 /// Products that tiles compute, and of which pieces of the elements.
 ///
@@ -83,11 +101,15 @@ pub(crate) unsafe trait TileTypes: Sized + 'static {
     const PAYS: super::Pays;
 
     /// Whether tiles keep to the error bound of f32 where magnitudes are in these ranges.
-    fn admits(a: Range, b: Range, k: usize) -> bool;
+    fn admits(a: pieces::Range, b: pieces::Range, k: usize) -> bool;
 
     /// What a unit offers.
     fn kernels(unit: Unit) -> &'static TileKernels<Self>;
 }
+
+/// Blocks whose sums are added one after the other. The sums of such chains are added with what rounding takes
+/// from them: the more blocks there are in a chain, the more its own rounding counts.
+const CHAIN: usize = 24;
 
 /// Rows and columns of an area at most.
 const LARGEST_AREA: (usize, usize) = (256, 512);
@@ -116,6 +138,24 @@ pub(crate) unsafe fn multiply<T: TileTypes>(
     threads: usize,
     otherwise: impl Fn(&Product<T::Types>),
 ) -> Result<(), Error> {
+    // SAFETY: the caller's promises.
+    unsafe { multiply_by(product, (unit, *T::kernels(unit)), context, threads, otherwise) }
+}
+
+/// The same by some kernels of that unit.
+///
+/// # Errors
+/// As [`multiply`].
+///
+/// # Safety
+/// As [`multiply`].
+pub(super) unsafe fn multiply_by<T: TileTypes>(
+    product: &Product<T::Types>,
+    unit: (Unit, TileKernels<T>),
+    context: &CpuContext,
+    threads: usize,
+    otherwise: impl Fn(&Product<T::Types>),
+) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
     let operands = k.saturating_mul(m * size_of::<T::A>() + n * size_of::<T::B>());
     let bytes = operands.max(PACKED);
@@ -133,22 +173,36 @@ pub(crate) unsafe fn multiply<T: TileTypes>(
 unsafe fn multiply_within<T: TileTypes>(
     product: &Product<T::Types>,
     bytes: usize,
-    unit: Unit,
+    unit: (Unit, TileKernels<T>),
     context: &CpuContext,
     threads: usize,
     otherwise: impl Fn(&Product<T::Types>),
 ) -> Result<(), Error> {
     let &Product { m, n, k, .. } = product;
     let (of_a, of_b) = panel_bytes::<T>(k);
-    let (rows, cols) = part((m, n), (of_a, of_b), bytes);
+    let aside = Aside::of::<T>((m, n));
+    let packs_a = aside.is_none_or(|aside| !aside.a);
+    let packs_b = aside.is_none_or(|aside| !aside.b);
+    let (rows, cols) = match aside {
+        None => part((m, n), (of_a, of_b), bytes),
+        Some(_) => (m, n),
+    };
     let (panels_a, panels_b) = (rows.div_ceil(LINES), cols.div_ceil(LINES));
     let spare = context.spare();
-    let b = spare.take::<u8>(panels_b * of_b)?;
+    let b = spare.take::<u8>(if packs_b { panels_b * of_b } else { 0 })?;
     // The first panel of A may begin before C.
     let panels_a = panels_a + 1;
-    let a = spare.take::<u8>(panels_a * of_a)?;
-    let in_area = panels_a.min(LARGEST_AREA.0 / LINES) * panels_b.min(LARGEST_AREA.1 / LINES);
-    let sums = (0..threads).map(|_| spare.take::<u8>((in_area + 1) * SUMS));
+    let a = spare.take::<u8>(if packs_a { panels_a * of_a } else { 0 })?;
+    let in_area = match aside {
+        None => panels_a.min(LARGEST_AREA.0 / LINES) * panels_b.min(LARGEST_AREA.1 / LINES),
+        Some(Aside { sides, .. }) => sides.0 * sides.1,
+    };
+    let blocks = Blocks::new::<T>(k);
+    // Beside the sums of an area those of its chains, and what rounding took from them.
+    let levels = if has_chains::<T>(blocks) { 3 } else { 1 };
+    let (own_a, own_b) = aside.map_or((0, 0), |aside| aside.bytes::<T>(blocks));
+    let own = own_a + own_b + (levels * in_area + 1) * SUMS;
+    let sums = (0..threads).map(|_| spare.take::<u8>(own));
     let mut memory = Memory { a, b, sums: Mutex::new(sums.collect::<Result<_, _>>()?) };
     for first_col in (0..n).step_by(cols) {
         for first_row in (0..m).step_by(rows) {
@@ -157,9 +211,9 @@ unsafe fn multiply_within<T: TileTypes>(
             let part = product.part(first_row..first_row + rows, first_col..first_col + cols);
             // SAFETY: the caller's promises hold for a part of C; the memory is this product's alone and
             // suffices for the first part, than which none is larger.
-            let admitted = unsafe { run::<T>(&part, unit, &mut memory, context, threads) };
-            if !admitted {
-                otherwise(&part);
+            let left = unsafe { run::<T>(&part, (unit, aside), &mut memory, context, threads) };
+            for (rows, cols) in left {
+                otherwise(&part.part(rows, cols));
             }
         }
     }
@@ -169,6 +223,16 @@ unsafe fn multiply_within<T: TileTypes>(
         spare.give_back(buffer, context.threads());
     }
     Ok(())
+}
+
+/// Whether blocks are added in more than one chain.
+fn has_chains<T: TileTypes>(k: Blocks) -> bool {
+    !T::CARRIES && k.count > CHAIN
+}
+
+/// Whether C, of that many rows and columns, is so thin that the long operand is packed where it is used.
+pub(super) fn is_thin<T: TileTypes>(sides: (usize, usize)) -> bool {
+    Aside::of::<T>(sides).is_some()
 }
 
 /// Bytes of a packed panel of A, and of B.
@@ -207,7 +271,7 @@ struct Memory {
     /// Packed operands.
     a: Buffer,
     b: Buffer,
-    /// Sums of an area and of a micro-tile, for each thread that may come.
+    /// What a thread packs for itself, sums of a micro-tile and of an area, for each thread that may come.
     sums: Mutex<Vec<Buffer>>,
 }
 
@@ -215,13 +279,16 @@ struct Memory {
 struct Shared<'a, T: TileTypes> {
     product: &'a Product<T::Types>,
     unit: Unit,
-    kernels: &'static TileKernels<T>,
+    kernels: TileKernels<T>,
     a: Packing<T::A>,
     b: Packing<T::B>,
     k: Blocks,
     /// By how many rows the first panel of A begins before the first row of C.
     lead: usize,
     areas: Areas,
+    aside: Option<Aside>,
+    /// Areas of a thin C whose elements are of too wide a range.
+    left: Mutex<Vec<usize>>,
     threads: usize,
     /// Memory for the sums of an area, for each thread that may come.
     sums: &'a Mutex<Vec<Buffer>>,
@@ -246,29 +313,33 @@ struct Stripe {
 // see `work`.
 unsafe impl<T: TileTypes> Sync for Shared<'_, T> {}
 
-/// Whether the part was computed; else its elements are of too wide a range, and C is unchanged.
+/// The rows and columns of C that were not computed, and are unchanged: their elements are of too wide a range.
 ///
 /// # Safety
 /// As [`multiply`]; the memory suffices.
 unsafe fn run<T: TileTypes>(
     product: &Product<T::Types>,
-    unit: Unit,
+    ((unit, kernels), aside): ((Unit, TileKernels<T>), Option<Aside>),
     memory: &mut Memory,
     context: &CpuContext,
     threads: usize,
-) -> bool {
+) -> Vec<(Range<usize>, Range<usize>)> {
     let &Product { m, n, a, a_row, a_col, b, b_row, b_col, .. } = product;
-    let kernels = T::kernels(unit);
     let k = Blocks::new::<T>(product.k);
     let largest = match m * n {
         0..=SMALL_C => SMALL_AREA,
         _ if T::A::PLANES > 1 || m * n < 1 << 20 => PLANES_AREA,
         _ => LARGEST_AREA,
     };
-    let lead = lead(product);
+    // Areas of a thin C are the same wherever it lies.
+    let lead = if aside.is_none() { lead(product) } else { 0 };
     let costs = Costs { multiply: 64 * T::PRODUCTS, fetch: 100 * T::A::PLANES };
     let bytes = packed_bytes((m.div_ceil(LINES), n.div_ceil(LINES)), panel_bytes::<T>(product.k));
-    let stripes = if bytes <= threads * STRIPED { threads } else { 1 };
+    let stripes = if aside.is_none() && bytes <= threads * STRIPED { threads } else { 1 };
+    let areas = match aside {
+        None => Areas::new((lead + m, n), largest, costs, (threads, stripes)),
+        Some(Aside { sides, .. }) => Areas::of_sides((lead + m, n), sides),
+    };
     let shared = Shared::<T> {
         product,
         unit,
@@ -291,7 +362,9 @@ unsafe fn run<T: TileTypes>(
         ),
         k,
         lead,
-        areas: Areas::new((lead + m, n), largest, costs, (threads, stripes)),
+        areas,
+        aside,
+        left: Mutex::new(Vec::new()),
         threads,
         sums: &memory.sums,
         stripes: (0..stripes).map(|_| Stripe::default()).collect(),
@@ -301,7 +374,17 @@ unsafe fn run<T: TileTypes>(
     };
     // SAFETY: the caller's promises; `work` shares its output by tickets.
     context.run_on(threads, || unsafe { shared.work() });
-    shared.is_admitted()
+    if !shared.is_admitted() {
+        return vec![(0..m, 0..n)];
+    }
+    let mut left = shared.left.into_inner().unwrap_or_else(PoisonError::into_inner);
+    left.sort_unstable();
+    let lines = |panels: Range<usize>, lines| panels.start * LINES..(panels.end * LINES).min(lines);
+    let part = |area| {
+        let (a, b) = shared.areas.area(area);
+        (lines(a, m), lines(b, n))
+    };
+    left.into_iter().map(part).collect()
 }
 
 impl<T: TileTypes> Shared<'_, T> {
@@ -315,7 +398,9 @@ impl<T: TileTypes> Shared<'_, T> {
     /// As [`multiply`].
     unsafe fn work(&self) {
         let _unraised = Unraised::from_here();
-        let (of_a, of_b) = (self.a.tickets(self.k), self.b.tickets(self.k));
+        let Aside { a, b, .. } = self.aside.unwrap_or_default();
+        let of_a = if a { 0 } else { self.a.tickets(self.k) };
+        let of_b = if b { 0 } else { self.b.tickets(self.k) };
         let own_stripe = self.begun.fetch_add(1, Ordering::Relaxed);
         let stripes = self.stripes.len();
         let in_order = || (own_stripe..own_stripe + stripes).map(|stripe| stripe % stripes);
@@ -350,8 +435,8 @@ impl<T: TileTypes> Shared<'_, T> {
                 };
                 Own { sums, tiles }
             });
-            // SAFETY: the caller's promises; all is packed, by the wait above, and no other thread has this
-            // area. Tiles are configured where the unit is they.
+            // SAFETY: the caller's promises; all is packed but what the area packs, by the wait above, and no other
+            // thread has this area. Tiles are configured where the unit is they.
             unsafe { self.compute(area, own.sums.as_mut_ptr()) };
         }
         if let Some(Own { sums, tiles }) = own {
@@ -366,7 +451,7 @@ impl<T: TileTypes> Shared<'_, T> {
 }
 
 /// A stripe's share of some tickets.
-fn share(count: usize, stripe: usize, stripes: usize) -> std::ops::Range<usize> {
+fn share(count: usize, stripe: usize, stripes: usize) -> Range<usize> {
     count * stripe / stripes..count * (stripe + 1) / stripes
 }
 
@@ -395,6 +480,10 @@ mod tests {
         std::iter::repeat_with(next).take(count).collect()
     }
 
+    fn model<T: TileTypes>() -> (Unit, TileKernels<T>) {
+        (Unit::Model, *T::kernels(Unit::Model))
+    }
+
     /// The product within that many bytes, and the rows of each part that was left to something else.
     fn within(
         problem: &Problem<f32>,
@@ -409,7 +498,7 @@ mod tests {
         let left = RefCell::new(Vec::new());
         let otherwise = |part: &Product<f32>| left.borrow_mut().push(part.n);
         // SAFETY: the buffers are as long as the problem says.
-        unsafe { multiply_within::<f32>(&product, bytes, Unit::Model, &context, 2, otherwise) }
+        unsafe { multiply_within(&product, bytes, model::<f32>(), &context, 2, otherwise) }
             .expect("memory");
         (c, left.into_inner())
     }
@@ -433,6 +522,40 @@ mod tests {
         assert!(!left.is_empty() && left.iter().all(|&rows| rows < m), "{left:?}");
         assert_eq!(c[99 * n], -1.0);
         assert_eq!(c[..n], whole[..n]);
+    }
+
+    /// Of a thin C only the areas whose lines are out of range are left, and they are unchanged; if it is the short operand
+    /// all are.
+    #[test]
+    fn areas_of_a_thin_c_have_the_bits_of_a_wide_one_and_each_its_range() {
+        let area = 64;
+        let (long, k) = (8 * area + 5, 70);
+        for (m, n) in [(61, long), (long, 20)] {
+            assert!(is_thin::<f32>((m, n)));
+            let (mut a, mut b) = (drawn(m * k, 1), drawn(k * n, 2));
+            let (c, left) = within(&Problem::new(m, n, k), &a, &b, 0);
+            assert!(left.is_empty(), "{left:?}");
+            // The last lines of the long operand alone.
+            let (rows, cols) = (m.min(99), n.min(99));
+            let b_cols: Vec<f32> = b.chunks(n).flat_map(|row| &row[n - cols..]).copied().collect();
+            let (wide, _) =
+                within(&Problem::new(rows, cols, k), &a[(m - rows) * k..], &b_cols, usize::MAX);
+            for (found, wide) in c[(m - rows) * n..].chunks(n).zip(wide.chunks(cols)) {
+                assert_eq!(&found[n - cols..], wide);
+            }
+            let is_left =
+                |at: usize| if m == long { at / n / area == 1 } else { at % n / area == 1 };
+            let line = area + 3;
+            *(if m == long { &mut a[line * k] } else { &mut b[line] }) = f32::NAN;
+            let (found, left) = within(&Problem::new(m, n, k), &a, &b, 0);
+            assert_eq!(left.len(), 1);
+            for (at, (found, whole)) in found.iter().zip(&c).enumerate() {
+                assert_eq!(*found, if is_left(at) { -1.0 } else { *whole });
+            }
+            *(if m == long { &mut b[7] } else { &mut a[7] }) = f32::NAN;
+            let (found, left) = within(&Problem::new(m, n, k), &a, &b, 0);
+            assert!(left.len() == 1 && found.iter().all(|&c| c == -1.0));
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::arch::asm;
 
 use gemm_spec::bf16;
 
-use super::model::{dot_bf16, dot_i8};
+use super::model::{dot_bf16, dot_i8, dot_i8_u8, dot_u8, dot_u8_i8};
 use super::pack::{LINES, PLANE, TILE};
 
 /// Bytes of a column of sums.
@@ -202,6 +202,10 @@ macro_rules! one_plane {
 
 micro_kernel!(multiply_bf16, 2048, 128, 256, one_plane!("tdpbf16ps"));
 micro_kernel!(multiply_i8, 2048, 128, 256, one_plane!("tdpbssd"));
+// The first factor of the instruction is B.
+micro_kernel!(multiply_i8_u8, 2048, 128, 256, one_plane!("tdpbusd"));
+micro_kernel!(multiply_u8_i8, 2048, 128, 256, one_plane!("tdpbsud"));
+micro_kernel!(multiply_u8, 2048, 128, 256, one_plane!("tdpbuud"));
 
 // All four products of two pieces, the smallest first.
 micro_kernel!(
@@ -415,6 +419,9 @@ macro_rules! model {
 
 model!(model_bf16, bf16, f32, dot_bf16, 2, 32, 1, [(0, 0)]);
 model!(model_i8, i8, i32, dot_i8, 4, 64, 1, [(0, 0)]);
+model!(model_i8_u8, i8, i32, dot_i8_u8, 4, 64, 1, [(0, 0)]);
+model!(model_u8_i8, i8, i32, dot_u8_i8, 4, 64, 1, [(0, 0)]);
+model!(model_u8, i8, i32, dot_u8, 4, 64, 1, [(0, 0)]);
 model!(model_two_pieces_b_first, bf16, f32, dot_bf16, 2, 32, 2, [(1, 1), (0, 1), (1, 0), (0, 0)]);
 model!(model_two_pieces_a_first, bf16, f32, dot_bf16, 2, 32, 2, [(1, 1), (1, 0), (0, 1), (0, 0)]);
 model!(model_two_pieces_but_rests_b_first, bf16, f32, dot_bf16, 2, 32, 2, [(0, 1), (0, 0), (1, 0)]);

@@ -6,7 +6,7 @@
 //!
 //! - bf16: the products of 32 elements are summed as `model` says, then added to the sum so far.
 //! - f16 is two pieces of bf16, exactly; all four products are computed. Blocks of 192 elements of k are summed
-//!   from zero and added up in f32.
+//!   from zero and added up in f32: 24 of them in a chain, then the chains without what rounding would take.
 //! - f32 is three pieces, exactly. Of the nine products the three that are below 2^-24 of the largest are
 //!   left out. The five small ones of a block are summed first, the largest on top.
 //! - f32 whose factors may be rounded is two pieces of three products, or one.
@@ -20,6 +20,7 @@
 //! by pieces.
 
 mod blocks;
+mod bytes;
 mod driver;
 mod flags;
 mod micro_kernel;
@@ -36,6 +37,7 @@ mod store;
 
 use gemm_spec::{bf16, f16};
 
+pub(crate) use self::bytes::multiply_bytes;
 use self::driver::TileKernels;
 pub(crate) use self::driver::{TileTypes, Unit, multiply};
 pub(crate) use self::flags::environment_is_usual;
@@ -50,10 +52,11 @@ use self::pieces::{OnePiece, Pieces, Range, TwoPieces};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pays {
     /// `m n / (m + n)` at least where operands come from a cache, on one thread and on several, and where they
-    /// come from memory.
+    /// come from memory, of which that of a thin C is packed where it is used.
     pub(crate) alone: usize,
     pub(crate) together: usize,
     pub(crate) from_memory: usize,
+    pub(crate) thin: usize,
     /// Multiply-adds of each of several threads at least.
     pub(crate) work: usize,
 }
@@ -67,10 +70,11 @@ const LEAST_STEPS: usize = 32;
 
 /// Whether a product of that size is faster by tiles than by vector registers.
 pub(crate) fn pays<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usize) -> bool {
-    let Pays { alone, together, from_memory, work } = T::PAYS;
+    let Pays { alone, together, from_memory, thin, work } = T::PAYS;
     let elements = (m + n).saturating_mul(k);
     let uses = m.saturating_mul(n).checked_div(m + n).unwrap_or(0);
     let least = match threads {
+        _ if elements > IN_CACHE && driver::is_thin::<T>((m, n)) => thin,
         _ if elements > IN_CACHE => from_memory,
         1 => alone,
         _ => together,
@@ -134,7 +138,7 @@ macro_rules! tile_types {
     ($(
         $name:ty: $types:ty, elements $element:ty,
         block $block:literal, carries $carries:literal, products $products:literal,
-        pays [$alone:literal, $together:literal, $from_memory:literal, $work:literal],
+        pays [$alone:literal, $together:literal, $from_memory:literal, $thin:literal, $work:literal],
         $admits:expr, [$($pass:ident / $model:ident),+], swapped [$($swapped:ident / $swapped_model:ident),+];
     )*) => {$(
         // SAFETY: the element is that of the types, or a transparent structure of it; each is a plain number.
@@ -150,6 +154,7 @@ macro_rules! tile_types {
                 alone: $alone,
                 together: $together,
                 from_memory: $from_memory,
+                thin: $thin,
                 work: $work,
             };
 
@@ -167,6 +172,7 @@ macro_rules! tile_types {
                             passes_swapped: &[$(micro_kernel::$swapped),+],
                             store: store::store_avx512,
                             add: store::add_avx512,
+                            add_chain: store::add_chain_avx512,
                         }
                     },
                     Unit::Model => const {
@@ -177,6 +183,7 @@ macro_rules! tile_types {
                             passes_swapped: &[$(micro_kernel::$swapped_model),+],
                             store: store::store,
                             add: store::add,
+                            add_chain: store::add_chain,
                         }
                     },
                 }
@@ -187,31 +194,31 @@ macro_rules! tile_types {
 
 tile_types! {
     i8: i8, elements i8, block 16, carries true, products 1,
-        pays [4, 4, 4, 0], |_, _, _| true,
+        pays [4, 4, 4, 3, 0], |_, _, _| true,
         [multiply_i8 / model_i8], swapped [multiply_i8 / model_i8];
     bf16: bf16, elements bf16, block 16, carries true, products 1,
-        pays [7, 7, 16, 0], within_range,
+        pays [7, 7, 16, 10, 0], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     (bf16, f32): (bf16, f32), elements bf16, block 16, carries true, products 1,
-        pays [7, 7, 16, 0], within_range,
+        pays [7, 7, 16, 10, 0], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     RoundedToBf16: f32, elements OnePiece, block 16, carries true, products 1,
-        pays [16, 24, 64, 0], within_range,
+        pays [16, 24, 64, 30, 0], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     RoundedToTf32: f32, elements TwoPieces, block 8, carries true, products 3,
-        pays [30, 60, 128, 0x10_0000], within_range,
+        pays [30, 60, 128, 100, 0x10_0000], within_range,
         [multiply_two_pieces_but_rests_a_first / model_two_pieces_but_rests_a_first],
         swapped [multiply_two_pieces_but_rests_b_first / model_two_pieces_but_rests_b_first];
     f16: f16, elements f16, block 6, carries false, products 4,
-        pays [30, 40, 96, 0x10_0000], within_range,
+        pays [30, 40, 96, 62, 0x10_0000], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     (f16, f32): (f16, f32), elements f16, block 6, carries false, products 4,
-        pays [30, 40, 96, 0x10_0000], within_range,
+        pays [30, 40, 96, 62, 0x10_0000], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     f32: f32, elements f32, block 6, carries false, products 6,
-        pays [64, 240, 380, 0x100_0000], within_range, [
+        pays [64, 240, 380, 380, 0x100_0000], within_range, [
         multiply_three_pieces_small_a_first / model_three_pieces_small_a_first,
         multiply_three_pieces_large / model_three_pieces_large
     ], swapped [

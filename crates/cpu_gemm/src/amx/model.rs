@@ -1,6 +1,6 @@
 //! What the tile instructions compute, bit for bit, in plain Rust.
 //!
-//! Source: Intel's "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS and TDPBSSD.
+//! Source: Intel's "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS and TDPBSSD to TDPBUUD.
 //! What it leaves open, when a result counts as tiny and which NaN comes out, was settled by comparison with
 //! the instructions.
 
@@ -65,10 +65,23 @@ pub(super) fn dot_bf16(sum: f32, a: &[bf16; 32], b: &[bf16; 32]) -> f32 {
     add(sum, add(even, odd))
 }
 
-/// One element of `tdpbssd`, whose sums wrap.
-pub(super) fn dot_i8(sum: i32, a: &[i8; 64], b: &[i8; 64]) -> i32 {
-    let products = a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b));
-    products.fold(sum, i32::wrapping_add)
+/// Functions of an element of an instruction that multiplies bytes, whose sums wrap: what each makes of a byte of A and
+/// of B.
+macro_rules! dot_bytes {
+    ($($name:ident: $instruction:literal, $a:expr, $b:expr;)*) => {$(
+        #[doc = concat!("One element of `", $instruction, "`.")]
+        pub(super) fn $name(sum: i32, a: &[i8; 64], b: &[i8; 64]) -> i32 {
+            let products = a.iter().zip(b).map(|(&a, &b)| i32::from($a(a)) * i32::from($b(b)));
+            products.fold(sum, i32::wrapping_add)
+        }
+    )*};
+}
+
+dot_bytes! {
+    dot_i8: "tdpbssd", i8::from, i8::from;
+    dot_i8_u8: "tdpbusd", i8::from, i8::cast_unsigned;
+    dot_u8_i8: "tdpbsud", i8::cast_unsigned, i8::from;
+    dot_u8: "tdpbuud", i8::cast_unsigned, i8::cast_unsigned;
 }
 
 #[cfg(test)]

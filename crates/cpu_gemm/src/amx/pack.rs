@@ -39,6 +39,8 @@ pub(super) struct Panels<E> {
     pub(super) missing: usize,
     /// Elements along k; behind them are zeros.
     pub(super) k: usize,
+    /// By how many elements along k the operand is asked for ahead, if by any.
+    pub(super) ahead: Option<usize>,
     /// Steps to fill.
     pub(super) steps: usize,
     /// The first panel's first step, at a multiple of 64 bytes.
@@ -62,7 +64,7 @@ pub(super) const fn step_bytes<E: Pieces>() -> usize {
 /// `from` can be read for all `lines` that exist and `k`; `to` can be written for `steps` steps of each panel, and nobody
 /// else uses it meanwhile.
 pub(super) unsafe fn pack<E: Pieces>(panels: &Panels<E>) -> Range {
-    let &Panels { from, along, apart, lines, missing, k, steps, to, panel, form } = panels;
+    let &Panels { from, along, apart, lines, missing, k, steps, to, panel, form, .. } = panels;
     let mut range = Range::EMPTY;
     for line in 0..lines.next_multiple_of(LINES) {
         let tile = to.wrapping_add(line / LINES * panel + line % LINES / 16 * TILE);

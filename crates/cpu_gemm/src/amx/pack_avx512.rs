@@ -341,7 +341,7 @@ pub(super) unsafe fn pack<E: Vectors>(panels: &Panels<E>) -> Range {
 /// Lines are contiguous.
 #[inline(always)]
 unsafe fn pack_lines<E: Vectors>(panels: &Panels<E>) -> Range {
-    let &Panels { from, along, lines, missing, k, steps, to, panel, form, .. } = panels;
+    let &Panels { from, along, lines, missing, k, ahead, steps, to, panel, form, .. } = panels;
     let transposed = form == Form::Groups;
     let at_once = if transposed { TRANSPOSED_AT_ONCE } else { steps };
     // SAFETY: the caller's promises: whole steps of panels that exist, and elements of lines that exist.
@@ -357,7 +357,11 @@ unsafe fn pack_lines<E: Vectors>(panels: &Panels<E>) -> Range {
                     let k = if (missing..lines).contains(&line) { k } else { 0 };
                     for step in first..end {
                         let count = k.saturating_sub(step * E::STEP).min(E::STEP);
-                        let rows = E::line(from.wrapping_add(step * E::STEP), count, &mut watch);
+                        let at = from.wrapping_add(step * E::STEP);
+                        if let Some(ahead) = ahead {
+                            ask(at.wrapping_add(ahead), E::STEP);
+                        }
+                        let rows = E::line(at, count, &mut watch);
                         let to = tile.wrapping_add(step * step_bytes::<E>() + row * 64);
                         for (plane, row) in rows.into_iter().enumerate().take(E::PLANES) {
                             _mm512_store_si512(to.wrapping_add(plane * PLANE).cast(), row);
@@ -381,7 +385,7 @@ unsafe fn pack_lines<E: Vectors>(panels: &Panels<E>) -> Range {
 /// The lines of a step are contiguous.
 #[inline(always)]
 unsafe fn pack_groups<E: Vectors>(panels: &Panels<E>) -> Range {
-    let &Panels { from, apart, lines, missing, k, steps, to, panel, form, .. } = panels;
+    let &Panels { from, apart, lines, missing, k, ahead, steps, to, panel, form, .. } = panels;
     // SAFETY: the caller's promises: whole steps of panels that exist, and elements of steps that exist.
     unsafe {
         let mut watch = Watch::new();
@@ -394,6 +398,11 @@ unsafe fn pack_groups<E: Vectors>(panels: &Panels<E>) -> Range {
                     let p = step * E::STEP + row * E::GROUP;
                     let from = from.wrapping_add(p.wrapping_mul(apart)).wrapping_add(first_line);
                     let exist = k.saturating_sub(p).min(E::GROUP);
+                    if let Some(ahead) = ahead {
+                        for step in ahead..ahead + E::GROUP {
+                            ask(from.wrapping_add(step.wrapping_mul(apart)), LINES);
+                        }
+                    }
                     let rows = E::group(from, apart, exist, mask, &mut watch);
                     let to = tile.wrapping_add(row * 64);
                     for (plane, [first, second]) in rows.into_iter().enumerate().take(E::PLANES) {
@@ -410,6 +419,15 @@ unsafe fn pack_groups<E: Vectors>(panels: &Panels<E>) -> Range {
             }
         }
         watch.range::<E>()
+    }
+}
+
+/// Asks for the cache lines of some contiguous elements, which need not exist.
+#[inline(always)]
+unsafe fn ask<E>(from: *const E, count: usize) {
+    for line in (0..count * size_of::<E>()).step_by(64) {
+        // SAFETY: a prefetch faults nowhere.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast::<i8>().wrapping_add(line)) };
     }
 }
 
@@ -494,6 +512,7 @@ mod tests {
                                 lines,
                                 missing,
                                 k,
+                                ahead: (steps > 2).then_some(64),
                                 steps,
                                 to,
                                 panel,

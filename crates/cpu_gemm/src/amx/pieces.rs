@@ -32,6 +32,12 @@ impl Range {
     /// That of no elements.
     pub(super) const EMPTY: Self = Self { least: u32::MAX, largest: 0 };
 
+    /// That of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        let (least, largest) = (self.least.min(other.least), self.largest.max(other.largest));
+        Self { least, largest }
+    }
+
     pub(super) fn with(self, magnitude: u32) -> Self {
         let least = if magnitude == 0 { self.least } else { self.least.min(magnitude) };
         Self { least, largest: self.largest.max(magnitude) }

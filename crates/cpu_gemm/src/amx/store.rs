@@ -23,6 +23,7 @@ pub(super) struct Stored<T: GemmTypes> {
 
 pub(super) type StoreFn<T> = unsafe fn(&Stored<T>);
 pub(super) type AddFn = unsafe fn(*const f32, *mut f32);
+pub(super) type AddChainFn = unsafe fn(*mut f32, *mut f32, *mut f32);
 
 /// Stores elements of C.
 ///
@@ -63,6 +64,27 @@ pub(super) unsafe fn add(block: *const f32, sums: *mut f32) {
     }
 }
 
+/// Adds the sums of a micro-tile to those of its chains, and what rounding takes from these to `rest`. The result of
+/// both replaces the sums.
+///
+/// Source of the exact error of a sum: Knuth, "The Art of Computer Programming", volume 2, 4.2.2.
+///
+/// # Safety
+/// Each is 32 columns of 32, this thread's to write, and no two are the same.
+#[inline(always)]
+pub(super) unsafe fn add_chain(sums: *mut f32, chains: *mut f32, rest: *mut f32) {
+    // SAFETY: the caller's promise: three times that many sums, which are this thread's alone.
+    let [sums, chains, rest] =
+        [sums, chains, rest].map(|at| unsafe { std::slice::from_raw_parts_mut(at, COUNT) });
+    for ((sum, chain), rest) in sums.iter_mut().zip(chains).zip(rest) {
+        let (before, added) = (*chain, *sum);
+        *chain = before + added;
+        let of_added = *chain - before;
+        *rest += (before - (*chain - of_added)) + (added - of_added);
+        *sum = *chain + *rest;
+    }
+}
+
 /// [`store`], compiled for AVX-512.
 ///
 /// # Safety
@@ -81,6 +103,16 @@ pub(super) unsafe fn store_avx512<T: GemmTypes>(stored: &Stored<T>) {
 pub(super) unsafe fn add_avx512(block: *const f32, sums: *mut f32) {
     // SAFETY: the caller's promises.
     unsafe { add(block, sums) }
+}
+
+/// [`add_chain`], compiled for AVX-512.
+///
+/// # Safety
+/// As there; the CPU has those features.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+pub(super) unsafe fn add_chain_avx512(sums: *mut f32, chains: *mut f32, rest: *mut f32) {
+    // SAFETY: the caller's promises.
+    unsafe { add_chain(sums, chains, rest) }
 }
 
 /// Stores a whole micro-tile of sums as they are, past the caches.

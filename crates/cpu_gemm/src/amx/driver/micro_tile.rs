@@ -1,12 +1,14 @@
 //! The micro-tiles of an area, and their way to C.
 
+use std::sync::PoisonError;
+
 use gemm_spec::{Element, GemmTypes};
 
-use super::packing::panel;
-use super::{Shared, TileTypes, Unit};
+use super::packing::{AtomicRange, panel};
+use super::{CHAIN, Shared, TileTypes, Unit, has_chains};
 use crate::amx::micro_kernel::{MicroTile, SUMS, SUMS_COLUMN};
 use crate::amx::pack::{LINES, step_bytes};
-use crate::amx::pieces::Pieces;
+use crate::amx::pieces::{Pieces, Range};
 use crate::amx::store::{Stored, stream};
 use crate::cache_line::{self, LINE};
 use crate::product::Product;
@@ -50,8 +52,8 @@ impl Plain {
 
 impl<T: TileTypes> Shared<'_, T> {
     /// # Safety
-    /// As [`super::multiply`]; both operands are packed, the area is this thread's, and so is memory for its sums and
-    /// those of one micro-tile.
+    /// As [`super::multiply`]; both operands are packed but the one that is packed aside, the area is this thread's, and
+    /// so is memory for what is, for its sums and for those of one micro-tile.
     pub(super) unsafe fn compute(&self, area: usize, memory: *mut u8) {
         let &Product { n, .. } = self.product;
         let m = self.lead + self.product.m;
@@ -59,9 +61,20 @@ impl<T: TileTypes> Shared<'_, T> {
         // The area that this thread takes next, probably: asked for ahead.
         let in_stripe = self.threads / self.stripes.len();
         let (_, next_b) = self.areas.area((area + in_stripe).min(self.areas.count() - 1));
-        let block_sums = memory;
-        let area_sums = memory.wrapping_add(SUMS);
+        // Where this thread packs.
+        let aside = self.aside.unwrap_or_default();
+        let (own_a, own_b) = aside.bytes::<T>(self.k);
+        let own = (memory, memory.wrapping_add(own_a));
+        let block_sums = own.1.wrapping_add(own_b);
+        let area_sums = block_sums.wrapping_add(SUMS);
+        let to_chains = panels_a.len() * panels_b.len() * SUMS;
+        let has_chains = has_chains::<T>(self.k);
         let (step_a, step_b) = (step_bytes::<T::A>(), step_bytes::<T::B>());
+        let range_of = |is_aside: bool, range: &AtomicRange| match is_aside {
+            true => Range::EMPTY,
+            false => range.get(),
+        };
+        let mut ranges = (range_of(aside.a, &self.a.range), range_of(aside.b, &self.b.range));
         for block in 0..self.k.count {
             let at = self.k.block(block);
             let last = block + 1 == self.k.count;
@@ -69,22 +82,50 @@ impl<T: TileTypes> Shared<'_, T> {
                 true => (self.k.block(0), next_b.clone()),
                 false => (self.k.block(block + 1), panels_b.clone()),
             };
-            let ahead_of_b = panel(self.b.to, n, next_panels.start, next_at, step_b);
+            let ahead_of_b = match aside.b {
+                true => own.1,
+                false => panel(self.b.to, n, next_panels.start, next_at, step_b),
+            };
+            if aside.a {
+                // SAFETY: the caller's promises: A can be read, and there is memory for panels of it.
+                let packed = unsafe { self.a.pack_aside(panels_a.clone(), block, self.k, own.0) };
+                ranges.0 = ranges.0.and(packed);
+            }
+            if aside.b {
+                // SAFETY: the same of B.
+                let packed = unsafe { self.b.pack_aside(panels_b.clone(), block, self.k, own.1) };
+                ranges.1 = ranges.1.and(packed);
+            }
+            // Nothing was stored to C so far.
+            if last && !T::admits(ranges.0, ranges.1, self.k.elements) {
+                self.left.lock().unwrap_or_else(PoisonError::into_inner).push(area);
+                return;
+            }
             for (index_a, panel_a) in panels_a.clone().enumerate() {
-                let a = panel(self.a.to, m, panel_a, at, step_a);
+                let a = match aside.a {
+                    true => own.0.wrapping_add(index_a * at.1 * step_a),
+                    false => panel(self.a.to, m, panel_a, at, step_a),
+                };
                 for (index_b, panel_b) in panels_b.clone().enumerate() {
                     let index = index_a * panels_b.len() + index_b;
                     let sums = area_sums.wrapping_add(index * SUMS);
                     let in_area = index_a * next_panels.len() + index_b;
+                    let b = match aside.b {
+                        true => own.1.wrapping_add(index_b * at.1 * step_b),
+                        false => panel(self.b.to, n, panel_b, at, step_b),
+                    };
                     let micro = Micro {
                         at: (panel_a, panel_b),
                         steps: at.1,
                         a: a.cast_const(),
-                        b: panel(self.b.to, n, panel_b, at, step_b),
+                        b,
                         sums,
                         block_sums,
-                        first: block == 0,
-                        last,
+                        chains: has_chains.then(|| Chains {
+                            sums: sums.wrapping_add(to_chains),
+                            rest: sums.wrapping_add(2 * to_chains),
+                        }),
+                        block,
                         ahead_a: a.wrapping_add(at.1 * step_a + index_b * at.1 * ahead_a::<T>()),
                         ahead_b: ahead_of_b.wrapping_add(in_area * next_at.1 * ahead_b::<T>()),
                     };
@@ -98,8 +139,10 @@ impl<T: TileTypes> Shared<'_, T> {
     /// # Safety
     /// As [`Self::compute`].
     unsafe fn micro_tile(&self, micro: &Micro) {
-        let &Micro { at, steps, a, b, sums, block_sums, first, last, ahead_a, ahead_b } = micro;
+        let &Micro { at, steps, a, b, sums, block_sums, chains, block, ahead_a, ahead_b } = micro;
         let &Product { m, n, alpha, beta, c, ldc, .. } = self.product;
+        let in_chain = if T::CARRIES { block } else { block % CHAIN };
+        let (first, last) = (in_chain == 0, block + 1 == self.k.count);
         // Rows of the micro-tile that are before the first of C.
         let missing = if at.0 == 0 { self.lead } else { 0 };
         let (row, col) = (at.0 * LINES + missing - self.lead, at.1 * LINES);
@@ -130,7 +173,7 @@ impl<T: TileTypes> Shared<'_, T> {
             from = to.cast_const();
         }
         let mut all_sums = block_sums;
-        if !T::CARRIES && (!first || !last) {
+        if !T::CARRIES && (!first || !last || chains.is_some()) {
             match first {
                 // SAFETY: both are memory of this thread's own for the sums of a micro-tile.
                 true => unsafe { sums.copy_from_nonoverlapping(block_sums, SUMS) },
@@ -138,6 +181,19 @@ impl<T: TileTypes> Shared<'_, T> {
                 false => unsafe { (self.kernels.add)(block_sums.cast(), sums.cast()) },
             }
             all_sums = sums;
+        }
+        if let Some(Chains { sums: of_chains, rest }) = chains
+            && (last || in_chain + 1 == CHAIN)
+        {
+            if block < CHAIN {
+                // SAFETY: both are memory of this thread's own for the sums of a micro-tile.
+                unsafe { of_chains.copy_from_nonoverlapping(sums, SUMS) };
+                // SAFETY: the same.
+                unsafe { rest.write_bytes(0, SUMS) };
+            } else {
+                // SAFETY: the same, which the first chain has written; they are of f32, and the unit is there.
+                unsafe { (self.kernels.add_chain)(sums.cast(), of_chains.cast(), rest.cast()) };
+            }
         }
         match plain {
             _ if !last => {}
@@ -174,10 +230,20 @@ struct Micro {
     /// Its sums, and where those of one block go.
     sums: *mut u8,
     block_sums: *mut u8,
-    first: bool,
-    last: bool,
+    /// Where there is more than one chain of blocks.
+    chains: Option<Chains>,
+    /// The block of k.
+    block: usize,
     ahead_a: *const u8,
     ahead_b: *const u8,
+}
+
+/// The sums of a micro-tile's chains of blocks.
+#[derive(Clone, Copy)]
+struct Chains {
+    sums: *mut u8,
+    /// What rounding took from them.
+    rest: *mut u8,
 }
 
 /// Bytes of A and of B that a micro-kernel asks for ahead in each step.

@@ -101,25 +101,55 @@ impl<E: Pieces> Packing<E> {
             return;
         }
         let first_panel = group * self.panels;
-        let (line, p) = (first_panel * LINES, (first_block_step + first) * E::STEP);
         let step = step_bytes::<E>();
+        let to = panel(self.to, self.lines, first_panel, (first_block_step, block_steps), step);
         let panels = Panels {
-            from: self.from.wrapping_add(line * self.along).wrapping_add(p * self.apart),
-            along: self.along,
-            apart: self.apart,
-            lines: (self.lines - line).min(self.panels * LINES),
-            missing: self.missing.saturating_sub(line),
-            k: k.elements - p,
-            steps: self.steps.min(block_steps - first),
-            to: panel(self.to, self.lines, first_panel, (first_block_step, block_steps), step)
-                .wrapping_add(first * step),
+            to: to.wrapping_add(first * step),
             panel: block_steps * step,
-            form: self.form,
+            steps: self.steps.min(block_steps - first),
+            ..self.panels(first_panel, self.panels, first_block_step + first, k)
         };
         // SAFETY: the caller's promises: lines and elements that exist, into this ticket's steps of its
         // panels. A unit's packing function runs where the unit does.
         let range = unsafe { (self.pack)(&panels) };
         self.range.extend(range);
+    }
+
+    /// Packs a block of some panels for the caller alone, asking for the next block ahead, and tells its range.
+    ///
+    /// # Safety
+    /// The operand can be read, and the block's steps of so many panels can be written at `to`.
+    pub(super) unsafe fn pack_aside(
+        &self,
+        panels: std::ops::Range<usize>,
+        block: usize,
+        k: Blocks,
+        to: *mut u8,
+    ) -> Range {
+        let (first_step, steps) = k.block(block);
+        let ahead = (block + 1 < k.count).then_some(steps * E::STEP);
+        let panel = steps * step_bytes::<E>();
+        let panels = self.panels(panels.start, panels.len(), first_step, k);
+        // SAFETY: the caller's promises. A unit's packing function runs where the unit does.
+        unsafe { (self.pack)(&Panels { to, panel, steps, ahead, ..panels }) }
+    }
+
+    /// Some panels from a step on: all but where they go, and how many steps.
+    fn panels(&self, first: usize, count: usize, first_step: usize, k: Blocks) -> Panels<E> {
+        let (line, p) = (first * LINES, first_step * E::STEP);
+        Panels {
+            from: self.from.wrapping_add(line * self.along).wrapping_add(p * self.apart),
+            along: self.along,
+            apart: self.apart,
+            lines: (self.lines - line).min(count * LINES),
+            missing: self.missing.saturating_sub(line),
+            k: k.elements - p,
+            ahead: None,
+            steps: 0,
+            to: std::ptr::null_mut(),
+            panel: 0,
+            form: self.form,
+        }
     }
 }
 
