@@ -104,7 +104,7 @@ pub(crate) fn threads<T: TileTypes>((m, n, k): (usize, usize, usize), threads: u
     let products = m.saturating_mul(n).saturating_mul(k).saturating_mul(T::PRODUCTS);
     let packed = (m + n).saturating_mul(k).saturating_mul(PACKING_WORK);
     // A tile of bytes has twice the steps.
-    let work = products.saturating_add(packed) / (T::A::STEP / 32);
+    let work = (products / (T::A::STEP / 32)).saturating_add(packed);
     if work < ALONE { 1 } else { threads.min(work / TILE_WORK) }
 }
 

@@ -390,30 +390,36 @@ unsafe fn pack_groups<E: Vectors>(panels: &Panels<E>) -> Range {
     unsafe {
         let mut watch = Watch::new();
         for step in 0..steps {
-            for first_line in (0..lines).step_by(LINES) {
-                let tile = to.wrapping_add(first_line / LINES * panel + step * step_bytes::<E>());
-                let absent = first_of_32(missing.saturating_sub(first_line));
-                let mask = first_of_32(lines - first_line) & !absent;
-                for row in 0..16 {
-                    let p = step * E::STEP + row * E::GROUP;
-                    let from = from.wrapping_add(p.wrapping_mul(apart)).wrapping_add(first_line);
-                    let exist = k.saturating_sub(p).min(E::GROUP);
-                    if let Some(ahead) = ahead {
-                        for step in ahead..ahead + E::GROUP {
-                            ask(from.wrapping_add(step.wrapping_mul(apart)), LINES);
-                        }
+            let tile = |first_line: usize| {
+                to.wrapping_add(first_line / LINES * panel + step * step_bytes::<E>())
+            };
+            // A row of all panels before the next: rows that are a power of two apart evict each other.
+            for row in 0..16 {
+                let p = step * E::STEP + row * E::GROUP;
+                let from = from.wrapping_add(p.wrapping_mul(apart));
+                let exist = k.saturating_sub(p).min(E::GROUP);
+                if let Some(ahead) = ahead {
+                    for step in ahead..ahead + E::GROUP {
+                        ask(from.wrapping_add(step.wrapping_mul(apart)), lines);
                     }
+                }
+                for first_line in (0..lines).step_by(LINES) {
+                    let absent = first_of_32(missing.saturating_sub(first_line));
+                    let mask = first_of_32(lines - first_line) & !absent;
+                    let from = from.wrapping_add(first_line);
                     let rows = E::group(from, apart, exist, mask, &mut watch);
-                    let to = tile.wrapping_add(row * 64);
+                    let to = tile(first_line).wrapping_add(row * 64);
                     for (plane, [first, second]) in rows.into_iter().enumerate().take(E::PLANES) {
                         let to = to.wrapping_add(plane * PLANE);
                         _mm512_store_si512(to.cast(), first);
                         _mm512_store_si512(to.wrapping_add(TILE).cast(), second);
                     }
                 }
-                if form == Form::Lines {
+            }
+            if form == Form::Lines {
+                for first_line in (0..lines).step_by(LINES) {
                     for half in 0..2 * E::PLANES {
-                        transpose(tile.wrapping_add(half * TILE));
+                        transpose(tile(first_line).wrapping_add(half * TILE));
                     }
                 }
             }

@@ -11,6 +11,9 @@ const PANELS_AT_ONCE: usize = 8;
 /// Tickets that pack, for each thread, where there is work enough.
 const PACK_TICKETS: usize = 3;
 
+/// By how many steps rows of an operand that is packed aside are asked for ahead.
+const ROWS_AHEAD: usize = 2;
+
 /// One operand's way into its packed form.
 pub(super) struct Packing<E> {
     from: *const E,
@@ -115,7 +118,7 @@ impl<E: Pieces> Packing<E> {
         self.range.extend(range);
     }
 
-    /// Packs a block of some panels for the caller alone, asking for the next block ahead, and tells its range.
+    /// Packs a block of some panels for the caller alone, asking for what follows ahead, and tells its range.
     ///
     /// # Safety
     /// The operand can be read, and the block's steps of so many panels can be written at `to`.
@@ -127,7 +130,12 @@ impl<E: Pieces> Packing<E> {
         to: *mut u8,
     ) -> Range {
         let (first_step, steps) = k.block(block);
-        let ahead = (block + 1 < k.count).then_some(steps * E::STEP);
+        // Lines are streams, asked for a block ahead. Of rows only a few at a time stay in the L2, if they are a power of
+        // two apart.
+        let ahead = match self.apart {
+            1 => (block + 1 < k.count).then_some(steps * E::STEP),
+            _ => Some(ROWS_AHEAD * E::STEP),
+        };
         let panel = steps * step_bytes::<E>();
         let panels = self.panels(panels.start, panels.len(), first_step, k);
         // SAFETY: the caller's promises. A unit's packing function runs where the unit does.
