@@ -18,7 +18,7 @@
 //! Where all that is packed stays in the threads' L2s, each thread has a stripe of C, whose tickets it takes
 //! before those of others: it then finds most of what it multiplies where it packed it.
 //!
-//! Where C is so thin that what is packed is used once or twice, only the short operand is packed before the rest:
+//! Where C is so thin that what is packed is used a few times, only the short operand is packed before the rest:
 //! of the long one each thread packs a block of k of some panels for itself, uses it and packs the next over it.
 
 mod aside;
@@ -338,7 +338,7 @@ unsafe fn run<T: TileTypes>(
     let stripes = if aside.is_none() && bytes <= threads * STRIPED { threads } else { 1 };
     let areas = match aside {
         None => Areas::new((lead + m, n), largest, costs, (threads, stripes)),
-        Some(Aside { sides, .. }) => Areas::of_sides((lead + m, n), sides),
+        Some(Aside { sides, .. }) => Areas::of_sides((m, n), sides),
     };
     let shared = Shared::<T> {
         product,
