@@ -228,7 +228,16 @@ for_each_tiled!(
 
 /// By the model, so that it holds on every machine.
 fn bits_do_not_depend_on_storage<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>(units: CpuUnits) {
-    let (m, n, k) = (40, 35, 230);
+    // The second C is thin, so that the long operand is packed where it is used.
+    for size in [(40, 35, 230), (5, 2053, 40)] {
+        bits_of_a_size_do_not_depend_on_storage::<T>(size, units);
+    }
+}
+
+fn bits_of_a_size_do_not_depend_on_storage<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>(
+    (m, n, k): (usize, usize, usize),
+    units: CpuUnits,
+) {
     let mut random = Random(7);
     let rows = Operands::<T>::of(Problem::new(m, n, k), &mut random);
     let expected = rows.by_tiles_of(units, 1, true);
@@ -274,6 +283,14 @@ fn nothing_beside_the_operands_is_touched<T: CpuTypes<A: Tiled, B: Tiled, C: Til
         Layout::row_major(272),
     );
     cases.push(Operands::of(tall, &mut random));
+    // A thin C, so that the long operand is packed where it is used.
+    for (m, n, k) in [(7, 2053, 70), (2053, 7, 70), (33, 2048, 150)] {
+        let rows = (Layout::row_major(k), Layout::row_major(n), Layout::row_major(n));
+        let cols = (Layout::col_major(m), Layout::col_major(k), Layout::row_major(n));
+        for (a, b, c) in [rows, cols] {
+            cases.push(Operands::of(Problem::new(m, n, k).with_layouts(a, b, c), &mut random));
+        }
+    }
     for operands in cases {
         let expected = bits(&operands.by_tiles_of(units, 1, false));
         for at_end in [true, false] {
