@@ -121,7 +121,7 @@ impl<E: Pieces> Packing<E> {
     /// Packs a block of some panels for the caller alone, asking for what follows ahead, and tells its range.
     ///
     /// # Safety
-    /// The operand can be read, and the block's steps of so many panels can be written at `to`.
+    /// The operand can be read, and the block's steps of that many panels can be written at `to`.
     pub(super) unsafe fn pack_aside(
         &self,
         panels: std::ops::Range<usize>,
