@@ -45,11 +45,11 @@ impl Areas {
         let cuts = sides(panels.0, largest.0)
             .flat_map(|a| sides(panels.1, largest.1).map(move |b| (a, b)));
         let sides = cuts.min_by_key(cost).expect("invariant: C has a row and a column");
-        let counts = (panels.0.div_ceil(sides.0), panels.1.div_ceil(sides.1));
+        let areas = Self::of_sides(lines, sides);
         let met = |band: &usize| band * sides.1 + threads.div_ceil(*band) * sides.0;
         let bands = [1, 2, 4, 8, 16].into_iter().filter(|&band| band <= threads / stripes);
-        let band = bands.min_by_key(met).unwrap_or(1).clamp(1, counts.1);
-        Self { panels, sides, counts, band }
+        let band = bands.min_by_key(met).unwrap_or(1).clamp(1, areas.counts.1);
+        Self { band, ..areas }
     }
 
     /// Areas of those sides, in panels.

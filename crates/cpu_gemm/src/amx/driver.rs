@@ -181,28 +181,27 @@ unsafe fn multiply_within<T: TileTypes>(
     let &Product { m, n, k, .. } = product;
     let (of_a, of_b) = panel_bytes::<T>(k);
     let aside = Aside::of::<T>((m, n));
-    let packs_a = aside.is_none_or(|aside| !aside.a);
-    let packs_b = aside.is_none_or(|aside| !aside.b);
+    let own = aside.unwrap_or_default();
     let (rows, cols) = match aside {
         None => part((m, n), (of_a, of_b), bytes),
         Some(_) => (m, n),
     };
     let (panels_a, panels_b) = (rows.div_ceil(LINES), cols.div_ceil(LINES));
     let spare = context.spare();
-    let b = spare.take::<u8>(if packs_b { panels_b * of_b } else { 0 })?;
+    let b = spare.take::<u8>(if own.b { 0 } else { panels_b * of_b })?;
     // The first panel of A may begin before C.
     let panels_a = panels_a + 1;
-    let a = spare.take::<u8>(if packs_a { panels_a * of_a } else { 0 })?;
+    let a = spare.take::<u8>(if own.a { 0 } else { panels_a * of_a })?;
     let in_area = match aside {
         None => panels_a.min(LARGEST_AREA.0 / LINES) * panels_b.min(LARGEST_AREA.1 / LINES),
-        Some(Aside { sides, .. }) => sides.0 * sides.1,
+        Some(_) => own.sides.0 * own.sides.1,
     };
     let blocks = Blocks::new::<T>(k);
     // Beside the sums of an area those of its chains, and what rounding took from them.
     let levels = if has_chains::<T>(blocks) { 3 } else { 1 };
-    let (own_a, own_b) = aside.map_or((0, 0), |aside| aside.bytes::<T>(blocks));
-    let own = own_a + own_b + (levels * in_area + 1) * SUMS;
-    let sums = (0..threads).map(|_| spare.take::<u8>(own));
+    let (own_a, own_b) = own.bytes::<T>(blocks);
+    let bytes = own_a + own_b + (levels * in_area + 1) * SUMS;
+    let sums = (0..threads).map(|_| spare.take::<u8>(bytes));
     let mut memory = Memory { a, b, sums: Mutex::new(sums.collect::<Result<_, _>>()?) };
     for first_col in (0..n).step_by(cols) {
         for first_row in (0..m).step_by(rows) {
@@ -331,7 +330,7 @@ unsafe fn run<T: TileTypes>(
         _ if T::A::PLANES > 1 || m * n < 1 << 20 => PLANES_AREA,
         _ => LARGEST_AREA,
     };
-    // Areas of a thin C are the same wherever it lies.
+    // Areas of a thin C do not depend on where it begins.
     let lead = if aside.is_none() { lead(product) } else { 0 };
     let costs = Costs { multiply: 64 * T::PRODUCTS, fetch: 100 * T::A::PLANES };
     let bytes = packed_bytes((m.div_ceil(LINES), n.div_ceil(LINES)), panel_bytes::<T>(product.k));

@@ -10,6 +10,7 @@ use gemm_spec::{bf16, f16};
 
 use super::pack::{Form, LINES, PLANE, Panels, TILE, step_bytes};
 use super::pieces::{OnePiece, Pieces, Range, TwoPieces};
+use crate::cache_line::LINE;
 
 /// Steps that are packed before they are transposed, so that they are still in the L1.
 const TRANSPOSED_AT_ONCE: usize = 4;
@@ -431,7 +432,7 @@ unsafe fn pack_groups<E: Vectors>(panels: &Panels<E>) -> Range {
 /// Asks for the cache lines of some contiguous elements, which need not exist.
 #[inline(always)]
 unsafe fn ask<E>(from: *const E, count: usize) {
-    for line in (0..count * size_of::<E>()).step_by(64) {
+    for line in (0..count * size_of::<E>()).step_by(LINE) {
         // SAFETY: a prefetch faults nowhere.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast::<i8>().wrapping_add(line)) };
     }
