@@ -486,5 +486,8 @@ fn units_are_what_the_user_asked_for() {
     tessera(&typo).refused(2, &["tensor", "vector, same-bits, all"]);
     let mut told = command(&["multiply", &file, &file, "-o", &path("d.npy")]);
     let told = end(told.env("TESSERA_CPU_UNITS", "tensor"));
-    told.refused(2, &["TESSERA_CPU_UNITS", "vector, same-bits, all, tf32, bf16 or exact-rounded"]);
+    told.refused(
+        2,
+        &["TESSERA_CPU_UNITS", "vector, same-bits, all, tf32, bf16, exact-rounded or tiles"],
+    );
 }

@@ -1,7 +1,7 @@
 //! Matrix units that multiply bytes with and without a sign as they are.
 
 #[cfg(target_arch = "x86_64")]
-use crate::amx::{self, Amx, Unit, environment_is_usual};
+use crate::amx::{self, Unit, environment_is_usual};
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::product::Product;
@@ -32,9 +32,8 @@ impl ByteTiles {
         threads: usize,
     ) -> Option<Self> {
         let units = context.units();
-        let pays = way::pays::<i8>(units, size, threads) && environment_is_usual();
-        let amx = if pays { Amx::request().ok()? } else { return None };
-        Some(Self { unit: Unit::Tiles(amx), threads: i8::tile_threads(units, size, threads) })
+        let unit = way::unit::<i8>(units, size, context).filter(|_| environment_is_usual())?;
+        Some(Self { unit, threads: i8::tile_threads(units, size, threads) })
     }
 
     /// Their model on two threads.

@@ -104,7 +104,7 @@ pub(crate) fn multiply<T: ComplexKernels>(
     }
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
     // In matrix units A is written out for each of these parts.
-    let elements = if complex_in_tiles::pays::<T>((m, n, k), context) { TILED } else { SCRATCH };
+    let elements = if complex_in_tiles::suits::<T>((m, n, k), context) { TILED } else { SCRATCH };
     let cols = (elements / m).max(SCRATCH_COLUMNS).min(n);
     let Ok(scratch) = context.spare().take::<Complex<T>>(m.saturating_mul(cols)) else {
         return plain(alpha, a, b, beta, c);
@@ -137,7 +137,7 @@ fn multiply_by_reals<T: ComplexKernels>(
 ) where
     Complex<T>: Field<Real = T>,
 {
-    if complex_in_tiles::pays::<T>((c.rows(), c.cols(), a.view.cols()), context) {
+    if complex_in_tiles::suits::<T>((c.rows(), c.cols(), a.view.cols()), context) {
         let way = Way::Units(context.units());
         let done = complex_in_tiles::multiply(way, alpha.re, a, b, beta.re, &mut c, context);
         // An error comes before anything is written.
@@ -207,7 +207,7 @@ where
         return false;
     }
     // Tiles of matrix units compute whole rectangles.
-    if complex_in_tiles::pays::<T>((c.rows(), c.cols(), a.view.cols()), context) {
+    if complex_in_tiles::suits::<T>((c.rows(), c.cols(), a.view.cols()), context) {
         return false;
     }
     let (a, b, mut c) = with_columns(a, b, c);

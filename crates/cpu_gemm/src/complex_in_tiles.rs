@@ -31,10 +31,14 @@ const LEAST_ROWS: usize = 64;
 const COLUMNS_AT_ONCE: usize = 16;
 const ROWS_AT_ONCE: usize = 64;
 
-/// Whether matrix units multiply complex numbers of that m, n and k faster.
-pub(crate) fn pays<T: PackedTypes>((m, n, k): (usize, usize, usize), context: &CpuContext) -> bool {
+/// Whether tiles compute a complex product of that m, n and k.
+#[inline]
+pub(crate) fn suits<T: PackedTypes>(
+    (m, n, k): (usize, usize, usize),
+    context: &CpuContext,
+) -> bool {
     let size = (m.saturating_mul(2), n, k.saturating_mul(2));
-    way::pays::<T>(context.units(), size, threads_for(size, context))
+    way::in_tiles::<T>(context.units(), size, context)
 }
 
 /// `C = alpha * A * B + beta * C` of a C with contiguous columns, k at least 1 and C not empty.

@@ -11,7 +11,7 @@ use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
 use crate::types::PackedTypes;
 use crate::view::ViewMut;
-use crate::{complex, real, triangle};
+use crate::{complex, complex_in_tiles, real, triangle, way};
 
 macro_rules! computed {
     ($($real:ty),*) => {$(
@@ -25,6 +25,11 @@ macro_rules! computed {
                 context: &CpuContext,
             ) {
                 real::multiply(alpha, a, b, beta, c, context);
+            }
+
+            #[inline]
+            fn is_in_tiles(size: (usize, usize, usize), context: &CpuContext) -> bool {
+                way::in_tiles::<$real>(context.units(), size, context)
             }
 
             #[inline]
@@ -65,6 +70,11 @@ macro_rules! computed {
                 context: &CpuContext,
             ) {
                 complex::multiply(alpha, a, b, beta, c, context);
+            }
+
+            #[inline]
+            fn is_in_tiles(size: (usize, usize, usize), context: &CpuContext) -> bool {
+                complex_in_tiles::suits::<$real>(size, context)
             }
 
             #[inline]

@@ -19,6 +19,8 @@ use crate::units::CpuUnits;
 pub struct CpuContext {
     shared: Arc<Shared>,
     threads: usize,
+    /// Threads as for which units are chosen.
+    whole: usize,
     isa: CpuIsa,
     units: CpuUnits,
 }
@@ -60,25 +62,28 @@ impl CpuContext {
     pub fn with_pool(pool: ThreadPool) -> Self {
         let threads = pool.current_num_threads();
         let shared = Shared { pool: OnceLock::from(pool), ..Shared::default() };
-        Self { threads, shared: Arc::new(shared), ..Self::alone() }
+        Self { threads, whole: threads, shared: Arc::new(shared), ..Self::alone() }
     }
 
     /// A context that computes on the caller's thread alone and starts no other.
     #[must_use]
     pub fn alone() -> Self {
         let (isa, units) = (CpuIsa::best(), CpuUnits::default());
-        Self { shared: Arc::default(), threads: 1, isa, units }
+        Self { shared: Arc::default(), threads: 1, whole: 1, isa, units }
     }
 
     /// The same context for products on that many of its threads at most: pool and buffers are shared.
     #[must_use]
     pub fn limited_to(&self, threads: NonZeroUsize) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            threads: self.threads.min(threads.get()),
-            isa: self.isa,
-            units: self.units,
-        }
+        let share = self.share(threads);
+        Self { whole: share.threads, ..share }
+    }
+
+    /// The same, but units are chosen as for all of its threads: what a product's bits are does not depend on how many
+    /// of these others leave to it.
+    #[must_use]
+    pub fn share(&self, threads: NonZeroUsize) -> Self {
+        Self { threads: self.threads.min(threads.get()), ..self.clone() }
     }
 
     /// The same with other [units](CpuUnits) than the usual.
@@ -98,6 +103,12 @@ impl CpuContext {
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// Number of threads of what it is a [share](Self::share) of; its own, if it is none.
+    #[must_use]
+    pub fn whole(&self) -> usize {
+        self.whole
     }
 
     /// The instruction set of the tiles.

@@ -156,6 +156,9 @@ pub(crate) mod sealed {
             context: &CpuContext,
         );
 
+        /// Whether tiles compute a product of that m, n and k.
+        fn is_in_tiles(size: (usize, usize, usize), context: &CpuContext) -> bool;
+
         /// What computes products of operands that are near, with an instruction set that the CPU must have, their
         /// rows being transposed or not.
         fn near(isa: CpuIsa, transposed: bool) -> NearFn<Self>;

@@ -82,7 +82,7 @@ pub fn uses_matrix_units<T: CpuTypes>(
     context: &CpuContext,
 ) -> bool {
     let size = (problem.m, problem.n, problem.effective_k());
-    way::pays::<T>(units, size, threads_for(size, context))
+    way::in_tiles::<T>(units, size, context)
 }
 
 /// The loop by which the peak of matrix units is measured for products of some types; `None` where there are no
@@ -217,9 +217,22 @@ fn threads<T: GemmTypes>(product: &Product<T>, context: &CpuContext) -> usize {
 }
 
 /// The same of its size.
-pub(crate) fn threads_for((m, n, k): (usize, usize, usize), context: &CpuContext) -> usize {
-    let work = m.saturating_mul(n).saturating_mul(k);
-    context.threads().min(work / WORK_PER_THREAD).max(1)
+#[inline]
+pub(crate) fn threads_for(size: (usize, usize, usize), context: &CpuContext) -> usize {
+    context.threads().min(worth(size))
+}
+
+/// The same of what the context is a share of: how many threads decide on the units.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn threads_of_whole(size: (usize, usize, usize), context: &CpuContext) -> usize {
+    context.whole().min(worth(size))
+}
+
+/// How many threads a product of that size is worth.
+#[inline]
+fn worth((m, n, k): (usize, usize, usize)) -> usize {
+    (m.saturating_mul(n).saturating_mul(k) / WORK_PER_THREAD).max(1)
 }
 
 /// `C = beta * C`: what a product of no steps leaves.

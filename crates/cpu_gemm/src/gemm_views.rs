@@ -65,6 +65,13 @@ pub fn gemm_near<T: Field>(
     shape.is_some()
 }
 
+/// Whether [`gemm_views`] computes a product of that m, n and k in matrix units, if its elements are of no extreme
+/// range.
+#[must_use]
+pub fn views_use_matrix_units<T: Field>([m, n, k]: [usize; 3], context: &CpuContext) -> bool {
+    T::is_in_tiles((m, n, k), context)
+}
+
 /// What [`gemm_views`] computes, by the definition, in no memory but that of the operands.
 pub(crate) fn plain<T: Field>(
     alpha: T,

@@ -114,7 +114,7 @@ pub use crate::gemm::{gemm, gemm_by, gemm_in_tiles, has_tiles, uses_matrix_units
 pub use crate::gemm_bytes::{Bytes, gemm_bytes_then};
 pub use crate::gemm_triangle::gemm_triangle;
 pub use crate::gemm_typed::{gemm_typed, near_typed};
-pub use crate::gemm_views::{gemm_near, gemm_views, scale};
+pub use crate::gemm_views::{gemm_near, gemm_views, scale, views_use_matrix_units};
 pub use crate::gemm_with_epilogue::{EpilogueSlices, finish, gemm_with_epilogue};
 pub use crate::isa::CpuIsa;
 pub use crate::matrix_units::{NoUnits, matrix_units};

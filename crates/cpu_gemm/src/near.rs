@@ -24,7 +24,6 @@ use crate::pack::{Pack, copy_singly, turn};
 use crate::parts::Parts;
 use crate::sum::{CHAIN, superblock};
 use crate::thresholds::{PANEL_BYTES, WORK_PER_THREAD};
-use crate::units::CpuUnits;
 use crate::vector::{PartsVector, Vector};
 use crate::view::ViewMut;
 
@@ -91,7 +90,7 @@ unsafe impl<T: Sync> Sync for NearShape<T> {}
 
 impl<T: Field> NearShape<T> {
     /// The product of these views, if it is computed so: not where sizes do not fit together or one is zero, where
-    /// alpha is zero, or where the context's units have sums of their own.
+    /// alpha is zero, or where it is computed by tiles, which have sums of their own.
     #[inline(always)]
     pub fn of(
         alpha: T,
@@ -104,9 +103,7 @@ impl<T: Field> NearShape<T> {
         let (rows, cols, k) = (c.rows(), c.cols(), a.view.cols());
         let fit = a.view.rows() == rows && b.view.rows() == k && b.view.cols() == cols;
         let is_empty = rows == 0 || cols == 0 || k == 0;
-        // Matrix units have sums of their own.
-        let has_other_sums = matches!(context.units(), CpuUnits::All) && !T::IS_COMPLEX;
-        if !fit || is_empty || alpha == T::ZERO || has_other_sums {
+        if !fit || is_empty || alpha == T::ZERO {
             return None;
         }
         let ((a_row, a_step), (b_step, b_col)) = (a.view.strides(), b.view.strides());
@@ -150,7 +147,9 @@ impl<T: Field> NearShape<T> {
             },
         };
         let call = T::near(context.isa(), near.is_transposed());
-        near.pays(T::IS_COMPLEX).then_some(Self { near, call, swapped })
+        // Matrix units have sums of their own.
+        let pays = near.pays(T::IS_COMPLEX) && !T::is_in_tiles((near.m, near.n, k), context);
+        pays.then_some(Self { near, call, swapped })
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn multiply_triangle<T: OwnSums + CpuTypes + Field>(
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
     let threads = threads_for((m, n.div_ceil(2), k), context);
     // Tiles of matrix units compute whole rectangles.
-    if way::pays::<T>(context.units(), (m, n, k), threads) {
+    if way::in_tiles::<T>(context.units(), (m, n, k), context) {
         return false;
     }
     let (a, b, mut c) = with_columns(a, b, c);

@@ -176,9 +176,11 @@ macro_rules! in_tiles {
         match $units {
             CpuUnits::Tf32 => amx::$function::<$tf32>,
             CpuUnits::Bf16 => amx::$function::<$bf16>,
-            CpuUnits::Vector | CpuUnits::SameBits | CpuUnits::All | CpuUnits::ExactRounded => {
-                amx::$function::<Self>
-            }
+            CpuUnits::Vector
+            | CpuUnits::SameBits
+            | CpuUnits::All
+            | CpuUnits::ExactRounded
+            | CpuUnits::Tiles => amx::$function::<Self>,
         }
     };
     (@ $units:ident, $function:ident) => {{
@@ -197,8 +199,8 @@ macro_rules! by_residues {
     () => {
         const HAS_TILES: bool = true;
 
-        fn tiles_pay(units: CpuUnits, size: (usize, usize, usize), _: usize) -> bool {
-            residues::pays(units, size)
+        fn tiles_pay(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
+            residues::pays(units, size, threads)
         }
 
         fn tile_loop() -> Option<TileLoop> {

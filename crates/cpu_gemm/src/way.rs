@@ -4,6 +4,8 @@
 use crate::amx::{Amx, Unit, environment_is_usual};
 use crate::context::CpuContext;
 use crate::error::Error;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::threads_of_whole;
 use crate::near::NearShape;
 use crate::product::Product;
 use crate::types::PackedTypes;
@@ -19,28 +21,57 @@ pub(crate) enum Way {
     Tiles { model: bool },
 }
 
-/// Whether these units include matrix units that multiply the types faster, and this process may use some: the system is
-/// asked for them where they are.
-pub(crate) fn pays<T: PackedTypes>(
+/// Whether tiles compute a product of these types: these units include them, they are faster, and this process may use
+/// some. The system is asked for them where they are.
+#[inline]
+pub(crate) fn in_tiles<T: PackedTypes>(
     units: CpuUnits,
     size: (usize, usize, usize),
-    threads: usize,
+    context: &CpuContext,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
-    {
-        let may = match units {
-            CpuUnits::Vector => false,
-            CpuUnits::SameBits => T::TILES_KEEP_BITS,
-            CpuUnits::All | CpuUnits::Tf32 | CpuUnits::Bf16 | CpuUnits::ExactRounded => {
-                T::HAS_TILES
-            }
-        };
-        may && T::tiles_pay(units, size, threads) && Amx::request().is_ok()
-    }
+    return unit::<T>(units, size, context).is_some();
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = (units, size, threads);
+        let _ = (units, size, context);
         false
+    }
+}
+
+/// The unit by which tiles compute such a product, if they do.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn unit<T: PackedTypes>(
+    units: CpuUnits,
+    size: (usize, usize, usize),
+    context: &CpuContext,
+) -> Option<Unit> {
+    if !suits::<T>(units, size, context) {
+        return None;
+    }
+    match Amx::request() {
+        Ok(amx) => Some(Unit::Tiles(amx)),
+        Err(_) if units == CpuUnits::Tiles => Some(Unit::Model),
+        Err(_) => None,
+    }
+}
+
+/// Whether tiles are to compute such a product where there are some.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn suits<T: PackedTypes>(
+    units: CpuUnits,
+    size: (usize, usize, usize),
+    context: &CpuContext,
+) -> bool {
+    let pays = || T::tiles_pay(units, size, threads_of_whole(size, context));
+    match units {
+        CpuUnits::Vector => false,
+        CpuUnits::SameBits => T::TILES_KEEP_BITS && pays(),
+        CpuUnits::All | CpuUnits::Tf32 | CpuUnits::Bf16 | CpuUnits::ExactRounded => {
+            T::HAS_TILES && pays()
+        }
+        CpuUnits::Tiles => T::HAS_TILES,
     }
 }
 
@@ -53,7 +84,9 @@ pub(crate) fn near_shape<T: PackedTypes>(
 ) -> Option<NearShape<T::Acc>> {
     let size = (product.m, product.n, product.k);
     match way {
-        Way::Units(units) if !pays::<T>(units, size, 1) => T::near_shape(product, context),
+        Way::Units(units) if !in_tiles::<T>(units, size, context) => {
+            T::near_shape(product, context)
+        }
         Way::Units(_) | Way::Tiles { .. } => None,
     }
 }
@@ -75,12 +108,9 @@ pub(crate) unsafe fn multiply<T: PackedTypes>(
     {
         let size = (product.m, product.n, product.k);
         let tiles = match way {
-            Way::Units(units) if pays::<T>(units, size, threads) && environment_is_usual() => {
-                let amx = Amx::request().ok();
-                let threads = T::tile_threads(units, size, threads);
-                amx.map(|amx| (Unit::Tiles(amx), units, threads))
-            }
-            Way::Units(_) => None,
+            Way::Units(units) => unit::<T>(units, size, context)
+                .filter(|_| environment_is_usual())
+                .map(|unit| (unit, units, T::tile_threads(units, size, threads))),
             Way::Tiles { model } => {
                 let amx = Amx::request().ok().filter(|_| !model);
                 Some((amx.map_or(Unit::Model, Unit::Tiles), context.units(), context.threads()))
@@ -95,4 +125,27 @@ pub(crate) unsafe fn multiply<T: PackedTypes>(
     let _ = way;
     // SAFETY: the caller's promises.
     unsafe { T::multiply(product, context, threads) }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    /// Whether tiles suit a product does not depend on how many threads others leave to it, but on how many there are.
+    #[test]
+    fn a_share_of_the_threads_decides_as_all_of_them() {
+        let threads = |threads| NonZeroUsize::new(threads).expect("not zero");
+        let whole = CpuContext::new(Some(threads(16))).expect("threads start");
+        let mut others = 0;
+        for size in [128, 256, 384, 512, 768, 1024].map(|side| (side, side, side)) {
+            let of = |context: &CpuContext| suits::<f32>(CpuUnits::All, size, context);
+            for share in [1, 2, 5, 16] {
+                assert_eq!(of(&whole.share(threads(share))), of(&whole), "{size:?}, {share}");
+                others += usize::from(of(&whole.limited_to(threads(share))) != of(&whole));
+            }
+        }
+        assert!(others > 0);
+    }
 }

@@ -10,7 +10,10 @@ mod pages;
 use std::fmt::Debug;
 use std::num::NonZeroUsize;
 
-use cpu_gemm::{CpuContext, CpuTypes, CpuUnits, gemm, gemm_in_tiles, matrix_units};
+use cpu_gemm::{
+    CpuContext, CpuTypes, CpuUnits, Factor, View, ViewMut, gemm, gemm_in_tiles, gemm_views,
+    matrix_units, views_use_matrix_units,
+};
 use gemm_spec::{Accumulator, Convert, Element, Layout, Problem, bf16, f16};
 use pages::Fenced;
 
@@ -486,6 +489,44 @@ fn errors_of_rounded_factors_are_within_their_bounds() {
             assert!(worst > 2f64.powi(2 * of_factors - 4), "{units}, k = {k}: {worst:e}");
         }
     }
+}
+
+/// With the setting `tiles` products of every size are computed by them, or by their model.
+#[test]
+fn a_setting_has_products_of_every_size_in_tiles() {
+    fn check<T: CpuTypes<A: Tiled, B: Tiled, C: Tiled>>() {
+        let mut random = Random(23);
+        let context = context(2).with_units(CpuUnits::Tiles);
+        for case in 0..20 {
+            let operands = Operands::<T>::some(&mut random);
+            let mut found = operands.c.clone();
+            gemm(&operands.problem, &operands.a, &operands.b, &mut found, &context)
+                .expect("the buffers fit");
+            assert!(bits(&found) == bits(&operands.by_tiles(2, false)), "case {case}");
+        }
+    }
+    check::<i8>();
+    check::<bf16>();
+    check::<f16>();
+    check::<f32>();
+    check::<f64>();
+}
+
+/// Products of views so small that vector units would have them on the caller's thread are no exception.
+#[test]
+fn a_setting_has_small_products_of_views_in_tiles() {
+    let mut operands = Operands::<f32>::of(Problem::new(12, 13, 14), &mut Random(29));
+    operands.problem = operands.problem.with_scalars(1.0, 1.0);
+    let Problem { m, n, k, .. } = operands.problem;
+    let context = context(2).with_units(CpuUnits::Tiles);
+    let mut found = operands.c.clone();
+    let a = View::new(&operands.a, m, k, operands.problem.a).expect("it fits");
+    let b = View::new(&operands.b, k, n, operands.problem.b).expect("it fits");
+    let c = ViewMut::new(&mut found, m, n, operands.problem.c).expect("it fits");
+    gemm_views(1.0, Factor::plain(a), Factor::plain(b), 1.0, c, &context).expect("they fit");
+    assert!(views_use_matrix_units::<f32>([m, n, k], &context));
+    assert_eq!(bits(&found), bits(&operands.by_tiles(2, false)));
+    assert_ne!(bits(&found), bits(&operands.by_vectors()));
 }
 
 /// What the instructions would take for zero, or make a NaN of, is left to multiply-adds: their bits.

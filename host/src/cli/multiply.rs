@@ -59,8 +59,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "T", value_parser = values::threads)]
     threads: Option<NonZeroUsize>,
     /// Units of the CPU: vector; same-bits, which adds matrix units where they give the same bits; all; tf32 or
-    /// bf16, which are all and may round factors of f32; or exact-rounded, which is all and computes f64 as exact
-    /// sums [default: TESSERA_CPU_UNITS, else what --accuracy allows].
+    /// bf16, which are all and may round factors of f32; exact-rounded, which is all and computes f64 as exact
+    /// sums; or tiles, matrix units or their model for every product [default: TESSERA_CPU_UNITS, else what --accuracy allows].
     #[arg(long, value_name = "UNITS")]
     cpu_units: Option<CpuUnits>,
     /// Processor: auto, cpu, cuda or cuda:I.

@@ -1,5 +1,5 @@
 //! `cpu_amx`: the CPU engine with matrix units, for elements that these multiply; of f64 by as many residues as
-//! `TESSERA_CPU_UNITS=exact-rounded` asks for, or the usual ones.
+//! `TESSERA_CPU_UNITS=exact-rounded` asks for, or the usual ones, and of every size where it is `tiles`.
 //!
 //! Source: Intel, "Architecture Instruction Set Extensions Programming Reference"; Henry, Tang and Heinecke,
 //! "Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations" (2019); Ozaki,
@@ -32,7 +32,7 @@ fn gemm<T: CpuTypes>(
     context: &CpuContext,
 ) -> Result<(), cpu_gemm::Error> {
     let units = match context.units() {
-        CpuUnits::ExactRounded => CpuUnits::ExactRounded,
+        units @ (CpuUnits::ExactRounded | CpuUnits::Tiles) => units,
         // What may round factors is not for a comparison of products.
         CpuUnits::Vector
         | CpuUnits::SameBits

@@ -190,6 +190,6 @@ pub fn isa() -> Result<CpuIsa, Error> {
 pub fn units() -> Result<Option<CpuUnits>, Error> {
     let Some(name) = std::env::var_os(UNITS_VARIABLE) else { return Ok(None) };
     let value = name.to_string_lossy().into_owned();
-    let takes = "vector, same-bits, all, tf32, bf16 or exact-rounded";
+    let takes = CpuUnits::NAMES;
     value.parse().map(Some).map_err(|_| Error::Variable { name: UNITS_VARIABLE, value, takes })
 }

@@ -10,7 +10,7 @@
 //! - f32 is three pieces, exactly. Of the nine products the three that are below 2^-24 of the largest are
 //!   left out. The five small ones of a block are summed first, the largest on top.
 //! - f32 whose factors may be rounded is two pieces of three products, or one.
-//! - f64 is integers, whose residues by 14 moduli are i8: see [`residues`].
+//! - f64 is integers, whose residues by 15 moduli are i8: see [`residues`].
 //!
 //! The instructions take subnormal numbers for zeros. Packing watches the range of what it packs, and a
 //! product that reaches where that would show, or NaN or infinity, is computed by multiply-adds instead.
@@ -57,8 +57,9 @@ pub(crate) struct Pays {
     pub(crate) together: usize,
     pub(crate) from_memory: usize,
     pub(crate) thin: usize,
-    /// Multiply-adds of each of several threads at least.
-    pub(crate) work: usize,
+    /// Multiply-adds of each thread at least, of two and of more: on many the tiles of several cores wait for the
+    /// same memory.
+    pub(crate) work: (usize, usize),
 }
 
 /// Elements of both operands up to which they count as coming from a cache.
@@ -71,6 +72,15 @@ const LEAST_STEPS: usize = 32;
 /// Whether a product of that size is faster by tiles than by vector registers.
 pub(crate) fn pays<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usize) -> bool {
     let Pays { alone, together, from_memory, thin, work } = T::PAYS;
+    let multiply_adds = m.saturating_mul(n).saturating_mul(k);
+    let of_thread = match threads {
+        1 => 0,
+        2 => work.0,
+        _ => work.1,
+    };
+    if k < LEAST_STEPS || multiply_adds < LEAST_WORK || multiply_adds / threads < of_thread {
+        return false;
+    }
     let elements = (m + n).saturating_mul(k);
     let uses = m.saturating_mul(n).checked_div(m + n).unwrap_or(0);
     let least = match threads {
@@ -79,9 +89,7 @@ pub(crate) fn pays<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usiz
         1 => alone,
         _ => together,
     };
-    let multiply_adds = m.saturating_mul(n).saturating_mul(k);
-    let enough = multiply_adds >= LEAST_WORK && (threads == 1 || multiply_adds / threads >= work);
-    k >= LEAST_STEPS && uses >= least && enough
+    uses >= least
 }
 
 /// The loop that measures the units' peak for products of some types.
@@ -138,7 +146,7 @@ macro_rules! tile_types {
     ($(
         $name:ty: $types:ty, elements $element:ty,
         block $block:literal, carries $carries:literal, products $products:literal,
-        pays [$alone:literal, $together:literal, $from_memory:literal, $thin:literal, $work:literal],
+        pays [$alone:literal, $together:literal, $from_memory:literal, $thin:literal, $work:expr],
         $admits:expr, [$($pass:ident / $model:ident),+], swapped [$($swapped:ident / $swapped_model:ident),+];
     )*) => {$(
         // SAFETY: the element is that of the types, or a transparent structure of it; each is a plain number.
@@ -194,31 +202,31 @@ macro_rules! tile_types {
 
 tile_types! {
     i8: i8, elements i8, block 16, carries true, products 1,
-        pays [4, 4, 4, 3, 0], |_, _, _| true,
+        pays [4, 4, 4, 3, (0, 0)], |_, _, _| true,
         [multiply_i8 / model_i8], swapped [multiply_i8 / model_i8];
     bf16: bf16, elements bf16, block 16, carries true, products 1,
-        pays [7, 7, 16, 10, 0], within_range,
+        pays [7, 7, 16, 10, (0, 0)], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     (bf16, f32): (bf16, f32), elements bf16, block 16, carries true, products 1,
-        pays [7, 7, 16, 10, 0], within_range,
+        pays [7, 7, 16, 10, (0, 0)], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     RoundedToBf16: f32, elements OnePiece, block 16, carries true, products 1,
-        pays [16, 24, 64, 30, 0], within_range,
+        pays [16, 24, 64, 30, (0, 0)], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     RoundedToTf32: f32, elements TwoPieces, block 8, carries true, products 3,
-        pays [30, 60, 128, 100, 0x10_0000], within_range,
+        pays [30, 60, 128, 100, (1 << 20, 1 << 20)], within_range,
         [multiply_two_pieces_but_rests_a_first / model_two_pieces_but_rests_a_first],
         swapped [multiply_two_pieces_but_rests_b_first / model_two_pieces_but_rests_b_first];
     f16: f16, elements f16, block 6, carries false, products 4,
-        pays [30, 40, 96, 62, 0x10_0000], within_range,
+        pays [30, 40, 96, 62, (1 << 20, 1 << 20)], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     (f16, f32): (f16, f32), elements f16, block 6, carries false, products 4,
-        pays [30, 40, 96, 62, 0x10_0000], within_range,
+        pays [30, 40, 96, 62, (1 << 20, 1 << 20)], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     f32: f32, elements f32, block 6, carries false, products 6,
-        pays [64, 240, 380, 380, 0x100_0000], within_range, [
+        pays [64, 240, 380, 380, (1 << 24, 1 << 30)], within_range, [
         multiply_three_pieces_small_a_first / model_three_pieces_small_a_first,
         multiply_three_pieces_large / model_three_pieces_large
     ], swapped [

@@ -51,6 +51,7 @@ mod triangular;
 
 pub use cpu_gemm::{
     Bytes, Complex, CpuTypes, Factor, Field, NearShape, View, ViewMut, each_product,
+    views_use_matrix_units,
 };
 
 pub use self::gemm::{gemm, gemm_bytes, gemm_bytes_then, gemm_near, gemm_typed, near_shape};

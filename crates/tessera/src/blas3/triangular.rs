@@ -98,7 +98,7 @@ pub(crate) fn triangular<T: Field>(
         return;
     }
     if n <= STRIPED && !context.goes_elsewhere([n, b.cols(), n]) {
-        let width = stripe(b.cols(), context.cpu().threads());
+        let width = stripe(b.cols(), context.cpu().whole());
         if width < b.cols() {
             return in_stripes(task, alpha, a, b, width, context.cpu());
         }

@@ -1,8 +1,8 @@
 //! Products of f64 in the i8 tiles, by residues.
 //!
 //! Rows of A and columns of B are scaled by powers of two and rounded to integers of as many bits as their norms leave
-//! room for, 53 at most. Their product is an integer below the product of 14 moduli, so its residues by these determine
-//! it: 14 exact products of i8, and the Chinese remainder theorem for each element. What errs is the rounding of the
+//! room for, 53 at most. Their product is an integer below the product of 15 moduli, so its residues by these determine
+//! it: 15 exact products of i8, and the Chinese remainder theorem for each element. What errs is the rounding of the
 //! operands, one addition of parts, and the last multiplication by a power of two. By 16 moduli integers have up to 57
 //! bits, so that hardly an element is rounded.
 //!
@@ -238,13 +238,17 @@ impl<const N: usize> Work<'_, N> {
 
 /// Whether a product of that size is to be computed by residues: where that is faster than by multiply-adds, and where
 /// it is to be exact, always.
-pub(crate) fn pays(units: CpuUnits, (m, n, k): (usize, usize, usize)) -> bool {
+pub(crate) fn pays(units: CpuUnits, (m, n, k): (usize, usize, usize), threads: usize) -> bool {
     if units == CpuUnits::ExactRounded {
         return (1..=LONGEST).contains(&k);
     }
-    let inverse = |lines: usize| 1.0 / lines.max(1) as f64;
-    let spent = PACKING * (inverse(m) + inverse(n)) + RESTORING * inverse(k);
-    (1..=LONGEST).contains(&k) && spent <= GAIN
+    let [m, n, k_elements] = [m, n, k].map(|count| count as f64);
+    // Small products are not to wait for divisions.
+    if m.min(n) * GAIN < PACKING || k_elements * GAIN < RESTORING || k > LONGEST {
+        return false;
+    }
+    let spent = PACKING / m + PACKING / n + RESTORING / k_elements;
+    spent <= GAIN && (threads <= 2 || m * n * k_elements >= WORK * threads as f64)
 }
 
 /// Multiply-adds in whose time an element of A or B is packed, and an element of C restored.
@@ -252,6 +256,8 @@ const PACKING: f64 = 160.0;
 const RESTORING: f64 = 140.0;
 /// The part of the multiply-adds' time that may go to these, so that something is gained.
 const GAIN: f64 = 0.33;
+/// Multiply-adds of each of more than two threads at least: on many the tiles of several cores wait for the same memory.
+const WORK: f64 = (1_u64 << 32) as f64;
 
 /// The loop by which the peak is measured: all planes count as one product.
 pub(crate) fn tile_loop() -> Option<TileLoop> {

@@ -86,8 +86,8 @@ impl<const N: usize> System<N> {
     }
 }
 
-/// Moduli with which an element of C errs by less than a chain of multiply-adds.
-pub(super) const FEW: usize = 14;
+/// Moduli with which an element of C errs by less than what vector units make of it.
+pub(super) const FEW: usize = 15;
 /// Moduli with which it is the exact one, rounded, where the elements of each line are of one scale.
 pub(super) const MANY: usize = 16;
 
