@@ -8,6 +8,7 @@ mod bundle;
 mod hpl;
 mod lapack;
 mod netlib;
+mod numpy_products;
 mod octave;
 mod openblas;
 mod python;
@@ -46,9 +47,13 @@ pub(crate) struct Args {
     /// suite fails of which no call was computed there. Without a GPU, TESSERA_LIBCUDA may name an emulated driver
     #[arg(long, conflicts_with = "broken")]
     device: Option<String>,
+    /// Have the CPU compute by the units of that name of TESSERA_CPU_UNITS; `tiles` are matrix units for products of every
+    /// size, or their model
+    #[arg(long)]
+    units: Option<String>,
     /// Pack the reference BLAS' testers of level 3, the library and run.sh into target/blas-bundle.tar.gz, for a machine
     /// with a GPU and without Rust or packages
-    #[arg(long, conflicts_with_all = ["broken", "device", "names"])]
+    #[arg(long, conflicts_with_all = ["broken", "device", "names", "units"])]
     bundle: bool,
 }
 
@@ -93,7 +98,7 @@ impl Suite {
     }
 }
 
-const SUITES: [Suite; 18] = [
+const SUITES: [Suite; 19] = [
     Suite::of("blas2", netlib::PACKAGES, netlib::fortran_level2).quick(),
     Suite::of("cblas2", netlib::PACKAGES, netlib::c_level2).quick(),
     Suite::of("blas3", netlib::PACKAGES, netlib::fortran).quick(),
@@ -108,6 +113,7 @@ const SUITES: [Suite; 18] = [
     Suite::of("scipy", python::PACKAGES, python::scipy).with_factors(),
     Suite::of("numpy-wheel", wheels::PACKAGES, wheels::numpy),
     Suite::of("scipy-wheel", wheels::PACKAGES, wheels::scipy).with_factors(),
+    Suite::of("numpy-products", numpy_products::PACKAGES, numpy_products::run),
     Suite::of("r", r::PACKAGES, r::run).with_factors(),
     Suite::of("octave", octave::PACKAGES, octave::run).with_factors(),
     Suite::of("hpl", hpl::PACKAGES, hpl::run),
@@ -159,19 +165,29 @@ struct Preload {
     folder: PathBuf,
     /// Where products are to be computed, and the file in which each call leaves a line.
     device: Option<(String, PathBuf)>,
+    /// The units of the CPU, if not those that a user has.
+    units: Option<String>,
 }
 
 impl Preload {
     /// A program with the library under test before the reference BLAS and LAPACK.
     fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
-        let paths: Vec<_> = self.libraries.iter().map(|path| path.display().to_string()).collect();
-        command.env("LD_PRELOAD", paths.join(":")).env("LD_LIBRARY_PATH", self.reference());
+        command.env("LD_PRELOAD", self.joined()).env("LD_LIBRARY_PATH", self.reference());
         command.stdin(Stdio::null());
+        if let Some(units) = &self.units {
+            command.env("TESSERA_CPU_UNITS", units);
+        }
         if let Some((device, log)) = &self.device {
             command.env("TESSERA_BLAS_DEVICE", device).env("TESSERA_BLAS_LOG", log);
         }
         command
+    }
+
+    /// The libraries as the loader is told of them.
+    fn joined(&self) -> String {
+        let paths: Vec<_> = self.libraries.iter().map(|path| path.display().to_string()).collect();
+        paths.join(":")
     }
 
     /// The calls since the last time, where they leave lines.
@@ -208,10 +224,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(why) = missing(&chosen) {
         bail!("{why}");
     }
-    match (args.broken, &args.device) {
-        (true, _) => run_broken(&chosen),
-        (false, device) => run_all(&chosen, None, device.as_deref()),
+    if args.broken {
+        return run_broken(&chosen);
     }
+    let places = Places { device: args.device.as_deref(), units: args.units.as_deref() };
+    run_all(&chosen, None, places)
 }
 
 /// The suites of `ci`, or why they cannot run here.
@@ -224,19 +241,30 @@ pub(crate) fn quick(require: bool) -> Result<Option<String>> {
         println!("SKIPPED: {why}");
         return Ok(Some(why));
     }
-    run_all(&chosen, None, None)?;
+    run_all(&chosen, None, Places::default())?;
     run_broken(&chosen)?;
     Ok(None)
 }
 
 /// Runs suites on libraries that they must notice.
 fn run_broken(chosen: &[&Suite]) -> Result<()> {
-    run_all(chosen, Some(Broken::Products), None)?;
+    run_all(chosen, Some(Broken::Products), Places::default())?;
     let of_factors: Vec<_> = chosen.iter().copied().filter(|suite| suite.factors).collect();
-    if of_factors.is_empty() { Ok(()) } else { run_all(&of_factors, Some(Broken::Factors), None) }
+    if of_factors.is_empty() {
+        return Ok(());
+    }
+    run_all(&of_factors, Some(Broken::Factors), Places::default())
 }
 
-fn run_all(chosen: &[&Suite], broken: Option<Broken>, device: Option<&str>) -> Result<()> {
+/// Where products are to be computed, if not where they usually are.
+#[derive(Clone, Copy, Default)]
+struct Places<'a> {
+    device: Option<&'a str>,
+    units: Option<&'a str>,
+}
+
+fn run_all(chosen: &[&Suite], broken: Option<Broken>, places: Places<'_>) -> Result<()> {
+    let Places { device, units } = places;
     let scratch = tempfile::tempdir()?;
     let long = match chosen.iter().any(|suite| suite.ilp64) {
         true => Some(build(&["--features", "tessera-blas/ilp64"], &scratch.path().join("ilp64"))?),
@@ -250,7 +278,8 @@ fn run_all(chosen: &[&Suite], broken: Option<Broken>, device: Option<&str>) -> R
         let library = if suite.ilp64 { long.as_ref() } else { Some(&usual) };
         let libraries = broken_library.iter().chain(library).cloned().collect();
         let on = device.map(|device| (device.to_owned(), scratch.path().join("calls.log")));
-        let preload = Preload { libraries, folder: folder.clone(), device: on };
+        let units = units.map(str::to_owned);
+        let preload = Preload { libraries, folder: folder.clone(), device: on, units };
         let outcome = (suite.run)(&preload).with_context(|| format!("suite {}", suite.name));
         // Whoever does not survive a broken library has noticed it.
         let outcome = match (outcome, broken) {

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     pub(crate) require: bool,
 }
 
-const PACKAGES: [&str; 4] = ["numpy", "pytest", "mypy", "ml_dtypes"];
+pub(crate) const PACKAGES: [&str; 4] = ["numpy", "pytest", "mypy", "ml_dtypes"];
 
 /// Runs the tests, or answers why not.
 pub(crate) fn run(args: &Args) -> Result<Option<String>> {

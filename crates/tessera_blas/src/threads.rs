@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use tessera::{CpuContext, CpuUnits};
 
+use crate::device::told;
+
 /// What says how many threads there are to be, the first that is a number before all others.
 const VARIABLES: [&str; 6] = [
     "TESSERA_NUM_THREADS",
@@ -105,10 +107,17 @@ fn threads_of(text: &str) -> Option<usize> {
 /// Says which units products may use; as in the program.
 const UNITS: &str = "TESSERA_CPU_UNITS";
 
-/// Which units they may use: vector units, unless a variable says otherwise.
+/// Which units they may use: all, unless a variable says otherwise.
 fn units() -> CpuUnits {
-    let named = std::env::var(UNITS).ok().and_then(|name| name.trim().parse().ok());
-    named.unwrap_or_default()
+    static NAMED: OnceLock<CpuUnits> = OnceLock::new();
+    *NAMED.get_or_init(|| {
+        let name = std::env::var(UNITS).unwrap_or_default();
+        let said = match name.trim() {
+            "" => Ok(CpuUnits::All),
+            name => name.parse(),
+        };
+        told(UNITS, said, CpuUnits::All)
+    })
 }
 
 /// How many threads this thread's products may use.
@@ -205,7 +214,10 @@ pub(crate) fn compute(multiply_adds: usize, compute: impl FnOnce(&CpuContext)) {
     let done = catch_unwind(AssertUnwindSafe(|| {
         let state = state();
         let threads = if multiply_adds < LEAST_SHARED_WORK { 1 } else { wanted() };
-        if threads == 1 || in_parallel_region() {
+        let Some(of) = NonZeroUsize::new(threads).filter(|of| of.get() > 1) else {
+            return compute(&state.alone);
+        };
+        if in_parallel_region() {
             return compute(&state.alone);
         }
         let Some(pool) = pool(state, threads.max(by_environment())) else {
@@ -214,10 +226,8 @@ pub(crate) fn compute(multiply_adds: usize, compute: impl FnOnce(&CpuContext)) {
         let others = state.callers.fetch_add(1, Ordering::Relaxed);
         let _caller = Caller(&state.callers);
         let share = threads / (others + 1);
-        match NonZeroUsize::new(share).filter(|share| share.get() > 1) {
-            Some(share) => compute(&pool.limited_to(share)),
-            None => compute(&state.alone),
-        }
+        let share = NonZeroUsize::new(share).unwrap_or(NonZeroUsize::MIN);
+        compute(&pool.limited_to(of).share(share));
     }));
     if done.is_err() {
         // The panic's own message has been written.

@@ -44,6 +44,22 @@ unsafe extern "C-unwind" {
         c: *mut f64,
         ldc: &i64,
     );
+    fn cblas_sgemm(
+        layout: i32,
+        op_a: i32,
+        op_b: i32,
+        m: i32,
+        n: i32,
+        k: i32,
+        alpha: f32,
+        a: *const f32,
+        lda: i32,
+        b: *const f32,
+        ldb: i32,
+        beta: f32,
+        c: *mut f32,
+        ldc: i32,
+    );
     fn cblas_dgemm(
         layout: i32,
         op_a: i32,
@@ -212,6 +228,14 @@ fn product(n: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
             &ld,
         );
     }
+    c
+}
+
+fn product_of_single(n: usize, a: &[f32], b: &[f32]) -> Vec<f32> {
+    let (mut c, ld) = (vec![f32::NAN; n * n], int(n));
+    let (a, b, to) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+    // SAFETY: three matrices of n by n.
+    unsafe { cblas_sgemm(102, 111, 111, ld, ld, ld, 1.0, a, ld, b, ld, 0.0, to, ld) };
     c
 }
 
@@ -585,19 +609,26 @@ fn a_handler_may_unwind() {
 
 #[test]
 fn sixteen_callers_get_equal_bits() {
-    let n = 200;
-    let (a, b): (Vec<f64>, Vec<f64>) =
-        (0..n * n).map(|at| (1.0 / (at + 3) as f64, 1.0 / (at % 71 + 2) as f64)).unzip();
-    let expected = product(n, &a, &b);
-    std::thread::scope(|scope| {
-        for _ in 0..16 {
-            scope.spawn(|| {
-                for _ in 0..10 {
-                    assert!(product(n, &a, &b) == expected);
-                }
-            });
-        }
-    });
+    // Whether matrix units compute the larger one depends on the number of threads.
+    for n in [200, 400] {
+        let (a, b): (Vec<f64>, Vec<f64>) =
+            (0..n * n).map(|at| (1.0 / (at + 3) as f64, 1.0 / (at % 71 + 2) as f64)).unzip();
+        let expected = product(n, &a, &b);
+        let (a_single, b_single): (Vec<f32>, Vec<f32>) =
+            (0..n * n).map(|at| (1.0 / (at % 97 + 3) as f32, 1.0 / (at % 71 + 2) as f32)).unzip();
+        let expected_single = product_of_single(n, &a_single, &b_single);
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        assert!(product(n, &a, &b) == expected);
+                        let single = product_of_single(n, &a_single, &b_single);
+                        assert!(single == expected_single);
+                    }
+                });
+            }
+        });
+    }
 }
 
 /// The child of a process that has used its threads has its own.

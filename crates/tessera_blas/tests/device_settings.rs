@@ -191,6 +191,10 @@ fn nothing_is_said_unasked() {
 fn a_line_says_where_a_product_was_computed_and_why() {
     let usual = ["cblas_dgemm 30 x 40 x 2: cpu, ", " s; TESSERA_BLAS_DEVICE is cpu"];
     check(&said("two_products", &[LOG])[..1], &[usual]);
+    let units = ("TESSERA_CPU_UNITS", "tiles");
+    let in_tiles =
+        ["cblas_dgemm 30 x 40 x 2: cpu by matrix units, ", " s; TESSERA_BLAS_DEVICE is cpu"];
+    check(&said("two_products", &[LOG, units])[..1], &[in_tiles]);
     let lines = said("two_products_with_a_driver", &[LOG, FORCED]);
     let first = ["cblas_dgemm 30 x 40 x 2: cuda:0 by ", " s"];
     check(&lines, &[first, ["cblas_dgemm 31 x 40 x 2: cuda:0 by ", " s"]]);
@@ -279,6 +283,7 @@ fn variables_that_say_nothing_are_told_once() {
     for (name, value, words) in [
         ("TESSERA_BLAS_DEVICE", "gpu", "`gpu` is none of cpu, auto, cuda and cuda:0"),
         ("TESSERA_BLAS_ACCURACY", "exact", "`exact` is none of bf16, tf32, fp32, componentwise"),
+        ("TESSERA_CPU_UNITS", "tensor", "`tensor` is none of vector, same-bits, all"),
         ("TESSERA_BLAS_LOG", "/nonexistent/log", "`/nonexistent/log` cannot be opened to append"),
     ] {
         let lines = said("two_products", &[(name, value)]);

@@ -7,14 +7,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use super::netlib::{PACKAGES, with_long_list};
+use super::numpy_products::EXAMPLE;
 use crate::command;
 use crate::gpu_bundle::stripped;
 
 /// What the testers are linked to, beside the C library.
 const RUNTIME: [&str; 2] = ["libgfortran.so.5", "libquadmath.so.0"];
-
-/// Products of NumPy with the library and without.
-const EXAMPLE: &str = "crates/tessera_blas/examples/numpy_products.py";
 
 pub(super) fn write() -> Result<()> {
     let root = crate::modules::root();
@@ -77,7 +75,7 @@ device=${TESSERA_BLAS_DEVICE:-cuda:0}
 
 if [ "${1:-}" = numpy ]; then
   shift
-  exec python3 numpy_products.py "$library" "$device" "$@"
+  exec python3 numpy_products.py "$library" --device "$device" "$@"
 fi
 
 failed=0

@@ -39,8 +39,8 @@ use self::offload::Tally;
 pub(crate) use self::opened::forget;
 use self::opened::{Opened, if_opened, is_lost, lane, opened, usual_device};
 use self::pointers::{Place, Together, driver, place_of, together};
-pub(crate) use self::settings::is_plain;
 use self::settings::{Settings, Wanted, settings};
+pub(crate) use self::settings::{is_plain, told};
 pub(crate) use self::stored::Stored;
 use crate::level3::FITS;
 use crate::threads;
@@ -273,10 +273,10 @@ impl<'a> Watched<'a> {
         unsafe { copied::with_copies(self.call.routine, operands, places, body) };
         if self.tally.used_gpu() {
             let index = opened.and_then(|it| it.engine().ok()?.gpu()).map(|gpu| gpu.info().index);
-            let place = format!("cuda:{}{}", index.unwrap_or_default(), self.tally.shares());
+            let place = format!("cuda:{}{}", index.unwrap_or_default(), self.tally.by_kernel());
             self.say(&place, &self.tally.why());
         } else {
-            self.say("cpu", &self.tally.why());
+            self.say(&format!("cpu{}", self.tally.by_units()), &self.tally.why());
         }
     }
 

@@ -1,10 +1,9 @@
 //! What computes the products of a call: the CPU's threads, and a GPU for those that should go there.
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Write as _;
 
 use gemm_spec::Element as _;
-use tessera::blas3::{Factor, Products, View, ViewMut};
+use tessera::blas3::{Factor, Products, View, ViewMut, views_use_matrix_units};
 use tessera::gpu::Kernel;
 use tessera::select::Predicted;
 use tessera::{CpuContext, Engine, Error, GemmTypes, Placement, Problem};
@@ -30,6 +29,9 @@ pub(crate) struct Tally {
     on_gpu: Cell<usize>,
     /// Operations of those that a GPU computed.
     there: Cell<f64>,
+    in_tiles: Cell<usize>,
+    /// Operations of those that matrix units of the CPU computed.
+    by_tiles: Cell<f64>,
     kernel: Cell<Option<&'static str>>,
     /// Why the CPU computed the last one that might have gone.
     why: RefCell<String>,
@@ -51,6 +53,11 @@ impl Tally {
         self.kernel.set(Some(kernel.id));
     }
 
+    fn in_tiles(&self, flops: f64) {
+        self.in_tiles.set(self.in_tiles.get() + 1);
+        self.by_tiles.set(self.by_tiles.get() + flops);
+    }
+
     pub(super) fn because(&self, why: impl Into<String>) {
         *self.why.borrow_mut() = why.into();
     }
@@ -61,15 +68,27 @@ impl Tally {
     }
 
     /// By what kernel, and how much of the work.
-    pub(super) fn shares(&self) -> String {
-        let mut text = format!(" by {}", self.kernel.get().unwrap_or("no kernel"));
-        let (all, there) = (self.products.get(), self.on_gpu.get());
-        if there < all {
-            let part = 100.0 * self.there.get() / self.all.get().max(1.0);
-            // Writing to a text does not fail.
-            let _ = write!(text, " for {there} of {all} products, {part:.0} % of their work");
+    pub(super) fn by_kernel(&self) -> String {
+        let kernel = self.kernel.get().unwrap_or("no kernel");
+        format!(" by {kernel}{}", self.share(self.on_gpu.get(), self.there.get()))
+    }
+
+    /// Whether by matrix units of the CPU, and how much of the work.
+    pub(super) fn by_units(&self) -> String {
+        match self.in_tiles.get() {
+            0 => String::new(),
+            some => format!(" by matrix units{}", self.share(some, self.by_tiles.get())),
         }
-        text
+    }
+
+    /// How much of the work these products are, if they are not all.
+    fn share(&self, some: usize, flops: f64) -> String {
+        let all = self.products.get();
+        if some >= all {
+            return String::new();
+        }
+        let part = 100.0 * flops / self.all.get().max(1.0);
+        format!(" for {some} of {all} products, {part:.0} % of their work")
     }
 
     pub(super) fn why(&self) -> String {
@@ -182,8 +201,10 @@ impl<T: Number> Products<T> for Means<'_> {
         beta: T,
         mut c: ViewMut<'_, T>,
     ) {
+        let size = [c.rows(), c.cols(), a.view.cols()];
+        let flops = size.iter().fold(2.0, |flops, &side| flops * side as f64);
         if let Some(tally) = self.tally {
-            tally.count(2.0 * c.rows() as f64 * c.cols() as f64 * a.view.cols() as f64);
+            tally.count(flops);
         }
         let gone = self.gpu.as_ref().is_some_and(|through| {
             c.rows() > 0
@@ -191,6 +212,11 @@ impl<T: Number> Products<T> for Means<'_> {
                 && T::on_gpu(through, alpha, a.view, b.view, beta, c.reborrow())
         });
         if !gone {
+            if let Some(tally) = self.tally
+                && views_use_matrix_units::<T>(size, self.cpu)
+            {
+                tally.in_tiles(flops);
+            }
             self.cpu.product(alpha, a, b, beta, c);
         }
     }

@@ -72,7 +72,7 @@ pub(crate) fn is_plain() -> bool {
 }
 
 /// What a variable says, or what is usual, with a line on standard error.
-fn told<T>(name: &str, said: Result<T, String>, usual: T) -> T {
+pub(crate) fn told<T>(name: &str, said: Result<T, String>, usual: T) -> T {
     said.unwrap_or_else(|why| {
         tell(&format!("{name} is not used: {why}"));
         usual
