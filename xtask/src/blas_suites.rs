@@ -227,8 +227,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.broken {
         return run_broken(&chosen);
     }
-    let places = Places { device: args.device.as_deref(), units: args.units.as_deref() };
-    run_all(&chosen, None, places)
+    let elsewhere = Elsewhere { device: args.device.as_deref(), units: args.units.as_deref() };
+    run_all(&chosen, None, elsewhere)
 }
 
 /// The suites of `ci`, or why they cannot run here.
@@ -241,30 +241,30 @@ pub(crate) fn quick(require: bool) -> Result<Option<String>> {
         println!("SKIPPED: {why}");
         return Ok(Some(why));
     }
-    run_all(&chosen, None, Places::default())?;
+    run_all(&chosen, None, Elsewhere::default())?;
     run_broken(&chosen)?;
     Ok(None)
 }
 
 /// Runs suites on libraries that they must notice.
 fn run_broken(chosen: &[&Suite]) -> Result<()> {
-    run_all(chosen, Some(Broken::Products), Places::default())?;
+    run_all(chosen, Some(Broken::Products), Elsewhere::default())?;
     let of_factors: Vec<_> = chosen.iter().copied().filter(|suite| suite.factors).collect();
     if of_factors.is_empty() {
         return Ok(());
     }
-    run_all(&of_factors, Some(Broken::Factors), Places::default())
+    run_all(&of_factors, Some(Broken::Factors), Elsewhere::default())
 }
 
 /// Where products are to be computed, if not where they usually are.
 #[derive(Clone, Copy, Default)]
-struct Places<'a> {
+struct Elsewhere<'a> {
     device: Option<&'a str>,
     units: Option<&'a str>,
 }
 
-fn run_all(chosen: &[&Suite], broken: Option<Broken>, places: Places<'_>) -> Result<()> {
-    let Places { device, units } = places;
+fn run_all(chosen: &[&Suite], broken: Option<Broken>, elsewhere: Elsewhere<'_>) -> Result<()> {
+    let Elsewhere { device, units } = elsewhere;
     let scratch = tempfile::tempdir()?;
     let long = match chosen.iter().any(|suite| suite.ilp64) {
         true => Some(build(&["--features", "tessera-blas/ilp64"], &scratch.path().join("ilp64"))?),

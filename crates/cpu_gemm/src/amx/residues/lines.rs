@@ -215,7 +215,7 @@ mod tests {
         };
         let most = System::<FEW>::largest_norm();
         for factor in [1.0, 3.7e-80, 1.9e100] {
-            // So many that their norm leaves less room than the bits of each.
+            // Enough of them that their norm leaves less room than the bits of each.
             let elements: Vec<f64> = (1..20_000).map(|p| factor * (f64::from(p).sin())).collect();
             let found = line(&elements);
             let rounded = elements.iter().map(|x| (x * found.scale).round_ties_even().powi(2));
