@@ -226,7 +226,7 @@ tile_types! {
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     f32: f32, elements f32, block 6, carries false, products 6,
-        pays [64, 240, 380, 380, (1 << 24, 1 << 30)], within_range, [
+        pays [64, 240, 380, 380, (1 << 24, 1 << 31)], within_range, [
         multiply_three_pieces_small_a_first / model_three_pieces_small_a_first,
         multiply_three_pieces_large / model_three_pieces_large
     ], swapped [

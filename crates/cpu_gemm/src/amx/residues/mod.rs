@@ -242,13 +242,13 @@ pub(crate) fn pays(units: CpuUnits, (m, n, k): (usize, usize, usize), threads: u
     if units == CpuUnits::ExactRounded {
         return (1..=LONGEST).contains(&k);
     }
-    let [m, n, k_elements] = [m, n, k].map(|count| count as f64);
-    // Small products are not to wait for divisions.
-    if m.min(n) * GAIN < PACKING || k_elements * GAIN < RESTORING || k > LONGEST {
+    if threads > THREADS || k > LONGEST {
         return false;
     }
-    let spent = PACKING / m + PACKING / n + RESTORING / k_elements;
-    spent <= GAIN && (threads <= 2 || m * n * k_elements >= WORK * threads as f64)
+    let [m, n, k] = [m, n, k].map(|count| count as f64);
+    // Small products are not to wait for divisions.
+    let may_pay = m.min(n) * GAIN >= PACKING && k * GAIN >= RESTORING;
+    may_pay && PACKING / m + PACKING / n + RESTORING / k <= GAIN
 }
 
 /// Multiply-adds in whose time an element of A or B is packed, and an element of C restored.
@@ -256,8 +256,8 @@ const PACKING: f64 = 160.0;
 const RESTORING: f64 = 140.0;
 /// The part of the multiply-adds' time that may go to these, so that something is gained.
 const GAIN: f64 = 0.33;
-/// Multiply-adds of each of more than two threads at least: on many the tiles of several cores wait for the same memory.
-const WORK: f64 = (1_u64 << 32) as f64;
+/// Threads up to which something is gained: more wait for the same memory.
+const THREADS: usize = 2;
 
 /// The loop by which the peak is measured: all planes count as one product.
 pub(crate) fn tile_loop() -> Option<TileLoop> {
