@@ -1,5 +1,6 @@
 //! `cpu_amx`: the CPU engine with matrix units, for elements that these multiply; of f64 by as many residues as
-//! `TESSERA_CPU_UNITS=exact-rounded` asks for, or the usual ones, and of every size where it is `tiles`.
+//! `TESSERA_CPU_UNITS=exact-rounded` asks for, or the usual ones; where it is `tiles`, of every size, and by the
+//! units' model where there are none.
 //!
 //! Source: Intel, "Architecture Instruction Set Extensions Programming Reference"; Henry, Tang and Heinecke,
 //! "Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations" (2019); Ozaki,
@@ -9,7 +10,7 @@
 use cpu_gemm::{CpuContext, CpuTypes, CpuUnits, gemm_by, has_tiles, matrix_units};
 use gemm_spec::{Problem, Types, with_gemm_types};
 
-use super::implementation::{CpuImpl, Sums, forms};
+use super::implementation::{CpuImpl, Sums, forms, units};
 
 pub(super) const IMPL: CpuImpl = CpuImpl {
     id: "cpu_amx",
@@ -47,6 +48,10 @@ fn gemm<T: CpuTypes>(
 fn needs(types: Types) -> Result<(), String> {
     if !with_gemm_types!(types, T => has_tiles::<T>()) {
         return Err(format!("matrix units do not multiply {types}"));
+    }
+    // With that setting their model computes where there are none.
+    if matches!(units(), Ok(Some(CpuUnits::Tiles))) {
+        return Ok(());
     }
     matrix_units().map(drop).map_err(|reason| reason.to_string())
 }

@@ -28,6 +28,14 @@ const EXPLAINED: [(&str, usize); 2] = [
     ("SBD:      1 out of  10260 tests failed to pass the threshold", 10260),
 ];
 
+/// The same where matrix units compute products of every size.
+///
+/// Test 5 of the DGV drivers asks that eigenvalues have the same bits with eigenvectors and without, for which LAPACK
+/// multiplies other parts of a matrix. Which way a micro-tile of f64 is computed depends on the ranges of its 32 rows and
+/// columns, so an element's bits may differ with what stands beside it. Its error is within the same bound.
+const EXPLAINED_IN_TILES: [(&str, usize); 1] =
+    [("DGV drivers:      6 out of   1092 tests failed to pass the threshold", 1092)];
+
 pub(super) fn run(preload: &Preload) -> Result<Outcome> {
     let scratch = tempfile::tempdir()?;
     let tests = preload.folder.join("lapack");
@@ -55,26 +63,35 @@ pub(super) fn run(preload: &Preload) -> Result<Outcome> {
             outcome.complaints.extend(failures.map(str::to_owned));
         }
     }
-    Ok(without_explained(outcome))
+    let in_tiles = preload.units.as_deref() == Some("tiles");
+    Ok(without_explained(outcome, in_tiles))
 }
 
 /// The outcome without the failures that are explained. The summary counts such a failure as an error, and the tests
 /// of its line as not run.
-fn without_explained(mut outcome: Outcome) -> Outcome {
+fn without_explained(mut outcome: Outcome, in_tiles: bool) -> Outcome {
+    let of_tiles: &[_] = if in_tiles { &EXPLAINED_IN_TILES } else { &[] };
     let tests_of = |line: &str| {
-        EXPLAINED.iter().find(|(text, _)| line.trim() == *text).map(|&(_, tests)| tests)
+        let mut all = EXPLAINED.iter().chain(of_tiles);
+        all.find(|(text, _)| line.trim() == *text).map(|&(_, tests)| (failures(line), tests))
     };
-    let explained: Vec<usize> =
+    let explained: Vec<(usize, usize)> =
         outcome.complaints.iter().filter_map(|line| tests_of(line)).collect();
     outcome.complaints.retain(|line| tests_of(line).is_none());
-    let summary = format!("{} tests failed", explained.len());
+    let failed: usize = explained.iter().map(|(failed, _)| failed).sum();
+    let summary = format!("{failed} tests failed");
     outcome.complaints.retain(|line| *line != summary);
-    for tests in explained {
-        println!("a failure is explained in xtask/src/blas_suites/lapack.rs");
+    for (failed, tests) in explained {
+        println!("{failed} failing tests are explained in xtask/src/blas_suites/lapack.rs");
         outcome.passed += tests;
-        outcome.expected -= 1;
+        outcome.expected -= failed;
     }
     outcome
+}
+
+/// How many tests failed by the line that says so.
+fn failures(line: &str) -> usize {
+    line.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or_default()
 }
 
 /// Reads the line about all precisions: tests run, numerical errors, other errors.
@@ -106,11 +123,15 @@ mod tests {
         let mut outcome = read("--> ALL PRECISIONS\t4221709\t\t1\t(0.0%)\t0\t(0.0%)").unwrap();
         assert!(!outcome.is_good());
         outcome.complaints.push(format!("  {}", EXPLAINED[0].0));
-        let explained = without_explained(outcome.clone());
+        let explained = without_explained(outcome.clone(), false);
         assert!(explained.is_good(), "{explained}");
         outcome
             .complaints
             .push(" STR: 104 out of 9999 tests failed to pass the threshold".to_owned());
-        assert!(!without_explained(outcome).is_good());
+        assert!(!without_explained(outcome, false).is_good());
+        let mut in_tiles = read("--> ALL PRECISIONS\t4228393\t\t6\t(0.0%)\t0\t(0.0%)").unwrap();
+        in_tiles.complaints.push(EXPLAINED_IN_TILES[0].0.to_owned());
+        assert!(!without_explained(in_tiles.clone(), false).is_good());
+        assert!(without_explained(in_tiles, true).is_good());
     }
 }
