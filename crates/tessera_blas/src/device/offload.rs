@@ -23,18 +23,27 @@ pub(crate) struct Through<'a> {
 pub(crate) struct Tally {
     /// Whether predictions are wanted, each of which takes as long as a small product.
     predicts: bool,
-    products: Cell<usize>,
-    /// Operations of all.
-    all: Cell<f64>,
-    on_gpu: Cell<usize>,
-    /// Operations of those that a GPU computed.
-    there: Cell<f64>,
-    in_tiles: Cell<usize>,
-    /// Operations of those that matrix units of the CPU computed.
-    by_tiles: Cell<f64>,
+    all: Counted,
+    on_gpu: Counted,
+    /// By matrix units of the CPU.
+    in_tiles: Counted,
     kernel: Cell<Option<&'static str>>,
     /// Why the CPU computed the last one that might have gone.
     why: RefCell<String>,
+}
+
+/// How many products, and their operations.
+#[derive(Default)]
+struct Counted {
+    count: Cell<usize>,
+    flops: Cell<f64>,
+}
+
+impl Counted {
+    fn add(&self, flops: f64) {
+        self.count.set(self.count.get() + 1);
+        self.flops.set(self.flops.get() + flops);
+    }
 }
 
 impl Tally {
@@ -42,20 +51,9 @@ impl Tally {
         Self { predicts, ..Self::default() }
     }
 
-    fn count(&self, flops: f64) {
-        self.products.set(self.products.get() + 1);
-        self.all.set(self.all.get() + flops);
-    }
-
     fn went(&self, flops: f64, kernel: Kernel) {
-        self.on_gpu.set(self.on_gpu.get() + 1);
-        self.there.set(self.there.get() + flops);
+        self.on_gpu.add(flops);
         self.kernel.set(Some(kernel.id));
-    }
-
-    fn in_tiles(&self, flops: f64) {
-        self.in_tiles.set(self.in_tiles.get() + 1);
-        self.by_tiles.set(self.by_tiles.get() + flops);
     }
 
     pub(super) fn because(&self, why: impl Into<String>) {
@@ -64,36 +62,36 @@ impl Tally {
 
     /// Whether a GPU computed any product.
     pub(super) fn used_gpu(&self) -> bool {
-        self.on_gpu.get() > 0
+        self.on_gpu.count.get() > 0
     }
 
     /// By what kernel, and how much of the work.
     pub(super) fn by_kernel(&self) -> String {
         let kernel = self.kernel.get().unwrap_or("no kernel");
-        format!(" by {kernel}{}", self.share(self.on_gpu.get(), self.there.get()))
+        format!(" by {kernel}{}", self.share(&self.on_gpu))
     }
 
     /// Whether by matrix units of the CPU, and how much of the work.
     pub(super) fn by_units(&self) -> String {
-        match self.in_tiles.get() {
+        match self.in_tiles.count.get() {
             0 => String::new(),
-            some => format!(" by matrix units{}", self.share(some, self.by_tiles.get())),
+            _ => format!(" by matrix units{}", self.share(&self.in_tiles)),
         }
     }
 
     /// How much of the work these products are, if they are not all.
-    fn share(&self, some: usize, flops: f64) -> String {
-        let all = self.products.get();
+    fn share(&self, of: &Counted) -> String {
+        let (some, all) = (of.count.get(), self.all.count.get());
         if some >= all {
             return String::new();
         }
-        let part = 100.0 * flops / self.all.get().max(1.0);
+        let part = 100.0 * of.flops.get() / self.all.flops.get().max(1.0);
         format!(" for {some} of {all} products, {part:.0} % of their work")
     }
 
     pub(super) fn why(&self) -> String {
         let why = self.why.borrow();
-        if why.is_empty() && self.products.get() == 0 {
+        if why.is_empty() && self.all.count.get() == 0 {
             return "no product is a part of it".to_owned();
         }
         why.clone()
@@ -204,7 +202,7 @@ impl<T: Number> Products<T> for Means<'_> {
         let size = [c.rows(), c.cols(), a.view.cols()];
         let flops = size.iter().fold(2.0, |flops, &side| flops * side as f64);
         if let Some(tally) = self.tally {
-            tally.count(flops);
+            tally.all.add(flops);
         }
         let gone = self.gpu.as_ref().is_some_and(|through| {
             c.rows() > 0
@@ -215,7 +213,7 @@ impl<T: Number> Products<T> for Means<'_> {
             if let Some(tally) = self.tally
                 && views_use_matrix_units::<T>(size, self.cpu)
             {
-                tally.in_tiles(flops);
+                tally.in_tiles.add(flops);
             }
             self.cpu.product(alpha, a, b, beta, c);
         }
