@@ -20,6 +20,7 @@ pub(crate) struct Avx2;
 impl InstructionSet for Avx2 {
     const VECTORS: usize = 2;
     const COLS: usize = 6;
+    const PACKS_EARLY: bool = true;
     compiled_for!("avx2,fma,f16c");
 }
 
@@ -71,6 +72,17 @@ impl Vector for __m256 {
     }
 
     #[inline(always)]
+    unsafe fn store_last(self, to: *mut f32, mask: Self::Mask) {
+        // SAFETY: the CPU has AVX.
+        match unsafe { is_full(mask) } {
+            // SAFETY: above; all lanes have their bit.
+            true => unsafe { self.store(to) },
+            // SAFETY: above.
+            false => unsafe { self.store_masked(to, mask) },
+        }
+    }
+
+    #[inline(always)]
     unsafe fn mul_add(self, b: Self, c: Self) -> Self {
         // SAFETY: above.
         unsafe { _mm256_fmadd_ps(self, b, c) }
@@ -108,6 +120,19 @@ impl Vector for __m256 {
         unsafe { transpose::f32_8x8(from, along, to, width) }
     }
 
+    const LINE_STEPS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn transpose_lines<const LINES: usize>(
+        from: *const f32,
+        along: usize,
+        to: *mut f32,
+        width: usize,
+    ) {
+        // SAFETY: the caller's promises.
+        unsafe { transpose::f32_lines::<LINES>(from, along, to, width) }
+    }
+
     const ROW_STEPS: usize = 4;
 
     #[inline(always)]
@@ -117,6 +142,18 @@ impl Vector for __m256 {
         // SAFETY: so can as many elements of B.
         unsafe { times_column::add_columns(self, columns, b, b_step) }
     }
+}
+
+/// Whether a mask has all lanes. Many processors take tens of cycles for a masked store, whatever its mask is, and most
+/// registers are whole.
+///
+/// # Safety
+/// The CPU has AVX.
+#[inline(always)]
+#[expect(clippy::multiple_unsafe_ops_per_block, reason = "they need the instruction set alone")]
+unsafe fn is_full(mask: __m256i) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(mask)) == 0xff }
 }
 
 /// Eight sums of 32 bits, or as many [pairs](groups::Pairs).
@@ -163,6 +200,17 @@ impl Vector for Pairs256 {
     unsafe fn store_masked(self, to: *mut i32, mask: Self::Mask) {
         // SAFETY: above; lanes without their bit touch no memory.
         unsafe { _mm256_maskstore_epi32(to, mask, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_last(self, to: *mut i32, mask: Self::Mask) {
+        // SAFETY: the CPU has AVX.
+        match unsafe { is_full(mask) } {
+            // SAFETY: above; all lanes have their bit.
+            true => unsafe { self.store(to) },
+            // SAFETY: above.
+            false => unsafe { self.store_masked(to, mask) },
+        }
     }
 
     #[inline(always)]
@@ -242,6 +290,17 @@ impl Vector for __m256d {
     }
 
     #[inline(always)]
+    unsafe fn store_last(self, to: *mut f64, mask: Self::Mask) {
+        // SAFETY: the CPU has AVX.
+        match unsafe { is_full(mask) } {
+            // SAFETY: above; all lanes have their bit.
+            true => unsafe { self.store(to) },
+            // SAFETY: above.
+            false => unsafe { self.store_masked(to, mask) },
+        }
+    }
+
+    #[inline(always)]
     unsafe fn mul_add(self, b: Self, c: Self) -> Self {
         // SAFETY: above.
         unsafe { _mm256_fmadd_pd(self, b, c) }
@@ -267,6 +326,19 @@ impl Vector for __m256d {
         unsafe { transpose::f64_4x4(from, along, to, width) }
     }
 
+    const LINE_STEPS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn transpose_lines<const LINES: usize>(
+        from: *const f64,
+        along: usize,
+        to: *mut f64,
+        width: usize,
+    ) {
+        // SAFETY: the caller's promises.
+        unsafe { transpose::f64_lines::<LINES>(from, along, to, width) }
+    }
+
     const ROW_STEPS: usize = 2;
 
     #[inline(always)]
@@ -290,6 +362,12 @@ impl PartsVector for __m256 {
         // SAFETY: above.
         unsafe { _mm256_xor_ps(self, signs) }
     }
+
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_div_ps(self, b) }
+    }
 }
 
 impl PartsVector for __m256d {
@@ -303,5 +381,11 @@ impl PartsVector for __m256d {
     unsafe fn change_signs(self, signs: Self) -> Self {
         // SAFETY: above.
         unsafe { _mm256_xor_pd(self, signs) }
+    }
+
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm256_div_pd(self, b) }
     }
 }

@@ -89,6 +89,19 @@ impl Vector for __m512 {
         unsafe { transpose::f32_8x8(from, along, to, width) }
     }
 
+    const LINE_STEPS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn transpose_lines<const LINES: usize>(
+        from: *const f32,
+        along: usize,
+        to: *mut f32,
+        width: usize,
+    ) {
+        // SAFETY: the caller's promises.
+        unsafe { transpose::f32_lines::<LINES>(from, along, to, width) }
+    }
+
     const BLOCK_OF_HALVES: Option<(usize, usize)> = Some((16, 32));
 
     #[inline(always)]
@@ -281,6 +294,19 @@ impl Vector for __m512d {
         unsafe { transpose::f64_4x4(from, along, to, width) }
     }
 
+    const LINE_STEPS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn transpose_lines<const LINES: usize>(
+        from: *const f64,
+        along: usize,
+        to: *mut f64,
+        width: usize,
+    ) {
+        // SAFETY: the caller's promises.
+        unsafe { transpose::f64_lines::<LINES>(from, along, to, width) }
+    }
+
     const TRANSPOSES_ROWS: bool = true;
 
     #[inline(always)]
@@ -368,6 +394,12 @@ impl PartsVector for __m512 {
             _mm512_castsi512_ps(_mm512_xor_si512(bits, signs))
         }
     }
+
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm512_div_ps(self, b) }
+    }
 }
 
 impl PartsVector for __m512d {
@@ -385,5 +417,11 @@ impl PartsVector for __m512d {
             let (bits, signs) = (_mm512_castpd_si512(self), _mm512_castpd_si512(signs));
             _mm512_castsi512_pd(_mm512_xor_si512(bits, signs))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        // SAFETY: above.
+        unsafe { _mm512_div_pd(self, b) }
     }
 }

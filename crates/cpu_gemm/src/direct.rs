@@ -26,8 +26,8 @@ use crate::sum::{Partials, Place, Waiting};
 use crate::threads::tickets;
 use crate::thresholds::{
     LEAST_TILES, MANY_REGISTERS, NARROW_STEPS, NEAR_BYTES, PANEL_BYTES, PARTS_PER_THREAD,
-    ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, THIN_PANELS,
-    THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
+    ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, SMALL_PACKED_EARLY,
+    THIN_PANELS, THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
 use crate::tile::{Finish, Prefetch, Source, Tile};
 use crate::times_column::{TimesColumn, beyond_a_line};
@@ -36,15 +36,18 @@ use crate::times_column::{TimesColumn, beyond_a_line};
 pub(crate) fn pays<T: OwnSums>(product: &Product<T>, kernels: &Kernels<T>, threads: usize) -> bool {
     let &Product { m, n, a_row, .. } = product;
     let panels = if a_row == 1 { THIN_PANELS } else { THIN_TURNED_PANELS };
-    is_small(product, threads) || n <= panels * kernels.cols || m <= kernels.lanes
+    is_small(product, kernels, threads) || n <= panels * kernels.cols || m <= kernels.lanes
 }
 
 /// Whether all operands are near, and of so little work that a copy does not pay.
 ///
 /// A part of a large matrix is not near: its lines are a large matrix' lines apart, often a power of two.
-fn is_small<T: GemmTypes>(product: &Product<T>, threads: usize) -> bool {
+fn is_small<T: GemmTypes>(product: &Product<T>, kernels: &Kernels<T>, threads: usize) -> bool {
     let &Product { m, n, k, a_row, a_col, b_row, b_col, ldc, .. } = product;
     let work = m.saturating_mul(n).saturating_mul(k);
+    if kernels.packs_early {
+        return work <= SMALL_PACKED_EARLY;
+    }
     let extents = [(m, a_row, k, a_col), (k, b_row, n, b_col), (m, 1, n, ldc)];
     let extents = extents.map(|(rows, row, cols, col)| {
         let between = |count: usize, stride| count.saturating_sub(1).saturating_mul(stride);
@@ -71,7 +74,7 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     let along_columns = m <= kernels.lanes && b_row == 1;
     let steps = if a_row != 1 {
         PANEL_BYTES / size_of::<T>() / kernels.rows
-    } else if along_columns || is_small(product, threads) {
+    } else if along_columns || is_small(product, kernels, threads) {
         k
     } else if n == 1 {
         SINGLE_STEPS
@@ -89,7 +92,7 @@ pub(crate) unsafe fn multiply<T: OwnSums>(
     let sums = waiting.places(in_c, memory, (m * n, m));
     // What is small is near, and so is a thin A that all columns of B meet.
     let ahead = match n {
-        _ if is_small(product, threads) || along_columns => 0,
+        _ if is_small(product, kernels, threads) || along_columns => 0,
         1 => SINGLE_COLUMNS_AHEAD.saturating_mul(a_col),
         _ => TILES_AHEAD * kernels.rows,
     };

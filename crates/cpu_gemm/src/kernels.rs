@@ -53,6 +53,8 @@ pub(crate) trait InstructionSet {
     /// Registers along a column of a tile of near operands at most: the more of a column it takes, the more of what it
     /// reads and writes is side by side. It has no more accumulators than a whole one.
     const NEAR_VECTORS: usize = Self::VECTORS;
+    /// Whether operands are worth packing that fit the caches well: a tile of few registers reads more of them.
+    const PACKS_EARLY: bool = false;
 
     /// A tile of a packed panel of A.
     unsafe fn packed<V: Vector, const VECTORS: usize, const COLS: usize>(
@@ -114,18 +116,21 @@ pub(crate) trait InstructionSet {
     unsafe fn widen_b<V: Vector, T: Convert<V::Element>>(panel: &Pack<T, V::Element>);
 
     /// A panel of A, of complex numbers.
-    unsafe fn complex_a<V: Vector, const CONJUGATED: bool>(panel: &Pack<V::Element, V::Element>)
-    where
+    unsafe fn complex_a<V: PartsVector, const CONJUGATED: bool>(
+        panel: &Pack<V::Element, V::Element>,
+    ) where
         V::Element: Parts;
 
     /// A panel of B, of complex numbers.
-    unsafe fn complex_b<V: Vector, const CONJUGATED: bool>(panel: &Pack<V::Element, V::Element>)
-    where
+    unsafe fn complex_b<V: PartsVector, const CONJUGATED: bool>(
+        panel: &Pack<V::Element, V::Element>,
+    ) where
         V::Element: Parts;
 
     /// A triangle and right-hand sides.
-    unsafe fn triangle<V: Vector, const VECTORS: usize>(triangle: &Triangle<V::Element>)
-    where
+    unsafe fn triangle<V: PartsVector, const VECTORS: usize, const COMPLEX: bool>(
+        triangle: &Triangle<V::Element>,
+    ) where
         V::Element: Parts;
 
     /// A panel of A, in groups of steps.
@@ -318,35 +323,39 @@ macro_rules! compiled_for {
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn complex_a<V: Vector, const CONJUGATED: bool>(
+        unsafe fn complex_a<V: $crate::vector::PartsVector, const CONJUGATED: bool>(
             panel: &Pack<V::Element, V::Element>,
         ) where
             V::Element: $crate::parts::Parts,
         {
             // SAFETY: the caller's promises.
             unsafe {
-                $crate::pack_complex::pack_a::<V::Element, CONJUGATED>(panel, Self::VECTORS * V::LANES)
+                $crate::pack_complex::pack_a::<V, CONJUGATED>(panel, Self::VECTORS * V::LANES)
             }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn complex_b<V: Vector, const CONJUGATED: bool>(
+        unsafe fn complex_b<V: $crate::vector::PartsVector, const CONJUGATED: bool>(
             panel: &Pack<V::Element, V::Element>,
         ) where
             V::Element: $crate::parts::Parts,
         {
             // SAFETY: the caller's promises.
-            unsafe { $crate::pack_complex::pack_b::<V::Element, CONJUGATED>(panel, Self::COLS) }
+            unsafe { $crate::pack_complex::pack_b::<V, CONJUGATED>(panel, Self::COLS) }
         }
 
         $(#[target_feature(enable = $features)])?
-        unsafe fn triangle<V: Vector, const VECTORS: usize>(
+        unsafe fn triangle<
+            V: $crate::vector::PartsVector,
+            const VECTORS: usize,
+            const COMPLEX: bool,
+        >(
             triangle: &$crate::triangle_kernel::Triangle<V::Element>,
         ) where
             V::Element: $crate::parts::Parts,
         {
             // SAFETY: the caller's promises.
-            unsafe { $crate::triangle_kernel::run::<V, VECTORS>(triangle) }
+            unsafe { $crate::triangle_kernel::run::<V, VECTORS, COMPLEX>(triangle) }
         }
 
         #[cfg(target_arch = "x86_64")]
@@ -406,6 +415,8 @@ pub(crate) struct Kernels<T: GemmTypes> {
     pub(crate) rows: usize,
     /// Columns of a whole tile, and the width of a panel of B: NR.
     pub(crate) cols: usize,
+    /// Whether operands that are near are packed from fewer multiply-adds on.
+    pub(crate) packs_early: bool,
     packed: TileTable<T::Acc>,
     direct: TileTable<T::Acc>,
     packing: TileTable<T::Acc>,
@@ -519,6 +530,7 @@ impl<T: GemmTypes> Kernels<T> {
             lanes: V::LANES,
             rows: I::VECTORS * V::LANES,
             cols: I::COLS,
+            packs_early: I::PACKS_EARLY,
             packed: table!(I, V, packed, 1 2 3),
             // Of operands that are packed none is ever taken where it lies.
             direct: [[not_in_place; MAX_COLS]; MAX_VECTORS],

@@ -143,10 +143,44 @@ pub(crate) unsafe fn turn<V: Vector>(
             unsafe { V::transpose(from, along, to, width) };
         }
     }
-    // SAFETY: lines and steps beside the squares, which exist.
+    let mut lines = lines;
+    if V::LINE_STEPS > 0 {
+        if V::SIDE > 4 && count.wrapping_sub(lines) >= 4 {
+            // SAFETY: four of the lines beside the squares, and all those steps.
+            unsafe { turn_lines::<V, 4>(from, along, lines, steps, to, width) };
+            lines = lines.wrapping_add(4);
+        }
+        if count.wrapping_sub(lines) >= 2 {
+            // SAFETY: two of the lines that are left.
+            unsafe { turn_lines::<V, 2>(from, along, lines, steps, to, width) };
+            lines = lines.wrapping_add(2);
+        }
+    }
+    // SAFETY: lines and steps beside all of these, which exist.
     unsafe { copy_singly(from, (along, 1), (lines, count), (0, steps), to, width) };
     // SAFETY: all lines, at the steps behind the squares.
     unsafe { copy_singly(from, (along, 1), (0, count), (steps, k), to, width) };
+}
+
+/// Some lines from that one on, a few steps at a time; the steps are a multiple of these.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+unsafe fn turn_lines<V: Vector, const LINES: usize>(
+    from: *const V::Element,
+    along: usize,
+    line: usize,
+    steps: usize,
+    to: *mut V::Element,
+    width: usize,
+) {
+    let (from, to) = (from.wrapping_add(line.wrapping_mul(along)), to.wrapping_add(line));
+    for p in (0..steps).step_by(V::LINE_STEPS) {
+        let to = to.wrapping_add(p.wrapping_mul(width));
+        // SAFETY: those lines at steps that exist.
+        unsafe { V::transpose_lines::<LINES>(from.wrapping_add(p), along, to, width) };
+    }
 }
 
 /// Copies the elements of some lines and steps, one by one.

@@ -122,4 +122,13 @@ impl<T: Parts, const N: usize> PartsVector for Lanes<T, N> {
         }
         Self(lanes)
     }
+
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        let mut lanes = self.0;
+        for (lane, divisor) in lanes.iter_mut().zip(b.0) {
+            *lane = *lane / divisor;
+        }
+        Self(lanes)
+    }
 }

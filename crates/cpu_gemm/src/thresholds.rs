@@ -19,6 +19,9 @@ pub(crate) const THIN_PANELS: usize = 2;
 /// The same where A must be transposed on its way.
 pub(crate) const THIN_TURNED_PANELS: usize = 1;
 
+/// The same as [`SMALL`] with instruction sets that pack early: 64 x 64 x 64. No product is larger for being alone.
+pub(crate) const SMALL_PACKED_EARLY: usize = 1 << 18;
+
 /// k elements that a C of one column is swept for before the next. Its tiles are tall: long pieces of each
 /// column of A, one column after the other.
 pub(crate) const SINGLE_STEPS: usize = 64;

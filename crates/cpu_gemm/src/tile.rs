@@ -628,7 +628,7 @@ unsafe fn store_column<V: Vector, const VECTORS: usize>(
         let last = vector + 1 == VECTORS;
         if last {
             // SAFETY: the column's last rows can be written, and the mask keeps to them.
-            unsafe { register.store_masked(to, mask) }
+            unsafe { register.store_last(to, mask) }
         } else {
             // SAFETY: the rows before the last register can be written, all of them.
             unsafe { register.store(to) }

@@ -197,3 +197,67 @@ pub(crate) unsafe fn f64_4x4(from: *const f64, along: usize, to: *mut f64, width
         }
     }
 }
+
+/// Copies four steps of four lines, or of two: (i, p) from `from + i * along + p` to `to + p * width + i`.
+///
+/// # Safety
+/// The CPU has AVX; those elements can be read and written.
+#[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "loads and stores of those elements; what is neither needs the instruction set alone"
+)]
+pub(crate) unsafe fn f32_lines<const LINES: usize>(
+    from: *const f32,
+    along: usize,
+    to: *mut f32,
+    width: usize,
+) {
+    const { assert!(LINES == 2 || LINES == 4) };
+    let line = |i: usize| from.wrapping_add(i.wrapping_mul(along));
+    let place = |p: usize| to.wrapping_add(p.wrapping_mul(width));
+    // SAFETY: the caller's promises: four elements of each line, and as many of each step as there are lines.
+    unsafe {
+        let (r0, r1) = (_mm_loadu_ps(line(0)), _mm_loadu_ps(line(1)));
+        let (low, high) = (_mm_unpacklo_ps(r0, r1), _mm_unpackhi_ps(r0, r1));
+        if LINES == 2 {
+            _mm_storel_pd(place(0).cast(), _mm_castps_pd(low));
+            _mm_storeh_pd(place(1).cast(), _mm_castps_pd(low));
+            _mm_storel_pd(place(2).cast(), _mm_castps_pd(high));
+            _mm_storeh_pd(place(3).cast(), _mm_castps_pd(high));
+            return;
+        }
+        let (r2, r3) = (_mm_loadu_ps(line(2)), _mm_loadu_ps(line(3)));
+        let (low2, high2) = (_mm_unpacklo_ps(r2, r3), _mm_unpackhi_ps(r2, r3));
+        _mm_storeu_ps(place(0), _mm_movelh_ps(low, low2));
+        _mm_storeu_ps(place(1), _mm_movehl_ps(low2, low));
+        _mm_storeu_ps(place(2), _mm_movelh_ps(high, high2));
+        _mm_storeu_ps(place(3), _mm_movehl_ps(high2, high));
+    }
+}
+
+/// Copies two steps of an even number of lines, as [`f32_lines`].
+///
+/// # Safety
+/// As [`f32_lines`].
+#[inline(always)]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "loads and stores of those elements; what is neither needs the instruction set alone"
+)]
+pub(crate) unsafe fn f64_lines<const LINES: usize>(
+    from: *const f64,
+    along: usize,
+    to: *mut f64,
+    width: usize,
+) {
+    for i in (0..LINES).step_by(2) {
+        let (from, to) = (from.wrapping_add(i.wrapping_mul(along)), to.wrapping_add(i));
+        // SAFETY: the caller's promises: two elements of both lines and of each step.
+        unsafe {
+            let (r0, r1) = (_mm_loadu_pd(from), _mm_loadu_pd(from.wrapping_add(along)));
+            _mm_storeu_pd(to, _mm_unpacklo_pd(r0, r1));
+            _mm_storeu_pd(to.wrapping_add(width), _mm_unpackhi_pd(r0, r1));
+        }
+    }
+}

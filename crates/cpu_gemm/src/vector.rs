@@ -36,6 +36,13 @@ pub(crate) trait Vector: Copy {
     /// The masked elements to memory; nothing else is written.
     unsafe fn store_masked(self, to: *mut Self::Element, mask: Self::Mask);
 
+    /// The same of a register that is whole most of the time, which some processors store sooner without a mask.
+    #[inline(always)]
+    unsafe fn store_last(self, to: *mut Self::Element, mask: Self::Mask) {
+        // SAFETY: the caller's promises.
+        unsafe { self.store_masked(to, mask) }
+    }
+
     /// `self * b + c`, lane by lane, as [`Accumulator::mul_add`].
     unsafe fn mul_add(self, b: Self, c: Self) -> Self;
 
@@ -80,6 +87,20 @@ pub(crate) trait Vector: Copy {
         to: *mut Self::Element,
         width: usize,
     );
+
+    /// Steps that [`Vector::transpose_lines`] copies; none where there is no such thing.
+    const LINE_STEPS: usize = 0;
+
+    /// Copies some steps of four lines, where that is less than `SIDE`, or of two, transposed as by [`Vector::transpose`].
+    #[inline(always)]
+    unsafe fn transpose_lines<const LINES: usize>(
+        _from: *const Self::Element,
+        _along: usize,
+        _to: *mut Self::Element,
+        _width: usize,
+    ) {
+        unreachable!("invariant: `LINE_STEPS` is asked before")
+    }
 
     /// Whether there is [`Vector::transpose_rows`].
     const TRANSPOSES_ROWS: bool = false;
@@ -185,6 +206,9 @@ pub(crate) trait PartsVector: Vector {
 
     /// The lanes with their signs changed where `signs` has a negative zero, and not where it has a positive one.
     unsafe fn change_signs(self, signs: Self) -> Self;
+
+    /// `self / b`, lane by lane.
+    unsafe fn div(self, b: Self) -> Self;
 }
 
 /// A register of elements, each widened by itself, which the compiler makes vector instructions of.
