@@ -1,11 +1,13 @@
 //! Products of which one triangle is wanted: rank-k updates and their relatives.
 
+use std::ops::Range;
+
 use cpu_gemm::{Factor, Field, TriangleOf, View, ViewMut, gemm_triangle};
 use gemm_spec::{Layout, Order};
 
 use super::options::{Op, Uplo};
 use super::products::Products;
-use super::sizes::{SQUARE, check_size, half, with_room};
+use super::sizes::{ROOM_FOR_A_SQUARE, SQUARE, check_size, half, with_room};
 use crate::error::Error;
 
 /// One triangle of `C = alpha * op(A) * op(B) + beta * C`; the other is neither read nor written.
@@ -24,13 +26,12 @@ pub fn gemmtr<T: Field>(
     c: ViewMut<'_, T>,
     context: &impl Products<T>,
 ) -> Result<(), Error> {
-    let update = Update { uplo, hermitian: false, alpha, beta };
     let (a, b) = (op_a.of(a), op_b.of(b));
     let k = a.view.cols();
     let n = check_square("gemmtr", &c)?;
     check_size("gemmtr", "op(A)", (a.view.rows(), k), (n, k))?;
     check_size("gemmtr", "op(B)", (b.view.rows(), b.view.cols()), (k, n))?;
-    update.compute(a, b, c, context);
+    Update { uplo, hermitian: false, beta }.compute([(alpha, a, b)], c, context);
     Ok(())
 }
 
@@ -51,7 +52,7 @@ pub fn syrk<T: Field>(
     let a = if op == Op::NoTrans { Factor::plain(a) } else { Factor::plain(a).transposed() };
     let n = check_square("syrk", &c)?;
     check_size("syrk", "op(A)", (a.view.rows(), a.view.cols()), (n, a.view.cols()))?;
-    Update { uplo, hermitian: false, alpha, beta }.compute(a, a.transposed(), c, context);
+    Update { uplo, hermitian: false, beta }.compute([(alpha, a, a.transposed())], c, context);
     Ok(())
 }
 
@@ -73,8 +74,8 @@ pub fn herk<T: Field>(
     let n = check_square("herk", &c)?;
     check_size("herk", "op(A)", (a.view.rows(), a.view.cols()), (n, a.view.cols()))?;
     let (alpha, beta) = (T::from_re(alpha), T::from_re(beta));
-    let update = Update { uplo, hermitian: true, alpha, beta };
-    update.compute(a, a.transposed().conjugated(), c, context);
+    let product = (alpha, a, a.transposed().conjugated());
+    Update { uplo, hermitian: true, beta }.compute([product], c, context);
     Ok(())
 }
 
@@ -91,7 +92,7 @@ pub fn syr2k<T: Field>(
     a: View<'_, T>,
     b: View<'_, T>,
     beta: T,
-    mut c: ViewMut<'_, T>,
+    c: ViewMut<'_, T>,
     context: &impl Products<T>,
 ) -> Result<(), Error> {
     let op = if op == Op::NoTrans { Op::NoTrans } else { Op::Trans };
@@ -99,9 +100,8 @@ pub fn syr2k<T: Field>(
     let n = check_square("syr2k", &c)?;
     check_size("syr2k", "op(A)", (a.view.rows(), a.view.cols()), (n, a.view.cols()))?;
     check_size("syr2k", "op(B)", (b.view.rows(), b.view.cols()), (n, a.view.cols()))?;
-    let first = Update { uplo, hermitian: false, alpha, beta };
-    first.compute(a, b.transposed(), c.reborrow(), context);
-    Update { beta: T::ONE, ..first }.compute(b, a.transposed(), c, context);
+    let products = [(alpha, a, b.transposed()), (alpha, b, a.transposed())];
+    Update { uplo, hermitian: false, beta }.compute(products, c, context);
     Ok(())
 }
 
@@ -118,7 +118,7 @@ pub fn her2k<T: Field>(
     a: View<'_, T>,
     b: View<'_, T>,
     beta: T::Real,
-    mut c: ViewMut<'_, T>,
+    c: ViewMut<'_, T>,
     context: &impl Products<T>,
 ) -> Result<(), Error> {
     let op = if op == Op::NoTrans { Op::NoTrans } else { Op::ConjTrans };
@@ -126,10 +126,10 @@ pub fn her2k<T: Field>(
     let n = check_square("her2k", &c)?;
     check_size("her2k", "op(A)", (a.view.rows(), a.view.cols()), (n, a.view.cols()))?;
     check_size("her2k", "op(B)", (b.view.rows(), b.view.cols()), (n, a.view.cols()))?;
-    let first = Update { uplo, hermitian: true, alpha, beta: T::from_re(beta) };
-    first.compute(a, b.transposed().conjugated(), c.reborrow(), context);
-    let second = Update { alpha: alpha.conj(), beta: T::ONE, ..first };
-    second.compute(b, a.transposed().conjugated(), c, context);
+    let first = (alpha, a, b.transposed().conjugated());
+    let second = (alpha.conj(), b, a.transposed().conjugated());
+    let update = Update { uplo, hermitian: true, beta: T::from_re(beta) };
+    update.compute([first, second], c, context);
     Ok(())
 }
 
@@ -139,10 +139,46 @@ fn check_square<T>(routine: &'static str, c: &ViewMut<'_, T>) -> Result<usize, E
     Ok(c.rows())
 }
 
-/// Whether walking down a column goes from one element to the next in memory.
-fn has_columns<T>(c: &ViewMut<'_, T>) -> bool {
-    c.layout().order == Order::ColMajor
+/// A product that is added: the factor, A and B.
+type Product<'a, T> = (T, Factor<'a, T>, Factor<'a, T>);
+
+/// Its parts for the halves of C on the diagonal, and between them that for what is beside it.
+fn halved<'a, T: Copy>(
+    (alpha, a, b): Product<'a, T>,
+    cut: usize,
+    uplo: Uplo,
+) -> (Product<'a, T>, Product<'a, T>, Product<'a, T>) {
+    let (n, k) = (a.view.rows(), a.view.cols());
+    let rows = |part: Range<usize>| a.part(part, 0..k);
+    let cols = |part: Range<usize>| b.part(0..k, part);
+    let (above, below) = (0..cut, cut..n);
+    let off = match uplo {
+        Uplo::Upper => (rows(above.clone()), cols(below.clone())),
+        Uplo::Lower => (rows(below.clone()), cols(above.clone())),
+    };
+    (
+        (alpha, rows(above.clone()), cols(above)),
+        (alpha, off.0, off.1),
+        (alpha, rows(below.clone()), cols(below)),
+    )
 }
+
+/// `C = alpha * A * B + beta * C`, of several products their sum.
+fn sum_of<T: Field, const N: usize>(
+    products: [Product<'_, T>; N],
+    beta: T,
+    mut c: ViewMut<'_, T>,
+    context: &impl Products<T>,
+) {
+    let mut beta = beta;
+    for (alpha, a, b) in products {
+        context.product(alpha, a, b, beta, c.reborrow());
+        beta = T::ONE;
+    }
+}
+
+/// Rows of a square on the diagonal that is not halved.
+const LEAST_SQUARE: usize = 16;
 
 /// What becomes of the triangle of C.
 #[derive(Clone, Copy)]
@@ -150,98 +186,136 @@ struct Update<T> {
     uplo: Uplo,
     /// Whether the imaginary parts of the diagonal are not read, and written as zeros.
     hermitian: bool,
-    alpha: T,
     beta: T,
 }
 
 impl<T: Field> Update<T> {
-    /// The triangle of `C = alpha * A * B + beta * C`, the sizes being right.
-    fn compute(
+    /// The triangle of `C = alpha * A * B + beta * C`, of several products their sum, the sizes being right.
+    fn compute<const N: usize>(
         self,
-        a: Factor<'_, T>,
-        b: Factor<'_, T>,
+        products: [Product<'_, T>; N],
+        mut c: ViewMut<'_, T>,
+        context: &impl Products<T>,
+    ) {
+        if c.rows() <= SQUARE {
+            return self.small(products, c, context);
+        }
+        let mut update = self;
+        for product in products {
+            update.add(product, c.reborrow(), context);
+            update.beta = T::ONE;
+        }
+    }
+
+    /// The same where C is small: all products of a part before the next part.
+    fn small<const N: usize>(
+        self,
+        products: [Product<'_, T>; N],
         c: ViewMut<'_, T>,
         context: &impl Products<T>,
     ) {
-        let nothing_to_add = self.alpha == T::ZERO || a.view.cols() == 0;
-        if c.rows() == 0 || nothing_to_add && self.beta == T::ONE {
+        let n = c.rows();
+        if n == 0 {
             return;
         }
+        let goes = |(_, a, _): &Product<'_, T>| context.goes_elsewhere([n, n, a.view.cols()]);
+        if n <= LEAST_SQUARE || products.iter().any(goes) {
+            return with_room!(n, ROOM => self.square::<ROOM, N>(products, c, context));
+        }
+        let cut = half(n, LEAST_SQUARE);
+        let halves = products.map(|product| halved(product, cut, self.uplo));
+        let (first, off, last) = self.parts(c, cut);
+        self.small(halves.map(|(first, ..)| first), first, context);
+        self.small(halves.map(|(.., last)| last), last, context);
+        sum_of(halves.map(|(_, off, _)| off), self.beta, off, context);
+    }
+
+    /// The halves of C on the diagonal, and between them what is beside it.
+    fn parts<'c>(
+        self,
+        c: ViewMut<'c, T>,
+        cut: usize,
+    ) -> (ViewMut<'c, T>, ViewMut<'c, T>, ViewMut<'c, T>) {
+        let (top, bottom) = c.split_rows(cut);
+        let (first, right) = top.split_cols(cut);
+        let (left, last) = bottom.split_cols(cut);
+        let off = if self.uplo == Uplo::Upper { right } else { left };
+        (first, off, last)
+    }
+
+    /// The same of one product.
+    fn add(self, (alpha, a, b): Product<'_, T>, mut c: ViewMut<'_, T>, context: &impl Products<T>) {
         let (n, k) = (c.rows(), a.view.cols());
-        let mut c = c;
+        let nothing_to_add = alpha == T::ZERO || k == 0;
+        if n == 0 || nothing_to_add && self.beta == T::ONE {
+            return;
+        }
         let halves = || [half(n, SQUARE), n - half(n, SQUARE), k];
         if n > SQUARE && !nothing_to_add && !context.goes_elsewhere(halves()) {
             let of = TriangleOf { upper: self.uplo == Uplo::Upper, real_diagonal: self.hermitian };
-            let (alpha, beta) = (self.alpha, self.beta);
-            let done = gemm_triangle(of, alpha, a, b, beta, c.reborrow(), context.cpu());
+            let done = gemm_triangle(of, alpha, a, b, self.beta, c.reborrow(), context.cpu());
             if done.expect("invariant: the sizes fit") {
                 return;
             }
         }
-        self.halve(a, b, c, context);
+        self.halve((alpha, a, b), c, context);
     }
 
     /// By halves of C.
-    fn halve(
-        self,
-        a: Factor<'_, T>,
-        b: Factor<'_, T>,
-        c: ViewMut<'_, T>,
-        context: &impl Products<T>,
-    ) {
-        let (n, k) = (c.rows(), a.view.cols());
+    fn halve(self, (alpha, a, b): Product<'_, T>, c: ViewMut<'_, T>, context: &impl Products<T>) {
+        let n = c.rows();
         if n <= SQUARE {
-            return with_room!(n, ROOM => self.square::<ROOM>(a, b, c, context));
+            return self.small([(alpha, a, b)], c, context);
         }
         let cut = half(n, SQUARE);
-        let rows = |part: std::ops::Range<usize>| a.part(part, 0..k);
-        let cols = |part: std::ops::Range<usize>| b.part(0..k, part);
-        let (top, bottom) = c.split_rows(cut);
-        let (first, right) = top.split_cols(cut);
-        let (left, last) = bottom.split_cols(cut);
-        let (off_a, off_b, off) = match self.uplo {
-            Uplo::Upper => (rows(0..cut), cols(cut..n), right),
-            Uplo::Lower => (rows(cut..n), cols(0..cut), left),
-        };
-        context.product(self.alpha, off_a, off_b, self.beta, off);
-        self.compute(rows(0..cut), cols(0..cut), first, context);
-        self.compute(rows(cut..n), cols(cut..n), last, context);
+        let (of_first, of_off, of_last) = halved((alpha, a, b), cut, self.uplo);
+        let (first, off, last) = self.parts(c, cut);
+        sum_of([of_off], self.beta, off, context);
+        self.add(of_first, first, context);
+        self.add(of_last, last, context);
     }
 
     /// A square on the diagonal of `ROOM` elements at most: computed aside, so that the other triangle stays as it is.
-    fn square<const ROOM: usize>(
+    fn square<const ROOM: usize, const N: usize>(
         self,
-        a: Factor<'_, T>,
-        b: Factor<'_, T>,
-        mut c: ViewMut<'_, T>,
+        products: [Product<'_, T>; N],
+        c: ViewMut<'_, T>,
         context: &impl Products<T>,
     ) {
+        let adds = products.iter().any(|(alpha, a, _)| *alpha != T::ZERO && a.view.cols() > 0);
+        if !adds && self.beta == T::ONE {
+            return;
+        }
         let n = c.rows();
         let mut scratch = [T::ZERO; ROOM];
-        let layout = if has_columns(&c) { Layout::col_major(n) } else { Layout::row_major(n) };
-        let whole = |scratch| {
-            ViewMut::new(scratch, n, n, layout).expect("invariant: there is room for a square")
-        };
-        let mut aside = whole(&mut scratch);
-        let of_column = |col: usize| match self.uplo {
-            Uplo::Upper => 0..col + 1,
-            Uplo::Lower => col..n,
-        };
-        let real = |row, col, value: T| match self.hermitian && row == col {
-            true => T::from_re(value.re()),
-            false => value,
-        };
+        let layout = Layout { ld: n, ..c.layout() };
+        let mut aside = ViewMut::new(&mut scratch, n, n, layout).expect(ROOM_FOR_A_SQUARE);
         if self.beta != T::ZERO {
-            for col in 0..n {
-                for row in of_column(col) {
-                    aside.set(row, col, real(row, col, c.get(row, col)));
-                }
-            }
+            self.copy_triangle(c.as_view(), aside.reborrow());
         }
-        context.product(self.alpha, a, b, self.beta, aside.reborrow());
-        for col in 0..n {
-            for row in of_column(col) {
-                c.set(row, col, real(row, col, aside.get(row, col)));
+        sum_of(products, self.beta, aside.reborrow(), context);
+        self.copy_triangle(aside.as_view(), c);
+    }
+
+    /// Copies the triangle of a square matrix to another whose elements lie in the same order.
+    fn copy_triangle(self, from: View<'_, T>, to: ViewMut<'_, T>) {
+        // Of the transposed matrices it is the other triangle.
+        let (from, mut to, uplo) = match to.layout().order {
+            Order::ColMajor => (from, to, self.uplo),
+            Order::RowMajor => (from.transposed(), to.transposed(), self.uplo.flipped()),
+        };
+        for col in 0..to.cols() {
+            let rows = match uplo {
+                Uplo::Upper => 0..col + 1,
+                Uplo::Lower => col..to.rows(),
+            };
+            if let (Some(from), Some(to)) = (from.column(col), to.column_mut(col)) {
+                for (to, &from) in to[rows.clone()].iter_mut().zip(&from[rows]) {
+                    *to = from;
+                }
+                if self.hermitian {
+                    to[col] = T::from_re(to[col].re());
+                }
             }
         }
     }

@@ -18,6 +18,9 @@ pub(crate) fn check_size(
 /// Rows of a square on the diagonal that is worked on aside.
 pub(super) const SQUARE: usize = 64;
 
+/// Why a square fits the room that [`with_room`] gives it.
+pub(super) const ROOM_FOR_A_SQUARE: &str = "invariant: there is room for a square";
+
 /// Calls for a square of `n` rows, at most [`SQUARE`], with the elements that there must be room for. Room is
 /// cleared, which for few elements would be most of the work.
 macro_rules! with_room {

@@ -1,11 +1,11 @@
 //! Products with a symmetric or Hermitian matrix, of which one triangle is stored.
 
 use cpu_gemm::{Factor, Field, View, ViewMut};
-use gemm_spec::Layout;
+use gemm_spec::{Layout, Order};
 
 use super::options::{Side, Uplo};
 use super::products::Products;
-use super::sizes::{SQUARE, check_size, half, with_room};
+use super::sizes::{ROOM_FOR_A_SQUARE, SQUARE, check_size, half, with_room};
 use crate::error::Error;
 
 /// `C = alpha * A * B + beta * C`, or `C = alpha * B * A + beta * C`, with a symmetric A.
@@ -124,26 +124,32 @@ impl<T: Field> Symmetric<'_, T> {
     ) {
         let n = c.rows();
         let mut scratch = [T::ZERO; ROOM];
-        if alpha != T::ZERO {
-            for col in 0..n {
-                let rows = match self.uplo {
-                    Uplo::Upper => 0..col + 1,
-                    Uplo::Lower => col..n,
-                };
-                for row in rows {
-                    let stored = self.a.get(row, col);
-                    let (here, there) = match (self.hermitian, row == col) {
-                        (true, true) => (T::from_re(stored.re()), T::from_re(stored.re())),
-                        (true, false) => (stored, stored.conj()),
-                        (false, _) => (stored, stored),
-                    };
-                    scratch[row + col * n] = here;
-                    scratch[col + row * n] = there;
-                }
+        // The columns of A, or of the transposed matrix of which A is the other triangle; of a Hermitian matrix that is the
+        // one of conjugates.
+        let (stored, uplo, is_turned) = match self.a.view.layout().order {
+            Order::ColMajor => (self.a.view, self.uplo, false),
+            Order::RowMajor => (self.a.view.transposed(), self.uplo.flipped(), true),
+        };
+        for col in 0..if alpha == T::ZERO { 0 } else { n } {
+            let rows = match uplo {
+                Uplo::Upper => 0..col + 1,
+                Uplo::Lower => col..n,
+            };
+            let column = stored.column(col).unwrap_or_default();
+            for (row, &element) in rows.clone().zip(&column[rows]) {
+                let conjugate = if self.hermitian { element.conj() } else { element };
+                let (here, there) =
+                    if is_turned { (conjugate, element) } else { (element, conjugate) };
+                scratch[row + col * n] = here;
+                scratch[col + row * n] = there;
+            }
+            if self.hermitian {
+                let of_diagonal = &mut scratch[col + col * n];
+                *of_diagonal = T::from_re(of_diagonal.re());
             }
         }
         let whole = View::new(&scratch, n, n, Layout::col_major(n));
-        let whole = Factor::plain(whole.expect("invariant: there is room for a square"));
+        let whole = Factor::plain(whole.expect(ROOM_FOR_A_SQUARE));
         context.product(alpha, whole, b, beta, c);
     }
 }
