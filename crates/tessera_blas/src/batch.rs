@@ -19,7 +19,7 @@ use crate::device::{self, General, Number};
 use crate::int::Int;
 use crate::level3::{self, Sizes};
 use crate::threads;
-use crate::xerbla::Report;
+use crate::xerbla::{Report, Routine};
 
 /// Groups of products: an element of each array for a group, but of `a`, `b` and `c` one for a product.
 pub(crate) struct Groups<T, I, L> {
@@ -98,7 +98,7 @@ impl<T: Number, I: Int> Common<T, I> {
 /// # Safety
 /// See the [module](self), of all of them.
 unsafe fn compute<T: Number, I: Int>(
-    routine: &str,
+    routine: Routine,
     count: usize,
     all: &[Common<T, I>],
     matrices: impl Fn(usize) -> Matrices<T> + Sync,

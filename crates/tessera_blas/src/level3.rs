@@ -14,7 +14,7 @@ use tessera::blas3::{self, Diag, Field, Op, Side, Uplo, View, ViewMut};
 
 use crate::device::{self, Call, General, Means, Number, Stored};
 use crate::int::Int;
-use crate::xerbla::Report;
+use crate::xerbla::{Report, Routine};
 
 /// The first argument that is wrong, of pairs of a number and whether it is right.
 macro_rules! check {
@@ -196,7 +196,7 @@ pub(crate) unsafe fn gemm<T: Number, I: Int>(
 /// # Safety
 /// See the [module](self).
 #[inline(always)]
-pub(crate) unsafe fn multiply<T: Number>(routine: &str, sizes: &Sizes, product: General<T>) {
+pub(crate) unsafe fn multiply<T: Number>(routine: Routine, sizes: &Sizes, product: General<T>) {
     // SAFETY: the caller's promise.
     if device::is_plain() && unsafe { product.near() } {
         return;
@@ -210,7 +210,7 @@ pub(crate) unsafe fn multiply<T: Number>(routine: &str, sizes: &Sizes, product: 
 /// # Safety
 /// See the [module](self).
 #[inline(never)]
-unsafe fn larger<T: Number>(routine: &str, sizes: [usize; 3], product: General<T>) {
+unsafe fn larger<T: Number>(routine: Routine, sizes: [usize; 3], product: General<T>) {
     let [m, n, k] = sizes;
     let call = Call { routine, sizes: &sizes, work: work::<T>(m, n, k) };
     // SAFETY: the caller's promise.

@@ -6,7 +6,6 @@
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -209,30 +208,43 @@ pub(crate) fn all() -> Option<CpuContext> {
     }
 }
 
-/// Computes with the threads that those multiply-adds are worth. A panic ends the process.
-pub(crate) fn compute(multiply_adds: usize, compute: impl FnOnce(&CpuContext)) {
-    let done = catch_unwind(AssertUnwindSafe(|| {
-        let state = state();
-        let threads = if multiply_adds < LEAST_SHARED_WORK { 1 } else { wanted() };
-        let Some(of) = NonZeroUsize::new(threads).filter(|of| of.get() > 1) else {
-            return compute(&state.alone);
-        };
-        if in_parallel_region() {
-            return compute(&state.alone);
-        }
-        let Some(pool) = pool(state, threads.max(by_environment())) else {
-            return compute(&state.alone);
-        };
-        let others = state.callers.fetch_add(1, Ordering::Relaxed);
-        let _caller = Caller(&state.callers);
-        let share = threads / (others + 1);
-        let share = NonZeroUsize::new(share).unwrap_or(NonZeroUsize::MIN);
-        compute(&pool.limited_to(of).share(share));
-    }));
-    if done.is_err() {
-        // The panic's own message has been written.
+/// Ends the process where a panic passes, which may not reach the caller: its message has been written.
+struct NoPanic;
+
+impl Drop for NoPanic {
+    fn drop(&mut self) {
         std::process::abort();
     }
+}
+
+/// Computes with the threads that those multiply-adds are worth. A panic ends the process.
+#[inline]
+pub(crate) fn compute(multiply_adds: usize, compute: impl FnOnce(&CpuContext)) {
+    let guard = NoPanic;
+    match multiply_adds < LEAST_SHARED_WORK {
+        true => compute(alone()),
+        false => shared(compute),
+    }
+    std::mem::forget(guard);
+}
+
+/// [`compute`] where a second thread may pay.
+#[inline(never)]
+fn shared(compute: impl FnOnce(&CpuContext)) {
+    let state = state();
+    let Some(of) = NonZeroUsize::new(wanted()).filter(|of| of.get() > 1) else {
+        return compute(&state.alone);
+    };
+    if in_parallel_region() {
+        return compute(&state.alone);
+    }
+    let Some(pool) = pool(state, of.get().max(by_environment())) else {
+        return compute(&state.alone);
+    };
+    let others = state.callers.fetch_add(1, Ordering::Relaxed);
+    let _caller = Caller(&state.callers);
+    let share = NonZeroUsize::new(of.get() / (others + 1)).unwrap_or(NonZeroUsize::MIN);
+    compute(&pool.limited_to(of).share(share));
 }
 
 /// Sets how many threads products may use; what is not positive gives the choice back to the environment.

@@ -5,6 +5,7 @@
 //! libraries of a process it would hide those of, say, Octave, which must be reached.
 
 use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
 use std::io::Write;
 use std::ptr::NonNull;
 
@@ -83,8 +84,25 @@ impl Handler for i64 {
 pub(crate) trait Report: Copy {
     fn wrong(self, argument: i32);
 
-    /// The routine's name, as it is told to a handler.
-    fn routine(&self) -> &'static str;
+    /// The routine, for whoever wants to name it.
+    fn routine(&self) -> Routine;
+}
+
+/// A routine by the name that was called. Most calls name it to nobody, so it is a text only where it is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Routine {
+    /// With the blanks that handlers expect.
+    Fortran(&'static str),
+    C(&'static CStr),
+}
+
+impl fmt::Display for Routine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fortran(name) => name.trim_end(),
+            Self::C(name) => name.to_str().unwrap_or_default(),
+        })
+    }
 }
 
 /// A routine called by its Fortran name.
@@ -102,8 +120,9 @@ impl<I> Fortran<I> {
 }
 
 impl<I: Handler> Report for Fortran<I> {
-    fn routine(&self) -> &'static str {
-        self.name.trim_end()
+    #[inline]
+    fn routine(&self) -> Routine {
+        Routine::Fortran(self.name)
     }
 
     fn wrong(self, argument: i32) {
@@ -130,8 +149,9 @@ pub(crate) struct C {
 }
 
 impl Report for C {
-    fn routine(&self) -> &'static str {
-        self.name.to_str().unwrap_or_default()
+    #[inline]
+    fn routine(&self) -> Routine {
+        Routine::C(self.name)
     }
 
     /// Arguments of C are one more, the order of storage being the first. Of row-major matrices the number is that of
@@ -189,7 +209,7 @@ fn set_row_major(row_major: bool) {
 }
 
 /// What is said where nobody else is to be told.
-fn say(routine: &str, argument: i32) {
+fn say(routine: Routine, argument: i32) {
     let line =
         format!(" ** On entry to {routine}, argument number {argument} has an illegal value\n");
     // There is nobody to tell that nobody could be told.

@@ -9,6 +9,7 @@ use super::number::Number;
 use super::opened::{Lane, lane};
 use super::pointers::Place;
 use super::stored::Stored;
+use crate::xerbla::Routine;
 
 /// A copy in host memory of what is on a device, as real numbers: of complex ones twice the rows.
 struct Copied<R> {
@@ -22,7 +23,7 @@ struct Copied<R> {
 /// # Safety
 /// As the [module](super) says; the operands are in those places.
 pub(super) unsafe fn with_copies<T: Number, const N: usize>(
-    routine: &str,
+    routine: Routine,
     operands: [Stored<T>; N],
     places: [Place; N],
     body: impl FnOnce([Stored<T>; N]),

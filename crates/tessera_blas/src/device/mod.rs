@@ -44,6 +44,7 @@ pub(crate) use self::settings::{is_plain, told};
 pub(crate) use self::stored::Stored;
 use crate::level3::FITS;
 use crate::threads;
+use crate::xerbla::Routine;
 
 /// Multiply-adds of the call for which a GPU is opened, which takes about a second, where the CPU may end first.
 const OPENS: usize = 1 << 27;
@@ -51,8 +52,8 @@ const OPENS: usize = 1 << 27;
 /// A call, for those who want to know of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
-    /// The routine, as it was called.
-    pub(crate) routine: &'a str,
+    /// What was called.
+    pub(crate) routine: Routine,
     /// The sizes that it was given, as many as it has.
     pub(crate) sizes: &'a [usize],
     /// Multiply-adds of real numbers.
