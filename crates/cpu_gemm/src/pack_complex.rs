@@ -1,5 +1,7 @@
 //! Packing of complex numbers for the tiles of real ones; [`crate::complex`] says why.
 
+use std::ops::Range;
+
 use gemm_spec::Element as _;
 
 use crate::pack::{self, Pack};
@@ -34,7 +36,7 @@ pub(crate) unsafe fn pack_a<V: PartsVector, const CONJUGATED: bool>(
             for p in (0..k / 2).step_by(STEPS_AT_ONCE) {
                 let steps = p..(k / 2).min(p.wrapping_add(STEPS_AT_ONCE));
                 // SAFETY: lines and steps that exist.
-                unsafe { block_of_a::<V::Element, CONJUGATED>(panels, first, steps, width) };
+                unsafe { block_of_a::<V, CONJUGATED>(panels, first, steps, width) };
             }
         }
     }
@@ -73,8 +75,7 @@ unsafe fn column_of_a<V: PartsVector, const CONJUGATED: bool>(
                 // SAFETY: the lines that are left.
                 unsafe { V::load_masked(from, mask) }
             } else {
-                // SAFETY: the CPU has the instruction set of `V`.
-                unsafe { V::splat(zero) }
+                break;
             };
             let register = match CONJUGATED {
                 // SAFETY: the CPU has the instruction set of `V`.
@@ -99,24 +100,28 @@ unsafe fn column_of_a<V: PartsVector, const CONJUGATED: bool>(
 /// # Safety
 /// As [`pack_a`]; they exist.
 #[inline(always)]
-unsafe fn block_of_a<T: Parts, const CONJUGATED: bool>(
-    panels: &Pack<T, T>,
+unsafe fn block_of_a<V: PartsVector, const CONJUGATED: bool>(
+    panels: &Pack<V::Element, V::Element>,
     first: usize,
-    steps: std::ops::Range<usize>,
+    steps: Range<usize>,
     width: usize,
-) {
+) where
+    V::Element: Parts,
+{
     let &Pack { from, along, step, lines, k, to } = panels;
-    let count = width.min(lines.wrapping_sub(first)) / 2;
-    let from = from.cast::<[T; 2]>().wrapping_add((first / 2).wrapping_mul(along));
-    let to = to.wrapping_add(first.wrapping_mul(k)).cast::<[T; 2]>();
-    for i in 0..width / 2 {
+    let count = width.min(lines.wrapping_sub(first));
+    // Tiles read whole registers.
+    let (count, filled) = (count / 2, count.next_multiple_of(V::LANES) / 2);
+    let from = from.cast::<[V::Element; 2]>().wrapping_add((first / 2).wrapping_mul(along));
+    let to = to.wrapping_add(first.wrapping_mul(k)).cast::<[V::Element; 2]>();
+    for i in 0..filled {
         let from = from.wrapping_add(i.wrapping_mul(along));
         for p in steps.clone() {
             let [re, im] = if i < count {
                 // SAFETY: one of the panel's lines, at a step that exists.
                 unsafe { from.wrapping_add(p.wrapping_mul(step)).read() }
             } else {
-                [T::ZERO; 2]
+                [V::Element::ZERO; 2]
             };
             let im = if CONJUGATED { -im } else { im };
             let to = to.wrapping_add(p.wrapping_mul(width).wrapping_add(i));

@@ -567,7 +567,7 @@ unsafe fn fill<V: PartsVector, const VECTORS: usize, const COMPLEX: bool>(
         }
     } else {
         // SAFETY: right-hand sides whose elements are contiguous, and their places in the panel.
-        unsafe { turn::<V>(b.at, b.col, cols, n, triangle.panel, row_len) };
+        unsafe { turn_registers::<V>(b.at, b.col, cols, n, triangle.panel, row_len) };
     }
     if alpha.0 != V::Element::ONE {
         // SAFETY: the CPU has the instruction set of `V`.
@@ -660,8 +660,34 @@ unsafe fn take<V: PartsVector, const VECTORS: usize, const COMPLEX: bool>(
     } else {
         let row_len = const { VECTORS * V::LANES };
         // SAFETY: rows of the panel, and their places in right-hand sides whose elements are contiguous.
-        unsafe { turn::<V>(panel, row_len, n, cols, b.at, b.col) };
+        unsafe { turn_registers::<V>(panel, row_len, n, cols, b.at, b.col) };
     }
+}
+
+/// [`turn`], where there are lines enough by registers that are written as a whole, as they will be read.
+///
+/// # Safety
+/// As [`turn`].
+#[inline(always)]
+unsafe fn turn_registers<V: PartsVector>(
+    from: *const V::Element,
+    along: usize,
+    count: usize,
+    steps: usize,
+    to: *mut V::Element,
+    width: usize,
+) {
+    let whole = if V::TRANSPOSES_ROWS { count / V::LANES * V::LANES } else { 0 };
+    for line in (0..whole).step_by(V::LANES) {
+        let from = from.wrapping_add(line.wrapping_mul(along));
+        // SAFETY: as many lines as a register has lanes, all their steps, and the places of these.
+        unsafe { V::transpose_rows(from, along, steps, to.wrapping_add(line), width) };
+    }
+    let from = from.wrapping_add(whole.wrapping_mul(along));
+    // SAFETY: the lines that are left.
+    unsafe {
+        turn::<V>(from, along, count.wrapping_sub(whole), steps, to.wrapping_add(whole), width)
+    };
 }
 
 /// Copies elements that are contiguous.
