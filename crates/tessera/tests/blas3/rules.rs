@@ -2,7 +2,7 @@
 
 use super::*;
 use tessera::Error;
-use tessera::blas3::{View, ViewMut};
+use tessera::blas3::{Field, View, ViewMut};
 use tessera::{Layout, Order};
 
 /// A zero of B does not hide what it is multiplied by.
@@ -68,6 +68,46 @@ fn nan_as_a_factor_is_not_zero() {
         let (uplo, op, diag) = (Uplo::Upper, Op::Trans, Diag::Unit);
         blas3::trsm(Side::Right, uplo, op, diag, f64::NAN, a, view, &context).expect("it fits");
         assert!(b.iter().all(|b| b.is_nan()));
+    }
+}
+
+/// A right-hand side has the bits that it has among others, as many as there are: they are computed by panels of several
+/// widths, and few of few rows by themselves.
+#[test]
+fn right_hand_sides_have_the_same_bits_together_and_apart() {
+    apart(|at| 1.0f32 / (at % 97 + 3) as f32 - 0.1);
+    apart(|at| 1.0f64 / (at % 97 + 3) as f64 - 0.1);
+    apart(|at| Complex::new(1.0f32 / (at % 97 + 3) as f32 - 0.1, 1.0 / (at % 31 + 5) as f32));
+    apart(|at| Complex::new(1.0f64 / (at % 97 + 3) as f64 - 0.1, 1.0 / (at % 31 + 5) as f64));
+}
+
+fn apart<T: Field>(element: impl Fn(usize) -> T) {
+    let (context, cols, alpha) = (context(), 70, element(7));
+    for n in [1, 2, 4, 7, 32] {
+        let layout = Layout::col_major(n);
+        let a: Vec<T> = (0..n * n).map(|at| element(at * 5)).collect();
+        let a = View::new(&a, n, n, layout).expect("it fits");
+        let given: Vec<T> = (0..n * cols).map(|at| element(at * 3 + 1)).collect();
+        for case in 0..16 {
+            let is = |bit: usize| case & bit != 0;
+            let routine = if is(1) { blas3::trsm } else { blas3::trmm };
+            let uplo = if is(2) { Uplo::Upper } else { Uplo::Lower };
+            let op = if is(4) { Op::ConjTrans } else { Op::NoTrans };
+            let diag = if is(8) { Diag::Unit } else { Diag::NonUnit };
+            let compute = |from: usize, width: usize| {
+                let mut b = given[from * n..(from + width) * n].to_vec();
+                let x = ViewMut::new(&mut b, n, width, layout).expect("it fits");
+                routine(Side::Left, uplo, op, diag, alpha, a, x, &context).expect("it fits");
+                b
+            };
+            let together = compute(0, cols);
+            for width in [1, 3, 17, 40] {
+                for from in (0..cols - width).step_by(width) {
+                    let expected = &together[from * n..(from + width) * n];
+                    assert!(compute(from, width) == expected, "{n} {case} {width} {from}");
+                }
+            }
+        }
     }
 }
 
