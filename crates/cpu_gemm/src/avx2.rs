@@ -12,7 +12,7 @@ use crate::rounding::{self, Rounded};
 use crate::tile::Tile;
 use crate::times_column;
 use crate::transpose;
-use crate::vector::{self, PartsVector, Vector, no_transpose};
+use crate::vector::{self, PartsVector, Vector, no_transpose, transposes};
 
 /// The instruction set.
 pub(crate) struct Avx2;
@@ -112,26 +112,7 @@ impl Vector for __m256 {
         unsafe { vector::widened_singly(from) }
     }
 
-    const SIDE: usize = 8;
-
-    #[inline(always)]
-    unsafe fn transpose(from: *const f32, along: usize, to: *mut f32, width: usize) {
-        // SAFETY: the caller's promises.
-        unsafe { transpose::f32_8x8(from, along, to, width) }
-    }
-
-    const LINE_STEPS: usize = 4;
-
-    #[inline(always)]
-    unsafe fn transpose_lines<const LINES: usize>(
-        from: *const f32,
-        along: usize,
-        to: *mut f32,
-        width: usize,
-    ) {
-        // SAFETY: the caller's promises.
-        unsafe { transpose::f32_lines::<LINES>(from, along, to, width) }
-    }
+    transposes!(f32, 8 by f32_8x8, 4 by f32_lines);
 
     const ROW_STEPS: usize = 4;
 
@@ -318,26 +299,7 @@ impl Vector for __m256d {
         unsafe { _mm256_add_pd(self, b) }
     }
 
-    const SIDE: usize = 4;
-
-    #[inline(always)]
-    unsafe fn transpose(from: *const f64, along: usize, to: *mut f64, width: usize) {
-        // SAFETY: the caller's promises.
-        unsafe { transpose::f64_4x4(from, along, to, width) }
-    }
-
-    const LINE_STEPS: usize = 2;
-
-    #[inline(always)]
-    unsafe fn transpose_lines<const LINES: usize>(
-        from: *const f64,
-        along: usize,
-        to: *mut f64,
-        width: usize,
-    ) {
-        // SAFETY: the caller's promises.
-        unsafe { transpose::f64_lines::<LINES>(from, along, to, width) }
-    }
+    transposes!(f64, 4 by f64_4x4, 2 by f64_lines);
 
     const ROW_STEPS: usize = 2;
 

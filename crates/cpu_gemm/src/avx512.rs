@@ -11,7 +11,7 @@ use crate::rounding::{self, Rounded};
 use crate::tile::Tile;
 use crate::times_column;
 use crate::transpose;
-use crate::vector::{self, PartsVector, Vector};
+use crate::vector::{self, PartsVector, Vector, transposes};
 
 /// The instruction set.
 pub(crate) struct Avx512;
@@ -81,26 +81,7 @@ impl Vector for __m512 {
         unsafe { _mm512_add_ps(self, b) }
     }
 
-    const SIDE: usize = 8;
-
-    #[inline(always)]
-    unsafe fn transpose(from: *const f32, along: usize, to: *mut f32, width: usize) {
-        // SAFETY: the caller's promises.
-        unsafe { transpose::f32_8x8(from, along, to, width) }
-    }
-
-    const LINE_STEPS: usize = 4;
-
-    #[inline(always)]
-    unsafe fn transpose_lines<const LINES: usize>(
-        from: *const f32,
-        along: usize,
-        to: *mut f32,
-        width: usize,
-    ) {
-        // SAFETY: the caller's promises.
-        unsafe { transpose::f32_lines::<LINES>(from, along, to, width) }
-    }
+    transposes!(f32, 8 by f32_8x8, 4 by f32_lines);
 
     const BLOCK_OF_HALVES: Option<(usize, usize)> = Some((16, 32));
 
@@ -286,26 +267,7 @@ impl Vector for __m512d {
         unsafe { _mm512_add_pd(self, b) }
     }
 
-    const SIDE: usize = 4;
-
-    #[inline(always)]
-    unsafe fn transpose(from: *const f64, along: usize, to: *mut f64, width: usize) {
-        // SAFETY: the caller's promises.
-        unsafe { transpose::f64_4x4(from, along, to, width) }
-    }
-
-    const LINE_STEPS: usize = 2;
-
-    #[inline(always)]
-    unsafe fn transpose_lines<const LINES: usize>(
-        from: *const f64,
-        along: usize,
-        to: *mut f64,
-        width: usize,
-    ) {
-        // SAFETY: the caller's promises.
-        unsafe { transpose::f64_lines::<LINES>(from, along, to, width) }
-    }
+    transposes!(f64, 4 by f64_4x4, 2 by f64_lines);
 
     const TRANSPOSES_ROWS: bool = true;
 

@@ -20,7 +20,7 @@ use num_complex::Complex;
 use crate::context::CpuContext;
 use crate::field::{Factor, Field};
 use crate::kernels::InstructionSet;
-use crate::pack::{Pack, copy_singly, turn};
+use crate::pack::{Pack, copy_singly, turn_registers};
 use crate::parts::Parts;
 use crate::sum::{CHAIN, superblock};
 use crate::thresholds::{PANEL_BYTES, WORK_PER_THREAD};
@@ -344,15 +344,8 @@ impl<V: Vector> Numbers<V> for Plain<V::Element> {
     unsafe fn transpose(self, rows: &Pack<V::Element, V::Element>, width: usize) {
         let &Pack { from, along, step, lines, k, to } = rows;
         if step == 1 {
-            let whole = if V::TRANSPOSES_ROWS { lines / V::LANES * V::LANES } else { 0 };
-            for i in (0..whole).step_by(V::LANES) {
-                let from = from.wrapping_add(i.wrapping_mul(along));
-                // SAFETY: the caller's promises, of as many rows as a register has lanes.
-                unsafe { V::transpose_rows(from, along, k, to.wrapping_add(i), width) }
-            }
-            let (from, rest) = (from.wrapping_add(whole.wrapping_mul(along)), lines - whole);
-            // SAFETY: the caller's promises, of the rows that are left.
-            unsafe { turn::<V>(from, along, rest, k, to.wrapping_add(whole), width) }
+            // SAFETY: the caller's promises.
+            unsafe { turn_registers::<V>(from, along, lines, k, to, width) }
         } else {
             // SAFETY: the caller's promises.
             unsafe { copy_singly(from, (along, step), (0, lines), (0, k), to, width) }

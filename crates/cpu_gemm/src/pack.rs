@@ -125,7 +125,7 @@ unsafe fn copy_steps<T: Copy>(
 /// # Safety
 /// As [`pack`].
 #[inline(always)]
-pub(crate) unsafe fn turn<V: Vector>(
+unsafe fn turn<V: Vector>(
     from: *const V::Element,
     along: usize,
     count: usize,
@@ -160,6 +160,30 @@ pub(crate) unsafe fn turn<V: Vector>(
     unsafe { copy_singly(from, (along, 1), (lines, count), (0, steps), to, width) };
     // SAFETY: all lines, at the steps behind the squares.
     unsafe { copy_singly(from, (along, 1), (0, count), (steps, k), to, width) };
+}
+
+/// [`turn`], but where there are lines enough by registers that are written as a whole, as they will be read.
+///
+/// # Safety
+/// As [`pack`].
+#[inline(always)]
+pub(crate) unsafe fn turn_registers<V: Vector>(
+    from: *const V::Element,
+    along: usize,
+    count: usize,
+    k: usize,
+    to: *mut V::Element,
+    width: usize,
+) {
+    let whole = if V::TRANSPOSES_ROWS { count / V::LANES * V::LANES } else { 0 };
+    for line in (0..whole).step_by(V::LANES) {
+        let from = from.wrapping_add(line.wrapping_mul(along));
+        // SAFETY: as many lines as a register has lanes, all their steps, and the places of these.
+        unsafe { V::transpose_rows(from, along, k, to.wrapping_add(line), width) };
+    }
+    let (from, rest) = (from.wrapping_add(whole.wrapping_mul(along)), count.wrapping_sub(whole));
+    // SAFETY: the lines that are left.
+    unsafe { turn::<V>(from, along, rest, k, to.wrapping_add(whole), width) };
 }
 
 /// Some lines from that one on, a few steps at a time; the steps are a multiple of these.

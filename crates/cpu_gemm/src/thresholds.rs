@@ -12,15 +12,16 @@ pub(crate) const SMALL: usize = 1 << 21;
 /// beyond its multiply-adds.
 pub(crate) const SMALL_ALONE: usize = 384 * 384;
 
+/// The same as [`SMALL`] with instruction sets that pack early: 64 x 64 x 64. [`SMALL_ALONE`] is not
+/// asked there.
+pub(crate) const SMALL_PACKED_EARLY: usize = 1 << 18;
+
 /// C is thin where it has at most that many times a tile's columns, rows of A being contiguous: each
 /// element of A then meets too few columns to pay for a copy.
 pub(crate) const THIN_PANELS: usize = 2;
 
 /// The same where A must be transposed on its way.
 pub(crate) const THIN_TURNED_PANELS: usize = 1;
-
-/// The same as [`SMALL`] with instruction sets that pack early: 64 x 64 x 64. No product is larger for being alone.
-pub(crate) const SMALL_PACKED_EARLY: usize = 1 << 18;
 
 /// k elements that a C of one column is swept for before the next. Its tiles are tall: long pieces of each
 /// column of A, one column after the other.

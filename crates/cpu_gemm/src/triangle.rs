@@ -2,8 +2,7 @@
 //! rectangular has been given to [`gemm_views`](crate::gemm_views()).
 //!
 //! Right-hand sides are copied into a panel, some at a time, so that a row of it fills registers, and are computed
-//! there in place ([`crate::triangle_kernel`]). The triangle is read where it lies by a single panel, and copied for
-//! several.
+//! there in place ([`crate::triangle_kernel`]). The triangle is read in place for one panel, and copied for several.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,7 +114,7 @@ pub(crate) fn compute<R: TriangleKernel, T: Field<Real = R>>(
     let of_most = functions[functions.len() - 1];
     let &(vectors, function) = functions.iter().find(is_enough).unwrap_or(&of_most);
     let width = vectors * lanes / parts;
-    let compute = |a: Elements<*const R>, conjugated: bool, mut b: ViewMut<'_, T>| {
+    let panel = |a: Elements<*const R>, conjugated: bool, mut b: ViewMut<'_, T>| {
         let mut room = Panel([MaybeUninit::uninit(); BLOCK * VECTORS * REGISTER]);
         let (row, col) = b.as_view().strides();
         let triangle = Triangle {
@@ -137,7 +136,7 @@ pub(crate) fn compute<R: TriangleKernel, T: Field<Real = R>>(
     if cols <= width {
         let (row, col) = a.view.strides();
         let of_view = Elements { at: a.view.as_ptr().cast(), row: parts * row, col: parts * col };
-        return compute(of_view, T::IS_COMPLEX && a.conjugated, b);
+        return panel(of_view, T::IS_COMPLEX && a.conjugated, b);
     }
     // What is not of the triangle stays as it is, since nobody reads it.
     let mut copy = [MaybeUninit::<T>::uninit(); BLOCK * BLOCK];
@@ -153,7 +152,7 @@ pub(crate) fn compute<R: TriangleKernel, T: Field<Real = R>>(
     context.run_on(threads, || {
         while let Some(b) = sides.take() {
             let of_copy = Elements { at: copy.as_ptr().cast(), row: parts * BLOCK, col: parts };
-            compute(of_copy, false, b);
+            panel(of_copy, false, b);
         }
     });
 }

@@ -11,9 +11,11 @@
 //! Solving substitutes: nothing is inverted, and a zero on the diagonal reaches no row that is solved before it. The
 //! other triangle is not read, nor is the diagonal where it is said to be one.
 
+use std::ops::Range;
+
 use gemm_spec::Element as _;
 
-use crate::pack::turn;
+use crate::pack::turn_registers;
 use crate::parts::Parts;
 use crate::vector::PartsVector;
 
@@ -300,19 +302,8 @@ unsafe fn solve_rows<V: PartsVector, const VECTORS: usize, const ROWS: usize, co
         // SAFETY: a row of the panel.
         *sums = unsafe { load_row(row_at::<V, VECTORS>(triangle, i)) };
     }
-    let a = lines_of_a(triangle, rows);
-    for known in 0..done {
-        let p = triangle.row(known);
-        let at = p.wrapping_mul(triangle.a.col);
-        // SAFETY: a row of the panel.
-        let x = unsafe { load_row(row_at::<V, VECTORS>(triangle, p)) };
-        for (sums, line) in sums.iter_mut().zip(a) {
-            // SAFETY: an element of the triangle.
-            let (re, im) = unsafe { triangle.element::<COMPLEX>(line.wrapping_add(at)) };
-            // SAFETY: the CPU has the instruction set of `V`.
-            *sums = unsafe { add_row::<V, VECTORS, COMPLEX>(*sums, x, (-re, -im)) };
-        }
-    }
+    // SAFETY: the caller's promises: rows of the triangle that are solved.
+    sums = unsafe { add_others::<V, VECTORS, ROWS, COMPLEX>(triangle, rows, 0..done, sums) };
     for r in 0..ROWS {
         let i = rows[r];
         for q in 0..r {
@@ -372,33 +363,46 @@ unsafe fn multiply_rows<
             sums[r] = unsafe { add_row::<V, VECTORS, COMPLEX>(sums[r], x, by) };
         }
     }
-    let a = lines_of_a(triangle, rows);
-    for later in done.wrapping_add(ROWS)..triangle.n {
-        let p = triangle.row(later);
-        let at = p.wrapping_mul(triangle.a.col);
-        // SAFETY: a row of the panel.
-        let x = unsafe { load_row(row_at::<V, VECTORS>(triangle, p)) };
-        for (sums, line) in sums.iter_mut().zip(a) {
-            // SAFETY: an element of the triangle.
-            let by = unsafe { triangle.element::<COMPLEX>(line.wrapping_add(at)) };
-            // SAFETY: the CPU has the instruction set of `V`.
-            *sums = unsafe { add_row::<V, VECTORS, COMPLEX>(*sums, x, by) };
-        }
-    }
+    let later = done.wrapping_add(ROWS)..triangle.n;
+    // SAFETY: the caller's promises: rows of the triangle that are not multiplied yet.
+    sums = unsafe { add_others::<V, VECTORS, ROWS, COMPLEX>(triangle, rows, later, sums) };
     for (sums, i) in sums.into_iter().zip(rows) {
         // SAFETY: a row of the panel.
         unsafe { store_row(sums, row_at::<V, VECTORS>(triangle, i)) };
     }
 }
 
-/// Where some rows of A begin.
+/// Adds to the sums of some rows what the rows of these turns give, which are none of them: subtracts it, in a solve.
+///
+/// # Safety
+/// As [`solve_rows`]; all of these rows' elements of A in the columns of the others are in the triangle.
 #[inline(always)]
-fn lines_of_a<T, const ROWS: usize>(
-    triangle: &Triangle<T>,
+unsafe fn add_others<V: PartsVector, const VECTORS: usize, const ROWS: usize, const COMPLEX: bool>(
+    triangle: &Triangle<V::Element>,
     rows: [usize; ROWS],
-) -> [*const T; ROWS] {
-    let Elements { at, row, .. } = triangle.a;
-    rows.map(|i| at.wrapping_add(i.wrapping_mul(row)))
+    others: Range<usize>,
+    mut sums: [[V; VECTORS]; ROWS],
+) -> [[V; VECTORS]; ROWS]
+where
+    V::Element: Parts,
+{
+    let Elements { at, row, col } = triangle.a;
+    let lines = rows.map(|i| at.wrapping_add(i.wrapping_mul(row)));
+    let solve = triangle.task.solve;
+    for other in others {
+        let p = triangle.row(other);
+        let step = p.wrapping_mul(col);
+        // SAFETY: a row of the panel.
+        let x = unsafe { load_row(row_at::<V, VECTORS>(triangle, p)) };
+        for (sums, line) in sums.iter_mut().zip(lines) {
+            // SAFETY: an element of the triangle.
+            let (re, im) = unsafe { triangle.element::<COMPLEX>(line.wrapping_add(step)) };
+            let by = if solve { (-re, -im) } else { (re, im) };
+            // SAFETY: the CPU has the instruction set of `V`.
+            *sums = unsafe { add_row::<V, VECTORS, COMPLEX>(*sums, x, by) };
+        }
+    }
+    sums
 }
 
 /// Where a row of the panel begins.
@@ -662,32 +666,6 @@ unsafe fn take<V: PartsVector, const VECTORS: usize, const COMPLEX: bool>(
         // SAFETY: rows of the panel, and their places in right-hand sides whose elements are contiguous.
         unsafe { turn_registers::<V>(panel, row_len, n, cols, b.at, b.col) };
     }
-}
-
-/// [`turn`], where there are lines enough by registers that are written as a whole, as they will be read.
-///
-/// # Safety
-/// As [`turn`].
-#[inline(always)]
-unsafe fn turn_registers<V: PartsVector>(
-    from: *const V::Element,
-    along: usize,
-    count: usize,
-    steps: usize,
-    to: *mut V::Element,
-    width: usize,
-) {
-    let whole = if V::TRANSPOSES_ROWS { count / V::LANES * V::LANES } else { 0 };
-    for line in (0..whole).step_by(V::LANES) {
-        let from = from.wrapping_add(line.wrapping_mul(along));
-        // SAFETY: as many lines as a register has lanes, all their steps, and the places of these.
-        unsafe { V::transpose_rows(from, along, steps, to.wrapping_add(line), width) };
-    }
-    let from = from.wrapping_add(whole.wrapping_mul(along));
-    // SAFETY: the lines that are left.
-    unsafe {
-        turn::<V>(from, along, count.wrapping_sub(whole), steps, to.wrapping_add(whole), width)
-    };
 }
 
 /// Copies elements that are contiguous.

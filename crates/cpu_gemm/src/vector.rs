@@ -264,6 +264,36 @@ unsafe fn add_singly<V: Vector>(
     sum
 }
 
+/// What registers of real numbers copy transposed, with AVX and AVX-512 alike: squares of that side, and a few steps of
+/// some lines.
+#[cfg(target_arch = "x86_64")]
+macro_rules! transposes {
+    ($real:ty, $side:literal by $square:ident, $steps:literal by $lines:ident) => {
+        const SIDE: usize = $side;
+
+        #[inline(always)]
+        unsafe fn transpose(from: *const $real, along: usize, to: *mut $real, width: usize) {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::transpose::$square(from, along, to, width) }
+        }
+
+        const LINE_STEPS: usize = $steps;
+
+        #[inline(always)]
+        unsafe fn transpose_lines<const LINES: usize>(
+            from: *const $real,
+            along: usize,
+            to: *mut $real,
+            width: usize,
+        ) {
+            // SAFETY: the caller's promises.
+            unsafe { $crate::transpose::$lines::<LINES>(from, along, to, width) }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use transposes;
+
 /// For registers whose operands are packed by code of their own.
 #[cfg(target_arch = "x86_64")]
 macro_rules! no_transpose {

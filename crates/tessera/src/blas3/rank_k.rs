@@ -243,36 +243,27 @@ impl<T: Field> Update<T> {
         (first, off, last)
     }
 
-    /// The same of one product.
-    fn add(self, (alpha, a, b): Product<'_, T>, mut c: ViewMut<'_, T>, context: &impl Products<T>) {
+    /// The same of one product where C is not.
+    fn add(self, product: Product<'_, T>, mut c: ViewMut<'_, T>, context: &impl Products<T>) {
+        let (alpha, a, b) = product;
         let (n, k) = (c.rows(), a.view.cols());
         let nothing_to_add = alpha == T::ZERO || k == 0;
-        if n == 0 || nothing_to_add && self.beta == T::ONE {
+        if nothing_to_add && self.beta == T::ONE {
             return;
         }
-        let halves = || [half(n, SQUARE), n - half(n, SQUARE), k];
-        if n > SQUARE && !nothing_to_add && !context.goes_elsewhere(halves()) {
+        let cut = half(n, SQUARE);
+        if !nothing_to_add && !context.goes_elsewhere([cut, n - cut, k]) {
             let of = TriangleOf { upper: self.uplo == Uplo::Upper, real_diagonal: self.hermitian };
             let done = gemm_triangle(of, alpha, a, b, self.beta, c.reborrow(), context.cpu());
             if done.expect("invariant: the sizes fit") {
                 return;
             }
         }
-        self.halve((alpha, a, b), c, context);
-    }
-
-    /// By halves of C.
-    fn halve(self, (alpha, a, b): Product<'_, T>, c: ViewMut<'_, T>, context: &impl Products<T>) {
-        let n = c.rows();
-        if n <= SQUARE {
-            return self.small([(alpha, a, b)], c, context);
-        }
-        let cut = half(n, SQUARE);
-        let (of_first, of_off, of_last) = halved((alpha, a, b), cut, self.uplo);
+        let (of_first, of_off, of_last) = halved(product, cut, self.uplo);
         let (first, off, last) = self.parts(c, cut);
         sum_of([of_off], self.beta, off, context);
-        self.add(of_first, first, context);
-        self.add(of_last, last, context);
+        self.compute([of_first], first, context);
+        self.compute([of_last], last, context);
     }
 
     /// A square on the diagonal of `ROOM` elements at most: computed aside, so that the other triangle stays as it is.
