@@ -141,6 +141,13 @@ impl<T: Accumulator> Finish<T> {
     }
 }
 
+/// Steps between two looks for what to ask for, whole cache lines of any element: where another program shares the core,
+/// each instruction beside those that sum costs twice.
+const LOOK: usize = 32;
+
+/// Steps before the end of a tile at which all of what its sums are added to has been asked for.
+const C_AHEAD: usize = 64;
+
 /// Steps that are written out one after the other where it is known how far elements of B lie apart.
 const UNROLLED: usize = 4;
 
@@ -190,6 +197,7 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
         let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col, packing };
         let tile_rows = VECTORS.wrapping_mul(V::LANES);
         let line = cache_line::elements::<V::Element>();
+        let steps_of_columns = COLS.wrapping_mul(line).wrapping_add(C_AHEAD);
         let (mut a, mut row, mut c, mut tiles) = (tile.a, 0usize, tile.c, tile.tiles);
         let exact = is_exact::<V::Element>();
         let superblock = superblock::<V::Element>();
@@ -226,33 +234,38 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                     start = start.wrapping_add(1);
                 }
             }
-            // What comes next is asked for while this is summed, a cache line's steps at a time: asked
+            // What comes next is asked for while this is summed, some steps' share at a time: asked
             // for at once, it would occupy the paths on which this tile's own operands come.
             let pieces = pieces_left.min(tile.hint.per_tile);
             let (mut piece, mut source_column) = (hint, source);
             let mut wanted_column = wanted.at.wrapping_add(row);
-            let (mut b, mut left, mut columns_to_ask) = (tile.b, tile.k, COLS);
+            let (mut b, mut left) = (tile.b, tile.k);
+            let (mut columns_to_ask, mut steps_to_ask) = (COLS, steps_of_columns);
             let mut stop = first_stop;
             loop {
                 while left > stop {
-                    let steps = left.wrapping_sub(stop).min(line);
+                    let steps = left.wrapping_sub(stop).min(LOOK);
+                    let lines = steps.div_ceil(line);
                     let mut ask = piece;
                     for _ in 0..pieces {
-                        prefetch(ask);
+                        for at in 0..lines {
+                            prefetch(ask.wrapping_add(at.wrapping_mul(line)));
+                        }
                         ask = ask.wrapping_add(tile.hint.apart);
                     }
-                    piece = piece.wrapping_add(line);
-                    for _ in 0..tile.source.per_line {
+                    piece = piece.wrapping_add(LOOK);
+                    for _ in 0..tile.source.per_line.wrapping_mul(lines) {
                         for vector in 0..VECTORS {
                             prefetch(source_column.wrapping_add(vector.wrapping_mul(V::LANES)));
                         }
                         source_column = source_column.wrapping_add(tile.source.apart);
                     }
-                    // What the sums are added to shortly before it is needed, a column with each line's steps,
+                    // What the sums are added to shortly before it is needed, a column for each line's steps,
                     // so that it is near and has not yet been pushed out by the panels. Rows that do not
                     // begin with a line end in one more.
-                    if left <= COLS.wrapping_mul(line) && columns_to_ask > 0 {
+                    while columns_to_ask > 0 && left <= steps_to_ask {
                         columns_to_ask = columns_to_ask.wrapping_sub(1);
+                        steps_to_ask = steps_to_ask.wrapping_sub(line);
                         for vector in 0..VECTORS {
                             prefetch(wanted_column.wrapping_add(vector.wrapping_mul(V::LANES)));
                         }
