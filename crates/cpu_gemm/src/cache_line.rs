@@ -8,6 +8,12 @@ pub(crate) const fn elements<T>() -> usize {
     LINE / size_of::<T>()
 }
 
+/// A distance for columns of that many elements at which each begins with a line if the first does, and neighbours lie in
+/// different sets of a cache: an odd number of lines.
+pub(crate) const fn spread<T>(elements_of_a_column: usize) -> usize {
+    (elements_of_a_column.div_ceil(elements::<T>()) | 1).saturating_mul(elements::<T>())
+}
+
 /// How many elements behind the last whole unit of them, of a line or a part of it, a matrix's columns or rows
 /// begin, which lie `ld` apart, if that is the same for all.
 #[inline(always)]

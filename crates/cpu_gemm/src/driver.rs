@@ -80,7 +80,7 @@ pub(crate) unsafe fn multiply_region<T: GemmTypes>(
     let panels = spare.take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 })?;
     let apart = plan.kinds_apart();
     let apart = (apart > 0)
-        .then(|| spare.take::<T::Acc>(apart.saturating_mul(plan.m).saturating_mul(blocking.cols)))
+        .then(|| spare.take::<T::Acc>(apart.saturating_mul(plan.sums_of_a_kind())))
         .transpose()?;
     let edge = Edge::of(region, kernels);
     let kinds = if edge.is_some() { plan.waiting.count() } else { 0 };
@@ -135,7 +135,7 @@ struct Shared<'a, T: GemmTypes> {
     blocks_of_a: Mutex<Vec<Buffer>>,
     /// Two packed blocks of B.
     b: *mut T::Acc,
-    /// Partial sums of a block of columns, m apart, of each kind that waits and that C does not hold.
+    /// Partial sums of a block of columns, of each kind that waits and that C does not hold.
     sums: *mut T::Acc,
     /// Of tiles on the edge of a region the partial sums, which have places of their own.
     edge: Option<(Edge, Partials<T::Acc>)>,

@@ -26,7 +26,7 @@ impl<T: GemmTypes> Shared<'_, T> {
         block: usize,
         slice: usize,
     ) {
-        let Product { m, alpha, a, a_col, beta, ldc, .. } = *self.product;
+        let Product { alpha, a, a_col, beta, ldc, .. } = *self.product;
         let k_block = phase % self.plan.k_blocks;
         let (first_step, steps) = self.steps(k_block);
         let packed_steps = self.kernels.packed_steps(steps);
@@ -47,7 +47,8 @@ impl<T: GemmTypes> Shared<'_, T> {
         // Where C holds sums its elements are of their type.
         let in_c = self.product.c.wrapping_add(first_col * ldc).cast::<T::Acc>();
         let in_c = self.plan.c_holds_sums().then_some(sum::Place { at: in_c, ld: ldc });
-        let sums = self.plan.waiting.places(in_c, self.sums, (m * self.plan.blocking.cols, m));
+        let apart = (self.plan.sums_of_a_kind(), self.plan.sums_ld);
+        let sums = self.plan.waiting.places(in_c, self.sums, apart);
         let upcoming = self.upcoming(phase, block, strips.len());
         for (strip, col) in strips.enumerate() {
             let tile_cols = nr.min(slice.end - col);

@@ -82,6 +82,8 @@ pub(super) struct Plan {
     pub(super) updates: bool,
     /// Whether C cannot hold sums, which are of another type.
     pub(super) rounds: bool,
+    /// How far apart columns lie where partial sums wait in memory of their own.
+    pub(super) sums_ld: usize,
     /// Elements of a packed block of A, and of B.
     pub(super) block_of_a: usize,
     pub(super) block_of_b: usize,
@@ -126,6 +128,7 @@ impl Plan {
             waiting: Waiting::between::<T::Acc>(product.k, blocking.k, kernels.round.is_some()),
             updates: product.beta != T::Acc::ZERO,
             rounds: kernels.round.is_some(),
+            sums_ld: cache_line::spread::<T::Acc>(product.m),
             block_of_a: blocking.rows * kernels.packed_steps(blocking.k),
             block_of_b: blocking.cols * kernels.packed_column(blocking.k),
         }
@@ -134,6 +137,11 @@ impl Plan {
     /// How many kinds of partial sums wait in memory of their own: C holds one kind, if it can.
     pub(super) fn kinds_apart(&self) -> usize {
         self.waiting.count().saturating_sub(usize::from(self.c_holds_sums()))
+    }
+
+    /// Elements of the memory of one kind.
+    pub(super) fn sums_of_a_kind(&self) -> usize {
+        self.sums_ld.saturating_mul(self.blocking.cols)
     }
 
     /// Whether C can hold sums meanwhile.
