@@ -6,10 +6,9 @@ use super::points::{Point, around, between, is_positive, raise};
 
 /// Seconds of the smallest product: handing work to threads that wait. Not measured.
 const ASSUMED_CALL: f64 = 5e-6;
-/// Operations a second of one thread, where nothing was measured: f32 at 1024 x 1024 x 1024 on 16
-/// threads, over the threads (results/2026-11-20-xeon-16-cores/threads-16.md). Other types are taken
-/// for as fast.
-pub const ASSUMED_RATE: f64 = 75e9;
+/// Operations a second of one thread where nothing was measured: f32 at 1024 x 1024 x 1024 on 16 threads, over the
+/// threads (results/2026-11-29-xeon-16-cores-look/sixteen.md). f64 is taken for half as fast, other types for as fast.
+pub const ASSUMED_RATE: f64 = 90e9;
 
 /// What `cpu_packed` was measured to take.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,14 +117,15 @@ impl CpuModel {
     pub fn seconds(&self, types: Types, flops: f64, threads: usize) -> f64 {
         match self.curves.iter().find(|(own, _)| *own == types) {
             Some((_, curve)) => curve.seconds(flops, threads),
-            None => assumed(flops, threads),
+            None => assumed(types, flops, threads),
         }
     }
 }
 
 /// Seconds where nothing was measured.
-fn assumed(flops: f64, threads: usize) -> f64 {
-    ASSUMED_CALL + flops / (ASSUMED_RATE * threads.max(1) as f64)
+fn assumed(types: Types, flops: f64, threads: usize) -> f64 {
+    let rate = if types == Types::F64 { ASSUMED_RATE / 2.0 } else { ASSUMED_RATE };
+    ASSUMED_CALL + flops / (rate * threads.max(1) as f64)
 }
 
 #[cfg(test)]
@@ -164,6 +164,8 @@ mod tests {
     fn nonsense_is_not_measured() {
         assert_eq!(figures(&[]).curve("f32"), None);
         assert_eq!(figures(&[(10, f64::NAN), (0, 1.0)]).curve("f32"), None);
-        assert!(assumed(0.0, 0) > 0.0 && assumed(1e12, 1) > assumed(1e12, 2));
+        let of = |types, threads| assumed(types, 1e12, threads);
+        assert!(assumed(Types::F32, 0.0, 0) > 0.0 && of(Types::F32, 1) > of(Types::F32, 2));
+        assert!(of(Types::F64, 1) > of(Types::F32, 1));
     }
 }
