@@ -167,12 +167,24 @@ struct Preload {
     device: Option<(String, PathBuf)>,
     /// The units of the CPU, if not those that a user has.
     units: Option<String>,
+    /// How long a program may take, as `timeout` is told.
+    limit: Option<&'static str>,
 }
+
+/// How long a program may take with a broken library: testers search for numbers that never come.
+const BROKEN_LIMIT: &str = "600s";
 
 impl Preload {
     /// A program with the library under test before the reference BLAS and LAPACK.
     fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = Command::new(program.as_ref());
+        let mut command = match self.limit {
+            None => Command::new(program.as_ref()),
+            Some(limit) => {
+                let mut command = Command::new("timeout");
+                command.args(["--kill-after=10s", limit]).arg(program.as_ref());
+                command
+            }
+        };
         command.env("LD_PRELOAD", self.joined()).env("LD_LIBRARY_PATH", self.reference());
         command.stdin(Stdio::null());
         if let Some(units) = &self.units {
@@ -279,7 +291,8 @@ fn run_all(chosen: &[&Suite], broken: Option<Broken>, elsewhere: Elsewhere<'_>) 
         let libraries = broken_library.iter().chain(library).cloned().collect();
         let on = device.map(|device| (device.to_owned(), scratch.path().join("calls.log")));
         let units = units.map(str::to_owned);
-        let preload = Preload { libraries, folder: folder.clone(), device: on, units };
+        let limit = broken.map(|_| BROKEN_LIMIT);
+        let preload = Preload { libraries, folder: folder.clone(), device: on, units, limit };
         let outcome = (suite.run)(&preload).with_context(|| format!("suite {}", suite.name));
         // Whoever does not survive a broken library has noticed it.
         let outcome = match (outcome, broken) {
@@ -392,6 +405,20 @@ mod tests {
             tessera-blas[7]: ZGEMM 1 x 1 x 1: cpu, 0.1 s; no kernel\n";
         assert_eq!(Calls::of(log), Calls { all: 2, on_gpu: 1 });
         assert_eq!(Calls::of(""), Calls { all: 0, on_gpu: 0 });
+    }
+
+    /// With all that it has started.
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        let (libraries, folder) = (Vec::new(), std::env::temp_dir());
+        let limit = Some("1s");
+        let preload =
+            Preload { libraries, folder: folder.clone(), device: None, units: None, limit };
+        let started = std::time::Instant::now();
+        let mut shell = preload.command("sh");
+        let text = output_of(shell.args(["-c", "echo begun; sleep 60"]), &folder).unwrap();
+        assert_eq!(text, "begun\n");
+        assert!(started.elapsed().as_secs() < 30);
     }
 
     #[test]
