@@ -167,7 +167,7 @@ struct Preload {
     device: Option<(String, PathBuf)>,
     /// The units of the CPU, if not those that a user has.
     units: Option<String>,
-    /// How long a program may take, as `timeout` is told.
+    /// How long a program may take, see [`Self::limited`].
     limit: Option<&'static str>,
 }
 
@@ -177,7 +177,12 @@ const BROKEN_LIMIT: &str = "600s";
 impl Preload {
     /// A program with the library under test before the reference BLAS and LAPACK.
     fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = match self.limit {
+        self.limited(self.limit, program)
+    }
+
+    /// The same, ended with all that it has started after that time, as `timeout` is told.
+    fn limited(&self, limit: Option<&str>, program: impl AsRef<Path>) -> Command {
+        let mut command = match limit {
             None => Command::new(program.as_ref()),
             Some(limit) => {
                 let mut command = Command::new("timeout");

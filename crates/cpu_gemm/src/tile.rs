@@ -141,8 +141,8 @@ impl<T: Accumulator> Finish<T> {
     }
 }
 
-/// Steps between two looks for what to ask for, whole cache lines of any element: where another program shares the core,
-/// each instruction beside those that sum costs twice.
+/// Steps between two looks for what to ask for, whole cache lines of any element. Instructions beside those that sum cost
+/// most where another program shares the core.
 const LOOK: usize = 32;
 
 /// Steps before the end of a tile at which all of what its sums are added to has been asked for.

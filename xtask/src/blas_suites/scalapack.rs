@@ -9,6 +9,9 @@ use super::{Outcome, Preload, output_of};
 pub(super) const PACKAGES: &[&str] =
     &["libblas3", "liblapack3", "openmpi-bin", "scalapack-mpi-test"];
 
+/// How long a tester may take.
+const LIMIT: &str = "120s";
+
 /// The launcher, from the workspace's root on.
 const LAUNCHER: &str = "crates/tessera_blas/cluster/tessera-mpirun";
 
@@ -44,8 +47,7 @@ pub(super) fn run(preload: &Preload) -> Result<Outcome> {
     }
     let mut all = Outcome { passed: 0, expected: 0, complaints: Vec::new() };
     for (tester, expected) in TESTERS {
-        let mut mpi = preload.command("timeout");
-        mpi.arg("120").arg(crate::modules::root().join(LAUNCHER));
+        let mut mpi = preload.limited(Some(LIMIT), crate::modules::root().join(LAUNCHER));
         mpi.env("TESSERA_BLAS_LIBRARY", preload.library()?);
         mpi.args(["--allow-run-as-root", "--oversubscribe", "-np", "4"]);
         mpi.arg(preload.folder.join("scalapack/openmpi-tests").join(tester));
