@@ -26,7 +26,7 @@ impl InstructionSet for Avx2 {
 
 impl Vector for __m256 {
     type Element = f32;
-    type Mask = __m256i;
+    type Mask = Lanes;
     const LANES: usize = 8;
 
     #[inline(always)]
@@ -49,6 +49,7 @@ impl Vector for __m256 {
 
     #[inline(always)]
     unsafe fn mask(lanes: usize) -> Self::Mask {
+        let are_all = lanes == Self::LANES;
         #[expect(clippy::cast_possible_truncation, reason = "at most eight")]
         let lanes = lanes as i32;
         // SAFETY: the CPU has AVX2.
@@ -56,30 +57,25 @@ impl Vector for __m256 {
         // SAFETY: the CPU has AVX2.
         let indices = unsafe { _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) };
         // SAFETY: the CPU has AVX2.
-        unsafe { _mm256_cmpgt_epi32(lanes, indices) }
+        let mask = unsafe { _mm256_cmpgt_epi32(lanes, indices) };
+        Lanes { mask, are_all }
     }
 
     #[inline(always)]
     unsafe fn load_masked(from: *const f32, mask: Self::Mask) -> Self {
         // SAFETY: above; lanes without their bit touch no memory.
-        unsafe { _mm256_maskload_ps(from, mask) }
+        unsafe { _mm256_maskload_ps(from, mask.mask) }
     }
 
     #[inline(always)]
     unsafe fn store_masked(self, to: *mut f32, mask: Self::Mask) {
         // SAFETY: above; lanes without their bit touch no memory.
-        unsafe { _mm256_maskstore_ps(to, mask, self) }
+        unsafe { _mm256_maskstore_ps(to, mask.mask, self) }
     }
 
     #[inline(always)]
-    unsafe fn store_last(self, to: *mut f32, mask: Self::Mask) {
-        // SAFETY: the CPU has AVX.
-        match unsafe { is_full(mask) } {
-            // SAFETY: above; all lanes have their bit.
-            true => unsafe { self.store(to) },
-            // SAFETY: above.
-            false => unsafe { self.store_masked(to, mask) },
-        }
+    fn has_all_lanes(mask: Self::Mask) -> bool {
+        mask.are_all
     }
 
     #[inline(always)]
@@ -125,16 +121,13 @@ impl Vector for __m256 {
     }
 }
 
-/// Whether a mask has all lanes. Many processors take tens of cycles for a masked store, whatever its mask is, and most
-/// registers are whole.
+/// The first lanes of a register.
 ///
-/// # Safety
-/// The CPU has AVX.
-#[inline(always)]
-#[expect(clippy::multiple_unsafe_ops_per_block, reason = "they need the instruction set alone")]
-unsafe fn is_full(mask: __m256i) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(mask)) == 0xff }
+/// Many processors take tens of cycles for a masked store, whatever its mask is, and most registers are whole.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes {
+    mask: __m256i,
+    are_all: bool,
 }
 
 /// Eight sums of 32 bits, or as many [pairs](groups::Pairs).
@@ -143,7 +136,7 @@ pub(crate) struct Pairs256(__m256i);
 
 impl Vector for Pairs256 {
     type Element = i32;
-    type Mask = __m256i;
+    type Mask = Lanes;
     const LANES: usize = 8;
     const COMPENSATES: bool = groups::Pairs::COMPENSATES;
 
@@ -174,24 +167,18 @@ impl Vector for Pairs256 {
     #[inline(always)]
     unsafe fn load_masked(from: *const i32, mask: Self::Mask) -> Self {
         // SAFETY: above; lanes without their bit touch no memory.
-        Self(unsafe { _mm256_maskload_epi32(from, mask) })
+        Self(unsafe { _mm256_maskload_epi32(from, mask.mask) })
     }
 
     #[inline(always)]
     unsafe fn store_masked(self, to: *mut i32, mask: Self::Mask) {
         // SAFETY: above; lanes without their bit touch no memory.
-        unsafe { _mm256_maskstore_epi32(to, mask, self.0) }
+        unsafe { _mm256_maskstore_epi32(to, mask.mask, self.0) }
     }
 
     #[inline(always)]
-    unsafe fn store_last(self, to: *mut i32, mask: Self::Mask) {
-        // SAFETY: the CPU has AVX.
-        match unsafe { is_full(mask) } {
-            // SAFETY: above; all lanes have their bit.
-            true => unsafe { self.store(to) },
-            // SAFETY: above.
-            false => unsafe { self.store_masked(to, mask) },
-        }
+    fn has_all_lanes(mask: Self::Mask) -> bool {
+        mask.are_all
     }
 
     #[inline(always)]
@@ -227,7 +214,7 @@ impl Vector for Pairs256 {
 
 impl Vector for __m256d {
     type Element = f64;
-    type Mask = __m256i;
+    type Mask = Lanes;
     const LANES: usize = 4;
 
     #[inline(always)]
@@ -250,35 +237,31 @@ impl Vector for __m256d {
 
     #[inline(always)]
     unsafe fn mask(lanes: usize) -> Self::Mask {
+        let are_all = lanes == Self::LANES;
         // SAFETY: the CPU has AVX2.
         let lanes = unsafe { _mm256_set1_epi64x(lanes as i64) };
         // SAFETY: the CPU has AVX2.
         let indices = unsafe { _mm256_setr_epi64x(0, 1, 2, 3) };
         // SAFETY: the CPU has AVX2.
-        unsafe { _mm256_cmpgt_epi64(lanes, indices) }
+        let mask = unsafe { _mm256_cmpgt_epi64(lanes, indices) };
+        Lanes { mask, are_all }
     }
 
     #[inline(always)]
     unsafe fn load_masked(from: *const f64, mask: Self::Mask) -> Self {
         // SAFETY: above; lanes without their bit touch no memory.
-        unsafe { _mm256_maskload_pd(from, mask) }
+        unsafe { _mm256_maskload_pd(from, mask.mask) }
     }
 
     #[inline(always)]
     unsafe fn store_masked(self, to: *mut f64, mask: Self::Mask) {
         // SAFETY: above; lanes without their bit touch no memory.
-        unsafe { _mm256_maskstore_pd(to, mask, self) }
+        unsafe { _mm256_maskstore_pd(to, mask.mask, self) }
     }
 
     #[inline(always)]
-    unsafe fn store_last(self, to: *mut f64, mask: Self::Mask) {
-        // SAFETY: the CPU has AVX.
-        match unsafe { is_full(mask) } {
-            // SAFETY: above; all lanes have their bit.
-            true => unsafe { self.store(to) },
-            // SAFETY: above.
-            false => unsafe { self.store_masked(to, mask) },
-        }
+    fn has_all_lanes(mask: Self::Mask) -> bool {
+        mask.are_all
     }
 
     #[inline(always)]

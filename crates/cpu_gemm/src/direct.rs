@@ -29,7 +29,7 @@ use crate::thresholds::{
     ROW_BYTES_AHEAD, SINGLE_COLUMNS_AHEAD, SINGLE_STEPS, SMALL, SMALL_ALONE, SMALL_PACKED_EARLY,
     THIN_PANELS, THIN_TURNED_PANELS, TILES_AHEAD, WIDE_STEPS,
 };
-use crate::tile::{Finish, Prefetch, Source, Tile};
+use crate::tile::{Finish, Prefetch, Tile};
 use crate::times_column::{TimesColumn, beyond_a_line};
 
 /// Whether a product takes this path: C small or thin.
@@ -301,7 +301,6 @@ impl<T: OwnSums> Area<'_, T> {
                 last_rows: self.kernels.last_rows(rows),
                 finish,
                 hint: Prefetch::NONE,
-                source: Source::NONE,
             };
             let function = match packed {
                 true => self.kernels.packed(rows, cols),

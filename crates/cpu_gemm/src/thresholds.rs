@@ -80,10 +80,6 @@ pub(crate) const COLUMNS_PER_COPY: usize = 512;
 /// Tiles of rows that such a block has at least.
 pub(crate) const COPIED_TILES: usize = 2;
 
-/// Columns of the next block of A that each tile asks for with a cache line's steps: it is then packed from
-/// the L2. More columns occupy the paths of what the tiles read themselves.
-pub(crate) const SOURCE_COLUMNS: usize = 2;
-
 /// Panels of B, of which blocks of A that one thread packs meet so few that packing is a good part of the
 /// work: such a block takes a quarter of the L2 in place of half.
 pub(crate) const FEW_PANELS: usize = 16;

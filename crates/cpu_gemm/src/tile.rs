@@ -65,34 +65,24 @@ pub(crate) struct Tile<'a, T> {
     pub(crate) last_rows: usize,
     /// What becomes of the sums.
     pub(crate) finish: Finish<T>,
-    /// The next columns of B, to ask for meanwhile.
+    /// What later tiles will read, to ask for meanwhile, or what the next block of A will be packed from.
     pub(crate) hint: Prefetch<T>,
-    /// What the next block of A will be packed from, to ask for meanwhile.
-    pub(crate) source: Source<T>,
 }
 
-/// Memory that the next tiles will read: `pieces` pieces, each as long as k.
+/// Lines to ask for, where panels of A are read: with every [`STEPS_PER_LINE`] steps the next one, and two more `apart`
+/// from it where that is not zero and columns of B are read in place.
 #[derive(Clone, Copy)]
 pub(crate) struct Prefetch<T> {
-    /// The first piece.
+    /// The first tile's first line.
     pub(crate) from: *const T,
-    /// From one piece to the next.
+    /// From one line to the next.
+    pub(crate) step: usize,
+    /// See above.
     pub(crate) apart: usize,
-    /// How many pieces, and how many of them a tile asks for.
-    pub(crate) pieces: usize,
-    /// See `pieces`.
-    pub(crate) per_tile: usize,
-}
-
-/// Columns of A in place, their rows side by side.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<T> {
-    /// The first of the rows that the first tile asks for; it asks for as many as it has itself.
-    pub(crate) from: *const T,
-    /// From one column to the next.
-    pub(crate) apart: usize,
-    /// How many columns a tile asks for with each cache line's k elements.
-    pub(crate) per_line: usize,
+    /// From one tile's first line to the next one's.
+    pub(crate) next_tile: usize,
+    /// How many tiles ask.
+    pub(crate) tiles: usize,
 }
 
 /// What becomes of a tile's sums.
@@ -119,19 +109,14 @@ impl<T: Accumulator> Tile<'_, T> {
 
 impl<T> Prefetch<T> {
     /// Nothing.
-    pub(crate) const NONE: Self = Self { from: std::ptr::null(), apart: 0, pieces: 0, per_tile: 0 };
+    pub(crate) const NONE: Self =
+        Self { from: std::ptr::null(), step: 0, apart: 0, next_tile: 0, tiles: 0 };
 
     /// What is left to ask for after that many tiles.
     pub(crate) fn after(self, tiles: usize) -> Self {
-        let asked = self.pieces.min(tiles * self.per_tile);
-        let from = self.from.wrapping_add(asked.wrapping_mul(self.apart));
-        Self { from, pieces: self.pieces - asked, ..self }
+        let from = self.from.wrapping_add(tiles.wrapping_mul(self.next_tile));
+        Self { from, tiles: self.tiles.saturating_sub(tiles), ..self }
     }
-}
-
-impl<T> Source<T> {
-    /// Nothing.
-    pub(crate) const NONE: Self = Self { from: std::ptr::null(), apart: 0, per_line: 0 };
 }
 
 impl<T: Accumulator> Finish<T> {
@@ -141,15 +126,9 @@ impl<T: Accumulator> Finish<T> {
     }
 }
 
-/// Steps between two looks for what to ask for, whole cache lines of any element. Instructions beside those that sum cost
-/// most where another program shares the core.
-const LOOK: usize = 32;
-
-/// Steps before the end of a tile at which all of what its sums are added to has been asked for.
-const C_AHEAD: usize = 64;
-
-/// Steps that are written out one after the other where it is known how far elements of B lie apart.
-const UNROLLED: usize = 4;
+/// Steps that are written out one after the other where it is known how far elements of B lie apart, and with which a
+/// line is asked for.
+pub(crate) const STEPS_PER_LINE: usize = 4;
 
 /// Where tiles find columns of A.
 #[derive(Clone, Copy)]
@@ -189,6 +168,7 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
     // and is set to its rows where there are no panels yet.
     unsafe {
         let mask = V::mask(tile.last_rows);
+        let of_sums = if V::has_all_lanes(mask) { Rows::Padded } else { Rows::Masked(mask) };
         let (rows, a_step, ahead, packing) = match columns {
             Columns::Packed(height) => (Rows::Padded, height, 0, 0),
             Columns::InPlace => (Rows::Masked(mask), tile.a_step, tile.ahead, 0),
@@ -197,8 +177,12 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
         let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col, packing };
         let tile_rows = VECTORS.wrapping_mul(V::LANES);
         let line = cache_line::elements::<V::Element>();
-        let steps_of_columns = COLS.wrapping_mul(line).wrapping_add(C_AHEAD);
-        let (mut a, mut row, mut c, mut tiles) = (tile.a, 0usize, tile.c, tile.tiles);
+        // Whether the steps are written out, where it is known beforehand how far the next element lies: each is then
+        // named in its own instruction, without sums of addresses. Not where A is asked for ahead as well: the
+        // compiler then loads elements of several steps at once, for which there are no registers.
+        let is_panel = panel_cols > 0 && (tile.b_step, tile.b_col) == (panel_cols, 1);
+        let in_columns = tile.b_step == 1 && packing == 0 && ahead == 0;
+        let (mut row, mut c, mut tiles) = (0usize, tile.c, tile.tiles);
         let exact = is_exact::<V::Element>();
         let superblock = superblock::<V::Element>();
         let is_chain = tile.is_chain();
@@ -214,14 +198,20 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
             true => 0,
             false => tile.k.saturating_sub(CHAIN.wrapping_sub(tile.first % CHAIN)),
         };
-        let (mut panel, mut tile_a) = (tile.panel, tile.a);
-        let (mut hint, mut pieces_left, mut source) =
-            (tile.hint.from, tile.hint.pieces, tile.source.from);
+        let (mut a, mut panel, mut tile_a) = (tile.a, tile.panel, tile.a);
+        let mut hint = tile.hint.from;
+        let mut tiles_that_ask = tile.hint.tiles;
         loop {
             tiles = tiles.wrapping_sub(1);
+            // What comes next is asked for while this is summed, a line at a time: all at once, it would occupy the paths
+            // on which this tile's own operands come. Where there is nothing, it is a line that is near.
+            let (mut ask, ask_step, apart) = match tiles_that_ask {
+                0 => (tile.b, 0, 0),
+                _ => (hint, tile.hint.step, tile.hint.apart),
+            };
             let mut acc = [[V::splat(V::Element::ZERO); VECTORS]; COLS];
             if !exact && tile.first % CHAIN != 0 {
-                acc = load_tile(waiting.sums.chain.after(row), mask);
+                acc = load_tile(waiting.sums.chain.after(row), of_sums);
             }
             if V::COMPENSATES {
                 // B is a panel: its last step is followed by a number for each column.
@@ -234,116 +224,119 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
                     start = start.wrapping_add(1);
                 }
             }
-            // What comes next is asked for while this is summed, some steps' share at a time: asked
-            // for at once, it would occupy the paths on which this tile's own operands come.
-            let pieces = pieces_left.min(tile.hint.per_tile);
-            let (mut piece, mut source_column) = (hint, source);
             let mut wanted_column = wanted.at.wrapping_add(row);
-            let (mut b, mut left) = (tile.b, tile.k);
-            let (mut columns_to_ask, mut steps_to_ask) = (COLS, steps_of_columns);
-            let mut stop = first_stop;
+            let (mut b, mut left, mut stop) = (tile.b, tile.k, first_stop);
             loop {
-                while left > stop {
-                    let steps = left.wrapping_sub(stop).min(LOOK);
-                    let lines = steps.div_ceil(line);
-                    let mut ask = piece;
-                    for _ in 0..pieces {
-                        for at in 0..lines {
-                            prefetch(ask.wrapping_add(at.wrapping_mul(line)));
-                        }
-                        ask = ask.wrapping_add(tile.hint.apart);
-                    }
-                    piece = piece.wrapping_add(LOOK);
-                    for _ in 0..tile.source.per_line.wrapping_mul(lines) {
-                        for vector in 0..VECTORS {
-                            prefetch(source_column.wrapping_add(vector.wrapping_mul(V::LANES)));
-                        }
-                        source_column = source_column.wrapping_add(tile.source.apart);
-                    }
-                    // What the sums are added to shortly before it is needed, a column for each line's steps,
-                    // so that it is near and has not yet been pushed out by the panels. Rows that do not
-                    // begin with a line end in one more.
-                    while columns_to_ask > 0 && left <= steps_to_ask {
-                        columns_to_ask = columns_to_ask.wrapping_sub(1);
-                        steps_to_ask = steps_to_ask.wrapping_sub(line);
-                        for vector in 0..VECTORS {
-                            prefetch(wanted_column.wrapping_add(vector.wrapping_mul(V::LANES)));
+                // What the sums are added to, with the last chain: so it is near when it is needed, and has not yet been
+                // pushed out by the panels. Rows that do not begin with a line end in one more.
+                if stop == 0 {
+                    for _ in 0..COLS {
+                        let mut at = 0usize;
+                        while at < tile_rows {
+                            prefetch(wanted_column.wrapping_add(at));
+                            at = at.wrapping_add(line);
                         }
                         prefetch(wanted_column.wrapping_add(tile_rows).wrapping_sub(1));
                         wanted_column = wanted_column.wrapping_add(wanted.ld);
                     }
-                    left = left.wrapping_sub(steps);
-                    // Where it is known beforehand how far the next element lies, each is named in its own
-                    // instruction, without sums of addresses. Not where A is asked for ahead as well: the
-                    // compiler then loads elements of several steps at once, for which there are no registers.
-                    let from = (a, b, panel);
-                    (a, b, panel) = match (tile.b_step, tile.b_col) {
-                        (step, 1) if panel_cols > 0 && step == panel_cols => {
-                            let strides = Strides { b: panel_cols, b_col: 1, ..strides };
-                            sum_unrolled::<V, VECTORS, COLS>(&mut acc, from, steps, strides, rows)
-                        }
-                        (1, _) if packing == 0 && strides.ahead == 0 => {
-                            let strides = Strides { ahead: 0, b: 1, ..strides };
-                            sum_unrolled::<V, VECTORS, COLS>(&mut acc, from, steps, strides, rows)
-                        }
-                        _ => sum::<V, VECTORS, COLS>(&mut acc, from, steps, strides, rows),
-                    };
                 }
+                let steps = left.wrapping_sub(stop);
+                left = stop;
+                let from = (a, b, panel);
+                let lines = ask;
+                ask = ask.wrapping_add((steps / STEPS_PER_LINE).wrapping_mul(ask_step));
+                (a, b, panel) = match (is_panel, in_columns) {
+                    (true, _) => {
+                        let strides = Strides { b: panel_cols, b_col: 1, ..strides };
+                        let lines = [lines];
+                        sum_unrolled::<V, VECTORS, COLS, 1>(
+                            &mut acc, from, steps, strides, rows, lines, ask_step,
+                        )
+                    }
+                    (false, true) => {
+                        let strides = Strides { ahead: 0, b: 1, ..strides };
+                        match columns {
+                            Columns::Packed(_) => {
+                                let lines = [0, apart, apart.wrapping_mul(2)]
+                                    .map(|apart| lines.wrapping_add(apart));
+                                sum_unrolled::<V, VECTORS, COLS, 3>(
+                                    &mut acc, from, steps, strides, rows, lines, ask_step,
+                                )
+                            }
+                            Columns::InPlace | Columns::Packing(_) => {
+                                sum_unrolled::<V, VECTORS, COLS, 0>(
+                                    &mut acc,
+                                    from,
+                                    steps,
+                                    strides,
+                                    rows,
+                                    [],
+                                    0,
+                                )
+                            }
+                        }
+                    }
+                    _ => sum::<V, VECTORS, COLS>(&mut acc, from, steps, strides, rows),
+                };
                 if is_chain {
                     break;
                 }
                 if exact {
                     if tile.first > 0 {
-                        add_tile(&mut acc, waiting.sums.chain.after(row), mask);
+                        add_tile(&mut acc, waiting.sums.chain.after(row), of_sums);
                     }
                     break;
                 }
-                let at = tile.first.wrapping_add(tile.k).wrapping_sub(left);
+                let end = tile.first.wrapping_add(tile.k).wrapping_sub(left);
                 let completed = left == 0 && !matches!(tile.finish, Finish::Carry);
-                if at % CHAIN != 0 && !completed {
+                if end % CHAIN != 0 && !completed {
                     break;
                 }
                 // A chain has ended, and perhaps its superblock. What is before it waits here if it ended here, but
                 // totals wait where those of other blocks of k do, if there are any.
-                let begin = at.wrapping_sub(1) / superblock * superblock;
+                let begin = end.wrapping_sub(1) / superblock * superblock;
                 let total = match waiting.sums.total.at.is_null() {
                     true => kept[1],
                     false => waiting.sums.total.after(row),
                 };
-                if at.wrapping_sub(begin) > CHAIN {
-                    let here = stop != first_stop;
-                    let before = if here { kept[0] } else { waiting.sums.superblock.after(row) };
-                    add_tile(&mut acc, before, mask);
+                if end.wrapping_sub(begin) > CHAIN {
+                    match stop == first_stop {
+                        true => add_tile(&mut acc, waiting.sums.superblock.after(row), of_sums),
+                        false => add_tile(&mut acc, kept[0], Rows::Padded),
+                    }
                 }
-                let superblock_ends = at % superblock == 0 || completed;
+                let superblock_ends = end % superblock == 0 || completed;
                 if superblock_ends && begin > 0 {
-                    add_tile(&mut acc, total, mask);
+                    add_tile(&mut acc, total, of_sums);
                 }
                 if left == 0 {
                     break;
                 }
-                store_tile(acc, if superblock_ends { total } else { kept[0] }, mask);
+                match superblock_ends {
+                    true => store_tile(acc, total, of_sums),
+                    false => store_tile(acc, kept[0], Rows::Padded),
+                }
                 acc = [[V::splat(V::Element::ZERO); VECTORS]; COLS];
                 stop = left.saturating_sub(CHAIN);
             }
             match tile.finish {
-                Finish::Carry => store_tile(acc, wanted.after(row), mask),
-                Finish::Sum => store_tile(acc, waiting.sums.total.after(row), mask),
+                Finish::Carry => store_tile(acc, wanted.after(row), of_sums),
+                Finish::Sum => store_tile(acc, waiting.sums.total.after(row), of_sums),
                 Finish::Write { alpha } => {
                     let (alpha, mut to) = (V::splat(alpha), c);
                     for acc in acc {
-                        store_column(acc.map(|acc| alpha.mul(acc)), to, mask);
+                        store_column(acc.map(|acc| alpha.mul(acc)), to, of_sums);
                         to = to.wrapping_add(tile.ldc);
                     }
                 }
                 Finish::Update { alpha, beta } => {
                     let (alpha, beta, mut to) = (V::splat(alpha), V::splat(beta), c);
                     for mut acc in acc {
-                        let old: [V; VECTORS] = load_column(to, mask);
+                        let old: [V; VECTORS] = load_rows(to, of_sums);
                         for (acc, old) in acc.iter_mut().zip(old) {
                             *acc = alpha.mul_add(*acc, beta.mul(old));
                         }
-                        store_column(acc, to, mask);
+                        store_column(acc, to, of_sums);
                         to = to.wrapping_add(tile.ldc);
                     }
                 }
@@ -357,9 +350,8 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
             }
             row = row.wrapping_add(tile_rows);
             c = c.wrapping_add(tile_rows);
-            hint = hint.wrapping_add(pieces.wrapping_mul(tile.hint.apart));
-            pieces_left = pieces_left.wrapping_sub(pieces);
-            source = source.wrapping_add(tile_rows);
+            hint = hint.wrapping_add(tile.hint.next_tile);
+            tiles_that_ask = tiles_that_ask.saturating_sub(1);
         }
     }
 }
@@ -450,23 +442,29 @@ impl<M> Rows<M> {
     }
 }
 
-/// [`sum`], some steps written out one after the other.
+/// [`sum`], some steps written out one after the other, with which lines are asked for.
 ///
 /// # Safety
 /// As [`compute`].
 #[inline(always)]
-unsafe fn sum_unrolled<V: Vector, const VECTORS: usize, const COLS: usize>(
+unsafe fn sum_unrolled<V: Vector, const VECTORS: usize, const COLS: usize, const ASKS: usize>(
     acc: &mut [[V; VECTORS]; COLS],
     mut from: At<V::Element>,
     steps: usize,
     strides: Strides,
     rows: Rows<V::Mask>,
+    mut lines: [*const V::Element; ASKS],
+    line_step: usize,
 ) -> At<V::Element> {
-    let whole = steps / UNROLLED;
-    let rest = steps.wrapping_sub(whole.wrapping_mul(UNROLLED));
+    let whole = steps / STEPS_PER_LINE;
+    let rest = steps.wrapping_sub(whole.wrapping_mul(STEPS_PER_LINE));
     for _ in 0..whole {
+        for line in &mut lines {
+            prefetch(*line);
+            *line = line.wrapping_add(line_step);
+        }
         // SAFETY: that many k elements are left.
-        from = unsafe { sum::<V, VECTORS, COLS>(acc, from, UNROLLED, strides, rows) };
+        from = unsafe { sum::<V, VECTORS, COLS>(acc, from, STEPS_PER_LINE, strides, rows) };
     }
     // SAFETY: the steps that are left.
     unsafe { sum::<V, VECTORS, COLS>(acc, from, rest, strides, rows) }
@@ -554,34 +552,21 @@ unsafe fn load_rows<V: Vector, const VECTORS: usize>(
     column
 }
 
-/// A column whose last register is masked.
-///
-/// # Safety
-/// As [`compute`].
-#[inline(always)]
-unsafe fn load_column<V: Vector, const VECTORS: usize>(
-    from: *const V::Element,
-    mask: V::Mask,
-) -> [V; VECTORS] {
-    // SAFETY: the caller's promises.
-    unsafe { load_rows(from, Rows::Masked(mask)) }
-}
-
-/// A tile's sums, the last register of each column masked.
+/// A tile's sums.
 ///
 /// # Safety
 /// As [`compute`].
 #[inline(always)]
 unsafe fn load_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
     from: Place<V::Element>,
-    mask: V::Mask,
+    rows: Rows<V::Mask>,
 ) -> [[V; VECTORS]; COLS] {
     // SAFETY: the CPU has the instruction set of `V`.
     let mut tile = [[unsafe { V::splat(V::Element::ZERO) }; VECTORS]; COLS];
     let mut column = from.at.cast_const();
     for sums in &mut tile {
         // SAFETY: the tile's rows of one of its columns can be read.
-        *sums = unsafe { load_column(column, mask) };
+        *sums = unsafe { load_rows(column, rows) };
         column = column.wrapping_add(from.ld);
     }
     tile
@@ -595,12 +580,12 @@ unsafe fn load_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
 unsafe fn add_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
     acc: &mut [[V; VECTORS]; COLS],
     from: Place<V::Element>,
-    mask: V::Mask,
+    rows: Rows<V::Mask>,
 ) {
     let mut column = from.at.cast_const();
     for acc in acc {
         // SAFETY: the tile's rows of one of its columns can be read.
-        let sums: [V; VECTORS] = unsafe { load_column(column, mask) };
+        let sums: [V; VECTORS] = unsafe { load_rows(column, rows) };
         for (acc, sum) in acc.iter_mut().zip(sums) {
             // SAFETY: the CPU has the instruction set of `V`.
             *acc = unsafe { acc.add(sum) };
@@ -609,7 +594,7 @@ unsafe fn add_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
     }
 }
 
-/// Stores a tile's sums, the last register of each column masked.
+/// Stores a tile's sums.
 ///
 /// # Safety
 /// As [`compute`].
@@ -617,17 +602,17 @@ unsafe fn add_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
 unsafe fn store_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
     acc: [[V; VECTORS]; COLS],
     to: Place<V::Element>,
-    mask: V::Mask,
+    rows: Rows<V::Mask>,
 ) {
     let mut column = to.at;
     for acc in acc {
         // SAFETY: the tile's rows of one of its columns can be written.
-        unsafe { store_column(acc, column, mask) };
+        unsafe { store_column(acc, column, rows) };
         column = column.wrapping_add(to.ld);
     }
 }
 
-/// Stores a column whose last register is masked.
+/// Stores a column.
 ///
 /// # Safety
 /// As [`compute`].
@@ -635,16 +620,14 @@ unsafe fn store_tile<V: Vector, const VECTORS: usize, const COLS: usize>(
 unsafe fn store_column<V: Vector, const VECTORS: usize>(
     column: [V; VECTORS],
     mut to: *mut V::Element,
-    mask: V::Mask,
+    rows: Rows<V::Mask>,
 ) {
     for (vector, register) in column.into_iter().enumerate() {
-        let last = vector + 1 == VECTORS;
-        if last {
+        match rows.of(vector + 1 == VECTORS) {
+            // SAFETY: the register's rows can be written, all of them.
+            None => unsafe { register.store(to) },
             // SAFETY: the column's last rows can be written, and the mask keeps to them.
-            unsafe { register.store_last(to, mask) }
-        } else {
-            // SAFETY: the rows before the last register can be written, all of them.
-            unsafe { register.store(to) }
+            Some(mask) => unsafe { register.store_masked(to, mask) },
         }
         to = to.wrapping_add(V::LANES);
     }

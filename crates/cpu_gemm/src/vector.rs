@@ -36,11 +36,11 @@ pub(crate) trait Vector: Copy {
     /// The masked elements to memory; nothing else is written.
     unsafe fn store_masked(self, to: *mut Self::Element, mask: Self::Mask);
 
-    /// The same of a register that is whole most of the time, which some processors store sooner without a mask.
+    /// Whether it is known that a mask has all lanes, so that an access need not be masked, which takes some processors
+    /// longer.
     #[inline(always)]
-    unsafe fn store_last(self, to: *mut Self::Element, mask: Self::Mask) {
-        // SAFETY: the caller's promises.
-        unsafe { self.store_masked(to, mask) }
+    fn has_all_lanes(_mask: Self::Mask) -> bool {
+        false
     }
 
     /// `self * b + c`, lane by lane, as [`Accumulator::mul_add`].

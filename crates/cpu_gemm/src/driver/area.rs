@@ -9,8 +9,8 @@ use crate::product::Product;
 use crate::region::Place;
 use crate::rounding::Rounded;
 use crate::sum;
-use crate::thresholds::{PACKED_AHEAD, SOURCE_COLUMNS};
-use crate::tile::{Finish, Prefetch, Source, Tile};
+use crate::thresholds::PACKED_AHEAD;
+use crate::tile::{Finish, Prefetch, STEPS_PER_LINE, Tile};
 
 impl<T: GemmTypes> Shared<'_, T> {
     /// Loops 2 and 1 over an area: a block of rows, a slice of the phase's columns.
@@ -54,13 +54,15 @@ impl<T: GemmTypes> Shared<'_, T> {
             let tile_cols = nr.min(slice.end - col);
             let packs = on_the_way && strip == 0;
             let (b, b_step, b_col) = self.columns_of_b(phase, first_col, col, steps);
-            let (next_b, _, _) = self.columns_of_b(phase, first_col, col + tile_cols, steps);
-            // The next columns of B are asked for by this block's tiles, each a share: in place, or
-            // of a packed panel as many pieces.
-            let apart = if b_step == 1 { b_col } else { packed_steps };
-            let per_tile = nr.div_ceil((rows / mr).max(1));
-            let mut hint = Prefetch { from: next_b, apart, pieces: nr, per_tile };
-            let source = upcoming.map_or(Source::NONE, |upcoming| upcoming.of_strip(strip));
+            let next_b = self.columns_of_b(phase, first_col, col + tile_cols, steps);
+            // By the last strips what the next block of A is packed from is asked for, by all others the next columns of B.
+            let mut hint = match upcoming.and_then(|upcoming| upcoming.lines_of(strip)) {
+                Some(from) => {
+                    let tiles = rows.div_ceil(mr);
+                    Prefetch { from, step: a_col, apart: 0, next_tile: mr, tiles }
+                }
+                None => self.next_columns(next_b, packed_steps, rows / mr),
+            };
             let c = self.product.c.wrapping_add(first_row + (first_col + col) * ldc);
             let (mut row, mut panel) = (0, panels);
             while row < rows {
@@ -96,7 +98,6 @@ impl<T: GemmTypes> Shared<'_, T> {
                     last_rows: self.kernels.last_rows(tile_rows),
                     finish,
                     hint,
-                    source: Source { from: source.from.wrapping_add(row), ..source },
                 };
                 let on_edge = self.edge.filter(|_| place == Place::Across);
                 match (place, on_edge) {
@@ -130,6 +131,25 @@ impl<T: GemmTypes> Shared<'_, T> {
         }
     }
 
+    /// The next columns of B, each of that many tiles asking for a share: columns in place, or parts of a packed panel.
+    fn next_columns(
+        &self,
+        (from, b_step, b_col): (*const T::Acc, usize, usize),
+        packed_steps: usize,
+        tiles: usize,
+    ) -> Prefetch<T::Acc> {
+        let nr = self.kernels.cols;
+        let columns = nr.div_ceil(tiles.max(1));
+        let tiles = nr.div_ceil(columns);
+        if b_step == 1 {
+            let apart = if columns > 1 { b_col } else { 0 };
+            let next_tile = b_col.wrapping_mul(columns);
+            return Prefetch { from, step: STEPS_PER_LINE, apart, next_tile, tiles };
+        }
+        let step = (STEPS_PER_LINE * columns).min(cache_line::elements::<T::Acc>());
+        Prefetch { from, step, apart: 0, next_tile: packed_steps * columns, tiles }
+    }
+
     /// What a thread alone packs after a block of A, to be asked for by the last of a number of strips of tiles;
     /// `None` where there is nothing more, where rows do not lie side by side, or elements are not sums.
     fn upcoming(
@@ -151,34 +171,35 @@ impl<T: GemmTypes> Shared<'_, T> {
         let (first_step, columns) = self.steps(next_phase % k_blocks);
         let from = a.wrapping_add(self.rows(next_block).0 + first_step * a_col);
         let (_, steps) = self.steps(phase % k_blocks);
-        let lines = steps.div_ceil(cache_line::elements::<T::Acc>());
-        let per_line = columns.div_ceil(lines * strips).min(SOURCE_COLUMNS);
-        let strips_needed = columns.div_ceil(lines * per_line);
+        let columns_of_a_strip = (steps / STEPS_PER_LINE).max(1);
+        let strips_of_a_line = columns.div_ceil(columns_of_a_strip);
+        let lines = self.kernels.rows.div_ceil(cache_line::elements::<T::Acc>());
         Some(PrefetchSource {
-            source: Source { from: from.cast::<T::Acc>(), apart: a_col, per_line },
-            columns_per_strip: lines * per_line,
-            first_strip: strips.saturating_sub(strips_needed),
+            from: from.cast::<T::Acc>(),
+            strip_step: a_col.wrapping_mul(columns_of_a_strip),
+            strips_of_a_line,
+            first_strip: strips.saturating_sub(strips_of_a_line * lines),
         })
     }
 }
 
-/// The columns of A that the next block is packed from, and which strip of tiles asks for which.
+/// The columns of A that the next block is packed from, and which strip of tiles asks for which: the tiles' first lines
+/// of all columns, some with each strip, then their second lines.
 #[derive(Clone, Copy)]
 struct PrefetchSource<T> {
-    source: Source<T>,
-    columns_per_strip: usize,
+    from: *const T,
+    /// From what one strip asks for to what the next one does.
+    strip_step: usize,
+    strips_of_a_line: usize,
     first_strip: usize,
 }
 
 impl<T: Copy> PrefetchSource<T> {
-    fn of_strip(self, strip: usize) -> Source<T> {
-        let Source { from, apart, .. } = self.source;
-        match strip.checked_sub(self.first_strip) {
-            None => Source::NONE,
-            Some(asking) => {
-                let columns = asking.wrapping_mul(self.columns_per_strip);
-                Source { from: from.wrapping_add(columns.wrapping_mul(apart)), ..self.source }
-            }
-        }
+    /// Where what a strip's first tile asks for begins, if it asks.
+    fn lines_of(self, strip: usize) -> Option<*const T> {
+        let asking = strip.checked_sub(self.first_strip)?;
+        let (line, turn) = (asking / self.strips_of_a_line, asking % self.strips_of_a_line);
+        let line = line * cache_line::elements::<T>();
+        Some(self.from.wrapping_add(line).wrapping_add(turn.wrapping_mul(self.strip_step)))
     }
 }
