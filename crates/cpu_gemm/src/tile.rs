@@ -126,8 +126,7 @@ impl<T: Accumulator> Finish<T> {
     }
 }
 
-/// Steps that are written out one after the other where it is known how far elements of B lie apart, and with which a
-/// line is asked for.
+/// Steps that are unrolled where it is known how far elements of B lie apart, and with which a line is prefetched.
 pub(crate) const STEPS_PER_LINE: usize = 4;
 
 /// Where tiles find columns of A.
@@ -177,8 +176,8 @@ pub(crate) unsafe fn compute<V: Vector, const VECTORS: usize, const COLS: usize>
         let strides = Strides { a: a_step, ahead, b: tile.b_step, b_col: tile.b_col, packing };
         let tile_rows = VECTORS.wrapping_mul(V::LANES);
         let line = cache_line::elements::<V::Element>();
-        // Whether the steps are written out, where it is known beforehand how far the next element lies: each is then
-        // named in its own instruction, without sums of addresses. Not where A is asked for ahead as well: the
+        // Whether the steps are unrolled, where it is known beforehand how far the next element lies: each is then
+        // named in its own instruction, without sums of addresses. Not where A is prefetched as well: the
         // compiler then loads elements of several steps at once, for which there are no registers.
         let is_panel = panel_cols > 0 && (tile.b_step, tile.b_col) == (panel_cols, 1);
         let in_columns = tile.b_step == 1 && packing == 0 && ahead == 0;
@@ -442,7 +441,7 @@ impl<M> Rows<M> {
     }
 }
 
-/// [`sum`], some steps written out one after the other, with which lines are asked for.
+/// [`sum`], unrolled by [`STEPS_PER_LINE`] steps, with which lines are prefetched.
 ///
 /// # Safety
 /// As [`compute`].
