@@ -16,7 +16,9 @@
 //! Source: Van Zee and Smith, "Implementing high-performance complex matrix multiplication via the 1m method"
 //! (2020).
 
-use gemm_spec::Layout;
+use std::ops::Range;
+
+use gemm_spec::{Layout, Order};
 use num_complex::Complex;
 
 use crate::complex_in_tiles;
@@ -24,9 +26,11 @@ use crate::context::CpuContext;
 use crate::driver;
 use crate::field::{Factor, Field};
 use crate::gemm::threads_for;
+use crate::gemm_symmetric::Symmetric;
 use crate::gemm_views::{plain, with_columns};
 use crate::isa::CpuIsa;
 use crate::kernels::{Kernels, OwnSums};
+use crate::mirror::{Mirror, Mirrored};
 #[cfg(target_arch = "aarch64")]
 use crate::neon::Neon;
 use crate::parts::Parts;
@@ -80,8 +84,8 @@ kernels! {
 const SCRATCH: usize = 1 << 20;
 /// The same in matrix units.
 const TILED: usize = 1 << 24;
-/// Columns of such a part at least.
-const SCRATCH_COLUMNS: usize = 64;
+/// Columns of such a part at least, or rows.
+const SCRATCH_LINES: usize = 64;
 
 /// [`Compute::multiply`](crate::field::sealed::Compute::multiply) of complex numbers.
 ///
@@ -105,25 +109,56 @@ pub(crate) fn multiply<T: ComplexKernels>(
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
     // In matrix units A is written out for each of these parts.
     let elements = if complex_in_tiles::suits::<T>((m, n, k), context) { TILED } else { SCRATCH };
-    let cols = (elements / m).max(SCRATCH_COLUMNS).min(n);
-    let Ok(scratch) = context.spare().take::<Complex<T>>(m.saturating_mul(cols)) else {
-        return plain(alpha, a, b, beta, c);
+    let done = in_slices(alpha, beta, c.reborrow(), (elements, false), context, |cols, sums| {
+        multiply_by_reals(one, a, b.part(0..k, cols), zero, sums, context);
+    });
+    if !done {
+        plain(alpha, a, b, beta, c);
+    }
+}
+
+/// `C = alpha * sums + beta * C`, of some columns of C at a time, or some rows, which have that many elements: for those of
+/// each slice the sums are computed in memory of its own. `false` where there is no such memory, and nothing was written.
+fn in_slices<T: ComplexKernels>(
+    alpha: Complex<T>,
+    beta: Complex<T>,
+    mut c: ViewMut<'_, Complex<T>>,
+    (elements, by_rows): (usize, bool),
+    context: &CpuContext,
+    compute: impl Fn(Range<usize>, ViewMut<'_, Complex<T>>),
+) -> bool
+where
+    Complex<T>: Field<Real = T>,
+{
+    let zero = <Complex<T> as Field>::ZERO;
+    let (m, n) = (c.rows(), c.cols());
+    let (lines, other) = if by_rows { (m, n) } else { (n, m) };
+    let lines_of_a_slice = (elements / other).max(SCRATCH_LINES).min(lines);
+    let Ok(scratch) = context.spare().take::<Complex<T>>(other.saturating_mul(lines_of_a_slice))
+    else {
+        return false;
     };
-    let layout = Layout::col_major(m);
-    for from in (0..n).step_by(cols) {
-        let to = n.min(from + cols);
-        // SAFETY: the buffer has room for `cols` columns, and one view of it is in use at a time.
-        let mut sums = unsafe { ViewMut::from_raw(scratch.as_mut_ptr(), m, to - from, layout) };
-        multiply_by_reals(one, a, b.part(0..k, from..to), zero, sums.reborrow(), context);
-        let mut c = c.reborrow().part(0..m, from..to);
-        for col in 0..to - from {
-            for row in 0..m {
+    for from in (0..lines).step_by(lines_of_a_slice) {
+        let slice = from..lines.min(from + lines_of_a_slice);
+        let c = c.reborrow();
+        let mut c = match by_rows {
+            true => c.part(slice.clone(), 0..n),
+            false => c.part(0..m, slice.clone()),
+        };
+        let (rows, cols) = (c.rows(), c.cols());
+        let layout = Layout::col_major(rows);
+        // SAFETY: the buffer has room for a slice, and one view of it is in use at a time.
+        let mut sums = unsafe { ViewMut::from_raw(scratch.as_mut_ptr(), rows, cols, layout) };
+        compute(slice, sums.reborrow());
+        for col in 0..cols {
+            for row in 0..rows {
                 let old = if beta == zero { zero } else { beta * c.get(row, col) };
                 c.set(row, col, old.add_product(alpha, sums.get(row, col)));
             }
         }
     }
     context.spare().give_back(scratch, context.threads());
+    true
 }
 
 /// The same with real factors and a C whose columns are contiguous.
@@ -216,5 +251,90 @@ where
     let threads = threads_for((product.m, product.n.div_ceil(2), product.k), context);
     let region = Region::Triangle(Half { of, parts: 2 });
     // SAFETY: as in `multiply_by_reals`; tiles as well begin with even rows.
-    unsafe { driver::multiply_region(&product, region, kernels, context, threads) }.is_ok()
+    unsafe { driver::multiply_part(&product, region, None, kernels, context, threads) }.is_ok()
+}
+
+/// [`Compute::multiply_symmetric`](crate::field::sealed::Compute::multiply_symmetric) of complex numbers.
+pub(crate) fn multiply_symmetric<T: ComplexKernels>(
+    alpha: Complex<T>,
+    a: Symmetric<'_, Complex<T>>,
+    b: Factor<'_, Complex<T>>,
+    beta: Complex<T>,
+    mut c: ViewMut<'_, Complex<T>>,
+    context: &CpuContext,
+) -> bool
+where
+    Complex<T>: Field<Real = T>,
+{
+    let (zero, one) = (<Complex<T> as Field>::ZERO, <Complex<T> as Field>::ONE);
+    let n = c.rows();
+    if complex_in_tiles::suits::<T>((n, c.cols(), n), context) {
+        return false;
+    }
+    if alpha.im == T::ZERO && beta.im == T::ZERO {
+        symmetric_by_reals(alpha, a, b, beta, c, context);
+        return true;
+    }
+    // Slices of B alone: A is whole.
+    let by_rows = c.layout().order == Order::RowMajor;
+    let columns = if by_rows { c.reborrow().transposed() } else { c.reborrow() };
+    let done = in_slices(alpha, beta, columns, (SCRATCH, by_rows), context, |slice, sums| {
+        let sums = if by_rows { sums.transposed() } else { sums };
+        symmetric_by_reals(one, a, b.part(0..n, slice), zero, sums, context);
+    });
+    if !done {
+        a.plain(alpha, b, beta, c);
+    }
+    true
+}
+
+/// The same with real factors.
+fn symmetric_by_reals<T: ComplexKernels>(
+    alpha: Complex<T>,
+    a: Symmetric<'_, Complex<T>>,
+    b: Factor<'_, Complex<T>>,
+    beta: Complex<T>,
+    mut c: ViewMut<'_, Complex<T>>,
+    context: &CpuContext,
+) where
+    Complex<T>: Field<Real = T>,
+{
+    let hermitian = a.of.real_diagonal;
+    // Elements as they are stored: a conjugate is a sign in the packing.
+    let stored = Symmetric { a: Factor::plain(a.a.view), ..a };
+    let element = |line, step| {
+        let number = stored.get(line, step);
+        [number.re, number.im]
+    };
+    let kernels_of = |a: bool, b: bool| T::kernels_of_parts(context.isa(), (a, b));
+    let mirrored = |parts, width, pack, pack_mirrored| Mirrored {
+        stored_behind: a.of.upper,
+        parts,
+        width,
+        pack,
+        pack_mirrored,
+        element: &element,
+    };
+    let order = c.layout().order;
+    let (left, right, mut columns) = with_columns(a.a, b, c.reborrow());
+    let kernels = kernels_of(left.conjugated, right.conjugated);
+    let of_mirrored = kernels_of(left.conjugated ^ hermitian, right.conjugated ^ hermitian);
+    let mirror = match order {
+        Order::ColMajor => {
+            Mirror::A(mirrored((2, 2), kernels.rows, kernels.pack_a, of_mirrored.pack_a))
+        }
+        Order::RowMajor => {
+            Mirror::B(mirrored((1, 2), kernels.cols, kernels.pack_b, of_mirrored.pack_b))
+        }
+    };
+    let product = product_of_parts(alpha.re, left, right, beta.re, &mut columns);
+    let threads = threads_for((product.m, product.n, product.k), context);
+    // SAFETY: as in `multiply_by_reals`; of the factor that is symmetric one triangle is read.
+    let done = unsafe {
+        driver::multiply_part(&product, Region::All, Some(&mirror), kernels, context, threads)
+    };
+    // An error comes before anything is written.
+    if done.is_err() {
+        a.plain(alpha, b, beta, c);
+    }
 }

@@ -5,6 +5,7 @@ use num_complex::Complex;
 use crate::complex::ComplexKernels;
 use crate::context::CpuContext;
 use crate::field::{Factor, sealed};
+use crate::gemm_symmetric::Symmetric;
 use crate::isa::CpuIsa;
 use crate::near::NearFn;
 use crate::region::TriangleOf;
@@ -47,6 +48,17 @@ macro_rules! computed {
                 context: &CpuContext,
             ) -> bool {
                 real::multiply_triangle(of, alpha, a, b, beta, c, context)
+            }
+
+            fn multiply_symmetric(
+                alpha: Self,
+                a: Symmetric<'_, Self>,
+                b: Factor<'_, Self>,
+                beta: Self,
+                c: ViewMut<'_, Self>,
+                context: &CpuContext,
+            ) -> bool {
+                real::multiply_symmetric(alpha, a, b, beta, c, context)
             }
 
             fn triangle(
@@ -93,6 +105,17 @@ macro_rules! computed {
                 context: &CpuContext,
             ) -> bool {
                 complex::multiply_triangle(of, alpha, a, b, beta, c, context)
+            }
+
+            fn multiply_symmetric(
+                alpha: Self,
+                a: Symmetric<'_, Self>,
+                b: Factor<'_, Self>,
+                beta: Self,
+                c: ViewMut<'_, Self>,
+                context: &CpuContext,
+            ) -> bool {
+                complex::multiply_symmetric(alpha, a, b, beta, c, context)
             }
 
             fn triangle(

@@ -34,6 +34,7 @@ use crate::context::CpuContext;
 use crate::edge::Edge;
 use crate::error::Error;
 use crate::kernels::Kernels;
+use crate::mirror::Mirror;
 use crate::product::Product;
 use crate::region::Region;
 use crate::sum::Partials;
@@ -53,19 +54,21 @@ pub(crate) unsafe fn multiply<T: GemmTypes>(
     threads: usize,
 ) -> Result<(), Error> {
     // SAFETY: the caller's promises.
-    unsafe { multiply_region(product, Region::All, kernels, context, threads) }
+    unsafe { multiply_part(product, Region::All, None, kernels, context, threads) }
 }
 
-/// The same of a region of C, which is all of it where elements are not sums.
+/// The same of a region of C, which is all of it where elements are not sums, or with a factor of which one triangle is
+/// stored.
 ///
 /// # Errors
 /// As [`multiply`].
 ///
 /// # Safety
-/// As [`multiply`]; nothing is asked of C outside of the region.
-pub(crate) unsafe fn multiply_region<T: GemmTypes>(
+/// As [`multiply`]; nothing is asked of C outside of the region, nor of the factor outside of its triangle.
+pub(crate) unsafe fn multiply_part<T: GemmTypes>(
     product: &Product<T>,
     region: Region,
+    mirror: Option<&Mirror<'_, T>>,
     kernels: &Kernels<T>,
     context: &CpuContext,
     threads: usize,
@@ -75,7 +78,7 @@ pub(crate) unsafe fn multiply_region<T: GemmTypes>(
     let lines = AlignmentPeel::of(product, kernels);
     let rows = m + lines.short;
     let blocking = Blocking::new(kernels, Caches::of_this_machine(), rows, n, k, threads);
-    let plan = Plan::new(product, kernels, blocking, lines, threads);
+    let plan = Plan::new(product, mirror, kernels, blocking, lines, threads);
     let spare = context.spare();
     let panels = spare.take::<T::Acc>(if plan.chunks > 0 { 2 * plan.block_of_b } else { 0 })?;
     let apart = plan.kinds_apart();
@@ -92,6 +95,7 @@ pub(crate) unsafe fn multiply_region<T: GemmTypes>(
     let shared = Shared {
         product,
         region,
+        mirror,
         kernels,
         plan,
         blocks_of_a: Mutex::new(blocks.collect::<Result<_, _>>()?),
@@ -129,6 +133,7 @@ fn counters(len: usize) -> Vec<AtomicUsize> {
 struct Shared<'a, T: GemmTypes> {
     product: &'a Product<T>,
     region: Region,
+    mirror: Option<&'a Mirror<'a, T>>,
     kernels: &'a Kernels<T>,
     plan: Plan,
     /// Memory for a packed block of A, for each thread that may come.

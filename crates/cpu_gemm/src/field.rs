@@ -6,6 +6,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 pub use num_complex::Complex;
 
 use crate::context::CpuContext;
+use crate::gemm_symmetric::Symmetric;
 use crate::isa::CpuIsa;
 use crate::near::NearFn;
 use crate::region::TriangleOf;
@@ -142,7 +143,7 @@ pub trait RealNumber: Field<Real = Self> + PartialOrd {
 }
 
 pub(crate) mod sealed {
-    use super::{CpuContext, CpuIsa, Factor, NearFn, Task, TriangleOf, ViewMut};
+    use super::{CpuContext, CpuIsa, Factor, NearFn, Symmetric, Task, TriangleOf, ViewMut};
 
     /// What the engine computes of these numbers.
     pub trait Compute: Sized {
@@ -171,6 +172,17 @@ pub(crate) mod sealed {
             of: TriangleOf,
             alpha: Self,
             a: Factor<'_, Self>,
+            b: Factor<'_, Self>,
+            beta: Self,
+            c: ViewMut<'_, Self>,
+            context: &CpuContext,
+        ) -> bool;
+
+        /// `C = alpha * A * B + beta * C` with a symmetric or Hermitian A, which is not empty, as C is not. Whether it is
+        /// done: else nothing was written, since matrix units are faster.
+        fn multiply_symmetric(
+            alpha: Self,
+            a: Symmetric<'_, Self>,
             b: Factor<'_, Self>,
             beta: Self,
             c: ViewMut<'_, Self>,

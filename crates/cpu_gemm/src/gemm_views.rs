@@ -78,6 +78,19 @@ pub(crate) fn plain<T: Field>(
     a: Factor<'_, T>,
     b: Factor<'_, T>,
     beta: T,
+    c: ViewMut<'_, T>,
+) {
+    let k = a.view.cols();
+    plain_elements(alpha, k, |row, p| a.get(row, p), |p, col| b.get(p, col), beta, c);
+}
+
+/// The same of elements of A and B that functions give.
+pub(crate) fn plain_elements<T: Field>(
+    alpha: T,
+    k: usize,
+    a: impl Fn(usize, usize) -> T,
+    b: impl Fn(usize, usize) -> T,
+    beta: T,
     mut c: ViewMut<'_, T>,
 ) {
     for col in 0..c.cols() {
@@ -85,9 +98,9 @@ pub(crate) fn plain<T: Field>(
             // A complex product is two steps of each part.
             let steps = if T::IS_COMPLEX { 2 } else { 1 };
             let lengths = (CHAIN / steps, superblock::<T::Real>() / steps);
-            let add_product = |p, sum: T| sum.add_product(a.get(row, p), b.get(p, col));
+            let add_product = |p, sum: T| sum.add_product(a(row, p), b(p, col));
             let add = |sum: T, other| sum + other;
-            let sum = in_superblocks(a.view.cols(), lengths, T::ZERO, add_product, add);
+            let sum = in_superblocks(k, lengths, T::ZERO, add_product, add);
             let old = if beta == T::ZERO { T::ZERO } else { beta * c.get(row, col) };
             c.set(row, col, old.add_product(alpha, sum));
         }

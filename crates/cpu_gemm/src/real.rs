@@ -1,11 +1,15 @@
 //! Products of views of real numbers.
 
+use gemm_spec::Order;
+
 use crate::context::CpuContext;
 use crate::field::{Factor, Field};
 use crate::gemm::threads_for;
+use crate::gemm_symmetric::Symmetric;
 use crate::gemm_typed;
 use crate::gemm_views::{plain, with_columns};
 use crate::kernels::OwnSums;
+use crate::mirror::{Mirror, Mirrored};
 use crate::region::{Half, Region, TriangleOf};
 use crate::types::CpuTypes;
 use crate::view::ViewMut;
@@ -48,5 +52,46 @@ pub(crate) fn multiply_triangle<T: OwnSums + CpuTypes + Field>(
     let (region, kernels) = (Region::Triangle(Half { of, parts: 1 }), T::kernels(context.isa()));
     // SAFETY: the views hold the elements of the product, which fit together; C is a view that nobody else has; a
     // context's instruction set is one that this CPU has.
-    unsafe { driver::multiply_region(&product, region, kernels, context, threads) }.is_ok()
+    unsafe { driver::multiply_part(&product, region, None, kernels, context, threads) }.is_ok()
+}
+
+/// [`Compute::multiply_symmetric`](crate::field::sealed::Compute::multiply_symmetric) of real numbers.
+pub(crate) fn multiply_symmetric<T: OwnSums + CpuTypes + Field>(
+    alpha: T,
+    a: Symmetric<'_, T>,
+    b: Factor<'_, T>,
+    beta: T,
+    mut c: ViewMut<'_, T>,
+    context: &CpuContext,
+) -> bool {
+    let size = (c.rows(), c.cols(), c.rows());
+    if way::in_tiles::<T>(context.units(), size, context) {
+        return false;
+    }
+    let kernels = T::kernels(context.isa());
+    let element = |line, step| [a.get(line, step); 2];
+    let mirrored = |pack, width| Mirrored {
+        stored_behind: a.of.upper,
+        parts: (1, 1),
+        width,
+        pack,
+        pack_mirrored: pack,
+        element: &element,
+    };
+    let mirror = match c.layout().order {
+        Order::ColMajor => Mirror::A(mirrored(kernels.pack_a, kernels.rows)),
+        Order::RowMajor => Mirror::B(mirrored(kernels.pack_b, kernels.cols)),
+    };
+    let (left, right, mut columns) = with_columns(a.a, b, c.reborrow());
+    let product = gemm_typed::product::<T>(alpha, left.view, right.view, beta, &mut columns, false);
+    let (region, threads) = (Region::All, threads_for(size, context));
+    // SAFETY: as in `multiply_triangle`; of the factor that is symmetric one triangle is read.
+    let done = unsafe {
+        driver::multiply_part(&product, region, Some(&mirror), kernels, context, threads)
+    };
+    // An error comes before anything is written.
+    if done.is_err() {
+        a.plain(alpha, b, beta, c);
+    }
+    true
 }

@@ -159,12 +159,12 @@ impl<T: GemmTypes> Shared<'_, T> {
         strips: usize,
     ) -> Option<PrefetchSource<T::Acc>> {
         let Product { a, a_row, a_col, .. } = *self.product;
-        let Plan { alone, row_blocks, k_blocks, phases, .. } = self.plan;
+        let Plan { alone, a_in_place, row_blocks, k_blocks, phases, .. } = self.plan;
         let (next_phase, next_block) = match block + 1 < row_blocks {
             true => (phase, block + 1),
             false => (phase + 1, 0),
         };
-        let asks = alone && a_row == 1 && self.kernels.in_place && row_blocks * k_blocks > 1;
+        let asks = alone && a_row == 1 && a_in_place && row_blocks * k_blocks > 1;
         if !asks || strips == 0 || next_phase == phases {
             return None;
         }

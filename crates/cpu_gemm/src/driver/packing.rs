@@ -4,6 +4,7 @@ use gemm_spec::GemmTypes;
 
 use super::Shared;
 use super::plan::PANELS_PER_CHUNK;
+use crate::mirror::Mirror;
 use crate::pack::Pack;
 use crate::product::Product;
 use crate::region::Region;
@@ -45,16 +46,16 @@ impl<T: GemmTypes> Shared<'_, T> {
         let width = PANELS_PER_CHUNK * self.kernels.cols;
         let end = cols.min((chunk + 1) * width);
         let col = chunk * width;
-        let panels = Pack {
-            from: b.wrapping_add(first_step * b_row + (first_col + col) * b_col),
-            along: b_col,
-            step: b_row,
-            lines: end.saturating_sub(col),
-            k: steps,
-            to: self.panel_of_b(phase, col, steps),
-        };
-        // SAFETY: columns and steps of B that exist, into the panels of this chunk.
-        unsafe { (self.kernels.pack_b)(&panels) };
+        let to = self.panel_of_b(phase, col, steps);
+        let lines = end.saturating_sub(col);
+        let whole = Pack { from: b, along: b_col, step: b_row, lines, k: steps, to };
+        if let Some(Mirror::B(mirrored)) = self.mirror {
+            // SAFETY: columns and steps of B that exist, into the panels of this chunk.
+            return unsafe { mirrored.pack(&whole, first_col + col, first_step) };
+        }
+        let from = b.wrapping_add(first_step * b_row + (first_col + col) * b_col);
+        // SAFETY: as above.
+        unsafe { (self.kernels.pack_b)(&Pack { from, ..whole }) };
     }
 
     /// # Safety
@@ -64,10 +65,14 @@ impl<T: GemmTypes> Shared<'_, T> {
         let (first_step, steps) = self.steps(k_block);
         let (first_row, rows) = self.rows(block);
         let pack = |row: usize, lines: usize, to: *mut T::Acc| {
+            let whole = Pack { from: a, along: a_row, step: a_col, lines, k: steps, to };
+            if let Some(Mirror::A(mirrored)) = self.mirror {
+                // SAFETY: rows and steps of A that exist, into this thread's own buffer.
+                return unsafe { mirrored.pack(&whole, first_row + row, first_step) };
+            }
             let from = a.wrapping_add((first_row + row) * a_row + first_step * a_col);
-            let panels = Pack { from, along: a_row, step: a_col, lines, k: steps, to };
-            // SAFETY: rows and steps of A that exist, into this thread's own buffer.
-            unsafe { (self.kernels.pack_a)(&panels) };
+            // SAFETY: as above.
+            unsafe { (self.kernels.pack_a)(&Pack { from, ..whole }) };
         };
         let short_tile = self.short_tile(block);
         if short_tile > 0 {

@@ -5,6 +5,7 @@ use gemm_spec::{Element, GemmTypes};
 use crate::blocking::Blocking;
 use crate::cache_line;
 use crate::kernels::Kernels;
+use crate::mirror::Mirror;
 use crate::product::Product;
 use crate::sum::Waiting;
 use crate::thresholds::{MANY_REGISTERS, NARROW_COLUMNS, ROW_BLOCKS_PER_COPY};
@@ -69,6 +70,8 @@ pub(super) struct Plan {
     /// By how many rows the first tile, and so the first block of rows, is shorter than the others, and
     /// why.
     pub(super) lines: AlignmentPeel,
+    /// Whether A can be read where it lies.
+    pub(super) a_in_place: bool,
     /// Blocks of rows.
     pub(super) row_blocks: usize,
     /// Parts of a block's columns that are tickets of their own, and how wide they are.
@@ -92,15 +95,19 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new<T: GemmTypes>(
         product: &Product<T>,
+        mirror: Option<&Mirror<'_, T>>,
         kernels: &Kernels<T>,
         blocking: Blocking,
         lines: AlignmentPeel,
         threads: usize,
     ) -> Self {
+        // What is not stored is not there to be read in place.
+        let a_in_place = kernels.in_place && !matches!(mirror, Some(Mirror::A(_)));
+        let b_in_place = kernels.in_place && !matches!(mirror, Some(Mirror::B(_)));
         let cols = kernels.cols;
         let row_blocks = (product.m + lines.short).div_ceil(blocking.rows);
         let reads = row_blocks.div_ceil(threads);
-        let reads_b = product.b_row == 1 && kernels.in_place && reads < ROW_BLOCKS_PER_COPY;
+        let reads_b = product.b_row == 1 && b_in_place && reads < ROW_BLOCKS_PER_COPY;
         let k_blocks = product.k.div_ceil(blocking.k);
         let phases = product.n.div_ceil(blocking.cols) * k_blocks;
         let panels = blocking.cols.div_ceil(cols);
@@ -120,7 +127,8 @@ impl Plan {
             k_blocks,
             phases,
             chunks: if reads_b { 0 } else { panels.div_ceil(PANELS_PER_CHUNK) },
-            lines,
+            lines: AlignmentPeel { hold_a: lines.hold_a && a_in_place, ..lines },
+            a_in_place,
             row_blocks,
             slices,
             slice_cols,

@@ -1,6 +1,6 @@
 //! Products with a symmetric or Hermitian matrix, of which one triangle is stored.
 
-use cpu_gemm::{Factor, Field, View, ViewMut};
+use cpu_gemm::{Factor, Field, TriangleOf, View, ViewMut, gemm_symmetric};
 use gemm_spec::{Layout, Order};
 
 use super::options::{Side, Uplo};
@@ -65,7 +65,7 @@ fn compute<T: Field>(
     };
     if c.rows() > 0 && c.cols() > 0 {
         let (a, b) = (Factor::plain(a), Factor::plain(b));
-        Symmetric { a, uplo, hermitian }.halve(alpha, b, beta, c, context);
+        Symmetric { a, uplo, hermitian }.multiply(alpha, b, beta, c, context);
     }
     Ok(())
 }
@@ -78,7 +78,32 @@ struct Symmetric<'a, T> {
     hermitian: bool,
 }
 
+/// Rows and columns of C beyond which A is packed as it is multiplied: else its parts are multiplied in place.
+const IN_PLACE: (usize, usize) = (96, 32);
+
 impl<T: Field> Symmetric<'_, T> {
+    /// `C = alpha * A * B + beta * C`, C not being empty: as one product where the CPU does it by vector units and A is
+    /// packed, else by halves.
+    fn multiply(
+        self,
+        alpha: T,
+        b: Factor<'_, T>,
+        beta: T,
+        mut c: ViewMut<'_, T>,
+        context: &impl Products<T>,
+    ) {
+        let (n, cols) = (c.rows(), c.cols());
+        let of = TriangleOf { upper: self.uplo == Uplo::Upper, real_diagonal: self.hermitian };
+        let is_large = n > IN_PLACE.0 && cols > IN_PLACE.1;
+        let packs = is_large && !context.goes_elsewhere([n, cols, n]);
+        let done = packs
+            && gemm_symmetric(of, alpha, self.a, b, beta, c.reborrow(), context.cpu())
+                .expect("invariant: the sizes fit");
+        if !done {
+            self.halve(alpha, b, beta, c, context);
+        }
+    }
+
     /// `C = alpha * A * B + beta * C` by halves of A: the rectangle beside the halves is used twice, as it is
     /// and transposed.
     fn halve(
