@@ -12,7 +12,7 @@ use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
 use crate::types::PackedTypes;
 use crate::view::ViewMut;
-use crate::{complex, complex_in_tiles, real, triangle, way};
+use crate::{complex, complex_in_tiles, real, triangle, triangle_blocks, way};
 
 macro_rules! computed {
     ($($real:ty),*) => {$(
@@ -68,7 +68,7 @@ macro_rules! computed {
                 b: ViewMut<'_, Self>,
                 context: &CpuContext,
             ) {
-                triangle::compute::<Self, Self>(task, alpha, a, b, context);
+                triangle_blocks::compute::<Self>(task, alpha, a, b, context);
             }
         }
 

@@ -17,13 +17,14 @@ use crate::kernels::InstructionSet as _;
 use crate::neon::Neon;
 use crate::parts::Parts;
 use crate::portable::{Lanes, Portable};
+use crate::triangle_blocks::BLOCKS;
 use crate::triangle_kernel::{BLOCK, Elements, Task, Triangle, TriangleFn, VECTORS};
 use crate::vector::Vector;
 use crate::view::ViewMut;
 #[cfg(target_arch = "x86_64")]
 use crate::{avx2::Avx2, avx512::Avx512};
 
-/// `B = alpha * A^-1 * B` or `B = alpha * A * B` in place, A a triangle of [`BLOCK`] rows at most, which may
+/// `B = alpha * A^-1 * B` or `B = alpha * A * B` in place, A a triangle of [`largest_triangle`] rows at most, which may
 /// stand for its conjugate.
 ///
 /// # Errors
@@ -36,12 +37,18 @@ pub fn triangle<T: Field>(
     context: &CpuContext,
 ) -> Result<(), Error> {
     let n = a.view.rows();
-    if n > BLOCK || a.view.cols() != n || b.rows() != n {
+    if n > largest_triangle::<T>() || a.view.cols() != n || b.rows() != n {
         let (b, c) = ((b.rows(), b.cols()), (b.rows(), b.cols()));
         return Err(Error::Sizes { a: (n, a.view.cols()), b, c });
     }
     T::triangle(task, alpha, a, b, context);
     Ok(())
+}
+
+/// Rows of a triangle that [`triangle`] computes.
+#[must_use]
+pub fn largest_triangle<T: Field>() -> usize {
+    if T::IS_COMPLEX { BLOCK } else { BLOCKS * BLOCK }
 }
 
 /// Functions for triangles by how many registers a row of their panels has, the fewest first.
@@ -96,7 +103,87 @@ const REGISTER: usize = 64;
 #[repr(align(64))]
 struct Panel([MaybeUninit<u8>; BLOCK * VECTORS * REGISTER]);
 
-/// [`triangle`], the sizes being right.
+/// A kernel that computes panels of right-hand sides.
+pub(crate) struct PanelKernel<R> {
+    function: TriangleFn<R>,
+    /// Right-hand sides of a panel.
+    pub(crate) width: usize,
+}
+
+impl<R: TriangleKernel> PanelKernel<R> {
+    /// The one for that many right-hand sides.
+    pub(crate) fn of<T: Field<Real = R>>(cols: usize, isa: CpuIsa) -> Self {
+        let (functions, lanes) = R::triangle_functions(isa, T::IS_COMPLEX);
+        let parts = parts_of::<T>();
+        let is_enough = |&&(vectors, _): &&(usize, _)| parts * cols <= vectors * lanes;
+        let of_most = functions[functions.len() - 1];
+        let &(vectors, function) = functions.iter().find(is_enough).unwrap_or(&of_most);
+        Self { function, width: vectors * lanes / parts }
+    }
+
+    /// Computes right-hand sides, no more than a panel's.
+    ///
+    /// # Safety
+    /// The CPU has the instruction set. The parts of the triangle's elements can be read, as many rows as B has, at most
+    /// [`BLOCK`].
+    pub(crate) unsafe fn compute<T: Field<Real = R>>(
+        &self,
+        task: Task,
+        alpha: T,
+        (a, conjugated): (Elements<*const R>, bool),
+        mut b: ViewMut<'_, T>,
+    ) {
+        let parts = parts_of::<T>();
+        let mut room = Panel([MaybeUninit::uninit(); BLOCK * VECTORS * REGISTER]);
+        let (row, col) = b.as_view().strides();
+        let triangle = Triangle {
+            task,
+            n: b.rows(),
+            cols: b.cols(),
+            a,
+            conjugated,
+            alpha: (alpha.re(), alpha.im()),
+            b: Elements { at: b.as_mut_ptr().cast(), row: parts * row, col: parts * col },
+            panel: room.0.as_mut_ptr().cast(),
+        };
+        // SAFETY: the caller's promises. The panel has `BLOCK` rows of `VECTORS` of the largest registers, and is aligned
+        // for them; the right-hand sides are no more columns than fill those that the function is for. An element is a
+        // real number or the two parts of a complex one, so the elements of B are where strides of parts say.
+        unsafe { (self.function)(&triangle) };
+    }
+}
+
+/// Real numbers that an element consists of.
+fn parts_of<T: Field>() -> usize {
+    if T::IS_COMPLEX { 2 } else { 1 }
+}
+
+/// Elements of a copy of a triangle.
+pub(crate) const COPY: usize = BLOCK * BLOCK;
+
+/// Copies the triangle of a task, row after row, [`BLOCK`] elements apart. What is not of the triangle stays as it is, since
+/// nobody reads it.
+pub(crate) fn copy_triangle<T: Field>(
+    task: Task,
+    a: Factor<'_, T>,
+    copy: &mut [MaybeUninit<T>; COPY],
+) {
+    let n = a.view.rows();
+    for i in 0..n {
+        let range = if task.upper { i..n } else { 0..i + 1 };
+        for p in range.filter(|&p| p != i || !task.unit) {
+            copy[i * BLOCK + p].write(a.get(i, p));
+        }
+    }
+}
+
+/// The parts of such a copy.
+pub(crate) fn parts_of_copy<T: Field>(copy: *const T) -> Elements<*const T::Real> {
+    let parts = parts_of::<T>();
+    Elements { at: copy.cast(), row: parts * BLOCK, col: parts }
+}
+
+/// [`triangle`] of [`BLOCK`] rows at most, the sizes being right.
 pub(crate) fn compute<R: TriangleKernel, T: Field<Real = R>>(
     task: Task,
     alpha: T,
@@ -108,51 +195,24 @@ pub(crate) fn compute<R: TriangleKernel, T: Field<Real = R>>(
     if n == 0 || cols == 0 {
         return;
     }
-    let (functions, lanes) = R::triangle_functions(context.isa(), T::IS_COMPLEX);
-    let parts = if T::IS_COMPLEX { 2 } else { 1 };
-    let is_enough = |&&(vectors, _): &&(usize, _)| parts * cols <= vectors * lanes;
-    let of_most = functions[functions.len() - 1];
-    let &(vectors, function) = functions.iter().find(is_enough).unwrap_or(&of_most);
-    let width = vectors * lanes / parts;
-    let panel = |a: Elements<*const R>, conjugated: bool, mut b: ViewMut<'_, T>| {
-        let mut room = Panel([MaybeUninit::uninit(); BLOCK * VECTORS * REGISTER]);
-        let (row, col) = b.as_view().strides();
-        let triangle = Triangle {
-            task,
-            n,
-            cols: b.cols(),
-            a,
-            conjugated,
-            alpha: (alpha.re(), alpha.im()),
-            b: Elements { at: b.as_mut_ptr().cast(), row: parts * row, col: parts * col },
-            panel: room.0.as_mut_ptr().cast(),
-        };
-        // SAFETY: a context's instruction set is one that this CPU has. The panel has `BLOCK` rows of `VECTORS` of the
-        // largest registers, and is aligned for them; the right-hand sides are no more columns than fill those that the
-        // function is for. An element is a real number or the two parts of a complex one, so the elements of B and, as
-        // both callers below see to, of A are where strides of parts say.
-        unsafe { function(&triangle) };
-    };
-    if cols <= width {
+    let parts = parts_of::<T>();
+    let kernel = PanelKernel::of::<T>(cols, context.isa());
+    if cols <= kernel.width {
         let (row, col) = a.view.strides();
         let of_view = Elements { at: a.view.as_ptr().cast(), row: parts * row, col: parts * col };
-        return panel(of_view, T::IS_COMPLEX && a.conjugated, b);
+        // SAFETY: a context's instruction set is one that this CPU has; the elements of a view.
+        return unsafe { kernel.compute(task, alpha, (of_view, T::IS_COMPLEX && a.conjugated), b) };
     }
-    // What is not of the triangle stays as it is, since nobody reads it.
-    let mut copy = [MaybeUninit::<T>::uninit(); BLOCK * BLOCK];
-    for i in 0..n {
-        let range = if task.upper { i..n } else { 0..i + 1 };
-        for p in range.filter(|&p| p != i || !task.unit) {
-            copy[i * BLOCK + p].write(a.get(i, p));
-        }
-    }
-    let sides = Parted { b, width, next: AtomicUsize::new(0) };
+    let mut copy = [MaybeUninit::uninit(); COPY];
+    copy_triangle(task, a, &mut copy);
+    let sides = Parted { b, width: kernel.width, next: AtomicUsize::new(0) };
     let work = parts * parts * n * n;
-    let threads = threads_for((work / 2, cols, 1), context).min(cols.div_ceil(width));
+    let threads = threads_for((work / 2, cols, 1), context).min(cols.div_ceil(kernel.width));
     context.run_on(threads, || {
         while let Some(b) = sides.take() {
-            let of_copy = Elements { at: copy.as_ptr().cast(), row: parts * BLOCK, col: parts };
-            panel(of_copy, false, b);
+            let of_copy = parts_of_copy(copy.as_ptr().cast::<T>());
+            // SAFETY: as above; the elements of the copy that are of the triangle.
+            unsafe { kernel.compute(task, alpha, (of_copy, false), b) };
         }
     });
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use cpu_gemm::{
     BLOCK, Complex, CpuContext, CpuIsa, Error, Factor, Field, Task, TriangleOf, View, ViewMut,
-    gemm_triangle, gemm_views, triangle,
+    gemm_symmetric, gemm_triangle, gemm_views, largest_triangle, triangle,
 };
 use gemm_spec::{Layout, Order};
 
@@ -177,7 +177,12 @@ fn sizes_that_do_not_fit_are_refused() {
 fn check_triangles<T: Field>() {
     let four = T::ONE + T::ONE + T::ONE + T::ONE;
     for context in contexts() {
-        for (n, cols) in [(1, 1), (2, 3), (5, 40), (BLOCK, 70), (BLOCK - 1, 600)] {
+        // Of one block, and of several: right-hand sides that are packed for, and some that are not.
+        let of_a_block = [(1, 1), (2, 3), (5, 40), (BLOCK, 70), (BLOCK - 1, 600)];
+        let largest = largest_triangle::<T>();
+        let of_several = [(BLOCK + 1, 3), (2 * BLOCK, 40), (3 * BLOCK + 5, 201), (largest, 165)];
+        let fits = |&(n, _): &(usize, usize)| n <= largest;
+        for (n, cols) in of_a_block.into_iter().chain(of_several.into_iter().filter(fits)) {
             for case in 0..32 {
                 let (order, upper, unit) = (ORDERS[case & 1], case & 2 > 0, case & 4 > 0);
                 let (conjugated, a_order) = (case & 8 > 0, ORDERS[case >> 4 & 1]);
@@ -241,6 +246,50 @@ fn triangles_multiply_and_solve() {
     check_triangles::<f64>();
     check_triangles::<Complex<f32>>();
     check_triangles::<Complex<f64>>();
+}
+
+/// A right-hand side has the same bits by itself as beside others, whatever their order.
+fn check_columns<T: Field>() {
+    let third = T::ONE.divide(T::ONE + T::ONE + T::ONE);
+    let (n, cols) = (largest_triangle::<T>() - 3, 170);
+    let square = layout(Order::ColMajor, n, n, 0);
+    let mut a: Vec<T> = buffer::<T>(n, n, square, 0).into_iter().map(|it| it * third).collect();
+    for i in 0..n {
+        a[i * n + i] = T::ONE + T::ONE + T::ONE + third;
+    }
+    let a = Factor::plain(View::new(&a, n, n, square).expect("it fits"));
+    let sides = buffer::<T>(n, cols, layout(Order::ColMajor, n, cols, 0), 5);
+    for context in contexts() {
+        for case in 0..8 {
+            let task = Task { solve: case & 1 > 0, upper: case & 2 > 0, unit: case & 4 > 0 };
+            let by_columns = Layout::col_major(n);
+            let mut alone = sides.clone();
+            for column in alone.chunks_exact_mut(n) {
+                let view = ViewMut::new(column, n, 1, by_columns).expect("it fits");
+                triangle(task, third, a, view, &context).expect("it fits");
+            }
+            let mut beside = sides.clone();
+            let view = ViewMut::new(&mut beside, n, cols, by_columns).expect("it fits");
+            triangle(task, third, a, view, &context).expect("it fits");
+            let element = |at: usize| sides[at % cols * n + at / cols];
+            let mut by_rows: Vec<T> = (0..n * cols).map(element).collect();
+            let view = ViewMut::new(&mut by_rows, n, cols, Layout::row_major(cols));
+            triangle(task, third, a, view.expect("it fits"), &context).expect("it fits");
+            for (at, &by_rows) in by_rows.iter().enumerate() {
+                let (row, col) = (at / cols, at % cols);
+                let of = [alone[col * n + row], beside[col * n + row], by_rows];
+                let finite = of.iter().filter(|it| equal(**it, **it)).count();
+                assert!(finite == 0 || of == [of[0]; 3], "{task:?}, ({row}, {col}): {of:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn right_hand_sides_do_not_depend_on_others() {
+    check_columns::<f32>();
+    check_columns::<f64>();
+    check_columns::<Complex<f64>>();
 }
 
 /// A complex number whose imaginary part is NaN, a real number as it is.
@@ -360,4 +409,78 @@ fn triangles_that_are_not_computed_are_left_to_the_caller() {
     let mut c = [Complex::new(0f64, 0.0); 6];
     let view = ViewMut::new(&mut c, 2, 3, Layout::row_major(3)).expect("it fits");
     assert!(gemm_triangle(of, i, factor, factor, i, view, &context).is_err());
+}
+
+/// A product with one triangle of a symmetric matrix has the bits of the one with the whole of it; what is not read is NaN.
+fn check_symmetric<T: Field>(context: &CpuContext, (n, cols): (usize, usize), alpha: T, beta: T) {
+    let third = T::ONE.divide(T::ONE + T::ONE + T::ONE);
+    for case in 0..32 {
+        let order = |bit: usize| ORDERS[case >> bit & 1];
+        let (upper, hermitian) = (case & 8 > 0, case & 16 > 0);
+        let layouts =
+            [layout(order(0), n, n, 1), layout(order(1), n, cols, 2), layout(order(2), n, cols, 3)];
+        let mut a = buffer::<T>(n, n, layouts[0], 1);
+        let mut whole = a.clone();
+        for row in 0..n {
+            for col in 0..n {
+                let (here, there) = (layouts[0].index(row, col), layouts[0].index(col, row));
+                let value = element::<T>(row * 7 + col) * third;
+                let real = hermitian && row == col;
+                if row == col || (row < col) == upper {
+                    a[here] = if real { beside_nan(value) } else { value };
+                    whole[here] = if real { T::from_re(value.re()) } else { value };
+                    whole[there] = if hermitian { whole[here].conj() } else { whole[here] };
+                } else {
+                    a[here] = T::ZERO.divide(T::ZERO);
+                }
+            }
+        }
+        let b = buffer::<T>(n, cols, layouts[1], 2);
+        let old = buffer::<T>(n, cols, layouts[2], 3);
+        let of = TriangleOf { upper, real_diagonal: hermitian };
+        for conjugated in [(false, false), (true, true)] {
+            let of_a = |elements| Factor {
+                view: View::new(elements, n, n, layouts[0]).expect("it fits"),
+                conjugated: conjugated.0,
+            };
+            let b = Factor {
+                view: View::new(&b, n, cols, layouts[1]).expect("it fits"),
+                conjugated: conjugated.1,
+            };
+            let (mut c, mut expected) = (old.clone(), old.clone());
+            let view = ViewMut::new(&mut c, n, cols, layouts[2]).expect("it fits");
+            let done = gemm_symmetric(of, alpha, of_a(&a), b, beta, view, context);
+            assert!(done.expect("it fits"));
+            let view = ViewMut::new(&mut expected, n, cols, layouts[2]).expect("it fits");
+            gemm_views(alpha, of_a(&whole), b, beta, view, context).expect("it fits");
+            let name = std::any::type_name::<T>();
+            assert!(c == expected, "{n} by {cols}, case {case}, {conjugated:?}, {name}");
+        }
+    }
+}
+
+fn check_symmetric_sizes<T: Field>() {
+    let two = T::ONE + T::ONE;
+    let odd = two + imaginary::<T>();
+    for context in contexts() {
+        for (n, cols) in [(1, 1), (2, 70), (7, 9), (49, 50), (131, 33)] {
+            check_symmetric(&context, (n, cols), two, T::ZERO);
+            check_symmetric(&context, (n, cols), odd, -odd);
+        }
+    }
+    // Several blocks of k and of rows.
+    let context = CpuContext::new(NonZeroUsize::new(2)).expect("threads start");
+    check_symmetric(&context, (530, 40), T::ONE, two);
+}
+
+#[test]
+fn a_symmetric_factor_has_the_bits_of_the_whole() {
+    check_symmetric_sizes::<f32>();
+    check_symmetric_sizes::<f64>();
+}
+
+#[test]
+fn a_hermitian_factor_has_the_bits_of_the_whole() {
+    check_symmetric_sizes::<Complex<f32>>();
+    check_symmetric_sizes::<Complex<f64>>();
 }

@@ -21,11 +21,13 @@
 //!
 //! # How it is computed
 //!
-//! Of a result of which one triangle is wanted, [`cpu_gemm::gemm_triangle`] computes the tiles of that triangle alone.
-//! The other routines, and those with factors that are not real, halve their triangular or symmetric matrix: what is
-//! rectangular is a product by [`gemm()`], and so nearly all of the work. What remains are blocks on the diagonal. A
-//! triangle of [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing being inverted; of a
-//! symmetric result a square is computed aside, and its triangle copied.
+//! Of a result of which one triangle is wanted, [`cpu_gemm::gemm_triangle`] computes the tiles of that triangle alone, and
+//! of a symmetric or Hermitian factor [`cpu_gemm::gemm_symmetric`] packs what is not stored from its mirror image. A
+//! triangular matrix is halved, as all are where a GPU or matrix units compute products: what is rectangular is a
+//! product by [`gemm()`], and so nearly all of the work. What remains are blocks on the diagonal. A triangle of
+//! [`cpu_gemm::largest_triangle`] rows goes through the right-hand sides some at a time, block by block, and one of
+//! [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing being inverted; of a symmetric result a
+//! square is computed aside, and its triangle copied.
 //!
 //! What computes the products is a [`Products`]: a [`CpuContext`](crate::CpuContext), or something that gives
 //! some of them to a GPU.

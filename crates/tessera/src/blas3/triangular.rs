@@ -3,7 +3,10 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use cpu_gemm::{BLOCK, CpuContext, Factor, Field, Task, View, ViewMut, run_on, scale, triangle};
+use cpu_gemm::{
+    BLOCK, CpuContext, Factor, Field, Task, View, ViewMut, largest_triangle, run_on, scale,
+    triangle,
+};
 
 use super::options::{Diag, Op, Side, Uplo};
 use super::products::Products;
@@ -81,6 +84,8 @@ fn compute<T: Field>(
     Ok(())
 }
 
+const FITS: &str = "invariant: A is square and fits B";
+
 /// The task for A on the left, by halves of A; A is square and fits B.
 pub(crate) fn triangular<T: Field>(
     task: Task,
@@ -94,7 +99,7 @@ pub(crate) fn triangular<T: Field>(
         return;
     }
     if n <= BLOCK {
-        triangle(task, alpha, a, b, context.cpu()).expect("invariant: A is square and fits B");
+        triangle(task, alpha, a, b, context.cpu()).expect(FITS);
         return;
     }
     if n <= STRIPED && !context.goes_elsewhere([n, b.cols(), n]) {
@@ -102,6 +107,11 @@ pub(crate) fn triangular<T: Field>(
         if width < b.cols() {
             return in_stripes(task, alpha, a, b, width, context.cpu());
         }
+    }
+    let by_blocks = n > HALVED && n <= largest_triangle::<T>();
+    if by_blocks && !context.goes_elsewhere([n, b.cols(), n]) {
+        triangle(task, alpha, a, b, context.cpu()).expect(FITS);
+        return;
     }
     let cut = half(n, BLOCK);
     let (first, last) = (a.part(0..cut, 0..cut), a.part(cut..n, cut..n));
@@ -124,6 +134,8 @@ pub(crate) fn triangular<T: Field>(
     }
 }
 
+/// Rows of triangles that are halved though they could be computed block by block: their products are near.
+const HALVED: usize = 192;
 /// Rows of the triangles whose right-hand sides are divided among the threads: below, the threads would wait for each
 /// other at each of its parts for longer than these take.
 const STRIPED: usize = 512;
