@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use gemm_spec::{Accumulator, GemmTypes};
 
+use crate::cache_line::PAGE;
 use crate::kernels::Kernels;
 use crate::sum::{CHAIN, is_exact, superblock};
 use crate::thresholds::{COLUMNS_PER_COPY, COPIED_TILES, FEW_PANELS};
@@ -27,6 +28,11 @@ impl Caches {
     pub(crate) fn of_this_machine() -> Self {
         static CACHES: OnceLock<Caches> = OnceLock::new();
         *CACHES.get_or_init(|| Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache")))
+    }
+
+    /// Lines of one set of the first level, whose sets repeat with each page.
+    pub(crate) fn ways(self) -> usize {
+        self.l1 / PAGE
     }
 
     /// What Linux tells in a folder, within what processors have; else what most have.

@@ -3,6 +3,9 @@
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
+/// Bytes after which the sets of a first cache repeat.
+pub(crate) const PAGE: usize = 4096;
+
 /// Elements of a cache line.
 pub(crate) const fn elements<T>() -> usize {
     LINE / size_of::<T>()

@@ -315,9 +315,8 @@ impl<T: OwnSums> Area<'_, T> {
 /// Whether rows so far apart do not push each other out of the L1, whose sets repeat with each
 /// page: else a row's line is gone before its other half is read.
 fn lie_in_sets_of_their_own<T>(a_row: usize) -> bool {
-    const PAGE: usize = 4096;
-    let beyond = a_row.wrapping_mul(size_of::<T>()) % PAGE;
-    (cache_line::LINE..=PAGE - cache_line::LINE).contains(&beyond)
+    let beyond = a_row.wrapping_mul(size_of::<T>()) % cache_line::PAGE;
+    (cache_line::LINE..=cache_line::PAGE - cache_line::LINE).contains(&beyond)
 }
 
 /// Room for a packed panel of A.

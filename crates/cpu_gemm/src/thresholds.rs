@@ -73,6 +73,12 @@ pub(crate) const LEAST_TILES: usize = 8;
 /// that are a power of two apart.
 pub(crate) const ROW_BLOCKS_PER_COPY: usize = 9;
 
+/// Rows of C from which on B is packed as well where its columns are pages apart, and a tile's columns leave fewer lines
+/// than this of each set of the first cache.
+pub(crate) const PACKED_ROWS: usize = 128;
+/// See above.
+pub(crate) const LEAST_WAYS: usize = 4;
+
 /// Columns of C that a thread's copy of a block of A meets at least, if smaller blocks can make it so: the
 /// more blocks of rows there are, the fewer threads share one's columns, each with a copy of its own.
 pub(crate) const COLUMNS_PER_COPY: usize = 512;

@@ -2,13 +2,15 @@
 
 use gemm_spec::{Element, GemmTypes};
 
-use crate::blocking::Blocking;
-use crate::cache_line;
+use crate::blocking::{Blocking, Caches};
+use crate::cache_line::{self, PAGE};
 use crate::kernels::Kernels;
 use crate::mirror::Mirror;
 use crate::product::Product;
 use crate::sum::Waiting;
-use crate::thresholds::{MANY_REGISTERS, NARROW_COLUMNS, ROW_BLOCKS_PER_COPY};
+use crate::thresholds::{
+    LEAST_WAYS, MANY_REGISTERS, NARROW_COLUMNS, PACKED_ROWS, ROW_BLOCKS_PER_COPY,
+};
 
 /// Tickets of all phases for each thread, where there is work enough, so that all end together.
 const TICKETS_PER_THREAD: usize = 32;
@@ -107,7 +109,13 @@ impl Plan {
         let cols = kernels.cols;
         let row_blocks = (product.m + lines.short).div_ceil(blocking.rows);
         let reads = row_blocks.div_ceil(threads);
-        let reads_b = product.b_row == 1 && b_in_place && reads < ROW_BLOCKS_PER_COPY;
+        // A tile's columns of B that lie pages apart take a way each of the first cache, which A and C need as well.
+        let ways_left = Caches::of_this_machine().ways().saturating_sub(cols);
+        let share_a_set = ways_left < LEAST_WAYS
+            && product.m >= PACKED_ROWS
+            && product.b_col.saturating_mul(size_of::<T::B>()).is_multiple_of(PAGE);
+        let few_reads = reads < ROW_BLOCKS_PER_COPY && !share_a_set;
+        let reads_b = product.b_row == 1 && b_in_place && few_reads;
         let k_blocks = product.k.div_ceil(blocking.k);
         let phases = product.n.div_ceil(blocking.cols) * k_blocks;
         let panels = blocking.cols.div_ceil(cols);
