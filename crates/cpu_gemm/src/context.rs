@@ -65,6 +65,14 @@ impl CpuContext {
         Self { threads, whole: threads, shared: Arc::new(shared), ..Self::alone() }
     }
 
+    /// The threads of a pool that the caller has made, and the caller's own: of as many threads as there are cores none
+    /// then has to share its core with one that looks for work.
+    #[must_use]
+    pub fn with_workers(pool: ThreadPool) -> Self {
+        let threads = pool.current_num_threads() + 1;
+        Self { threads, whole: threads, ..Self::with_pool(pool) }
+    }
+
     /// A context that computes on the caller's thread alone and starts no other.
     #[must_use]
     pub fn alone() -> Self {

@@ -150,13 +150,15 @@ fn pool(state: &State, threads: usize) -> Option<&CpuContext> {
     state.pool.get_or_init(|| with_signals_blocked(|| start(threads))).as_ref()
 }
 
+/// That many threads, of which the caller's is one; a pool has a thread at least.
 fn start(threads: usize) -> Option<CpuContext> {
+    let of = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
     let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
+        .num_threads((of.get() - 1).max(1))
         .thread_name(|index| format!("tessera-blas-{index}"))
         .start_handler(|_| default_rounding())
         .build();
-    pool.ok().map(|pool| CpuContext::with_pool(pool).with_units(units()))
+    pool.ok().map(|pool| CpuContext::with_workers(pool).limited_to(of).with_units(units()))
 }
 
 /// Threads begin with the rounding and the exceptions of the one that starts them, which may have changed them.
