@@ -189,7 +189,7 @@ pub(crate) mod sealed {
             context: &CpuContext,
         ) -> bool;
 
-        /// See [`triangle::compute`](crate::triangle::compute).
+        /// [`triangle()`](crate::triangle()), the sizes being right.
         fn triangle(
             task: Task,
             alpha: Self,

@@ -17,7 +17,6 @@ use crate::kernels::InstructionSet as _;
 use crate::neon::Neon;
 use crate::parts::Parts;
 use crate::portable::{Lanes, Portable};
-use crate::triangle_blocks::BLOCKS;
 use crate::triangle_kernel::{BLOCK, Elements, Task, Triangle, TriangleFn, VECTORS};
 use crate::vector::Vector;
 use crate::view::ViewMut;
@@ -44,6 +43,9 @@ pub fn triangle<T: Field>(
     T::triangle(task, alpha, a, b, context);
     Ok(())
 }
+
+/// Blocks of a triangle of real numbers at most: packed it fits a core's second cache, beside right-hand sides.
+const BLOCKS: usize = 8;
 
 /// Rows of a triangle that [`triangle`] computes.
 #[must_use]

@@ -27,9 +27,6 @@ use crate::triangle_kernel::{BLOCK, Task};
 use crate::types::CpuTypes;
 use crate::view::ViewMut;
 
-/// Blocks of a triangle at most: packed it fits a core's second cache, beside right-hand sides.
-pub(crate) const BLOCKS: usize = 8;
-
 /// Right-hand sides from which on A is packed.
 const PACKED_COLUMNS: usize = 160;
 
@@ -124,7 +121,8 @@ fn packed<T: TriangleKernel + CpuTypes + OwnSums + Field<Real = T>>(
         true => (kernels.pack_a, kernels.rows),
         false => (kernels.pack_b, kernels.cols),
     };
-    let of_a = BLOCK.next_multiple_of(lines) * n * n.div_ceil(BLOCK);
+    let of_a_block = BLOCK.next_multiple_of(lines) * n;
+    let of_a = of_a_block * n.div_ceil(BLOCK);
     let of_sides = if in_place { 0 } else { width.next_multiple_of(kernels.rows) * n };
     let of_squares = COPY * n.div_ceil(BLOCK);
     let buffer = context.spare().take::<T>(of_squares + of_a + of_sides)?;
@@ -138,7 +136,7 @@ fn packed<T: TriangleKernel + CpuTypes + OwnSums + Field<Real = T>>(
         let square = unsafe { &mut *square };
         copy_triangle(task, a.part(rows.clone(), rows.clone()), square);
         let from = a.view.as_ptr().wrapping_add(rows.start * a_row + others.start * a_col);
-        let to = panels.wrapping_add(at * BLOCK.next_multiple_of(lines) * n);
+        let to = panels.wrapping_add(at * of_a_block);
         let (along, step, k) = (a_row, a_col, others.len());
         // SAFETY: elements of A beside the square, and room for their panels; the CPU has the context's instruction set.
         unsafe { pack(&Pack { from, along, step, lines: rows.len(), k, to }) };
@@ -161,7 +159,7 @@ fn packed<T: TriangleKernel + CpuTypes + OwnSums + Field<Real = T>>(
             unsafe { sides.pack(0..n) };
         }
         for (turn, Block { rows, others }) in blocks(task, n).enumerate() {
-            let a = panels.wrapping_add(turn * BLOCK.next_multiple_of(lines) * n).cast_const();
+            let a = panels.wrapping_add(turn * of_a_block).cast_const();
             let steps = Steps::of(task, alpha, !others.is_empty());
             let multiply = || {
                 if let Some((alpha, beta)) = steps.product {
