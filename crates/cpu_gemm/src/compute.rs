@@ -12,7 +12,7 @@ use crate::region::TriangleOf;
 use crate::triangle_kernel::Task;
 use crate::types::PackedTypes;
 use crate::view::ViewMut;
-use crate::{complex, complex_in_tiles, real, triangle, triangle_blocks, way};
+use crate::{complex, complex_in_tiles, real, triangle_blocks, way};
 
 macro_rules! computed {
     ($($real:ty),*) => {$(
@@ -68,7 +68,8 @@ macro_rules! computed {
                 b: ViewMut<'_, Self>,
                 context: &CpuContext,
             ) {
-                triangle_blocks::compute::<Self>(task, alpha, a, b, context);
+                let kernels = |_, _| <$real as PackedTypes>::kernels(context.isa());
+                triangle_blocks::compute::<Self, Self>(kernels, task, alpha, a, b, context);
             }
         }
 
@@ -125,7 +126,8 @@ macro_rules! computed {
                 b: ViewMut<'_, Self>,
                 context: &CpuContext,
             ) {
-                triangle::compute::<$real, Self>(task, alpha, a, b, context);
+                let of = |a, b| <$real as ComplexKernels>::kernels_of_parts(context.isa(), (a, b));
+                triangle_blocks::compute::<$real, Self>(of, task, alpha, a, b, context);
             }
         }
     )*};

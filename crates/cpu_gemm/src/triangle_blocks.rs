@@ -6,8 +6,8 @@
 //!   multiply   B(i) = alpha * A(i, i) * B(i) + alpha * A(i, later) * B(later)
 //! ```
 //!
-//! A is packed once. As many right-hand sides as a panel of the squares' kernel holds go through all blocks before the next
-//! ones do, so they stay in the cache, where products read them: in place where a right-hand side is contiguous.
+//! A is packed once. Some right-hand sides go through all blocks before the next ones do, so they stay in the cache, where
+//! products read them: in place where a right-hand side is contiguous and its numbers are real.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -17,33 +17,49 @@ use gemm_spec::Order;
 use crate::context::CpuContext;
 use crate::error::Error;
 use crate::field::{Factor, Field};
-use crate::gemm_views::gemm_views;
+use crate::gemm_views::{gemm_views, scale};
 use crate::kernels::{Kernels, OwnSums};
 use crate::pack::Pack;
 use crate::sum::Partials;
 use crate::tile::{Finish, Prefetch, Tile};
-use crate::triangle::{self, COPY, PanelKernel, TriangleKernel, copy_triangle, parts_of_copy};
+use crate::triangle::{
+    self, COPY, PanelKernel, TriangleKernel, copy_triangle, parts_of, parts_of_copy,
+};
 use crate::triangle_kernel::{BLOCK, Task};
-use crate::types::CpuTypes;
 use crate::view::ViewMut;
 
-/// Right-hand sides from which on A is packed.
+/// Real numbers of right-hand sides from which on A is packed.
 const PACKED_COLUMNS: usize = 160;
 
-/// [`triangle()`](crate::triangle()) of real numbers, the sizes being right.
-pub(crate) fn compute<T: TriangleKernel + CpuTypes + OwnSums + Field<Real = T>>(
+/// Real numbers of right-hand sides that go through all blocks together.
+const TOGETHER: usize = 64;
+
+/// [`triangle()`](crate::triangle()), the sizes being right, with the kernels for an A and a B that are conjugated or not.
+pub(crate) fn compute<R: TriangleKernel + OwnSums, T: Field<Real = R>>(
+    kernels: impl Fn(bool, bool) -> &'static Kernels<R>,
     task: Task,
-    alpha: T,
+    mut alpha: T,
     a: Factor<'_, T>,
     mut b: ViewMut<'_, T>,
     context: &CpuContext,
 ) {
     let (n, cols) = (b.rows(), b.cols());
     if n <= BLOCK {
-        return triangle::compute::<T, T>(task, alpha, a, b, context);
+        return triangle::compute::<R, T>(task, alpha, a, b, context);
     }
-    if cols >= PACKED_COLUMNS && packed(task, alpha, a, b.reborrow(), context).is_ok() {
-        return;
+    if alpha != T::from_re(alpha.re()) {
+        // Tiles know real factors alone.
+        scale(alpha, &mut b);
+        alpha = T::ONE;
+    }
+    if parts_of::<T>() * cols >= PACKED_COLUMNS {
+        let kernels = match b.layout().order {
+            Order::ColMajor => kernels(a.conjugated, false),
+            Order::RowMajor => kernels(false, a.conjugated),
+        };
+        if packed(kernels, task, alpha, a, b.reborrow(), context).is_ok() {
+            return;
+        }
     }
     // The same with products that pack what they need.
     for Block { rows, others } in blocks(task, n) {
@@ -60,7 +76,7 @@ pub(crate) fn compute<T: TriangleKernel + CpuTypes + OwnSums + Field<Real = T>>(
         if let (true, Some((alpha, beta))) = (task.solve, steps.product) {
             multiply(alpha, beta, block.reborrow());
         }
-        triangle::compute::<T, T>(task, steps.of_square, square, block.reborrow(), context);
+        triangle::compute::<R, T>(task, steps.of_square, square, block.reborrow(), context);
         if let (false, Some((alpha, beta))) = (task.solve, steps.product) {
             multiply(alpha, beta, block);
         }
@@ -98,63 +114,66 @@ impl<T: Field> Steps<T> {
     }
 }
 
-/// [`compute`] with a packed A, on the caller's thread.
+/// [`compute`] with a packed A, on the caller's thread, alpha being real.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`], before anything was written.
-fn packed<T: TriangleKernel + CpuTypes + OwnSums + Field<Real = T>>(
+fn packed<R: TriangleKernel + OwnSums, T: Field<Real = R>>(
+    kernels: &Kernels<R>,
     task: Task,
     alpha: T,
     a: Factor<'_, T>,
     mut b: ViewMut<'_, T>,
     context: &CpuContext,
 ) -> Result<(), Error> {
-    let (n, cols) = (b.rows(), b.cols());
-    let kernels = T::kernels(context.isa());
-    let squares = PanelKernel::<T>::of::<T>(cols, context.isa());
-    // Whole tiles of them.
-    let in_place = b.layout().order == Order::ColMajor;
-    let unit = if in_place { kernels.cols } else { kernels.rows };
-    let width = (squares.width / unit * unit).max(unit).min(squares.width);
-    // A tile's rows are those of A, or right-hand sides that are packed beforehand, whose elements are columns of C.
-    let (pack, lines) = match in_place {
-        true => (kernels.pack_a, kernels.rows),
-        false => (kernels.pack_b, kernels.cols),
+    let (n, cols, parts) = (b.rows(), b.cols(), parts_of::<T>());
+    let squares = PanelKernel::<R>::of::<T>(cols.min(TOGETHER / parts), context.isa());
+    let by_columns = b.layout().order == Order::ColMajor;
+    // Whole tiles of right-hand sides.
+    let unit = if by_columns { kernels.cols } else { kernels.rows / parts };
+    let width = (TOGETHER / parts / unit).max(1) * unit;
+    let (a_row, a_col) = a.view.strides();
+    // Rows of A are those of tiles, or their columns.
+    let (pack, lines, along, panel) = match by_columns {
+        true => (kernels.pack_a, parts, a_row, kernels.rows),
+        false => (kernels.pack_b, 1, parts * a_row, kernels.cols),
     };
-    let of_a_block = BLOCK.next_multiple_of(lines) * n;
+    let of_a_block = (lines * BLOCK).next_multiple_of(panel) * parts * n;
     let of_a = of_a_block * n.div_ceil(BLOCK);
-    let of_sides = if in_place { 0 } else { width.next_multiple_of(kernels.rows) * n };
-    let of_squares = COPY * n.div_ceil(BLOCK);
-    let buffer = context.spare().take::<T>(of_squares + of_a + of_sides)?;
-    let copies = buffer.as_mut_ptr::<T>();
+    let of_sides = (parts * width).next_multiple_of(kernels.rows.max(kernels.cols)) * parts * n;
+    let of_squares = parts * COPY * n.div_ceil(BLOCK);
+    let buffer = context.spare().take::<R>(of_squares + of_a + of_sides)?;
+    let copies = buffer.as_mut_ptr::<R>();
     let panels = copies.wrapping_add(of_squares);
     let sides = panels.wrapping_add(of_a);
-    let (a_row, a_col) = a.view.strides();
     for (at, Block { rows, others }) in blocks(task, n).enumerate() {
-        let square = copies.wrapping_add(at * COPY).cast::<[MaybeUninit<T>; COPY]>();
-        // SAFETY: room for a copy in the buffer, which nobody else has.
+        let square = copies.wrapping_add(at * parts * COPY).cast::<[MaybeUninit<T>; COPY]>();
+        // SAFETY: room for a copy in the buffer, which nobody else has; a number is its parts.
         let square = unsafe { &mut *square };
         copy_triangle(task, a.part(rows.clone(), rows.clone()), square);
-        let from = a.view.as_ptr().wrapping_add(rows.start * a_row + others.start * a_col);
-        let to = panels.wrapping_add(at * of_a_block);
-        let (along, step, k) = (a_row, a_col, others.len());
+        let first = parts * (rows.start * a_row + others.start * a_col);
+        let from = a.view.as_ptr().cast::<R>().wrapping_add(first);
+        let (to, k) = (panels.wrapping_add(at * of_a_block), parts * others.len());
+        let lines = lines * rows.len();
         // SAFETY: elements of A beside the square, and room for their panels; the CPU has the context's instruction set.
-        unsafe { pack(&Pack { from, along, step, lines: rows.len(), k, to }) };
+        unsafe { pack(&Pack { from, along, step: a_col, lines, k, to }) };
     }
     let (b_row, b_col) = b.as_view().strides();
-    let at = b.as_mut_ptr();
+    let at = b.as_mut_ptr().cast::<R>();
     for first in (0..cols).step_by(width) {
         let group = first..cols.min(first + width);
         let sides = Sides {
             kernels,
-            at: at.wrapping_add(first * b_col),
+            parts,
+            by_columns,
+            at: at.wrapping_add(parts * first * b_col),
             b_row,
             b_col,
             cols: group.len(),
             n,
             panels: sides,
         };
-        if !task.solve && !in_place {
+        if !task.solve {
             // SAFETY: right-hand sides, and room for their panels.
             unsafe { sides.pack(0..n) };
         }
@@ -163,21 +182,25 @@ fn packed<T: TriangleKernel + CpuTypes + OwnSums + Field<Real = T>>(
             let steps = Steps::of(task, alpha, !others.is_empty());
             let multiply = || {
                 if let Some((alpha, beta)) = steps.product {
-                    // SAFETY: A was packed above, as what the product reads of the right-hand sides is, where it is.
-                    unsafe { sides.multiply(a, &rows, &others, Finish::last(alpha, beta)) };
+                    let finish = Finish::last(alpha.re(), beta.re());
+                    // SAFETY: A was packed above, as what the product reads of the right-hand sides is.
+                    unsafe { sides.multiply(a, &rows, &others, finish) };
                 }
             };
             if task.solve {
                 multiply();
             }
-            let copy = parts_of_copy(copies.wrapping_add(turn * COPY).cast_const());
-            let block = b.reborrow().part(rows.clone(), group.clone());
-            // SAFETY: a copy of the square's triangle; the context's instruction set is one that this CPU has.
-            unsafe { squares.compute(task, steps.of_square, (copy, false), block) };
+            let copy = copies.wrapping_add(turn * parts * COPY).cast_const().cast::<T>();
+            for first in group.clone().step_by(squares.width) {
+                let some = first..group.end.min(first + squares.width);
+                let block = b.reborrow().part(rows.clone(), some);
+                let copy = (parts_of_copy(copy), false);
+                // SAFETY: a copy of the square's triangle; the context's instruction set is one that this CPU has.
+                unsafe { squares.compute(task, steps.of_square, copy, block) };
+            }
             match task.solve {
                 // SAFETY: as above.
-                true if !in_place => unsafe { sides.pack(rows) },
-                true => {}
+                true => unsafe { sides.pack(rows) },
                 false => multiply(),
             }
         }
@@ -187,10 +210,14 @@ fn packed<T: TriangleKernel + CpuTypes + OwnSums + Field<Real = T>>(
 }
 
 /// Some right-hand sides.
-struct Sides<'a, T: OwnSums> {
-    kernels: &'a Kernels<T>,
-    /// Element (i, j) is at `at + i * b_row + j * b_col`.
-    at: *mut T,
+struct Sides<'a, R: OwnSums> {
+    kernels: &'a Kernels<R>,
+    /// Real numbers of an element.
+    parts: usize,
+    /// Whether a right-hand side is contiguous, and so a column of tiles; else a row.
+    by_columns: bool,
+    /// The parts of element (i, j) are at `at + parts * (i * b_row + j * b_col)`.
+    at: *mut R,
     /// See `at`.
     b_row: usize,
     /// See `at`.
@@ -198,61 +225,78 @@ struct Sides<'a, T: OwnSums> {
     cols: usize,
     /// Rows.
     n: usize,
-    /// Where they are packed, if a right-hand side is not contiguous: panels of as many as a tile has rows.
-    panels: *mut T,
+    /// Where they are packed, unless they are read in place.
+    panels: *mut R,
 }
 
-impl<T: OwnSums> Sides<'_, T> {
-    /// Packs those rows of them.
+impl<R: OwnSums> Sides<'_, R> {
+    /// Whether tiles read right-hand sides where they lie.
+    fn in_place(&self) -> bool {
+        self.by_columns && self.parts == 1
+    }
+
+    /// Packs those rows of them, unless they are read in place.
     ///
     /// # Safety
     /// They can be read, and the panels written.
     unsafe fn pack(&self, rows: Range<usize>) {
-        let &Self { kernels, at, b_row, b_col, cols, n, panels } = self;
-        for first in (0..cols).step_by(kernels.rows) {
-            let from = at.wrapping_add(rows.start * b_row + first * b_col).cast_const();
-            let to = panels.wrapping_add(first * n + rows.start * kernels.rows);
-            let lines = kernels.rows.min(cols - first);
-            let panel = Pack { from, along: b_col, step: b_row, lines, k: rows.len(), to };
+        let &Self { kernels, parts, at, b_row, b_col, cols, n, panels, .. } = self;
+        if self.in_place() {
+            return;
+        }
+        let (pack, lines, along, width) = match self.by_columns {
+            true => (kernels.pack_b, cols, parts * b_col, kernels.cols),
+            false => (kernels.pack_a, parts * cols, b_col, kernels.rows),
+        };
+        let first_step = parts * rows.start;
+        for first in (0..lines).step_by(width) {
+            let from = at.wrapping_add(first_step * b_row + first * along).cast_const();
+            let to = panels.wrapping_add(first * parts * n + first_step * width);
+            let (lines, k) = (width.min(lines - first), parts * rows.len());
             // SAFETY: the caller's promises.
-            unsafe { (kernels.pack_a)(&panel) };
+            unsafe { pack(&Pack { from, along, step: b_row, lines, k, to }) };
         }
     }
 
     /// What becomes of some rows by their product with others.
     ///
     /// # Safety
-    /// `a` is the packed part of A for these rows and those others, which are packed where a right-hand side is not
-    /// contiguous; nobody else uses the right-hand sides.
+    /// `a` is the packed part of A for these rows and those others, which are packed unless they are read in place; nobody
+    /// else uses the right-hand sides.
     unsafe fn multiply(
         &self,
-        a: *const T,
+        a: *const R,
         rows: &Range<usize>,
         others: &Range<usize>,
-        finish: Finish<T>,
+        finish: Finish<R>,
     ) {
-        let &Self { kernels, at, b_row, b_col, cols, n, panels } = self;
-        let (mr, nr, k) = (kernels.rows, kernels.cols, others.len());
-        let in_place = b_row == 1;
+        let &Self { kernels, parts, by_columns, at, b_row, b_col, cols, n, panels } = self;
+        let (mr, nr, k) = (kernels.rows, kernels.cols, parts * others.len());
         // The rows and columns of what tiles compute.
-        let (m, n_of_c) = if in_place { (rows.len(), cols) } else { (cols, rows.len()) };
-        let (c, ldc) = (at.wrapping_add(rows.start * b_row), b_row.max(b_col));
+        let (m, n_of_c, ldc) = match by_columns {
+            true => (parts * rows.len(), cols, parts * b_col),
+            false => (parts * cols, rows.len(), parts * b_row),
+        };
+        let c = at.wrapping_add(parts * rows.start * b_row);
+        // Where the others begin in a panel of right-hand sides of that width.
+        let packed = |line: usize, width: usize| {
+            let before = line * parts * n + parts * others.start * width;
+            panels.wrapping_add(before).cast_const()
+        };
         for col in (0..n_of_c).step_by(nr) {
             let tile_cols = nr.min(n_of_c - col);
-            let (b, b_step, b_col) = match in_place {
-                true => (at.wrapping_add(others.start + col * ldc).cast_const(), 1, ldc),
-                false => (a.wrapping_add(col * k), nr, 1),
+            let (b, b_step, b_col) = match (self.in_place(), by_columns) {
+                (true, _) => (at.wrapping_add(others.start + col * ldc).cast_const(), 1, ldc),
+                (false, true) => (packed(col, nr), nr, 1),
+                (false, false) => (a.wrapping_add(col * k), nr, 1),
             };
             let mut row = 0;
             while row < m {
                 let (tiles, tile_rows) = match (m - row) / mr {
                     0 => (1, m - row),
-                    whole => (if in_place { whole } else { 1 }, mr),
+                    whole => (if by_columns { whole } else { 1 }, mr),
                 };
-                let a = match in_place {
-                    true => a.wrapping_add(row * k),
-                    false => panels.wrapping_add(row * n + others.start * mr).cast_const(),
-                };
+                let a = if by_columns { a.wrapping_add(row * k) } else { packed(row, mr) };
                 let tile = Tile {
                     tiles,
                     k,

@@ -164,7 +164,7 @@ unsafe fn parts_at<T: Parts, const COMPLEX: bool>(at: *const T) -> (T, T) {
 fn scaled<T: Parts, const COMPLEX: bool>(alpha: (T, T), x: (T, T)) -> (T, T) {
     match COMPLEX {
         false => (alpha.0 * x.0, x.1),
-        true if alpha == (T::ONE, T::ZERO) => x,
+        true if alpha.1 == T::ZERO => (alpha.0 * x.0, alpha.0 * x.1),
         true => (alpha.0 * x.0 - alpha.1 * x.1, alpha.0 * x.1 + alpha.1 * x.0),
     }
 }
@@ -559,11 +559,15 @@ unsafe fn fill<V: PartsVector, const VECTORS: usize, const COMPLEX: bool>(
             }
         }
     }
-    if COMPLEX {
+    if COMPLEX && (b.row != 2 || alpha.1 != V::Element::ZERO) {
         // SAFETY: the caller's promises.
         return unsafe { fill_parts::<V, VECTORS>(triangle) };
     }
-    if b.col == 1 {
+    if COMPLEX {
+        // Parts that are contiguous are rows of real numbers, of which the panel has two in a row.
+        // SAFETY: right-hand sides whose parts are contiguous, and their places in the panel.
+        unsafe { turn_registers::<V>(b.at, b.col, cols, n.wrapping_mul(2), triangle.panel, end) };
+    } else if b.col == 1 {
         for i in 0..n {
             let (from, to) = (triangle.side(i), row_at::<V, VECTORS>(triangle, i));
             // SAFETY: a row of the right-hand sides, and of the panel.
@@ -645,6 +649,12 @@ unsafe fn take<V: PartsVector, const VECTORS: usize, const COMPLEX: bool>(
     V::Element: Parts,
 {
     let &Triangle { n, cols, ref b, panel, .. } = triangle;
+    let row_len = const { VECTORS * V::LANES };
+    if COMPLEX && b.row == 2 {
+        let (half, rows) = (row_len / 2, n.wrapping_mul(2));
+        // SAFETY: rows of parts in the panel, and their places in right-hand sides whose parts are contiguous.
+        return unsafe { turn_registers::<V>(panel, half, rows, cols, b.at, b.col) };
+    }
     if COMPLEX {
         return each_part::<V, VECTORS>(triangle, |element, re_at, im_at| {
             // SAFETY: the place of the real part in the panel.
@@ -662,7 +672,6 @@ unsafe fn take<V: PartsVector, const VECTORS: usize, const COMPLEX: bool>(
             unsafe { copy_line::<V>(from, to, cols) };
         }
     } else {
-        let row_len = const { VECTORS * V::LANES };
         // SAFETY: rows of the panel, and their places in right-hand sides whose elements are contiguous.
         unsafe { turn_registers::<V>(panel, row_len, n, cols, b.at, b.col) };
     }

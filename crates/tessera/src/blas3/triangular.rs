@@ -108,7 +108,9 @@ pub(crate) fn triangular<T: Field>(
             return in_stripes(task, alpha, a, b, width, context.cpu());
         }
     }
-    let by_blocks = n > HALVED && n <= largest_triangle::<T>();
+    let largest = largest_triangle::<T>();
+    // Smaller ones are halved: their products are near, which do not pack.
+    let by_blocks = n > largest / 4 * 3 && n <= largest;
     if by_blocks && !context.goes_elsewhere([n, b.cols(), n]) {
         triangle(task, alpha, a, b, context.cpu()).expect(FITS);
         return;
@@ -134,8 +136,6 @@ pub(crate) fn triangular<T: Field>(
     }
 }
 
-/// Rows of triangles that are halved though they could be computed block by block: their products are near.
-const HALVED: usize = 192;
 /// Rows of the triangles whose right-hand sides are divided among the threads: below, the threads would wait for each
 /// other at each of its parts for longer than these take.
 const STRIPED: usize = 512;
