@@ -177,8 +177,14 @@ fn sum_of<T: Field, const N: usize>(
     }
 }
 
-/// Rows of a square on the diagonal that is not halved.
-const LEAST_SQUARE: usize = 16;
+/// Where a square on the diagonal is halved: at a multiple of this many rows.
+const HALVED_AT: usize = 16;
+
+/// Rows of a square on the diagonal that is not halved: of more the other triangle takes longer to compute than a call
+/// for each part.
+fn least_square<T: Field>() -> usize {
+    if T::IS_COMPLEX { HALVED_AT } else { HALVED_AT / 2 * 3 }
+}
 
 /// What becomes of the triangle of C.
 #[derive(Clone, Copy)]
@@ -219,10 +225,10 @@ impl<T: Field> Update<T> {
             return;
         }
         let goes = |(_, a, _): &Product<'_, T>| context.goes_elsewhere([n, n, a.view.cols()]);
-        if n <= LEAST_SQUARE || products.iter().any(goes) {
+        if n <= least_square::<T>() || products.iter().any(goes) {
             return with_room!(n, ROOM => self.square::<ROOM, N>(products, c, context));
         }
-        let cut = half(n, LEAST_SQUARE);
+        let cut = half(n, HALVED_AT);
         let halves = products.map(|product| halved(product, cut, self.uplo));
         let (first, off, last) = self.parts(c, cut);
         self.small(halves.map(|(first, ..)| first), first, context);
@@ -266,7 +272,7 @@ impl<T: Field> Update<T> {
         self.compute([of_last], last, context);
     }
 
-    /// A square on the diagonal of `ROOM` elements at most: computed aside, so that the other triangle stays as it is.
+    /// A square on the diagonal of `ROOM` elements at most: the products are computed aside, and their triangle added.
     fn square<const ROOM: usize, const N: usize>(
         self,
         products: [Product<'_, T>; N],
@@ -278,36 +284,50 @@ impl<T: Field> Update<T> {
             return;
         }
         let n = c.rows();
-        let mut scratch = [T::ZERO; ROOM];
+        let mut sum = [T::ZERO; ROOM];
         let layout = Layout { ld: n, ..c.layout() };
-        let mut aside = ViewMut::new(&mut scratch, n, n, layout).expect(ROOM_FOR_A_SQUARE);
-        if self.beta != T::ZERO {
-            self.copy_triangle(c.as_view(), aside.reborrow());
-        }
-        sum_of(products, self.beta, aside.reborrow(), context);
-        self.copy_triangle(aside.as_view(), c);
+        let aside = ViewMut::new(&mut sum, n, n, layout).expect(ROOM_FOR_A_SQUARE);
+        sum_of(products, T::ZERO, aside, context);
+        self.add_triangle(&sum, c);
     }
 
-    /// Copies the triangle of a square matrix to another whose elements lie in the same order.
-    fn copy_triangle(self, from: View<'_, T>, to: ViewMut<'_, T>) {
+    /// The triangle of `C = sum + beta * C`; the elements of the sum lie as those of C, but side by side.
+    fn add_triangle(self, sum: &[T], c: ViewMut<'_, T>) {
         // Of the transposed matrices it is the other triangle.
-        let (from, mut to, uplo) = match to.layout().order {
-            Order::ColMajor => (from, to, self.uplo),
-            Order::RowMajor => (from.transposed(), to.transposed(), self.uplo.flipped()),
+        let (mut c, uplo) = match c.layout().order {
+            Order::ColMajor => (c, self.uplo),
+            Order::RowMajor => (c.transposed(), self.uplo.flipped()),
         };
-        for col in 0..to.cols() {
+        let n = c.rows();
+        for (col, sum) in sum.chunks_exact(n).take(n).enumerate() {
             let rows = match uplo {
                 Uplo::Upper => 0..col + 1,
-                Uplo::Lower => col..to.rows(),
+                Uplo::Lower => col..n,
             };
-            if let (Some(from), Some(to)) = (from.column(col), to.column_mut(col)) {
-                for (to, &from) in to[rows.clone()].iter_mut().zip(&from[rows]) {
-                    *to = from;
-                }
-                if self.hermitian {
-                    to[col] = T::from_re(to[col].re());
-                }
+            let Some(column) = c.column_mut(col) else { return };
+            if self.hermitian {
+                column[col] = T::from_re(column[col].re());
+            }
+            let elements = column[rows.clone()].iter_mut().zip(&sum[rows]);
+            if self.beta == T::ONE {
+                elements.for_each(|(to, &sum)| *to = *to + sum);
+            } else if self.beta == T::ZERO {
+                elements.for_each(|(to, &sum)| *to = sum);
+            } else {
+                elements.for_each(|(to, &sum)| *to = scaled(self.beta, *to) + sum);
+            }
+            if self.hermitian {
+                column[col] = T::from_re(column[col].re());
             }
         }
+    }
+}
+
+/// `factor * x`; of a real factor no part meets the other.
+fn scaled<T: Field>(factor: T, x: T) -> T {
+    if factor == T::from_re(factor.re()) {
+        T::from_parts(factor.re() * x.re(), factor.re() * x.im())
+    } else {
+        factor * x
     }
 }

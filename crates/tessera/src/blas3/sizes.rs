@@ -26,7 +26,11 @@ pub(super) const ROOM_FOR_A_SQUARE: &str = "invariant: there is room for a squar
 macro_rules! with_room {
     ($n:expr, $room:ident => $call:expr) => {
         match $n {
-            0..=8 => {
+            0..=4 => {
+                const $room: usize = 4 * 4;
+                $call
+            }
+            5..=8 => {
                 const $room: usize = 8 * 8;
                 $call
             }
@@ -34,7 +38,11 @@ macro_rules! with_room {
                 const $room: usize = 16 * 16;
                 $call
             }
-            17..=32 => {
+            17..=24 => {
+                const $room: usize = 24 * 24;
+                $call
+            }
+            25..=32 => {
                 const $room: usize = 32 * 32;
                 $call
             }
