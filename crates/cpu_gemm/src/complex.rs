@@ -241,8 +241,9 @@ where
     if alpha.im != T::ZERO || beta.im != T::ZERO {
         return false;
     }
-    // Tiles of matrix units compute whole rectangles.
-    if complex_in_tiles::suits::<T>((c.rows(), c.cols(), a.view.cols()), context) {
+    // Tiles of matrix units compute whole rectangles, of which the largest is a quarter.
+    let quarter = (c.rows().div_ceil(2), c.cols().div_ceil(2), a.view.cols());
+    if complex_in_tiles::suits::<T>(quarter, context) {
         return false;
     }
     let (a, b, mut c) = with_columns(a, b, c);
@@ -268,7 +269,8 @@ where
 {
     let (zero, one) = (<Complex<T> as Field>::ZERO, <Complex<T> as Field>::ONE);
     let n = c.rows();
-    if complex_in_tiles::suits::<T>((n, c.cols(), n), context) {
+    // Halves are left to tiles.
+    if complex_in_tiles::suits::<T>((n.div_ceil(2), c.cols(), n.div_ceil(2)), context) {
         return false;
     }
     if alpha.im == T::ZERO && beta.im == T::ZERO {

@@ -43,8 +43,8 @@ pub(crate) fn multiply_triangle<T: OwnSums + CpuTypes + Field>(
 ) -> bool {
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
     let threads = threads_for((m, n.div_ceil(2), k), context);
-    // Tiles of matrix units compute whole rectangles.
-    if way::in_tiles::<T>(context.units(), (m, n, k), context) {
+    // Tiles of matrix units compute whole rectangles, of which the largest is a quarter.
+    if way::in_tiles::<T>(context.units(), (m.div_ceil(2), n.div_ceil(2), k), context) {
         return false;
     }
     let (a, b, mut c) = with_columns(a, b, c);
@@ -64,8 +64,9 @@ pub(crate) fn multiply_symmetric<T: OwnSums + CpuTypes + Field>(
     mut c: ViewMut<'_, T>,
     context: &CpuContext,
 ) -> bool {
-    let size = (c.rows(), c.cols(), c.rows());
-    if way::in_tiles::<T>(context.units(), size, context) {
+    let (n, cols) = (c.rows(), c.cols());
+    // Halves are left to tiles.
+    if way::in_tiles::<T>(context.units(), (n.div_ceil(2), cols, n.div_ceil(2)), context) {
         return false;
     }
     let kernels = T::kernels(context.isa());
@@ -84,7 +85,7 @@ pub(crate) fn multiply_symmetric<T: OwnSums + CpuTypes + Field>(
     };
     let (left, right, mut columns) = with_columns(a.a, b, c.reborrow());
     let product = gemm_typed::product::<T>(alpha, left.view, right.view, beta, &mut columns, false);
-    let (region, threads) = (Region::All, threads_for(size, context));
+    let (region, threads) = (Region::All, threads_for((n, cols, n), context));
     // SAFETY: as in `multiply_triangle`; of the factor that is symmetric one triangle is read.
     let done = unsafe {
         driver::multiply_part(&product, region, Some(&mirror), kernels, context, threads)

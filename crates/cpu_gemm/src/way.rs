@@ -139,7 +139,7 @@ mod tests {
         let threads = |threads| NonZeroUsize::new(threads).expect("not zero");
         let whole = CpuContext::new(Some(threads(16))).expect("threads start");
         let mut others = 0;
-        for size in [128, 256, 384, 512, 768, 1024].map(|side| (side, side, side)) {
+        for size in [512, 1024, 1536, 2048, 3072, 4096].map(|side| (side, side, side)) {
             let of = |context: &CpuContext| suits::<f32>(CpuUnits::All, size, context);
             for share in [1, 2, 5, 16] {
                 assert_eq!(of(&whole.share(threads(share))), of(&whole), "{size:?}, {share}");

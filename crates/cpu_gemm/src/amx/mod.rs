@@ -57,9 +57,9 @@ pub(crate) struct Pays {
     pub(crate) together: usize,
     pub(crate) from_memory: usize,
     pub(crate) thin: usize,
-    /// Multiply-adds of each thread at least, of two and of more: on many the tiles of several cores wait for the
-    /// same memory.
-    pub(crate) work: (usize, usize),
+    /// Multiply-adds of each thread at least, of one, of two and of more: tiles wait for what shares a core, and those
+    /// of several cores for the same memory.
+    pub(crate) work: [usize; 3],
 }
 
 /// Elements of both operands up to which they count as coming from a cache.
@@ -73,11 +73,7 @@ const LEAST_STEPS: usize = 32;
 pub(crate) fn pays<T: TileTypes>((m, n, k): (usize, usize, usize), threads: usize) -> bool {
     let Pays { alone, together, from_memory, thin, work } = T::PAYS;
     let multiply_adds = m.saturating_mul(n).saturating_mul(k);
-    let of_thread = match threads {
-        1 => 0,
-        2 => work.0,
-        _ => work.1,
-    };
+    let of_thread = work[threads.clamp(1, 3) - 1];
     if k < LEAST_STEPS || multiply_adds < LEAST_WORK || multiply_adds / threads < of_thread {
         return false;
     }
@@ -202,31 +198,31 @@ macro_rules! tile_types {
 
 tile_types! {
     i8: i8, elements i8, block 16, carries true, products 1,
-        pays [4, 4, 4, 3, (0, 0)], |_, _, _| true,
+        pays [4, 4, 4, 3, [0; 3]], |_, _, _| true,
         [multiply_i8 / model_i8], swapped [multiply_i8 / model_i8];
     bf16: bf16, elements bf16, block 16, carries true, products 1,
-        pays [7, 7, 16, 10, (0, 0)], within_range,
+        pays [7, 7, 16, 10, [0; 3]], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     (bf16, f32): (bf16, f32), elements bf16, block 16, carries true, products 1,
-        pays [7, 7, 16, 10, (0, 0)], within_range,
+        pays [7, 7, 16, 10, [0; 3]], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     RoundedToBf16: f32, elements OnePiece, block 16, carries true, products 1,
-        pays [16, 24, 64, 30, (0, 0)], within_range,
+        pays [16, 24, 64, 30, [0; 3]], within_range,
         [multiply_bf16 / model_bf16], swapped [multiply_bf16 / model_bf16];
     RoundedToTf32: f32, elements TwoPieces, block 8, carries true, products 3,
-        pays [30, 60, 128, 100, (1 << 20, 1 << 20)], within_range,
+        pays [30, 60, 128, 100, [0, 1 << 20, 1 << 20]], within_range,
         [multiply_two_pieces_but_rests_a_first / model_two_pieces_but_rests_a_first],
         swapped [multiply_two_pieces_but_rests_b_first / model_two_pieces_but_rests_b_first];
     f16: f16, elements f16, block 6, carries false, products 4,
-        pays [30, 40, 96, 62, (1 << 20, 1 << 20)], within_range,
+        pays [30, 40, 96, 62, [0, 1 << 20, 1 << 20]], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     (f16, f32): (f16, f32), elements f16, block 6, carries false, products 4,
-        pays [30, 40, 96, 62, (1 << 20, 1 << 20)], within_range,
+        pays [30, 40, 96, 62, [0, 1 << 20, 1 << 20]], within_range,
         [multiply_two_pieces_a_first / model_two_pieces_a_first],
         swapped [multiply_two_pieces_b_first / model_two_pieces_b_first];
     f32: f32, elements f32, block 6, carries false, products 6,
-        pays [64, 240, 380, 380, (1 << 24, 1 << 31)], within_range, [
+        pays [64, 240, 380, 380, [3 << 31, 3 << 30, 1 << 31]], within_range, [
         multiply_three_pieces_small_a_first / model_three_pieces_small_a_first,
         multiply_three_pieces_large / model_three_pieces_large
     ], swapped [

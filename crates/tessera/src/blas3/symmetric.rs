@@ -122,8 +122,8 @@ impl<T: Field> Symmetric<'_, T> {
         let of = |part: std::ops::Range<usize>| Self { a: self.a.part(part.clone(), part), ..self };
         let (above, below) = (b.part(0..cut, 0..cols), b.part(cut..n, 0..cols));
         let (mut top, mut bottom) = c.split_rows(cut);
-        of(0..cut).halve(alpha, above, beta, top.reborrow(), context);
-        of(cut..n).halve(alpha, below, beta, bottom.reborrow(), context);
+        of(0..cut).multiply(alpha, above, beta, top.reborrow(), context);
+        of(cut..n).multiply(alpha, below, beta, bottom.reborrow(), context);
         let stored = match self.uplo {
             Uplo::Upper => self.a.part(0..cut, cut..n),
             Uplo::Lower => self.a.part(cut..n, 0..cut),
