@@ -19,6 +19,7 @@ use crate::parts::Parts;
 use crate::product::Product;
 use crate::threads::tickets;
 use crate::types::PackedTypes;
+use crate::units::CpuUnits;
 use crate::view::ViewMut;
 use crate::way::{self, Way};
 
@@ -37,8 +38,10 @@ pub(crate) fn suits<T: PackedTypes>(
     (m, n, k): (usize, usize, usize),
     context: &CpuContext,
 ) -> bool {
+    let units = context.units();
+    let asked_for = matches!(units, CpuUnits::ExactRounded | CpuUnits::Tiles);
     let size = (m.saturating_mul(2), n, k.saturating_mul(2));
-    way::in_tiles::<T>(context.units(), size, context)
+    (asked_for || T::TILES_PAY_FOR_PARTS) && way::in_tiles::<T>(units, size, context)
 }
 
 /// `C = alpha * A * B + beta * C` of a C with contiguous columns, k at least 1 and C not empty.

@@ -100,6 +100,8 @@ pub(crate) trait PackedTypes: GemmTypes<Acc: FinishedSum> {
     /// See above.
     #[cfg(target_arch = "x86_64")]
     const TILES_KEEP_BITS: bool = false;
+    /// Whether tiles are faster at all where the numbers are the parts of complex ones, whose products are written out.
+    const TILES_PAY_FOR_PARTS: bool = true;
 
     /// Whether a product of that m, n and k is faster by tiles.
     #[cfg(target_arch = "x86_64")]
@@ -198,6 +200,7 @@ macro_rules! in_tiles {
 macro_rules! by_residues {
     () => {
         const HAS_TILES: bool = true;
+        const TILES_PAY_FOR_PARTS: bool = false;
 
         fn tiles_pay(units: CpuUnits, size: (usize, usize, usize), threads: usize) -> bool {
             residues::pays(units, size, threads)

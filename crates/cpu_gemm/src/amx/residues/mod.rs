@@ -242,22 +242,27 @@ pub(crate) fn pays(units: CpuUnits, (m, n, k): (usize, usize, usize), threads: u
     if units == CpuUnits::ExactRounded {
         return (1..=LONGEST).contains(&k);
     }
-    if threads > THREADS || k > LONGEST {
+    if k > LONGEST {
         return false;
     }
+    let gain = match threads {
+        1 => GAIN,
+        2 => GAIN_OF_TWO,
+        // More wait for the same memory.
+        _ => return false,
+    };
     let [m, n, k] = [m, n, k].map(|count| count as f64);
     // Small products are not to wait for divisions.
-    let may_pay = m.min(n) * GAIN >= PACKING && k * GAIN >= RESTORING;
-    may_pay && PACKING / m + PACKING / n + RESTORING / k <= GAIN
+    let may_pay = m.min(n) * gain >= PACKING && k * gain >= RESTORING;
+    may_pay && PACKING / m + PACKING / n + RESTORING / k <= gain
 }
 
 /// Multiply-adds in whose time an element of A or B is packed, and an element of C restored.
 const PACKING: f64 = 160.0;
 const RESTORING: f64 = 140.0;
-/// The part of the multiply-adds' time that may go to these, so that something is gained.
+/// The part of the multiply-adds' time that may go to these, so that something is gained: on one thread, and on two.
 const GAIN: f64 = 0.33;
-/// Threads up to which something is gained: more wait for the same memory.
-const THREADS: usize = 2;
+const GAIN_OF_TWO: f64 = 0.23;
 
 /// The loop by which the peak is measured: all planes count as one product.
 pub(crate) fn tile_loop() -> Option<TileLoop> {
