@@ -26,6 +26,9 @@ use crate::{avx2::Avx2, avx512::Avx512};
 /// `B = alpha * A^-1 * B` or `B = alpha * A * B` in place, A a triangle of [`largest_triangle`] rows at most, which may
 /// stand for its conjugate.
 ///
+/// A right-hand side has the same bits alone as beside others; of real numbers, and of at most [`BLOCK`] complex ones, in
+/// either storage order.
+///
 /// # Errors
 /// [`Error::Sizes`] where A is not square, is larger, or has not as many rows as B.
 pub fn triangle<T: Field>(

@@ -248,10 +248,11 @@ fn triangles_multiply_and_solve() {
     check_triangles::<Complex<f64>>();
 }
 
-/// A right-hand side has the same bits by itself as beside others, whatever their order.
-fn check_columns<T: Field>() {
+/// A right-hand side of `n` elements has the same bits by itself as beside others, and in either storage order where
+/// products have.
+fn check_columns<T: Field>(n: usize, in_any_order: bool) {
     let third = T::ONE.divide(T::ONE + T::ONE + T::ONE);
-    let (n, cols) = (largest_triangle::<T>() - 3, 170);
+    let cols = 170;
     let square = layout(Order::ColMajor, n, n, 0);
     let mut a: Vec<T> = buffer::<T>(n, n, square, 0).into_iter().map(|it| it * third).collect();
     for i in 0..n {
@@ -262,24 +263,33 @@ fn check_columns<T: Field>() {
     for context in contexts() {
         for case in 0..8 {
             let task = Task { solve: case & 1 > 0, upper: case & 2 > 0, unit: case & 4 > 0 };
-            let by_columns = Layout::col_major(n);
-            let mut alone = sides.clone();
-            for column in alone.chunks_exact_mut(n) {
-                let view = ViewMut::new(column, n, 1, by_columns).expect("it fits");
+            let compute = |b: &mut [T], cols, layout| {
+                let view = ViewMut::new(b, n, cols, layout).expect("it fits");
                 triangle(task, third, a, view, &context).expect("it fits");
+            };
+            let [mut alone, mut alone_by_rows, mut beside] = [&sides; 3].map(Clone::clone);
+            for column in alone.chunks_exact_mut(n) {
+                compute(column, 1, Layout::col_major(n));
             }
-            let mut beside = sides.clone();
-            let view = ViewMut::new(&mut beside, n, cols, by_columns).expect("it fits");
-            triangle(task, third, a, view, &context).expect("it fits");
+            for column in alone_by_rows.chunks_exact_mut(n) {
+                compute(column, 1, Layout::row_major(1));
+            }
+            compute(&mut beside, cols, Layout::col_major(n));
             let element = |at: usize| sides[at % cols * n + at / cols];
             let mut by_rows: Vec<T> = (0..n * cols).map(element).collect();
-            let view = ViewMut::new(&mut by_rows, n, cols, Layout::row_major(cols));
-            triangle(task, third, a, view.expect("it fits"), &context).expect("it fits");
+            compute(&mut by_rows, cols, Layout::row_major(cols));
             for (at, &by_rows) in by_rows.iter().enumerate() {
                 let (row, col) = (at / cols, at % cols);
-                let of = [alone[col * n + row], beside[col * n + row], by_rows];
-                let finite = of.iter().filter(|it| equal(**it, **it)).count();
-                assert!(finite == 0 || of == [of[0]; 3], "{task:?}, ({row}, {col}): {of:?}");
+                let of_columns = [&alone, &beside].map(|of| of[col * n + row]);
+                let of_rows = [alone_by_rows[col * n + row], by_rows];
+                let of = [of_columns, of_rows];
+                let is_number = of.as_flattened().iter().any(|it| equal(*it, *it));
+                let alike = of.map(|[alone, beside]| alone == beside);
+                let in_order = !in_any_order || of_columns == of_rows;
+                assert!(
+                    !is_number || alike == [true; 2] && in_order,
+                    "{task:?}, ({row}, {col}): {of:?}"
+                );
             }
         }
     }
@@ -287,9 +297,11 @@ fn check_columns<T: Field>() {
 
 #[test]
 fn right_hand_sides_do_not_depend_on_others() {
-    check_columns::<f32>();
-    check_columns::<f64>();
-    check_columns::<Complex<f64>>();
+    check_columns::<f32>(largest_triangle::<f32>() - 3, true);
+    check_columns::<f64>(largest_triangle::<f64>() - 3, true);
+    // In products of complex numbers the factors' order decides that of two terms.
+    check_columns::<Complex<f64>>(BLOCK - 3, true);
+    check_columns::<Complex<f64>>(largest_triangle::<Complex<f64>>() - 3, false);
 }
 
 /// A complex number whose imaginary part is NaN, a real number as it is.
