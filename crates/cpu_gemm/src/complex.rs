@@ -241,11 +241,6 @@ where
     if alpha.im != T::ZERO || beta.im != T::ZERO {
         return false;
     }
-    // Tiles of matrix units compute whole rectangles, of which the largest is a quarter.
-    let quarter = (c.rows().div_ceil(2), c.cols().div_ceil(2), a.view.cols());
-    if complex_in_tiles::suits::<T>(quarter, context) {
-        return false;
-    }
     let (a, b, mut c) = with_columns(a, b, c);
     let product = product_of_parts(alpha.re, a, b, beta.re, &mut c);
     let kernels = T::kernels_of_parts(context.isa(), (a.conjugated, b.conjugated));
@@ -263,19 +258,14 @@ pub(crate) fn multiply_symmetric<T: ComplexKernels>(
     beta: Complex<T>,
     mut c: ViewMut<'_, Complex<T>>,
     context: &CpuContext,
-) -> bool
-where
+) where
     Complex<T>: Field<Real = T>,
 {
     let (zero, one) = (<Complex<T> as Field>::ZERO, <Complex<T> as Field>::ONE);
     let n = c.rows();
-    // Halves are left to tiles.
-    if complex_in_tiles::suits::<T>((n.div_ceil(2), c.cols(), n.div_ceil(2)), context) {
-        return false;
-    }
     if alpha.im == T::ZERO && beta.im == T::ZERO {
         symmetric_by_reals(alpha, a, b, beta, c, context);
-        return true;
+        return;
     }
     // Slices of B alone: A is whole.
     let by_rows = c.layout().order == Order::RowMajor;
@@ -287,7 +277,6 @@ where
     if !done {
         a.plain(alpha, b, beta, c);
     }
-    true
 }
 
 /// The same with real factors.

@@ -57,8 +57,8 @@ macro_rules! computed {
                 beta: Self,
                 c: ViewMut<'_, Self>,
                 context: &CpuContext,
-            ) -> bool {
-                real::multiply_symmetric(alpha, a, b, beta, c, context)
+            ) {
+                real::multiply_symmetric(alpha, a, b, beta, c, context);
             }
 
             fn triangle(
@@ -115,8 +115,8 @@ macro_rules! computed {
                 beta: Self,
                 c: ViewMut<'_, Self>,
                 context: &CpuContext,
-            ) -> bool {
-                complex::multiply_symmetric(alpha, a, b, beta, c, context)
+            ) {
+                complex::multiply_symmetric(alpha, a, b, beta, c, context);
             }
 
             fn triangle(

@@ -166,8 +166,7 @@ pub(crate) mod sealed {
 
         /// One triangle of what [`Self::multiply`] computes, the other being neither read nor written, k at least 1
         /// and C not empty; C is square and `of` says which triangle of a C with contiguous columns. Whether it is
-        /// done: else nothing was written, since alpha or beta is not real, there is no memory, or matrix units are
-        /// faster.
+        /// done: else nothing was written, since alpha or beta is not real, or there is no memory.
         fn multiply_triangle(
             of: TriangleOf,
             alpha: Self,
@@ -178,8 +177,7 @@ pub(crate) mod sealed {
             context: &CpuContext,
         ) -> bool;
 
-        /// `C = alpha * A * B + beta * C` with a symmetric or Hermitian A, which is not empty, as C is not. Whether it is
-        /// done: else nothing was written, since matrix units are faster.
+        /// `C = alpha * A * B + beta * C` with a symmetric or Hermitian A, which is not empty, as C is not.
         fn multiply_symmetric(
             alpha: Self,
             a: Symmetric<'_, Self>,
@@ -187,7 +185,7 @@ pub(crate) mod sealed {
             beta: Self,
             c: ViewMut<'_, Self>,
             context: &CpuContext,
-        ) -> bool;
+        );
 
         /// [`triangle()`](crate::triangle()), the sizes being right.
         fn triangle(

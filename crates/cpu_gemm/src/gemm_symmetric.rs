@@ -12,7 +12,7 @@ use crate::view::ViewMut;
 /// stored being packed from the other one. A is Hermitian where the imaginary parts of its diagonal are not read, else
 /// symmetric.
 ///
-/// `false` where it does not pay, and nothing was written: matrix units are faster.
+/// `false` where it does not pay, and nothing was written: matrix units compute its halves.
 ///
 /// # Errors
 /// [`Error::Sizes`] where A is not square or the sizes do not fit together; C is then unchanged.
@@ -38,7 +38,11 @@ pub fn gemm_symmetric<T: Field>(
         scale(beta, &mut c);
         return Ok(true);
     }
-    Ok(T::multiply_symmetric(alpha, Symmetric { a, of }, b, beta, c, context))
+    if T::is_in_tiles((n.div_ceil(2), c.cols(), n.div_ceil(2)), context) {
+        return Ok(false);
+    }
+    T::multiply_symmetric(alpha, Symmetric { a, of }, b, beta, c, context);
+    Ok(true)
 }
 
 /// A symmetric or Hermitian matrix of which one triangle is stored.

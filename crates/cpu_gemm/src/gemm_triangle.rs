@@ -13,7 +13,7 @@ use crate::view::ViewMut;
 /// out. The other triangle is neither read nor written.
 ///
 /// `false` where it does not pay or cannot be done, and nothing was written: one of alpha and beta is not real, there
-/// is nothing to add, matrix units are faster, or the system refuses memory for packed panels.
+/// is nothing to add, matrix units compute what is beside its halves, or the system refuses memory for packed panels.
 ///
 /// # Errors
 /// [`Error::Sizes`] where C is not square or the sizes do not fit together; C is then unchanged.
@@ -32,7 +32,12 @@ pub fn gemm_triangle<T: Field>(
         let (a, b) = ((n, a.view.cols()), (b.view.rows(), c.cols()));
         return Err(Error::Sizes { a, b, c: (n, c.cols()) });
     }
-    if c.rows() == 0 || a.view.cols() == 0 || alpha == T::ZERO {
+    let k = a.view.cols();
+    if n == 0 || k == 0 || alpha == T::ZERO {
+        return Ok(false);
+    }
+    // Tiles of matrix units compute whole rectangles, of which the largest is a quarter of C.
+    if T::is_in_tiles((n.div_ceil(2), n.div_ceil(2), k), context) {
         return Ok(false);
     }
     // A row-major C is computed as the transposed one.

@@ -3,6 +3,7 @@
 use gemm_spec::Order;
 
 use crate::context::CpuContext;
+use crate::driver;
 use crate::field::{Factor, Field};
 use crate::gemm::threads_for;
 use crate::gemm_symmetric::Symmetric;
@@ -13,7 +14,6 @@ use crate::mirror::{Mirror, Mirrored};
 use crate::region::{Half, Region, TriangleOf};
 use crate::types::CpuTypes;
 use crate::view::ViewMut;
-use crate::{driver, way};
 
 /// [`Compute::multiply`](crate::field::sealed::Compute::multiply) of real numbers.
 pub(crate) fn multiply<T: OwnSums + CpuTypes + Field>(
@@ -43,10 +43,6 @@ pub(crate) fn multiply_triangle<T: OwnSums + CpuTypes + Field>(
 ) -> bool {
     let (m, n, k) = (c.rows(), c.cols(), a.view.cols());
     let threads = threads_for((m, n.div_ceil(2), k), context);
-    // Tiles of matrix units compute whole rectangles, of which the largest is a quarter.
-    if way::in_tiles::<T>(context.units(), (m.div_ceil(2), n.div_ceil(2), k), context) {
-        return false;
-    }
     let (a, b, mut c) = with_columns(a, b, c);
     let product = gemm_typed::product::<T>(alpha, a.view, b.view, beta, &mut c, false);
     let (region, kernels) = (Region::Triangle(Half { of, parts: 1 }), T::kernels(context.isa()));
@@ -63,12 +59,8 @@ pub(crate) fn multiply_symmetric<T: OwnSums + CpuTypes + Field>(
     beta: T,
     mut c: ViewMut<'_, T>,
     context: &CpuContext,
-) -> bool {
+) {
     let (n, cols) = (c.rows(), c.cols());
-    // Halves are left to tiles.
-    if way::in_tiles::<T>(context.units(), (n.div_ceil(2), cols, n.div_ceil(2)), context) {
-        return false;
-    }
     let kernels = T::kernels(context.isa());
     let element = |line, step| [a.get(line, step); 2];
     let mirrored = |pack, width| Mirrored {
@@ -94,5 +86,4 @@ pub(crate) fn multiply_symmetric<T: OwnSums + CpuTypes + Field>(
     if done.is_err() {
         a.plain(alpha, b, beta, c);
     }
-    true
 }
