@@ -304,6 +304,79 @@ fn right_hand_sides_do_not_depend_on_others() {
     check_columns::<Complex<f64>>(largest_triangle::<Complex<f64>>() - 3, false);
 }
 
+/// What is infinite or NaN in a right-hand side reaches the rows whose elements of the triangle it is multiplied by, and no
+/// others: these have the bits that they have beside a zero.
+fn check_not_finite<T: Field>(n: usize, cols: usize) {
+    let (zero, infinite) = (T::Real::ZERO, T::Real::ONE.divide(T::Real::ZERO));
+    let strange = [
+        T::from_re(infinite),
+        T::from_re(-infinite),
+        T::from_re(zero.divide(zero)),
+        T::from_parts(infinite, infinite),
+    ];
+    for case in 0..16 {
+        let (order, a_order) = (ORDERS[case & 1], ORDERS[case >> 1 & 1]);
+        let task = Task { solve: false, upper: case & 4 > 0, unit: case & 8 > 0 };
+        let a_layout = layout(a_order, n, n, 1);
+        let mut a = buffer::<T>(n, n, a_layout, 3);
+        for i in 0..n {
+            for p in 0..n {
+                let is_read = if task.upper { p >= i } else { p <= i };
+                if !is_read || p == i && task.unit {
+                    a[a_layout.index(i, p)] = T::ZERO.divide(T::ZERO);
+                }
+            }
+        }
+        let a = Factor::plain(View::new(&a, n, n, a_layout).expect("it fits"));
+        let layout = layout(order, n, cols, 2);
+        let (mut b, mut without) = (buffer::<T>(n, cols, layout, 9), buffer(n, cols, layout, 9));
+        // One number in every third column.
+        let place = |col: usize| col.is_multiple_of(3).then_some((col * 7 + 5) % n);
+        for col in 0..cols {
+            if let Some(row) = place(col) {
+                b[layout.index(row, col)] = strange[col / 3 % strange.len()];
+                without[layout.index(row, col)] = T::ZERO;
+            }
+        }
+        let given = b.clone();
+        for context in contexts() {
+            let [mut found, mut beside_zero] = [&b, &without].map(Clone::clone);
+            for b in [&mut found, &mut beside_zero] {
+                let view = ViewMut::new(b, n, cols, layout).expect("it fits");
+                triangle(task, T::ONE, a, view, &context).expect("it fits");
+            }
+            for row in 0..n {
+                for col in 0..cols {
+                    let at = layout.index(row, col);
+                    let reached =
+                        place(col).filter(|&p| if task.upper { row <= p } else { row >= p });
+                    let parts = |number: T| [number.re(), number.im()];
+                    let expected = reached.map_or(parts(beside_zero[at]), |p| {
+                        let value = given[layout.index(p, col)];
+                        let by = if task.unit && p == row { value } else { a.get(row, p) * value };
+                        parts(beside_zero[at] + by)
+                    });
+                    let is_right =
+                        parts(found[at]).into_iter().zip(expected).all(|(is, should)| {
+                            equal(is, should) || !equal(is, is) && !equal(should, should)
+                        });
+                    let found = found[at];
+                    assert!(is_right, "{task:?}, ({row}, {col}): {found:?}, not {expected:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_reaches_its_triangle_alone() {
+    check_not_finite::<f32>(BLOCK + 9, 7);
+    check_not_finite::<f32>(largest_triangle::<f32>() - 3, 70);
+    check_not_finite::<f64>(largest_triangle::<f64>() - 5, 131);
+    check_not_finite::<Complex<f32>>(largest_triangle::<Complex<f32>>(), 40);
+    check_not_finite::<Complex<f64>>(2 * BLOCK + 1, 65);
+}
+
 /// A complex number whose imaginary part is NaN, a real number as it is.
 fn beside_nan<T: Field>(value: T) -> T {
     let any: &dyn std::any::Any = &value;
