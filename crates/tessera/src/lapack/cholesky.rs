@@ -3,9 +3,7 @@
 use std::cmp::Ordering;
 
 use cpu_gemm::{CpuContext, Field, RealNumber as _, View, ViewMut};
-use gemm_spec::Layout;
 
-use super::column::{add_multiple, multiply_by};
 use crate::blas3::{Diag, Op, Side, Uplo, check_size, half, herk, trsm};
 use crate::error::Error;
 
@@ -76,7 +74,7 @@ const LEAF: usize = 32;
 fn factor<T: Field>(a: ViewMut<'_, T>, context: &CpuContext) -> Result<Option<usize>, Error> {
     let n = a.rows();
     if n <= LEAF {
-        return Ok(by_columns(a, context));
+        return Ok(by_columns(a));
     }
     let cut = half(n, LEAF);
     let (top, bottom) = a.split_rows(cut);
@@ -94,36 +92,47 @@ fn factor<T: Field>(a: ViewMut<'_, T>, context: &CpuContext) -> Result<Option<us
 }
 
 /// A block, one column after the other, in a copy whose columns are contiguous.
-fn by_columns<T: Field>(mut a: ViewMut<'_, T>, context: &CpuContext) -> Option<usize> {
+fn by_columns<T: Field>(mut a: ViewMut<'_, T>) -> Option<usize> {
     let n = a.rows();
-    let mut room = [T::ZERO; LEAF * LEAF];
-    let copy = ViewMut::new(&mut room, n, n, Layout::col_major(n));
-    let mut copy = copy.expect("invariant: there is room for a block");
-    let triangle = || (0..n).flat_map(|col| (col..n).map(move |row| (row, col)));
-    triangle().for_each(|(row, col)| copy.set(row, col, a.get(row, col)));
-    let mut indefinite = None;
-    for col in 0..n {
-        let pivot = copy.get(col, col).re();
-        // A NaN is not positive.
-        if pivot.partial_cmp(&<T::Real as Field>::ZERO) != Some(Ordering::Greater) {
-            copy.set(col, col, T::from_re(pivot));
-            indefinite = Some(col);
-            break;
-        }
-        let root = pivot.sqrt();
-        copy.set(col, col, T::from_re(root));
-        let (column, mut others) = copy.reborrow().part(0..n, col..n).split_cols(1);
-        let mut column = column.part(col + 1..n, 0..1);
-        let reciprocal = <T::Real as Field>::ONE.divide(root);
-        multiply_by(T::from_re(reciprocal), column.reborrow(), context);
-        let column = column.as_view();
-        let len = column.rows();
-        for other in 0..len {
-            let by = -column.get(other, 0).conj();
-            let part = others.reborrow().part(col + 1 + other..n, other..other + 1);
-            add_multiple(by, column.part(other..len, 0..1), part, context);
+    let mut columns = [[T::ZERO; LEAF]; LEAF];
+    for (col, column) in columns.iter_mut().enumerate().take(n) {
+        for (row, element) in column.iter_mut().enumerate().take(n).skip(col) {
+            *element = a.get(row, col);
         }
     }
-    triangle().for_each(|(row, col)| a.set(row, col, copy.get(row, col)));
+    let indefinite = factor_columns(&mut columns, n);
+    for (col, column) in columns.iter().enumerate().take(n) {
+        for (row, &element) in column.iter().enumerate().take(n).skip(col) {
+            a.set(row, col, element);
+        }
+    }
     indefinite
+}
+
+/// The first `n` of these columns, in plain loops: they are too short for those that are compiled for each instruction set.
+fn factor_columns<T: Field>(columns: &mut [[T; LEAF]; LEAF], n: usize) -> Option<usize> {
+    for col in 0..n {
+        let (done, others) = columns.split_at_mut(col + 1);
+        let (pivot, below) = done[col][col..n].split_at_mut(1);
+        let of_diagonal = pivot[0].re();
+        // A NaN is not positive.
+        if of_diagonal.partial_cmp(&<T::Real as Field>::ZERO) != Some(Ordering::Greater) {
+            pivot[0] = T::from_re(of_diagonal);
+            return Some(col);
+        }
+        let root = of_diagonal.sqrt();
+        pivot[0] = T::from_re(root);
+        let reciprocal = T::from_re(<T::Real as Field>::ONE.divide(root));
+        for element in below.iter_mut() {
+            *element = *element * reciprocal;
+        }
+        for (at, other) in others.iter_mut().enumerate().take(below.len()) {
+            let from = &below[at..];
+            let by = -from[0].conj();
+            for (element, &factor) in other[col + 1 + at..n].iter_mut().zip(from) {
+                *element = *element + factor * by;
+            }
+        }
+    }
+    None
 }
