@@ -1,6 +1,8 @@
 //! Which rows were interchanged, and the interchanges themselves.
 
-use cpu_gemm::{CpuContext, ViewMut};
+use std::sync::{Mutex, PoisonError};
+
+use cpu_gemm::{CpuContext, ViewMut, run_on};
 use gemm_spec::Order;
 
 /// The number of a row: `usize`, counted from 0, or what a caller's own interface counts in.
@@ -31,6 +33,8 @@ pub(super) enum Sequence {
 
 /// Elements that are moved from which on a second thread pays.
 const LEAST_SHARED: usize = 1 << 16;
+/// Parts for each thread, so that one that wakes late leaves its own to the others.
+const PARTS_PER_THREAD: usize = 4;
 
 /// Interchanges row `i` and row `pivots[i]`, for each `i`.
 pub(super) fn interchange<T: Copy + Send, P: Pivot>(
@@ -43,15 +47,22 @@ pub(super) fn interchange<T: Copy + Send, P: Pivot>(
     if threads < 2 || pivots.len().saturating_mul(a.cols()) < LEAST_SHARED {
         return by_columns(pivots, sequence, a);
     }
-    context.pool().in_place_scope(|scope| {
-        let mut rest = a;
-        for thread in 1..threads {
-            let cols = rest.cols() / (threads - thread + 1);
-            let (part, others) = rest.split_cols(cols);
-            scope.spawn(move |_| by_columns(pivots, sequence, part));
-            rest = others;
+    let width = a.cols().div_ceil(threads * PARTS_PER_THREAD);
+    let rest = Mutex::new(Some(a));
+    let next = || {
+        let mut rest = rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = rest.take()?;
+        if all.cols() <= width {
+            return Some(all);
         }
-        by_columns(pivots, sequence, rest);
+        let (part, others) = all.split_cols(width);
+        *rest = Some(others);
+        Some(part)
+    };
+    run_on(context.pool(), threads, || {
+        while let Some(part) = next() {
+            by_columns(pivots, sequence, part);
+        }
     });
 }
 
