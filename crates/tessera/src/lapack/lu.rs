@@ -2,6 +2,7 @@
 
 use cpu_gemm::{CpuContext, Factor, Field, RealNumber as _, Task, View, ViewMut};
 
+use super::at_once::{are_for_two, at_once};
 use super::column::{add_multiple, largest, multiply_by};
 use super::pivots::{Pivot, Sequence, interchange};
 use crate::blas3::{Diag, Op, Products as _, Side, Uplo, check_size, half, triangular, trsm};
@@ -94,31 +95,85 @@ fn factor<T: Field, P: Pivot>(
     pivots: &mut [P],
     context: &CpuContext,
 ) -> Option<usize> {
-    let (rows, cols, steps) = (a.rows(), a.cols(), pivots.len());
+    let (cols, steps) = (a.cols(), pivots.len());
     if steps == 0 {
         return None;
     }
     if cols <= LEAF {
         return by_columns(a, pivots, context);
     }
-    let cut = if steps <= LEAF { steps } else { half(steps, LEAF) };
-    let (mut left, right) = a.split_cols(cut);
-    let (of_left, of_right) = pivots.split_at_mut(cut);
+    let (mut left, right) = a.split_cols(cut(steps));
+    let (of_left, of_right) = pivots.split_at_mut(left.cols());
     let first = factor(left.reborrow(), of_left, context);
-    let mut right = right;
-    interchange(of_left, Sequence::Forward, right.reborrow(), context);
-    let (mut top, mut bottom) = right.split_rows(cut);
-    let lower = Factor::plain(left.as_view().part(0..cut, 0..cut));
-    let task = Task { solve: true, upper: false, unit: true };
-    triangular(task, T::ONE, lower, top.reborrow(), context);
-    let below = Factor::plain(left.as_view().part(cut..rows, 0..cut));
-    context.product(-T::ONE, below, Factor::plain(top.as_view()), T::ONE, bottom.reborrow());
-    let second = factor(bottom, of_right, context);
+    let second = factor_updated(left.as_view(), of_left, right, of_right, context);
+    complete((first, left), (second, of_right), context)
+}
+
+/// How many columns are factored before the others.
+fn cut(steps: usize) -> usize {
+    if steps <= LEAF { steps } else { half(steps, LEAF) }
+}
+
+/// Makes the interchanges of the right columns in the left ones; gives the first pivot that is zero.
+fn complete<T: Field, P: Pivot>(
+    (first, left): (Option<usize>, ViewMut<'_, T>),
+    (second, of_right): (Option<usize>, &mut [P]),
+    context: &CpuContext,
+) -> Option<usize> {
+    let (rows, cut) = (left.rows(), left.cols());
     interchange(of_right, Sequence::Forward, left.part(cut..rows, 0..cut), context);
     for pivot in of_right {
         *pivot = P::of(pivot.row() + cut);
     }
     first.or(second.map(|column| column + cut))
+}
+
+/// Columns from which on the update before a factorisation is divided: threads that have nothing else to do make part of
+/// it while the first columns are factored, which the others wait for.
+const DIVIDED: usize = 128;
+
+/// Updates columns by those that have been factored, and factors what is below these.
+fn factor_updated<T: Field, P: Pivot>(
+    factored: View<'_, T>,
+    of_factored: &[P],
+    mut a: ViewMut<'_, T>,
+    pivots: &mut [P],
+    context: &CpuContext,
+) -> Option<usize> {
+    let (rows, cols, above) = (a.rows(), a.cols(), factored.cols());
+    if pivots.len() < DIVIDED || !are_for_two(context) {
+        update(factored, of_factored, a.reborrow(), context);
+        return factor(a.part(above..rows, 0..cols), pivots, context);
+    }
+    let (mut left, mut right) = a.split_cols(cut(pivots.len()));
+    let (of_left, of_right) = pivots.split_at_mut(left.cols());
+    let (first, ()) = at_once(
+        context,
+        || factor_updated(factored, of_factored, left.reborrow(), of_left, context),
+        || update(factored, of_factored, right.reborrow(), context),
+    );
+    let (of_left_cols, of_right_cols) = (left.cols(), right.cols());
+    let left = left.part(above..rows, 0..of_left_cols);
+    let right = right.part(above..rows, 0..of_right_cols);
+    let second = factor_updated(left.as_view(), of_left, right, of_right, context);
+    complete((first, left), (second, of_right), context)
+}
+
+/// What columns become that stand beside those that have been factored.
+fn update<T: Field, P: Pivot>(
+    factored: View<'_, T>,
+    pivots: &[P],
+    mut a: ViewMut<'_, T>,
+    context: &CpuContext,
+) {
+    let (rows, cut) = (factored.rows(), factored.cols());
+    interchange(pivots, Sequence::Forward, a.reborrow(), context);
+    let (mut top, bottom) = a.split_rows(cut);
+    let lower = Factor::plain(factored.part(0..cut, 0..cut));
+    let task = Task { solve: true, upper: false, unit: true };
+    triangular(task, T::ONE, lower, top.reborrow(), context);
+    let below = Factor::plain(factored.part(cut..rows, 0..cut));
+    context.product(-T::ONE, below, Factor::plain(top.as_view()), T::ONE, bottom);
 }
 
 /// A panel, one column after the other.

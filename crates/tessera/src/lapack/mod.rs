@@ -23,7 +23,8 @@
 //! # How it is computed
 //!
 //! - LU and Cholesky halve the matrix until a few columns are left, so that nearly all work is in products and
-//!   triangular solves.
+//!   triangular solves. LU updates what is beside factored columns in parts: those that are factored next come first, and
+//!   while they are factored other threads update the rest.
 //! - QR factors panels of [`PANEL`] columns, which are halved as well, and applies the reflectors of each as one product
 //!   of blocks.
 //!
@@ -39,6 +40,7 @@
 //! Source: Toledo, "Locality of Reference in LU Decomposition with Partial Pivoting" (1997), and Elmroth and Gustavson,
 //! "Applying recursion to serial and parallel QR factorization leads to better performance" (2000).
 
+mod at_once;
 mod cholesky;
 mod column;
 mod copy;

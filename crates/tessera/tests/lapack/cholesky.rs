@@ -1,10 +1,10 @@
 //! Cholesky's factors.
 
-use tessera::lapack::{Uplo, posv, potrf, potrs};
+use tessera::lapack::{Complex, Uplo, posv, potrf, potrs};
 use tessera::{CpuContext, Order};
 
 use crate::matrix::{Exact, Matrix, Number, ORDERS, distance, product};
-use crate::{context, of_all_types, sizes};
+use crate::{context, context_of, of_all_types, sizes};
 
 of_all_types!(factors_of_integers_are_found residuals_are_small indefinite_blocks_are_told);
 
@@ -130,11 +130,21 @@ fn indefinite_blocks_are_told<T: Number>() {
 
 #[test]
 fn bits_do_not_depend_on_threads() {
-    let factor = |context: &CpuContext| {
-        let mut a = Matrix::<f64>::any(500, 500, Order::ColMajor, 4);
-        (0..500).for_each(|i| a.set(i, i, 500.0));
-        assert_eq!(potrf(Uplo::Lower, a.view_mut(), context).expect("it fits"), None);
-        a.bits()
-    };
-    assert!(factor(&CpuContext::alone()) == factor(&context()));
+    fn check<T: Number>(n: usize) {
+        for order in ORDERS {
+            let factor = |context: &CpuContext| {
+                let mut a = Matrix::<T>::any(n, n, order, 4);
+                (0..n).for_each(|i| a.set(i, i, T::of(500.0, 0.0)));
+                assert_eq!(potrf(Uplo::Lower, a.view_mut(), context).expect("it fits"), None);
+                a.bits()
+            };
+            let alone = factor(&CpuContext::alone());
+            for threads in [2, 4] {
+                assert!(alone == factor(&context_of(threads)), "{n} {order:?}, {threads} threads");
+            }
+        }
+    }
+    check::<f32>(600);
+    check::<f64>(1100);
+    check::<Complex<f64>>(520);
 }

@@ -1,10 +1,10 @@
 //! LU with partial pivoting.
 
-use tessera::lapack::{Op, gesv, getrf, getrs};
+use tessera::lapack::{Complex, Op, gesv, getrf, getrs};
 use tessera::{CpuContext, Error, Order};
 
 use crate::matrix::{Exact, Matrix, Number, ORDERS, distance, one, product};
-use crate::{context, of_all_types, shapes, sizes};
+use crate::{context, context_of, of_all_types, shapes, sizes};
 
 of_all_types!(factors_of_integers_are_found residuals_are_small systems_are_solved);
 
@@ -177,12 +177,28 @@ fn tiny_pivots_divide() {
 
 #[test]
 fn bits_do_not_depend_on_threads() {
-    let factor = |context: &CpuContext| {
-        let mut a = Matrix::<f64>::any(600, 600, Order::ColMajor, 4);
-        getrf(a.view_mut(), &mut vec![0; 600], context).expect("it fits");
-        a.bits()
-    };
-    assert!(factor(&CpuContext::alone()) == factor(&context()));
+    fn check<T: Number>(rows: usize, cols: usize) {
+        for order in ORDERS {
+            let factor = |context: &CpuContext| {
+                let mut a = Matrix::<T>::any(rows, cols, order, 4);
+                let mut pivots = vec![0; rows.min(cols)];
+                getrf(a.view_mut(), &mut pivots, context).expect("it fits");
+                (a.bits(), pivots)
+            };
+            let alone = factor(&CpuContext::alone());
+            for threads in [2, 4] {
+                assert!(
+                    alone == factor(&context_of(threads)),
+                    "{rows} by {cols}, {order:?}, {threads} threads"
+                );
+            }
+        }
+    }
+    check::<f32>(600, 600);
+    check::<f64>(700, 300);
+    check::<f64>(300, 700);
+    check::<f64>(1100, 1000);
+    check::<Complex<f64>>(500, 520);
 }
 
 #[test]

@@ -9,12 +9,17 @@ mod lu;
 mod matrix;
 mod qr;
 
-use std::num::NonZeroUsize;
-
+use rayon::ThreadPoolBuilder;
 use tessera::CpuContext;
 
 fn context() -> CpuContext {
-    CpuContext::new(NonZeroUsize::new(2)).expect("threads start")
+    context_of(2)
+}
+
+/// That many threads, the caller's among them, as those of a program that calls the BLAS.
+fn context_of(threads: usize) -> CpuContext {
+    let pool = ThreadPoolBuilder::new().num_threads(threads - 1).build();
+    CpuContext::with_workers(pool.expect("threads start"))
 }
 
 /// All small sizes, and some beyond the blocks of each level.
