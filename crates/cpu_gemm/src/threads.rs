@@ -19,14 +19,14 @@ pub fn run_on<W: Fn() + Sync>(pool: &ThreadPool, threads: usize, work: W) {
     }
     let gate = Arc::new(Gate::default());
     CALLS.fetch_add(1, Ordering::Relaxed);
-    let caller = Caller(&gate);
+    let guard = CloseOnDrop(&gate);
     for _ in 1..threads {
         let helper = Helper { gate: Arc::clone(&gate), work: Erased::of(&work) };
         pool.spawn(move || helper.take_part());
     }
     work();
-    drop(caller);
-    let panic = gate.people().panic.take();
+    drop(guard);
+    let panic = gate.lock().panic.take();
     if let Some(panic) = panic {
         resume_unwind(panic);
     }
@@ -35,7 +35,7 @@ pub fn run_on<W: Fn() + Sync>(pool: &ThreadPool, threads: usize, work: W) {
 /// Where those who take part in a call are counted.
 #[derive(Default)]
 struct Gate {
-    people: Mutex<People>,
+    state: Mutex<GateState>,
     /// Of those who have entered, how many have not left: what is waited for without the lock.
     inside: AtomicUsize,
     /// Somebody has left.
@@ -43,7 +43,7 @@ struct Gate {
 }
 
 #[derive(Default)]
-struct People {
+struct GateState {
     /// Nobody enters any more.
     is_closed: bool,
     /// What stopped one of them.
@@ -51,22 +51,22 @@ struct People {
 }
 
 impl Gate {
-    fn people(&self) -> MutexGuard<'_, People> {
-        self.people.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn enter(&self) -> bool {
-        let people = self.people();
-        if !people.is_closed {
+        let state = self.lock();
+        if !state.is_closed {
             self.inside.fetch_add(1, Ordering::Relaxed);
         }
-        !people.is_closed
+        !state.is_closed
     }
 
     fn leave(&self, panic: Option<Box<dyn Any + Send>>) {
-        let mut people = self.people();
+        let mut state = self.lock();
         if panic.is_some() {
-            people.panic = panic;
+            state.panic = panic;
         }
         // What was done inside is seen by who reads this count.
         self.inside.fetch_sub(1, Ordering::Release);
@@ -79,19 +79,19 @@ impl Gate {
 
     /// Lets nobody enter any more, and waits until all have left.
     fn close(&self) {
-        self.people().is_closed = true;
+        self.lock().is_closed = true;
         stay_awake_while(|| !self.is_empty());
-        let mut people = self.people();
+        let mut state = self.lock();
         while !self.is_empty() {
-            people = self.left.wait(people).unwrap_or_else(PoisonError::into_inner);
+            state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
-/// Closes the gate in any case: what the others work on is the caller's.
-struct Caller<'a>(&'a Gate);
+/// Closes the gate also where work panics: what the others work on is the caller's.
+struct CloseOnDrop<'a>(&'a Gate);
 
-impl Drop for Caller<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.close();
     }

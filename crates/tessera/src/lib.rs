@@ -57,6 +57,7 @@ mod operand_fault;
 mod pipeline;
 mod row_major;
 mod strided;
+mod stripes;
 
 #[cfg(feature = "cuda")]
 pub mod gpu;

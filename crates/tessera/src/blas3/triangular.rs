@@ -1,17 +1,16 @@
 //! Products with a triangular matrix, and solves with one.
 
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 
 use cpu_gemm::{
-    BLOCK, CpuContext, Factor, Field, Task, View, ViewMut, largest_triangle, run_on, scale,
-    triangle,
+    BLOCK, CpuContext, Factor, Field, Task, View, ViewMut, largest_triangle, scale, triangle,
 };
 
 use super::options::{Diag, Op, Side, Uplo};
 use super::products::Products;
 use super::sizes::{check_size, half};
 use crate::error::Error;
+use crate::stripes::each_stripe;
 
 /// `B = alpha * op(A) * B`, or `B = alpha * B * op(A)`, with a triangular A.
 ///
@@ -158,21 +157,6 @@ fn in_stripes<T: Field>(
     width: usize,
     context: &CpuContext,
 ) {
-    let mut stripes = Vec::with_capacity(b.cols().div_ceil(width));
-    let mut rest = b;
-    while rest.cols() > width {
-        let (stripe, others) = rest.split_cols(width);
-        stripes.push(stripe);
-        rest = others;
-    }
-    stripes.push(rest);
-    let threads = stripes.len().min(context.threads());
-    let stripes = Mutex::new(stripes);
     let alone = context.limited_to(NonZeroUsize::MIN);
-    run_on(context.pool(), threads, || {
-        let next = || stripes.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        while let Some(stripe) = next() {
-            triangular(task, alpha, a, stripe, &alone);
-        }
-    });
+    each_stripe(b, width, context, |stripe| triangular(task, alpha, a, stripe, &alone));
 }

@@ -152,9 +152,8 @@ fn factor_updated<T: Field, P: Pivot>(
         || factor_updated(factored, of_factored, left.reborrow(), of_left, context),
         || update(factored, of_factored, right.reborrow(), context),
     );
-    let (of_left_cols, of_right_cols) = (left.cols(), right.cols());
-    let left = left.part(above..rows, 0..of_left_cols);
-    let right = right.part(above..rows, 0..of_right_cols);
+    let left = left.part(above..rows, 0..of_left.len());
+    let right = right.part(above..rows, 0..cols - of_left.len());
     let second = factor_updated(left.as_view(), of_left, right, of_right, context);
     complete((first, left), (second, of_right), context)
 }

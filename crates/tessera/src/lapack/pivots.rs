@@ -1,9 +1,9 @@
 //! Which rows were interchanged, and the interchanges themselves.
 
-use std::sync::{Mutex, PoisonError};
-
-use cpu_gemm::{CpuContext, ViewMut, run_on};
+use cpu_gemm::{CpuContext, ViewMut};
 use gemm_spec::Order;
+
+use crate::stripes::each_stripe;
 
 /// The number of a row: `usize`, counted from 0, or what a caller's own interface counts in.
 pub trait Pivot: Copy + Send + Sync {
@@ -48,22 +48,7 @@ pub(super) fn interchange<T: Copy + Send, P: Pivot>(
         return by_columns(pivots, sequence, a);
     }
     let width = a.cols().div_ceil(threads * PARTS_PER_THREAD);
-    let rest = Mutex::new(Some(a));
-    let next = || {
-        let mut rest = rest.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = rest.take()?;
-        if all.cols() <= width {
-            return Some(all);
-        }
-        let (part, others) = all.split_cols(width);
-        *rest = Some(others);
-        Some(part)
-    };
-    run_on(context.pool(), threads, || {
-        while let Some(part) = next() {
-            by_columns(pivots, sequence, part);
-        }
-    });
+    each_stripe(a, width, context, |part| by_columns(pivots, sequence, part));
 }
 
 /// The same on one thread, column by column: a column stays in the nearest cache meanwhile.
