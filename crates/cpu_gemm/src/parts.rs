@@ -19,6 +19,9 @@ pub(crate) trait Parts:
 
     /// Whether the sign is that of negative numbers; a zero has one as well.
     fn has_sign(self) -> bool;
+
+    /// Whether it is neither zero, subnormal, infinite nor NaN.
+    fn is_normal(self) -> bool;
 }
 
 macro_rules! parts {
@@ -30,6 +33,10 @@ macro_rules! parts {
 
             fn has_sign(self) -> bool {
                 self.is_sign_negative()
+            }
+
+            fn is_normal(self) -> bool {
+                self.is_normal()
             }
         }
     )*};

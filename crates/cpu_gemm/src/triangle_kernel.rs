@@ -8,8 +8,9 @@
 //! Some rows are computed side by side, so that the sums of one do not wait for each other, and each adds its products in
 //! the order in which single rows would: how many there are changes no bit.
 //!
-//! Solving substitutes: nothing is inverted, and a zero on the diagonal reaches no row that is solved before it. The
-//! other triangle is not read, nor is the diagonal where it is said to be one.
+//! Solving substitutes: nothing but the diagonal is inverted, by whose reciprocals rows are multiplied where these are
+//! normal numbers, since a division of registers takes as long as a dozen products. A zero on the diagonal reaches no row
+//! that is solved before it. The other triangle is not read, nor is the diagonal where it is said to be one.
 
 use std::ops::Range;
 
@@ -180,23 +181,68 @@ fn add_parts<T: Parts, const COMPLEX: bool>(sum: (T, T), x: (T, T), by: (T, T)) 
     (x.1.mul_add(-by.1, re), x.0.mul_add(by.1, im))
 }
 
-/// What complex numbers are divided by, in the way of [`Field::divide`](crate::field::Field::divide).
+/// What real numbers are divided by: they are multiplied by its reciprocal, unless that is no normal number.
 #[derive(Clone, Copy)]
 struct Divisor<T> {
+    /// The reciprocal, or the number itself.
+    by: T,
+    is_reciprocal: bool,
+}
+
+impl<T: Parts> Divisor<T> {
+    #[inline(always)]
+    fn of(number: T) -> Self {
+        let reciprocal = T::ONE / number;
+        let is_reciprocal = reciprocal.is_normal();
+        Self { by: if is_reciprocal { reciprocal } else { number }, is_reciprocal }
+    }
+
+    #[inline(always)]
+    fn divide(self, x: T) -> T {
+        if self.is_reciprocal { x * self.by } else { x / self.by }
+    }
+
+    /// Divides all elements of registers.
+    ///
+    /// # Safety
+    /// The CPU has the instruction set of `V`.
+    #[inline(always)]
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "operations on registers, which need the instruction set alone"
+    )]
+    unsafe fn divide_row<V: PartsVector<Element = T>, const VECTORS: usize>(
+        self,
+        mut row: [V; VECTORS],
+    ) -> [V; VECTORS] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let by = V::splat(self.by);
+            for x in &mut row {
+                *x = if self.is_reciprocal { x.mul(by) } else { x.div(by) };
+            }
+        }
+        row
+    }
+}
+
+/// What complex numbers are divided by, in the way of [`Field::divide`](crate::field::Field::divide).
+#[derive(Clone, Copy)]
+struct ComplexDivisor<T> {
     /// Whether the larger part is the real one.
     along_re: bool,
     /// The smaller part over the larger.
     ratio: T,
-    divisor: T,
+    divisor: Divisor<T>,
 }
 
-impl<T: Parts> Divisor<T> {
+impl<T: Parts> ComplexDivisor<T> {
     #[inline(always)]
     fn of((re, im): (T, T)) -> Self {
         let along_re = re.magnitude() >= im.magnitude();
         let (ratio, divisor) =
             if along_re { (im / re, re + im * (im / re)) } else { (re / im, im + re * (re / im)) };
-        Self { along_re, ratio, divisor }
+        Self { along_re, ratio, divisor: Divisor::of(divisor) }
     }
 }
 
@@ -204,13 +250,14 @@ impl<T: Parts> Divisor<T> {
 #[inline(always)]
 fn divided<T: Parts, const COMPLEX: bool>((re, im): (T, T), by: (T, T)) -> (T, T) {
     if !COMPLEX {
-        return (re / by.0, im);
+        return (Divisor::of(by.0).divide(re), im);
     }
-    let Divisor { along_re, ratio, divisor } = Divisor::of(by);
-    match along_re {
-        true => ((re + im * ratio) / divisor, (im - re * ratio) / divisor),
-        false => ((re * ratio + im) / divisor, (im * ratio - re) / divisor),
-    }
+    let ComplexDivisor { along_re, ratio, divisor } = ComplexDivisor::of(by);
+    let (re, im) = match along_re {
+        true => (re + im * ratio, im - re * ratio),
+        false => (re * ratio + im, im * ratio - re),
+    };
+    (divisor.divide(re), divisor.divide(im))
 }
 
 impl<T: Parts> Triangle<T> {
@@ -490,7 +537,7 @@ where
     sums
 }
 
-/// A row divided by an element; complex numbers as [`Field::divide`](crate::field::Field::divide) does.
+/// A row divided by an element.
 ///
 /// # Safety
 /// The CPU has the instruction set of `V`.
@@ -501,7 +548,7 @@ where
 )]
 unsafe fn divide_row<V: PartsVector, const VECTORS: usize, const COMPLEX: bool>(
     mut row: [V; VECTORS],
-    (re, im): (V::Element, V::Element),
+    by: (V::Element, V::Element),
 ) -> [V; VECTORS]
 where
     V::Element: Parts,
@@ -510,27 +557,20 @@ where
     // SAFETY: the caller's promise.
     unsafe {
         if !COMPLEX {
-            let divisor = V::splat(re);
-            for register in &mut row {
-                *register = register.div(divisor);
-            }
-            return row;
+            return Divisor::of(by.0).divide_row(row);
         }
-        let Divisor { along_re, ratio, divisor } = Divisor::of((re, im));
-        let divisor = V::splat(divisor);
+        let ComplexDivisor { along_re, ratio, divisor } = ComplexDivisor::of(by);
         let (plus, minus) = (V::splat(ratio), V::splat(-ratio));
         let negative = V::splat(-V::Element::ONE);
         for v in 0..half {
             let (re, im) = (row[v], row[v + half]);
-            let (new_re, new_im) = match along_re {
+            (row[v], row[v + half]) = match along_re {
                 true => (re.add(im.mul(plus)), im.add(re.mul(minus))),
                 false => (re.mul(plus).add(im), im.mul(plus).add(re.mul(negative))),
             };
-            row[v] = new_re.div(divisor);
-            row[v + half] = new_im.div(divisor);
         }
+        divisor.divide_row(row)
     }
-    row
 }
 
 /// Fills the panel with alpha times the right-hand sides, and zeros behind them.

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use cpu_gemm::{
-    BLOCK, Complex, CpuContext, CpuIsa, Error, Factor, Field, Task, TriangleOf, View, ViewMut,
-    gemm_symmetric, gemm_triangle, gemm_views, largest_triangle, triangle,
+    BLOCK, Complex, CpuContext, CpuIsa, Error, Factor, Field, RealNumber as _, Task, TriangleOf,
+    View, ViewMut, gemm_symmetric, gemm_triangle, gemm_views, largest_triangle, triangle,
 };
 use gemm_spec::{Layout, Order};
 
@@ -375,6 +375,76 @@ fn what_is_not_finite_reaches_its_triangle_alone() {
     check_not_finite::<f64>(largest_triangle::<f64>() - 5, 131);
     check_not_finite::<Complex<f32>>(largest_triangle::<Complex<f32>>(), 40);
     check_not_finite::<Complex<f64>>(2 * BLOCK + 1, 65);
+}
+
+/// Diagonals whose reciprocals overflow, are subnormal, zero or infinite divide as such.
+fn check_extreme_diagonals<T: Field>() {
+    let (zero, one) = (T::Real::ZERO, T::Real::ONE);
+    let (two, three) = (one + one, one + one + one);
+    let tiny = three * T::Real::SAFE_MIN * T::Real::EPSILON;
+    let huge = three.divide(T::Real::SAFE_MIN);
+    let infinite = one.divide(zero);
+    // What is divided, by what, and the quotient.
+    let cases = [
+        (tiny + tiny, tiny, two),
+        (tiny, huge, zero),
+        (-huge, huge, -one),
+        (one, infinite, zero),
+        (one, zero, infinite),
+        (three, two, three.divide(two)),
+    ];
+    let n = cases.len();
+    for context in contexts() {
+        // Element by element, and in registers of each kernel.
+        for cols in [1, 2, 40, 200] {
+            for (order, imaginary) in [(0, false), (1, false), (0, true), (1, true)] {
+                if imaginary && !T::IS_COMPLEX {
+                    continue;
+                }
+                let of_parts = |number: T::Real| match imaginary {
+                    true => T::from_parts(zero, number),
+                    false => T::from_re(number),
+                };
+                let mut a = vec![T::ZERO; n * n];
+                for (at, &(_, by, _)) in cases.iter().enumerate() {
+                    a[at * n + at] = of_parts(by);
+                }
+                let a = View::new(&a, n, n, Layout::col_major(n)).expect("it fits");
+                let layout = layout(ORDERS[order], n, cols, 0);
+                let mut b = vec![T::ZERO; n * cols];
+                for (row, &(number, ..)) in cases.iter().enumerate() {
+                    for col in 0..cols {
+                        b[layout.index(row, col)] = of_parts(number);
+                    }
+                }
+                // One row at a time, so that what is infinite meets no other's zero.
+                for row in 0..n {
+                    let a = Factor::plain(a.part(row..row + 1, row..row + 1));
+                    let b = ViewMut::new(&mut b, n, cols, layout).expect("it fits");
+                    let task = Task { solve: true, upper: false, unit: false };
+                    let b = b.part(row..row + 1, 0..cols);
+                    triangle(task, T::ONE, a, b, &context).expect("it fits");
+                }
+                for (row, &(number, by, quotient)) in cases.iter().enumerate() {
+                    for col in 0..cols {
+                        let found = b[layout.index(row, col)];
+                        // Complex numbers by a divisor that is not finite, or zero, have parts that are no numbers.
+                        let is_number = found.im().is_finite() || by.is_finite() && by != zero;
+                        let is_right = found.re() == quotient || !is_number;
+                        assert!(is_right, "{number:?} / {by:?}: {found:?}, {cols} columns");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn extreme_diagonals_divide() {
+    check_extreme_diagonals::<f32>();
+    check_extreme_diagonals::<f64>();
+    check_extreme_diagonals::<Complex<f32>>();
+    check_extreme_diagonals::<Complex<f64>>();
 }
 
 /// A complex number whose imaginary part is NaN, a real number as it is.

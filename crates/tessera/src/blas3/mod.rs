@@ -26,8 +26,8 @@
 //! triangular matrix is halved, as all are where a GPU or matrix units compute products: what is rectangular is a
 //! product by [`gemm()`], and so nearly all of the work. What remains are blocks on the diagonal. A triangle of
 //! [`cpu_gemm::largest_triangle`] rows goes through the right-hand sides some at a time, block by block, and one of
-//! [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing being inverted; of a symmetric result a
-//! square is computed aside, and its triangle copied.
+//! [`cpu_gemm::BLOCK`] rows is substituted or multiplied row by row, nothing but the diagonal being inverted; of a
+//! symmetric result a square is computed aside, and its triangle copied.
 //!
 //! What computes the products is a [`Products`]: a [`CpuContext`](crate::CpuContext), or something that gives
 //! some of them to a GPU.

@@ -32,7 +32,8 @@ pub fn trmm<T: Field>(
 
 /// Solves `op(A) * X = alpha * B`, or `X * op(A) = alpha * B`, with a triangular A; X takes the place of B.
 ///
-/// A zero on the diagonal is not looked for: what is divided by it becomes infinite or NaN.
+/// Rows are multiplied by the reciprocals of the diagonal's elements, and divided by those whose reciprocals overflow or
+/// are subnormal. A zero on the diagonal is not looked for: what is divided by it becomes infinite or NaN.
 ///
 /// # Errors
 /// As [`trmm`].
